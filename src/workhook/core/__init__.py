@@ -1,0 +1,1 @@
+"""What every area may use; imports nothing of the project."""

@@ -1,0 +1,42 @@
+"""Time: integer milliseconds since the epoch (UTC) inside, RFC 3339 outside."""
+
+from __future__ import annotations
+
+import time
+from datetime import UTC, datetime
+from functools import lru_cache
+
+SECOND_MS = 1_000
+MINUTE_MS = 60 * SECOND_MS
+HOUR_MS = 60 * MINUTE_MS
+DAY_MS = 24 * HOUR_MS
+
+
+def now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+@lru_cache(maxsize=4096)
+def _whole_seconds(second: int) -> str:
+    return datetime.fromtimestamp(second, UTC).strftime("%Y-%m-%dT%H:%M:%S")
+
+
+def to_seconds_text(at_ms: int) -> str:
+    """`2026-11-20T09:00:00Z`: how Area B shows times, as its clients expect."""
+    return _whole_seconds(at_ms // 1000) + "Z"
+
+
+def to_millis_text(at_ms: int) -> str:
+    """`2026-11-20T09:00:00.123Z`: how Area A and deliveries show times."""
+    return f"{_whole_seconds(at_ms // 1000)}.{at_ms % 1000:03d}Z"
+
+
+def parse_rfc3339(text: str) -> int:
+    """Milliseconds since the epoch; offsets are accepted. Raises `ValueError` for a naive time or no time."""
+    parsed = datetime.fromisoformat(text)
+    if parsed.tzinfo is None:
+        raise ValueError("a time needs an offset, such as Z")
+    try:
+        return round(parsed.timestamp() * 1000)
+    except OverflowError as error:
+        raise ValueError("the time is out of range") from error

@@ -1,0 +1,52 @@
+"""Identifiers, and the shape of tokens."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import time
+import zlib
+
+_BASE62 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+_BASE32 = "0123456789abcdefghjkmnpqrstvwxyz"
+
+TOKEN_RANDOM_CHARS = 30
+TOKEN_CHECK_CHARS = 6
+
+
+def new_id(prefix: str) -> str:
+    """`prj_` and 26 lower-case base32 characters: 48 bits of milliseconds, then 80 random bits, so ids sort by time."""
+    number = (time.time_ns() // 1_000_000) << 80 | int.from_bytes(os.urandom(10))
+    return f"{prefix}_" + "".join(_BASE32[number >> shift & 31] for shift in range(125, -1, -5))
+
+
+def new_guid() -> str:
+    """A UUID of version 7 (RFC 9562): random, but ordered by time, which keeps its index compact."""
+    stamp = time.time_ns() // 1_000_000
+    tail = int.from_bytes(os.urandom(10))
+    high = stamp << 16 | 0x7000 | (tail >> 68 & 0xFFF)
+    low = 0x8000_0000_0000_0000 | (tail & 0x3FFF_FFFF_FFFF_FFFF)
+    text = f"{high:016x}{low:016x}"
+    return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
+
+
+def _checksum(body: str) -> str:
+    number, digits = zlib.crc32(body.encode()), ""
+    while number:
+        number, digit = divmod(number, 62)
+        digits = _BASE62[digit] + digits
+    return digits.rjust(TOKEN_CHECK_CHARS, "0")
+
+
+def new_token(prefix: str) -> str:
+    """`prefix`, 30 random base62 characters, 6 of CRC32: a typing error or a wrong secret is told without a look-up."""
+    body = "".join(secrets.choice(_BASE62) for _ in range(TOKEN_RANDOM_CHARS))
+    return prefix + body + _checksum(body)
+
+
+def token_checks_out(token: str, prefix: str) -> bool:
+    """Whether the characters after `prefix` carry their own checksum."""
+    body = token[len(prefix) :]
+    if not token.startswith(prefix) or len(body) != TOKEN_RANDOM_CHARS + TOKEN_CHECK_CHARS or not body.isascii():
+        return False
+    return secrets.compare_digest(_checksum(body[:TOKEN_RANDOM_CHARS]), body[TOKEN_RANDOM_CHARS:])
