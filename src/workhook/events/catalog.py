@@ -1,0 +1,106 @@
+"""The catalogue of event names: those that GitHub's webhooks use, and Workhook's own.
+
+Everything is made once at import; a look-up reads a dict. The names, their actions and the kinds of hook that may have
+them stand in `github_names.json` and, after the "Events" section of the work API, in `own_names.json`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib import resources
+from types import MappingProxyType
+from typing import Literal
+
+import msgspec
+
+from workhook.events import schemas
+from workhook.events.fragments import Schema
+
+HookTarget = Literal["repository", "organization"]
+
+ANY_EVENT = "*"
+
+
+class EventType(msgspec.Struct, frozen=True):
+    """One name of the catalogue.
+
+    `actions` are those that are known: a payload may carry others. `targets` are the kinds of hook that may name the
+    event; a hook on `*` gets it in any case. `origin` is `own` where Workhook makes the payload after its own resources
+    (`schema` then describes it), `common` where receivers know the name from code hosting.
+    """
+
+    name: str
+    actions: tuple[str, ...]
+    meaning: str
+    targets: frozenset[str]
+    origin: Literal["common", "own"]
+    schema: Schema | None = None
+
+
+class _Row(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One name in `github_names.json` or `own_names.json`."""
+
+    meaning: str
+    targets: frozenset[str]
+    actions: tuple[str, ...]
+
+
+def _rows(file_name: str) -> dict[str, _Row]:
+    source = resources.files(__package__).joinpath(file_name).read_bytes()
+    return msgspec.json.decode(source, type=dict[str, _Row])
+
+
+def _own_event(name: str, row: _Row, common: EventType | None) -> EventType:
+    """Where the name is also a common one, others may publish theirs: its actions and hooks are added, nothing else."""
+    actions, targets = row.actions, row.targets
+    if common:
+        actions += tuple(action for action in common.actions if action not in actions)
+        targets |= common.targets
+    return EventType(name, actions, row.meaning, targets, "own", schemas.own_event(name, row.actions))
+
+
+def _catalog() -> dict[str, EventType]:
+    made_here = {"push": schemas.PUSH, "ping": schemas.PING}
+    events = {
+        name: EventType(name, row.actions, row.meaning, row.targets, "common", made_here.get(name))
+        for name, row in _rows("github_names.json").items()
+    }
+    events.update({name: _own_event(name, row, events.get(name)) for name, row in _rows("own_names.json").items()})
+    return dict(sorted(events.items()))
+
+
+CATALOG: Mapping[str, EventType] = MappingProxyType(_catalog())
+
+_VALID: Mapping[str, frozenset[str]] = {
+    target: frozenset(event.name for event in CATALOG.values() if target in event.targets) | {ANY_EVENT}
+    for target in ("repository", "organization")
+}
+
+_LISTING: list[dict[str, object]] = [
+    {
+        "name": event.name,
+        "actions": event.actions,
+        "description": event.meaning,
+        "targets": sorted(event.targets),
+        "schema": event.schema,
+    }
+    for event in CATALOG.values()
+]
+
+
+def valid_for(name: str, target: HookTarget) -> bool:
+    """Whether the `events` of a hook of that kind may name it; `*` always may be."""
+    return name in _VALID[target]
+
+
+def known(name: str) -> bool:
+    """Whether an event of this name can be published; that takes in names that only hooks on `*` receive."""
+    return name in CATALOG
+
+
+def listing() -> list[dict[str, object]]:
+    """What GET `/webhook-events` answers, by name: `{name, actions, description, targets, schema or null}`.
+
+    The same list each time, to be encoded and not to be changed.
+    """
+    return _LISTING

@@ -1,0 +1,265 @@
+"""The catalogue of events: which names there are, who may name them, and what the payloads look like."""
+
+from __future__ import annotations
+
+import copy
+import json
+from typing import Any
+
+import pytest
+from jsonschema import Draft202012Validator
+
+from workhook.core.json import encode
+from workhook.events.catalog import CATALOG, HookTarget, known, listing, valid_for
+from workhook.events.zen import ZEN, zen
+
+Payload = dict[str, Any]
+
+# The "Events" section of the work API, written out by hand.
+OWN_ACTIONS = {
+    "project": {"created", "edited", "archived", "unarchived", "deleted"},
+    "column": {"created", "edited", "moved", "deleted"},
+    "task": {"created", "edited", "moved", "completed", "reopened", "deleted"},
+    "task_comment": {"created", "edited", "deleted"},
+    "file": {"created", "deleted"},
+    "file_comment": {"created", "edited", "deleted"},
+    "file_comment_reply": {"created", "edited", "deleted"},
+    "timesheet": {"started", "paused", "resumed", "finished", "edited", "deleted"},
+    "service_checkout": {"created", "completed", "paused", "unpaused", "canceled", "deleted"},
+    "task_credit": {"granted", "spent", "expired", "reversed"},
+    "invoice": {"created", "edited", "sent", "paid", "voided", "deleted"},
+    "client": {"added", "removed"},
+    "member": {"added", "removed"},
+    "service": {"created", "edited", "deleted"},
+    "folder": {"created", "deleted"},
+    "hook": {"deactivated"},
+}
+# What GitHub's payloads of the names that both use may carry beyond that.
+SHARED_ACTIONS = {"project": {"closed", "reopened"}, "member": {"edited"}}
+ONLY_OWN = OWN_ACTIONS.keys() - SHARED_ACTIONS.keys()
+
+USER = {"id": 7, "login": "octo", "username": "octo", "email": "octo@example.com"}
+REPOSITORY = {
+    "id": 12,
+    "name": "website",
+    "full_name": "acme/website",
+    "private": False,
+    "owner": {"login": "acme", "id": 3},
+}
+TIMES = {"created_at": "2026-11-20T09:00:00.000Z", "updated_at": "2026-11-20T09:00:00.000Z"}
+
+
+def record_id(prefix: str) -> str:
+    return f"{prefix}_{'0' * 26}"
+
+
+def around(name: str, action: str, record: Payload, **more: object) -> Payload:
+    context: Payload = {"repository": REPOSITORY, "organization": {"login": "acme", "id": 3}, "sender": USER}
+    return {"action": action, name: record, **context, **more}
+
+
+def new_task() -> Payload:
+    """A task with nothing set that may be unset."""
+    empty: Payload = dict.fromkeys(("description", "cover_url", "priority", "deadline", "completed_at"))
+    project, column = {"id": record_id("prj"), "title": "Website"}, {"id": record_id("col"), "title": "Doing"}
+    lists: Payload = {"fields": {}, "sections": {}, "assignees": [], "labels": []}
+    base: Payload = {"id": record_id("tsk"), "title": "Ship it", "position": 0, "project": project, "column": column}
+    return {**base, **empty, **lists, **TIMES}
+
+
+def faults(name: str, payload: Payload) -> list[str]:
+    """Where the payload breaks the event's schema, as paths."""
+    schema = CATALOG[name].schema
+    assert schema is not None
+    validator = Draft202012Validator(schema, format_checker=Draft202012Validator.FORMAT_CHECKER)
+    return ["/".join(map(str, error.path)) or error.message for error in validator.iter_errors(payload)]
+
+
+@pytest.mark.parametrize(("target", "count"), [("repository", 54), ("organization", 63)])
+def test_a_hook_may_name_every_event_that_github_allows_it(target: HookTarget, count: int) -> None:
+    names = {name for name in CATALOG if valid_for(name, target) and name not in ONLY_OWN}
+    assert len(names) == count
+    assert {"push", "pull_request", "issues", "ping", "project", "member"} <= names
+
+
+def test_the_catalogue_is_githubs_75_names_and_our_own() -> None:
+    assert len(CATALOG.keys() - ONLY_OWN) == 75
+    assert {event.name for event in CATALOG.values() if event.origin == "own"} == OWN_ACTIONS.keys()
+
+
+def test_only_organization_hooks_may_name_what_only_organizations_have() -> None:
+    for name in ("service", "organization", "membership", "team", "projects_v2", "org_block", "custom_property"):
+        assert valid_for(name, "organization"), name
+        assert not valid_for(name, "repository"), name
+
+
+def test_repository_and_organization_hooks_may_name_every_other_own_event() -> None:
+    for name in OWN_ACTIONS.keys() - {"service"}:
+        assert valid_for(name, "repository"), name
+        assert valid_for(name, "organization"), name
+
+
+def test_what_only_apps_may_name_can_be_published_all_the_same() -> None:
+    for name in ("installation", "repository_dispatch", "workflow_dispatch", "marketplace_purchase", "sponsorship"):
+        assert known(name), name
+        assert not valid_for(name, "repository"), name
+        assert not valid_for(name, "organization"), name
+
+
+def test_a_star_names_every_event_but_is_none() -> None:
+    assert valid_for("*", "repository")
+    assert valid_for("*", "organization")
+    assert not known("*")
+
+
+@pytest.mark.parametrize("name", ["", "Push", "push ", "tasks", "no_such_event"])
+def test_an_unknown_name_is_refused(name: str) -> None:
+    assert not known(name)
+    assert not valid_for(name, "repository")
+    assert not valid_for(name, "organization")
+
+
+@pytest.mark.parametrize("name", sorted(OWN_ACTIONS))
+def test_own_events_have_their_actions_and_a_schema_for_exactly_these(name: str) -> None:
+    event = CATALOG[name]
+    assert set(event.actions) == OWN_ACTIONS[name] | SHARED_ACTIONS.get(name, set())
+    assert len(set(event.actions)) == len(event.actions)
+    schema = json.loads(encode(event.schema))
+    assert set(schema["properties"]["action"]["enum"]) == OWN_ACTIONS[name]
+    assert {"action", name, "organization", "sender"} <= set(schema["required"])
+
+
+def test_the_names_shared_with_github_keep_its_hooks() -> None:
+    assert CATALOG["project"].targets == {"app", "repository", "organization"}
+    assert CATALOG["member"].targets == {"app", "business", "repository", "organization"}
+
+
+def test_schemas_are_valid_and_only_for_what_workhook_makes() -> None:
+    with_schema = {event.name for event in CATALOG.values() if event.schema is not None}
+    assert with_schema == OWN_ACTIONS.keys() | {"push", "ping"}
+    for name in with_schema:
+        Draft202012Validator.check_schema(CATALOG[name].schema)
+
+
+def test_every_event_is_described_in_one_line() -> None:
+    for event in CATALOG.values():
+        assert event.meaning.endswith("."), event.name
+        assert "\n" not in event.meaning, event.name
+        assert len(event.meaning) <= 100, event.name
+
+
+def test_the_listing_is_sorted_and_can_be_sent() -> None:
+    rows = json.loads(encode(listing()))
+    assert [row["name"] for row in rows] == sorted(CATALOG)
+    assert all(set(row) == {"name", "actions", "description", "targets", "schema"} for row in rows)
+    by_name = {row["name"]: row for row in rows}
+    assert by_name["star"]["actions"] == ["created", "deleted"]
+    assert by_name["star"]["targets"] == ["app", "organization", "repository"]
+    assert by_name["star"]["schema"] is None
+    assert by_name["task"]["schema"]["title"] == "task"
+
+
+def test_a_task_with_nothing_set_fits_its_schema() -> None:
+    assert faults("task", around("task", "created", new_task())) == []
+
+
+@pytest.mark.parametrize("field", sorted(new_task()))
+def test_no_field_of_a_record_may_be_left_out(field: str) -> None:
+    task = new_task()
+    del task[field]
+    assert faults("task", around("task", "created", task)) == ["task"]
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("id", "tsk_short"),
+        ("id", record_id("prj")),
+        ("title", None),
+        ("priority", "High"),
+        ("deadline", 1_763_000_000_000),
+        ("position", -1),
+        ("fields", {"points": 3}),
+        ("sections", {"links": "none"}),
+        ("assignees", [{"username": "octo"}]),
+    ],
+)
+def test_a_wrong_value_breaks_the_schema(field: str, value: object) -> None:
+    found = faults("task", around("task", "created", {**new_task(), field: value}))
+    assert found
+    assert all(path.startswith(f"task/{field}") for path in found)
+
+
+def test_later_fields_are_welcome() -> None:
+    assert faults("task", around("task", "created", {**new_task(), "colour": "red"}, correlation="x")) == []
+
+
+def test_an_edit_says_what_changed_from_what_to_what() -> None:
+    task = new_task()
+    assert faults("task", around("task", "edited", task, changes={"title": {"from": "Ship", "to": "Ship it"}})) == []
+    assert faults("task", around("task", "edited", task, changes={"priority": {"from": None, "to": "low"}})) == []
+    assert faults("task", around("task", "edited", task, changes={"title": {"from": "Ship"}})) == ["changes/title"]
+    assert faults("task", around("task", "edited", task, changes={})) == ["changes"]
+    assert faults("task", around("task", "edited", task)) == ["'changes' is a required property"]
+    assert faults("task", around("task", "closed", task)) == ["action"]
+
+
+def test_an_organizations_events_need_no_repository_and_a_projects_do() -> None:
+    member = around("member", "added", USER)
+    assert faults("member", member) == []
+    assert faults("member", {**member, "repository": None}) == []
+    del member["repository"]
+    assert faults("member", member) == []
+    assert faults("task", {**around("task", "created", new_task()), "repository": None}) == ["repository"]
+
+
+def test_the_service_itself_can_be_what_acted() -> None:
+    credit: Payload = {
+        "id": record_id("crd"),
+        "kind": "expire",
+        "amount": -2.5,
+        "balance_after": 0,
+        "reversed": False,
+        **dict.fromkeys(("task", "notes", "user", "expires_at")),
+        **TIMES,
+    }
+    assert faults("task_credit", {**around("task_credit", "expired", credit), "sender": None}) == []
+
+
+def test_a_push_and_the_commits_in_it_are_described() -> None:
+    person = {"name": "Octo", "email": "octo@example.com"}
+    link = "http://127.0.0.1/acme/website"
+    commit: Payload = {"id": "a" * 40, "tree_id": "b" * 40, "distinct": True, "message": "First", "url": link}
+    commit |= {"timestamp": "2026-11-20T09:00:00Z", "author": person, "committer": person}
+    commit |= {"added": ["README.md"], "removed": [], "modified": []}
+    push: Payload = {"ref": "refs/heads/main", "before": "0" * 40, "after": "a" * 40, "base_ref": None, "compare": link}
+    push |= {"created": True, "deleted": False, "forced": False, "commits": [commit], "head_commit": commit}
+    push |= {"pusher": person, "repository": REPOSITORY, "sender": USER}
+    assert faults("push", push) == []
+    assert faults("push", {**push, "head_commit": None, "commits": []}) == []
+    broken = copy.deepcopy(push)
+    del broken["commits"][0]["added"]
+    assert faults("push", {**broken, "head_commit": None, "ref": "main"}) == ["ref", "commits/0"]
+
+
+def test_a_ping_names_its_hook_and_where_that_is() -> None:
+    base = "http://127.0.0.1/orgs/acme/hooks/5"
+    hook: Payload = {"type": "Organization", "id": 5, "name": "web", "active": True, "events": ["*"], **TIMES}
+    hook |= {"config": {"url": "http://127.0.0.1:1/", "content_type": "json", "insecure_ssl": "0"}}
+    hook |= {"url": base, "ping_url": f"{base}/pings", "deliveries_url": f"{base}/deliveries"}
+    ping: Payload = {
+        "zen": zen(),
+        "hook_id": 5,
+        "hook": hook,
+        "organization": {"login": "acme", "id": 3},
+        "sender": USER,
+    }
+    assert faults("ping", ping) == []
+    del ping["organization"]
+    assert len(faults("ping", ping)) == 1
+
+
+def test_the_sayings_are_short_and_none_is_said_twice() -> None:
+    assert len(set(ZEN)) == len(ZEN) >= 12
+    assert all(0 < len(saying) <= 60 for saying in ZEN)
+    assert zen() in ZEN
