@@ -1,0 +1,1 @@
+"""What can happen (the catalogue) and how it is recorded (the outbox)."""

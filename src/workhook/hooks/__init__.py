@@ -1,0 +1,1 @@
+"""Area B: webhooks, their deliveries, and publishing."""

@@ -1,0 +1,192 @@
+"""Settings: one frozen object, read once from flags, the environment and `workhook.toml`, checked whole.
+
+Each setting is a flag `--name`, `WORKHOOK_NAME`, a key `name` in the file, and for secrets also `WORKHOOK_NAME_FILE`.
+Flags win over the environment, the environment over the file.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+import tomllib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+
+class SettingsError(Exception):
+    """Everything that is wrong with the settings, all at once."""
+
+    def __init__(self, faults: list[str]) -> None:
+        super().__init__("\n".join(faults))
+        self.faults = faults
+
+
+def _whole(low: int, high: int) -> Callable[[Any], int]:
+    def parse(value: Any) -> int:
+        number = int(value)
+        if isinstance(value, bool) or not low <= number <= high:
+            raise ValueError(f"a whole number from {low} to {high}")
+        return number
+
+    parse.__doc__ = f"a whole number from {low} to {high}"
+    return parse
+
+
+def _seconds(low: float, high: float) -> Callable[[Any], float]:
+    def parse(value: Any) -> float:
+        number = float(value)
+        if not low <= number <= high:
+            raise ValueError
+        return number
+
+    parse.__doc__ = f"seconds from {low:g} to {high:g}"
+    return parse
+
+
+def _networks(value: Any) -> tuple[str, ...]:
+    """networks such as 10.0.0.0/8, separated by commas"""
+    parts = value.split(",") if isinstance(value, str) else list(value)
+    return tuple(str(ipaddress.ip_network(part.strip(), strict=False)) for part in parts if part.strip())
+
+
+def _http_url(value: Any) -> str:
+    """an http or https URL without a path, such as https://work.example.com"""
+    parts = urlsplit(str(value))
+    if parts.scheme not in ("http", "https") or not parts.hostname or parts.path.strip("/") or parts.query:
+        raise ValueError
+    return str(value).rstrip("/")
+
+
+def _database_url(value: Any) -> str:
+    """sqlite:///FILE or postgresql://USER@HOST/NAME"""
+    if not str(value).startswith(("sqlite:///", "postgresql://", "postgres://", "postgresql+asyncpg://")):
+        raise ValueError
+    return str(value)
+
+
+def _prefix(value: Any) -> str:
+    """letters, digits and hyphens, such as X-Service"""
+    text = str(value).strip("-")
+    if not text or not text.replace("-", "").isalnum() or not text.isascii():
+        raise ValueError
+    return text
+
+
+def _truth(value: Any) -> bool:
+    """true or false"""
+    if isinstance(value, bool):
+        return value
+    known = {"1": True, "true": True, "yes": True, "on": True, "0": False, "false": False, "no": False, "off": False}
+    return known[str(value).strip().lower()]
+
+
+def _one_of(*names: str) -> Callable[[Any], str]:
+    def parse(value: Any) -> str:
+        if value not in names:
+            raise ValueError
+        return str(value)
+
+    parse.__doc__ = " or ".join(names)
+    return parse
+
+
+def _setting(default: Any, parse: Callable[[Any], Any], help_text: str, *, secret: bool = False) -> Any:
+    return field(default=default, metadata={"parse": parse, "help": help_text, "secret": secret})
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What a process was told at its start. Nothing reads the environment later."""
+
+    data: Path = _setting(Path("data"), Path, "Folder of the database, the key and the server's address.")
+    database_url: str | None = _setting(
+        None, _database_url, "Database; without it SQLite in the data folder.", secret=True
+    )
+    nats_url: str | None = _setting(None, str, "NATS server for deliveries by many workers.", secret=True)
+    nats_prefix: str = _setting("workhook", _prefix, "First part of the names of streams and subjects in NATS.")
+    host: str = _setting("127.0.0.1", str, "Address to listen on.")
+    port: int = _setting(8000, _whole(0, 65535), "Port to listen on; 0 picks a free one.")
+    base_url: str | None = _setting(None, _http_url, "Public address, for links that no request asked for.")
+    secret_key: str | None = _setting(None, str, "Key that encrypts secrets at rest; without it a file.", secret=True)
+    log_level: str = _setting("info", _one_of("debug", "info", "warning", "error"), "Least level that is logged.")
+    log_format: str = _setting("auto", _one_of("auto", "json", "text"), "auto: text on a terminal, else JSON lines.")
+    drain_s: float = _setting(30.0, _seconds(0, 600), "On SIGTERM: how long requests and sends may take to finish.")
+    concurrency: int = _setting(256, _whole(1, 10_000), "Deliveries in flight in this process.")
+    api_rate_limit: int = _setting(5000, _whole(0, 10**9), "Requests an hour a token; 0: no limit.")
+    trust_proxy: bool = _setting(False, _truth, "Believe X-Forwarded-Proto, -Host and -For of the peer.")
+    header_prefix: str = _setting("X-Service", _prefix, "First part of the names of delivery headers.")
+    hooks_per_event: int = _setting(20, _whole(0, 10**6), "Webhooks of one repository or organization that may name "
+                                    "the same event; 0: no limit.")  # fmt: skip
+    retention_days: int = _setting(30, _whole(1, 3650), "Days that events and deliveries are kept.")
+    delivery_timeout_s: float = _setting(10.0, _seconds(0.1, 300), "Connect, headers and body of one attempt together.")
+    delivery_retries: int = _setting(8, _whole(0, 50), "Further attempts after a failed one; 0: none.")
+    delivery_retry_first_s: float = _setting(10.0, _seconds(0, 86_400), "Pause before the first further attempt.")
+    delivery_allow_networks: tuple[str, ...] = _setting(
+        (), _networks, "Networks that deliveries may reach although they are private."
+    )
+    delivery_proxy: str | None = _setting(None, str, "HTTP proxy for deliveries.", secret=True)
+
+    @property
+    def sqlite_path(self) -> Path | None:
+        """The database file, or None on PostgreSQL."""
+        if self.database_url is None:
+            return self.data / "workhook.db"
+        if self.database_url.startswith("sqlite:///"):
+            return Path(self.database_url.removeprefix("sqlite:///"))
+        return None
+
+
+def load(flags: Mapping[str, Any], environ: Mapping[str, str] | None = None) -> Settings:
+    """Read and check every setting. Raises `SettingsError` naming each fault and its remedy."""
+    environ = os.environ if environ is None else environ
+    faults: list[str] = []
+    given: dict[str, tuple[str, Any]] = {}
+    known = {each.name: each for each in fields(Settings)}
+    data = Path(flags.get("data") or environ.get("WORKHOOK_DATA") or Settings.data)
+    for source in (_from_file(data / "workhook.toml", faults), _from_environment(environ, known, faults)):
+        given.update(source)
+    given.update({name: (f"--{name.replace('_', '-')}", value) for name, value in flags.items() if value is not None})
+    values: dict[str, Any] = {}
+    for name, (source_name, raw) in given.items():
+        if name not in known:
+            faults.append(f"{source_name}: there is no such setting")
+            continue
+        try:
+            values[name] = known[name].metadata["parse"](raw)
+        except (ValueError, TypeError, KeyError):
+            wanted = getattr(known[name].metadata["parse"], "__doc__", "") or "another value"
+            shown = "the value" if known[name].metadata["secret"] else repr(raw)
+            faults.append(f"{source_name}: {shown} is not {wanted.strip()}")
+    if faults:
+        raise SettingsError(faults)
+    return Settings(**values)
+
+
+def _from_environment(
+    environ: Mapping[str, str], known: Mapping[str, Any], faults: list[str]
+) -> dict[str, tuple[str, Any]]:
+    found: dict[str, tuple[str, Any]] = {}
+    for name, each in known.items():
+        variable = f"WORKHOOK_{name.upper()}"
+        if environ.get(variable):
+            found[name] = (variable, environ[variable])
+        elif each.metadata["secret"] and environ.get(f"{variable}_FILE"):
+            try:
+                found[name] = (f"{variable}_FILE", Path(environ[f"{variable}_FILE"]).read_text().strip())
+            except (OSError, UnicodeDecodeError) as error:
+                faults.append(f"{variable}_FILE: {error}")
+    return found
+
+
+def _from_file(path: Path, faults: list[str]) -> dict[str, tuple[str, Any]]:
+    if not path.exists():
+        return {}
+    try:
+        parsed = tomllib.loads(path.read_text())
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        faults.append(f"{path}: {error}")
+        return {}
+    return {name.replace("-", "_"): (f"{path}: {name}", value) for name, value in parsed.items()}

@@ -1,0 +1,34 @@
+"""`events`: one row for everything that happened. `event_keys`: the publishers' own ids, for 24 hours."""
+
+from __future__ import annotations
+
+import sqlalchemy as sa
+
+from workhook.storage.metadata import BigId, Millis, metadata
+
+events = sa.Table(
+    "events",
+    metadata,
+    sa.Column("id", BigId, primary_key=True),
+    sa.Column("account_id", sa.BigInteger, nullable=False),  # the organization or user it belongs to
+    sa.Column("repository_id", sa.BigInteger),  # null: it happened to the account itself
+    sa.Column("name", sa.Text, nullable=False),
+    sa.Column("action", sa.Text),
+    sa.Column("payload", sa.LargeBinary, nullable=False),  # compact JSON, the bytes that are sent and signed
+    sa.Column("size", sa.BigInteger, nullable=False),  # of the payload, so that large ones are not loaded to be counted
+    sa.Column("created_at", Millis, nullable=False),
+    sa.Index("ix_events_created_at", "created_at"),
+    sa.Index("ix_events_repository_id_name", "repository_id", "name", "id"),
+    sqlite_autoincrement=True,
+)
+
+event_keys = sa.Table(
+    "event_keys",
+    metadata,
+    sa.Column("scope", sa.Text, primary_key=True),  # r{repository_id} or o{account_id}
+    sa.Column("key", sa.Text, primary_key=True),
+    sa.Column("digest", sa.LargeBinary, nullable=False),  # SHA-256 of what was published under the key
+    sa.Column("event_id", sa.BigInteger, nullable=False),
+    sa.Column("created_at", Millis, nullable=False),
+    sa.Index("ix_event_keys_created_at", "created_at"),
+)

@@ -1,0 +1,99 @@
+"""A hook has a lane (its queue's lease). A dispatch is one event for one hook; each attempt at it is a delivery."""
+
+from __future__ import annotations
+
+import sqlalchemy as sa
+
+from workhook.storage.metadata import BigId, Millis, metadata
+
+hooks = sa.Table(
+    "hooks",
+    metadata,
+    sa.Column("id", sa.Integer, primary_key=True),  # below 2^31: clients keep it in 32 bits
+    sa.Column("account_id", sa.BigInteger, sa.ForeignKey("accounts.id"), nullable=False),
+    sa.Column("repository_id", sa.BigInteger, sa.ForeignKey("projects.repository_id")),  # null: an organization's hook
+    sa.Column("active", sa.Boolean, nullable=False),
+    sa.Column("events", sa.Text, nullable=False),  # JSON array
+    sa.Column("config", sa.Text, nullable=False),  # JSON object of what may be shown
+    sa.Column("secret", sa.LargeBinary),  # sealed by the vault, like the next two
+    sa.Column("previous_secret", sa.LargeBinary),
+    sa.Column("previous_secret_until", Millis),
+    sa.Column("password", sa.LargeBinary),
+    sa.Column("version", sa.BigInteger, nullable=False),  # counts every change
+    sa.Column("created_at", Millis, nullable=False),
+    sa.Column("updated_at", Millis, nullable=False),
+    sa.Index("ix_hooks_repository_id", "repository_id"),
+    sa.Index("ix_hooks_account_id", "account_id"),
+    sqlite_autoincrement=True,
+)
+
+lanes = sa.Table(
+    "lanes",
+    metadata,
+    sa.Column("hook_id", sa.Integer, sa.ForeignKey("hooks.id", ondelete="CASCADE"), primary_key=True),
+    sa.Column("owner", sa.Text),  # the process that has the lease
+    sa.Column("lease_until", Millis, nullable=False),
+    sa.Column("failing_since", Millis),  # the first failure since the last success
+    sa.Column("manual_minute", sa.BigInteger, nullable=False),  # the minute in which manual_count counts
+    sa.Column("manual_count", sa.Integer, nullable=False),
+)
+
+# Processes that deliver. Each takes its share of the lanes.
+workers = sa.Table(
+    "workers",
+    metadata,
+    sa.Column("owner", sa.Text, primary_key=True),
+    sa.Column("seen_until", Millis, nullable=False),
+)
+
+dispatches = sa.Table(
+    "dispatches",
+    metadata,
+    sa.Column("id", BigId, primary_key=True),
+    sa.Column("event_id", sa.BigInteger, nullable=False),
+    sa.Column("hook_id", sa.Integer, nullable=False),
+    sa.Column("guid", sa.Text, nullable=False, unique=True),
+    sa.Column("attempts", sa.Integer, nullable=False),  # finished ones
+    sa.Column("retries", sa.Integer, nullable=False),  # how many of them were automatic repeats
+    sa.Column("wanted", sa.Integer, nullable=False),  # redeliveries asked for and not yet attempted
+    sa.Column("next_attempt_at", Millis),  # null: nothing more to do
+    sa.Column("created_at", Millis, nullable=False),
+    sa.UniqueConstraint("event_id", "hook_id"),
+    sqlite_autoincrement=True,
+)
+# What is due, hook by hook: only rows with work are in it, however many are kept.
+due_index = sa.Index(
+    "ix_dispatches_due",
+    dispatches.c.hook_id,
+    dispatches.c.next_attempt_at,
+    dispatches.c.id,
+    sqlite_where=dispatches.c.next_attempt_at.is_not(None),
+    postgresql_where=dispatches.c.next_attempt_at.is_not(None),
+)
+
+deliveries = sa.Table(
+    "deliveries",
+    metadata,
+    sa.Column("id", BigId, primary_key=True),
+    sa.Column("dispatch_id", sa.BigInteger, nullable=False),
+    sa.Column("hook_id", sa.Integer, nullable=False),
+    sa.Column("event_id", sa.BigInteger, nullable=False),
+    sa.Column("repository_id", sa.BigInteger),
+    sa.Column("guid", sa.Text, nullable=False),
+    sa.Column("event", sa.Text, nullable=False),
+    sa.Column("action", sa.Text),
+    sa.Column("delivered_at", Millis, nullable=False),
+    sa.Column("throttled_at", Millis),
+    sa.Column("duration_ms", sa.Integer, nullable=False),
+    sa.Column("redelivery", sa.Boolean, nullable=False),
+    sa.Column("status", sa.Text, nullable=False),
+    sa.Column("status_code", sa.Integer, nullable=False),
+    sa.Column("url", sa.Text, nullable=False),
+    sa.Column("request_headers", sa.LargeBinary, nullable=False),  # JSON; the payload is the event's
+    sa.Column("response_headers", sa.LargeBinary, nullable=False),
+    sa.Column("response_body", sa.LargeBinary, nullable=False),
+    sa.Index("ix_deliveries_hook_id", "hook_id", "id"),
+    sa.Index("ix_deliveries_guid", "guid"),
+    sa.Index("ix_deliveries_delivered_at", "delivered_at"),
+    sqlite_autoincrement=True,
+)

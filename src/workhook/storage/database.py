@@ -1,0 +1,98 @@
+"""What the rest of the program knows of a database."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from typing import Any, Protocol
+
+from sqlalchemy.sql.expression import Executable
+
+from workhook.storage.signals import Signals
+
+Value = int | str | bytes | float | bool | None | Sequence[int] | Sequence[str]
+Params = Mapping[str, Value]
+
+
+class Row(Protocol):
+    """A row of either driver: values by column name or position."""
+
+    def __getitem__(self, key: Any, /) -> Any: ...
+    def keys(self) -> Any: ...
+    def __len__(self) -> int: ...
+
+
+class UniqueViolation(Exception):
+    """An insert or update met a row that must be unique. The transaction cannot be used further."""
+
+
+class Reader(Protocol):
+    """Reads: a `Database` reads what is committed, a `Transaction` also what it wrote itself."""
+
+    async def fetch_all(self, statement: Executable, params: Params | None = None) -> Sequence[Row]: ...
+    async def fetch_one(self, statement: Executable, params: Params | None = None) -> Row | None: ...
+
+
+class Transaction(ABC):
+    """All or nothing. Obtained from `Database.transaction()`; leaving the block commits, an exception rolls back."""
+
+    def __init__(self) -> None:
+        self._before_commit: list[Callable[[Transaction], Awaitable[None]]] = []
+        self._after_commit: list[Callable[[], None]] = []
+        self.state: dict[object, Any] = {}
+
+    @abstractmethod
+    async def fetch_all(self, statement: Executable, params: Params | None = None) -> Sequence[Row]: ...
+
+    @abstractmethod
+    async def fetch_one(self, statement: Executable, params: Params | None = None) -> Row | None: ...
+
+    @abstractmethod
+    async def execute(self, statement: Executable, params: Params | None = None) -> int:
+        """Run one statement; answers the number of rows it changed."""
+
+    @abstractmethod
+    async def execute_many(self, statement: Executable, rows: Sequence[Params]) -> None:
+        """Run one statement once per row of parameters, in one trip."""
+
+    def before_commit(self, step: Callable[[Transaction], Awaitable[None]]) -> None:
+        """Run `step` inside the transaction, as its last act. Steps run in the order they were added."""
+        self._before_commit.append(step)
+
+    def after_commit(self, callback: Callable[[], None]) -> None:
+        """Call once the transaction is durable; never called if it is not."""
+        self._after_commit.append(callback)
+
+    async def finish(self) -> None:
+        """For engines: run the steps, including those that steps add."""
+        while self._before_commit:
+            await self._before_commit.pop(0)(self)
+
+    def committed(self) -> None:
+        """For engines: the transaction is durable."""
+        for callback in self._after_commit:
+            callback()
+
+
+class Database(ABC):
+    """A database that is open. Close it with `close()`."""
+
+    name: str
+    signals: Signals
+
+    @abstractmethod
+    def transaction(self) -> AbstractAsyncContextManager[Transaction]:
+        """A write transaction. The block is left only when the commit is durable.
+
+        Raises `core.errors.Unavailable` when the database cannot be reached or written, `UniqueViolation` for a clash.
+        """
+
+    @abstractmethod
+    async def fetch_all(self, statement: Executable, params: Params | None = None) -> Sequence[Row]: ...
+
+    @abstractmethod
+    async def fetch_one(self, statement: Executable, params: Params | None = None) -> Row | None: ...
+
+    @abstractmethod
+    async def close(self) -> None: ...

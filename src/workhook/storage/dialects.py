@@ -1,0 +1,100 @@
+"""Every difference between SQLite and PostgreSQL that reaches a statement or an error."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Mapping
+from typing import Any
+
+import asyncpg
+import sqlalchemy as sa
+from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.dialects.postgresql import asyncpg as asyncpg_dialect
+from sqlalchemy.engine.interfaces import Dialect
+from sqlalchemy.ext.compiler import compiles
+from sqlalchemy.sql.compiler import SQLCompiler
+
+from workhook.core.errors import Unavailable
+from workhook.storage.database import UniqueViolation, Value
+
+SQLITE: Dialect = sqlite.dialect()
+POSTGRESQL: Dialect = asyncpg_dialect.dialect(implicit_returning=False)  # type: ignore[no-untyped-call]
+
+# Both dialects' compilers render this construct's ON CONFLICT clause alike.
+upsert = postgresql.insert
+
+
+def sqlite_value(value: Value) -> Any:
+    """Lists travel to SQLite as JSON text, see `any_of`."""
+    return json.dumps(list(value)) if isinstance(value, (list, tuple, set, frozenset)) else value
+
+
+class any_of(sa.ColumnElement[bool]):  # noqa: N801  # reads like the SQL it stands for
+    """`column = ANY(:name)`: membership in a list that is one parameter, so that the statement is compiled once."""
+
+    inherit_cache = False
+    type = sa.Boolean()
+
+    def __init__(self, column: sa.ColumnElement[Any], name: str, *, negate: bool = False) -> None:
+        self.column = column
+        self.negate = negate
+        self.name = name
+        array: sa.types.TypeEngine[Any] = postgresql.ARRAY(column.type)
+        self.parameter = sa.bindparam(name, type_=array)
+
+
+@compiles(any_of, "postgresql")
+def _any_of_postgresql(element: any_of, compiler: SQLCompiler, **kw: Any) -> str:
+    column, array = compiler.process(element.column, **kw), compiler.process(element.parameter, **kw)
+    return f"{column} <> ALL({array})" if element.negate else f"{column} = ANY({array})"
+
+
+@compiles(any_of, "sqlite")
+def _any_of_sqlite(element: any_of, compiler: SQLCompiler, **kw: Any) -> str:
+    column = compiler.process(element.column, **kw)
+    listed = compiler.process(sa.bindparam(element.name, type_=sa.Text()), **kw)
+    return f"{column} {'NOT IN' if element.negate else 'IN'} (SELECT value FROM json_each({listed}))"
+
+
+def sqlite_problem(error: sqlite3.Error) -> Exception:
+    """What a driver's error means to the rest of the program."""
+    if isinstance(error, sqlite3.IntegrityError) and "UNIQUE" in str(error):
+        return UniqueViolation(str(error))
+    if isinstance(error, sqlite3.OperationalError):
+        name = getattr(error, "sqlite_errorname", "") or ""
+        if name.startswith(_SQLITE_PASSING):
+            return Unavailable(f"The database cannot be used right now: {error}.", code="database_unavailable")
+    return error
+
+
+_SQLITE_PASSING = (
+    "SQLITE_BUSY",
+    "SQLITE_LOCKED",
+    "SQLITE_FULL",
+    "SQLITE_IOERR",
+    "SQLITE_CANTOPEN",
+    "SQLITE_READONLY",
+    "SQLITE_NOMEM",
+    "SQLITE_PROTOCOL",
+)
+
+
+def postgresql_problem(error: BaseException) -> BaseException:
+    """Likewise; lost connections, full disks, shutdowns, deadlocks and time-outs can succeed later."""
+    if isinstance(error, asyncpg.UniqueViolationError):
+        return UniqueViolation(str(error))
+    if isinstance(error, (OSError, TimeoutError, asyncpg.InterfaceError)) or (
+        isinstance(error, asyncpg.PostgresError) and str(error.sqlstate or "")[:2] in _POSTGRESQL_PASSING
+    ):
+        return Unavailable("The database cannot be used right now.", code="database_unavailable")
+    return error
+
+
+# Classes of SQLSTATE: connection, transaction rollback, resources, operator intervention, system error; 25: read-only.
+_POSTGRESQL_PASSING = frozenset({"08", "25", "40", "53", "55", "57", "58"})
+
+
+def connect_options(url: str) -> Mapping[str, Any]:
+    """`postgresql://…` as SQLAlchemy and asyncpg both take it."""
+    return {"dsn": url.replace("postgresql+asyncpg://", "postgresql://", 1)}

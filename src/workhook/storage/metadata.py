@@ -1,0 +1,41 @@
+"""The one metadata object, and the column types that both databases carry without conversion.
+
+Columns hold integers, text, bytes, floats and booleans only: times are milliseconds since the epoch, JSON is text or bytes.
+"""
+
+from __future__ import annotations
+
+import sqlalchemy as sa
+
+metadata = sa.MetaData(
+    naming_convention={
+        "ix": "ix_%(column_0_N_label)s",
+        "uq": "uq_%(table_name)s_%(column_0_N_name)s",
+        "ck": "ck_%(table_name)s_%(constraint_name)s",
+        "fk": "fk_%(table_name)s_%(column_0_N_name)s",
+        "pk": "pk_%(table_name)s",
+    }
+)
+
+# SQLite numbers rows by itself only in a column that is spelled INTEGER.
+BigId = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
+Millis = sa.BigInteger
+
+
+def insert_into(table: sa.Table, *columns: str) -> sa.Insert:
+    """`INSERT` of exactly these columns, each a parameter of its own name."""
+    return sa.insert(table).values({name: sa.bindparam(name) for name in columns})
+
+
+def big(name: str) -> sa.BindParameter[int]:
+    """An integer parameter of 64 bits: PostgreSQL has to be told the width."""
+    return sa.bindparam(name, type_=sa.BigInteger())
+
+
+# One row that readiness writes: a database that can only be read is not ready.
+probe = sa.Table(
+    "probe",
+    metadata,
+    sa.Column("id", sa.Integer, primary_key=True, autoincrement=False),
+    sa.Column("written_at", Millis, nullable=False),
+)

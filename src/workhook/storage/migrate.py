@@ -1,0 +1,128 @@
+"""Brings a database to the newest schema, or refuses one that a newer Workhook has already changed."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import asyncpg
+import structlog
+
+from workhook.storage import dialects
+
+log = structlog.get_logger(__name__)
+
+MIGRATIONS = Path(__file__).parent / "migrations"
+HEAD = "0001"  # a test compares it with the newest file in `versions`
+LOCK_KEY = 0x776F726B686F6F6B  # PostgreSQL's advisory lock: one process migrates, the others wait
+
+
+class NewerSchema(Exception):
+    """The database was migrated by a newer version of Workhook."""
+
+
+def known_revisions() -> list[str]:
+    return sorted(path.name.split("_")[0] for path in (MIGRATIONS / "versions").glob("[0-9]*.py"))
+
+
+def _needed(current: str | None) -> bool:
+    if current is not None and current not in known_revisions():
+        raise NewerSchema(
+            f"The database has schema {current}, which this version of Workhook ({HEAD}) does not know. "
+            "Install the version that made it, or a newer one."
+        )
+    return current != HEAD
+
+
+def _upgrade(connection: Any) -> None:
+    # Alembic takes a third of a second to import: only a database that needs it pays.
+    from alembic import command
+    from alembic.config import Config
+
+    config = Config()
+    config.set_main_option("script_location", str(MIGRATIONS))
+    config.attributes["connection"] = connection
+    command.upgrade(config, "head")
+
+
+def sqlite_revision(path: Path) -> str | None:
+    """The schema of a file, None if it has none. Raises `sqlite3.Error` for a file that is no database."""
+    if not path.exists():
+        return None
+    connection = sqlite3.connect(path)
+    try:
+        row = connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'alembic_version'").fetchone()
+        found = connection.execute("SELECT version_num FROM alembic_version").fetchone() if row else None
+        return str(found[0]) if found else None
+    finally:
+        connection.close()
+
+
+def migrate_sqlite(path: Path) -> bool:
+    """Answers whether anything was done."""
+    if not _needed(sqlite_revision(path)):
+        return False
+    from sqlalchemy import create_engine, event
+
+    path.parent.mkdir(parents=True, exist_ok=True)
+    engine = create_engine(f"sqlite:///{path}", connect_args={"timeout": 30})
+
+    # The driver would commit before DDL; BEGIN IMMEDIATE makes the migration one transaction and keeps others out.
+    @event.listens_for(engine, "connect")
+    def _plain(dbapi: Any, record: Any) -> None:
+        dbapi.isolation_level = None
+        dbapi.execute("PRAGMA journal_mode=WAL")
+        dbapi.execute("PRAGMA synchronous=FULL")
+
+    @event.listens_for(engine, "begin")
+    def _begin(connection: Any) -> None:
+        connection.exec_driver_sql("BEGIN IMMEDIATE")
+
+    with engine.begin() as connection:
+        _upgrade(connection)
+    engine.dispose()
+    log.info("migrated", schema=HEAD, database=str(path))
+    return True
+
+
+async def migrate_postgresql(url: str) -> bool:
+    """Answers whether anything was done."""
+    connection = await asyncpg.connect(**dialects.connect_options(url), timeout=10)
+    try:
+        exists = await connection.fetchval("SELECT to_regclass('alembic_version') IS NOT NULL")
+        current = await connection.fetchval("SELECT version_num FROM alembic_version") if exists else None
+        if not _needed(current):
+            return False
+        await connection.fetchval("SELECT pg_advisory_lock($1)", LOCK_KEY)
+        await _run_async(url, _upgrade)
+    finally:
+        await connection.close()
+    log.info("migrated", schema=HEAD)
+    return True
+
+
+async def _run_async(url: str, work: Callable[[Any], None]) -> None:
+    from sqlalchemy.ext.asyncio import create_async_engine
+    from sqlalchemy.pool import NullPool
+
+    dsn = dialects.connect_options(url)["dsn"]
+
+    async def connect() -> Any:
+        return await asyncpg.connect(dsn)
+
+    engine = create_async_engine("postgresql+asyncpg://", async_creator=connect, poolclass=NullPool)
+    async with engine.begin() as connection:
+        await connection.run_sync(work)
+    await engine.dispose()
+
+
+async def migrate(sqlite_path: Path | None, url: str | None) -> bool:
+    """Migrate the database that the settings name: a file, or PostgreSQL's URL."""
+    if sqlite_path is not None:
+        return await asyncio.to_thread(migrate_sqlite, sqlite_path)
+    if url is None:
+        raise ValueError("neither a file nor a URL")
+    return await migrate_postgresql(url)

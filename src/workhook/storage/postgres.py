@@ -1,0 +1,184 @@
+"""PostgreSQL through asyncpg: reads in autocommit, transactions at READ COMMITTED, signals over NOTIFY."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections import defaultdict
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager, suppress
+from typing import Any
+
+import asyncpg
+import structlog
+from sqlalchemy.sql.expression import Executable
+
+from workhook.storage import dialects
+from workhook.storage.database import Database, Params, Row, Transaction
+from workhook.storage.signals import Signals
+from workhook.storage.statements import Compiler
+
+ACQUIRE_TIMEOUT_S = 5.0
+COMMAND_TIMEOUT_S = 30.0
+RECONNECT_MAX_S = 5.0
+CHANNEL = "workhook"
+NOTIFY_IDS = 500  # ids in one NOTIFY: its payload is at most 8,000 bytes
+
+log = structlog.get_logger(__name__)
+
+
+@asynccontextmanager
+async def _translated() -> AsyncIterator[None]:
+    try:
+        yield
+    except (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
+        raise dialects.postgresql_problem(error) from error
+
+
+class PostgresTransaction(Transaction):
+    def __init__(self, connection: Any, compiler: Compiler) -> None:
+        super().__init__()
+        self._connection = connection
+        self._compile = compiler
+
+    async def fetch_all(self, statement: Executable, params: Params | None = None) -> Sequence[Row]:
+        known = self._compile(statement)
+        rows: Sequence[Row] = await self._connection.fetch(known.sql, *known.arguments(params))
+        return rows
+
+    async def fetch_one(self, statement: Executable, params: Params | None = None) -> Row | None:
+        known = self._compile(statement)
+        row: Row | None = await self._connection.fetchrow(known.sql, *known.arguments(params))
+        return row
+
+    async def execute(self, statement: Executable, params: Params | None = None) -> int:
+        known = self._compile(statement)
+        tag: str = await self._connection.execute(known.sql, *known.arguments(params))
+        count = tag.rpartition(" ")[2]
+        return int(count) if count.isdigit() else 0
+
+    async def execute_many(self, statement: Executable, rows: Sequence[Params]) -> None:
+        if rows:
+            known = self._compile(statement)
+            await self._connection.executemany(known.sql, [known.arguments(row) for row in rows])
+
+
+class PostgresDatabase(Database):
+    """Open with `await PostgresDatabase.open(url)`."""
+
+    name = "postgresql"
+
+    def __init__(self, url: str, pool: Any) -> None:
+        self._url = url
+        self._pool = pool
+        self._compile = Compiler(dialects.POSTGRESQL)
+        self.signals = Signals()
+        self._outgoing: dict[str, set[int]] = defaultdict(set)
+        self._outgoing_ready = asyncio.Event()
+        self._origin = secrets.token_hex(6)
+        self._tasks: list[asyncio.Task[None]] = []
+
+    @classmethod
+    async def open(cls, url: str, *, connections: int = 10, listen: bool = True) -> PostgresDatabase:
+        async with _translated():
+            pool = await asyncpg.create_pool(
+                **dialects.connect_options(url),
+                min_size=1,
+                max_size=connections,
+                timeout=ACQUIRE_TIMEOUT_S,
+                command_timeout=COMMAND_TIMEOUT_S,
+                statement_cache_size=512,
+                max_inactive_connection_lifetime=300,
+                # Nothing here changes a session's state, so there is nothing to reset: saves a round trip a release.
+                reset=_keep,
+            )
+        database = cls(url, pool)
+        database.signals.forward = database._forward
+        database._tasks.append(asyncio.create_task(database._notify(), name="pg-notify"))
+        if listen:
+            database._tasks.append(asyncio.create_task(database._listen(), name="pg-listen"))
+        return database
+
+    @asynccontextmanager
+    async def transaction(self) -> AsyncIterator[Transaction]:
+        async with _translated(), self._pool.acquire(timeout=ACQUIRE_TIMEOUT_S) as connection:
+            transaction = PostgresTransaction(connection, self._compile)
+            async with connection.transaction():
+                yield transaction
+                await transaction.finish()
+        transaction.committed()
+
+    async def fetch_all(self, statement: Executable, params: Params | None = None) -> Sequence[Row]:
+        known = self._compile(statement)
+        async with _translated(), self._pool.acquire(timeout=ACQUIRE_TIMEOUT_S) as connection:
+            rows: Sequence[Row] = await connection.fetch(known.sql, *known.arguments(params))
+            return rows
+
+    async def fetch_one(self, statement: Executable, params: Params | None = None) -> Row | None:
+        known = self._compile(statement)
+        async with _translated(), self._pool.acquire(timeout=ACQUIRE_TIMEOUT_S) as connection:
+            row: Row | None = await connection.fetchrow(known.sql, *known.arguments(params))
+            return row
+
+    def _forward(self, topic: str, ids: frozenset[int]) -> None:
+        self._outgoing[topic] |= ids
+        self._outgoing_ready.set()
+
+    async def _notify(self) -> None:
+        """Signals that gather while one NOTIFY is under way go out together in the next."""
+        while True:
+            await self._outgoing_ready.wait()
+            self._outgoing_ready.clear()
+            waiting, self._outgoing = self._outgoing, defaultdict(set)
+            try:
+                async with _translated(), self._pool.acquire(timeout=ACQUIRE_TIMEOUT_S) as connection:
+                    for topic, ids in waiting.items():
+                        ordered = sorted(ids)
+                        for start in range(0, len(ordered), NOTIFY_IDS):
+                            some = ",".join(map(str, ordered[start : start + NOTIFY_IDS]))
+                            await connection.execute("SELECT pg_notify($1, $2)", CHANNEL, f"{self._origin}:{topic}:{some}")
+            except Exception as error:  # noqa: BLE001  # a lost signal costs latency only
+                log.warning("notify_failed", error=str(error))
+
+    async def _listen(self) -> None:
+        """Keeps one connection listening. After every (re)connection anything may have been missed."""
+        pause_s = 0.1
+        while True:
+            try:
+                connection = await asyncpg.connect(
+                    **dialects.connect_options(self._url), timeout=ACQUIRE_TIMEOUT_S
+                )
+                try:
+                    gone = asyncio.Event()
+                    connection.add_termination_listener(lambda _, gone=gone: gone.set())
+                    await connection.add_listener(CHANNEL, self._heard)
+                    self.signals.deliver_everything()
+                    pause_s = 0.1
+                    await gone.wait()
+                finally:
+                    with suppress(Exception):
+                        await connection.close(timeout=1)
+            except (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
+                log.warning("listen_failed", error=str(error), again_in_s=pause_s)
+            await asyncio.sleep(pause_s)
+            pause_s = min(pause_s * 2, RECONNECT_MAX_S)
+
+    def _heard(self, connection: Any, pid: int, channel: str, payload: str) -> None:
+        origin, topic, ids = payload.split(":")
+        if origin == self._origin:  # this process was told when it sent it
+            return
+        self.signals.deliver(topic, frozenset(int(each) for each in ids.split(",") if each))
+
+    async def close(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(5):
+                await self._pool.close()
+                return
+        self._pool.terminate()
+
+
+async def _keep(connection: Any) -> None:
+    return None

@@ -1,0 +1,315 @@
+"""SQLite: one writer with group commit, a few readers, each connection on a thread of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from queue import SimpleQueue
+from threading import Thread
+from typing import TypeVar
+
+import structlog
+from sqlalchemy.sql.expression import Executable
+
+from workhook.core.errors import Unavailable
+from workhook.storage import dialects
+from workhook.storage.database import Database, Params, Row, Transaction
+from workhook.storage.signals import Signals
+from workhook.storage.statements import Compiler
+
+T = TypeVar("T")
+Job = Callable[[sqlite3.Connection], T]
+
+BUSY_TIMEOUT_S = 3.0  # how long another process may hold the write lock before the answer is 503
+TURN_TIMEOUT_S = 10.0  # how long a transaction waits for those before it in this process
+GROUP_MAX = 128  # transactions that share a commit at most: bounds how long the first of them waits
+WATCH_INTERVAL_S = 1.0
+
+log = structlog.get_logger(__name__)
+
+
+def connect(path: Path, *, readonly: bool) -> sqlite3.Connection:
+    """A connection with the settings that durability rests on."""
+    connection = sqlite3.connect(
+        path, timeout=BUSY_TIMEOUT_S, isolation_level=None, check_same_thread=False, cached_statements=512
+    )
+    connection.row_factory = sqlite3.Row
+    connection.execute("PRAGMA journal_mode=WAL")
+    connection.execute("PRAGMA synchronous=FULL")
+    connection.execute("PRAGMA foreign_keys=ON")
+    connection.execute(f"PRAGMA busy_timeout={int(BUSY_TIMEOUT_S * 1000)}")
+    connection.execute("PRAGMA cache_size=-16000")
+    if readonly:
+        connection.execute("PRAGMA query_only=ON")
+    return connection
+
+
+class _Threads:
+    """Runs jobs on connections of their own. A job that was submitted runs, even if nobody waits for it any more."""
+
+    def __init__(self, path: Path, count: int, *, readonly: bool) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._jobs: SimpleQueue[tuple[Job[object], asyncio.Future[object]] | None] = SimpleQueue()
+        self._connections = [connect(path, readonly=readonly) for _ in range(count)]
+        self._threads = [
+            Thread(target=self._work, args=(connection,), name="sqlite", daemon=True)
+            for connection in self._connections
+        ]
+        for thread in self._threads:
+            thread.start()
+
+    def submit(self, job: Job[T]) -> asyncio.Future[T]:
+        future: asyncio.Future[T] = self._loop.create_future()
+        self._jobs.put((job, future))  # type: ignore[arg-type]  # the queue mixes jobs of every result type
+        return future
+
+    def _work(self, connection: sqlite3.Connection) -> None:
+        while (item := self._jobs.get()) is not None:
+            job, future = item
+            try:
+                outcome: tuple[object, BaseException | None] = (job(connection), None)
+            except sqlite3.Error as error:
+                outcome = (None, dialects.sqlite_problem(error))
+            except BaseException as error:  # noqa: BLE001  # handed to whoever waits
+                outcome = (None, error)
+            with suppress(RuntimeError):  # the loop is closed: nobody waits any more
+                self._loop.call_soon_threadsafe(_settle, future, *outcome)
+
+    async def close(self) -> None:
+        for _ in self._threads:
+            self._jobs.put(None)
+        for thread in self._threads:
+            await asyncio.to_thread(thread.join)
+        for connection in self._connections:
+            connection.close()
+
+
+def _settle(future: asyncio.Future[object], result: object, error: BaseException | None) -> None:
+    if future.cancelled():
+        return
+    if error is None:
+        future.set_result(result)
+    else:
+        future.set_exception(error)
+
+
+class _Group:
+    """Logical transactions that are released and wait for the one commit that makes them durable."""
+
+    def __init__(self) -> None:
+        self.members: list[SqliteTransaction] = []
+        self.durable: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        # Every member may have been cancelled by then: the failure is then logged where it happens, not here.
+        self.durable.add_done_callback(lambda done: done.cancelled() or done.exception())
+
+
+class SqliteTransaction(Transaction):
+    """A savepoint of the writer's open transaction, opened with its first statement."""
+
+    def __init__(self, writer: _Threads, compiler: Compiler) -> None:
+        super().__init__()
+        self._writer = writer
+        self._compile = compiler
+        self.opened = False
+
+    def _run(self, job: Job[T]) -> asyncio.Future[T]:
+        if self.opened:
+            return self._writer.submit(job)
+        self.opened = True
+
+        def open_then(connection: sqlite3.Connection) -> T:
+            if not connection.in_transaction:
+                connection.execute("BEGIN IMMEDIATE")
+            connection.execute("SAVEPOINT logical")
+            return job(connection)
+
+        return self._writer.submit(open_then)
+
+    async def fetch_all(self, statement: Executable, params: Params | None = None) -> Sequence[Row]:
+        known = self._compile(statement)
+        arguments = known.arguments(params)
+        return await self._run(lambda connection: connection.execute(known.sql, arguments).fetchall())
+
+    async def fetch_one(self, statement: Executable, params: Params | None = None) -> Row | None:
+        rows = await self.fetch_all(statement, params)
+        return rows[0] if rows else None
+
+    async def execute(self, statement: Executable, params: Params | None = None) -> int:
+        known = self._compile(statement)
+        arguments = known.arguments(params)
+        return await self._run(lambda connection: connection.execute(known.sql, arguments).rowcount)
+
+    async def execute_many(self, statement: Executable, rows: Sequence[Params]) -> None:
+        if not rows:
+            return
+        known = self._compile(statement)
+        arguments = [known.arguments(row) for row in rows]
+        await self._run(lambda connection: connection.executemany(known.sql, arguments))
+
+
+class SqliteDatabase(Database):
+    """Open with `await SqliteDatabase.open(path)`."""
+
+    name = "sqlite"
+
+    def __init__(self, path: Path, readers: int) -> None:
+        self.path = path
+        self.signals = Signals()
+        self._compile = Compiler(dialects.SQLITE, dialects.sqlite_value)
+        self._writer = _Threads(path, 1, readonly=False)
+        self._readers = _Threads(path, readers, readonly=True)
+        self._turn = asyncio.Lock()
+        self._group: _Group | None = None
+        self._committer: asyncio.Task[None] | None = None
+        self._watcher: asyncio.Task[None] | None = None
+
+    @classmethod
+    async def open(cls, path: Path, *, readers: int = 2, watch: bool = True) -> SqliteDatabase:
+        """`watch`: notice, within a second, what other processes commit to the same file."""
+        try:
+            database = cls(path, readers)
+        except sqlite3.Error as error:
+            raise dialects.sqlite_problem(error) from error
+        if watch:
+            database._watcher = asyncio.create_task(database._watch(), name="sqlite-watch")
+        return database
+
+    @asynccontextmanager
+    async def transaction(self) -> AsyncIterator[Transaction]:
+        await self._take_turn()
+        try:
+            transaction = SqliteTransaction(self._writer, self._compile)
+            try:
+                yield transaction
+                await transaction.finish()
+            except BaseException:
+                if transaction.opened:
+                    await asyncio.shield(self._roll_back())
+                raise
+            group = self._release(transaction)
+            if group is not None and len(group.members) >= GROUP_MAX:
+                await asyncio.shield(self._commit())
+        finally:
+            self._turn.release()
+        if group is None:
+            transaction.committed()
+        else:
+            await asyncio.shield(group.durable)
+
+    async def _take_turn(self) -> None:
+        try:
+            async with asyncio.timeout(TURN_TIMEOUT_S):
+                await self._turn.acquire()
+        except TimeoutError:
+            raise Unavailable("The database is busy.", code="database_unavailable") from None
+
+    def _release(self, transaction: SqliteTransaction) -> _Group | None:
+        """The transaction joins the group that the next commit makes durable; None if it did nothing."""
+        if not transaction.opened:
+            return None
+        self._writer.submit(_release_savepoint)
+        if self._group is None:
+            self._group = _Group()
+            # It queues for its turn behind those that wait already, so these share the commit: one fsync for all.
+            self._committer = asyncio.create_task(self._commit_in_turn(), name="sqlite-commit")
+        self._group.members.append(transaction)
+        return self._group
+
+    async def _commit_in_turn(self) -> None:
+        async with self._turn:
+            await self._commit()
+
+    async def _commit(self) -> None:
+        """Commit the group. The caller holds the turn."""
+        group, self._group = self._group, None
+        if group is None:
+            return
+        try:
+            await self._writer.submit(_commit_or_roll_back)
+        except Exception as error:
+            log.error("commit_failed", error=str(error), transactions=len(group.members))
+            group.durable.set_exception(error)
+            return
+        for member in group.members:
+            member.committed()
+        group.durable.set_result(None)
+
+    async def _roll_back(self) -> None:
+        """Undo one logical transaction. On a full disk SQLite may have undone the whole group: then all of it failed."""
+        alone = self._group is None
+        survived = await self._writer.submit(lambda connection: _undo(connection, alone=alone))
+        if not survived and self._group is not None:
+            group, self._group = self._group, None
+            log.error("group_rolled_back", transactions=len(group.members))
+            group.durable.set_exception(
+                Unavailable("The database cannot be written right now.", code="database_unavailable")
+            )
+
+    async def fetch_all(self, statement: Executable, params: Params | None = None) -> Sequence[Row]:
+        known = self._compile(statement)
+        arguments = known.arguments(params)
+        return await self._readers.submit(lambda connection: connection.execute(known.sql, arguments).fetchall())
+
+    async def fetch_one(self, statement: Executable, params: Params | None = None) -> Row | None:
+        rows = await self.fetch_all(statement, params)
+        return rows[0] if rows else None
+
+    async def _watch(self) -> None:
+        """`data_version` of the writer's connection changes only by what other connections, so other processes, commit."""
+        seen: int | None = None
+        while True:
+            await asyncio.sleep(WATCH_INTERVAL_S)
+            try:
+                version = await self._writer.submit(_data_version)
+            except Exception as error:  # noqa: BLE001  # it is tried again in a second
+                log.warning("watch_failed", error=str(error))
+                continue
+            if seen is not None and version != seen:
+                self.signals.deliver_everything()
+            seen = version
+
+    async def close(self) -> None:
+        if self._watcher is not None:
+            self._watcher.cancel()
+        if self._committer is not None:
+            await self._committer
+        await self._readers.close()
+        await self._writer.close()
+
+
+def _data_version(connection: sqlite3.Connection) -> int:
+    return int(connection.execute("PRAGMA data_version").fetchone()[0])
+
+
+def _release_savepoint(connection: sqlite3.Connection) -> None:
+    connection.execute("RELEASE logical")
+
+
+def _commit_or_roll_back(connection: sqlite3.Connection) -> None:
+    try:
+        if not connection.in_transaction:
+            raise Unavailable("The transaction was lost.", code="database_unavailable")
+        connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
+
+
+def _undo(connection: sqlite3.Connection, *, alone: bool) -> bool:
+    """Answers whether the other members of the group still stand."""
+    if not connection.in_transaction:
+        return False
+    if alone:
+        connection.execute("ROLLBACK")
+    else:
+        try:
+            connection.execute("ROLLBACK TO logical")
+            connection.execute("RELEASE logical")
+        except sqlite3.OperationalError:
+            # "no such savepoint": it failed before it had one (BEGIN succeeded for others), so nothing is to undo.
+            return connection.in_transaction
+    return True

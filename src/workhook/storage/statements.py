@@ -1,0 +1,48 @@
+"""Compiles SQLAlchemy Core statements once per dialect into text and parameter order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from sqlalchemy.engine.interfaces import Dialect
+from sqlalchemy.sql.compiler import SQLCompiler
+from sqlalchemy.sql.expression import Executable
+
+from workhook.storage.database import Params, Value
+
+
+class Statement:
+    """SQL text of one dialect; `arguments` puts named parameters into the driver's order."""
+
+    __slots__ = ("_adapt", "_fixed", "_names", "sql")
+
+    def __init__(self, compiled: SQLCompiler, adapt: Callable[[Value], Any] | None) -> None:
+        self.sql = str(compiled)
+        self._names: tuple[str, ...] = tuple(compiled.positiontup or ())
+        self._fixed = {name: value for name, value in compiled.params.items() if not compiled.binds[name].required}
+        self._adapt = adapt
+
+    def arguments(self, params: Params | None) -> list[Any]:
+        """Raises `KeyError` for a parameter that is not given."""
+        given = params or {}
+        fixed = self._fixed
+        values = [given[name] if name in given else fixed[name] for name in self._names]
+        return values if self._adapt is None else [self._adapt(value) for value in values]
+
+
+class Compiler:
+    """Statements are built once, at import; those built per request (list filters) are compiled per request."""
+
+    def __init__(self, dialect: Dialect, adapt: Callable[[Value], Any] | None = None) -> None:
+        self._dialect = dialect
+        self._adapt = adapt
+        self._known: WeakKeyDictionary[Executable, Statement] = WeakKeyDictionary()
+
+    def __call__(self, statement: Executable) -> Statement:
+        known = self._known.get(statement)
+        if known is None:
+            compiled = statement.compile(dialect=self._dialect)  # type: ignore[attr-defined]  # every Executable here is a ClauseElement
+            known = self._known[statement] = Statement(compiled, self._adapt)
+        return known
