@@ -1,0 +1,53 @@
+# `make` lists the targets. Extra arguments: make run ARGS="--port 0", make test ARGS="-k hooks".
+ARGS ?=
+BIN := .venv/bin
+export PYTHON
+
+.DEFAULT_GOAL := help
+.PHONY: help run install install-dev test check format bench soak lock clean git
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' Makefile
+
+run: install ## start the server on 127.0.0.1:8000 with its data in ./data (ARGS="--port 0" …)
+	@exec $(BIN)/workhook serve --data "$${WORKHOOK_DATA:-./data}" $(ARGS)
+
+install: ## make the environment in .venv; the command is then .venv/bin/workhook (PYTHON=… chooses the interpreter)
+	@scripts/environment runtime
+
+install-dev:
+	@scripts/environment dev
+
+test: git install-dev ## run every test (ARGS="-k hooks" …)
+	@exec $(BIN)/pytest $(ARGS)
+
+check: git install-dev ## format, lint, types and the rules of the repository; changes nothing
+	@failed=; \
+	$(BIN)/ruff format --check . || failed="$$failed format"; \
+	$(BIN)/ruff check . || failed="$$failed lint"; \
+	$(BIN)/mypy || failed="$$failed types"; \
+	$(BIN)/python -m scripts.check_repository || failed="$$failed repository"; \
+	if [ -n "$$failed" ]; then echo "check: failed:$$failed" >&2; exit 1; fi
+
+format: install-dev ## format the code and fix what can be fixed
+	@$(BIN)/ruff format .
+	@$(BIN)/ruff check --fix .
+
+bench: install-dev ## measure, print the table and write JSON (ARGS=…)
+	@exec $(BIN)/python -m bench $(ARGS)
+
+soak: install-dev ## run for an hour at half rate and watch memory (ARGS=…)
+	@exec $(BIN)/python -m bench soak $(ARGS)
+
+lock: ## write requirements/*.txt anew from pyproject.toml (ARGS=--upgrade takes newer versions)
+	@scripts/lock $(ARGS)
+
+clean: ## remove the environment, caches and builds; ./data stays
+	rm -rf .venv build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+	find . -name node_modules -type d -prune -exec rm -rf {} +
+
+git:
+	@command -v git >/dev/null 2>&1 || { \
+		echo "git is missing: checks and tests need it (Debian and Ubuntu: apt-get install git; macOS: xcode-select --install)" >&2; \
+		exit 1; }

@@ -1,0 +1,145 @@
+"""Cheap rules over every file of the repository: `python -m scripts.check_repository`, a part of `make check`.
+
+Exit status 1 and a line for each thing that is wrong; `tests/unit/test_architecture.py` checks the rules themselves.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+from scripts import source_rules
+
+ROOT = Path(__file__).resolve().parent.parent
+SIZED_FOLDERS = ("src", "scripts", "bench")
+SIZED_SUFFIXES = frozenset({".py", ".js", ".css", ".html"})
+
+# Hosts of package indexes, in two pieces so that this file does not name them itself.
+_HOSTS = (
+    ("pypi", "org"),
+    ("pypi.python", "org"),
+    ("pythonhosted", "org"),
+    ("npmjs", "(?:org|com)"),
+    ("registry.yarnpkg", "com"),
+    ("npm.pkg.github", "com"),
+    ("conda.anaconda", "org"),
+)
+INDEX_ADDRESS = re.compile(
+    "|".join(
+        [
+            *(re.escape(name) + r"\." + end for name, end in _HOSTS),
+            r"(?:https?|file)://[^\s\"'<>]*/simple(?:/|\b)",  # an index by its usual path, whatever its host
+            r"\"resolved\":\s*\"(?:https?|file):",  # where npm found a package
+            r"--(?:extra-)?index-url[ =]\S",
+            r"--find-links[ =]\S",
+            r"^\s*registry\s*=",
+        ]
+    ),
+    re.IGNORECASE,
+)
+_PIN = re.compile(r"(?P<name>[A-Za-z0-9._-]+)==(?P<version>[^\s;]+)(?: ; (?P<marker>[^\\]+?))?(?P<more> \\)?")
+_HASH = re.compile(r"    --hash=sha256:[0-9a-f]{64}(?P<more> \\)?")
+
+
+def repository_files(root: Path) -> list[Path]:
+    """What is tracked or would be with `git add`, that exists. Raises `CalledProcessError` outside a git checkout."""
+    command = ["git", "-C", str(root), "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    listed = subprocess.run(command, check=True, capture_output=True).stdout.decode()
+    return [path for name in listed.split("\0") if name and (path := root / name).is_file()]
+
+
+def index_address_violations(path: Path) -> Iterator[str]:
+    """A package index, registry or link folder named in a file: it would tie the project to one machine's network."""
+    text = path.read_text(encoding="utf-8", errors="replace")
+    for number, line in enumerate(text.splitlines(), start=1):
+        if found := INDEX_ADDRESS.search(line):
+            yield f"{path}:{number}: names a package index: {found.group().strip()!r}"
+
+
+def read_lock(path: Path) -> tuple[dict[str, str], list[str]]:
+    """The pinned versions by normalized name, and what is wrong: a line that is no pin, hash or comment, a pin
+    without a hash."""
+    pins: dict[str, str] = {}
+    wrong: list[str] = []
+    needs_hash = False
+    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
+        if not line.strip() or line.lstrip().startswith("#"):
+            continue
+        if pin := _PIN.fullmatch(line):
+            if not pin["more"]:
+                wrong.append(f"{path}:{number}: {pin['name']} has no hash")
+            pins[canonicalize_name(pin["name"])] = pin["version"]
+            needs_hash = bool(pin["more"])
+        elif (hashed := _HASH.fullmatch(line)) and needs_hash:
+            needs_hash = bool(hashed["more"])
+        else:
+            wrong.append(f"{path}:{number}: not a pin, a hash or a comment: {line.strip()!r}")
+    return pins, wrong
+
+
+def unmet(wanted: Iterable[str], pins: dict[str, str], lock: Path) -> Iterator[str]:
+    """What pyproject.toml asks for and the lock does not hold."""
+    for text in wanted:
+        requirement = Requirement(text)
+        version = pins.get(canonicalize_name(requirement.name))
+        if version is None or not requirement.specifier.contains(version, prereleases=True):
+            yield f"{lock}: holds {version or 'nothing'} for {text!r}; run `make lock`"
+
+
+def lock_violations(root: Path) -> Iterator[str]:
+    project: dict[str, Any] = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))
+    groups = project["dependency-groups"]
+    build = project["build-system"]["requires"]
+    wanted = {
+        "runtime": project["project"]["dependencies"] + groups["build"] + build,
+        "dev": project["project"]["dependencies"] + groups["build"] + groups["dev"],
+        "lock": groups["lock"],
+    }
+    pinned: dict[str, dict[str, str]] = {}
+    for kind, requirements in wanted.items():
+        path = root / "requirements" / f"{kind}.txt"
+        pinned[kind], wrong = read_lock(path)
+        yield from wrong
+        yield from unmet(requirements, pinned[kind], path)
+    for name, version in pinned["runtime"].items():
+        if (tested := pinned["dev"].get(name)) != version:
+            yield f"requirements/dev.txt: tests {name} {tested}, but runtime.txt installs {version}; run `make lock`"
+
+
+def size_violations(root: Path, files: Iterable[Path]) -> Iterator[str]:
+    for path in files:
+        if path.suffix not in SIZED_SUFFIXES or path.relative_to(root).parts[0] not in SIZED_FOLDERS:
+            continue
+        yield from source_rules.file_size_violations(path)
+        if path.suffix == ".py":
+            tree = ast.parse(path.read_text(encoding="utf-8"), str(path))
+            yield from source_rules.function_size_violations(path, tree)
+
+
+def violations(root: Path) -> Iterator[str]:
+    files = repository_files(root)
+    for path in files:
+        yield from index_address_violations(path)
+    yield from lock_violations(root)
+    yield from size_violations(root, files)
+
+
+def main() -> int:
+    wrong = [line.replace(f"{ROOT}/", "") for line in violations(ROOT)]
+    for line in wrong:
+        print(line)
+    print(f"repository: {len(wrong)} wrong" if wrong else "repository: all rules hold")
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,226 @@
+"""The rules of docs/architecture.md and of the house, as functions over parsed source. Each yields what breaks it."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+MAX_FILE_LINES = 400
+MAX_FUNCTION_LINES = 60
+
+PACKAGE = "workhook"
+PRINTING_AREAS = frozenset({"cli"})  # a command's output is its purpose; everything else logs
+LOG_METHODS = frozenset({"debug", "info", "warning", "error", "exception", "critical", "log"})
+LOGGER_NAME = re.compile(r"(^|_)log(ger)?$|^(get_)?logger$", re.IGNORECASE)
+
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+class Level(NamedTuple):
+    """Areas of equal rank. `siblings` may not import one another; the others of a level may."""
+
+    areas: tuple[str, ...]
+    siblings: bool = False
+
+
+class Source(NamedTuple):
+    """A parsed file of the package; `module` is its dotted name, `workhook.core.ids`."""
+
+    path: Path
+    module: str
+    is_package: bool
+    tree: ast.Module
+
+    @property
+    def area(self) -> str:
+        """The first name below the package; empty for the package's own `__init__`."""
+        return area_of(self.module)
+
+
+def load(root: Path) -> list[Source]:
+    """Every Python file below `root`, the folder that holds the package. Raises `SyntaxError`."""
+    sources = []
+    for path in sorted(root.rglob("*.py")):
+        parts = path.relative_to(root).with_suffix("").parts
+        is_package = parts[-1] == "__init__"
+        module = ".".join(parts[:-1] if is_package else parts)
+        sources.append(Source(path, module, is_package, ast.parse(path.read_text(encoding="utf-8"), str(path))))
+    return sources
+
+
+def area_of(module: str) -> str:
+    return [*module.split("."), ""][1]
+
+
+# --- imports -----------------------------------------------------------------------------------------------------
+
+
+def parse_order(text: str) -> tuple[Level, ...]:
+    """The import order out of a document: the one code span that begins with `core <`. Raises `ValueError`."""
+    spans = re.findall(r"`(core\s*<[^`]+)`", text)
+    if len(spans) != 1:
+        raise ValueError(f"expected one import order, found {len(spans)}")
+    levels = []
+    for part in spans[0].split("<"):
+        siblings = "|" in part
+        names = part.strip().removeprefix("{").removesuffix("}")
+        areas = tuple(name.strip() for name in re.split(r"[|,]", names))
+        if not all(re.fullmatch(r"[a-z_]+", name) for name in areas):
+            raise ValueError(f"cannot read {part.strip()!r} in the import order")
+        levels.append(Level(areas, siblings))
+    return tuple(levels)
+
+
+def imported_modules(source: Source) -> Iterator[tuple[int, str]]:
+    """Line and dotted name of every import of the package's own modules: lazy, for types and by name ones too.
+
+    `from workhook.core import ids` gives `workhook.core.ids`: what is a module and what a name in one is not told
+    apart, and needs not be for areas.
+    """
+    for node in ast.walk(source.tree):
+        names: list[str] = []
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            base = _absolute(source, node)
+            names = [f"{base}.{alias.name}" for alias in node.names]
+        elif isinstance(node, ast.Call) and _last_name(node.func) in {"import_module", "__import__"}:
+            names = [arg.value for arg in node.args[:1] if isinstance(arg, ast.Constant) and isinstance(arg.value, str)]
+        for name in names:
+            if name.split(".")[0] == PACKAGE:
+                yield getattr(node, "lineno", 0), name
+
+
+def _absolute(source: Source, node: ast.ImportFrom) -> str:
+    if not node.level:
+        return node.module or ""
+    parts = source.module.split(".")
+    drop = node.level - 1 if source.is_package else node.level
+    return ".".join(parts[: len(parts) - drop] + ([node.module] if node.module else []))
+
+
+def import_violations(source: Source, order: tuple[Level, ...]) -> Iterator[str]:
+    """An import that goes to the right, to a sibling, or from or to an area that the order does not know."""
+    ranks = {area: rank for rank, level in enumerate(order) for area in level.areas}
+    here = "cli" if source.area == "__main__" else source.area  # `python -m workhook` is the command
+    if here and here not in ranks:
+        yield f"{source.path}:1: the area {here!r} is not in the import order"
+        return
+    for line, name in imported_modules(source):
+        there = area_of(name)
+        if there == here or there.startswith("__"):  # `from workhook import __version__` is everybody's
+            continue
+        where = f"{source.path}:{line}: {here or PACKAGE} imports {name}"
+        if there not in ranks:
+            yield f"{where}, whose area is not in the import order"
+        elif not here or ranks[there] > ranks[here]:
+            yield f"{where}, which is to the right"
+        elif ranks[there] == ranks[here] and order[ranks[here]].siblings:
+            yield f"{where}, its sibling"
+
+
+# --- sizes -------------------------------------------------------------------------------------------------------
+
+
+def file_size_violations(path: Path) -> Iterator[str]:
+    lines = len(path.read_text(encoding="utf-8").splitlines())
+    if lines > MAX_FILE_LINES:
+        yield f"{path}:1: {lines} lines, over {MAX_FILE_LINES}"
+
+
+def function_size_violations(path: Path, tree: ast.Module) -> Iterator[str]:
+    for node in ast.walk(tree):
+        if isinstance(node, Function):
+            lines = (node.end_lineno or node.lineno) - node.lineno + 1
+            if lines > MAX_FUNCTION_LINES:
+                yield f"{path}:{node.lineno}: {node.name} has {lines} lines, over {MAX_FUNCTION_LINES}"
+
+
+# --- habits ------------------------------------------------------------------------------------------------------
+
+
+def sleep_violations(source: Source) -> Iterator[str]:
+    """`time.sleep` by any name: it stops the event loop, or hides a race."""
+    names = {
+        alias.asname or alias.name
+        for node in ast.walk(source.tree)
+        if isinstance(node, ast.Import)
+        for alias in node.names
+        if alias.name == "time"
+    }
+    for node in ast.walk(source.tree):
+        if isinstance(node, ast.ImportFrom) and node.module == "time" and not node.level:
+            found = any(alias.name == "sleep" for alias in node.names)
+        else:
+            found = (
+                isinstance(node, ast.Attribute)
+                and node.attr == "sleep"
+                and isinstance(node.value, ast.Name)
+                and node.value.id in names
+            )
+        if found:
+            yield f"{source.path}:{getattr(node, 'lineno', 0)}: time.sleep"
+
+
+def print_violations(source: Source) -> Iterator[str]:
+    if source.area in PRINTING_AREAS:
+        return
+    for node in ast.walk(source.tree):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "print":
+            yield f"{source.path}:{node.lineno}: print; log it instead"
+
+
+def swallow_violations(source: Source) -> Iterator[str]:
+    """A handler of everything that neither raises, nor logs, nor hands the error on to a future; and `suppress`."""
+    for node in ast.walk(source.tree):
+        if isinstance(node, ast.ExceptHandler) and _catches_everything(node.type):
+            if not any(_accounts_for_error(inner) for inner in _own_nodes(node.body)):
+                yield f"{source.path}:{node.lineno}: every error is caught here and none is raised or logged"
+        elif (
+            isinstance(node, ast.Call)
+            and _last_name(node.func) == "suppress"
+            and any(_catches_everything(argument) for argument in node.args)
+        ):
+            yield f"{source.path}:{node.lineno}: every error is suppressed here"
+
+
+def _catches_everything(caught: ast.expr | None) -> bool:
+    if caught is None:
+        return True
+    kinds = caught.elts if isinstance(caught, ast.Tuple) else [caught]
+    return any(
+        _last_name(kind) in {"Exception", "BaseException", "ExceptionGroup", "BaseExceptionGroup"} for kind in kinds
+    )
+
+
+def _own_nodes(body: list[ast.stmt]) -> Iterator[ast.AST]:
+    """Everything in `body` that runs there: not what a function defined in it would do later."""
+    waiting: list[ast.AST] = list(body)
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, Function | ast.Lambda | ast.ClassDef):
+            continue
+        yield node
+        waiting.extend(ast.iter_child_nodes(node))
+
+
+def _accounts_for_error(node: ast.AST) -> bool:
+    if isinstance(node, ast.Raise):
+        return True
+    if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)):
+        return False
+    if node.func.attr == "set_exception":  # whoever awaits the future gets the error
+        return True
+    return node.func.attr in LOG_METHODS and bool(LOGGER_NAME.search(_last_name(node.func.value)))
+
+
+def _last_name(node: ast.expr) -> str:
+    """`b` of `a.b`, of `b`, and of a call of either; empty for anything else."""
+    if isinstance(node, ast.Call):
+        return _last_name(node.func)
+    if isinstance(node, ast.Attribute):
+        return node.attr
+    return node.id if isinstance(node, ast.Name) else ""
