@@ -170,6 +170,7 @@ def test_a_command_prints(make_source: Callable[[str, str], Source]) -> None:
         "except Exception:\n    def later():\n        raise",
         "except* Exception:\n    pass",
         "except Exception:\n    dialog('it failed')",
+        "except Exception:  # noqa: BLE001  # handed to nobody\n    pass",
     ],
 )
 def test_a_swallowed_error_is_found(handler: str, make_source: Callable[[str, str], Source]) -> None:
@@ -192,6 +193,7 @@ def test_a_suppressed_error_is_found(make_source: Callable[[str, str], Source]) 
         "except Exception:\n    self._logger.warning('it failed')",
         "except Exception:\n    structlog.get_logger().error('it failed')",
         "except BaseException as error:\n    future.set_exception(error)",
+        "except BaseException as error:  # noqa: BLE001  # handed to whoever waits\n    outcome = error",
     ],
 )
 def test_an_error_that_is_raised_logged_or_handed_on_is_fine(
