@@ -1,0 +1,1 @@
+"""HTTP without users: operations, routing, problems, paging, the OpenAPI document."""

@@ -12,7 +12,9 @@ accounts = sa.Table(
     sa.Column("id", BigId, primary_key=True),
     sa.Column("kind", sa.Text, nullable=False),  # user | organization
     sa.Column("login", sa.Text, nullable=False),
-    sa.Column("login_key", sa.Text, nullable=False, unique=True),  # casefolded: logins are unique without regard to case
+    sa.Column(
+        "login_key", sa.Text, nullable=False, unique=True
+    ),  # casefolded: logins are unique without regard to case
     sa.Column("name", sa.Text),
     sa.Column("email", sa.Text),
     sa.Column("avatar", sa.Text),

@@ -11,7 +11,8 @@ from sqlalchemy.sql.expression import Executable
 
 from workhook.storage.signals import Signals
 
-Value = int | str | bytes | float | bool | None | Sequence[int] | Sequence[str]
+# int, str, bytes, float, bool, None, or a list of ints or texts (see `dialects.any_of`); the drivers refuse the rest.
+Value = object
 Params = Mapping[str, Value]
 
 
@@ -37,7 +38,8 @@ class Reader(Protocol):
 class Transaction(ABC):
     """All or nothing. Obtained from `Database.transaction()`; leaving the block commits, an exception rolls back."""
 
-    def __init__(self) -> None:
+    def __init__(self, signals: Signals) -> None:
+        self.signals = signals
         self._before_commit: list[Callable[[Transaction], Awaitable[None]]] = []
         self._after_commit: list[Callable[[], None]] = []
         self.state: dict[object, Any] = {}

@@ -36,8 +36,8 @@ async def _translated() -> AsyncIterator[None]:
 
 
 class PostgresTransaction(Transaction):
-    def __init__(self, connection: Any, compiler: Compiler) -> None:
-        super().__init__()
+    def __init__(self, connection: Any, compiler: Compiler, signals: Signals) -> None:
+        super().__init__(signals)
         self._connection = connection
         self._compile = compiler
 
@@ -102,7 +102,7 @@ class PostgresDatabase(Database):
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[Transaction]:
         async with _translated(), self._pool.acquire(timeout=ACQUIRE_TIMEOUT_S) as connection:
-            transaction = PostgresTransaction(connection, self._compile)
+            transaction = PostgresTransaction(connection, self._compile, self.signals)
             async with connection.transaction():
                 yield transaction
                 await transaction.finish()
@@ -136,7 +136,9 @@ class PostgresDatabase(Database):
                         ordered = sorted(ids)
                         for start in range(0, len(ordered), NOTIFY_IDS):
                             some = ",".join(map(str, ordered[start : start + NOTIFY_IDS]))
-                            await connection.execute("SELECT pg_notify($1, $2)", CHANNEL, f"{self._origin}:{topic}:{some}")
+                            await connection.execute(
+                                "SELECT pg_notify($1, $2)", CHANNEL, f"{self._origin}:{topic}:{some}"
+                            )
             except Exception as error:  # noqa: BLE001  # a lost signal costs latency only
                 log.warning("notify_failed", error=str(error))
 
@@ -145,9 +147,7 @@ class PostgresDatabase(Database):
         pause_s = 0.1
         while True:
             try:
-                connection = await asyncpg.connect(
-                    **dialects.connect_options(self._url), timeout=ACQUIRE_TIMEOUT_S
-                )
+                connection = await asyncpg.connect(**dialects.connect_options(self._url), timeout=ACQUIRE_TIMEOUT_S)
                 try:
                     gone = asyncio.Event()
                     connection.add_termination_listener(lambda _, gone=gone: gone.set())

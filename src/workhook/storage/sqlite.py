@@ -109,8 +109,8 @@ class _Group:
 class SqliteTransaction(Transaction):
     """A savepoint of the writer's open transaction, opened with its first statement."""
 
-    def __init__(self, writer: _Threads, compiler: Compiler) -> None:
-        super().__init__()
+    def __init__(self, writer: _Threads, compiler: Compiler, signals: Signals) -> None:
+        super().__init__(signals)
         self._writer = writer
         self._compile = compiler
         self.opened = False
@@ -181,7 +181,7 @@ class SqliteDatabase(Database):
     async def transaction(self) -> AsyncIterator[Transaction]:
         await self._take_turn()
         try:
-            transaction = SqliteTransaction(self._writer, self._compile)
+            transaction = SqliteTransaction(self._writer, self._compile, self.signals)
             try:
                 yield transaction
                 await transaction.finish()
@@ -229,7 +229,7 @@ class SqliteDatabase(Database):
             return
         try:
             await self._writer.submit(_commit_or_roll_back)
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001  # every waiting transaction gets it
             log.error("commit_failed", error=str(error), transactions=len(group.members))
             group.durable.set_exception(error)
             return
@@ -238,7 +238,7 @@ class SqliteDatabase(Database):
         group.durable.set_result(None)
 
     async def _roll_back(self) -> None:
-        """Undo one logical transaction. On a full disk SQLite may have undone the whole group: then all of it failed."""
+        """Undo one logical transaction. On a full disk SQLite may have undone the whole group: all of it failed."""
         alone = self._group is None
         survived = await self._writer.submit(lambda connection: _undo(connection, alone=alone))
         if not survived and self._group is not None:
@@ -258,7 +258,7 @@ class SqliteDatabase(Database):
         return rows[0] if rows else None
 
     async def _watch(self) -> None:
-        """`data_version` of the writer's connection changes only by what other connections, so other processes, commit."""
+        """`data_version` of the only connection that writes here changes only by what other processes commit."""
         seen: int | None = None
         while True:
             await asyncio.sleep(WATCH_INTERVAL_S)

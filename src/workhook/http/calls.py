@@ -1,0 +1,148 @@
+"""What a handler gets (`Call`) and gives (`Answer`)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qsl
+
+import msgspec
+from litestar import Request
+
+from workhook.core import json
+from workhook.core.config import Settings
+from workhook.core.errors import Fault, Invalid, Malformed, TooLarge, UnsupportedMediaType
+from workhook.core.vault import Vault
+from workhook.storage import Database
+
+if TYPE_CHECKING:
+    from workhook.http.operations import Operation
+
+JSON_BODY_MAX = 1024 * 1024
+
+_HOST = re.compile(r"[A-Za-z0-9._\-]+(:\d{1,5})?|\[[0-9A-Fa-f:.]+\](:\d{1,5})?")
+
+
+@dataclass(frozen=True)
+class Services:
+    """What the process has, made once by `bootstrap`."""
+
+    settings: Settings
+    database: Database
+    vault: Vault
+    check_url: Callable[[str], str | None]  # why no delivery could ever go to this URL, or None
+
+class Answer(msgspec.Struct, frozen=True):
+    """`body` is JSON to be, unless it is bytes; None is no body at all."""
+
+    body: object = None
+    status: int = 200
+    headers: Mapping[str, str] = msgspec.field(default_factory=dict)
+    media_type: str = "application/json; charset=utf-8"
+
+
+@dataclass
+class Call:
+    """One request on its way through an operation."""
+
+    request: Request[Any, Any, Any]
+    operation: Operation
+    services: Services
+    request_id: str
+    prefix: str
+    actor: Any = None  # what the guard made of the token; `identity.guard.actor_of` gives it its type
+    answer_headers: dict[str, str] = field(default_factory=dict)  # added to the answer, whether success or problem
+    _query: dict[str, list[str]] | None = None
+
+    @property
+    def database(self) -> Database:
+        return self.services.database
+
+    @property
+    def base(self) -> str:
+        """Scheme, host, port and prefix that the request came by: every link in the answer starts with it."""
+        return origin(self.request, self.services.settings.trust_proxy) + self.prefix
+
+    @property
+    def address(self) -> str | None:
+        """The peer, or what the proxy says it is where the proxy is trusted."""
+        if self.services.settings.trust_proxy and (forwarded := self.header("x-forwarded-for")):
+            return forwarded.rpartition(",")[2].strip()
+        return self.request.client.host if self.request.client else None
+
+    def header(self, name: str) -> str | None:
+        value: str | None = self.request.headers.get(name)
+        return value
+
+    def path(self, name: str) -> str:
+        return str(self.request.path_params[name])
+
+    @property
+    def query(self) -> Mapping[str, Sequence[str]]:
+        if self._query is None:
+            self._query = {}
+            raw: bytes = self.request.scope["query_string"]
+            try:
+                for name, value in parse_qsl(raw.decode("ascii"), keep_blank_values=True, errors="strict"):
+                    self._query.setdefault(name, []).append(value)
+            except (UnicodeDecodeError, ValueError) as error:
+                raise Malformed("Problems parsing the query string") from error
+        return self._query
+
+    def query_text(self, name: str) -> str | None:
+        """The last value of a query parameter."""
+        values = self.query.get(name)
+        return values[-1] if values else None
+
+    def query_integer(self, name: str, default: int, *, low: int, high: int) -> int:
+        """A whole number of at least `low`; more than `high` counts as `high`. Raises `Invalid`."""
+        text = self.query_text(name)
+        if text is None or text == "":
+            return default
+        if not text.isascii() or not text.isdigit() or len(text) > 18 or int(text) < low:
+            raise Invalid(faults=[Fault(field=name, message=f"{name} must be a whole number of at least {low}")])
+        return min(int(text), high)
+
+    async def body(self, limit: int = JSON_BODY_MAX) -> bytes:
+        """The request's bytes. Raises `TooLarge` as soon as there are more than `limit`."""
+        too_large = TooLarge(f"The request body is larger than {limit} bytes.")
+        declared = self.header("content-length")
+        if declared and declared.isdigit() and int(declared) > limit:
+            raise too_large
+        parts, size = [], 0
+        async for part in self.request.stream():
+            size += len(part)
+            if size > limit:
+                raise too_large
+            parts.append(part)
+        return b"".join(parts)
+
+    async def json_object(self, limit: int = JSON_BODY_MAX, *, strict_type: bool = False) -> dict[str, Any]:
+        """The body as an object; an empty body is an empty one. Raises `Malformed`, `TooLarge`, and with
+        `strict_type` `UnsupportedMediaType` for a body that is declared to be something other than JSON."""
+        data = await self.body(limit)
+        if not data.strip():
+            return {}
+        media_type = (self.header("content-type") or "application/json").partition(";")[0].strip().lower()
+        if strict_type and media_type != "application/json" and not media_type.endswith("+json"):
+            raise UnsupportedMediaType(f"Send JSON (Content-Type: application/json), not {media_type}.")
+        value = json.decode_untrusted(data)
+        if not isinstance(value, dict):
+            raise Malformed("Body should be a JSON object")
+        return value
+
+
+def origin(request: Request[Any, Any, Any], trust_proxy: bool) -> str:
+    """`https://host:port` of the request."""
+    scheme, host = request.scope["scheme"], request.headers.get("host", "")
+    if trust_proxy:
+        scheme = request.headers.get("x-forwarded-proto", scheme).partition(",")[0].strip()
+        host = request.headers.get("x-forwarded-host", host).partition(",")[0].strip()
+    if scheme not in ("http", "https"):
+        scheme = "http"
+    if not _HOST.fullmatch(host):
+        server = request.scope.get("server") or ("localhost", None)
+        host = f"{server[0]}:{server[1]}" if server[1] else str(server[0])
+    return f"{scheme}://{host}"

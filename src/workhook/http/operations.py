@@ -1,0 +1,59 @@
+"""An operation is one route, declared once: the router, the guard and the OpenAPI document all read it."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from workhook.http.calls import Answer, Call
+
+Handler = Callable[[Call], Awaitable[Answer]]
+
+
+@dataclass(frozen=True)
+class Query:
+    """A query parameter, as the document shows it."""
+
+    name: str
+    description: str
+    schema: Mapping[str, Any] = field(default_factory=lambda: {"type": "string"})
+    required: bool = False
+
+
+@dataclass(frozen=True)
+class Area:
+    """Operations that share prefixes, the shape of errors, and the rules for versions."""
+
+    name: str
+    prefixes: tuple[str, ...]
+    style: str  # "github": {message, documentation_url, status}; "envelope": {success: false, code, message …}
+    versioned: bool = False
+
+
+AREA_A = Area("work", ("/api/v1",), "envelope")
+AREA_B = Area("webhooks", ("", "/api/v3"), "github", versioned=True)
+SYSTEM = Area("system", ("",), "github")
+
+
+@dataclass(frozen=True)
+class Operation:
+    """`access` names the row of the policy table that decides who may call; None: anybody, without a token."""
+
+    area: Area
+    method: str
+    path: str
+    handler: Handler
+    name: str  # unique; the document's operationId
+    summary: str
+    access: str | None
+    tag: str = ""
+    body: Any = None  # a msgspec type, or a JSON Schema
+    body_required: bool = False
+    query: tuple[Query, ...] = ()
+    answers: Mapping[int, Any] = field(default_factory=dict)  # status → msgspec type, JSON Schema, or None: no body
+    problems: tuple[int, ...] = ()  # statuses beside those that every operation of its kind can answer
+    media_type: str = "application/json"
+    etag: bool = True  # GETs only
+    description: str = ""
+    path_types: Mapping[str, str] = field(default_factory=dict)  # name → "integer"; the rest are strings

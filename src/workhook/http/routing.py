@@ -1,0 +1,167 @@
+"""Turns operations into an ASGI application: request ids, versions, the guard, ETags, problems, metrics."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import time
+import uuid
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AbstractAsyncContextManager
+from typing import Any
+
+import structlog
+from litestar import Litestar, Request, Response
+from litestar.config.app import AppConfig
+from litestar.exceptions import HTTPException
+from litestar.handlers import HTTPRouteHandler
+
+from workhook.core import json
+from workhook.core.errors import MethodNotAllowed, NotFound, Problem, TooLarge
+from workhook.http import metrics
+from workhook.http.calls import Answer, Call, Services, origin
+from workhook.http.operations import AREA_A, AREA_B, Area, Operation
+from workhook.http.problems import UnsupportedVersion, render
+
+VERSIONS = ("2026-03-10", "2022-11-28")
+VERSION_HEADERS = ("X-Service-Api-Version", "X-GitHub-Api-Version")
+
+Guard = Callable[[Call], Awaitable[None]]
+Lifespan = Callable[[Litestar], AbstractAsyncContextManager[None]]
+
+log = structlog.get_logger(__name__)
+
+
+def build(
+    operations: Sequence[Operation], services: Callable[[], Services], guard: Guard, lifespan: Sequence[Lifespan] = ()
+) -> Litestar:
+    """The application. `services` is asked per request, so that the database may open after the routes are made."""
+    table = [(_pattern(prefix, each), each.method) for each in operations for prefix in each.area.prefixes]
+
+    def allowed(path: str) -> list[str]:
+        methods = {method for pattern, method in table if pattern.fullmatch(path)}
+        return sorted(methods | {"OPTIONS"} | ({"HEAD"} if "GET" in methods else set())) if methods else []
+
+    def outside(request: Request[Any, Any, Any], error: Exception) -> Response[bytes]:
+        return _outside(request, error, allowed, services())
+
+    handlers = [_handler(each, prefix, services, guard) for each in operations for prefix in each.area.prefixes]
+    return Litestar(
+        route_handlers=handlers,
+        openapi_config=None,
+        exception_handlers={HTTPException: outside, Exception: outside},
+        lifespan=list(lifespan),
+        request_max_body_size=None,  # `Call.body` bounds it, per operation
+        logging_config=None,
+        on_app_init=[_no_signature_namespace],
+    )
+
+
+def _no_signature_namespace(config: AppConfig) -> AppConfig:
+    config.signature_namespace = {"Request": Request, "Response": Response, "Any": Any}
+    return config
+
+
+def _pattern(prefix: str, operation: Operation) -> re.Pattern[str]:
+    parts = re.split(r"\{\w+\}", prefix + operation.path)
+    return re.compile("[^/]+".join(map(re.escape, parts)) + "/?")
+
+
+def _handler(operation: Operation, prefix: str, services: Callable[[], Services], guard: Guard) -> HTTPRouteHandler:
+    route = prefix + operation.path
+
+    async def handle(request: Request[Any, Any, Any]) -> Response[bytes]:
+        started = time.perf_counter()
+        call = Call(request, operation, services(), uuid.uuid4().hex, prefix)
+        try:
+            if operation.area.versioned:
+                _check_version(call)
+            await guard(call)
+            answer = await operation.handler(call)
+            response = _respond(call, answer)
+        except Problem as problem:
+            response = _refuse(call, problem)
+        except Exception:
+            log.exception("request_failed", request_id=call.request_id, route=route, method=operation.method)
+            response = _refuse(call, Problem("The server failed. The request id helps to find out why."))
+        metrics.REQUESTS.labels(operation.method, route, response.status_code).inc()
+        metrics.REQUEST_SECONDS.labels(operation.method, route).observe(time.perf_counter() - started)
+        return response
+
+    methods = ["GET", "HEAD"] if operation.method == "GET" else [operation.method]
+    path = re.sub(r"\{(\w+)\}", r"{\1:str}", route)
+    return HTTPRouteHandler(path or "/", http_method=methods, include_in_schema=False, status_code=200)(handle)  # type: ignore[arg-type]  # Litestar types the list of methods narrowly
+
+
+def _check_version(call: Call) -> None:
+    for name in VERSION_HEADERS:
+        value = call.header(name)
+        if value and value not in VERSIONS:
+            raise UnsupportedVersion(name, value, VERSIONS)
+
+
+def _respond(call: Call, answer: Answer) -> Response[bytes]:
+    headers = {"X-Request-Id": call.request_id, **call.answer_headers, **answer.headers}
+    if answer.body is None:
+        return Response(b"", status_code=answer.status, headers=headers, media_type="")
+    body = answer.body if isinstance(answer.body, bytes) else json.encode(answer.body)
+    if call.operation.etag and answer.status in (200, 201) and call.operation.method in ("GET", "POST"):
+        tag = f'"{hashlib.sha256(body).hexdigest()}"'
+        headers["ETag"] = tag if answer.status == 201 else f"W/{tag}"
+        if call.operation.method == "GET" and _matches(call.header("if-none-match"), tag):
+            return Response(b"", status_code=304, headers=headers, media_type="")
+    return Response(body, status_code=answer.status, headers=headers, media_type=answer.media_type)
+
+
+def _matches(condition: str | None, tag: str) -> bool:
+    """RFC 9110, 13.1.2: weak comparison."""
+    if condition is None:
+        return False
+    return condition.strip() == "*" or tag in [each.strip().removeprefix("W/") for each in condition.split(",")]
+
+
+def _refuse(call: Call, problem: Problem) -> Response[bytes]:
+    documentation = f"{call.base.removesuffix(call.prefix)}/docs#{call.operation.name}"
+    return _problem_response(problem, call.operation.area, call.request_id, documentation, call.answer_headers)
+
+
+def _problem_response(
+    problem: Problem, area: Area, request_id: str, documentation_url: str, extra: dict[str, str] | None = None
+) -> Response[bytes]:
+    body = render(problem, area, request_id=request_id, documentation_url=documentation_url)
+    headers = {"X-Request-Id": request_id, **(extra or {}), **problem.headers}
+    return Response(
+        json.encode(body),
+        status_code=problem.status,
+        headers=headers,
+        media_type="application/json; charset=utf-8",
+    )
+
+
+def _outside(
+    request: Request[Any, Any, Any], error: Exception, allowed: Callable[[str], list[str]], services: Services
+) -> Response[bytes]:
+    """Errors before an operation was found: no such route, a wrong method."""
+    path: str = request.scope["path"]
+    status = getattr(error, "status_code", 500)
+    problem: Problem
+    if isinstance(error, Problem):
+        problem = error
+    elif status == 405:
+        methods = ", ".join(allowed(path))
+        problem = MethodNotAllowed(f"This path takes {methods}.", headers={"Allow": methods})
+    elif status == 413:
+        problem = TooLarge("The request body is too large.")
+    elif status in (400, 404):
+        problem = NotFound()
+    else:
+        problem = Problem("The server failed. The request id helps to find out why.")
+    request_id = uuid.uuid4().hex
+    if problem.status == 500:
+        log.error("request_failed", request_id=request_id, path=path, exc_info=error)
+    area = AREA_A if path.startswith("/api/v1") else AREA_B
+    metrics.REQUESTS.labels(request.method, "(none)", problem.status).inc()
+    return _problem_response(problem, area, request_id, f"{origin(request, services.settings.trust_proxy)}/docs")
+
+
+__all__ = ["VERSIONS", "Guard", "build"]

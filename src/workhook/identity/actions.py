@@ -1,0 +1,144 @@
+"""Accounts, members, collaborators and tokens: what `workhook setup` and its sisters do."""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+import sqlalchemy as sa
+
+from workhook.core.clock import DAY_MS, now_ms
+from workhook.core.errors import Fault, Invalid
+from workhook.core.ids import new_token
+from workhook.identity import queries
+from workhook.identity.guard import digest_of
+from workhook.identity.policy import SCOPES
+from workhook.identity.queries import key_of
+from workhook.identity.schemas import Account, Repository
+from workhook.identity.tables import accounts, collaborators, memberships, tokens
+from workhook.storage import Transaction
+from workhook.storage.dialects import upsert
+from workhook.storage.metadata import big, insert_into
+
+_LOGIN = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9]|-(?=[A-Za-z0-9])){0,38}")
+_EMAIL = re.compile(r"[^@\s]+@[^@\s]+")
+
+_insert_account = insert_into(
+    accounts, "kind", "login", "login_key", "name", "email", "avatar", "created_at", "updated_at"
+).returning(accounts.c.id)
+_insert_token = insert_into(
+    tokens, "kind", "digest", "user_id", "scopes", "note", "created_at", "expires_at"
+).returning(tokens.c.id)
+_set_member = (
+    upsert(memberships)
+    .values({name: sa.bindparam(name) for name in ("organization_id", "user_id", "role", "created_at")})
+    .on_conflict_do_update(index_elements=["organization_id", "user_id"], set_={"role": sa.bindparam("role")})
+)
+_remove_member = sa.delete(memberships).where(
+    memberships.c.organization_id == big("organization_id"), memberships.c.user_id == big("user_id")
+)
+_owners = sa.select(memberships.c.user_id).where(
+    memberships.c.organization_id == big("organization_id"), memberships.c.role == "owner"
+)
+_set_collaborator = (
+    upsert(collaborators)
+    .values({name: sa.bindparam(name) for name in ("repository_id", "user_id", "role", "created_at")})
+    .on_conflict_do_update(index_elements=["repository_id", "user_id"], set_={"role": sa.bindparam("role")})
+)
+_remove_collaborator = sa.delete(collaborators).where(
+    collaborators.c.repository_id == big("repository_id"), collaborators.c.user_id == big("user_id")
+)
+_revoke = sa.update(tokens).where(tokens.c.id == big("id"), tokens.c.revoked_at.is_(None)).values(revoked_at=big("now"))
+
+
+class IssuedToken(NamedTuple):
+    """The only time that the token itself is seen."""
+
+    id: int
+    token: str
+    expires_at: int | None
+
+
+async def create_account(tx: Transaction, kind: str, login: str, *, name: str | None, email: str | None) -> Account:
+    """A user or an organization. Raises `Invalid` for a login that is taken or malformed."""
+    faults = []
+    if not _LOGIN.fullmatch(login):
+        faults.append(Fault(field="login", message="login must be 1 to 39 letters, digits and single hyphens"))
+    elif await queries.find_account(tx, login):
+        faults.append(Fault(field="login", code="already_exists", message=f"login {login} is taken"))
+    if email is not None and not _EMAIL.fullmatch(email):
+        faults.append(Fault(field="email", message="email must be an e-mail address"))
+    if faults:
+        raise Invalid(faults=faults)
+    now = now_ms()
+    fields = {"kind": kind, "login": login, "name": name, "email": email, "avatar": None}
+    row = await tx.fetch_one(
+        _insert_account, {**fields, "login_key": key_of(login), "created_at": now, "updated_at": now}
+    )
+    assert row is not None
+    return Account(id=row["id"], **fields, created_at=now, updated_at=now)  # type: ignore[arg-type]  # None only where allowed
+
+
+async def set_member(tx: Transaction, organization: Account, user: Account, role: str) -> None:
+    """Add or change. Raises `Invalid` where the last owner would lose the role."""
+    if role not in ("owner", "member"):
+        raise Invalid(faults=[Fault(field="role", message="role must be owner or member")])
+    if role == "member":
+        await _keep_an_owner(tx, organization, user)
+    params = {"organization_id": organization.id, "user_id": user.id, "role": role, "created_at": now_ms()}
+    await tx.execute(_set_member, params)
+
+
+async def remove_member(tx: Transaction, organization: Account, user: Account) -> bool:
+    """Answers whether the user was a member. Raises `Invalid` for the last owner."""
+    await _keep_an_owner(tx, organization, user)
+    return await tx.execute(_remove_member, {"organization_id": organization.id, "user_id": user.id}) > 0
+
+
+async def _keep_an_owner(tx: Transaction, organization: Account, user: Account) -> None:
+    owners = {row["user_id"] for row in await tx.fetch_all(_owners, {"organization_id": organization.id})}
+    if owners == {user.id}:
+        raise Invalid(faults=[Fault(field="role", message=f"{user.login} is the last owner of {organization.login}")])
+
+
+async def set_collaborator(tx: Transaction, repository: Repository, user: Account, role: str) -> None:
+    if role not in ("read", "write", "admin"):
+        raise Invalid(faults=[Fault(field="role", message="role must be read, write or admin")])
+    params = {"repository_id": repository.id, "user_id": user.id, "role": role, "created_at": now_ms()}
+    await tx.execute(_set_collaborator, params)
+
+
+async def remove_collaborator(tx: Transaction, repository: Repository, user: Account) -> bool:
+    return await tx.execute(_remove_collaborator, {"repository_id": repository.id, "user_id": user.id}) > 0
+
+
+async def issue_token(
+    tx: Transaction, user: Account, scopes: list[str], *, note: str | None = None, expires_in_days: float | None = None
+) -> IssuedToken:
+    """A classic personal access token. Raises `Invalid` for a scope that does not exist."""
+    unknown = sorted(set(scopes) - set(SCOPES))
+    if unknown:
+        listed = ", ".join(SCOPES)
+        raise Invalid(faults=[Fault(field="scopes", message=f"{', '.join(unknown)}: there are only {listed}")])
+    if user.kind != "user":
+        raise Invalid(faults=[Fault(field="user", message=f"{user.login} is not a user")])
+    now = now_ms()
+    expires_at = None if expires_in_days is None else now + round(expires_in_days * DAY_MS)
+    token = new_token("whp_")
+    params = {
+        "kind": "classic",
+        "digest": digest_of(token),
+        "user_id": user.id,
+        "scopes": " ".join(sorted(set(scopes))),
+        "note": note,
+        "created_at": now,
+        "expires_at": expires_at,
+    }
+    row = await tx.fetch_one(_insert_token, params)
+    assert row is not None
+    return IssuedToken(row["id"], token, expires_at)
+
+
+async def revoke_token(tx: Transaction, token_id: int) -> bool:
+    """Answers whether a token that was still good was revoked."""
+    return await tx.execute(_revoke, {"id": token_id, "now": now_ms()}) > 0

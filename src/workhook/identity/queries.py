@@ -1,0 +1,159 @@
+"""Reads of accounts, roles and tokens."""
+
+from __future__ import annotations
+
+import sqlalchemy as sa
+
+from workhook.identity.schemas import Account, Organization, Repository, account_of
+from workhook.identity.tables import accounts, collaborators, memberships, projects, tokens
+from workhook.storage import Reader, Row
+from workhook.storage.metadata import big
+
+_ACCOUNT = Account.__struct_fields__
+
+
+def _columns(prefix: str = "") -> list[sa.Label[object]]:
+    return [accounts.c[name].label(prefix + name) for name in _ACCOUNT]
+
+
+_token = (
+    sa.select(
+        tokens.c.id.label("token_id"),
+        tokens.c.kind.label("token_kind"),
+        tokens.c.scopes,
+        tokens.c.expires_at,
+        tokens.c.revoked_at,
+        *_columns("user_"),
+    )
+    .join_from(tokens, accounts, accounts.c.id == tokens.c.user_id)
+    .where(tokens.c.digest == sa.bindparam("digest"))
+)
+_account = sa.select(*_columns()).where(accounts.c.login_key == sa.bindparam("login_key"))
+_account_by_id = sa.select(*_columns()).where(accounts.c.id == big("id"))
+_member_role = sa.select(memberships.c.role).where(
+    memberships.c.organization_id == big("organization_id"), memberships.c.user_id == big("user_id")
+)
+_organizations_of = (
+    sa.select(*_columns())
+    .join_from(accounts, memberships, memberships.c.organization_id == accounts.c.id)
+    .where(memberships.c.user_id == big("user_id"))
+    .order_by(accounts.c.id)
+)
+
+repository_columns = [
+    projects.c.repository_id,
+    projects.c.id,
+    projects.c.name,
+    projects.c.title,
+    projects.c.private,
+    projects.c.archive,
+    projects.c.created_at,
+    projects.c.updated_at,
+    *_columns("owner_"),
+]
+_collaborator_role = (
+    sa.select(collaborators.c.role)
+    .where(collaborators.c.repository_id == projects.c.repository_id, collaborators.c.user_id == big("user_id"))
+    .scalar_subquery()
+)
+_membership_role = (
+    sa.select(memberships.c.role)
+    .where(memberships.c.organization_id == projects.c.account_id, memberships.c.user_id == big("user_id"))
+    .scalar_subquery()
+)
+_repositories = sa.select(
+    *repository_columns, _collaborator_role.label("collaborator_role"), _membership_role.label("member_role")
+).join_from(projects, accounts, accounts.c.id == projects.c.account_id)
+_repository = _repositories.where(
+    accounts.c.login_key == sa.bindparam("owner_key"), projects.c.name_key == sa.bindparam("name_key")
+)
+_repository_by_id = _repositories.where(projects.c.repository_id == big("repository_id"))
+_repository_by_project = _repositories.where(projects.c.id == sa.bindparam("project_id"))
+_all_repositories = _repositories.order_by(projects.c.repository_id)
+
+
+def key_of(name: str) -> str:
+    """How logins and repository names are compared: without regard to case."""
+    return name.casefold()
+
+
+async def find_token(reader: Reader, digest: bytes) -> Row | None:
+    return await reader.fetch_one(_token, {"digest": digest})
+
+
+async def find_account(reader: Reader, login: str) -> Account | None:
+    row = await reader.fetch_one(_account, {"login_key": key_of(login)})
+    return account_of(row) if row else None
+
+
+async def find_account_by_id(reader: Reader, account_id: int) -> Account | None:
+    row = await reader.fetch_one(_account_by_id, {"id": account_id})
+    return account_of(row) if row else None
+
+
+async def find_organization(reader: Reader, login: str, user_id: int) -> Organization | None:
+    """The organization with the user's role in it (None for a stranger)."""
+    account = await find_account(reader, login)
+    if account is None or account.kind != "organization":
+        return None
+    return Organization(account, await find_member_role(reader, account.id, user_id))
+
+
+async def find_member_role(reader: Reader, organization_id: int, user_id: int) -> str | None:
+    row = await reader.fetch_one(_member_role, {"organization_id": organization_id, "user_id": user_id})
+    return row["role"] if row else None
+
+
+async def organizations_of(reader: Reader, user_id: int) -> list[Account]:
+    return [account_of(row) for row in await reader.fetch_all(_organizations_of, {"user_id": user_id})]
+
+
+async def find_repository(reader: Reader, owner: str, name: str, user_id: int = 0) -> Repository | None:
+    """With the user's role in it; 0 is nobody."""
+    params = {"owner_key": key_of(owner), "name_key": key_of(name), "user_id": user_id}
+    row = await reader.fetch_one(_repository, params)
+    return repository_of(row, user_id) if row else None
+
+
+async def find_repository_by_id(reader: Reader, repository_id: int, user_id: int = 0) -> Repository | None:
+    row = await reader.fetch_one(_repository_by_id, {"repository_id": repository_id, "user_id": user_id})
+    return repository_of(row, user_id) if row else None
+
+
+async def find_project(reader: Reader, project_id: str, user_id: int) -> Repository | None:
+    row = await reader.fetch_one(_repository_by_project, {"project_id": project_id, "user_id": user_id})
+    return repository_of(row, user_id) if row else None
+
+
+async def visible_repositories(reader: Reader, user_id: int) -> list[Repository]:
+    """Every repository that the user has a role in, oldest first."""
+    rows = await reader.fetch_all(_all_repositories, {"user_id": user_id})
+    return [each for each in (repository_of(row, user_id) for row in rows) if each.role is not None]
+
+
+def repository_of(row: Row, user_id: int) -> Repository:
+    owner = account_of(row, "owner_")
+    private = bool(row["private"])
+    return Repository(
+        id=row["repository_id"],
+        project_id=row["id"],
+        owner=owner,
+        name=row["name"],
+        title=row["title"],
+        private=private,
+        archive=bool(row["archive"]),
+        created_at=row["created_at"],
+        updated_at=row["updated_at"],
+        role=_effective_role(owner, private, user_id, row["member_role"], row["collaborator_role"]),
+    )
+
+
+def _effective_role(
+    owner: Account, private: bool, user_id: int, member_role: str | None, collaborator_role: str | None
+) -> str | None:
+    """The stronger of what ownership, membership and collaboration give. Members see what is not private."""
+    if owner.id == user_id or member_role == "owner":
+        return "admin"
+    member = "write" if member_role == "member" and not private else None
+    order = [None, "read", "write", "admin"]
+    return max(member, collaborator_role, key=order.index)

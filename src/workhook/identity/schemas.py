@@ -1,0 +1,241 @@
+"""People, organizations and repositories: inside, and as GitHub's clients know them."""
+
+from __future__ import annotations
+
+import msgspec
+
+from workhook.core.clock import to_seconds_text
+from workhook.storage import Row
+
+
+class Account(msgspec.Struct, frozen=True):
+    """A user or an organization."""
+
+    id: int
+    kind: str
+    login: str
+    name: str | None
+    email: str | None
+    avatar: str | None
+    created_at: int
+    updated_at: int
+
+    @property
+    def type(self) -> str:
+        return "Organization" if self.kind == "organization" else "User"
+
+
+class Organization(msgspec.Struct, frozen=True):
+    """An organization as one caller sees it: `role` is owner or member."""
+
+    account: Account
+    role: str | None
+
+
+class Repository(msgspec.Struct, frozen=True):
+    """A project as Area B knows it; `role` is what the caller may do: admin, write, read."""
+
+    id: int
+    project_id: str
+    owner: Account
+    name: str
+    title: str
+    private: bool
+    archive: bool
+    created_at: int
+    updated_at: int
+    role: str | None = None
+
+    @property
+    def full_name(self) -> str:
+        return f"{self.owner.login}/{self.name}"
+
+    @property
+    def organization(self) -> Account | None:
+        return self.owner if self.owner.kind == "organization" else None
+
+
+class Actor(msgspec.Struct, frozen=True):
+    """Who calls, and what the token allows."""
+
+    user: Account
+    token_id: int
+    token_kind: str
+    scopes: frozenset[str]
+    address: str | None = None
+
+
+class AccountShape(msgspec.Struct):
+    """A user or organization in a body, as GitHub's clients know it."""
+
+    login: str
+    id: int
+    node_id: str
+    avatar_url: str
+    gravatar_id: str
+    url: str
+    html_url: str
+    type: str
+    site_admin: bool
+    username: str
+
+
+class Permissions(msgspec.Struct):
+    admin: bool
+    maintain: bool
+    push: bool
+    triage: bool
+    pull: bool
+
+
+class RepositoryShape(msgspec.Struct):
+    """A repository in a body, as GitHub's clients know it."""
+
+    id: int
+    node_id: str
+    name: str
+    full_name: str
+    private: bool
+    owner: AccountShape
+    html_url: str
+    description: str | None
+    fork: bool
+    url: str
+    hooks_url: str
+    archived: bool
+    disabled: bool
+    visibility: str
+    default_branch: str
+    created_at: str
+    updated_at: str
+    pushed_at: str | None
+    project_id: str
+    permissions: Permissions | msgspec.UnsetType = msgspec.UNSET
+
+
+class OrganizationShape(msgspec.Struct):
+    """An organization in a body."""
+
+    login: str
+    id: int
+    node_id: str
+    url: str
+    repos_url: str
+    hooks_url: str
+    avatar_url: str
+    html_url: str
+    name: str | None
+    email: str | None
+    description: str | None
+    type: str
+    created_at: str
+    updated_at: str
+
+
+class UserShape(msgspec.Struct):
+    """The caller, as GET /user answers."""
+
+    login: str
+    id: int
+    node_id: str
+    avatar_url: str
+    url: str
+    html_url: str
+    type: str
+    site_admin: bool
+    name: str | None
+    email: str | None
+    created_at: str
+    updated_at: str
+
+
+def account_shape(account: Account, base: str) -> AccountShape:
+    """`base`: what links in the body start with."""
+    path = "orgs" if account.kind == "organization" else "users"
+    return AccountShape(
+        login=account.login,
+        id=account.id,
+        node_id=f"A_{account.id}",
+        avatar_url=account.avatar or "",
+        gravatar_id="",
+        url=f"{base}/{path}/{account.login}",
+        html_url=f"{_web(base)}/{account.login}",
+        type=account.type,
+        site_admin=False,
+        username=account.login,
+    )
+
+
+def repository_shape(repository: Repository, base: str, *, permissions: bool = False) -> RepositoryShape:
+    role = repository.role
+    shape = RepositoryShape(
+        id=repository.id,
+        node_id=f"R_{repository.id}",
+        name=repository.name,
+        full_name=repository.full_name,
+        private=repository.private,
+        owner=account_shape(repository.owner, base),
+        html_url=f"{_web(base)}/{repository.full_name}",
+        description=repository.title,
+        fork=False,
+        url=f"{base}/repos/{repository.full_name}",
+        hooks_url=f"{base}/repos/{repository.full_name}/hooks",
+        archived=repository.archive,
+        disabled=False,
+        visibility="private" if repository.private else "internal",
+        default_branch="main",
+        created_at=to_seconds_text(repository.created_at),
+        updated_at=to_seconds_text(repository.updated_at),
+        pushed_at=None,
+        project_id=repository.project_id,
+    )
+    if permissions:
+        write = role in ("write", "admin")
+        shape.permissions = Permissions(role == "admin", role == "admin", write, write, role is not None)
+    return shape
+
+
+def organization_shape(account: Account, base: str) -> OrganizationShape:
+    url = f"{base}/orgs/{account.login}"
+    return OrganizationShape(
+        login=account.login,
+        id=account.id,
+        node_id=f"A_{account.id}",
+        url=url,
+        repos_url=f"{url}/repos",
+        hooks_url=f"{url}/hooks",
+        avatar_url=account.avatar or "",
+        html_url=f"{_web(base)}/{account.login}",
+        name=account.name,
+        email=account.email,
+        description=None,
+        type="Organization",
+        created_at=to_seconds_text(account.created_at),
+        updated_at=to_seconds_text(account.updated_at),
+    )
+
+
+def user_shape(account: Account, base: str) -> UserShape:
+    return UserShape(
+        login=account.login,
+        id=account.id,
+        node_id=f"A_{account.id}",
+        avatar_url=account.avatar or "",
+        url=f"{base}/users/{account.login}",
+        html_url=f"{_web(base)}/{account.login}",
+        type="User",
+        site_admin=False,
+        name=account.name,
+        email=account.email,
+        created_at=to_seconds_text(account.created_at),
+        updated_at=to_seconds_text(account.updated_at),
+    )
+
+
+def _web(base: str) -> str:
+    return base.removesuffix("/api/v3").removesuffix("/api/v1")
+
+
+def account_of(row: Row, prefix: str = "") -> Account:
+    """From a row whose columns carry `prefix`."""
+    return Account(*(row[prefix + name] for name in Account.__struct_fields__))
