@@ -25,7 +25,7 @@ check: git install-dev ## format, lint, types and the rules of the repository; c
 	@failed=; \
 	$(BIN)/ruff format --check . || failed="$$failed format"; \
 	$(BIN)/ruff check . || failed="$$failed lint"; \
-	$(BIN)/mypy || failed="$$failed types"; \
+	$(BIN)/mypy $(wildcard src scripts tests bench) || failed="$$failed types"; \
 	$(BIN)/python -m scripts.check_repository || failed="$$failed repository"; \
 	if [ -n "$$failed" ]; then echo "check: failed:$$failed" >&2; exit 1; fi
 
