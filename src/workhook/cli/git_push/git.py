@@ -1,0 +1,57 @@
+"""Running `git` as a child of a hook, which is not the environment that it expects."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+TIMEOUT_S = 300
+"""A bound for one command, so that a repository on a disk that hangs does not hold the queue for ever."""
+
+_KEPT = frozenset({"GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM", "GIT_CONFIG_NOSYSTEM", "GIT_EXEC_PATH"})
+
+
+class GitError(Exception):
+    """A command failed: its objects are gone, the repository is damaged, or it took too long."""
+
+
+class GitMissing(Exception):
+    """`git` itself cannot be started; what is queued waits until it can."""
+
+
+def child_env() -> dict[str, str]:
+    """The environment without what Git set for the hook.
+
+    `GIT_DIR` would be relative to another folder, `GIT_QUARANTINE_PATH` and `GIT_OBJECT_DIRECTORY` may name a
+    quarantine that no longer exists, and `GIT_TRACE` would write into what we read. Replacement objects are off: a
+    payload names the commits that were pushed.
+    """
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("GIT_") or name in _KEPT}
+    return kept | {
+        "LC_ALL": "C",
+        "GIT_TERMINAL_PROMPT": "0",
+        "GIT_OPTIONAL_LOCKS": "0",
+        "GIT_NO_REPLACE_OBJECTS": "1",
+        "GIT_NO_LAZY_FETCH": "1",
+    }
+
+
+def run(git_dir: Path, *arguments: str, stdin: bytes = b"", timeout_s: float = TIMEOUT_S) -> bytes:
+    """Standard output of one command. Raises `GitError`, `GitMissing`."""
+    command = ["git", f"--git-dir={git_dir}", *arguments]
+    try:
+        done = subprocess.run(command, input=stdin, capture_output=True, env=child_env(), cwd="/", timeout=timeout_s)  # noqa: S603 (no shell, no words of a pusher)
+    except subprocess.TimeoutExpired as error:
+        raise GitError(f"git {arguments[0]} took longer than {timeout_s} s") from error
+    except OSError as error:
+        raise GitMissing(f"git cannot be started: {error}") from error
+    if done.returncode:
+        said = done.stderr.decode("utf-8", "replace").strip()[-300:]
+        raise GitError(f"git {arguments[0]} ended with {done.returncode}: {said}")
+    return done.stdout
+
+
+def is_zero(oid: str) -> bool:
+    """Whether `oid` (40 or 64 digits) is Git's way to say "no object"."""
+    return not oid.strip("0")

@@ -1,0 +1,129 @@
+"""What `post-receive` runs: record the push, start the sender, return. The pusher waits, so it imports little."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterable
+from pathlib import Path
+
+from workhook.cli.git_push import git, spool
+from workhook.cli.git_push.folder import Folder
+
+SNAPSHOT_TIMEOUT_S = 10.0
+
+MODULE_FLAGS = ("-E", "-P", "-m", "workhook.cli.git_push")
+"""Neither `PYTHON…` variables of the pusher nor the current folder (the repository!) may choose what is imported."""
+
+
+def post_receive(git_dir: Path, lines: Iterable[str]) -> int:
+    """Record one push and start a detached sender. Always 0: nothing that is wrong here may look like a failed push.
+
+    `lines` are those of `post-receive` (githooks): `BEFORE AFTER REF`, bytes that are not UTF-8 as surrogate escapes.
+    Who pushed and the options of `git push -o` come from the environment.
+    """
+    folder = Folder(git_dir)
+    if not folder.root.is_dir():
+        return 0  # a hooks folder shared by many repositories, and this one is not connected
+    try:
+        recorded = _record(folder, lines)
+    except Exception as error:  # noqa: BLE001 (the push has succeeded whatever happens here; it is said and logged)
+        folder.log.error(f"a push could not be recorded: {type(error).__name__}: {error}")
+        _say("this push could not be recorded and sends no event", error)
+        return 0
+    if recorded:
+        try:
+            start_sender(folder)
+        except OSError as error:
+            folder.log.error(f"the sender does not start: {error}")
+            _say("the push is recorded; its events are sent with the next push", error)
+    return 0
+
+
+def _record(folder: Folder, lines: Iterable[str]) -> bool:
+    parsed = [parts for line in lines if (parts := _parse(line)) is not None]
+    if not parsed:
+        return False
+    folder.spool.mkdir(mode=0o700, exist_ok=True)
+    name = spool.new_name(folder)
+    updates = tuple(spool.RefUpdate(f"{name}.{at}", *parts) for at, parts in enumerate(parsed))
+    email = os.environ.get("WORKHOOK_PUSHER_EMAIL") or _configured_email(folder)
+    entry = spool.Entry(time.time_ns() // 1_000_000, _pusher(), email, _options(), updates, _snapshot(folder))
+    spool.write(folder, name, entry)
+    return True
+
+
+def _parse(line: str) -> tuple[str, str, str] | None:
+    parts = line.rstrip("\n").split(" ", 2)
+    if len(parts) != 3 or not spool.is_oid(parts[0]) or not spool.is_oid(parts[1]) or not parts[2]:
+        return None
+    return parts[0], parts[1], parts[2]
+
+
+def _pusher() -> str:
+    """Who pushed: what the front end says, else the account. Over HTTP the server sets `REMOTE_USER`."""
+    for variable in ("WORKHOOK_PUSHER", "REMOTE_USER", "USER", "LOGNAME"):
+        if value := os.environ.get(variable):
+            return value
+    import pwd  # only a daemon without an environment comes here
+
+    with contextlib.suppress(KeyError):
+        return pwd.getpwuid(os.getuid()).pw_name
+    return str(os.getuid())
+
+
+def _configured_email(folder: Folder) -> str | None:
+    """`user.email`, or None: then the payload falls back to the newest commit's."""
+    try:
+        said = git.run(folder.git_dir, "config", "--get", "user.email", timeout_s=SNAPSHOT_TIMEOUT_S)
+    except (git.GitError, git.GitMissing):
+        return None  # not set is the normal case on a server
+    return said.decode("utf-8", "replace").strip() or None
+
+
+def _options() -> tuple[str, ...]:
+    count = os.environ.get("GIT_PUSH_OPTION_COUNT", "")
+    return tuple(os.environ.get(f"GIT_PUSH_OPTION_{at}", "") for at in range(int(count) if count.isdecimal() else 0))
+
+
+def _snapshot(folder: Folder) -> tuple[tuple[str, str], ...] | None:
+    """Branches and tags as they are now: which commits are new must not depend on pushes that come before the sending.
+
+    Costs what Git itself has just paid to advertise the same refs to the pusher.
+    """
+    try:
+        said = git.run(folder.git_dir, "for-each-ref", "--format=%(objectname) %(refname)", "refs/heads", "refs/tags",
+                       timeout_s=SNAPSHOT_TIMEOUT_S)  # fmt: skip
+    except (git.GitError, git.GitMissing) as error:
+        folder.log.error(f"no snapshot of the refs: {error}")
+        return None
+    rows = (line.partition(" ") for line in said.decode("utf-8", "surrogateescape").split("\n") if line)
+    return tuple((oid, ref) for oid, _, ref in rows)
+
+
+def start_sender(folder: Folder) -> None:
+    """Start `send` detached and without our descriptors: Git waits until the last one of them is closed.
+
+    A shell starts it and ends at once, so the sender is nobody's child and the hook waits for about a millisecond.
+    """
+    sender = [sys.executable, *MODULE_FLAGS, "send", str(folder.git_dir)]
+    subprocess.run(  # noqa: S603 (our own interpreter and folder, as arguments)
+        ["/bin/sh", "-c", '"$@" &', "sh", *sender],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+        cwd="/",
+        env=git.child_env(),
+        check=True,
+    )
+
+
+def _say(text: str, error: Exception) -> None:
+    """One line for the pusher, who sees `remote: workhook: …`."""
+    reason = " ".join(str(error).split())[:200]
+    with contextlib.suppress(OSError, ValueError):  # the pusher may be gone
+        print(f"workhook: {text} ({reason})", file=sys.stderr, flush=True)

@@ -1,0 +1,148 @@
+"""Connecting a Git repository: its configuration, and a `post-receive` that leaves any hook that was there at work."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+from workhook.cli.git_push import git
+from workhook.cli.git_push.folder import Folder, write_durably
+from workhook.cli.git_push.hook import MODULE_FLAGS
+
+MARK = "# Written by `workhook git-hook install`"
+CHAINED = "post-receive.before-workhook"
+
+_REPOSITORY = re.compile(r"[A-Za-z0-9._-]+/[A-Za-z0-9._-]+")
+
+_SCRIPT = """\
+#!/bin/sh
+{mark}: changes here are lost when it runs again.
+# Records the push for Workhook, then runs the hook that was here before, with the same input and its exit status.
+# Nothing that Workhook meets may fail or hold the push, not even an interpreter that is gone.
+updates=$(cat)
+if [ -d "${{GIT_DIR:-.}}/workhook" ] || [ -f "${{GIT_DIR:-.}}/commondir" ]; then
+    said=$(printf '%s\\n' "$updates" | {command} post-receive 2>&1) ||
+        said='workhook: the hook cannot run (is its Python gone? install it again), this push sends no event'
+    [ -z "$said" ] || printf '%s\\n' "$said" >&2
+fi
+[ -x "${{0%/*}}/{chained}" ] || exit 0
+printf '%s\\n' "$updates" | "${{0%/*}}/{chained}" "$@"
+"""
+
+
+class InstallError(Exception):
+    """What stands in the way, in words for the one who installs."""
+
+
+class Installed(NamedTuple):
+    """Where things are now. `chained` is the hook that was there before and still runs, or None."""
+
+    git_dir: Path
+    config: Path
+    hook: Path
+    chained: Path | None
+
+
+def install(
+    git_dir: Path,
+    repository: str,
+    *,
+    data_dir: Path,
+    token: str,
+    url: str | None,
+    python: str = sys.executable,
+) -> Installed:
+    """Write `GIT_DIR/workhook/config.json` and the `post-receive` hook; doing it again only updates them.
+
+    `git_dir`: a bare repository, a `.git` or a work tree. `repository`: `owner/name` at the server. `url`: the server's
+    address, or None to ask `data_dir` for it whenever something is sent. `python`: an interpreter with `workhook`.
+    Raises `InstallError`, `OSError`.
+    """
+    if not _REPOSITORY.fullmatch(repository):
+        raise InstallError(f"{repository!r} is not OWNER/NAME")
+    if not token or not token.isascii() or not token.isprintable():
+        raise InstallError("the token is empty or has characters that no token has")
+    if url is not None and not url.startswith(("http://", "https://")):
+        raise InstallError(f"{url!r} does not start with http:// or https://")
+    folder = Folder(find_git_dir(git_dir))
+    hooks = _hooks_dir(folder.git_dir)
+    _check_python(python)
+    folder.create()
+    config = {"version": 1, "repository": repository, "data_dir": os.path.abspath(data_dir), "token": token, "url": url}
+    write_durably(folder.config, json.dumps(config, indent=2).encode() + b"\n")
+    hook, chained = _write_hook(hooks, python)
+    return Installed(folder.git_dir, folder.config, hook, chained)
+
+
+def find_git_dir(given: Path) -> Path:
+    """The Git directory that `given` is, or is the work tree of; not that of a folder above. Raises `InstallError`."""
+    for candidate in (given, given / ".git"):
+        try:
+            said = git.run(Path(os.path.abspath(candidate)), "rev-parse", "--absolute-git-dir")
+        except git.GitError:
+            continue
+        except git.GitMissing as error:
+            raise InstallError(str(error)) from error
+        return Path(os.fsdecode(said.rstrip(b"\n")))
+    raise InstallError(f"{given} is neither a Git repository nor the top of a work tree")
+
+
+def _hooks_dir(git_dir: Path) -> Path:
+    """Where Git looks for it: a relative `core.hooksPath` starts at the Git directory, where `post-receive` runs."""
+    try:
+        said = git.run(git_dir, "config", "--type=path", "--get", "core.hooksPath")
+    except git.GitError:
+        said = b""  # not set
+    path = git_dir / (os.fsdecode(said.rstrip(b"\n")) or "hooks")
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InstallError(f"hooks cannot be put into {path} (core.hooksPath): {error.strerror}") from error
+    return path
+
+
+def _check_python(python: str) -> None:
+    try:
+        done = subprocess.run([python, *MODULE_FLAGS, "check"], capture_output=True, cwd="/", timeout=60)  # noqa: S603 (the caller's own interpreter)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise InstallError(f"{python} cannot be run: {error}") from error
+    if done.returncode:
+        raise InstallError(f"{python} cannot import workhook: {done.stderr.decode('utf-8', 'replace').strip()[-300:]}")
+
+
+def _write_hook(hooks: Path, python: str) -> tuple[Path, Path | None]:
+    hook, chained = hooks / "post-receive", hooks / CHAINED
+    command = shlex.join([os.path.abspath(python), *MODULE_FLAGS])
+    script = _SCRIPT.format(mark=MARK, command=command, chained=CHAINED).encode("utf-8", "surrogateescape")
+    temporary = hooks / f".post-receive.{os.getpid()}.tmp"
+    try:
+        temporary.write_bytes(script)
+        temporary.chmod(0o755)
+        if os.path.lexists(hook) and not _is_ours(hook):
+            _keep(chained)
+            hook.rename(chained)
+        temporary.replace(hook)
+    finally:
+        temporary.unlink(missing_ok=True)
+    return hook, chained if os.path.lexists(chained) else None
+
+
+def _is_ours(hook: Path) -> bool:
+    try:
+        return MARK.encode() in hook.read_bytes()[:4096].split(b"\n")[1][:200]
+    except (OSError, IndexError):
+        return False
+
+
+def _keep(path: Path) -> None:
+    """Free `path` without losing what is there: an older hook that somebody has since replaced."""
+    if not os.path.lexists(path):
+        return
+    at = next(at for at in range(1, 10_000) if not os.path.lexists(f"{path}.{at}"))
+    path.rename(f"{path}.{at}")

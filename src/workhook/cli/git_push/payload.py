@@ -1,0 +1,155 @@
+"""The payload of `push`, in GitHub's shape (webhook events and payloads, `push`)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TypeAlias
+
+from workhook.cli.git_push import commits, git
+from workhook.cli.git_push.refs import PushRefs
+from workhook.cli.git_push.spool import Entry, RefUpdate
+
+Payload: TypeAlias = dict[str, object]
+CommitJson: TypeAlias = dict[str, object]
+
+MAX_BODY_BYTES = 24_900_000
+"""What the server takes is 25 MB; it adds the repository and the sender before it delivers."""
+
+_CACHED_COMMITS = 4096
+_HEAD_MESSAGE_CHARS = 10_000
+_FILE_LISTS = ("added", "removed", "modified")
+
+
+class PayloadBuilder:
+    """Payloads of the ref updates of one push. Commits that several of them show are read once."""
+
+    def __init__(self, git_dir: Path, entry: Entry, *, repository: str, base_url: str) -> None:
+        self._git_dir = git_dir
+        self._entry = entry
+        self._address = f"{base_url}/{repository}"
+        self._refs = PushRefs(git_dir, entry)
+        self._commits: dict[str, commits.Commit] = {}
+
+    def build(self, update: RefUpdate) -> Payload:
+        """The payload without `repository` and `sender`, which the server adds.
+
+        Objects that are gone (a ref that was deleted meanwhile, and collected) leave `commits` empty and `head_commit`
+        null. `distinct` of a head that is not among `commits` is true: receivers that skip the others must not skip it.
+        Raises `git.GitError` for a repository that is damaged, `git.GitMissing`.
+        """
+        rows = self._refs.commits_of(update)
+        head = self._refs.commit_of(update.after)
+        self._load(rows, head)
+        shown = [self._commit_json(oid, distinct=distinct) for oid, _, distinct in rows]
+        head_json = None if head is None else self._commit_json(head, distinct=not rows or rows[-1][2])
+        payload = bare(update, self._entry, address=self._address, head=head_json)
+        payload["forced"] = self._refs.is_forced(update)
+        payload["commits"] = shown
+        base_ref = self._refs.base_branch(update)
+        payload["base_ref"] = None if base_ref is None else _plain(base_ref)
+        return payload
+
+    def _load(self, rows: list[tuple[str, str | None, bool]], head: str | None) -> None:
+        if len(self._commits) > _CACHED_COMMITS:
+            self._commits.clear()
+        wanted = {oid: parent for oid, parent, _ in rows if oid not in self._commits}
+        if head is not None and head not in self._commits and head not in wanted:
+            wanted[head] = self._refs.first_parent(head)
+        self._commits.update(commits.load(self._git_dir, wanted))
+
+    def _commit_json(self, oid: str, *, distinct: bool) -> CommitJson:
+        commit = self._commits[oid]
+        return {
+            "id": oid,
+            "tree_id": commit.tree_id,
+            "distinct": distinct,
+            "message": commit.message,
+            "timestamp": commit.timestamp,
+            "url": f"{self._address}/commit/{oid}",
+            "author": commit.author._asdict(),
+            "committer": commit.committer._asdict(),
+            "added": commit.files.added,
+            "removed": commit.files.removed,
+            "modified": commit.files.modified,
+        }
+
+
+def bare(update: RefUpdate, entry: Entry, *, address: str, head: CommitJson | None = None) -> Payload:
+    """What is known of an update without its repository. `address` is the server's address of the repository."""
+    email = entry.pusher_email
+    if email is None and head is not None and isinstance(committer := head["committer"], Mapping):
+        email = committer["email"]
+    payload: Payload = {
+        "ref": _plain(update.ref),
+        "before": update.before,
+        "after": update.after,
+        "base_ref": None,
+        "created": git.is_zero(update.before),
+        "deleted": git.is_zero(update.after),
+        "forced": False,
+        "compare": f"{address}/compare/{update.before[:12]}...{update.after[:12]}",
+        "commits": [],
+        "head_commit": head,
+        "pusher": {"name": _plain(entry.pusher_name), "email": email},
+    }
+    if entry.options:
+        payload["push_options"] = [_plain(option) for option in entry.options]
+    return payload
+
+
+def _plain(text: str) -> str:
+    """Bytes that are not UTF-8 (surrogate escapes) as `\\xff`, like paths."""
+    try:
+        return commits.path_text(text.encode("utf-8", "surrogateescape"))
+    except UnicodeEncodeError:
+        return text.encode("utf-8", "backslashreplace").decode()
+
+
+def _json(value: object) -> bytes:
+    """UTF-8; a lone surrogate, which some legacy encodings can produce, becomes `?`."""
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
+
+
+def request_body(payload: Payload, update_id: str, *, limit_bytes: int = MAX_BODY_BYTES) -> tuple[bytes, bool]:
+    """The body of the publishing request, and whether the payload had to be made smaller for it.
+
+    What goes first: the file lists of the oldest commits, those of the head, the oldest commits, and last the end of
+    the head's message.
+    """
+    body = _json({"event": "push", "payload": payload, "id": update_id})
+    if len(body) <= limit_bytes:
+        return body, False
+    small = _shrunk(payload, len(body) - limit_bytes)
+    return _json({"event": "push", "payload": small, "id": update_id}), True
+
+
+def _shrunk(payload: Payload, excess: int) -> Payload:
+    """A copy that is at least `excess` bytes smaller, as far as commits can make it so."""
+    shown = list(_commit_list(payload))
+    head = payload["head_commit"]
+    for at, commit in enumerate(shown):
+        if excess > 0:
+            shown[at] = _without_files(commit)
+            excess -= len(_json(commit)) - len(_json(shown[at]))
+    if excess > 0 and isinstance(head, dict):
+        lean = _without_files(head)
+        excess -= len(_json(head)) - len(_json(lean))
+        head = lean
+    dropped = 0
+    while excess > 0 and dropped < len(shown):
+        excess -= len(_json(shown[dropped])) + 1
+        dropped += 1
+    if excess > 0 and isinstance(head, dict):
+        head = head | {"message": str(head["message"])[:_HEAD_MESSAGE_CHARS]}
+    return payload | {"commits": shown[dropped:], "head_commit": head}
+
+
+def _commit_list(payload: Payload) -> list[CommitJson]:
+    shown = payload["commits"]
+    return [commit for commit in shown if isinstance(commit, dict)] if isinstance(shown, list) else []
+
+
+def _without_files(commit: CommitJson) -> CommitJson:
+    return commit | {name: [] for name in _FILE_LISTS}

@@ -1,0 +1,167 @@
+"""Publishing what is in the spool, in order, by one process at a time."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from workhook.cli.git_push import git, payload, spool
+from workhook.cli.git_push.folder import Config, ConfigError, Folder, load_config, server_url
+from workhook.cli.git_push.publish import Verdict, post
+from workhook.cli.git_push.turn import Turn
+
+RETRY_PAUSES_S = (2.0, 5.0, 13.0, 30.0, 60.0)
+"""What the detached sender waits between attempts, just under two minutes in all; then the next push tries again."""
+
+NICENESS = 10
+
+
+class SendReport(NamedTuple):
+    """What one run did: ref updates `sent` and `rejected`, files set aside as `corrupt`, pushes `pending` afterwards.
+
+    `busy`: another sender is at work and has been told to look again. `stopped`: why something is left, in words.
+    """
+
+    sent: int
+    rejected: int
+    corrupt: int
+    pending: int
+    busy: bool
+    stopped: str | None
+
+
+class _Stop(Exception):
+    """What is left stays, in order. `retry`: the same can succeed in a moment."""
+
+    def __init__(self, reason: str, *, retry: bool) -> None:
+        super().__init__(reason)
+        self.reason, self.retry = reason, retry
+
+
+def send_pending(git_dir: Path, *, pauses_s: Sequence[float] = ()) -> SendReport:
+    """Publish everything that waits. With `pauses_s`, try again after each of them while the server cannot be reached.
+
+    Network, server and repository faults are in the report and in `workhook/log`. Raises `OSError` when the `workhook`
+    folder itself cannot be used.
+    """
+    return _Sender(Folder(git_dir), tuple(pauses_s)).run()
+
+
+def run_detached(git_dir: Path) -> None:
+    """`send_pending` as the hook starts it: with retries, in the background's priority, with every fault in the log."""
+    with contextlib.suppress(OSError):
+        os.nice(NICENESS)
+    try:
+        send_pending(git_dir, pauses_s=RETRY_PAUSES_S)
+    except Exception as error:  # noqa: BLE001 (nobody sees this process; the log is its only voice)
+        Folder(git_dir).log.error(f"the sender ended early: {type(error).__name__}: {error}")
+
+
+class _Sender:
+    def __init__(self, folder: Folder, pauses_s: tuple[float, ...]) -> None:
+        self._folder = folder
+        self._turn = Turn(folder)
+        self._pauses_s = pauses_s
+        self._sent = self._rejected = self._corrupt = 0
+        self._stopped: str | None = None
+
+    def run(self) -> SendReport:
+        """No wake-up is lost: who finds the lock taken has left the mark, and its holder looks after unlocking."""
+        while True:
+            self._turn.ask()
+            with self._turn.taken() as held:
+                if not held:
+                    self._turn.knock()
+                    return self._report(busy=True)
+                self._until_done()
+            if not self._turn.asked():
+                return self._report(busy=False)
+
+    def _report(self, *, busy: bool) -> SendReport:
+        left = len(spool.names(self._folder))
+        return SendReport(self._sent, self._rejected, self._corrupt, left, busy, self._stopped)
+
+    def _until_done(self) -> None:
+        pauses_s = list(self._pauses_s)
+        spool.sweep(self._folder)
+        while True:
+            self._turn.clear()
+            self._stopped = None
+            try:
+                self._drain()
+                return
+            except _Stop as stop:
+                self._stopped = stop.reason
+                self._folder.log.error(f"stopped, {len(spool.names(self._folder))} pushes wait: {stop.reason}")
+                if not stop.retry or not pauses_s:
+                    return
+            if self._turn.pause(pauses_s.pop(0)):
+                pauses_s = list(self._pauses_s)
+
+    def _drain(self) -> None:
+        try:
+            config = load_config(self._folder)
+            base_url = server_url(config)
+        except ConfigError as error:
+            raise _Stop(str(error), retry=False) from error
+        while waiting := spool.names(self._folder):
+            self._send_push(waiting[0], config, base_url)
+
+    def _send_push(self, name: str, config: Config, base_url: str) -> None:
+        try:
+            entry = spool.read(self._folder, name)
+        except spool.CorruptEntry as error:
+            target = spool.set_aside(self._folder, name)
+            self._corrupt += 1
+            self._folder.log.error(f"push {name} cannot be read, moved to {target.parent.name}/: {error}")
+            return
+        done = spool.sent_ids(self._folder, name)
+        left = [update for update in entry.updates if update.id not in done]
+        payloads = _Payloads(self._folder, entry, config.repository, base_url)
+        for update in left:
+            body, shrunk = payload.request_body(payloads.of(update), update.id)
+            if shrunk:
+                self._folder.log.error(
+                    f"{update.id}: over the size that the server takes, sent without some files or commits"
+                )
+            self._publish(entry, update, config, base_url, body)
+            spool.mark_sent(self._folder, name, update.id)
+        spool.remove(self._folder, name)
+        self._folder.log.info(f"push {name} is done: {len(left)} events")
+
+    def _publish(self, entry: spool.Entry, update: spool.RefUpdate, config: Config, base_url: str, body: bytes) -> None:
+        answer = post(base_url, config.repository, config.token, body)
+        if answer.verdict is Verdict.SENT:
+            self._sent += 1
+        elif answer.verdict is Verdict.REJECT:
+            target = spool.reject(self._folder, entry, update, answer.text)
+            self._rejected += 1
+            self._folder.log.error(
+                f"{update.id} is refused, kept as {target.parent.name}/{target.name}: {answer.text[:500]}"
+            )
+        else:
+            raise _Stop(answer.text[:500], retry=answer.verdict is Verdict.RETRY)
+
+
+class _Payloads:
+    """Payloads of one push; when Git cannot tell more (a damaged repository), what the push itself said."""
+
+    def __init__(self, folder: Folder, entry: spool.Entry, repository: str, base_url: str) -> None:
+        self._folder, self._entry, self._repository, self._base_url = folder, entry, repository, base_url
+        self._builder: payload.PayloadBuilder | None = None
+
+    def of(self, update: spool.RefUpdate) -> payload.Payload:
+        try:
+            if self._builder is None:
+                self._builder = payload.PayloadBuilder(
+                    self._folder.git_dir, self._entry, repository=self._repository, base_url=self._base_url
+                )
+            return self._builder.build(update)
+        except git.GitMissing as error:
+            raise _Stop(str(error), retry=False) from error
+        except Exception as error:  # noqa: BLE001 (one strange repository must not hold the queue for ever)
+            self._folder.log.error(f"{update.id} is sent without commits: {type(error).__name__}: {error}")
+            return payload.bare(update, self._entry, address=f"{self._base_url}/{self._repository}")

@@ -1,0 +1,205 @@
+"""A bare repository with the hook, a clone that pushes to it, and a server that can be told how to answer."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Mapping
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from workhook.cli.git_push.install import Installed, install
+
+Json = dict[str, Any]
+
+GIT_ENV = {
+    "GIT_CONFIG_GLOBAL": "/dev/null",
+    "GIT_CONFIG_NOSYSTEM": "1",
+    "GIT_AUTHOR_NAME": "Ada Löwe",
+    "GIT_AUTHOR_EMAIL": "ada@example.com",
+    "GIT_AUTHOR_DATE": "2026-03-01T10:00:00+0530",
+    "GIT_COMMITTER_NAME": "Carl",
+    "GIT_COMMITTER_EMAIL": "carl@example.com",
+    "GIT_COMMITTER_DATE": "2026-03-02T11:30:00+0200",
+    "USER": "octo",
+}
+
+BOUND_S = 60.0
+
+
+def use_git_environment(monkeypatch: pytest.MonkeyPatch, home: Path) -> None:
+    """Git without the settings of the machine and of whoever runs the tests."""
+    for name in os.environ:
+        if name.startswith("GIT_"):
+            monkeypatch.delenv(name)
+    for name in ("REMOTE_USER", "WORKHOOK_PUSHER", "WORKHOOK_PUSHER_EMAIL"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in {**GIT_ENV, "HOME": str(home)}.items():
+        monkeypatch.setenv(name, value)
+
+
+def eventually(condition: Callable[[], bool]) -> None:
+    """Wait for another process to have done something, with a bound."""
+    end = time.monotonic() + BOUND_S
+    while not condition():
+        assert time.monotonic() < end, "it did not happen in time"
+        threading.Event().wait(0.01)
+
+
+class Request(NamedTuple):
+    path: str
+    authorization: str | None
+    body: Json
+
+    @property
+    def payload(self) -> Json:
+        payload = self.body["payload"]
+        assert isinstance(payload, dict)
+        return payload
+
+
+class Receiver:
+    """The publishing endpoint on 127.0.0.1. From request `hang_from` on it takes requests and is silent."""
+
+    def __init__(self, port: int = 0) -> None:
+        self.requests: list[Request] = []
+        self.status = 202
+        self.statuses: dict[int, int] = {}  # by number of the request, from 0; else `status`
+        self.hang_from: int | None = None
+        self._released = threading.Event()
+        receiver = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+                number = len(receiver.requests)
+                receiver.requests.append(Request(self.path, self.headers["Authorization"], body))
+                if receiver.hang_from is not None and number >= receiver.hang_from:
+                    receiver._released.wait(BOUND_S)
+                answer = json.dumps({"id": "evt_1", "deliveries": 0}).encode()
+                try:
+                    self.send_response(receiver.statuses.get(number, receiver.status))
+                    self.send_header("Content-Length", str(len(answer)))
+                    self.end_headers()
+                    self.wfile.write(answer)
+                except OSError:
+                    self.close_connection = True  # the sender is gone, as some tests want it
+
+            def log_message(self, format: str, *args: object) -> None:  # noqa: A002 (the name of the base class)
+                """Silent."""
+
+        self._server = ThreadingHTTPServer(("127.0.0.1", port), Handler)
+        self._server.daemon_threads = True
+        self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.01})
+        self._thread.start()
+
+    @property
+    def port(self) -> int:
+        return self._server.server_address[1]
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    def release(self) -> None:
+        self.hang_from = None
+        self._released.set()
+
+    def payloads(self, count: int) -> list[Json]:
+        """The payloads so far, once there are `count`."""
+        eventually(lambda: len(self.requests) >= count)
+        assert len(self.requests) == count
+        return [request.payload for request in self.requests]
+
+    def close(self) -> None:
+        self.release()
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
+
+
+def git(folder: Path, *arguments: str, env: Mapping[str, str] | None = None, stdin: bytes = b"") -> str:
+    """Standard output of a command that must succeed."""
+    command = ["git", "-C", str(folder), *arguments]
+    done = subprocess.run(command, input=stdin, capture_output=True, env={**os.environ, **(env or {})}, check=False)
+    assert done.returncode == 0, done.stderr.decode()
+    return os.fsdecode(done.stdout).strip()
+
+
+class Site:
+    """`bare` is what is pushed to; `clone` is where commits are made."""
+
+    def __init__(self, folder: Path, *, object_format: str = "sha1") -> None:
+        self.bare = folder / "website.git"
+        self.clone = folder / "clone"
+        self.data_dir = folder / "data"
+        self.data_dir.mkdir()
+        init = ("init", "-q", f"--object-format={object_format}", "--initial-branch=main")
+        git(folder, *init, "--bare", str(self.bare))
+        git(folder, *init, str(self.clone))
+        git(self.clone, "remote", "add", "origin", str(self.bare))
+        git(self.bare, "config", "receive.advertisePushOptions", "true")
+
+    @property
+    def root(self) -> Path:
+        return self.bare / "workhook"
+
+    def install(self, url: str | None, **more: Any) -> Installed:
+        values: Json = {"data_dir": self.data_dir, "token": "ghp_secret", "url": url, **more}
+        return install(self.bare, "acme/website", **values)
+
+    def commit(self, message: str, files: Mapping[str, str] | None = None) -> str:
+        for name, text in (files or {}).items():
+            path = self.clone / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text)
+        git(self.clone, "add", "-A")
+        git(self.clone, "commit", "-q", "--allow-empty", "-m", message)
+        return self.rev("HEAD")
+
+    def rev(self, name: str) -> str:
+        return git(self.clone, "rev-parse", name)
+
+    def push(self, *arguments: str, env: Mapping[str, str] | None = None) -> str:
+        """Push with real Git; what the pusher sees on standard error."""
+        command = ["git", "-C", str(self.clone), "push", "-q", "origin", *arguments]
+        done = subprocess.run(command, capture_output=True, env={**os.environ, **(env or {})}, timeout=BOUND_S)
+        said = os.fsdecode(done.stderr)
+        assert done.returncode == 0, said
+        return said
+
+    def waiting(self) -> list[Path]:
+        return sorted(path for path in (self.root / "spool").glob("*.json") if not path.name.startswith("."))
+
+    def sender_is_idle(self) -> bool:
+        with open(self.root / "lock", "a") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                return False
+            return not (self.root / "again").exists()
+
+    def kill_sender(self) -> None:
+        """Kill the process that holds the lock, if one does, and wait until it is dead."""
+        with open(self.root / "lock", "a+") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                return
+            except BlockingIOError:
+                file.seek(0)
+                os.kill(int(file.read()), signal.SIGKILL)
+            fcntl.flock(file, fcntl.LOCK_EX)
+
+    def close(self) -> None:
+        """No sender outlives its test: one that only starts now finds no configuration."""
+        if self.root.is_dir():
+            (self.root / "config.json").unlink(missing_ok=True)
+            self.kill_sender()

@@ -1,0 +1,446 @@
+"""What waits, and when it is sent: servers that are down, hang or refuse; senders that die; undisturbed pushes."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.unit.git_push_kit import Receiver, Site, eventually, git, use_git_environment
+from workhook.cli.git_push import spool
+from workhook.cli.git_push.folder import LOG_BYTES, ConfigError, Folder, load_config, server_url
+from workhook.cli.git_push.hook import post_receive
+from workhook.cli.git_push.sender import SendReport, send_pending
+
+ZERO = "0" * 40
+
+
+@pytest.fixture(autouse=True)
+def _environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    use_git_environment(monkeypatch, tmp_path)
+
+
+@pytest.fixture
+def receiver() -> Iterator[Receiver]:
+    receiver = Receiver()
+    yield receiver
+    receiver.close()
+
+
+@pytest.fixture
+def site(tmp_path: Path, receiver: Receiver) -> Iterator[Site]:
+    site = Site(tmp_path)
+    site.install(receiver.url)
+    yield site
+    site.close()
+
+
+def refs(receiver: Receiver) -> list[str]:
+    return [request.payload["ref"] for request in receiver.requests]
+
+
+def queue(site: Site, *names: str) -> None:
+    """Record one push for each name, as the hook does, without a sender."""
+    folder = Folder(site.bare)
+    head = git(site.bare, "rev-parse", "main")
+    for name in names:
+        stem = spool.new_name(folder)
+        change = spool.RefUpdate(f"{stem}.0", ZERO, head, f"refs/heads/{name}")
+        spool.write(folder, stem, spool.Entry(0, "octo", None, (), (change,), ((head, "refs/heads/main"),)))
+
+
+@pytest.fixture
+def ready(site: Site, receiver: Receiver) -> Site:
+    """A site whose first push has been sent, with nobody at work."""
+    site.commit("one")
+    site.push("main")
+    receiver.payloads(1)
+    eventually(lambda: not site.waiting() and site.sender_is_idle())
+    receiver.requests.clear()
+    return site
+
+
+def test_a_push_is_sent_and_leaves_nothing(site: Site, receiver: Receiver) -> None:
+    site.commit("one")
+    assert site.push("main") == ""
+    receiver.payloads(1)
+    eventually(lambda: not list((site.root / "spool").iterdir()))
+
+
+def test_while_the_server_is_down_pushes_wait_and_then_go_in_order(site: Site, receiver: Receiver) -> None:
+    port = receiver.port
+    receiver.close()
+    shas = []
+    for name in ("one", "two", "three"):
+        shas.append(site.commit(name))
+        assert site.push("main") == ""
+    assert len(site.waiting()) == 3
+
+    back = Receiver(port)
+    try:
+        shas.append(site.commit("four"))
+        site.push("main")
+        payloads = back.payloads(4)
+        assert [payload["after"] for payload in payloads] == shas
+        assert [[commit["id"] for commit in payload["commits"]] for payload in payloads] == [[sha] for sha in shas]
+        eventually(lambda: not site.waiting())
+    finally:
+        back.close()
+
+
+def test_what_waited_is_told_as_it_was_then(site: Site, receiver: Receiver) -> None:
+    """A later push that builds on a new branch must not make the branch's commits look old."""
+    port = receiver.port
+    receiver.close()
+    one = site.commit("one")
+    site.push("main:refs/heads/a")
+    two = site.commit("two")
+    site.push("main:refs/heads/b", ":a")
+
+    back = Receiver(port)
+    try:
+        site.push("main:refs/heads/c")
+        found = {(payload["ref"], payload["deleted"]): payload for payload in back.payloads(4)}
+        assert [commit["id"] for commit in found["refs/heads/a", False]["commits"]] == [one]
+        assert [commit["id"] for commit in found["refs/heads/b", False]["commits"]] == [two]
+        assert found["refs/heads/c", False]["commits"] == []
+    finally:
+        back.close()
+
+
+def test_the_detached_sender_tries_again_by_itself(site: Site, receiver: Receiver) -> None:
+    receiver.statuses = {0: 503}
+    site.commit("one")
+    site.push("main")
+    eventually(lambda: len(receiver.requests) == 2 and not site.waiting())
+    assert len({request.body["id"] for request in receiver.requests}) == 1
+
+
+def test_a_new_push_ends_the_pause_of_the_sender(ready: Site, receiver: Receiver) -> None:
+    queue(ready, "a")
+    receiver.status = 503
+    paused = threading.Thread(target=send_pending, args=(ready.bare,), kwargs={"pauses_s": (3600.0,)})
+    paused.start()
+    eventually(lambda: "stopped" in (ready.root / "log").read_text())
+    receiver.status = 202
+    ready.push("main:b")
+    paused.join(60)
+    assert not paused.is_alive()
+    assert refs(receiver) == ["refs/heads/a", "refs/heads/a", "refs/heads/b"]
+
+
+def test_pauses_end(ready: Site, receiver: Receiver) -> None:
+    queue(ready, "a")
+    receiver.status = 503
+    assert send_pending(ready.bare, pauses_s=(0.01, 0.01)).pending == 1
+    assert len(receiver.requests) == 3
+
+
+def test_a_push_returns_while_the_server_hangs(site: Site, receiver: Receiver) -> None:
+    receiver.hang_from = 0
+    site.commit("one")
+    site.push("main")
+    eventually(lambda: len(receiver.requests) == 1)
+    site.push("main:two")  # a sender is at work and stuck
+    assert len(site.waiting()) == 2
+    assert receiver.hang_from == 0
+    receiver.release()
+    eventually(lambda: not site.waiting())
+    assert refs(receiver) == ["refs/heads/main", "refs/heads/two"]
+
+
+def test_a_sender_that_is_killed_between_updates_goes_on_where_it_was(ready: Site, receiver: Receiver) -> None:
+    receiver.hang_from = 2
+    names = [f"b{number}" for number in range(5)]
+    ready.push(*(f"main:{name}" for name in names))
+    eventually(lambda: len(receiver.requests) == 3)
+    ready.kill_sender()
+    assert len(ready.waiting()) == 1
+    receiver.release()
+
+    assert send_pending(ready.bare) == SendReport(3, 0, 0, 0, busy=False, stopped=None)
+    assert refs(receiver) == [f"refs/heads/{name}" for name in ["b0", "b1", "b2", "b2", "b3", "b4"]]
+    assert receiver.requests[2].body == receiver.requests[3].body  # so the server knows the repeat
+
+
+@pytest.mark.parametrize("status", [500, 503, 408, 429, 401, 403, 404, 200, 204, 301])
+def test_an_answer_that_is_no_promise_keeps_the_push(ready: Site, receiver: Receiver, status: int) -> None:
+    queue(ready, "a", "b")
+    receiver.status = status
+    report = send_pending(ready.bare)
+    assert (report.sent, report.pending) == (0, 2)
+    assert str(status) in (report.stopped or "")
+    assert refs(receiver) == ["refs/heads/a"]
+    assert str(status) in (ready.root / "log").read_text()
+
+    receiver.status = 202
+    assert send_pending(ready.bare).sent == 2
+    assert refs(receiver) == [f"refs/heads/{name}" for name in "aab"]
+
+
+@pytest.mark.parametrize("status", [400, 409, 413, 422])
+def test_a_refused_update_is_set_aside_with_the_answer(ready: Site, receiver: Receiver, status: int) -> None:
+    queue(ready, "a", "b")
+    receiver.statuses = {0: status}
+    report = send_pending(ready.bare)
+    assert (report.sent, report.rejected, report.pending) == (1, 1, 0)
+    [kept] = (ready.root / "rejected").glob("*.json")
+    assert f"answered {status}" in kept.with_suffix(".answer").read_text()
+
+    kept.rename(ready.root / "spool" / kept.name)  # how an administrator tries again
+    assert send_pending(ready.bare).sent == 1
+    assert refs(receiver) == [f"refs/heads/{name}" for name in "aba"]
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"{",
+        b"\xff\xfe",
+        b"[]",
+        b'{"version": 2}',
+        b'{"version": 1, "updates": [{"id": "1", "before": "--all", "after": "HEAD", "ref": "x"}]}',
+        b"[" * 100_000,
+    ],
+)
+def test_a_corrupt_file_does_not_block_the_others(ready: Site, receiver: Receiver, content: bytes) -> None:
+    bad = ready.root / "spool" / "0-bad.json"
+    bad.write_bytes(content)
+    queue(ready, "a")
+    report = send_pending(ready.bare)
+    assert (report.sent, report.corrupt, report.pending) == (1, 1, 0)
+    assert (ready.root / "corrupt" / bad.name).read_bytes() == content
+
+
+def test_an_update_that_names_no_object_is_corrupt(ready: Site) -> None:
+    queue(ready, "a")
+    [path] = ready.waiting()
+    raw = json.loads(path.read_text())
+    raw["updates"][0]["after"] = "--all"
+    path.write_text(json.dumps(raw))
+    assert send_pending(ready.bare).corrupt == 1
+
+
+def test_a_folder_in_the_spool_is_set_aside(ready: Site) -> None:
+    (ready.root / "spool" / "0.json").mkdir()
+    queue(ready, "a")
+    assert send_pending(ready.bare)[:3] == (1, 0, 1)
+
+
+def test_leftovers_are_swept(ready: Site) -> None:
+    orphan, old, fresh = (ready.root / "spool" / name for name in ("gone.sent", ".1.json.1.tmp", ".2.json.1.tmp"))
+    for path in (orphan, old, fresh):
+        path.touch()
+    os.utime(old, (0, 0))
+    send_pending(ready.bare)
+    assert [path.exists() for path in (orphan, old, fresh)] == [False, False, True]
+
+
+def test_two_senders_take_turns_and_none_is_forgotten(ready: Site, receiver: Receiver) -> None:
+    receiver.hang_from = 0
+    queue(ready, "a")
+    reports: list[SendReport] = []
+    first = threading.Thread(target=lambda: reports.append(send_pending(ready.bare)))
+    first.start()
+    eventually(lambda: len(receiver.requests) == 1)
+    queue(ready, "b")
+    assert send_pending(ready.bare) == SendReport(0, 0, 0, 2, busy=True, stopped=None)
+    receiver.release()
+    first.join()
+    assert reports == [SendReport(2, 0, 0, 0, busy=False, stopped=None)]
+    assert refs(receiver) == ["refs/heads/a", "refs/heads/b"]
+
+
+def test_an_order_survives_a_clock_that_is_set_back(ready: Site) -> None:
+    folder = Folder(ready.bare)
+    (ready.root / "spool" / f"{9 * 10**18:020d}-future.json").touch()
+    assert spool.new_name(folder) > f"{9 * 10**18:020d}-future"
+
+
+def test_a_damaged_repository_does_not_block_the_queue(ready: Site, receiver: Receiver) -> None:
+    root = ready.rev("HEAD")
+    head = ready.commit("two")
+    git(ready.bare, "fetch", "-q", str(ready.clone), "main:refs/heads/next")
+    git(ready.bare, "update-ref", "-d", "refs/heads/main")
+    (ready.bare / "objects" / root[:2] / root[2:]).unlink()
+    folder = Folder(ready.bare)
+    change = spool.RefUpdate("x.0", ZERO, head, "refs/heads/next")
+    spool.write(folder, "x", spool.Entry(0, "octo", None, (), (change,), ()))
+    assert send_pending(ready.bare).sent == 1
+    assert (receiver.requests[0].payload["after"], receiver.requests[0].payload["commits"]) == (head, [])
+    assert "without commits" in (ready.root / "log").read_text()
+
+
+def test_without_git_everything_waits(ready: Site, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    queue(ready, "a")
+    with monkeypatch.context() as patch:
+        patch.setenv("PATH", str(tmp_path))
+        report = send_pending(ready.bare)
+    assert (report.sent, report.pending) == (0, 1)
+    assert "git cannot be started" in (report.stopped or "")
+
+
+def test_a_server_that_refuses_while_a_large_body_is_still_coming_is_heard(
+    ready: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The 413 is read, or the push would be tried again for ever."""
+    import socket
+
+    def refuse(listener: socket.socket) -> None:
+        connection, _ = listener.accept()
+        with connection:
+            connection.recv(1000)
+            connection.sendall(b"HTTP/1.1 413 Too Large\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
+            connection.shutdown(socket.SHUT_WR)
+            while connection.recv(65536):
+                pass
+
+    queue(ready, "a" * 200)
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        thread = threading.Thread(target=refuse, args=(listener,))
+        thread.start()
+        ready.install(f"http://127.0.0.1:{listener.getsockname()[1]}")
+        report = send_pending(ready.bare)
+        thread.join()
+    assert (report.rejected, report.pending) == (1, 0)
+
+
+# --- where the server is -----------------------------------------------------------------------------------------
+
+
+def test_the_address_is_that_of_the_running_server(ready: Site, receiver: Receiver) -> None:
+    ready.install(None)
+    (ready.data_dir / "server.json").write_text(json.dumps({"url": receiver.url + "/", "pid": 1}))
+    queue(ready, "a")
+    assert send_pending(ready.bare).sent == 1
+    assert receiver.requests[0].path == "/repos/acme/website/events"
+    assert receiver.requests[0].payload["compare"].startswith(f"{receiver.url}/acme/website/compare/")
+
+
+def test_the_address_without_a_running_server(ready: Site) -> None:
+    ready.install(None)
+    assert server_url(load_config(Folder(ready.bare))) == "http://127.0.0.1:8000"
+    ready.install("https://hooks.example/base/")
+    assert server_url(load_config(Folder(ready.bare))) == "https://hooks.example/base"
+
+
+@pytest.mark.parametrize("content", ["", "[]", "{}", '{"url": 1}', '{"url": "file:///etc/passwd"}'])
+def test_a_server_file_that_is_damaged_keeps_the_push(ready: Site, content: str) -> None:
+    ready.install(None)
+    (ready.data_dir / "server.json").write_text(content)
+    queue(ready, "a")
+    report = send_pending(ready.bare)
+    assert (report.sent, report.pending) == (0, 1)
+    assert report.stopped
+
+
+@pytest.mark.parametrize("content", [None, "", "{}", '{"url": null, "repository": 1, "data_dir": "x", "token": "t"}'])
+def test_a_configuration_that_is_damaged_keeps_the_push(ready: Site, content: str | None) -> None:
+    path = ready.root / "config.json"
+    path.unlink()
+    if content is not None:
+        path.write_text(content)
+    queue(ready, "a")
+    report = send_pending(ready.bare)
+    assert (report.sent, report.pending) == (0, 1)
+    assert "install again" in (report.stopped or "")
+    with pytest.raises(ConfigError):
+        load_config(Folder(ready.bare))
+
+
+# --- nothing disturbs a push -------------------------------------------------------------------------------------
+
+
+def test_a_push_succeeds_when_it_cannot_be_recorded(ready: Site) -> None:
+    (ready.root / "spool").rmdir()
+    (ready.root / "spool").write_text("not a folder")
+    said = ready.push("main:other")
+    assert said.count("\n") == 1
+    assert "remote: workhook: this push could not be recorded" in said
+
+
+def test_a_push_succeeds_without_a_configuration_and_is_kept(ready: Site, receiver: Receiver) -> None:
+    (ready.root / "config.json").unlink()
+    assert ready.push("main:other") == ""
+    eventually(lambda: "install again" in (ready.root / "log").read_text())
+    ready.install(receiver.url)
+    assert send_pending(ready.bare).sent == 1
+
+
+def test_a_push_succeeds_without_the_interpreter(ready: Site, tmp_path: Path, receiver: Receiver) -> None:
+    python = tmp_path / "bin with space" / "python"
+    python.parent.mkdir()
+    python.write_text(f'#!/bin/sh\nexec {sys.executable} "$@"\n')
+    python.chmod(0o755)
+    ready.install(receiver.url, python=str(python))
+    ready.push("main:two")
+    receiver.payloads(1)
+    python.write_text("#!/bin/sh\necho Traceback >&2\necho more >&2\nexit 1\n")
+    broken = ready.push("main:three")
+    python.unlink()
+    missing = ready.push("main:four")
+    for said in (broken, missing):
+        assert said.count("\n") == 1
+        assert "remote: workhook: the hook cannot run" in said
+
+
+def test_the_repository_cannot_choose_what_is_imported(ready: Site, receiver: Receiver) -> None:
+    for name in ("json", "workhook", "subprocess", "sitecustomize"):
+        (ready.bare / f"{name}.py").write_text("open('injected', 'w')\nraise SystemExit(3)\n")
+    assert ready.push("main:other", env={"PYTHONPATH": str(ready.bare), "PYTHONSTARTUP": "json.py"}) == ""
+    receiver.payloads(1)
+    assert not (ready.bare / "injected").exists()
+
+
+def test_the_environment_of_git_is_not_followed(
+    ready: Site, receiver: Receiver, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    for name in ("GIT_QUARANTINE_PATH", "GIT_OBJECT_DIRECTORY", "GIT_WORK_TREE", "GIT_INDEX_FILE"):
+        monkeypatch.setenv(name, str(tmp_path / "gone"))
+    monkeypatch.setenv("GIT_DIR", ".")
+    oid = (ready.bare / "refs/heads/main").read_text().strip()
+    monkeypatch.chdir(ready.bare)
+    assert post_receive(Path("."), [f"{ZERO} {oid} refs/heads/x\n", "nonsense\n", "\n"]) == 0
+    [payload] = receiver.payloads(1)
+    assert (payload["ref"], payload["head_commit"]["id"]) == ("refs/heads/x", oid)
+
+
+def test_nothing_is_recorded_for_nothing(ready: Site) -> None:
+    assert post_receive(ready.bare, []) == 0
+    assert post_receive(ready.bare, ["a b\n", f"{ZERO} -x refs/heads/y\n"]) == 0
+    assert not ready.waiting()
+
+
+def test_a_repository_that_is_not_connected_is_left_alone(tmp_path: Path) -> None:
+    git(tmp_path, "init", "-q", "--bare", "other.git")
+    assert post_receive(tmp_path / "other.git", [f"{ZERO} {'1' * 40} refs/heads/x\n"]) == 0
+    assert not (tmp_path / "other.git/workhook").exists()
+
+
+def test_the_hook_imports_little() -> None:
+    """A push waits for these imports: nothing that is installed, nothing that takes long."""
+    code = "import sys, workhook.cli.git_push.__main__, workhook.cli.git_push.hook; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-E", "-P", "-c", code], capture_output=True, text=True, check=True)
+    loaded = set(done.stdout.split())
+    assert "workhook.cli.git_push.spool" in loaded
+    heavy = {"typer", "click", "rich", "aiohttp", "asyncio", "sqlalchemy", "msgspec", "ssl", "http", "dataclasses"}
+    assert not loaded & heavy
+
+
+def test_the_log_is_bounded_and_private(ready: Site) -> None:
+    log = Folder(ready.bare).log
+    line = "x" * 100_000
+    for _ in range(3 * LOG_BYTES // len(line)):
+        log.info(line)
+    sizes = [path.stat().st_size for path in ready.root.glob("log*")]
+    assert len(sizes) == 2
+    assert max(sizes) < LOG_BYTES + 2 * len(line)
+    assert "ghp_secret" not in (ready.root / "log").read_text()
+    assert (ready.root / "log").stat().st_mode & 0o777 == 0o600
