@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,9 +9,6 @@ from pathlib import Path
 import pytest
 
 from tests.unit.git_push_kit import Json, Receiver, Site, git, use_git_environment
-from workhook.cli.git_push import payload as payload_module
-from workhook.cli.git_push import spool
-from workhook.cli.git_push.payload import PayloadBuilder, bare, request_body
 
 ZERO = "0" * 40
 
@@ -351,125 +347,3 @@ def test_only_the_newest_commits_of_a_long_push(site: Site, receiver: Receiver) 
     site.push("long")
     [payload] = receiver.payloads(1)
     assert [commit["message"] for commit in payload["commits"]] == [f"{number:04d}" for number in range(52, 2100)]
-
-
-# --- without a push ----------------------------------------------------------------------------------------------
-
-
-def update(before: str, after: str, ref: str = "refs/heads/main") -> spool.RefUpdate:
-    return spool.RefUpdate("1.0", before, after, ref)
-
-
-def entry(*updates: spool.RefUpdate, refs: tuple[tuple[str, str], ...] | None = ()) -> spool.Entry:
-    return spool.Entry(0, "octo", None, (), updates, refs)
-
-
-def build(site: Site, change: spool.RefUpdate, **more: tuple[tuple[str, str], ...] | None) -> Json:
-    return PayloadBuilder(
-        site.clone / ".git", entry(change, **more), repository="acme/website", base_url="http://x"
-    ).build(change)
-
-
-def test_objects_that_are_gone(site: Site) -> None:
-    site.commit("one")
-    head = site.commit("two")
-    lost = "1" * 40
-
-    payload = build(site, update(ZERO, lost))
-    assert (payload["commits"], payload["head_commit"], payload["forced"]) == ([], None, False)
-    payload = build(site, update(lost, head))
-    assert (payload["commits"], payload["forced"]) == ([], True)
-    assert payload["head_commit"]["id"] == head
-    payload = build(site, update(ZERO, head), refs=((lost, "refs/heads/other"),))
-    assert len(payload["commits"]) == 2
-
-
-def test_without_a_snapshot_the_refs_of_now_are_asked(site: Site) -> None:
-    one = site.commit("one")
-    two = site.commit("two")
-    git(site.clone, "branch", "old", one)
-    assert ids(build(site, update(ZERO, two), refs=None)) == [two]
-
-
-def test_a_shallow_repository(site: Site, tmp_path: Path) -> None:
-    for number in range(3):
-        site.commit(f"{number}", {f"{number}": ""})
-    git(tmp_path, "clone", "-q", "--depth=1", f"file://{site.clone}", "shallow")
-    change = update(ZERO, site.rev("HEAD"))
-    built = PayloadBuilder(tmp_path / "shallow/.git", entry(change), repository="a/b", base_url="").build(change)
-    assert ids(built) == [site.rev("HEAD")]
-
-
-def test_configuration_for_people_changes_nothing(site: Site) -> None:
-    site.commit("one", {"a": "some text\n" * 20})
-    (site.clone / "a").rename(site.clone / "b")
-    head = site.commit("two")
-    plain = build(site, update(ZERO, head))
-    for name, value in {
-        "diff.renames": "copies",
-        "log.showSignature": "true",
-        "color.ui": "always",
-        "core.quotePath": "true",
-        "diff.external": "false",
-        "i18n.logOutputEncoding": "UTF-16",
-        "diff.noprefix": "true",
-        "log.date": "relative",
-    }.items():
-        git(site.clone, "config", name, value)
-    assert build(site, update(ZERO, head)) == plain
-
-
-# --- size --------------------------------------------------------------------------------------------------------
-
-
-def large(*commit_files: int, message: str = "m") -> payload_module.Payload:
-    commits = [
-        {"id": f"{at:040x}", "message": message, "added": [f"{number:099d}" for number in range(files)], "removed": []}
-        | {"modified": []}
-        for at, files in enumerate(commit_files)
-    ]
-    change = update(ZERO, "1" * 40)
-    return bare(change, entry(change), address="http://x/a/b") | {"commits": commits, "head_commit": commits[-1]}
-
-
-def sent(payload: payload_module.Payload, limit_bytes: int) -> Json:
-    body, _ = request_body(payload, "1.0", limit_bytes=limit_bytes)
-    assert len(body) <= limit_bytes
-    decoded = json.loads(body)["payload"]
-    assert isinstance(decoded, dict)
-    return decoded
-
-
-def files(commits: list[Json]) -> list[int]:
-    return [len(commit["added"]) for commit in commits]
-
-
-def test_what_fits_is_not_touched() -> None:
-    payload = large(10, 10)
-    body, shrunk = request_body(payload, "1.0")
-    assert not shrunk
-    assert json.loads(body) == {"event": "push", "payload": payload, "id": "1.0"}
-
-
-def test_the_oldest_commits_lose_their_files_first() -> None:
-    found = sent(large(100, 100, 100, 100), 45_000)
-    assert files(found["commits"]) == [0, 100, 100, 100]
-    assert files([found["head_commit"]]) == [100]
-
-
-def test_then_the_head_its_files_then_the_oldest_commits_go() -> None:
-    found = sent(large(1, 1, 1, 50, message="m" * 1000), 5_000)
-    assert [commit["id"][-1] for commit in found["commits"]] == ["1", "2", "3"]
-    assert files([*found["commits"], found["head_commit"]]) == [0, 0, 0, 0]
-
-
-def test_a_message_beyond_every_bound_is_cut() -> None:
-    found = sent(large(1, message="ü" * 100_000), 50_000)
-    assert found["commits"] == []
-    assert found["head_commit"]["message"] == "ü" * 10_000
-
-
-def test_text_that_no_json_parser_takes_is_replaced() -> None:
-    change = update(ZERO, "1" * 40)
-    body, _ = request_body(bare(change, entry(change), address="\ud800"), "1.0")
-    assert json.loads(body)["payload"]["compare"].startswith("?/compare")

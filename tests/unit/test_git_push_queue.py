@@ -1,11 +1,11 @@
-"""What waits, and when it is sent: servers that are down, hang or refuse; senders that die; undisturbed pushes."""
+"""What waits, and when it is sent: servers that are down, hang or refuse; senders that die."""
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
-import subprocess
-import sys
+import socket
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,9 +13,8 @@ from pathlib import Path
 import pytest
 
 from tests.unit.git_push_kit import Receiver, Site, eventually, git, use_git_environment
-from workhook.cli.git_push import spool
-from workhook.cli.git_push.folder import LOG_BYTES, ConfigError, Folder, load_config, server_url
-from workhook.cli.git_push.hook import post_receive
+from workhook.cli.git_push import publish, spool
+from workhook.cli.git_push.folder import ConfigError, Folder, load_config, server_url
 from workhook.cli.git_push.sender import SendReport, send_pending
 
 ZERO = "0" * 40
@@ -258,6 +257,46 @@ def test_two_senders_take_turns_and_none_is_forgotten(ready: Site, receiver: Rec
     assert refs(receiver) == ["refs/heads/a", "refs/heads/b"]
 
 
+def test_who_asks_while_the_holder_gives_up_is_not_forgotten(ready: Site, receiver: Receiver) -> None:
+    """The token was mended and `send` run by hand, while a sender was still waiting for its 401."""
+    receiver.hang_from, receiver.statuses = 0, {0: 401}
+    queue(ready, "a")
+    reports: list[SendReport] = []
+    first = threading.Thread(target=lambda: reports.append(send_pending(ready.bare)))
+    first.start()
+    eventually(lambda: len(receiver.requests) == 1)
+    assert send_pending(ready.bare).busy
+    receiver.release()
+    first.join()
+    assert reports == [SendReport(1, 0, 0, 0, busy=False, stopped=None)]
+
+
+def test_a_server_that_is_silent_or_drips_is_given_up(ready: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(publish, "TIMEOUT_S", 0.3)
+    stop = threading.Event()
+
+    def drip(listener: socket.socket, answer: bytes) -> None:
+        connection, _ = listener.accept()
+        with connection, contextlib.suppress(OSError):
+            connection.sendall(answer)
+            while answer and not stop.wait(0.02):
+                connection.sendall(b"x")
+            stop.wait(60)
+
+    queue(ready, "a")
+    for answer in (b"", b"HTTP"):
+        stop.clear()
+        with socket.create_server(("127.0.0.1", 0)) as listener:
+            thread = threading.Thread(target=drip, args=(listener, answer))
+            thread.start()
+            ready.install(f"http://127.0.0.1:{listener.getsockname()[1]}")
+            report = send_pending(ready.bare)
+            stop.set()
+            thread.join()
+        assert (report.sent, report.pending) == (0, 1)
+        assert "does not answer" in (report.stopped or "")
+
+
 def test_an_order_survives_a_clock_that_is_set_back(ready: Site) -> None:
     folder = Folder(ready.bare)
     (ready.root / "spool" / f"{9 * 10**18:020d}-future.json").touch()
@@ -291,7 +330,6 @@ def test_a_server_that_refuses_while_a_large_body_is_still_coming_is_heard(
     ready: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The 413 is read, or the push would be tried again for ever."""
-    import socket
 
     def refuse(listener: socket.socket) -> None:
         connection, _ = listener.accept()
@@ -353,94 +391,3 @@ def test_a_configuration_that_is_damaged_keeps_the_push(ready: Site, content: st
     assert "install again" in (report.stopped or "")
     with pytest.raises(ConfigError):
         load_config(Folder(ready.bare))
-
-
-# --- nothing disturbs a push -------------------------------------------------------------------------------------
-
-
-def test_a_push_succeeds_when_it_cannot_be_recorded(ready: Site) -> None:
-    (ready.root / "spool").rmdir()
-    (ready.root / "spool").write_text("not a folder")
-    said = ready.push("main:other")
-    assert said.count("\n") == 1
-    assert "remote: workhook: this push could not be recorded" in said
-
-
-def test_a_push_succeeds_without_a_configuration_and_is_kept(ready: Site, receiver: Receiver) -> None:
-    (ready.root / "config.json").unlink()
-    assert ready.push("main:other") == ""
-    eventually(lambda: "install again" in (ready.root / "log").read_text())
-    ready.install(receiver.url)
-    assert send_pending(ready.bare).sent == 1
-
-
-def test_a_push_succeeds_without_the_interpreter(ready: Site, tmp_path: Path, receiver: Receiver) -> None:
-    python = tmp_path / "bin with space" / "python"
-    python.parent.mkdir()
-    python.write_text(f'#!/bin/sh\nexec {sys.executable} "$@"\n')
-    python.chmod(0o755)
-    ready.install(receiver.url, python=str(python))
-    ready.push("main:two")
-    receiver.payloads(1)
-    python.write_text("#!/bin/sh\necho Traceback >&2\necho more >&2\nexit 1\n")
-    broken = ready.push("main:three")
-    python.unlink()
-    missing = ready.push("main:four")
-    for said in (broken, missing):
-        assert said.count("\n") == 1
-        assert "remote: workhook: the hook cannot run" in said
-
-
-def test_the_repository_cannot_choose_what_is_imported(ready: Site, receiver: Receiver) -> None:
-    for name in ("json", "workhook", "subprocess", "sitecustomize"):
-        (ready.bare / f"{name}.py").write_text("open('injected', 'w')\nraise SystemExit(3)\n")
-    assert ready.push("main:other", env={"PYTHONPATH": str(ready.bare), "PYTHONSTARTUP": "json.py"}) == ""
-    receiver.payloads(1)
-    assert not (ready.bare / "injected").exists()
-
-
-def test_the_environment_of_git_is_not_followed(
-    ready: Site, receiver: Receiver, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    for name in ("GIT_QUARANTINE_PATH", "GIT_OBJECT_DIRECTORY", "GIT_WORK_TREE", "GIT_INDEX_FILE"):
-        monkeypatch.setenv(name, str(tmp_path / "gone"))
-    monkeypatch.setenv("GIT_DIR", ".")
-    oid = (ready.bare / "refs/heads/main").read_text().strip()
-    monkeypatch.chdir(ready.bare)
-    assert post_receive(Path("."), [f"{ZERO} {oid} refs/heads/x\n", "nonsense\n", "\n"]) == 0
-    [payload] = receiver.payloads(1)
-    assert (payload["ref"], payload["head_commit"]["id"]) == ("refs/heads/x", oid)
-
-
-def test_nothing_is_recorded_for_nothing(ready: Site) -> None:
-    assert post_receive(ready.bare, []) == 0
-    assert post_receive(ready.bare, ["a b\n", f"{ZERO} -x refs/heads/y\n"]) == 0
-    assert not ready.waiting()
-
-
-def test_a_repository_that_is_not_connected_is_left_alone(tmp_path: Path) -> None:
-    git(tmp_path, "init", "-q", "--bare", "other.git")
-    assert post_receive(tmp_path / "other.git", [f"{ZERO} {'1' * 40} refs/heads/x\n"]) == 0
-    assert not (tmp_path / "other.git/workhook").exists()
-
-
-def test_the_hook_imports_little() -> None:
-    """A push waits for these imports: nothing that is installed, nothing that takes long."""
-    code = "import sys, workhook.cli.git_push.__main__, workhook.cli.git_push.hook; print(*sys.modules)"
-    done = subprocess.run([sys.executable, "-E", "-P", "-c", code], capture_output=True, text=True, check=True)
-    loaded = set(done.stdout.split())
-    assert "workhook.cli.git_push.spool" in loaded
-    heavy = {"typer", "click", "rich", "aiohttp", "asyncio", "sqlalchemy", "msgspec", "ssl", "http", "dataclasses"}
-    assert not loaded & heavy
-
-
-def test_the_log_is_bounded_and_private(ready: Site) -> None:
-    log = Folder(ready.bare).log
-    line = "x" * 100_000
-    for _ in range(3 * LOG_BYTES // len(line)):
-        log.info(line)
-    sizes = [path.stat().st_size for path in ready.root.glob("log*")]
-    assert len(sizes) == 2
-    assert max(sizes) < LOG_BYTES + 2 * len(line)
-    assert "ghp_secret" not in (ready.root / "log").read_text()
-    assert (ready.root / "log").stat().st_mode & 0o777 == 0o600

@@ -37,7 +37,7 @@ def post_receive(git_dir: Path, lines: Iterable[str]) -> int:
     if recorded:
         try:
             start_sender(folder)
-        except OSError as error:
+        except (OSError, subprocess.SubprocessError) as error:
             folder.log.error(f"the sender does not start: {error}")
             _say("the push is recorded; its events are sent with the next push", error)
     return 0
