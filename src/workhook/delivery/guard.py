@@ -1,0 +1,318 @@
+"""Which addresses a delivery may reach.
+
+A URL is judged twice: `check_url` says what its text alone rules out, when a hook is created; the *address* is judged
+when the socket is opened, which is the only moment that a DNS server which changes its answers cannot get around.
+
+Source of the ranges: the IANA special-purpose address registries (RFC 6890 and its updates). They are listed here
+because `ipaddress.is_global` calls several of them global, and not the same ones in every version of Python.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ipaddress
+import re
+import socket
+import threading
+from collections.abc import Sequence
+
+import msgspec
+from aiohttp import AddrInfoType
+from aiohttp.abc import AbstractResolver, ResolveResult
+from yarl import URL
+
+_Address = ipaddress.IPv4Address | ipaddress.IPv6Address
+_Network = ipaddress.IPv4Network | ipaddress.IPv6Network
+_Where = tuple[str, int] | tuple[str, int, int, int] | tuple[int, bytes]
+_Found = tuple[socket.AddressFamily, socket.SocketKind, int, str, _Where]
+
+_REFUSED_V4 = [
+    ipaddress.IPv4Network(text)
+    for text in (
+        "0.0.0.0/8",  # this network
+        "10.0.0.0/8",  # private
+        "100.64.0.0/10",  # carrier-grade NAT, and a cloud's metadata
+        "127.0.0.0/8",  # loopback
+        "168.63.129.16/32",  # a cloud's wire server: public by its number, the host by its nature
+        "169.254.0.0/16",  # link-local, and most clouds' metadata
+        "172.16.0.0/12",  # private
+        "192.0.0.0/24",  # protocol assignments, and a cloud's metadata
+        "192.0.2.0/24",  # TEST-NET-1
+        "192.88.99.0/24",  # 6to4 relays
+        "192.168.0.0/16",  # private
+        "198.18.0.0/15",  # benchmarks
+        "198.51.100.0/24",  # TEST-NET-2
+        "203.0.113.0/24",  # TEST-NET-3
+        "224.0.0.0/4",  # multicast
+        "240.0.0.0/4",  # reserved, and broadcast
+    )
+]
+_GLOBAL_UNICAST_V6 = ipaddress.IPv6Network("2000::/3")
+# All that lies outside 2000::/3 is refused as a whole: ::/96 with loopback, SIIT (::ffff:0:0:0/96), both NAT64
+# prefixes (64:ff9b::/96, 64:ff9b:1::/48), discard (100::/64), SRv6 (5f00::/16), ULA (fc00::/7), link-local
+# (fe80::/10), site-local (fec0::/10), multicast (ff00::/8), and what nobody has been given yet.
+_REFUSED_V6 = [
+    ipaddress.IPv6Network(text)
+    for text in (
+        "2001::/23",  # protocol assignments: Teredo, benchmarks, ORCHID, ORCHIDv2, drone ids
+        "2001:db8::/32",  # documentation
+        "2002::/16",  # 6to4: carries any IPv4 address
+        "3fff::/20",  # documentation
+    )
+]
+_MAPPED = ipaddress.IPv6Network("::ffff:0:0/96")
+
+MALFORMED_URL = "The URL you've entered is not valid. Please make sure that you encode all special characters first"
+_UNREACHABLE_URL = "url is not supported because it isn't reachable over the public Internet ({})"
+
+_UNPRINTABLE = re.compile(
+    r"[\x00-\x20\x7f-\xa0\u1680\u2000-\u200f\u2028-\u202f\u205f-\u2064\u3000\ufeff\ud800-\udfff\\]"
+)
+_PORT = re.compile(r"[0-9]{1,5}")
+_LABEL = re.compile(r"[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?", re.ASCII)
+_IPV4_NUMBER = re.compile(r"0x[0-9a-f]*|[0-9]+", re.ASCII)
+_LONGEST_HOST = 253
+
+# Look-ups block a thread each. They have threads of their own, so that names whose servers never answer take nothing
+# from the rest of the process, and many, so that they take little from each other.
+_LOOKUPS_AT_ONCE = 32
+
+
+class AddressRefused(Exception):
+    """The policy does not let this address be reached."""
+
+    def __init__(self, address: str) -> None:
+        super().__init__(f"{address} is not allowed")
+        self.address = address
+
+
+class UrlFault(msgspec.Struct, frozen=True):
+    """Why a URL can never be delivered to. `code`: `malformed`, `scheme`, `userinfo`, `host`, `port`, `unreachable`."""
+
+    code: str
+    message: str
+
+
+class AddressPolicy:
+    """Public addresses, and what `allow` (CIDRs or single addresses) lets through besides.
+
+    An IPv4 range also covers its IPv4-mapped IPv6 form. Raises `ValueError` for what is no network.
+    """
+
+    def __init__(self, allow: Sequence[str] = ()) -> None:
+        self._allow: list[_Network] = [
+            _unmapped_network(ipaddress.ip_network(cidr.strip(), strict=False)) for cidr in allow
+        ]
+
+    def permits(self, address: str) -> bool:
+        """Whether `address`, an IP literal that may carry a zone id, may be reached. What is no literal may not."""
+        try:
+            parsed = ipaddress.ip_address(address.partition("%")[0])
+        except ValueError:
+            return False
+        if isinstance(parsed, ipaddress.IPv6Address) and parsed.ipv4_mapped is not None:
+            parsed = parsed.ipv4_mapped
+        return _is_public(parsed) or any(parsed in network for network in self._allow)
+
+    @property
+    def permits_loopback(self) -> bool:
+        return self.permits("127.0.0.1") or self.permits("::1")
+
+
+class GuardedResolver(AbstractResolver):
+    """Refuses a name if any one of its addresses is refused: otherwise the order of the answers would decide."""
+
+    def __init__(self, policy: AddressPolicy, resolver: AbstractResolver) -> None:
+        self._policy = policy
+        self._resolver = resolver
+
+    async def resolve(
+        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_UNSPEC
+    ) -> list[ResolveResult]:
+        """Raises `AddressRefused`; `OSError` when there is no such host."""
+        answers = await self._resolver.resolve(host, port, family)
+        for answer in answers:
+            if not self._policy.permits(answer["host"]):
+                raise AddressRefused(answer["host"])
+        return answers
+
+    async def close(self) -> None:
+        await self._resolver.close()
+
+
+class SystemResolver(AbstractResolver):
+    """`getaddrinfo`, at most `_LOOKUPS_AT_ONCE` at a time, each in a thread that does not hold up the process's end."""
+
+    def __init__(self) -> None:
+        self._slots = asyncio.Semaphore(_LOOKUPS_AT_ONCE)
+
+    async def resolve(
+        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_UNSPEC
+    ) -> list[ResolveResult]:
+        """Raises `OSError` when there is no such host."""
+        try:
+            # As bytes: given text, Python encodes it again and raises UnicodeError for labels that are too long.
+            name = host.encode("ascii")
+        except UnicodeEncodeError as error:
+            raise socket.gaierror(socket.EAI_NONAME, "not a host name") from error
+        found = await self._look_up(name, port, family)
+        return [
+            _answer(host, port, family, protocol, str(where[0]), int(where[3]) if len(where) > 3 else 0)
+            for family, _, protocol, _, where in found
+        ]
+
+    async def _look_up(self, name: bytes, port: int, family: socket.AddressFamily) -> list[_Found]:
+        await self._slots.acquire()
+        loop = asyncio.get_running_loop()
+        answer: asyncio.Future[list[_Found]] = loop.create_future()
+
+        def finish(found: list[_Found] | OSError) -> None:
+            self._slots.release()  # only now: the thread of a look-up that nobody waits for still runs
+            if not answer.done():
+                answer.set_exception(found) if isinstance(found, OSError) else answer.set_result(found)
+
+        def run() -> None:
+            found: list[_Found] | OSError
+            try:
+                found = [*socket.getaddrinfo(name, port, family, socket.SOCK_STREAM, flags=socket.AI_ADDRCONFIG)]
+            except OSError as error:
+                found = error
+            with contextlib.suppress(RuntimeError):  # the loop is closed: the process is ending
+                loop.call_soon_threadsafe(finish, found)
+
+        threading.Thread(target=run, name="workhook-dns", daemon=True).start()
+        return await answer
+
+    async def close(self) -> None:
+        """Nothing is kept."""
+
+
+def guarded_socket(policy: AddressPolicy, info: AddrInfoType) -> socket.socket:
+    """aiohttp's `socket_factory`: the last word, on the very address that is connected to next.
+
+    It also sees the literals in URLs, which no resolver is asked about. Raises `AddressRefused`.
+    """
+    family, kind, protocol, _, where = info
+    address = str(where[0])
+    if not policy.permits(address):
+        raise AddressRefused(address)
+    return socket.socket(family, kind, protocol)
+
+
+async def check_target(url: URL, policy: AddressPolicy, resolver: AbstractResolver) -> None:
+    """What the socket factory would check, for a connection that a proxy opens. Raises `AddressRefused`, `OSError`."""
+    host = url.raw_host or ""
+    if _parse_ip(host) is None:
+        await GuardedResolver(policy, resolver).resolve(host, url.port or 0)
+    elif not policy.permits(host):
+        raise AddressRefused(host)
+
+
+def check_url(url: str, policy: AddressPolicy) -> str | None:
+    """The reason why nothing can ever be delivered to `url`, or None. See `examine_url` for a code beside it."""
+    fault = examine_url(url, policy)
+    return None if fault is None else fault.message
+
+
+def examine_url(url: str, policy: AddressPolicy) -> UrlFault | None:
+    """What the text of a URL alone rules out. A host that is a name is left to the moment of connecting."""
+    if not url or _UNPRINTABLE.search(url):
+        return UrlFault("malformed", MALFORMED_URL)
+    try:
+        parsed = URL(url)
+        port = parsed.port
+    except ValueError:
+        return UrlFault("malformed", MALFORMED_URL)
+    if parsed.scheme not in ("http", "https"):
+        return UrlFault("scheme", MALFORMED_URL)
+    authority = re.split(r"[/?#]", url.split("://", 1)[-1], maxsplit=1)[0]
+    if "@" in authority:
+        return UrlFault("userinfo", MALFORMED_URL)
+    if not _port_is_valid(authority, port):
+        return UrlFault("port", MALFORMED_URL)
+    host = parsed.raw_host or ""
+    address = _parse_ip(host.removesuffix("."))
+    if address is not None:
+        return _examine_address(host, address, policy)
+    return UrlFault("host", MALFORMED_URL) if "[" in authority else _examine_name(host, policy)
+
+
+def _examine_address(host: str, address: _Address, policy: AddressPolicy) -> UrlFault | None:
+    if not policy.permits(str(address)):
+        return UrlFault("unreachable", _UNREACHABLE_URL.format(host))
+    if isinstance(address, ipaddress.IPv4Address) and str(address) != host:
+        # 2130706433, 0x7f.1, 017700000001: no two programs agree on what they mean, so nothing is sent to them.
+        return UrlFault("host", MALFORMED_URL)
+    return None
+
+
+def _examine_name(host: str, policy: AddressPolicy) -> UrlFault | None:
+    """`host` is what yarl will hand to the connector: IDNA-encoded and in lower case."""
+    name = host.removesuffix(".")
+    labels = name.split(".")
+    if labels[-1] == "localhost" and not policy.permits_loopback:
+        return UrlFault("unreachable", _UNREACHABLE_URL.format(host))
+    if len(name) > _LONGEST_HOST or not all(_LABEL.fullmatch(label) for label in labels):
+        return UrlFault("host", MALFORMED_URL)
+    if _IPV4_NUMBER.fullmatch(labels[-1]):  # the URL standard: such a host is an IPv4 address or nothing
+        return UrlFault("host", MALFORMED_URL)
+    return None
+
+
+def _port_is_valid(authority: str, parsed: int | None) -> bool:
+    """`parsed` is yarl's reading; the text is looked at too, because a sign or an underscore passes for a number."""
+    text = authority.rpartition("]")[2] if "]" in authority else authority
+    _, colon, digits = text.rpartition(":")
+    if colon and not _PORT.fullmatch(digits):
+        return False
+    return parsed is not None and 1 <= parsed <= 65_535
+
+
+def _parse_ip(host: str) -> _Address | None:
+    """An IP literal, also in the spellings of IPv4 that `inet_aton` takes: 2130706433, 0x7f.1, 0177.0.0.1."""
+    try:
+        return ipaddress.ip_address(host.partition("%")[0])
+    except ValueError:
+        pass
+    parts = host.lower().split(".")
+    if len(parts) > 4 or not all(_IPV4_NUMBER.fullmatch(part) for part in parts):
+        return None
+    try:
+        *high, low = [_ipv4_number(part) for part in parts]
+    except ValueError:
+        return None
+    if any(part > 255 for part in high) or low >= 256 ** (4 - len(high)):
+        return None
+    return ipaddress.IPv4Address(sum(part << (24 - 8 * place) for place, part in enumerate(high)) + low)
+
+
+def _ipv4_number(text: str) -> int:
+    if len(text) > 32:
+        raise ValueError("no number of an address is that long")
+    if text.startswith("0x"):
+        return int(text[2:] or "0", 16)
+    return int(text, 8) if len(text) > 1 and text.startswith("0") else int(text)
+
+
+def _is_public(address: _Address) -> bool:
+    if isinstance(address, ipaddress.IPv4Address):
+        return not any(address in network for network in _REFUSED_V4)
+    return address in _GLOBAL_UNICAST_V6 and not any(address in network for network in _REFUSED_V6)
+
+
+def _unmapped_network(network: _Network) -> _Network:
+    """An IPv4 range that was written in its mapped IPv6 form, as IPv4: addresses are compared in that form."""
+    if isinstance(network, ipaddress.IPv6Network) and network.subnet_of(_MAPPED):
+        mapped = network.network_address.ipv4_mapped
+        return ipaddress.IPv4Network((str(mapped), network.prefixlen - 96))
+    return network
+
+
+def _answer(
+    host: str, port: int, family: socket.AddressFamily, protocol: int, address: str, zone: int
+) -> ResolveResult:
+    if zone:
+        address = f"{address}%{zone}"  # a link-local address means nothing without its zone
+    flags = socket.AI_NUMERICHOST | socket.AI_NUMERICSERV
+    return ResolveResult(hostname=host, host=address, port=port, family=family, proto=protocol, flags=flags)

@@ -1,0 +1,174 @@
+"""The headers and the body of one delivery. Pure: nothing here reads a clock, a socket or a database.
+
+Sources: the specification, Events 2 (`X-Service-*`, `X-Hub-Signature*`); Standard Webhooks (`webhook-*`);
+RFC 7617 (basic authentication); the URL standard's `application/x-www-form-urlencoded` serializer.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hmac
+from collections.abc import Mapping
+from typing import Literal
+
+import msgspec
+
+from workhook import __version__
+
+TargetType = Literal["repository", "organization"]
+ContentType = Literal["json", "form"]
+HeaderStyle = Literal["", "github", "standard"]
+
+USER_AGENT = f"Service-Hookshot/{__version__}"
+REDACTED = "********"
+
+_MEDIA_TYPES: dict[ContentType, str] = {"json": "application/json", "form": "application/x-www-form-urlencoded"}
+_STANDARD_SECRET_PREFIX = b"whsec_"
+_REDACTED_NAMES = frozenset({"authorization", "proxy-authorization"})
+
+_UNESCAPED = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789*-._ ")
+# A chain of `bytes.replace` takes a quarter of the time of `urllib.parse.quote_plus` on 7 KB, because a byte that
+# does not occur costs one memchr. "%" comes first: what the others insert must not be escaped again.
+_ASCII_ESCAPES = [(b"%", b"%25")] + [(bytes([i]), b"%%%02X" % i) for i in range(128) if i not in {*_UNESCAPED, 0x25}]
+_HIGH_ESCAPES = [(bytes([i]), b"%%%02X" % i) for i in range(128, 256)]
+
+
+class Profile(msgspec.Struct, frozen=True, kw_only=True):
+    """What every delivery of one hook has in common. An empty secret is no secret."""
+
+    hook_id: int
+    target_id: int
+    target_type: TargetType
+    content_type: ContentType = "form"
+    secret: bytes | None = None
+    previous_secret: bytes | None = None
+    header_style: HeaderStyle = ""
+    header_prefix: str = "X-Service"
+    username: str | None = None
+    password: str | None = None
+    user_agent: str = USER_AGENT
+
+    def __repr__(self) -> str:
+        # Secrets must not reach a log through a traceback or a debug line.
+        return f"{type(self).__name__}(hook_id={self.hook_id}, target={self.target_type}:{self.target_id})"
+
+
+class Outgoing(Profile, frozen=True, kw_only=True):
+    """One delivery: its hook's profile, the delivery's guid and the event's name."""
+
+    guid: str
+    event: str
+
+
+class Prepared(msgspec.Struct, frozen=True):
+    """What is sent: headers in their order, and the exact bytes that were signed.
+
+    `payload_size`: bytes of the JSON payload, before it was encoded as a form; it is what the size limit is about.
+    """
+
+    headers: dict[str, str]
+    body: bytes
+    payload_size: int | None = None
+
+
+class Signer:
+    """Makes the deliveries of one hook; what does not change from one to the next is computed once.
+
+    7 KB of JSON with both signatures take about 12 µs, nearly all of it in SHA-1 and SHA-256.
+    """
+
+    __slots__ = ("_delivery_names", "_event_names", "_form", "_github", "_standard", "_template")
+
+    def __init__(self, profile: Profile) -> None:
+        prefixes = [profile.header_prefix]
+        if profile.header_style == "github" and profile.header_prefix != "X-GitHub":
+            prefixes.append("X-GitHub")
+        self._delivery_names = [f"{prefix}-Delivery" for prefix in prefixes]
+        self._event_names = [f"{prefix}-Event" for prefix in prefixes]
+        self._form = profile.content_type == "form"
+        self._template = _constant_headers(profile, prefixes)
+        secret = profile.secret or None
+        # An HMAC object that is copied has its key already hashed in.
+        self._github = (
+            None if secret is None else (hmac.new(secret, digestmod="sha256"), hmac.new(secret, digestmod="sha1"))
+        )
+        self._standard: list[hmac.HMAC] | None = None
+        if profile.header_style == "standard":
+            secrets = [each for each in (secret, profile.previous_secret) if each]
+            self._standard = [hmac.new(_standard_key(each), digestmod="sha256") for each in secrets]
+
+    def prepare(self, payload: bytes, *, guid: str, event: str, now_ms: int) -> Prepared:
+        """`payload` is the event's JSON; `now_ms` becomes the timestamp of Standard Webhooks."""
+        body = form_encode(payload) if self._form else payload
+        headers = self._template.copy()
+        for name in self._delivery_names:
+            headers[name] = guid
+        for name in self._event_names:
+            headers[name] = event
+        if self._github is not None:
+            sha256, sha1 = self._github[0].copy(), self._github[1].copy()
+            sha256.update(body)
+            sha1.update(body)
+            headers["X-Hub-Signature-256"] = "sha256=" + sha256.hexdigest()
+            headers["X-Hub-Signature"] = "sha1=" + sha1.hexdigest()
+        if self._standard is not None:
+            self._add_standard(headers, body, guid, str(now_ms // 1000))
+        return Prepared(headers, body, len(payload))
+
+    def _add_standard(self, headers: dict[str, str], body: bytes, guid: str, timestamp: str) -> None:
+        headers["webhook-id"] = guid
+        headers["webhook-timestamp"] = timestamp
+        signatures = []
+        for key in self._standard or ():
+            signature = key.copy()
+            signature.update(f"{guid}.{timestamp}.".encode())
+            signature.update(body)
+            signatures.append("v1," + binascii.b2a_base64(signature.digest(), newline=False).decode())
+        if signatures:
+            headers["webhook-signature"] = " ".join(signatures)
+
+
+def prepare(payload: bytes, out: Outgoing, *, now_ms: int) -> Prepared:
+    """One delivery of a hook from which no others follow; a lane keeps a `Signer` instead."""
+    return Signer(out).prepare(payload, guid=out.guid, event=out.event, now_ms=now_ms)
+
+
+def form_encode(payload: bytes) -> bytes:
+    """`payload=` and the url-encoded JSON."""
+    for plain, escaped in _ASCII_ESCAPES:
+        payload = payload.replace(plain, escaped)
+    if not payload.isascii():
+        for plain, escaped in _HIGH_ESCAPES:
+            payload = payload.replace(plain, escaped)
+    return b"payload=" + payload.replace(b" ", b"+")
+
+
+def redact(headers: Mapping[str, str]) -> dict[str, str]:
+    """The headers as a record keeps them: credentials are replaced, signatures stay."""
+    return {name: REDACTED if name.lower() in _REDACTED_NAMES else value for name, value in headers.items()}
+
+
+def _constant_headers(profile: Profile, prefixes: list[str]) -> dict[str, str]:
+    """Every header of the hook; those of one delivery are empty and keep their place."""
+    headers = {"User-Agent": profile.user_agent, "Accept": "*/*", "content-type": _MEDIA_TYPES[profile.content_type]}
+    for prefix in prefixes:
+        headers[f"{prefix}-Delivery"] = ""
+        headers[f"{prefix}-Event"] = ""
+        headers[f"{prefix}-Hook-ID"] = str(profile.hook_id)
+        headers[f"{prefix}-Hook-Installation-Target-ID"] = str(profile.target_id)
+        headers[f"{prefix}-Hook-Installation-Target-Type"] = profile.target_type
+    if profile.username or profile.password:
+        credentials = f"{profile.username or ''}:{profile.password or ''}".encode()
+        headers["Authorization"] = "Basic " + base64.b64encode(credentials).decode()
+    return headers
+
+
+def _standard_key(secret: bytes) -> bytes:
+    """`whsec_` marks a base64 key; anything else, and what is no base64, is the key itself."""
+    if not secret.startswith(_STANDARD_SECRET_PREFIX):
+        return secret
+    try:
+        return base64.b64decode(secret[len(_STANDARD_SECRET_PREFIX) :], validate=True) or secret
+    except binascii.Error:
+        return secret

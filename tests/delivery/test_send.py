@@ -1,0 +1,332 @@
+"""What comes of one delivery, whatever the receiver answers. Real sockets throughout."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import zlib
+
+import pytest
+
+from tests.delivery import sending
+from tests.delivery.receivers import Connection, forever, once, receiver
+from tests.delivery.sending import CLOSED, MALFORMED, PREPARED, Deliver, MakeSender, failure, send
+from workhook.delivery.send import MAX_BODY_BYTES, SendSettings
+from workhook.delivery.sign import Prepared
+
+make_sender = pytest.fixture(sending.make_sender)
+deliver = pytest.fixture(sending.deliver)
+
+
+# --- What is sent -----------------------------------------------------------------------------------------------
+
+
+async def test_the_request_has_the_given_headers_and_no_others(make_sender: MakeSender) -> None:
+    async with receiver(forever()) as there:
+        await make_sender().send(there.url, Prepared(PREPARED.headers, b'{"a":1}'), insecure_ssl=False)
+    [request] = there.requests
+    assert request.line == "POST /hook?x=1 HTTP/1.1"
+    assert request.body == b'{"a":1}'
+    assert request.headers == {**PREPARED.headers, "Host": f"127.0.0.1:{there.port}", "Content-Length": "7"}
+
+
+async def test_a_large_body_arrives_whole(make_sender: MakeSender) -> None:
+    body = bytes(range(256)) * 16_384
+    async with receiver(forever()) as there:
+        outcome = await make_sender().send(there.url, Prepared(PREPARED.headers, body), insecure_ssl=False)
+    assert outcome.ok
+    assert there.requests[0].body == body
+
+
+async def test_ipv6_is_reached(make_sender: MakeSender) -> None:
+    async with receiver(forever(), host="::1") as there:
+        outcome = await make_sender().send(there.url_for("[::1]"), PREPARED, insecure_ssl=False)
+    assert outcome.ok
+
+
+# --- Answers ----------------------------------------------------------------------------------------------------
+
+
+async def test_an_answer_is_kept(deliver: Deliver) -> None:
+    outcome = await deliver(once(b"HTTP/1.1 202 Accepted\r\nX-A: 1\r\nContent-Type: text/plain\r\n\r\nthanks"))
+    assert (outcome.ok, outcome.status, outcome.status_code) == (True, "OK", 202)
+    assert outcome.response_headers == {"X-A": "1", "Content-Type": "text/plain"}
+    assert outcome.response_body == b"thanks"
+    assert outcome.retry_after is None
+    assert outcome.duration_ms >= 0
+
+
+@pytest.mark.parametrize("code", [300, 304, 400, 403, 404, 410, 500, 503, 599])
+async def test_any_other_code_is_a_failure(deliver: Deliver, code: int) -> None:
+    outcome = await deliver(once(b"HTTP/1.1 %d X\r\nContent-Length: 0\r\nretry-after: 7\r\n\r\n" % code))
+    assert failure(outcome) == (f"Invalid HTTP Response: {code}", code)
+    assert outcome.retry_after == "7"
+
+
+@pytest.mark.parametrize("code", [301, 302, 303, 307, 308])
+async def test_a_redirect_is_not_followed(make_sender: MakeSender, code: int) -> None:
+    async with receiver(forever()) as elsewhere:
+        answer = b"HTTP/1.1 %d X\r\nLocation: %b\r\nContent-Length: 0\r\n\r\n" % (code, elsewhere.url.encode())
+        async with receiver(forever(answer)) as there:
+            outcome = await send(make_sender(), there)
+    assert failure(outcome) == (f"Invalid HTTP Response: {code}", code)
+    assert outcome.response_headers["Location"] == elsewhere.url
+    assert elsewhere.connections == []
+
+
+async def test_no_cookie_is_kept(make_sender: MakeSender) -> None:
+    sender = make_sender()
+    async with receiver(forever(b"HTTP/1.1 200 OK\r\nSet-Cookie: a=b; Path=/\r\nContent-Length: 0\r\n\r\n")) as there:
+        assert (await send(sender, there)).response_headers["Set-Cookie"] == "a=b; Path=/"
+        await send(sender, there)
+    assert "Cookie" not in there.requests[1].headers
+
+
+@pytest.mark.parametrize("code", [0, 99, 101, 199, 600, 999])
+async def test_a_code_outside_http_is_malformed(deliver: Deliver, code: int) -> None:
+    head = b"HTTP/1.1 %03d X\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\n" % code
+    outcome = await deliver(once(head))
+    assert failure(outcome) == (CLOSED if code == 199 else MALFORMED)  # 199 announces another answer
+
+
+async def test_interim_answers_are_skipped(deliver: Deliver) -> None:
+    interim = b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n"
+    outcome = await deliver(once(interim + b"HTTP/1.1 204 No Content\r\n\r\n"))
+    assert (outcome.ok, outcome.status_code, outcome.response_headers) == (True, 204, {})
+
+
+async def test_interim_answers_without_end_are_bounded(deliver: Deliver) -> None:
+    async def script(connection: Connection) -> None:
+        await connection.request()
+        while True:
+            await connection.send(b"HTTP/1.1 100 Continue\r\n\r\n" * 100)
+
+    assert failure(await deliver(script)) == MALFORMED
+
+
+async def test_repeated_and_undecodable_headers_become_text(deliver: Deliver) -> None:
+    head = b"HTTP/1.1 200 OK\r\nX-A: 1\r\nx-a: 2\r\nX-U: \xc3\xa9\r\nX-L: \xe9\xff\r\nContent-Length: 0\r\n\r\n"
+    outcome = await deliver(once(head))
+    assert outcome.response_headers == {"X-A": "1, 2", "X-U": "é", "X-L": "éÿ", "Content-Length": "0"}
+
+
+async def test_one_header_may_fill_the_bound(deliver: Deliver) -> None:
+    outcome = await deliver(once(b"HTTP/1.1 200 OK\r\nX-A: %b\r\nContent-Length: 0\r\n\r\n" % (b"a" * 60_000)))
+    assert outcome.ok
+    assert len(outcome.response_headers["X-A"]) == 60_000
+
+
+async def test_many_small_headers_fit(deliver: Deliver) -> None:
+    fields = b"".join(b"X-%d: a\r\n" % number for number in range(2000))
+    outcome = await deliver(once(b"HTTP/1.1 200 OK\r\n" + fields + b"Content-Length: 0\r\n\r\n"))
+    assert len(outcome.response_headers) == 2001
+
+
+@pytest.mark.parametrize(
+    "field",
+    [b"X-A: " + b"a" * 66_000, b"X-A: aaaaa\r\n" * 9000 + b"X-A: a", b"\r\n".join([b"X-A: " + b"a" * 40_000] * 2)],
+    ids=["one", "many", "two"],
+)
+async def test_a_head_over_the_bound_is_malformed(deliver: Deliver, field: bytes) -> None:
+    assert failure(await deliver(once(b"HTTP/1.1 200 OK\r\n" + field + b"\r\n\r\n"))) == MALFORMED
+
+
+async def test_a_head_without_end_is_cut_off(deliver: Deliver) -> None:
+    sent = 0
+
+    async def script(connection: Connection) -> None:
+        nonlocal sent
+        await connection.request()
+        await connection.send(b"HTTP/1.1 200 OK\r\n")
+        while True:
+            await connection.send(b"X-A: aaaaa\r\n" * 1000)
+            sent += 12_000
+
+    assert failure(await deliver(script)) == MALFORMED
+    assert sent < 16_000_000  # what the kernel's buffers hold besides
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b"220 mail.example.com ESMTP\r\n",
+        b"SSH-2.0-OpenSSH_9.6\r\n",
+        b"<html>hello</html>",
+        b"\x16\x03\x01\x02\x00\x01\x00",
+        b"HTTP/1.1 2x0 OK\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nContent-Length: abc\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nContent-Length: -1\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nX-A: a\x00b\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nContent-Length: 3\r\n\r\nabc",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
+    ],
+)
+async def test_garbage_is_malformed(deliver: Deliver, answer: bytes) -> None:
+    assert failure(await deliver(once(answer))) == MALFORMED
+
+
+async def test_a_banner_before_the_request_is_malformed(deliver: Deliver) -> None:
+    async def script(connection: Connection) -> None:
+        await connection.send(b"220 mail.example.com ESMTP\r\n")
+        await connection.wait_closed_by_sender()
+
+    assert failure(await deliver(script)) == MALFORMED
+
+
+# --- Bodies -----------------------------------------------------------------------------------------------------
+
+
+async def test_a_body_of_exactly_the_bound_is_kept(deliver: Deliver) -> None:
+    outcome = await deliver(once(b"HTTP/1.1 200 OK\r\nContent-Length: 65536\r\n\r\n" + b"x" * 65_536))
+    assert (outcome.ok, len(outcome.response_body)) == (True, MAX_BODY_BYTES)
+
+
+@pytest.mark.parametrize("code", [200, 500])
+async def test_a_body_without_end_is_cut_off_and_its_code_counts(deliver: Deliver, code: int) -> None:
+    async def script(connection: Connection) -> None:
+        await connection.answer(b"HTTP/1.1 %d X\r\nTransfer-Encoding: chunked\r\n\r\n" % code)
+        while True:
+            await connection.send(b"2710\r\n" + b"y" * 10_000 + b"\r\n")
+
+    outcome = await deliver(script)
+    assert (outcome.ok, outcome.status_code) == (code == 200, code)
+    assert outcome.response_body == b"y" * MAX_BODY_BYTES
+
+
+@pytest.mark.parametrize("encoding", ["gzip", "x-gzip", "deflate", "raw deflate"])
+async def test_an_encoded_body_is_decoded(deliver: Deliver, encoding: str) -> None:
+    text = b"hello " * 100
+    packed = gzip.compress(text) if "gzip" in encoding else zlib.compress(text, wbits=-15 if " " in encoding else 15)
+    name = encoding.removeprefix("raw ").encode()
+    outcome = await deliver(
+        once(b"HTTP/1.1 200 OK\r\nContent-Encoding: %b\r\nContent-Length: %d\r\n\r\n%b" % (name, len(packed), packed))
+    )
+    assert (outcome.ok, outcome.response_body) == (True, text)
+
+
+@pytest.mark.parametrize("length", [30_000_000, 200_000_000])
+async def test_a_bomb_is_decoded_up_to_the_bound(deliver: Deliver, length: int) -> None:
+    packed = gzip.compress(bytes(1_000_000), 9)
+    bomb = gzip.compress(bytes(length), 1) if length < 100_000_000 else packed * 200
+    outcome = await deliver(
+        once(b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: %d\r\n\r\n%b" % (len(bomb), bomb))
+    )
+    assert (outcome.ok, outcome.response_body) == (True, bytes(MAX_BODY_BYTES))
+
+
+@pytest.mark.parametrize("encoding", [b"gzip", b"deflate", b"br", b"zstd", b"gzip, gzip", b"\xff"])
+async def test_a_body_that_cannot_be_decoded_is_kept_as_it_is(deliver: Deliver, encoding: bytes) -> None:
+    outcome = await deliver(
+        once(b"HTTP/1.1 200 OK\r\nContent-Encoding: %b\r\nContent-Length: 3\r\n\r\n\x1fab" % encoding)
+    )
+    assert (outcome.ok, outcome.response_body) == (True, b"\x1fab")
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nabc",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nabc",
+    ],
+)
+async def test_a_body_that_is_cut_short_is_no_success(deliver: Deliver, answer: bytes) -> None:
+    assert failure(await deliver(once(answer))) == CLOSED
+
+
+async def test_a_body_with_broken_chunks_is_malformed_at_once(deliver: Deliver) -> None:
+    async def script(connection: Connection) -> None:
+        await connection.answer(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n")
+        await connection.send(b"nonsense\r\n")
+        await connection.wait_closed_by_sender()
+
+    outcome = await deliver(script)
+    assert failure(outcome) == MALFORMED
+    assert outcome.duration_ms < 5000
+
+
+# --- Endings ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("partial", [b"", b"HTT", b"HTTP/1.1 200 OK\r\nX-A: 1"])
+@pytest.mark.parametrize("how", ["close", "half-close", "reset"])
+async def test_a_connection_that_ends_early(deliver: Deliver, partial: bytes, how: str) -> None:
+    async def script(connection: Connection) -> None:
+        await connection.request()
+        if partial:
+            await connection.send(partial)
+        if how == "reset":
+            connection.reset()
+        elif how == "half-close":
+            connection.half_close()
+            await connection.wait_closed_by_sender()
+
+    assert failure(await deliver(script)) == CLOSED
+
+
+async def test_an_answer_before_the_request_was_read_counts(deliver: Deliver) -> None:
+    async def script(connection: Connection) -> None:
+        await connection.send(b"HTTP/1.1 413 Too Large\r\nContent-Length: 0\r\n\r\n")
+        await connection.wait_closed_by_sender()
+
+    assert (await deliver(script)).status_code == 413
+
+
+async def test_a_half_closed_answer_up_to_the_end_is_whole(deliver: Deliver) -> None:
+    async def script(connection: Connection) -> None:
+        await connection.answer(b"HTTP/1.0 200 OK\r\n\r\nall of it")
+        connection.half_close()
+        await connection.wait_closed_by_sender()
+
+    outcome = await deliver(script)
+    assert (outcome.ok, outcome.response_body) == (True, b"all of it")
+
+
+@pytest.mark.parametrize(
+    "begun", [b"", b"HTTP/1.1 200 OK\r\nX-A: ", b"HTTP/1.1 200 OK\r\nContent-Length: 99\r\n\r\nab"]
+)
+async def test_silence_times_out(make_sender: MakeSender, begun: bytes) -> None:
+    async def script(connection: Connection) -> None:
+        await connection.answer(begun)
+        await connection.wait_closed_by_sender()
+
+    async with receiver(script) as there:
+        outcome = await send(make_sender(settings=SendSettings(timeout_s=0.2)), there)
+        assert failure(outcome) == ("timed out", 504)
+        assert 200 <= outcome.duration_ms < 2000
+        await asyncio.wait_for(there.connections[0].closed.wait(), 5)
+
+
+@pytest.mark.parametrize("where", ["head", "body"])
+async def test_a_slow_drip_times_out(make_sender: MakeSender, where: str) -> None:
+    async def script(connection: Connection) -> None:
+        await connection.answer(b"HTTP/1.1 200 OK\r\n" + (b"\r\n" if where == "body" else b""))
+        while True:
+            await connection.send(b"a")
+            await asyncio.sleep(0.02)  # the drip itself
+
+    async with receiver(script) as there:
+        assert failure(await send(make_sender(settings=SendSettings(timeout_s=0.3)), there)) == ("timed out", 504)
+
+
+async def test_a_long_timeout_is_not_rounded_up(make_sender: MakeSender) -> None:
+    """aiohttp rounds timeouts of five seconds and more up to the next whole second of its clock."""
+    timeout = make_sender(settings=SendSettings(timeout_s=10))._timeout
+    assert timeout.total == 10
+    assert timeout.ceil_threshold > 10
+
+
+async def test_cancellation_passes_through(make_sender: MakeSender) -> None:
+    arrived = asyncio.Event()
+
+    async def script(connection: Connection) -> None:
+        await connection.request()
+        arrived.set()
+        await connection.wait_closed_by_sender()
+
+    async with receiver(script) as there:
+        task = asyncio.create_task(send(make_sender(), there))
+        await asyncio.wait_for(arrived.wait(), 5)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        await asyncio.wait_for(there.connections[0].closed.wait(), 5)

@@ -1,0 +1,395 @@
+"""What is never sent, and to what: refused addresses, kept connections, TLS, proxies, many at once."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import socket
+import ssl
+from pathlib import Path
+
+import pytest
+
+from tests.delivery import sending
+from tests.delivery.receivers import OK, Certificate, Connection, Names, forever, free_port, once, receiver
+from tests.delivery.sending import CLOSED, LOOPBACK, PREPARED, MakeSender, failure, refusal, send
+from workhook.delivery.guard import AddressPolicy, GuardedResolver
+from workhook.delivery.send import Sender, SendSettings
+from workhook.delivery.sign import Prepared
+
+make_sender = pytest.fixture(sending.make_sender)
+
+
+# --- Not sent at all --------------------------------------------------------------------------------------------
+
+
+async def test_nobody_listens(make_sender: MakeSender) -> None:
+    assert await refusal(make_sender(), f"http://127.0.0.1:{free_port()}/") == ("failed to connect to host", 502)
+
+
+@pytest.mark.parametrize("code", [socket.EAI_NONAME, socket.EAI_AGAIN])
+async def test_no_such_host(make_sender: MakeSender, code: int) -> None:
+    sender = make_sender(resolver=Names(socket.gaierror(code, "no")))
+    assert await refusal(sender, "http://receiver.example/") == ("failed to connect to host", 502)
+
+
+async def test_no_such_host_of_the_system(make_sender: MakeSender) -> None:
+    assert await refusal(make_sender(), "http://nobody.invalid/") == ("failed to connect to host", 502)
+
+
+async def test_no_network(make_sender: MakeSender, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Unplugged(socket.socket):
+        def connect(self, address: object) -> None:
+            raise OSError(errno.ENETUNREACH, "Network is unreachable")
+
+    monkeypatch.setattr("workhook.delivery.guard.socket.socket", Unplugged)
+    assert await refusal(make_sender(("192.0.2.0/24",)), "http://192.0.2.1/") == ("failed to connect to network", 502)
+
+
+@pytest.mark.parametrize("url", ["http://127.0.0.1:{}/", "http://[::ffff:127.0.0.1]:{}/", "http://localhost:{}/"])
+async def test_a_refused_literal_is_never_connected_to(make_sender: MakeSender, url: str) -> None:
+    async with receiver(forever()) as there:
+        assert await refusal(make_sender(()), url.format(there.port)) == ("address not allowed", 403)
+    assert there.connections == []
+
+
+@pytest.mark.parametrize("answers", [["127.0.0.1"], ["8.8.8.8", "127.0.0.1"], ["::1"], ["::ffff:127.0.0.1"]])
+async def test_a_name_with_one_refused_address_is_never_connected_to(
+    make_sender: MakeSender, answers: list[str]
+) -> None:
+    async with receiver(forever()) as there:
+        sender = make_sender((), resolver=Names(answers))
+        assert await refusal(sender, there.url_for("receiver.example")) == ("address not allowed", 403)
+    assert there.connections == []
+
+
+async def test_the_socket_has_the_last_word(make_sender: MakeSender, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever way an address came by, it is judged when it is about to be connected to."""
+    names = Names(["127.0.0.1"])
+    sender = make_sender((), resolver=names)
+    monkeypatch.setattr(GuardedResolver, "resolve", lambda self, *where: names.resolve(*where))
+    async with receiver(forever()) as there:
+        assert await refusal(sender, there.url_for("receiver.example")) == ("address not allowed", 403)
+    assert there.connections == []
+
+
+async def test_a_name_that_is_bound_again_is_judged_again(make_sender: MakeSender) -> None:
+    """DNS rebinding: the first answer passes, the one at the moment of connecting does not."""
+    names = Names(["127.0.0.2"], ["127.0.0.1"])
+    sender = make_sender(("127.0.0.2/32",), resolver=names)
+    async with receiver(once(OK), host="127.0.0.2") as there:
+        url = there.url_for("receiver.example")
+        assert (await sender.send(url, PREPARED, insecure_ssl=False)).ok
+        await there.connections[0].closed.wait()
+        sender._session(False).connector.clear_dns_cache()  # type: ignore[union-attr]  # time passes
+        assert await refusal(sender, url) == ("address not allowed", 403)
+    assert names.asked == ["receiver.example"] * 2
+
+
+async def test_too_large(make_sender: MakeSender) -> None:
+    async with receiver(forever()) as there:
+        sender = make_sender(settings=SendSettings(max_payload_bytes=1))
+        assert await refusal(sender, there.url) == ("payload too large, not sent", 413)
+        grown = Prepared(PREPARED.headers, b"payload=x", payload_size=1)  # the limit is about the payload, not the form
+        assert (await sender.send(there.url, grown, insecure_ssl=False)).ok
+    assert len(there.requests) == 1
+
+
+async def test_a_url_that_is_none(make_sender: MakeSender) -> None:
+    assert await refusal(make_sender(), "http://a..b/") == ("failed to connect to host", 502)
+
+
+# --- Kept connections -------------------------------------------------------------------------------------------
+
+
+async def test_a_connection_is_used_again(make_sender: MakeSender) -> None:
+    sender = make_sender()
+    async with receiver(forever()) as there:
+        for _ in range(3):
+            assert (await send(sender, there)).ok
+    assert len(there.connections) == 1
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b"HTTP/1.1 204 No Content\r\n\r\nstray",
+        b"HTTP/1.1 204 No Content\r\nContent-Length: 5\r\n\r\nstray",
+        b"HTTP/1.1 304 Not Modified\r\nContent-Length: 5\r\n\r\nstray",
+        b"HTTP/1.1 204 No Content\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nstray\r\n0\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nokstray",
+        b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nokstray",
+        OK + b"HTTP/1.1 500 Stale\r\nContent-Length: 0\r\n\r\n",
+        b"HTTP/1.1 204 No Content\r\n\r\n" + b"HTTP/1.1 500 Stale\r\nContent-Length: 0\r\n\r\n",
+    ],
+)
+async def test_bytes_after_an_answer_hurt_nobody(make_sender: MakeSender, answer: bytes) -> None:
+    sender = make_sender()
+    expected = int(answer[9:12])
+    async with receiver(forever(answer)) as there:
+        for _ in range(3):
+            outcome = await send(sender, there)
+            assert outcome.status_code == expected
+            assert outcome.response_body == (b"ok" if expected == 200 else b"")
+
+
+@pytest.mark.parametrize("stray", [b"stray", b"HTTP/1.1 500 Stale\r\nContent-Length: 0\r\n\r\n"])
+async def test_late_bytes_on_a_kept_connection_are_no_answer(make_sender: MakeSender, stray: bytes) -> None:
+    go_on = asyncio.Event()
+
+    async def script(connection: Connection) -> None:
+        await connection.answer(b"HTTP/1.1 204 No Content\r\n\r\n")
+        if connection.number == 1:
+            await go_on.wait()
+            await connection.send(stray)
+            await connection.wait_closed_by_sender()
+
+    sender = make_sender()
+    async with receiver(script) as there:
+        assert (await send(sender, there)).status_code == 204
+        go_on.set()
+        await asyncio.wait_for(there.connections[0].closed.wait(), 5)
+        assert (await send(sender, there)).status_code == 204
+
+
+async def test_a_connection_closed_while_idle_costs_nothing(make_sender: MakeSender) -> None:
+    sender = make_sender()
+    async with receiver(once(OK)) as there:
+        for _ in range(5):
+            assert (await send(sender, there)).ok
+            await there.connections[-1].closed.wait()
+    assert len(there.requests) == 5
+
+
+@pytest.mark.parametrize("how", ["close", "reset", "stray"])
+async def test_a_kept_connection_that_ends_without_an_answer_is_replaced_once(
+    make_sender: MakeSender, how: str
+) -> None:
+    async def script(connection: Connection) -> None:
+        await connection.answer()
+        if connection.number == 1:
+            await connection.request()  # it was read: at least once
+            if how == "reset":
+                connection.reset()
+            elif how == "stray":
+                await connection.send(b"</body>\n")
+
+    sender = make_sender()
+    async with receiver(script) as there:
+        assert (await send(sender, there)).ok
+        assert (await send(sender, there)).ok
+    assert len(there.connections) == 2
+    assert len(there.requests) == 3
+
+
+async def test_the_replacement_is_not_replaced(make_sender: MakeSender) -> None:
+    async def script(connection: Connection) -> None:
+        if connection.number == 1:
+            await connection.answer()
+        await connection.request()
+
+    sender = make_sender()
+    async with receiver(script) as there:
+        assert (await send(sender, there)).ok
+        assert failure(await send(sender, there)) == CLOSED
+    assert len(there.requests) == 3
+
+
+@pytest.mark.parametrize("begun", [b"H", b"HTTP/1.1 200 OK\r\n", b"HTTP/1.1 100 Continue\r\n\r\n"])
+async def test_a_kept_connection_that_had_begun_to_answer_is_not_replaced(
+    make_sender: MakeSender, begun: bytes
+) -> None:
+    async def script(connection: Connection) -> None:
+        await connection.answer()
+        await connection.answer(begun)
+
+    sender = make_sender()
+    async with receiver(script) as there:
+        assert (await send(sender, there)).ok
+        assert failure(await send(sender, there)) == CLOSED
+    assert len(there.requests) == 2
+
+
+async def test_a_replacement_shares_the_timeout(make_sender: MakeSender) -> None:
+    async def script(connection: Connection) -> None:
+        if connection.number == 1:
+            await connection.answer()
+            await connection.request()
+            return
+        await connection.request()
+        await connection.wait_closed_by_sender()
+
+    sender = make_sender(settings=SendSettings(timeout_s=0.3))
+    async with receiver(script) as there:
+        assert (await send(sender, there)).ok
+        outcome = await send(sender, there)
+    assert failure(outcome) == ("timed out", 504)
+    assert outcome.duration_ms < 1000
+
+
+# --- TLS --------------------------------------------------------------------------------------------------------
+
+
+async def test_a_certificate_that_nobody_vouches_for(make_sender: MakeSender, tmp_path: Path) -> None:
+    async with receiver(forever(), tls=Certificate(tmp_path, "127.0.0.1").server()) as there:
+        sender = make_sender()
+        assert failure(await send(sender, there)) == ("self-signed certificate", 502)
+        assert (await send(sender, there, insecure_ssl=True)).ok
+        # The connection that was made without verification does not serve a hook that asks for it.
+        assert failure(await send(sender, there)) == ("self-signed certificate", 502)
+    assert len(there.requests) == 1
+
+
+async def test_a_certificate_of_a_trusted_authority(make_sender: MakeSender, tmp_path: Path) -> None:
+    certificate = Certificate(tmp_path, "127.0.0.1")
+    async with receiver(forever(), tls=certificate.server()) as there:
+        sender = make_sender(settings=SendSettings(ca_file=str(certificate.file)))
+        assert (await send(sender, there)).ok
+        assert (await send(sender, there)).ok
+    assert len(there.connections) == 1
+
+
+async def test_a_certificate_for_another_host(make_sender: MakeSender, tmp_path: Path) -> None:
+    certificate = Certificate(tmp_path, "other.example")
+    async with receiver(forever(), tls=certificate.server()) as there:
+        sender = make_sender(settings=SendSettings(ca_file=str(certificate.file)))
+        status, code = failure(await send(sender, there))
+    assert code == 502
+    assert status == "IP address mismatch, certificate is not valid for '127.0.0.1'."
+
+
+async def test_the_name_in_the_url_is_the_name_that_is_verified(make_sender: MakeSender, tmp_path: Path) -> None:
+    certificate = Certificate(tmp_path, "receiver.example")
+    async with receiver(forever(), tls=certificate.server()) as there:
+        sender = make_sender(settings=SendSettings(ca_file=str(certificate.file)), resolver=Names(["127.0.0.1"]))
+        assert (await sender.send(there.url_for("receiver.example"), PREPARED, insecure_ssl=False)).ok
+
+
+async def test_no_tls_where_tls_is_expected(make_sender: MakeSender) -> None:
+    async def script(connection: Connection) -> None:
+        await connection.send(b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n")
+        await connection.wait_closed_by_sender()
+
+    async with receiver(script) as there:
+        url = there.url.replace("http:", "https:")
+        status, code = await refusal(make_sender(), url)
+    assert code == 502
+    assert status.startswith("TLS error: ")
+
+
+@pytest.mark.parametrize("how", ["close", "reset"])
+async def test_a_handshake_that_is_cut_off(make_sender: MakeSender, how: str) -> None:
+    async def script(connection: Connection) -> None:
+        if how == "reset":
+            connection.reset()
+
+    async with receiver(script) as there:
+        status, code = await refusal(make_sender(), there.url.replace("http:", "https:"))
+    assert code == 502
+    assert status == CLOSED[0] or status.startswith("TLS error")
+
+
+async def test_a_handshake_that_hangs(make_sender: MakeSender) -> None:
+    async with receiver(Connection.wait_closed_by_sender) as there:
+        outcome = await make_sender(settings=SendSettings(timeout_s=0.2)).send(
+            there.url.replace("http:", "https:"), PREPARED, insecure_ssl=False
+        )
+    assert failure(outcome) == ("timed out", 504)
+
+
+async def test_a_receiver_that_asks_for_a_client_certificate(make_sender: MakeSender, tmp_path: Path) -> None:
+    certificate = Certificate(tmp_path, "127.0.0.1")
+    context = certificate.server()
+    context.verify_mode = ssl.CERT_REQUIRED
+    context.load_verify_locations(certificate.file)
+    async with receiver(forever(), tls=context) as there:
+        status, code = await refusal(make_sender(settings=SendSettings(ca_file=str(certificate.file))), there.url)
+    assert code == 502
+    assert status == CLOSED[0] or status.startswith("TLS error: ")  # the alert and the reset race each other
+
+
+# --- Through a proxy --------------------------------------------------------------------------------------------
+
+
+async def test_a_proxy_gets_the_whole_url_and_its_own_address_is_not_judged(make_sender: MakeSender) -> None:
+    async with receiver(forever()) as proxy:
+        sender = make_sender((), SendSettings(proxy=f"http://127.0.0.1:{proxy.port}"), resolver=Names(["8.8.8.8"]))
+        assert (await sender.send("http://receiver.example/hook", PREPARED, insecure_ssl=False)).ok
+    assert proxy.requests[0].line == "POST http://receiver.example/hook HTTP/1.1"
+
+
+@pytest.mark.parametrize("url", ["http://receiver.example/", "http://10.0.0.1/", "https://receiver.example/"])
+async def test_a_proxy_is_no_way_around_the_guard(make_sender: MakeSender, url: str) -> None:
+    async with receiver(forever()) as proxy:
+        sender = make_sender(
+            (), SendSettings(proxy=f"http://127.0.0.1:{proxy.port}"), resolver=Names(["8.8.8.8", "10.0.0.1"])
+        )
+        assert await refusal(sender, url) == ("address not allowed", 403)
+    assert proxy.connections == []
+
+
+async def test_a_proxy_that_is_away_or_unwilling(make_sender: MakeSender) -> None:
+    names = Names(["8.8.8.8"])
+    sender = make_sender((), SendSettings(proxy=f"http://127.0.0.1:{free_port()}"), resolver=names)
+    assert await refusal(sender, "http://receiver.example/") == ("failed to connect to network", 502)
+
+    async def unwilling(connection: Connection) -> None:
+        await connection.send(b"HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\n\r\n")
+        await connection.wait_closed_by_sender()
+
+    async with receiver(unwilling) as proxy:
+        sender = make_sender((), SendSettings(proxy=f"http://127.0.0.1:{proxy.port}"), resolver=names)
+        assert await refusal(sender, "https://receiver.example/") == ("failed to connect to host", 502)
+
+
+# --- Many at once -----------------------------------------------------------------------------------------------
+
+
+async def test_a_receiver_that_hangs_holds_up_no_other(make_sender: MakeSender) -> None:
+    sender = make_sender(settings=SendSettings(timeout_s=1.0))
+    async with receiver(Connection.wait_closed_by_sender) as hung, receiver(forever()) as healthy:
+        waiting = [asyncio.create_task(send(sender, hung)) for _ in range(40)]
+        outcomes = await asyncio.gather(*(send(sender, healthy) for _ in range(40)))
+        assert not any(task.done() for task in waiting)
+        assert all(outcome.ok for outcome in outcomes)
+        assert {failure(outcome) for outcome in await asyncio.gather(*waiting)} == {("timed out", 504)}
+
+
+async def test_many_deliveries_to_one_refused_name(make_sender: MakeSender) -> None:
+    names = Names(["10.0.0.1"])
+    sender = make_sender((), resolver=names)
+    url = "http://receiver.example/"
+    outcomes = await asyncio.gather(*(sender.send(url, PREPARED, insecure_ssl=False) for _ in range(20)))
+    assert {failure(outcome) for outcome in outcomes} == {("address not allowed", 403)}
+
+
+async def test_what_is_under_way_when_the_sender_closes_ends(make_sender: MakeSender) -> None:
+    arrived = asyncio.Event()
+
+    async def script(connection: Connection) -> None:
+        await connection.answer()
+        await connection.request()
+        arrived.set()
+        await connection.wait_closed_by_sender()
+
+    sender = make_sender()
+    async with receiver(script) as there:
+        assert (await send(sender, there)).ok
+        waiting = asyncio.create_task(send(sender, there))
+        await asyncio.wait_for(arrived.wait(), 5)
+        await sender.close()
+        assert failure(await waiting) == CLOSED
+    assert len(there.connections) == 1
+
+
+# --- What nobody foresaw ----------------------------------------------------------------------------------------
+
+
+async def test_a_defect_of_ours_is_counted_and_told_apart() -> None:
+    sender = Sender(AddressPolicy(LOOPBACK))
+    async with receiver(forever()) as there:
+        broken = Prepared({"X-A": "a\r\nb"}, b"{}")
+        outcome = await sender.send(there.url, broken, insecure_ssl=False)
+    assert failure(outcome) == ("delivery failed", 502)
+    assert sender.unexpected_failures == 1
+    await sender.close()
