@@ -1,0 +1,1 @@
+"""From a committed dispatch to the receiver and back: lanes, attempts, records."""

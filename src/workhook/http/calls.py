@@ -13,7 +13,7 @@ from litestar import Request
 
 from workhook.core import json
 from workhook.core.config import Settings
-from workhook.core.errors import Fault, Invalid, Malformed, TooLarge, UnsupportedMediaType
+from workhook.core.errors import Fault, Invalid, Malformed, NotFound, TooLarge, UnsupportedMediaType
 from workhook.core.vault import Vault
 from workhook.storage import Database
 
@@ -33,6 +33,7 @@ class Services:
     database: Database
     vault: Vault
     check_url: Callable[[str], str | None]  # why no delivery could ever go to this URL, or None
+
 
 class Answer(msgspec.Struct, frozen=True):
     """`body` is JSON to be, unless it is bytes; None is no body at all."""
@@ -77,7 +78,18 @@ class Call:
         return value
 
     def path(self, name: str) -> str:
-        return str(self.request.path_params[name])
+        """A part of the path. Raises `NotFound` for NUL, which no stored name has and PostgreSQL cannot compare."""
+        value = str(self.request.path_params[name])
+        if "\0" in value:
+            raise NotFound()
+        return value
+
+    def path_integer(self, name: str) -> int:
+        """Raises `NotFound` for what cannot be an id."""
+        text = self.path(name)
+        if not text.isascii() or not text.isdigit() or len(text) > 15:
+            raise NotFound()
+        return int(text)
 
     @property
     def query(self) -> Mapping[str, Sequence[str]]:
@@ -86,6 +98,8 @@ class Call:
             raw: bytes = self.request.scope["query_string"]
             try:
                 for name, value in parse_qsl(raw.decode("ascii"), keep_blank_values=True, errors="strict"):
+                    if "\0" in name + value:
+                        raise ValueError("NUL")
                     self._query.setdefault(name, []).append(value)
             except (UnicodeDecodeError, ValueError) as error:
                 raise Malformed("Problems parsing the query string") from error

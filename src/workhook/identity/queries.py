@@ -61,15 +61,18 @@ _membership_role = (
     .where(memberships.c.organization_id == projects.c.account_id, memberships.c.user_id == big("user_id"))
     .scalar_subquery()
 )
-_repositories = sa.select(
-    *repository_columns, _collaborator_role.label("collaborator_role"), _membership_role.label("member_role")
-).join_from(projects, accounts, accounts.c.id == projects.c.account_id)
-_repository = _repositories.where(
+# Every repository that exists, with what `repository_of` needs to tell the role of the parameter `user_id`.
+repositories = (
+    sa.select(*repository_columns, _collaborator_role.label("collaborator_role"), _membership_role.label("member_role"))
+    .join_from(projects, accounts, accounts.c.id == projects.c.account_id)
+    .where(projects.c.deleted_at.is_(None))
+)
+_repository = repositories.where(
     accounts.c.login_key == sa.bindparam("owner_key"), projects.c.name_key == sa.bindparam("name_key")
 )
-_repository_by_id = _repositories.where(projects.c.repository_id == big("repository_id"))
-_repository_by_project = _repositories.where(projects.c.id == sa.bindparam("project_id"))
-_all_repositories = _repositories.order_by(projects.c.repository_id)
+_repository_by_id = repositories.where(projects.c.repository_id == big("repository_id"))
+_repository_by_project = repositories.where(projects.c.id == sa.bindparam("project_id"))
+_all_repositories = repositories.order_by(projects.c.repository_id)
 
 
 def key_of(name: str) -> str:

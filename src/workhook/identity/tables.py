@@ -47,6 +47,8 @@ projects = sa.Table(
     sa.Column("archive", sa.Boolean, nullable=False),
     sa.Column("created_at", Millis, nullable=False),
     sa.Column("updated_at", Millis, nullable=False),
+    # Set: the project is gone for everybody. The row stays for its hooks' last deliveries; `name_key` frees the name.
+    sa.Column("deleted_at", Millis),
     sa.UniqueConstraint("account_id", "name_key"),
     sqlite_autoincrement=True,
 )

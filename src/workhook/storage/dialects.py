@@ -15,10 +15,12 @@ from sqlalchemy.engine.interfaces import Dialect
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.compiler import SQLCompiler
 
-from workhook.core.errors import Unavailable
+from workhook.core.errors import Invalid, Unavailable
 from workhook.storage.database import UniqueViolation, Value
 
 SQLITE: Dialect = sqlite.dialect()
+# Conditions as they are: `x IN (…)` and not `x IN (…) = 1`, which no index serves.
+SQLITE.supports_native_boolean = True
 POSTGRESQL: Dialect = asyncpg_dialect.dialect(implicit_returning=False)  # type: ignore[no-untyped-call]
 
 # Both dialects' compilers render this construct's ON CONFLICT clause alike.
@@ -84,6 +86,8 @@ def postgresql_problem(error: BaseException) -> BaseException:
     """Likewise; lost connections, full disks, shutdowns, deadlocks and time-outs can succeed later."""
     if isinstance(error, asyncpg.UniqueViolationError):
         return UniqueViolation(str(error))
+    if isinstance(error, asyncpg.CharacterNotInRepertoireError):
+        return Invalid("Text cannot contain the character NUL.")
     if isinstance(error, (OSError, TimeoutError, asyncpg.InterfaceError)) or (
         isinstance(error, asyncpg.PostgresError) and str(error.sqlstate or "")[:2] in _POSTGRESQL_PASSING
     ):

@@ -13,6 +13,16 @@ from sqlalchemy.sql.expression import Executable
 from workhook.storage.database import Params, Value
 
 
+class PerDialect(Executable):
+    """The rare statement that has to be written once for each database."""
+
+    def __init__(self, *, sqlite: Executable, postgresql: Executable) -> None:
+        self._written = {"sqlite": sqlite, "postgresql": postgresql}
+
+    def of(self, dialect: str) -> Executable:
+        return self._written[dialect]
+
+
 class Statement:
     """SQL text of one dialect; `arguments` puts named parameters into the driver's order."""
 
@@ -43,6 +53,7 @@ class Compiler:
     def __call__(self, statement: Executable) -> Statement:
         known = self._known.get(statement)
         if known is None:
-            compiled = statement.compile(dialect=self._dialect)  # type: ignore[attr-defined]  # every Executable here is a ClauseElement
+            written = statement.of(self._dialect.name) if isinstance(statement, PerDialect) else statement
+            compiled = written.compile(dialect=self._dialect)  # type: ignore[attr-defined]  # every Executable here is a ClauseElement
             known = self._known[statement] = Statement(compiled, self._adapt)
         return known

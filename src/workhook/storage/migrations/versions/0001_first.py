@@ -179,6 +179,7 @@ def _projects() -> None:
         sa.Column("archive", sa.Boolean(), nullable=False),
         sa.Column("created_at", sa.BigInteger(), nullable=False),
         sa.Column("updated_at", sa.BigInteger(), nullable=False),
+        sa.Column("deleted_at", sa.BigInteger(), nullable=True),
         sa.ForeignKeyConstraint(["account_id"], ["accounts.id"], name=op.f("fk_projects_account_id")),
         sa.PrimaryKeyConstraint("repository_id", name=op.f("pk_projects")),
         sa.UniqueConstraint("account_id", "name_key", name=op.f("uq_projects_account_id_name_key")),

@@ -1,0 +1,120 @@
+"""A lane: the queue of one hook in this process, with the hook's own limits. No I/O."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+
+from workhook.core.clock import now_ms
+from workhook.core.vault import Vault
+from workhook.delivery.sign import ContentType, HeaderStyle, Profile, Signer
+from workhook.hooks.records import Hook
+
+DEFAULT_CONCURRENCY = 8
+
+
+@dataclass(slots=True)
+class Work:
+    """One attempt to make: a dispatch that is due. `payload` None: it is large and loaded when its turn comes."""
+
+    id: int
+    event_id: int
+    guid: str
+    attempts: int
+    retries: int
+    wanted: int
+    due_at: int
+    event: str
+    action: str | None
+    repository_id: int | None
+    size: int
+    payload: bytes | None = None
+    throttled_at: int | None = None
+
+
+def profile_of(hook: Hook, vault: Vault, header_prefix: str, now: int) -> Profile:
+    """What the signer needs. Raises `VaultError` when the secret was sealed with another key."""
+    secret, password = vault.open(hook.secret), vault.open(hook.password)
+    previous = None
+    if hook.previous_secret_until is not None and hook.previous_secret_until > now:
+        previous = vault.open(hook.previous_secret)
+    content_type: ContentType = "json" if hook.config.get("content_type") == "json" else "form"
+    style: HeaderStyle = ""
+    if hook.config.get("header_style") == "github":
+        style = "github"
+    elif hook.config.get("header_style") == "standard":
+        style = "standard"
+    return Profile(
+        hook_id=hook.id,
+        target_id=hook.repository_id if hook.repository_id is not None else hook.account_id,
+        target_type="repository" if hook.repository_id is not None else "organization",
+        content_type=content_type,
+        secret=secret.encode() if secret else None,
+        previous_secret=previous.encode() if previous else None,
+        header_style=style,
+        header_prefix=header_prefix,
+        username=hook.config.get("username"),
+        password=password,
+    )
+
+
+@dataclass(slots=True, eq=False)
+class Lane:
+    """`ready` waits for a slot; `flying` is sent or waits to be recorded: a slot is held until the commit."""
+
+    hook: Hook
+    signer: Signer
+    failing_since: int | None = None
+    signer_until: int | None = None  # when the previous secret stops signing
+    ready: deque[Work] = field(default_factory=deque)
+    flying: dict[int, Work] = field(default_factory=dict)
+    more: bool = True  # the database may hold more that is due
+    stale: bool = False  # the hook has changed: load it before anything else is sent
+    leaving: bool = False  # start nothing more: the lane goes to another process
+    timing_out: bool = False
+    idle_since: int = 0
+    next_start_ms: float = 0.0
+
+    @property
+    def slots(self) -> int:
+        """A receiver that timed out gets one slot until it answers: hung receivers must not fill the process."""
+        if self.timing_out:
+            return 1
+        return int(self.hook.config.get("max_concurrency", DEFAULT_CONCURRENCY))
+
+    @property
+    def retries_allowed(self) -> int | None:
+        """None: as the settings say."""
+        configured = self.hook.config.get("retries")
+        return None if configured is None else int(configured)
+
+    def replace_hook(self, hook: Hook, signer: Signer) -> None:
+        """What was waiting is read again: it may have been dropped."""
+        self.hook, self.signer, self.stale = hook, signer, False
+        self.signer_until = hook.previous_secret_until
+        self.ready.clear()
+        self.more = True
+
+    def take(self, now: int) -> Work | float | None:
+        """The next attempt to start, or the milliseconds to wait for the rate limit, or None: no slot, or nothing."""
+        if self.leaving or self.stale or not self.ready or len(self.flying) >= self.slots:
+            return None
+        rate = self.hook.config.get("rate_limit")
+        if rate is not None:
+            wait_ms = self.next_start_ms - now
+            if wait_ms > 0:
+                return wait_ms
+            self.next_start_ms = max(self.next_start_ms, now - 1000 / int(rate)) + 1000 / int(rate)
+        work = self.ready.popleft()
+        self.flying[work.id] = work
+        return work
+
+    def hold_back(self) -> int:
+        """Mark what has to wait for a slot or the rate; answers how many were marked now."""
+        now, marked = now_ms(), 0
+        for work in reversed(self.ready):
+            if work.throttled_at is not None:
+                break
+            work.throttled_at = now
+            marked += 1
+        return marked

@@ -1,0 +1,27 @@
+"""Prometheus metrics of deliveries."""
+
+from __future__ import annotations
+
+from prometheus_client import Counter, Gauge, Histogram
+
+DELIVERIES = Counter("workhook_deliveries_total", "Attempts recorded.", ["outcome"])
+DELIVERY_SECONDS = Histogram(
+    "workhook_delivery_seconds",
+    "Time one attempt took.",
+    buckets=(0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30),
+)
+QUEUE_SECONDS = Histogram(
+    "workhook_queue_age_seconds",
+    "Time a dispatch was due before its attempt started.",
+    buckets=(0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 5, 30, 300, 3600),
+)
+RECORDED = Histogram(
+    "workhook_record_batch_size", "Outcomes per transaction.", buckets=(1, 2, 4, 8, 16, 32, 64, 128, 512)
+)
+IN_FLIGHT = Gauge("workhook_deliveries_in_flight", "Attempts under way or waiting to be recorded.")
+PENDING_HOOKS = Gauge("workhook_pending_hooks", "Webhooks that have something due or waiting for a retry.")
+LANES = Gauge("workhook_lanes_leased", "Lanes that this process has leased.")
+RETRIES = Counter("workhook_retries_scheduled_total", "Failed attempts that will be repeated.")
+THROTTLED = Counter("workhook_throttled_total", "Deliveries held back by their webhook's own limits.")
+TROUBLE = Counter("workhook_worker_trouble_total", "Steps of the worker that failed and are tried again.", ["step"])
+PRUNED = Counter("workhook_pruned_rows_total", "Rows removed because of their age.", ["table"])

@@ -1,0 +1,214 @@
+"""The SQL of delivery: what is due, leases, records."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.dialects.postgresql import ARRAY
+
+from workhook.events.tables import events
+from workhook.hooks.tables import deliveries, dispatches, hooks, lanes, workers
+from workhook.storage import Reader, Row, Transaction
+from workhook.storage.dialects import any_of, upsert
+from workhook.storage.metadata import big, insert_into
+from workhook.storage.statements import PerDialect
+
+# --- what is due -----------------------------------------------------------------------------------------------------
+
+
+def _pending() -> sa.Select[Any]:
+    """The hooks that have work, each with its earliest time: one index probe a hook, however long their queues are."""
+    first, later, due = dispatches.alias("first"), dispatches.alias("later"), dispatches.alias("due")
+    walk = (
+        sa.select(sa.func.min(first.c.hook_id).label("hook_id"))
+        .where(first.c.next_attempt_at.is_not(None))
+        .cte("walk", recursive=True)
+    )
+    following = (
+        sa.select(sa.func.min(later.c.hook_id))
+        .where(later.c.next_attempt_at.is_not(None), later.c.hook_id > walk.c.hook_id)
+        .scalar_subquery()
+    )
+    walk = walk.union_all(sa.select(following).where(walk.c.hook_id.is_not(None)))
+    earliest = (
+        sa.select(sa.func.min(due.c.next_attempt_at))
+        .where(due.c.hook_id == walk.c.hook_id, due.c.next_attempt_at.is_not(None))
+        .scalar_subquery()
+    )
+    return sa.select(walk.c.hook_id, earliest.label("due_at")).where(walk.c.hook_id.is_not(None))
+
+
+_WORK = ("id", "event_id", "hook_id", "guid", "attempts", "retries", "wanted", "next_attempt_at")
+
+
+def _due(dialect: str) -> sa.Select[Any]:
+    """The next dispatches of each of the given hooks, oldest due first, without those already in hand."""
+    inner = dispatches.alias("inner_dispatches")
+    wanted = [inner.c[name] for name in _WORK] if dialect == "postgresql" else [inner.c.id]
+    each: Any
+    if dialect == "postgresql":
+        each = sa.func.unnest(sa.bindparam("hook_ids", type_=ARRAY(sa.Integer))).table_valued("hook_id", name="lane")
+        hook_id = each.c.hook_id
+    else:
+        each = sa.func.json_each(sa.bindparam("hook_ids", type_=sa.Text)).table_valued("value", name="lane")
+        hook_id = each.c.value
+    top = (
+        sa.select(*wanted)
+        .where(
+            inner.c.hook_id == hook_id,
+            inner.c.next_attempt_at <= big("now"),
+            any_of(inner.c.id, "busy", negate=True),
+        )
+        .order_by(inner.c.next_attempt_at, inner.c.id)
+        .limit(big("per_lane"))
+    )
+    if dialect == "postgresql":
+        lateral = top.lateral("due")
+        source = each.join(lateral, sa.true())
+        found = lateral.c
+    else:
+        source = each.join(dispatches, dispatches.c.id.in_(top.correlate(each)))
+        found = dispatches.c
+    source = source.join(events, events.c.id == found.event_id).join(hooks, hooks.c.id == found.hook_id)
+    return (
+        sa.select(
+            *(found[name] for name in _WORK),
+            events.c.name.label("event"),
+            events.c.action,
+            events.c.repository_id,
+            events.c.size,
+            hooks.c.version,
+        )
+        .select_from(source)
+        .order_by(found.next_attempt_at, found.id)
+    )
+
+
+_pending_hooks = _pending()
+_due_dispatches = PerDialect(sqlite=_due("sqlite"), postgresql=_due("postgresql"))
+_payloads = sa.select(events.c.id, events.c.payload).where(any_of(events.c.id, "event_ids"))
+
+
+async def pending_hooks(reader: Reader) -> dict[int, int]:
+    """hook id → when its next attempt is due (milliseconds)."""
+    return {row["hook_id"]: row["due_at"] for row in await reader.fetch_all(_pending_hooks)}
+
+
+async def due_dispatches(
+    reader: Reader, hook_ids: Sequence[int], busy: Sequence[int], now: int, per_lane: int
+) -> Sequence[Row]:
+    params = {"hook_ids": list(hook_ids), "busy": list(busy), "now": now, "per_lane": per_lane}
+    return await reader.fetch_all(_due_dispatches, params)
+
+
+async def payloads(reader: Reader, event_ids: Sequence[int]) -> dict[int, bytes]:
+    rows = await reader.fetch_all(_payloads, {"event_ids": list(event_ids)})
+    return {row["id"]: row["payload"] for row in rows}
+
+
+# --- leases ----------------------------------------------------------------------------------------------------------
+
+_free_lanes = (
+    sa.select(lanes.c.hook_id)
+    .where(any_of(lanes.c.hook_id, "hook_ids"), lanes.c.lease_until < big("now"))
+    .order_by(lanes.c.hook_id)
+    .with_for_update(skip_locked=True)
+)
+_claim = (
+    sa.update(lanes)
+    .where(lanes.c.hook_id.in_(_free_lanes))
+    .values(owner=sa.bindparam("owner"), lease_until=big("lease_until"))
+    .returning(lanes.c.hook_id, lanes.c.failing_since)
+)
+_mine = sa.and_(lanes.c.owner == sa.bindparam("owner"), any_of(lanes.c.hook_id, "hook_ids"))
+_renew = sa.update(lanes).where(_mine).values(lease_until=big("lease_until")).returning(lanes.c.hook_id)
+_release = sa.update(lanes).where(_mine).values(owner=None, lease_until=0)
+_owners = sa.select(lanes.c.owner).where(lanes.c.owner.is_not(None)).distinct()
+_take_back = sa.update(lanes).where(any_of(lanes.c.owner, "owners")).values(owner=None, lease_until=0)
+_orphans = sa.select(dispatches.c.id).where(
+    any_of(dispatches.c.hook_id, "hook_ids"),
+    dispatches.c.next_attempt_at.is_not(None),
+    dispatches.c.hook_id.not_in(sa.select(hooks.c.id)),
+)
+_drop_orphans = sa.update(dispatches).where(dispatches.c.id.in_(_orphans)).values(next_attempt_at=None, wanted=0)
+_seen = (
+    upsert(workers)
+    .values(owner=sa.bindparam("owner"), seen_until=big("seen_until"))
+    .on_conflict_do_update(index_elements=["owner"], set_={"seen_until": big("seen_until")})
+)
+_gone = sa.delete(workers).where(sa.or_(any_of(workers.c.owner, "owners"), workers.c.seen_until < big("now")))
+_alive = sa.select(sa.func.count().label("alive")).where(workers.c.seen_until >= big("now"))
+
+
+async def claim(tx: Transaction, owner: str, hook_ids: Sequence[int], now: int, lease_until: int) -> Sequence[Row]:
+    """Lease the lanes that are free; rows of `hook_id` and `failing_since`."""
+    params = {"owner": owner, "hook_ids": list(hook_ids), "now": now, "lease_until": lease_until}
+    return await tx.fetch_all(_claim, params)
+
+
+async def renew(tx: Transaction, owner: str, hook_ids: Sequence[int], lease_until: int) -> set[int]:
+    """The lanes that are still ours."""
+    params = {"owner": owner, "hook_ids": list(hook_ids), "lease_until": lease_until}
+    return {row["hook_id"] for row in await tx.fetch_all(_renew, params)}
+
+
+async def release(tx: Transaction, owner: str, hook_ids: Sequence[int]) -> None:
+    await tx.execute(_release, {"owner": owner, "hook_ids": list(hook_ids)})
+
+
+async def lane_owners(reader: Reader) -> list[str]:
+    return [row["owner"] for row in await reader.fetch_all(_owners)]
+
+
+async def take_back(tx: Transaction, owners: Sequence[str], now: int) -> None:
+    """Free what processes had that are known to be gone."""
+    await tx.execute(_take_back, {"owners": list(owners)})
+    await tx.execute(_gone, {"owners": list(owners), "now": now})
+
+
+async def drop_orphans(tx: Transaction, hook_ids: Sequence[int]) -> int:
+    """Dispatches of hooks that do not exist any more are nobody's."""
+    return await tx.execute(_drop_orphans, {"hook_ids": list(hook_ids)})
+
+
+async def report_alive(tx: Transaction, owner: str, now: int, seen_until: int) -> int:
+    """Answers how many processes deliver, this one included."""
+    await tx.execute(_gone, {"owners": [], "now": now})
+    await tx.execute(_seen, {"owner": owner, "seen_until": seen_until})
+    row = await tx.fetch_one(_alive, {"now": now})
+    return max(1, row["alive"]) if row else 1
+
+
+# --- records ---------------------------------------------------------------------------------------------------------
+
+DELIVERY_COLUMNS = tuple(column.name for column in deliveries.columns if column.name != "id")
+_insert_delivery = insert_into(deliveries, *DELIVERY_COLUMNS)
+_left = dispatches.c.wanted - sa.bindparam("manual", type_=sa.Integer)
+_advance = (
+    sa.update(dispatches)
+    .where(dispatches.c.id == big("dispatch_id"), dispatches.c.attempts == sa.bindparam("expected", type_=sa.Integer))
+    .values(
+        attempts=dispatches.c.attempts + 1,
+        retries=sa.case((_left > 0, 0), else_=sa.bindparam("retries", type_=sa.Integer)),
+        wanted=sa.case((_left > 0, _left), else_=0),
+        # What was dropped while it was in flight stays dropped; a redelivery asked for meanwhile is due now.
+        next_attempt_at=sa.case(
+            (dispatches.c.next_attempt_at.is_(None), None), (_left > 0, big("now")), else_=big("next")
+        ),
+    )
+)
+_failing = sa.update(lanes).where(lanes.c.hook_id == sa.bindparam("hook_id")).values(failing_since=big("since"))
+
+
+async def record(
+    tx: Transaction,
+    delivered: Sequence[dict[str, object]],
+    advances: Sequence[dict[str, object]],
+    failing: Sequence[dict[str, object]],
+) -> None:
+    """`advances` change a dispatch only at the attempt they were made for."""
+    await tx.execute_many(_insert_delivery, delivered)
+    await tx.execute_many(_advance, advances)
+    await tx.execute_many(_failing, failing)

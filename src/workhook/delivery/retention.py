@@ -1,0 +1,96 @@
+"""Removes what is older than the retention, in small batches, so that nobody waits for it."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import sqlalchemy as sa
+import structlog
+
+from workhook.core.clock import DAY_MS, now_ms
+from workhook.delivery import metrics
+from workhook.events.tables import event_keys, events
+from workhook.hooks.tables import deliveries, dispatches
+from workhook.storage import Database
+from workhook.storage.metadata import big
+
+INTERVAL_S = 3600.0
+BATCH = 1000
+
+log = structlog.get_logger(__name__)
+
+
+def _oldest(column: sa.ColumnElement[Any], *conditions: sa.ColumnElement[bool]) -> sa.Select[Any]:
+    return sa.select(column).where(*conditions).limit(sa.literal(BATCH, sa.BigInteger))
+
+
+# Deliveries, then dispatches, then events: an event behind a pending attempt is kept, however old it is.
+_STEPS: dict[str, sa.Delete] = {
+    "deliveries": sa.delete(deliveries).where(
+        deliveries.c.id.in_(_oldest(deliveries.c.id, deliveries.c.delivered_at < big("before")))
+    ),
+    "dispatches": sa.delete(dispatches).where(
+        dispatches.c.id.in_(
+            _oldest(
+                dispatches.c.id,
+                dispatches.c.next_attempt_at.is_(None),
+                dispatches.c.event_id.in_(sa.select(events.c.id).where(events.c.created_at < big("before"))),
+                ~sa.exists().where(deliveries.c.guid == dispatches.c.guid),
+            )
+        )
+    ),
+    "events": sa.delete(events).where(
+        events.c.id.in_(
+            _oldest(
+                events.c.id,
+                events.c.created_at < big("before"),
+                ~sa.exists().where(dispatches.c.event_id == events.c.id),
+            )
+        )
+    ),
+}
+_forget_keys = sa.delete(event_keys).where(event_keys.c.created_at < big("before"))
+
+
+async def prune(database: Database, before: int, now: int) -> dict[str, int]:
+    """Remove what was created before `before` (milliseconds); publishers' ids after a day. Answers rows by table."""
+    removed = dict.fromkeys(_STEPS, 0)
+    for table, statement in _STEPS.items():
+        while True:
+            async with database.transaction() as tx:
+                count = await tx.execute(statement, {"before": before})
+            removed[table] += count
+            metrics.PRUNED.labels(table).inc(count)
+            if count < BATCH:
+                break
+    async with database.transaction() as tx:
+        removed["event_keys"] = await tx.execute(_forget_keys, {"before": now - DAY_MS})
+    return removed
+
+
+class Retention:
+    """Prunes at the start and then every hour. Two processes at it at once do no harm."""
+
+    def __init__(self, database: Database, days: int) -> None:
+        self._database = database
+        self._keep_ms = days * DAY_MS
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        self._task = asyncio.create_task(self._run(), name="retention")
+
+    async def _run(self) -> None:
+        while True:
+            try:
+                removed = await prune(self._database, now_ms() - self._keep_ms, now_ms())
+                log.info("pruned", **removed)
+            except Exception:
+                metrics.TROUBLE.labels("retention").inc()
+                log.exception("retention_failed")
+            await asyncio.sleep(INTERVAL_S)
+
+    async def stop(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)

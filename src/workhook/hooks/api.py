@@ -1,0 +1,204 @@
+"""Area B over HTTP: every operation for repositories and, the same, for organizations."""
+
+from __future__ import annotations
+
+from workhook.core.clock import DAY_MS, now_ms
+from workhook.core.errors import Fault, Invalid, NotFound
+from workhook.hooks import actions, deliveries, publishing, queries
+from workhook.hooks.parsing import fault, parse_config, parse_hook, refuse_types, wrong_type
+from workhook.hooks.records import Hook, Place, config_shape, hook_shape, last_response_of
+from workhook.hooks.schemas import Accepted, HookShape, Queued
+from workhook.http.calls import Answer, Call
+from workhook.http.paging import PER_PAGE_DEFAULT, PER_PAGE_MAX, link, page_link
+from workhook.identity.guard import actor_of, caller_of
+from workhook.storage import Reader
+
+LAST_RESPONSE_MS = 30 * DAY_MS
+CLIENT_PAYLOAD_KEYS = 10
+
+
+def place_of(call: Call) -> Place:
+    """What the path names; the guard has found and checked it."""
+    caller = caller_of(call)
+    if caller.repository:
+        return Place(caller.repository.owner, caller.repository)
+    assert caller.organization is not None, "the operation's rule names a repository or an organization"
+    return Place(caller.organization.account)
+
+
+async def _hook_of(call: Call, reader: Reader, place: Place) -> Hook:
+    hook = await queries.find_hook(reader, place, call.path_integer("hook_id"))
+    if hook is None:
+        raise NotFound()
+    return hook
+
+
+async def _shape(call: Call, place: Place, hook: Hook) -> HookShape:
+    if place.repository is None:
+        return hook_shape(hook, place, call.base)
+    newest = await queries.newest_delivery(call.database, hook.id, now_ms() - LAST_RESPONSE_MS)
+    return hook_shape(hook, place, call.base, last_response_of(newest))
+
+
+async def list_hooks(call: Call) -> Answer:
+    place = place_of(call)
+    per_page = call.query_integer("per_page", PER_PAGE_DEFAULT, low=1, high=PER_PAGE_MAX)
+    page = call.query_integer("page", 1, low=1, high=10**9)
+    hooks, total = await queries.list_hooks(call.database, place, limit=per_page, offset=(page - 1) * per_page)
+    shapes = [await _shape(call, place, hook) for hook in hooks]
+    return Answer(shapes, headers=page_link(call, page=page, per_page=per_page, total=total))
+
+
+async def create_hook(call: Call) -> Answer:
+    place, services = place_of(call), call.services
+    change = parse_hook(await call.json_object(), place.target, services.check_url, creating=True)
+    async with services.database.transaction() as tx:
+        hook = await actions.create_hook(
+            tx,
+            actor_of(call),
+            place,
+            change,
+            vault=services.vault,
+            limit=services.settings.hooks_per_event,
+            base=call.base,
+        )
+    shape = hook_shape(hook, place, call.base)
+    return Answer(shape, status=201, headers={"Location": shape.url})
+
+
+async def get_hook(call: Call) -> Answer:
+    place = place_of(call)
+    return Answer(await _shape(call, place, await _hook_of(call, call.database, place)))
+
+
+async def update_hook(call: Call) -> Answer:
+    place, services = place_of(call), call.services
+    hook_id = call.path_integer("hook_id")
+    change = parse_hook(await call.json_object(), place.target, services.check_url, creating=False)
+    async with services.database.transaction() as tx:
+        hook = await actions.update_hook(
+            tx,
+            actor_of(call),
+            place,
+            hook_id,
+            change,
+            vault=services.vault,
+            limit=services.settings.hooks_per_event,
+        )
+    return Answer(await _shape(call, place, hook))
+
+
+async def delete_hook(call: Call) -> Answer:
+    async with call.database.transaction() as tx:
+        await actions.delete_hook(tx, actor_of(call), place_of(call), call.path_integer("hook_id"))
+    return Answer(status=204)
+
+
+async def get_config(call: Call) -> Answer:
+    return Answer(config_shape(await _hook_of(call, call.database, place_of(call))))
+
+
+async def update_config(call: Call) -> Answer:
+    place, services = place_of(call), call.services
+    hook_id = call.path_integer("hook_id")
+    faults: list[Fault] = []
+    change = parse_config(await call.json_object(), services.check_url, faults)
+    if faults:
+        raise Invalid(faults=faults)
+    async with services.database.transaction() as tx:
+        hook = await actions.update_config(
+            tx,
+            actor_of(call),
+            place,
+            hook_id,
+            change,
+            vault=services.vault,
+            limit=services.settings.hooks_per_event,
+        )
+    return Answer(config_shape(hook))
+
+
+async def ping(call: Call) -> Answer:
+    place = place_of(call)
+    async with call.database.transaction() as tx:
+        hook = await _hook_of(call, tx, place)
+        await deliveries.count_manual(tx, hook.id)
+        await actions.send_ping(tx, actor_of(call), place, hook, call.base)
+    return Answer(status=204)
+
+
+async def test(call: Call) -> Answer:
+    place = place_of(call)
+    async with call.database.transaction() as tx:
+        hook = await _hook_of(call, tx, place)
+        await deliveries.count_manual(tx, hook.id)
+        await deliveries.send_test(tx, place, hook)
+    return Answer(status=204)
+
+
+async def list_deliveries(call: Call) -> Answer:
+    hook = await _hook_of(call, call.database, place_of(call))
+    per_page = call.query_integer("per_page", PER_PAGE_DEFAULT, low=1, high=PER_PAGE_MAX)
+    cursor = deliveries.parse_cursor(call.query_text("cursor"))
+    filters = deliveries.parse_filters({name: values[-1] for name, values in call.query.items() if name != "ids"})
+    page = await deliveries.list_deliveries(call.database, hook.id, filters, cursor=cursor, per_page=per_page)
+    relations = {
+        rel: {"cursor": found}
+        for rel, found in (("next", page.next_cursor), ("prev", page.prev_cursor))
+        if found is not None
+    }
+    return Answer(page.items, headers={"Link": link(call, relations)} if relations else {})
+
+
+async def get_delivery(call: Call) -> Answer:
+    hook = await _hook_of(call, call.database, place_of(call))
+    return Answer(await deliveries.find_delivery(call.database, hook.id, call.path_integer("delivery_id")))
+
+
+async def redeliver(call: Call) -> Answer:
+    place = place_of(call)
+    async with call.database.transaction() as tx:
+        hook = await _hook_of(call, tx, place)
+        await deliveries.redeliver(tx, hook.id, call.path_integer("delivery_id"))
+    return Answer(Accepted(), status=202)
+
+
+async def redeliver_many(call: Call) -> Answer:
+    place = place_of(call)
+    body = await call.json_object()
+    filters = deliveries.parse_filters(body or {"status": "failure"})
+    async with call.database.transaction() as tx:
+        hook = await _hook_of(call, tx, place)
+        queued = await deliveries.redeliver_many(tx, hook.id, filters)
+    return Answer(Queued(queued), status=202)
+
+
+async def publish(call: Call) -> Answer:
+    place = place_of(call)
+    body = await call.json_object(publishing.BODY_MAX)
+    publication = publishing.parse_publication(body)
+    sender = actor_of(call).user
+    return Answer(
+        await publishing.publish(call.database, place, publication, sender=sender, base=call.base), status=202
+    )
+
+
+async def dispatch(call: Call) -> Answer:
+    place = place_of(call)
+    body = await call.json_object()
+    kind, client_payload = body.get("event_type"), body.get("client_payload", {})
+    complaints = []
+    if "event_type" in body and not isinstance(kind, str):
+        complaints.append(wrong_type("event_type", kind, "a string"))
+    if not isinstance(client_payload, dict):
+        complaints.append(wrong_type("client_payload", client_payload, "an object"))
+    refuse_types(complaints)
+    if not isinstance(kind, str) or not 1 <= len(kind) <= 100 or "\0" in kind:
+        raise Invalid(faults=[fault("event_type must have 1 to 100 characters", field="event_type")])
+    if len(client_payload) > CLIENT_PAYLOAD_KEYS:
+        message = f"client_payload must have at most {CLIENT_PAYLOAD_KEYS} properties"
+        raise Invalid(faults=[fault(message, field="client_payload")])
+    payload = {"action": kind, "branch": "main", "client_payload": client_payload}
+    publication = publishing.Publication("repository_dispatch", payload, kind)
+    await publishing.publish(call.database, place, publication, sender=actor_of(call).user, base=call.base)
+    return Answer(status=204)

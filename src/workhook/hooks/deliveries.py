@@ -1,0 +1,246 @@
+"""The delivery history of a hook, and sending again."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+import sqlalchemy as sa
+
+from workhook.core import json
+from workhook.core.clock import MINUTE_MS, now_ms, parse_rfc3339, to_millis_text
+from workhook.core.errors import Fault, Invalid, Malformed, NotFound
+from workhook.events import outbox
+from workhook.events.tables import events
+from workhook.hooks.fan_out import insert_dispatches, wake
+from workhook.hooks.match import wants
+from workhook.hooks.records import Hook, Place
+from workhook.hooks.schemas import DeliveryDetail, DeliveryItem, DeliveryRequest, DeliveryResponse
+from workhook.hooks.tables import deliveries, dispatches, lanes
+from workhook.storage import Reader, Row, Transaction
+from workhook.storage.dialects import any_of
+from workhook.storage.metadata import big
+
+MANUAL_PER_MINUTE = 60  # pings, tests and redeliveries of one hook: more is "the endpoint has been spammed" (spec)
+_CURSOR = "v1_"
+
+_ITEM = [
+    deliveries.c[name]
+    for name in (
+        "id", "guid", "delivered_at", "redelivery", "duration_ms", "status", "status_code", "event", "action",
+        "repository_id", "throttled_at",
+    )
+]  # fmt: skip
+_detail = (
+    sa.select(
+        *_ITEM,
+        deliveries.c.url,
+        deliveries.c.request_headers,
+        deliveries.c.response_headers,
+        deliveries.c.response_body,
+        events.c.payload,
+    )
+    .join_from(deliveries, events, events.c.id == deliveries.c.event_id, isouter=True)
+    .where(deliveries.c.hook_id == big("hook_id"), deliveries.c.id == big("delivery_id"))
+)
+_dispatch_of = sa.select(deliveries.c.dispatch_id).where(
+    deliveries.c.hook_id == big("hook_id"), deliveries.c.id == big("delivery_id")
+)
+_again = (
+    sa.update(dispatches)
+    .where(any_of(dispatches.c.id, "dispatch_ids"), dispatches.c.hook_id == big("hook_id"))
+    .values(wanted=dispatches.c.wanted + 1, next_attempt_at=big("now"))
+)
+_count_manual = (
+    sa.update(lanes)
+    .where(lanes.c.hook_id == big("hook_id"))
+    .values(
+        manual_count=sa.case((lanes.c.manual_minute == big("minute"), lanes.c.manual_count + 1), else_=1),
+        manual_minute=big("minute"),
+    )
+    .returning(lanes.c.manual_count)
+)
+_latest_push = (
+    sa.select(events.c.payload)
+    .where(events.c.repository_id == big("repository_id"), events.c.name == "push")
+    .order_by(events.c.id.desc())
+    .limit(sa.literal(1, sa.BigInteger))
+)
+
+
+class Filters(msgspec.Struct):
+    """What a list of deliveries is confined to. Times in milliseconds."""
+
+    status: str | None = None
+    event: str | None = None
+    action: str | None = None
+    guid: str | None = None
+    since: int | None = None
+    until: int | None = None
+    redelivery: bool | None = None
+    ids: list[int] | None = None
+
+    def conditions(self) -> list[sa.ColumnElement[bool]]:
+        column = deliveries.c
+        succeeded = sa.and_(column.status_code >= 200, column.status_code < 300)
+        found: list[sa.ColumnElement[bool]] = []
+        if self.status is not None:
+            found.append(succeeded if self.status == "success" else sa.not_(succeeded))
+        found += [column[name] == value for name in ("event", "action", "guid") if (value := getattr(self, name))]
+        if self.since is not None:
+            found.append(column.delivered_at >= sa.literal(self.since, sa.BigInteger))
+        if self.until is not None:
+            found.append(column.delivered_at <= sa.literal(self.until, sa.BigInteger))
+        if self.redelivery is not None:
+            found.append(column.redelivery == self.redelivery)
+        if self.ids is not None:
+            found.append(column.id.in_([sa.literal(each, sa.BigInteger) for each in self.ids]))
+        return found
+
+
+def parse_filters(given: Mapping[str, Any]) -> Filters:
+    """From a query string or a body. Raises `Invalid` with every fault."""
+    filters, faults = Filters(), []
+    for name in ("event", "action", "guid"):
+        if given.get(name) is not None:
+            setattr(filters, name, str(given[name]))
+    if (status := given.get("status")) not in (None, ""):
+        filters.status = status
+        if status not in ("success", "failure"):
+            faults.append(Fault(field="status", message="status must be success or failure"))
+    if (flag := given.get("redelivery")) not in (None, ""):
+        filters.redelivery = str(flag).lower() == "true"
+        if str(flag).lower() not in ("true", "false"):
+            faults.append(Fault(field="redelivery", message="redelivery must be true or false"))
+    for name in ("since", "until"):
+        if given.get(name):
+            try:
+                setattr(filters, name, parse_rfc3339(str(given[name])))
+            except ValueError:
+                faults.append(Fault(field=name, message=f"{name} must be a time such as 2026-11-20T09:00:00Z"))
+    if (ids := given.get("ids")) is not None:
+        good = (
+            isinstance(ids, list) and len(ids) <= 1000 and all(type(each) is int and 0 < each < 2**53 for each in ids)
+        )
+        filters.ids = ids if good else None
+        if not good:
+            faults.append(Fault(field="ids", message="ids must be an array of at most 1,000 delivery ids"))
+    if faults:
+        raise Invalid(faults=faults)
+    return filters
+
+
+class Page(msgspec.Struct):
+    items: list[DeliveryItem]
+    next_cursor: str | None
+    prev_cursor: str | None
+
+
+def parse_cursor(text: str | None) -> int | None:
+    """The id of the first delivery of a page. Raises `Malformed` for anything that no `Link` gave out."""
+    if not text:
+        return None
+    number = text.removeprefix(_CURSOR)
+    if not text.startswith(_CURSOR) or not number.isascii() or not number.isdigit() or len(number) > 16:
+        raise Malformed("The cursor is not one that a Link header gave out.", code="bad_cursor")
+    return int(number)
+
+
+async def list_deliveries(reader: Reader, hook_id: int, filters: Filters, *, cursor: int | None, per_page: int) -> Page:
+    """Newest first. A cursor is the id of the first delivery of its page."""
+    query = sa.select(*_ITEM).where(deliveries.c.hook_id == hook_id, *filters.conditions())
+    first = deliveries.c.id <= sa.literal(cursor, sa.BigInteger) if cursor is not None else sa.true()
+    rows = await reader.fetch_all(query.where(first).order_by(deliveries.c.id.desc()).limit(per_page + 1))
+    prev_cursor = None
+    if cursor is not None:
+        later = query.where(deliveries.c.id > sa.literal(cursor, sa.BigInteger))
+        newer = await reader.fetch_all(later.order_by(deliveries.c.id).limit(per_page))
+        prev_cursor = f"{_CURSOR}{newer[-1]['id']}" if newer else None
+    next_cursor = f"{_CURSOR}{rows[per_page]['id']}" if len(rows) > per_page else None
+    return Page([_item(row) for row in rows[:per_page]], next_cursor, prev_cursor)
+
+
+def _item(row: Row) -> DeliveryItem:
+    return DeliveryItem(**_item_fields(row), url="")
+
+
+def _item_fields(row: Row) -> dict[str, Any]:
+    throttled = row["throttled_at"]
+    return {
+        "id": row["id"],
+        "guid": row["guid"],
+        "delivered_at": to_millis_text(row["delivered_at"]),
+        "redelivery": bool(row["redelivery"]),
+        "duration": round(row["duration_ms"] / 1000, 2),
+        "status": row["status"],
+        "status_code": row["status_code"],
+        "event": row["event"],
+        "action": row["action"],
+        "installation_id": None,
+        "repository_id": row["repository_id"],
+        "throttled_at": None if throttled is None else to_millis_text(throttled),
+    }
+
+
+async def find_delivery(reader: Reader, hook_id: int, delivery_id: int) -> DeliveryDetail:
+    """Raises `NotFound`."""
+    row = await reader.fetch_one(_detail, {"hook_id": hook_id, "delivery_id": delivery_id})
+    if row is None:
+        raise NotFound()
+    payload = json.decode(row["payload"]) if row["payload"] is not None else {}
+    body: bytes = bytes(row["response_body"])
+    return DeliveryDetail(
+        **_item_fields(row),
+        url=row["url"],
+        request=DeliveryRequest(json.decode(row["request_headers"]), payload),
+        response=DeliveryResponse(json.decode(row["response_headers"]), body.decode("utf-8", "replace")),
+    )
+
+
+async def redeliver(tx: Transaction, hook_id: int, delivery_id: int) -> None:
+    """Ask for one delivery again: the same guid, a new attempt. Raises `NotFound`, or `Invalid` when there are too many."""
+    row = await tx.fetch_one(_dispatch_of, {"hook_id": hook_id, "delivery_id": delivery_id})
+    if row is None:
+        raise NotFound()
+    await count_manual(tx, hook_id)
+    await _make_due(tx, hook_id, [row["dispatch_id"]])
+
+
+async def redeliver_many(tx: Transaction, hook_id: int, filters: Filters) -> int:
+    """Ask for every dispatch again of which a delivery fits the filters; answers how many."""
+    await count_manual(tx, hook_id)
+    query = sa.select(deliveries.c.dispatch_id).where(deliveries.c.hook_id == hook_id, *filters.conditions())
+    rows = await tx.fetch_all(query.distinct())
+    await _make_due(tx, hook_id, [row["dispatch_id"] for row in rows])
+    return len(rows)
+
+
+async def _make_due(tx: Transaction, hook_id: int, dispatch_ids: Sequence[int]) -> None:
+    await tx.execute(_again, {"hook_id": hook_id, "dispatch_ids": list(dispatch_ids), "now": now_ms()})
+    wake(tx, {hook_id})
+
+
+async def count_manual(tx: Transaction, hook_id: int) -> None:
+    """Raises `Invalid` past the limit a minute."""
+    row = await tx.fetch_one(_count_manual, {"hook_id": hook_id, "minute": now_ms() // MINUTE_MS})
+    if row is not None and row["manual_count"] > MANUAL_PER_MINUTE:
+        message = f"The endpoint has been spammed: at most {MANUAL_PER_MINUTE} a minute for one hook."
+        raise Invalid(message, code="spammed")
+
+
+async def send_test(tx: Transaction, place: Place, hook: Hook) -> None:
+    """The repository's latest push once more, for this hook alone; nothing if there was none or the hook wants none."""
+    row = await tx.fetch_one(_latest_push, {"repository_id": place.repository_id})
+    if row is None or not wants(hook.events, "push"):
+        return
+    event = await outbox.append(
+        tx,
+        account_id=place.account.id,
+        repository_id=place.repository_id,
+        name="push",
+        action=None,
+        payload=json.decode(row["payload"]),
+        to_hooks=False,
+    )
+    await insert_dispatches(tx, [(event.id, hook.id)])

@@ -1,0 +1,80 @@
+"""The routes of Area B: one list, made for repositories and for organizations."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from workhook.hooks import api
+from workhook.hooks import schemas as s
+from workhook.http.operations import AREA_B, Operation, Query
+
+_PER_PAGE = Query("per_page", "Results a page; more than 100 count as 100.", {"type": "integer", "minimum": 1})
+_PAGE = Query("page", "The page to fetch, from 1.", {"type": "integer", "minimum": 1, "maximum": 10**9})
+_TIME = {"type": "string", "format": "date-time"}
+_DELIVERY_QUERY = (
+    _PER_PAGE,
+    Query("cursor", "The delivery that the page starts from, as a `Link` header gave it.", {"type": "string"}),
+    Query("status", "`success` is a 2xx answer, `failure` everything else.", {"enum": ["success", "failure"]}),
+    Query("event", "Only this event."),
+    Query("action", "Only this action."),
+    Query("guid", "Only the attempts that share this guid."),
+    Query("since", "Delivered at or after.", _TIME),
+    Query("until", "Delivered at or before.", _TIME),
+    Query("redelivery", "Only repeats, or only first attempts.", {"type": "boolean"}),
+)
+
+
+def _of_place(kind: str) -> Iterator[Operation]:
+    repository = kind == "repository"
+    root = "/repos/{owner}/{repo}" if repository else "/orgs/{org}"
+    read = "repository_hooks.read" if repository else "organization_hooks"
+    write = "repository_hooks.write" if repository else "organization_hooks"
+    remove = "repository_hooks.delete" if repository else "organization_hooks"
+    create_body = s.RepositoryHookCreate if repository else s.OrganizationHookCreate
+    update_body = s.RepositoryHookUpdate if repository else s.OrganizationHookUpdate
+    hooks, hook = f"{root}/hooks", f"{root}/hooks/{{hook_id}}"
+    delivery = f"{hook}/deliveries/{{delivery_id}}"
+    tag = f"{kind} webhooks"
+
+    def op(method: str, path: str, name: str, summary: str, access: str, handler: object, **more: object) -> Operation:
+        return Operation(
+            AREA_B, method, path, handler, f"{kind}_{name}", summary, access, tag,  # type: ignore[arg-type]
+            path_types={"hook_id": "integer", "delivery_id": "integer"}, **more,  # type: ignore[arg-type]
+        )  # fmt: skip
+
+    yield op("GET", hooks, "hooks_list", f"List the webhooks of the {kind}", read, api.list_hooks,
+             query=(_PER_PAGE, _PAGE), answers={200: list[s.HookShape]}, problems=(422,))  # fmt: skip
+    yield op("POST", hooks, "hooks_create", f"Create a webhook for the {kind}", write, api.create_hook,
+             body=create_body, body_required=True, answers={201: s.HookShape}, problems=(400, 413, 422))  # fmt: skip
+    yield op("GET", hook, "hooks_get", "Get a webhook", read, api.get_hook, answers={200: s.HookShape})
+    yield op("PATCH", hook, "hooks_update", "Update a webhook", write, api.update_hook,
+             body=update_body, answers={200: s.HookShape}, problems=(400, 413, 422))  # fmt: skip
+    yield op("DELETE", hook, "hooks_delete", "Delete a webhook", remove, api.delete_hook, answers={204: None})
+    yield op("GET", f"{hook}/config", "hooks_get_config", "Get a webhook's configuration", read, api.get_config,
+             answers={200: s.ConfigShape})  # fmt: skip
+    yield op("PATCH", f"{hook}/config", "hooks_update_config", "Update a webhook's configuration", write,
+             api.update_config, body=s.ConfigBody, answers={200: s.ConfigShape}, problems=(400, 413, 422))  # fmt: skip
+    yield op("POST", f"{hook}/pings", "hooks_ping", "Send a ping to a webhook", write, api.ping,
+             answers={204: None}, problems=(422,))  # fmt: skip
+    yield op("GET", f"{hook}/deliveries", "deliveries_list", "List the deliveries of a webhook", read,
+             api.list_deliveries, query=_DELIVERY_QUERY, answers={200: list[s.DeliveryItem]},
+             problems=(400, 422))  # fmt: skip
+    yield op("GET", delivery, "deliveries_get", "Get a delivery", read, api.get_delivery,
+             answers={200: s.DeliveryDetail}, problems=(400, 422))  # fmt: skip
+    yield op("POST", f"{delivery}/attempts", "deliveries_redeliver", "Send a delivery again", write, api.redeliver,
+             answers={202: s.Accepted}, problems=(400, 422))  # fmt: skip
+    yield op("POST", f"{hook}/deliveries/redeliver", "deliveries_redeliver_many", "Send many deliveries again", write,
+             api.redeliver_many, body=s.RedeliverBody, answers={202: s.Queued}, problems=(400, 413, 422))  # fmt: skip
+    yield op("POST", f"{root}/events", "events_publish", f"Publish an event of the {kind}", f"{kind}.publish",
+             api.publish, body=s.PublishBody, body_required=True, answers={202: s.Published},
+             problems=(400, 413, 422))  # fmt: skip
+    if repository:
+        for path, name in (("tests", "hooks_test"), ("test", "hooks_test_old")):
+            yield op("POST", f"{hook}/{path}", name, "Send the latest push to a webhook", write, api.test,
+                     answers={204: None}, problems=(422,))  # fmt: skip
+        yield op("POST", f"{root}/dispatches", "dispatch", "Publish a repository_dispatch event", "repository.publish",
+                 api.dispatch, body=s.DispatchBody, body_required=True, answers={204: None},
+                 problems=(400, 413, 422))  # fmt: skip
+
+
+OPERATIONS = (*_of_place("repository"), *_of_place("organization"))

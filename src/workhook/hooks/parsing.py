@@ -1,0 +1,233 @@
+"""Reads what clients send about hooks, with the errors that they know. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from workhook.core.errors import Fault, Invalid
+from workhook.events.catalog import HookTarget, valid_for
+from workhook.hooks.match import ANY
+
+MASK = "********"
+SECRET_KEYS = frozenset({"secret", "password"})
+ROTATION = "previous_secret_expires_in"
+ROTATION_MAX_S = 7 * 24 * 3600
+TEXT_MAX = 4096
+
+_CONTENT_TYPES = {
+    "json": "json",
+    "application/json": "json",
+    "form": "form",
+    "application/x-www-form-urlencoded": "form",
+}
+_FLAGS: dict[object, str] = {"0": "0", "1": "1", 0: "0", 1: "1"}  # True and False equal 1 and 0
+_STYLES = ("github", "standard")
+_LIMITS = {"retries": (0, 50), "max_concurrency": (1, 1000), "rate_limit": (1, 10_000)}
+
+
+class ConfigChange(msgspec.Struct):
+    """`shown`: plain settings by name, None where one is to be unset. Secrets: UNSET where not mentioned or masked."""
+
+    shown: dict[str, str | None] = msgspec.field(default_factory=dict)
+    secret: str | UnsetType | None = UNSET
+    secret_masked: bool = False
+    password: str | UnsetType | None = UNSET
+    password_masked: bool = False
+    previous_secret_expires_in_s: int | None = None
+
+
+class HookChange(msgspec.Struct):
+    """A create or update that reads well by itself; UNSET where a field is absent."""
+
+    config: ConfigChange | None = None
+    events: list[str] | UnsetType = UNSET
+    add_events: list[str] = msgspec.field(default_factory=list)
+    remove_events: list[str] = msgspec.field(default_factory=list)
+    active: bool | UnsetType = UNSET
+
+
+_TYPES: dict[str, tuple[Callable[[Any], bool], str]] = {
+    "name": (lambda value: isinstance(value, str), "a string"),
+    "config": (lambda value: isinstance(value, dict), "an object"),
+    "events": (lambda value: isinstance(value, list), "an array"),
+    "add_events": (lambda value: isinstance(value, list), "an array"),
+    "remove_events": (lambda value: isinstance(value, list), "an array"),
+    "active": (lambda value: isinstance(value, bool), "a boolean"),
+}
+
+
+def fault(message: str, *, field: str | None = None, code: str = "custom", **more: Any) -> Fault:
+    return Fault(resource="Hook", field=field, code=code, message=message, **more)
+
+
+def wrong_type(name: str, value: object, wanted: str) -> str:
+    shown = "nil" if value is None else msgspec.json.encode(value).decode()
+    if len(shown) > 80:
+        shown = shown[:77] + "..."
+    return f"For 'properties/{name}', {shown} is not {wanted}."
+
+
+def refuse_types(complaints: list[str]) -> None:
+    """Raises `Invalid` if there are complaints of `wrong_type`."""
+    if complaints:
+        raise Invalid("\n\n".join(["Invalid request.", *complaints]), code="wrong_type")
+
+
+def check_types(body: Mapping[str, Any], fields: tuple[str, ...]) -> None:
+    """Raises `Invalid` with a message that names every property of the wrong JSON type."""
+    complaints = []
+    for name in fields:
+        if name not in body:
+            continue
+        fits, wanted = _TYPES[name]
+        value = body[name]
+        if not fits(value):
+            complaints.append(wrong_type(name, value, wanted))
+        elif isinstance(value, list):
+            complaints += [wrong_type(f"{name}/items", item, "a string") for item in value if not isinstance(item, str)]
+    refuse_types(complaints)
+
+
+def parse_hook(
+    body: Mapping[str, Any], target: str, check_url: Callable[[str], str | None], *, creating: bool
+) -> HookChange:
+    """A create or update of a hook of `target` (repository or organization). Raises `Invalid` with every fault."""
+    fields: tuple[str, ...] = ("name", "config", "events", "active")
+    if not creating and target == "repository":
+        fields += ("add_events", "remove_events")
+    check_types(body, fields)
+    faults: list[Fault] = []
+    if creating and ("name" in body or target == "organization") and body.get("name") != "web":
+        faults.append(Fault(resource="Hook", field="name", code="invalid", value=body.get("name")))
+    change = HookChange(active=body.get("active", UNSET))
+    for name in ("events", "add_events", "remove_events"):
+        if name in fields and name in body:
+            names = list(dict.fromkeys(body[name]))
+            if name != "remove_events":
+                faults += unknown_events(names, target)
+            setattr(change, name, names)
+    if change.events == []:
+        change.events = ["push"]
+    if body.get("config") or creating:
+        change.config = parse_config(body.get("config", {}), check_url, faults)
+        must_have_url = creating or target == "organization"
+        if must_have_url and not change.config.shown.get("url") and not _complained(faults, "url"):
+            faults.append(fault("url cannot be blank", field="url"))
+    if faults:
+        raise Invalid(faults=faults)
+    return change
+
+
+def unknown_events(names: list[str], target: str) -> list[Fault]:
+    kind: HookTarget = "repository" if target == "repository" else "organization"
+    return [fault(f"{name} is not a valid event name") for name in names if name != ANY and not valid_for(name, kind)]
+
+
+def _complained(faults: list[Fault], field: str) -> bool:
+    return any(each.field == field for each in faults)
+
+
+def parse_config(
+    config: Mapping[str, Any], check_url: Callable[[str], str | None], faults: list[Fault]
+) -> ConfigChange:
+    """What is wrong is appended to `faults`; an unset setting is None."""
+    change = ConfigChange()
+    for key, value in config.items():
+        reader = _READERS.get(key)
+        if key in SECRET_KEYS:
+            _read_secret(change, key, value, faults)
+        elif key == ROTATION:
+            change.previous_secret_expires_in_s = _read_rotation(value, faults)
+        elif key == "url":
+            change.shown["url"] = _read_url(value, check_url, faults)
+        elif reader is None:
+            faults.append(fault(f"Invalid config attribute: {key}"))
+        elif value is None or value == "":
+            change.shown[key] = None
+        else:
+            change.shown[key] = reader(key, value, faults)
+    return change
+
+
+def _read_url(value: Any, check_url: Callable[[str], str | None], faults: list[Fault]) -> str | None:
+    if value is None or (isinstance(value, str) and not value.strip()):
+        faults.append(fault("url cannot be blank", field="url"))
+        return None
+    if not isinstance(value, str):
+        faults.append(fault("url must be a string", field="url"))
+        return None
+    reason = "url is too long" if len(value) > TEXT_MAX else check_url(value)
+    if reason is not None:
+        faults.append(fault(reason, field="url"))
+    return value
+
+
+def _read_secret(change: ConfigChange, key: str, value: Any, faults: list[Fault]) -> None:
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        value = str(value)  # Terraform and shells send numbers where the secret is all digits
+    if value is not None and not isinstance(value, str):
+        faults.append(fault(f"{key} must be a string", field=key))
+    elif value is not None and len(value) > TEXT_MAX:
+        faults.append(fault(f"{key} is longer than {TEXT_MAX} characters", field=key))
+    elif value == MASK:
+        setattr(change, f"{key}_masked", True)
+    else:
+        setattr(change, key, value or None)
+
+
+def _read_rotation(value: Any, faults: list[Fault]) -> int | None:
+    text = str(value)
+    if isinstance(value, bool) or not (text.isascii() and text.isdigit()) or int(text[:9]) > ROTATION_MAX_S:
+        faults.append(fault(f"{ROTATION} must be seconds, at most {ROTATION_MAX_S}", field=ROTATION))
+        return None
+    return int(text)
+
+
+def _read_content_type(key: str, value: Any, faults: list[Fault]) -> str | None:
+    known = _CONTENT_TYPES.get(value.strip().lower()) if isinstance(value, str) else None
+    if known is None:
+        faults.append(fault("content_type must be json or form", field=key))
+    return known
+
+
+def _read_flag(key: str, value: Any, faults: list[Fault]) -> str | None:
+    known = _FLAGS.get(value) if isinstance(value, (str, int)) else None
+    if known is None:
+        faults.append(fault(f"{key} must be 0 or 1", field=key))
+    return known
+
+
+def _read_style(key: str, value: Any, faults: list[Fault]) -> str | None:
+    if value not in _STYLES:
+        faults.append(fault(f"{key} must be github or standard", field=key))
+        return None
+    return str(value)
+
+
+def _read_number(key: str, value: Any, faults: list[Fault]) -> str | None:
+    low, high = _LIMITS[key]
+    text = str(value)
+    if isinstance(value, bool) or not (text.isascii() and text.isdigit()) or not low <= int(text[:9]) <= high:
+        faults.append(fault(f"{key} must be a whole number from {low} to {high}", field=key))
+        return None
+    return str(int(text))
+
+
+def _read_username(key: str, value: Any, faults: list[Fault]) -> str | None:
+    if not isinstance(value, str) or len(value) > TEXT_MAX or ":" in value or not value.isprintable():
+        faults.append(fault("username must be printable text without a colon", field=key))
+        return None
+    return value
+
+
+_READERS: dict[str, Callable[[str, Any, list[Fault]], str | None]] = {
+    "content_type": _read_content_type,
+    "insecure_ssl": _read_flag,
+    "header_style": _read_style,
+    "username": _read_username,
+    **dict.fromkeys(_LIMITS, _read_number),
+}

@@ -1,0 +1,144 @@
+"""Events from other systems: a Git server, CI, anything with a token."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+import sqlalchemy as sa
+
+from workhook.core import json
+from workhook.core.clock import DAY_MS, now_ms
+from workhook.core.errors import Fault, Invalid
+from workhook.events import outbox
+from workhook.events.catalog import known
+from workhook.events.tables import event_keys
+from workhook.hooks.parsing import refuse_types, wrong_type
+from workhook.hooks.records import Place
+from workhook.hooks.schemas import Published
+from workhook.identity.schemas import Account
+from workhook.storage import Database, Transaction
+from workhook.storage.database import UniqueViolation
+from workhook.storage.metadata import big, insert_into
+
+BODY_MAX = 25 * 1024 * 1024
+KEY_MAX = 128
+
+_key = sa.select(event_keys.c.digest, event_keys.c.event_id, event_keys.c.created_at).where(
+    event_keys.c.scope == sa.bindparam("scope"), event_keys.c.key == sa.bindparam("key")
+)
+_insert_key = insert_into(event_keys, "scope", "key", "digest", "event_id", "created_at")
+_forget_key = sa.delete(event_keys).where(
+    event_keys.c.scope == sa.bindparam("scope"),
+    event_keys.c.key == sa.bindparam("key"),
+    event_keys.c.created_at < big("before"),
+)
+
+
+class Publication(msgspec.Struct, frozen=True):
+    """What a publisher sent, checked. `id`: its own name for the event."""
+
+    event: str
+    payload: dict[str, Any]
+    action: str | None = None
+    id: str | None = None
+
+
+def parse_publication(body: Mapping[str, Any]) -> Publication:
+    """Raises `Invalid` naming every fault."""
+    complaints = []
+    for name, kind, wanted in (
+        ("event", str, "a string"),
+        ("payload", dict, "an object"),
+        ("action", str, "a string"),
+        ("id", str, "a string"),
+    ):
+        value = body.get(name)
+        if name in body and not isinstance(value, kind) and not (value is None and name in ("action", "id")):
+            complaints.append(wrong_type(name, value, wanted))
+    refuse_types(complaints)
+    faults = [
+        Fault(resource="Event", field=name, code="missing_field", message=f"{name} is required")
+        for name in ("event", "payload")
+        if name not in body
+    ]
+    if "event" in body and not known(body["event"]):
+        faults.append(_fault("event", f"{body['event']} is not a valid event name"))
+    key = body.get("id")
+    if key is not None and not 1 <= len(key) <= KEY_MAX:
+        faults.append(_fault("id", f"id must have 1 to {KEY_MAX} characters"))
+    if key is not None and "\0" in key:
+        faults.append(_fault("id", "id must not contain NUL"))
+    if faults:
+        raise Invalid(faults=faults)
+    action = body.get("action")
+    if action is None and isinstance(body["payload"].get("action"), str):
+        action = body["payload"]["action"]
+    if action is not None and "\0" in action:
+        raise Invalid(faults=[_fault("action", "action must not contain NUL")])
+    return Publication(body["event"], body["payload"], action, key)
+
+
+def _fault(field: str, message: str) -> Fault:
+    return Fault(resource="Event", field=field, code="custom", message=message)
+
+
+async def publish(
+    database: Database, place: Place, publication: Publication, *, sender: Account | None, base: str
+) -> Published:
+    """Commit the event and its deliveries. The same `id` again within 24 hours answers the first, with no deliveries.
+
+    Raises `Invalid` when another event was published under the `id`.
+    """
+    try:
+        async with database.transaction() as tx:
+            return await _publish(tx, place, publication, sender, base)
+    except UniqueViolation:
+        # Another request with this id was first; its commit is visible now.
+        async with database.transaction() as tx:
+            return await _publish(tx, place, publication, sender, base)
+
+
+async def _publish(
+    tx: Transaction, place: Place, publication: Publication, sender: Account | None, base: str
+) -> Published:
+    scope = f"r{place.repository_id}" if place.repository else f"o{place.account.id}"
+    key = {"scope": scope, "key": publication.id}
+    digest = b""
+    if publication.id is not None:
+        digest = _digest(publication)
+        await tx.execute(_forget_key, {**key, "before": now_ms() - DAY_MS})
+        earlier = await tx.fetch_one(_key, key)
+        if earlier is not None:
+            if bytes(earlier["digest"]) != digest:
+                raise Invalid(faults=[_fault("id", "Another event was published under this id within 24 hours")])
+            return Published(publication.id, 0)
+    event = await outbox.append(
+        tx,
+        account_id=place.account.id,
+        repository_id=place.repository_id,
+        name=publication.event,
+        action=publication.action,
+        payload=_completed(publication, place.context(base, sender)),
+    )
+    if publication.id is not None:
+        await tx.execute(_insert_key, {**key, "digest": digest, "event_id": event.id, "created_at": now_ms()})
+    counts = await outbox.fan_out_now(tx)
+    return Published(publication.id or str(event.id), counts[event.id])
+
+
+def _completed(publication: Publication, around: Mapping[str, object]) -> dict[str, object]:
+    """The payload as it was sent, in its order, then what it lacked."""
+    payload = dict(publication.payload)
+    if publication.action is not None:
+        payload.setdefault("action", publication.action)
+    for name, value in around.items():
+        payload.setdefault(name, value)
+    return payload
+
+
+def _digest(publication: Publication) -> bytes:
+    told = [publication.event, publication.action, publication.payload]
+    return hashlib.sha256(json.encode(told)).digest()

@@ -1,0 +1,73 @@
+"""Reads of hooks. Every query is confined to the place (organization or repository) it is asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import sqlalchemy as sa
+
+from workhook.hooks.records import HOOK_COLUMNS, Hook, Place, hook_of
+from workhook.hooks.tables import deliveries, hooks
+from workhook.storage import Reader, Row
+from workhook.storage.dialects import any_of
+from workhook.storage.metadata import big
+
+_columns = [hooks.c[name] for name in HOOK_COLUMNS]
+_of_repository = sa.select(*_columns).where(hooks.c.repository_id == big("repository_id"))
+_of_organization = sa.select(*_columns).where(hooks.c.account_id == big("account_id"), hooks.c.repository_id.is_(None))
+_page = {
+    True: _of_repository.order_by(hooks.c.id).limit(big("limit")).offset(big("offset")),
+    False: _of_organization.order_by(hooks.c.id).limit(big("limit")).offset(big("offset")),
+}
+_all = {True: _of_repository.order_by(hooks.c.id), False: _of_organization.order_by(hooks.c.id)}
+_one = {
+    True: _of_repository.where(hooks.c.id == big("hook_id")),
+    False: _of_organization.where(hooks.c.id == big("hook_id")),
+}
+_locked = {key: statement.with_for_update() for key, statement in _one.items()}
+_count = {
+    key: sa.select(sa.func.count().label("total")).select_from(statement.subquery())
+    for key, statement in {True: _of_repository, False: _of_organization}.items()
+}
+_some = sa.select(*_columns).where(any_of(hooks.c.id, "hook_ids"))
+_newest = (
+    sa.select(deliveries.c.status, deliveries.c.status_code)
+    .where(deliveries.c.hook_id == big("hook_id"), deliveries.c.delivered_at >= big("since"))
+    .order_by(deliveries.c.id.desc())
+    .limit(sa.literal(1, sa.BigInteger))
+)
+
+
+def _params(place: Place) -> dict[str, object]:
+    return {"repository_id": place.repository_id, "account_id": place.account.id}
+
+
+async def list_hooks(reader: Reader, place: Place, *, limit: int, offset: int) -> tuple[list[Hook], int]:
+    """A page of hooks, oldest first, and how many there are in all."""
+    of_repository = place.repository is not None
+    params = _params(place)
+    rows = await reader.fetch_all(_page[of_repository], {**params, "limit": limit, "offset": offset})
+    if len(rows) < limit and (rows or offset == 0):
+        return [hook_of(row) for row in rows], offset + len(rows)
+    total = await reader.fetch_one(_count[of_repository], params)
+    return [hook_of(row) for row in rows], total["total"] if total else 0
+
+
+async def all_hooks(reader: Reader, place: Place) -> list[Hook]:
+    return [hook_of(row) for row in await reader.fetch_all(_all[place.repository is not None], _params(place))]
+
+
+async def find_hook(reader: Reader, place: Place, hook_id: int, *, for_update: bool = False) -> Hook | None:
+    """A hook is not found under another repository or organization."""
+    statements = _locked if for_update else _one
+    row = await reader.fetch_one(statements[place.repository is not None], {**_params(place), "hook_id": hook_id})
+    return hook_of(row) if row else None
+
+
+async def hooks_by_id(reader: Reader, hook_ids: Sequence[int]) -> list[Hook]:
+    """For delivery, which serves every place."""
+    return [hook_of(row) for row in await reader.fetch_all(_some, {"hook_ids": list(hook_ids)})]
+
+
+async def newest_delivery(reader: Reader, hook_id: int, since: int) -> Row | None:
+    return await reader.fetch_one(_newest, {"hook_id": hook_id, "since": since})

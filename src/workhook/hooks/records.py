@@ -1,0 +1,128 @@
+"""A hook as it is stored, where hooks hang (`Place`), and how both are shown."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+from workhook.core import json
+from workhook.core.clock import to_seconds_text
+from workhook.hooks.parsing import MASK
+from workhook.hooks.schemas import ConfigShape, HookShape, LastResponse
+from workhook.identity.schemas import Account, Repository, account_shape, organization_shape, repository_shape
+from workhook.storage import Row
+
+
+class Place(msgspec.Struct, frozen=True):
+    """What hooks belong to: a repository, or an organization."""
+
+    account: Account
+    repository: Repository | None = None
+
+    @property
+    def target(self) -> str:
+        return "repository" if self.repository else "organization"
+
+    @property
+    def repository_id(self) -> int | None:
+        return self.repository.id if self.repository else None
+
+    @property
+    def path(self) -> str:
+        return f"/repos/{self.repository.full_name}" if self.repository else f"/orgs/{self.account.login}"
+
+    @property
+    def organization(self) -> Account | None:
+        return self.account if self.account.kind == "organization" else None
+
+    def context(self, base: str, sender: Account | None) -> dict[str, object]:
+        """What every payload carries: the repository, the organization and who did it."""
+        around: dict[str, object] = {}
+        if self.repository:
+            around["repository"] = repository_shape(self.repository, base)
+        if self.organization:
+            around["organization"] = organization_shape(self.organization, base)
+        around["sender"] = account_shape(sender, base) if sender else None
+        return around
+
+
+class Hook(msgspec.Struct, frozen=True):
+    """A row of `hooks`, JSON parsed, secrets still sealed."""
+
+    id: int
+    account_id: int
+    repository_id: int | None
+    active: bool
+    events: list[str]
+    config: dict[str, str]
+    secret: bytes | None
+    previous_secret: bytes | None
+    previous_secret_until: int | None
+    password: bytes | None
+    version: int
+    created_at: int
+    updated_at: int
+
+
+HOOK_COLUMNS = Hook.__struct_fields__
+
+
+def hook_of(row: Row) -> Hook:
+    values = {name: row[name] for name in HOOK_COLUMNS}
+    values["active"] = bool(values["active"])
+    values["events"] = json.decode(values["events"])
+    values["config"] = json.decode(values["config"])
+    return Hook(**values)
+
+
+def config_shape(hook: Hook) -> ConfigShape:
+    """As it is shown: defaults filled in, secrets masked."""
+    shape = ConfigShape(content_type="form", insecure_ssl="0")
+    for name, value in hook.config.items():
+        setattr(shape, name, value)
+    if hook.secret is not None:
+        shape.secret = MASK
+    if hook.password is not None:
+        shape.password = MASK
+    return shape
+
+
+UNUSED = LastResponse(code=None, status="unused", message=None)
+
+
+def hook_shape(hook: Hook, place: Place, base: str, last: LastResponse = UNUSED) -> HookShape:
+    """`base`: what the links start with. `last` is shown for repositories' hooks."""
+    url = f"{base}{place.path}/hooks/{hook.id}"
+    shape = HookShape(
+        type=place.target.capitalize(),
+        id=hook.id,
+        name="web",
+        active=hook.active,
+        events=hook.events,
+        config=config_shape(hook),
+        updated_at=to_seconds_text(hook.updated_at),
+        created_at=to_seconds_text(hook.created_at),
+        url=url,
+        ping_url=f"{url}/pings",
+        deliveries_url=f"{url}/deliveries",
+    )
+    if place.repository:
+        shape.test_url = f"{url}/test"
+        shape.last_response = last
+    return shape
+
+
+def last_response_of(row: Row | None) -> LastResponse:
+    """From the newest delivery's status and code."""
+    if row is None:
+        return UNUSED
+    if 200 <= row["status_code"] < 300:
+        return LastResponse(row["status_code"], "active", "OK")
+    status = "timeout" if row["status"] == "timed out" else "failure"
+    return LastResponse(row["status_code"], status, row["status"])
+
+
+def plain_config(shown: Mapping[str, str | None]) -> dict[str, str]:
+    """Only what is set."""
+    return {name: value for name, value in shown.items() if value is not None}

@@ -1,0 +1,80 @@
+"""Lists by an opaque cursor: `per_page` and `cursor` in, `Link: <…>; rel="next"` out.
+
+A cursor holds the sort key of the last row that was shown, so a page costs the same wherever it begins, and rows that
+come or go meanwhile neither repeat nor hide others.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable, Mapping, Sequence
+from typing import Annotated, TypeVar
+
+import msgspec
+from msgspec import UNSET, Meta, UnsetType
+
+from workhook.core import json
+from workhook.core.errors import Fault, Invalid
+from workhook.http.calls import Call
+from workhook.http.paging import PER_PAGE_MAX, link
+
+R = TypeVar("R")
+K = TypeVar("K")
+
+WHOLE_LIST_MAX = 1000
+"""Rows that are answered when `per_page` is absent."""
+
+_MARK = "v1_"
+
+
+class ListQuery(msgspec.Struct):
+    """What every list takes; a list with filters adds fields in a subclass."""
+
+    per_page: (
+        Annotated[
+            int, Meta(ge=1, le=PER_PAGE_MAX, description="Rows of a page; without it up to 1,000 rows are answered.")
+        ]
+        | UnsetType
+    ) = UNSET
+    cursor: (
+        Annotated[str, Meta(max_length=1024, description="Where the page starts, as the Link header gave it.")]
+        | UnsetType
+    ) = UNSET
+
+    @property
+    def limit(self) -> int:
+        return WHOLE_LIST_MAX if isinstance(self.per_page, UnsetType) else self.per_page
+
+
+def after(query: ListQuery, key: type[K]) -> K | None:
+    """The sort key (a tuple type such as `tuple[str]`) behind which the page starts; None: the first page.
+
+    Raises `Invalid` for a cursor that Workhook did not make.
+    """
+    if isinstance(query.cursor, UnsetType):
+        return None
+    found = _decode(query.cursor, key)
+    if found is None:
+        raise Invalid(faults=[Fault(field="cursor", message="cursor must be one that a Link header gave")])
+    return found
+
+
+def _decode(cursor: str, key: type[K]) -> K | None:
+    if not cursor.startswith(_MARK):
+        return None
+    try:
+        data = base64.urlsafe_b64decode(cursor.removeprefix(_MARK) + "==")
+        return None if b"\\u0000" in data else msgspec.json.decode(data, type=key)
+    except ValueError:  # base64's and msgspec's errors are of this kind, and that of text that is not ASCII
+        return None
+
+
+def page(
+    call: Call, rows: Sequence[R], query: ListQuery, key: Callable[[R], tuple[object, ...]]
+) -> tuple[Sequence[R], Mapping[str, str]]:
+    """What to show of `rows`, and the `Link` header. The caller has read one row more than `query.limit`."""
+    if len(rows) <= query.limit:
+        return rows, {}
+    shown = rows[: query.limit]
+    cursor = _MARK + base64.urlsafe_b64encode(json.encode(key(shown[-1]))).decode().rstrip("=")
+    return shown, {"Link": link(call, {"next": {"cursor": cursor}})}

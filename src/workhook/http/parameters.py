@@ -1,0 +1,224 @@
+"""Reads the parameters of a request into a msgspec struct, with every fault at once.
+
+The struct is the one declaration of an operation's parameters: its types hold the limits, are checked here and are
+what the OpenAPI document shows. A field of type `UnsetType` may be absent, one that may be None can be cleared; the
+types below carry what JSON Schema cannot say.
+
+    class ProjectEdit(msgspec.Struct):
+        title: Title | UnsetType = UNSET
+        avatar: WebAddress | None | UnsetType = UNSET
+
+    change = await parameters.read(call, ProjectEdit)
+"""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Annotated, Any, TypeVar, Union, get_args, get_origin
+from urllib.parse import urlsplit
+
+import msgspec
+from msgspec import Meta, UnsetType, inspect
+
+from workhook.core.errors import Fault, Invalid
+from workhook.http.calls import Call
+from workhook.http.operations import Query
+
+T = TypeVar("T", bound=msgspec.Struct)
+
+TITLE_MAX_CHARS = 255
+TEXT_MAX_BYTES = 64 * 1024
+ADDRESS_MAX_CHARS = 2048
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """Annotates a text that is changed before its limits are checked."""
+
+    step: Callable[[str], str]
+
+
+@dataclass(frozen=True)
+class Checked:
+    """Annotates a text with a rule of its own: `complaint` says what the text has to be, or None if it is that."""
+
+    complaint: Callable[[str], str | None]
+
+
+def _not_a_web_address(text: str) -> str | None:
+    wanted = "an http or https URL"
+    try:
+        parts = urlsplit(text)
+        usable = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port is None or parts.port > 0)
+    except ValueError:
+        return wanted
+    return None if usable and text.isprintable() and " " not in text else wanted
+
+
+def _over_the_limit(text: str) -> str | None:
+    return None if len(text.encode()) <= TEXT_MAX_BYTES else f"at most {TEXT_MAX_BYTES // 1024} KiB of text"
+
+
+Title = Annotated[str, Meta(min_length=1, max_length=TITLE_MAX_CHARS), Prepared(str.strip)]
+LongText = Annotated[str, Meta(description="At most 64 KiB of UTF-8."), Checked(_over_the_limit)]
+WebAddress = Annotated[
+    str,
+    Meta(max_length=ADDRESS_MAX_CHARS, extra_json_schema={"format": "uri"}),
+    Prepared(str.strip),
+    Checked(_not_a_web_address),
+]
+
+
+async def read(call: Call, shape: type[T]) -> T:
+    """Each parameter from the JSON body or else from the query string, as `shape`.
+
+    Raises `Invalid` naming every field that is missing, unknown or wrong, `Malformed`, `TooLarge`,
+    `UnsupportedMediaType`.
+    """
+    body = await call.json_object(strict_type=True)
+    return gather(shape, call.query, body)
+
+
+def read_query(call: Call, shape: type[T]) -> T:
+    """Likewise from the query string alone: the filters of a list."""
+    return gather(shape, call.query, {})
+
+
+def gather(shape: type[T], query: Mapping[str, Sequence[str]], body: Mapping[str, Any]) -> T:
+    """The rule behind both. Text of a query becomes what the field is; in a body the JSON type must fit."""
+    fields = _fields(shape)
+    faults = [
+        Fault(field=name, code="unknown", message=f"there is no parameter {name}")
+        for name in dict.fromkeys([*body, *query])
+        if name not in fields
+    ]
+    values: dict[str, Any] = {}
+    for name, field in fields.items():
+        try:
+            if name in body:
+                values[name] = field.convert(body[name], strict=True)
+            elif name in query:
+                values[name] = field.convert(field.from_query(query[name]), strict=False)
+            elif field.required:
+                faults.append(Fault(field=name, code="missing", message=f"{name} is required"))
+        except ValueError as error:
+            faults.append(Fault(field=name, message=f"{name} must be {error}"))
+    if faults:
+        raise Invalid(faults=faults)
+    return shape(**values)
+
+
+def documented(shape: type[msgspec.Struct], *, or_body: bool = False) -> tuple[Query, ...]:
+    """The fields of `shape` as query parameters of the OpenAPI document; with `or_body` none is required there."""
+    return tuple(_documented(name, field, or_body) for name, field in _fields(shape).items())
+
+
+def _documented(name: str, field: _Field, or_body: bool) -> Query:
+    schema = msgspec.json.schema(field.kind)
+    return Query(name, str(schema.pop("description", "")), schema, field.required and not or_body)
+
+
+@dataclass(frozen=True)
+class _Field:
+    """One field of a shape: its type without `UnsetType`, and what its annotations add."""
+
+    kind: Any
+    required: bool
+    nullable: bool
+    many: bool
+    steps: tuple[Callable[[str], str], ...]
+    rules: tuple[Callable[[str], str | None], ...]
+
+    def from_query(self, texts: Sequence[str]) -> object:
+        """The last text, or all of them for a list. What may be null is cleared by an empty text."""
+        if self.many:
+            return list(texts)
+        return None if self.nullable and texts[-1] == "" else texts[-1]
+
+    def convert(self, raw: object, *, strict: bool) -> Any:
+        """Raises `ValueError` that says what the value has to be."""
+        if isinstance(raw, str):
+            for step in self.steps:
+                raw = step(raw)
+        if _has_nul(raw):
+            raise ValueError("without NUL characters")
+        try:
+            value = msgspec.convert(raw, self.kind, strict=strict)
+        except msgspec.ValidationError:
+            raise ValueError(_wanted(inspect.type_info(self.kind))) from None
+        if isinstance(value, str):
+            for rule in self.rules:
+                if complaint := rule(value):
+                    raise ValueError(complaint)
+        return value
+
+
+@cache
+def _fields(shape: type[msgspec.Struct]) -> Mapping[str, _Field]:
+    return {each.encode_name: _field(each) for each in msgspec.structs.fields(shape)}
+
+
+def _field(info: msgspec.structs.FieldInfo) -> _Field:
+    options = [option for option in _options(info.type) if option is not UnsetType]
+    notes = [note for option in options if get_origin(option) is Annotated for note in get_args(option)[1:]]
+    return _Field(
+        kind=Union[tuple(options)],  # noqa: UP007  # made of a list
+        required=info.required,
+        nullable=types.NoneType in options,
+        many=any(get_origin(_plain(option)) is list for option in options),
+        steps=tuple(note.step for note in notes if isinstance(note, Prepared)),
+        rules=tuple(note.complaint for note in notes if isinstance(note, Checked)),
+    )
+
+
+def _options(kind: Any) -> tuple[Any, ...]:
+    return get_args(kind) if get_origin(kind) in (Union, types.UnionType) else (kind,)
+
+
+def _plain(option: Any) -> Any:
+    return get_args(option)[0] if get_origin(option) is Annotated else option
+
+
+def _has_nul(raw: object) -> bool:
+    """PostgreSQL's text holds every character but this one."""
+    if isinstance(raw, str):
+        return "\0" in raw
+    if isinstance(raw, Mapping):
+        return any(_has_nul(key) or _has_nul(value) for key, value in raw.items())
+    return isinstance(raw, Sequence) and any(_has_nul(value) for value in raw)
+
+
+def _wanted(kind: inspect.Type) -> str:
+    """A type in the words of an error."""
+    match kind:
+        case inspect.Metadata():
+            return _wanted(kind.type)
+        case inspect.UnionType():
+            return " or ".join(_wanted(each) for each in kind.types)
+        case inspect.StrType():
+            return _between("text", kind.min_length, kind.max_length, " characters")
+        case inspect.IntType():
+            return _between("a whole number", kind.ge, kind.le)
+        case inspect.FloatType():
+            return _between("a number", kind.ge, kind.le)
+        case inspect.LiteralType():
+            return "one of " + ", ".join(map(str, kind.values))
+        case inspect.ListType() | inspect.VarTupleType():
+            return f"a list of {_wanted(kind.item_type)}"
+        case inspect.BoolType():
+            return "true or false"
+        case inspect.NoneType():
+            return "null"
+        case _:
+            return "an object"
+
+
+def _between(what: str, low: float | None, high: float | None, unit: str = "") -> str:
+    if low is not None and high is not None:
+        return f"{what} of {low} to {high}{unit}" if unit else f"{what} from {low} to {high}"
+    if high is not None:
+        return f"{what} of at most {high}{unit}"
+    return what if low is None else f"{what} of at least {low}{unit}"

@@ -1,0 +1,141 @@
+"""What clients ask besides hooks: who am I, the organization, the repository, limits, and small talk."""
+
+from __future__ import annotations
+
+import msgspec
+
+from workhook import __version__
+from workhook.events.catalog import listing
+from workhook.events.zen import zen as saying
+from workhook.http.calls import Answer, Call
+from workhook.http.operations import AREA_B, Operation
+from workhook.identity.guard import actor_of, caller_of
+from workhook.identity.rate import Usage
+from workhook.identity.schemas import (
+    OrganizationShape,
+    RepositoryShape,
+    UserShape,
+    organization_shape,
+    repository_shape,
+    user_shape,
+)
+
+
+class Root(msgspec.Struct):
+    """Where things are, as URL templates (RFC 6570)."""
+
+    current_user_url: str
+    organization_url: str
+    repository_url: str
+    rate_limit_url: str
+    webhook_events_url: str
+    openapi_url: str
+    documentation_url: str
+
+
+class Meta(msgspec.Struct):
+    """`verifiable_password_authentication` is what clients look for to tell the kind of server."""
+
+    verifiable_password_authentication: bool
+    installed_version: str
+    hooks: list[str]
+
+
+class Rate(msgspec.Struct):
+    limit: int
+    used: int
+    remaining: int
+    reset: int
+    resource: str
+
+
+class Resources(msgspec.Struct):
+    core: Rate
+    search: Rate
+    graphql: Rate
+    integration_manifest: Rate
+
+
+class RateLimit(msgspec.Struct):
+    resources: Resources
+    rate: Rate
+
+
+class EventType(msgspec.Struct):
+    """An entry of the catalogue; `schema` is the JSON Schema of its payload where Workhook defines it."""
+
+    name: str
+    actions: list[str]
+    description: str
+    targets: list[str]
+    schema: dict[str, object] | None
+
+
+async def root(call: Call) -> Answer:
+    base = call.base
+    web = base.removesuffix("/api/v3")
+    return Answer(
+        Root(
+            current_user_url=f"{base}/user",
+            organization_url=f"{base}/orgs/{{org}}",
+            repository_url=f"{base}/repos/{{owner}}/{{repo}}",
+            rate_limit_url=f"{base}/rate_limit",
+            webhook_events_url=f"{base}/webhook-events",
+            openapi_url=f"{web}/openapi.json",
+            documentation_url=f"{web}/docs",
+        )
+    )
+
+
+async def user(call: Call) -> Answer:
+    return Answer(user_shape(actor_of(call).user, call.base))
+
+
+async def organization(call: Call) -> Answer:
+    found = caller_of(call).organization
+    assert found is not None, "the operation's rule names an organization"
+    return Answer(organization_shape(found.account, call.base))
+
+
+async def repository(call: Call) -> Answer:
+    found = caller_of(call).repository
+    assert found is not None, "the operation's rule names a repository"
+    return Answer(repository_shape(found, call.base, permissions=True))
+
+
+async def rate_limit(call: Call) -> Answer:
+    core = _rate(caller_of(call).usage, "core")
+    resources = Resources(core, *(_rate(caller_of(call).usage, each) for each in Resources.__struct_fields__[1:]))
+    return Answer(RateLimit(resources, core))
+
+
+def _rate(usage: Usage, resource: str) -> Rate:
+    return Rate(usage.limit, usage.used, usage.remaining, usage.reset, resource)
+
+
+async def zen(call: Call) -> Answer:
+    return Answer(saying().encode(), media_type="text/plain; charset=utf-8")
+
+
+async def meta(call: Call) -> Answer:
+    return Answer(Meta(verifiable_password_authentication=False, installed_version=__version__, hooks=[]))
+
+
+async def webhook_events(call: Call) -> Answer:
+    return Answer(listing())
+
+
+def _op(path: str, name: str, summary: str, access: str | None, handler: object, answer: object, **more: object) -> Operation:
+    return Operation(AREA_B, "GET", path, handler, name, summary, access, "support", answers={200: answer}, **more)  # type: ignore[arg-type]  # passed through
+
+
+OPERATIONS = (
+    _op("/", "root", "Where things are", None, root, Root),
+    _op("/user", "user_get", "The caller", "user", user, UserShape),
+    _op("/orgs/{org}", "organization_get", "An organization", "organization.read", organization, OrganizationShape),
+    _op("/repos/{owner}/{repo}", "repository_get", "A repository", "repository.read", repository, RepositoryShape),
+    _op("/rate_limit", "rate_limit", "How many requests are left", None, rate_limit, RateLimit, etag=False),
+    _op("/zen", "zen", "A short saying", None, zen, {"type": "string"}, etag=False, media_type="text/plain"),
+    _op("/meta", "meta", "About this server", None, meta, Meta),
+    _op("/webhook-events", "webhook_events", "The catalogue of events", None, webhook_events, list[EventType]),
+)
