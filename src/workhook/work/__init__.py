@@ -1,0 +1,1 @@
+"""Area A, the work-management API: a folder a resource."""

@@ -1,0 +1,55 @@
+"""Events of Area A: one for each thing that was changed, in the transaction of the change."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+import msgspec
+
+from workhook.events import outbox
+from workhook.http.calls import Call
+from workhook.identity.schemas import Actor, Repository, account_shape, organization_shape, repository_shape
+from workhook.storage import Transaction
+
+Changes = Mapping[str, Mapping[str, object]]
+
+
+def base_of(call: Call) -> str:
+    """What links in an event start with: they lead to Area B, so the prefix of Area A is not theirs."""
+    return call.base.removesuffix(call.prefix)
+
+
+async def announce(
+    tx: Transaction,
+    actor: Actor,
+    repository: Repository,
+    noun: str,
+    action: str,
+    record: msgspec.Struct,
+    *,
+    base: str,
+    changes: Changes | None = None,
+) -> None:
+    """Append `{action, NOUN: record, changes?, repository, organization, sender}`.
+
+    It reaches the hooks of the repository and of its organization. `repository` and `record` are as they are after the
+    change; `base` is what links start with. A user's own project has no `organization`.
+    """
+    payload: dict[str, object] = {"action": action, noun: record}
+    if changes is not None:
+        payload["changes"] = changes
+    payload["repository"] = repository_shape(repository, base)
+    if repository.organization:
+        payload["organization"] = organization_shape(repository.organization, base)
+    payload["sender"] = account_shape(actor.user, base)
+    await outbox.append(
+        tx, account_id=repository.owner.id, repository_id=repository.id, name=noun, action=action, payload=payload
+    )
+
+
+def differences(
+    before: msgspec.Struct, after: msgspec.Struct, *, ignore: Collection[str] = ("updated_at",)
+) -> dict[str, dict[str, object]]:
+    """`{field: {from, to}}` of two states of one record, as the API shows them."""
+    pairs = ((name, getattr(before, name), getattr(after, name)) for name in before.__struct_fields__)
+    return {name: {"from": old, "to": new} for name, old, new in pairs if old != new and name not in ignore}

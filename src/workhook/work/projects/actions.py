@@ -1,0 +1,188 @@
+"""What can be done with projects: authorise, decide, write, append the event.
+
+Whoever is in an organization creates projects in it and may change those it can write to; deleting takes an
+organization owner or an admin of the repository. The creator is an admin of what it creates.
+"""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+from msgspec import UnsetType
+
+from workhook.core.clock import now_ms
+from workhook.core.errors import Conflict, Fault, Forbidden, Invalid, NotFound
+from workhook.core.ids import new_id
+from workhook.identity import audit
+from workhook.identity.actions import set_collaborator
+from workhook.identity.queries import find_repository_by_id, key_of, organizations_of
+from workhook.identity.schemas import Account, Actor
+from workhook.storage import Reader, Transaction
+from workhook.work.announce import announce, differences
+from workhook.work.projects import queries
+from workhook.work.projects.schemas import (
+    Project,
+    ProjectCreate,
+    ProjectEdit,
+    first_free,
+    name_from,
+    project_shape,
+)
+
+V = TypeVar("V")
+
+
+async def get_project(reader: Reader, actor: Actor, project_id: str) -> Project:
+    """Raises `NotFound`."""
+    return _found(await queries.find_project(reader, project_id, actor.user.id))
+
+
+async def take_project(tx: Transaction, actor: Actor, project_id: str) -> Project:
+    """For a change: nobody else changes it until the transaction ends. Raises `NotFound`."""
+    return _found(await queries.lock_project(tx, project_id, actor.user.id))
+
+
+def require_writable(project: Project) -> None:
+    """Before anything in the project is changed. Raises `Forbidden` and, if it is archived, `Conflict`."""
+    _require_role(project, "write")
+    if project.repository.archive:
+        raise Conflict("The project is archived; take it up again (archive: false) to change it.", code="archived")
+
+
+async def create_project(tx: Transaction, actor: Actor, create: ProjectCreate, *, base: str) -> Project:
+    """The project as its creator sees it. Raises `Invalid`."""
+    owner = await _owner(tx, actor, create.organization)
+    await queries.lock_names(tx, owner.id)
+    now = now_ms()
+    values = {
+        "id": new_id("prj"),
+        "account_id": owner.id,
+        "name": await _new_name(tx, owner, create),
+        "title": create.title,
+        "avatar": _given(create.avatar, None),
+        "private": _given(create.private, False),
+        "archive": _given(create.archive, False),
+        "created_at": now,
+        "updated_at": now,
+    }
+    project = await _make_admin(tx, actor, await queries.insert_project(tx, values))
+    await _announce(tx, actor, project, "created", base=base)
+    return project
+
+
+async def edit_project(tx: Transaction, actor: Actor, project: Project, edit: ProjectEdit, *, base: str) -> Project:
+    """The project after the change. `project` is what `take_project` gave. Raises `Forbidden`, `Conflict`, `Invalid`.
+
+    An edit that changes nothing writes nothing and has no event.
+    """
+    _require_role(project, "write")
+    before, old = project_shape(project), project.repository
+    values = {name: _given(getattr(edit, name), getattr(before, name)) for name in ProjectEdit.__struct_fields__}
+    if all(value == getattr(before, name) for name, value in values.items()):
+        return project
+    if values["archive"]:
+        require_writable(project)
+    if values["name"] != old.name:
+        await queries.lock_names(tx, old.owner.id)
+        await _require_free(tx, old.owner, str(values["name"]), repository_id=old.id)
+    await queries.update_project(tx, old.id, {**values, "updated_at": max(now_ms(), old.updated_at + 1)})
+    edited = await _stay_in(tx, actor, project)
+    action = "edited"
+    if old.archive != edited.repository.archive:
+        action = "archived" if edited.repository.archive else "unarchived"
+    changes = differences(before, project_shape(edited))
+    await _announce(tx, actor, edited, action, base=base, changes=changes)
+    return edited
+
+
+async def delete_project(tx: Transaction, actor: Actor, project: Project, *, base: str) -> None:
+    """Its hooks get this event, and none after it. `project` is what `take_project` gave. Raises `Forbidden`."""
+    _require_role(project, "admin")
+    await queries.delete_project(tx, project, now_ms())
+    await _announce(tx, actor, project, "deleted", base=base)
+
+
+def _found(project: Project | None) -> Project:
+    if project is None:
+        raise NotFound()
+    return project
+
+
+def _given(value: V | UnsetType, otherwise: V) -> V:
+    return otherwise if isinstance(value, UnsetType) else value
+
+
+def _require_role(project: Project, role: str) -> None:
+    roles = ("read", "write", "admin")
+    if roles.index(project.repository.role or "read") < roles.index(role):
+        raise Forbidden(f"You need the role {role} in the project {project.repository.full_name}.", code="missing_role")
+
+
+async def _owner(tx: Transaction, actor: Actor, login: str | UnsetType) -> Account:
+    """The organization that is named or the only one that the caller is in; else the caller."""
+    organizations = await organizations_of(tx, actor.user.id)
+    if isinstance(login, UnsetType):
+        if len(organizations) > 1:
+            logins = ", ".join(each.login for each in organizations)
+            message = f"organization is required, since you are in several: {logins}"
+            raise Invalid(faults=[Fault(field="organization", code="missing", message=message)])
+        return organizations[0] if organizations else actor.user
+    for account in (*organizations, actor.user):
+        if key_of(account.login) == key_of(login):
+            return account
+    raise Invalid(faults=[Fault(field="organization", message=f"organization {login}: you are in none of this login")])
+
+
+async def _new_name(tx: Transaction, owner: Account, create: ProjectCreate) -> str:
+    if not isinstance(create.name, UnsetType):
+        await _require_free(tx, owner, create.name)
+        return create.name
+    name = name_from(create.title)
+    return first_free(name, await queries.names_like(tx, owner.id, name))
+
+
+async def _require_free(tx: Transaction, owner: Account, name: str, *, repository_id: int | None = None) -> None:
+    """`repository_id` is the one that may have the name: its own, in another case."""
+    if await queries.repository_named(tx, owner.id, name) not in (None, repository_id):
+        message = f"name {name} is taken in {owner.login}"
+        raise Invalid(faults=[Fault(field="name", code="already_exists", message=message)])
+
+
+async def _make_admin(tx: Transaction, actor: Actor, repository_id: int) -> Project:
+    """Owners are admins by themselves. A member would have less, and nothing in a project that is private."""
+    repository = await find_repository_by_id(tx, repository_id, actor.user.id)
+    assert repository is not None, "it was inserted in this transaction"
+    if repository.role != "admin":
+        await set_collaborator(tx, repository, actor.user, "admin")
+    return _found(await queries.find_project(tx, repository.project_id, actor.user.id))
+
+
+async def _stay_in(tx: Transaction, actor: Actor, project: Project) -> Project:
+    """The project as it is now. A member who made it private is added to it, rather than shut out by it."""
+    project_id, user_id = project.repository.project_id, actor.user.id
+    if (edited := await queries.find_project(tx, project_id, user_id)) is not None:
+        return edited
+    await set_collaborator(tx, project.repository, actor.user, "write")
+    return _found(await queries.find_project(tx, project_id, user_id))
+
+
+async def _announce(
+    tx: Transaction,
+    actor: Actor,
+    project: Project,
+    action: str,
+    *,
+    base: str,
+    changes: dict[str, dict[str, object]] | None = None,
+) -> None:
+    repository = project.repository
+    await announce(tx, actor, repository, "project", action, project_shape(project), base=base, changes=changes)
+    await audit.record(
+        tx,
+        actor,
+        f"project.{action}",
+        repository.full_name,
+        account_id=repository.owner.id,
+        repository_id=repository.id,
+        detail=changes,
+    )

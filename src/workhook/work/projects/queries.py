@@ -1,0 +1,119 @@
+"""The SQL of projects. Reads are confined to what the caller has a role in."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import sqlalchemy as sa
+
+from workhook.identity.queries import key_of, repositories, repository_of
+from workhook.identity.tables import accounts, collaborators, memberships, projects
+from workhook.storage import Reader, Row, Transaction
+from workhook.storage.metadata import big, insert_into
+from workhook.work.projects.schemas import NAME_MAX_CHARS, Project
+
+_projects = repositories.add_columns(projects.c.avatar)
+_one = _projects.where(projects.c.id == sa.bindparam("project_id"))
+# Others may go on to add what belongs to the project: that takes a key share of its row, which this lock lets through.
+_locked = _one.with_for_update(of=projects, key_share=True)
+
+_caller = big("user_id")
+_visible = _projects.where(
+    sa.or_(
+        projects.c.account_id == _caller,
+        sa.exists().where(
+            memberships.c.organization_id == projects.c.account_id,
+            memberships.c.user_id == _caller,
+            sa.or_(memberships.c.role == "owner", projects.c.private.is_(sa.false())),
+        ),
+        sa.exists().where(
+            collaborators.c.repository_id == projects.c.repository_id, collaborators.c.user_id == _caller
+        ),
+    ),
+)
+_first = _visible.order_by(projects.c.id).limit(big("limit"))
+_next = _first.where(projects.c.id > sa.bindparam("after"))
+
+_lock_account = sa.select(accounts.c.id).where(accounts.c.id == big("account_id")).with_for_update(key_share=True)
+_names = sa.select(projects.c.repository_id, projects.c.name_key).where(
+    projects.c.account_id == big("account_id"), projects.c.name_key.like(sa.bindparam("pattern", type_=sa.Text))
+)
+_named = sa.select(projects.c.repository_id).where(
+    projects.c.account_id == big("account_id"), projects.c.name_key == sa.bindparam("name_key")
+)
+_CONTENT = ("name", "name_key", "title", "avatar", "private", "archive")
+_insert = insert_into(projects, "id", "account_id", *_CONTENT, "created_at", "updated_at").returning(
+    projects.c.repository_id
+)
+_update = (
+    sa.update(projects)
+    .where(projects.c.repository_id == big("id"))
+    .values({name: sa.bindparam(name) for name in (*_CONTENT, "updated_at")})
+)
+_delete = (
+    sa.update(projects)
+    .where(projects.c.repository_id == big("id"))
+    .values(deleted_at=big("now"), updated_at=big("now"), name_key=sa.bindparam("freed_key"))
+)
+
+
+def _project_of(row: Row, user_id: int) -> Project | None:
+    """None for a project in which the user has no role: it is not told apart from one that is not there."""
+    repository = repository_of(row, user_id)
+    return Project(repository, row["avatar"]) if repository.role else None
+
+
+async def find_project(reader: Reader, project_id: str, user_id: int) -> Project | None:
+    row = await reader.fetch_one(_one, {"project_id": project_id, "user_id": user_id})
+    return _project_of(row, user_id) if row else None
+
+
+async def lock_project(tx: Transaction, project_id: str, user_id: int) -> Project | None:
+    """`find_project`; until the transaction ends nobody else changes or deletes it."""
+    row = await tx.fetch_one(_locked, {"project_id": project_id, "user_id": user_id})
+    return _project_of(row, user_id) if row else None
+
+
+async def list_projects(reader: Reader, user_id: int, *, after: str | None, limit: int) -> list[Project]:
+    """What the user sees, by id; `after` is the id behind which to start."""
+    params = {"user_id": user_id, "limit": limit, "after": after}
+    rows = await reader.fetch_all(_first if after is None else _next, params)
+    return [project for row in rows if (project := _project_of(row, user_id))]
+
+
+async def lock_names(tx: Transaction, account_id: int) -> None:
+    """One at a time chooses a name in the account, so that nobody finds the one it chose taken."""
+    await tx.fetch_one(_lock_account, {"account_id": account_id})
+
+
+async def names_like(tx: Transaction, account_id: int, name: str) -> set[str]:
+    """Keys of the names in the account that begin like `name` (lower-case letters, digits, `-`)."""
+    # A suffix can replace the last characters of a name of full length.
+    rows = await tx.fetch_all(_names, {"account_id": account_id, "pattern": name[: NAME_MAX_CHARS - 12] + "%"})
+    return {row["name_key"] for row in rows}
+
+
+async def repository_named(tx: Transaction, account_id: int, name: str) -> int | None:
+    row = await tx.fetch_one(_named, {"account_id": account_id, "name_key": key_of(name)})
+    return row["repository_id"] if row else None
+
+
+async def insert_project(tx: Transaction, values: Mapping[str, object]) -> int:
+    """`values`: id, account_id, name, title, avatar, private, archive, created_at, updated_at. The repository id."""
+    row = await tx.fetch_one(_insert, {**values, "name_key": key_of(str(values["name"]))})
+    assert row is not None
+    repository_id: int = row["repository_id"]
+    return repository_id
+
+
+async def update_project(tx: Transaction, repository_id: int, values: Mapping[str, object]) -> None:
+    """`values`: name, title, avatar, private, archive, updated_at."""
+    await tx.execute(_update, {**values, "name_key": key_of(str(values["name"])), "id": repository_id})
+
+
+async def delete_project(tx: Transaction, project: Project, now: int) -> None:
+    """Its row stays, out of everybody's sight: hooks refer to it until their last deliveries are out. The name is free
+    again."""
+    repository = project.repository
+    freed = f"{key_of(repository.name)}#{repository.id}"  # no name has this character
+    await tx.execute(_delete, {"id": repository.id, "now": now, "freed_key": freed})

@@ -1,0 +1,123 @@
+"""A project on the wire, what a caller may say about one, and how its name is made from its title."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from typing import Annotated
+
+import msgspec
+from msgspec import UNSET, Meta, UnsetType
+
+from workhook.core.clock import to_millis_text
+from workhook.http.parameters import Checked, Title, WebAddress
+from workhook.identity.schemas import Repository
+
+NAME_MAX_CHARS = 100
+
+_NAME = re.compile(rf"[A-Za-z0-9._-]{{1,{NAME_MAX_CHARS}}}")
+
+
+def _not_a_name(text: str) -> str | None:
+    if _NAME.fullmatch(text) and text not in (".", "..") and not text.lower().endswith(".git"):
+        return None
+    return f"1 to {NAME_MAX_CHARS} of A-Z a-z 0-9 . _ - without .git at the end"
+
+
+ProjectName = Annotated[
+    str,
+    Meta(
+        description="The repository's name, unique under its owner without regard to case.",
+        extra_json_schema={"pattern": f"^{_NAME.pattern}$"},
+    ),
+    Checked(_not_a_name),
+]
+
+
+class ProjectCreate(msgspec.Struct):
+    """Without `name` one is made from the title. `organization` is needed only by who is in several."""
+
+    title: Title
+    avatar: WebAddress | UnsetType | None = UNSET
+    private: bool | UnsetType = UNSET
+    archive: bool | UnsetType = UNSET
+    name: ProjectName | UnsetType = UNSET
+    organization: (
+        Annotated[str, Meta(description="Login of the owner: an organization, or the caller's own.")] | UnsetType
+    ) = UNSET
+
+
+class ProjectEdit(msgspec.Struct):
+    """What is absent stays. A changed title keeps the name."""
+
+    title: Title | UnsetType = UNSET
+    avatar: WebAddress | UnsetType | None = UNSET
+    private: bool | UnsetType = UNSET
+    archive: bool | UnsetType = UNSET
+    name: ProjectName | UnsetType = UNSET
+
+
+class ProjectShape(msgspec.Struct):
+    """`repository_id` is the id that the webhook API shows; `full_name` is `owner/name`."""
+
+    id: str
+    repository_id: int
+    title: str
+    name: str
+    full_name: str
+    avatar: str | None
+    private: bool
+    archive: bool
+    created_at: str
+    updated_at: str
+
+
+class ProjectAnswer(msgspec.Struct):
+    project: ProjectShape
+    success: bool = True
+
+
+class ProjectsAnswer(msgspec.Struct):
+    projects: list[ProjectShape]
+    success: bool = True
+
+
+class Project(msgspec.Struct, frozen=True):
+    """A project as one caller sees it: `repository.role` is what the caller may do."""
+
+    repository: Repository
+    avatar: str | None
+
+
+def project_shape(project: Project) -> ProjectShape:
+    repository = project.repository
+    return ProjectShape(
+        id=repository.project_id,
+        repository_id=repository.id,
+        title=repository.title,
+        name=repository.name,
+        full_name=repository.full_name,
+        avatar=project.avatar,
+        private=repository.private,
+        archive=repository.archive,
+        created_at=to_millis_text(repository.created_at),
+        updated_at=to_millis_text(repository.updated_at),
+    )
+
+
+def name_from(title: str) -> str:
+    """`Büro: Website 2` gives `buro-website-2`; a title without a Latin letter or digit gives `project`."""
+    plain = unicodedata.normalize("NFKD", title).casefold()
+    ascii_only = "".join(each for each in plain if not unicodedata.combining(each))
+    words = re.findall(r"[a-z0-9]+", ascii_only)
+    return "-".join(words)[:NAME_MAX_CHARS].strip("-") or "project"
+
+
+def first_free(name: str, taken: set[str]) -> str:
+    """`name`, or with the first suffix `-2`, `-3` … that is not taken; never longer than a name may be."""
+    if name not in taken:
+        return name
+    number = 2
+    while (numbered := name[: NAME_MAX_CHARS - len(f"-{number}")] + f"-{number}") in taken:
+        number += 1
+    return numbered
