@@ -1,0 +1,82 @@
+"""Fixtures for every folder. What takes a database runs on SQLite and on PostgreSQL."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.harness.databases import Databases, PostgresDatabases, databases
+from tests.harness.receiver import Receiver
+from tests.harness.server import Server
+from tests.harness.world import World
+from workhook.bootstrap import open_services
+from workhook.core.config import load
+from workhook.http.calls import Services
+
+KINDS = ("sqlite", "postgresql")
+
+
+@pytest.fixture(scope="session")
+def _shared_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    folder = tmp_path_factory.mktemp("databases")
+    yield folder
+    for kind in KINDS:
+        made = databases(kind, folder) if databases.cache_info().currsize else None
+        if isinstance(made, PostgresDatabases):
+            made.close()
+    databases.cache_clear()
+
+
+@pytest.fixture(scope="session", params=KINDS)
+def backend(request: pytest.FixtureRequest, _shared_folder: Path) -> Databases:
+    """Databases of each kind in turn."""
+    return databases(request.param, _shared_folder)
+
+
+@pytest.fixture
+async def services(backend: Databases, tmp_path: Path) -> AsyncIterator[Services]:
+    """An open, empty database and what belongs to it, in this process."""
+    settings: dict[str, Any] = {"data": str(tmp_path), "delivery_allow_networks": "127.0.0.0/8"}
+    settings.update(backend.new(tmp_path))
+    async with open_services(load(settings, {}), serving=True) as opened:
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def server(backend: Databases, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """A server process that the tests of a module share; each test makes a world of its own."""
+    folder = tmp_path_factory.mktemp("server")
+    server = Server(folder, backend.new(folder)).start()
+    yield server
+    server.close()
+
+
+@pytest.fixture
+def new_server(backend: Databases, tmp_path: Path) -> Iterator[Callable[..., Server]]:
+    """Makes server processes for one test: `new_server(**settings)`; the same data each time."""
+    made: list[Server] = []
+    database = backend.new(tmp_path)
+
+    def make(*, command: tuple[str, ...] = ("serve", "--port", "0"), **settings: Any) -> Server:
+        server = Server(tmp_path, {**database, **settings}, command=command).start()
+        made.append(server)
+        return server
+
+    yield make
+    for each in made:
+        each.close()
+
+
+@pytest.fixture
+def world(server: Server) -> World:
+    return server.world()
+
+
+@pytest.fixture
+def receiver() -> Iterator[Receiver]:
+    receiver = Receiver()
+    yield receiver
+    receiver.close()

@@ -1,0 +1,1 @@
+"""What the tests run against: real databases, real server processes, real receivers."""

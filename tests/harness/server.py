@@ -1,0 +1,99 @@
+"""A real server process."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from tests.harness.world import World, make_world, with_services
+
+START_TIMEOUT_S = 30.0
+
+
+class Server:
+    """`workhook serve` on a port of its own. Loopback is allowed as a receiver and limits are off unless said otherwise."""
+
+    def __init__(
+        self, data: Path, settings: dict[str, Any], *, command: Sequence[str] = ("serve", "--port", "0")
+    ) -> None:
+        self.data = data
+        self.settings = {
+            "delivery_allow_networks": "127.0.0.0/8",
+            "api_rate_limit": 0,
+            "hooks_per_event": 0,
+            **settings,
+            "data": str(data),
+        }
+        self.command = tuple(command)
+        self.url = ""
+        self.process: subprocess.Popen[str] | None = None
+        self.output: list[str] = []
+
+    def environment(self) -> dict[str, str]:
+        kept = {name: value for name, value in os.environ.items() if not name.startswith("WORKHOOK_")}
+        return {**kept, **{f"WORKHOOK_{name.upper()}": str(value) for name, value in self.settings.items()}}
+
+    def start(self) -> Server:
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "workhook", *self.command],
+            env=self.environment(),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        ready = threading.Event()
+        threading.Thread(target=self._read, args=(self.process, ready), daemon=True).start()
+        assert ready.wait(START_TIMEOUT_S), "".join(self.output)
+        assert self.process.poll() is None or not self.url, "".join(self.output)
+        return self
+
+    def _read(self, process: subprocess.Popen[str], ready: threading.Event) -> None:
+        assert process.stdout is not None
+        for line in process.stdout:
+            self.output.append(line)
+            if line.startswith("workhook: listening on "):
+                self.url = line.split()[-1]
+                ready.set()
+            elif line.startswith("workhook: delivering"):
+                ready.set()
+        ready.set()
+
+    def stop(self) -> int:
+        """SIGTERM; answers the exit status."""
+        assert self.process is not None
+        self.process.send_signal(signal.SIGTERM)
+        return self.process.wait(60)
+
+    def kill(self) -> None:
+        """SIGKILL: no last words."""
+        assert self.process is not None
+        self.process.kill()
+        self.process.wait(30)
+
+    def close(self) -> None:
+        if self.process is not None and self.process.poll() is None:
+            self.kill()
+
+    def log(self) -> str:
+        return "".join(self.output)
+
+    def world(self) -> World:
+        """A new organization with a repository on this server."""
+        world: World = self.run(make_world)
+        return world
+
+    def run(self, work: Any) -> Any:
+        """`await work(services)` on the server's database, beside the server."""
+        return with_services(self.settings, work)
+
+    def client(self, token: str | None, **more: Any) -> httpx.Client:
+        headers = {"Authorization": f"Bearer {token}"} if token else {}
+        return httpx.Client(base_url=self.url, headers=headers, timeout=30, **more)

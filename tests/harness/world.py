@@ -1,0 +1,105 @@
+"""People and places to test with, made through the same actions that the command line uses."""
+
+from __future__ import annotations
+
+import itertools
+import uuid
+from dataclasses import dataclass
+from typing import Any
+
+from tests.harness.waiting import finish
+from workhook.bootstrap import open_services
+from workhook.core.clock import now_ms
+from workhook.core.config import load
+from workhook.core.ids import new_id
+from workhook.http.calls import Services
+from workhook.identity import actions, queries
+from workhook.identity.policy import SCOPES
+from workhook.identity.tables import projects
+from workhook.storage.metadata import insert_into
+
+_numbers = itertools.count(1)
+_insert_project = insert_into(
+    projects,
+    "id", "account_id", "name", "name_key", "title", "private", "archive", "created_at", "updated_at",
+).returning(projects.c.repository_id)  # fmt: skip
+
+
+@dataclass
+class World:
+    """An organization with a repository, its owner, and tokens. Names are unlike those of any other test."""
+
+    organization: str
+    repository: str  # its name; the full name is below
+    owner: str
+    token: str  # the owner's, with every scope
+
+    @property
+    def full_name(self) -> str:
+        return f"{self.organization}/{self.repository}"
+
+    @property
+    def repo_path(self) -> str:
+        return f"/repos/{self.full_name}"
+
+    @property
+    def org_path(self) -> str:
+        return f"/orgs/{self.organization}"
+
+
+async def make_world(services: Services) -> World:
+    unique = f"{next(_numbers)}-{uuid.uuid4().hex[:6]}"
+    async with services.database.transaction() as tx:
+        owner = await actions.create_account(tx, "user", f"octo-{unique}", name="Octo", email="octo@example.com")
+        place = await actions.create_account(tx, "organization", f"acme-{unique}", name="Acme", email=None)
+        await actions.set_member(tx, place, owner, "owner")
+        token = await actions.issue_token(tx, owner, list(SCOPES))
+        now = now_ms()
+        await tx.fetch_one(
+            _insert_project,
+            {
+                "id": new_id("prj"),
+                "account_id": place.id,
+                "name": "website",
+                "name_key": "website",
+                "title": "Website",
+                "private": False,
+                "archive": False,
+                "created_at": now,
+                "updated_at": now,
+            },
+        )
+    return World(place.login, "website", owner.login, token.token)
+
+
+async def add_user(services: Services, world: World, *, member: str | None = None, role: str | None = None) -> str:
+    """A user with a token of every scope: a member of the organization, a collaborator, or a stranger."""
+    return await add_token(services, world, list(SCOPES), member=member, role=role)
+
+
+async def add_token(
+    services: Services, world: World, scopes: list[str], *, member: str | None = None, role: str | None = None
+) -> str:
+    """Likewise, with the given scopes."""
+    login = f"user-{next(_numbers)}-{uuid.uuid4().hex[:6]}"
+    async with services.database.transaction() as tx:
+        user = await actions.create_account(tx, "user", login, name=None, email=f"{login}@example.com")
+        if member is not None:
+            organization = await queries.find_account(tx, world.organization)
+            assert organization is not None
+            await actions.set_member(tx, organization, user, member)
+        if role is not None:
+            repository = await queries.find_repository(tx, world.organization, world.repository)
+            assert repository is not None
+            await actions.set_collaborator(tx, repository, user, role)
+        return (await actions.issue_token(tx, user, scopes)).token
+
+
+def with_services(settings: dict[str, Any], work: Any) -> Any:
+    """Run `work(services)` on the database of a server that runs beside, and answer what it answers."""
+
+    async def run() -> Any:
+        async with open_services(load(settings, {})) as services:
+            return await work(services)
+
+    return finish(run)

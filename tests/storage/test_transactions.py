@@ -1,0 +1,147 @@
+"""What both databases promise of a transaction."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+import sqlalchemy as sa
+
+from workhook.core.clock import now_ms
+from workhook.events.tables import event_keys
+from workhook.http.calls import Services
+from workhook.storage import Transaction
+from workhook.storage.database import UniqueViolation
+from workhook.storage.dialects import any_of
+from workhook.storage.metadata import insert_into
+
+_insert = insert_into(event_keys, "scope", "key", "digest", "event_id", "created_at")
+_keys = sa.select(event_keys.c.key).where(event_keys.c.scope == "t").order_by(event_keys.c.key)
+_some = sa.select(event_keys.c.key).where(any_of(event_keys.c.event_id, "ids")).order_by(event_keys.c.key)
+_others = sa.select(event_keys.c.key).where(any_of(event_keys.c.event_id, "ids", negate=True))
+
+
+def _row(key: str, event_id: int = 1) -> dict[str, object]:
+    return {"scope": "t", "key": key, "digest": b"\0\xff", "event_id": event_id, "created_at": now_ms()}
+
+
+async def _stored(services: Services) -> list[str]:
+    return [row["key"] for row in await services.database.fetch_all(_keys)]
+
+
+async def test_a_transaction_is_visible_once_it_is_left(services: Services) -> None:
+    async with services.database.transaction() as tx:
+        await tx.execute(_insert, _row("a"))
+        assert [row["key"] for row in await tx.fetch_all(_keys)] == ["a"]
+        assert await _stored(services) == []
+    assert await _stored(services) == ["a"]
+
+
+async def test_an_exception_undoes_all_of_it_and_nothing_else(services: Services) -> None:
+    async def fail() -> None:
+        async with services.database.transaction() as tx:
+            await tx.execute(_insert, _row("bad"))
+            raise LookupError
+
+    async def succeed(key: str) -> None:
+        async with services.database.transaction() as tx:
+            await tx.execute(_insert, _row(key))
+
+    outcomes = await asyncio.gather(succeed("a"), fail(), succeed("b"), fail(), succeed("c"), return_exceptions=True)
+    assert [type(each) for each in outcomes] == [type(None), LookupError, type(None), LookupError, type(None)]
+    assert await _stored(services) == ["a", "b", "c"]
+
+
+async def test_many_at_once_are_all_kept(services: Services) -> None:
+    async def insert(number: int) -> None:
+        async with services.database.transaction() as tx:
+            await tx.execute(_insert, _row(f"{number:04}"))
+
+    await asyncio.gather(*(insert(number) for number in range(300)))
+    assert await _stored(services) == [f"{number:04}" for number in range(300)]
+
+
+async def test_a_clash_is_told_and_leaves_the_database_usable(services: Services) -> None:
+    async with services.database.transaction() as tx:
+        await tx.execute(_insert, _row("a"))
+    with pytest.raises(UniqueViolation):
+        async with services.database.transaction() as tx:
+            await tx.execute(_insert, _row("b"))
+            await tx.execute(_insert, _row("a"))
+    async with services.database.transaction() as tx:
+        await tx.execute(_insert, _row("c"))
+    assert await _stored(services) == ["a", "c"]
+
+
+async def test_a_cancelled_transaction_is_undone(services: Services) -> None:
+    inside = asyncio.Event()
+
+    async def hang() -> None:
+        async with services.database.transaction() as tx:
+            await tx.execute(_insert, _row("never"))
+            inside.set()
+            await asyncio.Event().wait()
+
+    task = asyncio.create_task(hang())
+    await inside.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    async with services.database.transaction() as tx:
+        await tx.execute(_insert, _row("next"))
+    assert await _stored(services) == ["next"]
+
+
+async def test_steps_before_the_commit_belong_to_it(services: Services) -> None:
+    told: list[str] = []
+
+    async def step(tx: Transaction) -> None:
+        await tx.execute(_insert, _row("step"))
+
+    async with services.database.transaction() as tx:
+        await tx.execute(_insert, _row("first"))
+        tx.before_commit(step)
+        tx.after_commit(lambda: told.append("durable"))
+        assert told == []
+    assert told == ["durable"]
+    assert await _stored(services) == ["first", "step"]
+
+
+async def test_a_step_that_fails_undoes_the_transaction_and_nothing_is_told(services: Services) -> None:
+    told: list[str] = []
+
+    async def step(tx: Transaction) -> None:
+        raise LookupError
+
+    with pytest.raises(LookupError):
+        async with services.database.transaction() as tx:
+            await tx.execute(_insert, _row("first"))
+            tx.before_commit(step)
+            tx.after_commit(lambda: told.append("durable"))
+    assert told == []
+    assert await _stored(services) == []
+
+
+async def test_lists_are_one_parameter(services: Services) -> None:
+    async with services.database.transaction() as tx:
+        await tx.execute_many(_insert, [_row(name, number) for number, name in enumerate("abcd", start=1)])
+    read = services.database.fetch_all
+    assert [row["key"] for row in await read(_some, {"ids": [2, 4, 9]})] == ["b", "d"]
+    assert [row["key"] for row in await read(_some, {"ids": []})] == []
+    assert sorted(row["key"] for row in await read(_others, {"ids": [2, 4]})) == ["a", "c"]
+
+
+async def test_a_parameter_that_is_missing_is_an_error(services: Services) -> None:
+    with pytest.raises(KeyError):
+        await services.database.fetch_all(_some, {})
+
+
+async def test_signals_reach_listeners_after_the_commit(services: Services) -> None:
+    heard: list[frozenset[int] | None] = []
+    stop = services.database.signals.listen("topic", heard.append)
+    heard.clear()
+    services.database.signals.send("topic", [1, 2])
+    assert frozenset({1, 2}) in heard
+    stop()
+    services.database.signals.send("topic", [3])
+    assert frozenset({3}) not in heard
