@@ -154,7 +154,7 @@ async def serve(settings: Settings, *, work: bool = True, welcome: Welcome | Non
             _write_server_file(settings.data, address)
             if welcome is not None:
                 await welcome(services, address)
-            print(f"workhook: listening on {address}", flush=True)  # noqa: T201  # a promise to scripts
+            print(f"workhook: listening on {address}", flush=True)  # a promise to scripts
             gc.freeze()
 
         config = uvicorn.Config(
@@ -187,7 +187,7 @@ async def work(settings: Settings) -> int:
     async with open_services(settings, serving=True) as services:
         delivery = Delivery(services)
         await delivery.start()
-        print("workhook: delivering", flush=True)  # noqa: T201  # a promise to scripts
+        print("workhook: delivering", flush=True)  # a promise to scripts
         gc.freeze()
         stopped = asyncio.Event()
         _on_stop_signals(stopped.set)
@@ -220,13 +220,14 @@ def _listen(settings: Settings) -> socket.socket:
         listening.bind((settings.host, settings.port))
     except OSError as error:
         listening.close()
-        sys.exit(f"workhook: cannot listen on {settings.host}:{settings.port}: {error.strerror}. Choose another --port.")
+        where = f"{settings.host}:{settings.port}"
+        sys.exit(f"workhook: cannot listen on {where}: {error.strerror}. Choose another --port.")
     listening.set_inheritable(True)
     return listening
 
 
 def _address(settings: Settings, listening: socket.socket) -> str:
-    host, port = listening.getsockname()[:2]
+    port = listening.getsockname()[1]
     shown = settings.host if settings.host not in ("0.0.0.0", "::") else "127.0.0.1"  # noqa: S104  # only shown
     return f"http://[{shown}]:{port}" if ":" in str(shown) else f"http://{shown}:{port}"
 

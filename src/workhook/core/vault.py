@@ -1,4 +1,5 @@
-"""Encrypts secrets at rest. The key is a setting, or a file (mode 0600) that the first start makes in the data folder."""
+"""Encrypts secrets at rest. The key is a setting, or a file (mode 0600) that the first start makes in the data
+folder."""
 
 from __future__ import annotations
 

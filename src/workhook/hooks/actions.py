@@ -27,11 +27,12 @@ from workhook.storage.metadata import big, insert_into
 from workhook.storage.signals import HOOK
 
 _insert = insert_into(hooks, *(name for name in HOOK_COLUMNS if name != "id")).returning(hooks.c.id)
+_FIXED = ("id", "account_id", "repository_id", "created_at")
 _update = (
     sa.update(hooks)
     .where(hooks.c.id == big("hook_id"))
-    .values({name: sa.bindparam(name) for name in HOOK_COLUMNS if name not in ("id", "account_id", "repository_id", "created_at")})
-)  # fmt: skip
+    .values({name: sa.bindparam(name) for name in HOOK_COLUMNS if name not in _FIXED})
+)
 _delete = sa.delete(hooks).where(hooks.c.id == big("hook_id"))
 _insert_lane = insert_into(lanes, "hook_id", "lease_until", "manual_minute", "manual_count")
 _drop_waiting = (
@@ -48,7 +49,7 @@ _lock_account = sa.select(accounts.c.login).where(accounts.c.id == big("id")).wi
 async def create_hook(
     tx: Transaction, actor: Actor, place: Place, change: HookChange, *, vault: Vault, limit: int, base: str
 ) -> Hook:
-    """Raises `Invalid` for a hook that exists already or one too many for an event. A new active hook is sent a ping."""
+    """A new active hook is sent a ping. Raises `Invalid` for one that exists already, or one too many for an event."""
     assert change.config is not None, "a create always has a configuration"
     await _take_turn(tx, place)
     config = change.config

@@ -199,7 +199,7 @@ async def find_delivery(reader: Reader, hook_id: int, delivery_id: int) -> Deliv
 
 
 async def redeliver(tx: Transaction, hook_id: int, delivery_id: int) -> None:
-    """Ask for one delivery again: the same guid, a new attempt. Raises `NotFound`, or `Invalid` when there are too many."""
+    """Ask for one delivery again: the same guid, a new attempt. Raises `NotFound`, or `Invalid` for too many."""
     row = await tx.fetch_one(_dispatch_of, {"hook_id": hook_id, "delivery_id": delivery_id})
     if row is None:
         raise NotFound()

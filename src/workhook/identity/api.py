@@ -125,7 +125,9 @@ async def webhook_events(call: Call) -> Answer:
     return Answer(listing())
 
 
-def _op(path: str, name: str, summary: str, access: str | None, handler: object, answer: object, **more: object) -> Operation:
+def _op(
+    path: str, name: str, summary: str, access: str | None, handler: object, answer: object, **more: object
+) -> Operation:
     return Operation(AREA_B, "GET", path, handler, name, summary, access, "support", answers={200: answer}, **more)  # type: ignore[arg-type]  # passed through
 
 

@@ -1,4 +1,4 @@
-"""One transaction interface over SQLite and PostgreSQL. Every difference of the two is in `dialects` and in its engine."""
+"""One transaction interface over SQLite and PostgreSQL; what differs is in `dialects` and in the two engines."""
 
 from workhook.storage.database import Database, Reader, Row, Transaction
 from workhook.storage.metadata import metadata

@@ -1,6 +1,7 @@
 """The one metadata object, and the column types that both databases carry without conversion.
 
-Columns hold integers, text, bytes, floats and booleans only: times are milliseconds since the epoch, JSON is text or bytes.
+Columns hold integers, text, bytes, floats and booleans only: times are milliseconds since the epoch, JSON is text or
+bytes.
 """
 
 from __future__ import annotations

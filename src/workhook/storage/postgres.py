@@ -156,8 +156,7 @@ class PostgresDatabase(Database):
                     pause_s = 0.1
                     await gone.wait()
                 finally:
-                    with suppress(Exception):
-                        await connection.close(timeout=1)
+                    connection.terminate()  # it may be broken: no farewell is waited for
             except (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
                 log.warning("listen_failed", error=str(error), again_in_s=pause_s)
             await asyncio.sleep(pause_s)
