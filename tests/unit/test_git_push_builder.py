@@ -55,6 +55,15 @@ def test_objects_that_are_gone(site: Site) -> None:
     assert len(payload["commits"]) == 2
 
 
+def test_branches_come_before_tags_in_whatever_order_they_were_pushed(site: Site) -> None:
+    head = site.commit("one")
+    tag, branch = update(ZERO, head, "refs/tags/v1"), update(ZERO, head)
+    refs = ((head, branch.ref), (head, tag.ref))
+    builder = PayloadBuilder(site.clone / ".git", entry(tag, branch, refs=refs), repository="a/b", base_url="")
+    found = [builder.build(change) for change in (tag, branch)]
+    assert [(ids(payload), payload["base_ref"]) for payload in found] == [([], branch.ref), ([head], None)]
+
+
 def test_without_a_snapshot_the_refs_of_now_are_asked(site: Site) -> None:
     one = site.commit("one")
     two = site.commit("two")
