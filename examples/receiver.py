@@ -1,0 +1,34 @@
+"""A receiver in thirty lines: checks the signature of each delivery and prints it.
+
+    SECRET=... python examples/receiver.py [PORT]
+"""
+
+import hashlib
+import hmac
+import json
+import os
+import sys
+from http.server import BaseHTTPRequestHandler, HTTPServer
+
+SECRET = os.environ["SECRET"].encode()
+
+
+class Receiver(BaseHTTPRequestHandler):
+    def do_POST(self) -> None:
+        body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        expected = "sha256=" + hmac.new(SECRET, body, hashlib.sha256).hexdigest()
+        genuine = hmac.compare_digest(expected, self.headers.get("X-Hub-Signature-256", ""))
+        self.send_response(204 if genuine else 401)
+        self.end_headers()
+        if genuine:
+            payload = json.loads(body)
+            print(self.headers["X-Service-Event"], payload.get("action") or payload.get("ref") or "", flush=True)
+
+    def log_message(self, *args: object) -> None:
+        """Only deliveries are printed."""
+
+
+if __name__ == "__main__":
+    port = int(sys.argv[1]) if len(sys.argv) > 1 else 9000
+    print(f"waiting on http://127.0.0.1:{port}", flush=True)
+    HTTPServer(("127.0.0.1", port), Receiver).serve_forever()
