@@ -30,5 +30,6 @@ class Receiver(BaseHTTPRequestHandler):
 
 if __name__ == "__main__":
     port = int(sys.argv[1]) if len(sys.argv) > 1 else 9000
-    print(f"waiting on http://127.0.0.1:{port}", flush=True)
-    HTTPServer(("127.0.0.1", port), Receiver).serve_forever()
+    server = HTTPServer(("127.0.0.1", port), Receiver)
+    print(f"waiting on http://127.0.0.1:{server.server_port}", flush=True)
+    server.serve_forever()

@@ -57,13 +57,14 @@ class Server:
 
     def _read(self, process: subprocess.Popen[str], ready: threading.Event) -> None:
         assert process.stdout is not None
-        for line in process.stdout:
-            self.output.append(line)
-            if line.startswith("workhook: listening on "):
-                self.url = line.split()[-1]
-                ready.set()
-            elif line.startswith("workhook: delivering"):
-                ready.set()
+        with process.stdout as output:
+            for line in output:
+                self.output.append(line)
+                if line.startswith("workhook: listening on "):
+                    self.url = line.split()[-1]
+                    ready.set()
+                elif line.startswith("workhook: delivering"):
+                    ready.set()
         ready.set()
 
     def stop(self) -> int:

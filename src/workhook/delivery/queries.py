@@ -49,7 +49,8 @@ def _due(dialect: str) -> sa.Select[Any]:
     wanted = [inner.c[name] for name in _WORK] if dialect == "postgresql" else [inner.c.id]
     each: Any
     if dialect == "postgresql":
-        each = sa.func.unnest(sa.bindparam("hook_ids", type_=ARRAY(sa.Integer))).table_valued("hook_id", name="lane")
+        ids = sa.func.unnest(sa.bindparam("hook_ids", type_=ARRAY(sa.Integer)))
+        each = ids.table_valued("hook_id", name="lane").render_derived()
         hook_id = each.c.hook_id
     else:
         each = sa.func.json_each(sa.bindparam("hook_ids", type_=sa.Text)).table_valued("value", name="lane")
