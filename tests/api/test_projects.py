@@ -6,9 +6,9 @@ import asyncio
 import io
 import json
 import re
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
-from pathlib import Path
+import socket
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
 from typing import Annotated, Any, Literal
 
 import aiohttp
@@ -19,26 +19,19 @@ import uvicorn
 from jsonschema import Draft202012Validator
 from msgspec import Meta
 
-from workhook.core.config import Settings
+from workhook.bootstrap import build_app
 from workhook.core.errors import Invalid
-from workhook.core.vault import open_vault
-from workhook.events import outbox
 from workhook.events.catalog import CATALOG
 from workhook.events.tables import events
-from workhook.hooks.fan_out import fan_out
 from workhook.hooks.tables import dispatches, hooks
-from workhook.http import parameters, routing
+from workhook.http import parameters
 from workhook.http.calls import Services
 from workhook.identity import actions as people
-from workhook.identity.guard import Guard
 from workhook.identity.queries import find_repository
-from workhook.identity.rate import RateLimiter
 from workhook.identity.schemas import Account
 from workhook.identity.tables import audit_log
 from workhook.storage import Row
 from workhook.storage.metadata import insert_into
-from workhook.storage.migrate import migrate
-from workhook.storage.sqlite import SqliteDatabase
 from workhook.work.projects import actions
 from workhook.work.projects.api import OPERATIONS
 from workhook.work.projects.schemas import name_from
@@ -148,37 +141,44 @@ class Service:
         return (await self.call(login, "POST", "/projects", {"title": title, **more})).project
 
 
+class _Server(uvicorn.Server):
+    """In this process, without the signal handlers that pytest keeps for itself."""
+
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self.ready = asyncio.Event()
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self.ready.set()
+
+
 @asynccontextmanager
-async def listening(app: Any) -> AsyncIterator[str]:
-    server = uvicorn.Server(uvicorn.Config(app, port=0, log_config=None, lifespan="on"))
-    server.install_signal_handlers = lambda: None  # type: ignore[attr-defined]  # the tests keep theirs
-    running = asyncio.create_task(server.serve())
-    async with asyncio.timeout(10):
-        while not server.started:
-            assert not running.done()
-            await asyncio.sleep(0)
-    try:
-        yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
-    finally:
-        server.should_exit = True
-        await running
+async def listening(services: Services) -> AsyncIterator[str]:
+    with socket.create_server(("127.0.0.1", 0)) as target:
+        server = _Server(uvicorn.Config(build_app(services), log_config=None, lifespan="off"))
+        running = asyncio.create_task(server.serve(sockets=[target]))
+        async with asyncio.timeout(20):
+            await server.ready.wait()
+        try:
+            yield f"http://127.0.0.1:{target.getsockname()[1]}"
+        finally:
+            server.should_exit = True
+            await running
 
 
 @pytest.fixture
-async def service(tmp_path: Path) -> AsyncIterator[Service]:
-    outbox.subscribe(fan_out)
-    path = tmp_path / "workhook.db"
-    await migrate(path, None)
-    database = await SqliteDatabase.open(path)
-    services = Services(Settings(data=tmp_path), database, open_vault(tmp_path, None), lambda url: None)
-    app = routing.build(OPERATIONS, lambda: services, Guard(RateLimiter(0)))
-    async with listening(app) as address, aiohttp.ClientSession() as session:
+async def service(services: Services) -> AsyncIterator[Service]:
+    async with listening(services) as address, aiohttp.ClientSession() as session:
         made = Service(services, address, session)
         for login in ("octo", "mona", "stranger"):
             await made.person(login)
         await made.organization("acme", octo="owner", mona="member")
         yield made
-    await database.close()
 
 
 # --- create and read ---------------------------------------------------------------------------------------------

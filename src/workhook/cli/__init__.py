@@ -1,0 +1,16 @@
+"""The command `workhook`: one file a command group."""
+
+from __future__ import annotations
+
+import sys
+
+
+def main() -> None:
+    """Run the command line of this process and exit."""
+    if sys.argv[1:3] == ["git-hook", "post-receive"]:
+        from workhook.cli.git_push.__main__ import main as git_push  # a push waits for it: nothing else is imported
+
+        sys.exit(git_push(["post-receive"]))
+    from workhook.cli.app import app
+
+    app()

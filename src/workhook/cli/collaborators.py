@@ -1,0 +1,44 @@
+"""`workhook collaborator`."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from workhook.cli.common import Context, command, find_repository, find_user, new_app
+
+app = new_app("Who may do what in one repository (project) beyond what the organization gives.")
+
+_Repository = Annotated[str, typer.Option(metavar="OWNER/NAME", help="The repository.")]
+_User = Annotated[str, typer.Option(metavar="LOGIN", help="The user.")]
+
+
+@command(app, "add")
+async def add(
+    context: Context,
+    *,
+    repository: _Repository,
+    user: _User,
+    role: Annotated[str, typer.Option(metavar="read|write|admin", help="What the user may do there.")],
+) -> None:
+    """Add a user to a repository, or change the role."""
+    from workhook.identity import actions
+
+    async with context.services() as services, services.database.transaction() as tx:
+        where, who = await find_repository(tx, repository), await find_user(tx, user)
+        await actions.set_collaborator(tx, where, who, role)
+    data = {"repository": where.full_name, "user": who.login, "role": role}
+    context.answer(data, f"{who.login} has the role {role} in {where.full_name}")
+
+
+@command(app, "remove")
+async def remove(context: Context, *, repository: _Repository, user: _User) -> None:
+    """Take a user out of a repository. What the organization gives stays."""
+    from workhook.identity import actions
+
+    async with context.services() as services, services.database.transaction() as tx:
+        where, who = await find_repository(tx, repository), await find_user(tx, user)
+        removed = await actions.remove_collaborator(tx, where, who)
+    data = {"repository": where.full_name, "user": who.login, "removed": removed}
+    context.answer(data, f"{who.login} {'is no longer' if removed else 'was not'} a collaborator of {where.full_name}")

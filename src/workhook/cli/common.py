@@ -1,0 +1,242 @@
+"""What every command shares: its settings as options, services, output for people and for scripts, errors in words.
+
+@command(app, "add")
+async def add(context: Context, *, login: Annotated[str, typer.Option(help="…")]) -> None:
+    async with context.services() as services: …
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from workhook.cli.faults import CliError, explain
+from workhook.core.config import Settings, SettingsError, load
+
+if TYPE_CHECKING:
+    from workhook.http.calls import Services
+    from workhook.identity.schemas import Account, Repository
+    from workhook.storage import Reader
+
+COMMON_SETTINGS = ("data", "database_url", "nats_url")
+
+FAILED, MISUSED = 1, 2
+
+# Options that are not spelled after their setting, or that come several times.
+_FLAGS = {"delivery_allow_networks": "--allow-network"}
+_METAVARS = {"data": "DIR", "database_url": "URL", "nats_url": "URL", "delivery_allow_networks": "CIDR"}
+
+Body = Callable[..., Awaitable[int | None]]
+
+
+def new_app(help_text: str) -> typer.Typer:
+    return typer.Typer(
+        help=help_text,
+        no_args_is_help=True,
+        add_completion=False,
+        rich_markup_mode=None,  # plain help: the same on every terminal, so that the reference can be exact
+        pretty_exceptions_enable=False,
+    )
+
+
+@dataclass(frozen=True)
+class Context:
+    """What a command gets: the settings it runs with, and how to answer."""
+
+    settings: Settings
+    as_json: bool
+
+    @asynccontextmanager
+    async def services(self) -> AsyncIterator[Services]:
+        """The migrated, open database and what goes with it; beside a running server or without one."""
+        from workhook import bootstrap
+        from workhook.core import log
+
+        log.configure("warning" if self.settings.log_level == "info" else self.settings.log_level)
+        opened: AbstractAsyncContextManager[Services] = bootstrap.open_services(self.settings)
+        async with opened as services:
+            yield services
+
+    def answer(self, data: object, sentence: str) -> None:
+        """`data` for scripts, the sentence for people."""
+        if self.as_json:
+            _print_json(data)
+        else:
+            typer.echo(sentence)
+
+    def answer_rows(self, rows: Sequence[Mapping[str, object]], columns: Iterable[str], *, none: str) -> None:
+        """A list: an array for scripts; for people a table of some columns, or what there is to say about none."""
+        if self.as_json:
+            _print_json(rows)
+        elif rows:
+            _print_table(rows, list(columns))
+        else:
+            typer.echo(none)
+
+
+def _print_json(data: object) -> None:
+    from workhook.core import json
+
+    typer.echo(json.encode_text(data))
+
+
+def _print_table(rows: Sequence[Mapping[str, object]], columns: Sequence[str]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    # Beside a terminal nothing is cut or wrapped: a line is a row.
+    console = Console() if sys.stdout.isatty() else Console(width=10_000)
+    table = Table(*(name.replace("_", " ") for name in columns), box=None, pad_edge=False, header_style="bold")
+    for row in rows:
+        table.add_row(*(Text(_cell(row[name])) for name in columns))
+    console.print(table)
+
+
+def _cell(value: object) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, (list, tuple)):
+        return ", ".join(map(str, value))
+    return "-" if value is None else str(value)
+
+
+def command(
+    app: typer.Typer, name: str, *, settings: Sequence[str] = COMMON_SETTINGS, json: bool = True, fast: bool = False
+) -> Callable[[Body], Body]:
+    """Make an async function a command: it takes a `Context` and its own options.
+
+    Each name in `settings` becomes an option of it. `json`: it has `--json`. `fast`: it runs on uvloop. What it returns
+    is the exit status (None: 0); a mistake of the user's is one sentence on standard error and status 1, or 2 for
+    settings and options.
+    """
+
+    def register(body: Body) -> Body:
+        own = list(inspect.signature(body, eval_str=True).parameters.values())[1:]
+        added = [*(_setting_option(each) for each in settings), *([_json_option()] if json else [])]
+
+        def wrapper(**given: Any) -> None:
+            flags = {each: given.pop(each) or None for each in settings}
+            sys.exit(_run(body, flags, given.pop("as_json", False), given, fast))
+
+        wrapper.__doc__ = body.__doc__
+        wrapper.__signature__ = inspect.Signature([*own, *added])  # type: ignore[attr-defined]  # what inspect looks for
+        wrapper.__annotations__ = {each.name: each.annotation for each in (*own, *added)}
+        app.command(name)(wrapper)
+        return body
+
+    return register
+
+
+def _run(body: Body, flags: Mapping[str, Any], as_json: bool, own: Mapping[str, Any], fast: bool) -> int:
+    async def run() -> int:
+        return await body(Context(load(flags), as_json), **own) or 0
+
+    try:
+        with asyncio.Runner(loop_factory=_fast_loop() if fast else None) as runner:
+            return runner.run(run())
+    except SettingsError as error:
+        _complain(["these settings cannot be used:", *(f"  {fault}" for fault in error.faults)])
+        return MISUSED
+    except KeyboardInterrupt:
+        return 130
+    except Exception as error:
+        lines = explain(error)
+        if lines is None:
+            raise
+        _complain(lines)
+        return FAILED
+
+
+def _fast_loop() -> Callable[[], asyncio.AbstractEventLoop] | None:
+    try:
+        import uvloop
+    except ImportError:  # not on every system
+        return None
+    return uvloop.new_event_loop
+
+
+def _complain(lines: Sequence[str]) -> None:
+    typer.echo("\n".join([f"workhook: {lines[0]}", *lines[1:]]), err=True)
+
+
+def _setting_option(name: str) -> inspect.Parameter:
+    """The setting's help text, its variable and its default. The value is checked by `core.config`, with the rest."""
+    known = {each.name: each for each in fields(Settings)}[name]
+    flag = _FLAGS.get(name, f"--{name.replace('_', '-')}")
+    notes = [f"env: WORKHOOK_{name.upper()}"]
+    if known.default not in (None, ()) and not isinstance(known.default, bool):
+        notes.append(f"default: {known.default}")
+    text = f"{known.metadata['help']} [{'; '.join(notes)}]"
+    if isinstance(known.default, bool):
+        kind: Any = Annotated[bool, typer.Option(flag, help=text)]
+        default: Any = False
+    elif isinstance(known.default, tuple):
+        kind = Annotated[list[str], typer.Option(flag, help=f"{text} May be given several times.", metavar="CIDR")]
+        default = []
+    else:
+        kind = Annotated[str | None, typer.Option(flag, help=text, metavar=_METAVARS.get(name, "VALUE"))]
+        default = None
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=kind)
+
+
+def _json_option() -> inspect.Parameter:
+    kind = Annotated[bool, typer.Option("--json", help="Answer with one line of JSON.")]
+    return inspect.Parameter("as_json", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=kind)
+
+
+def base_address(settings: Settings) -> str:
+    """What links in events start with: the public address, else the running server's, else where it would listen."""
+    import json
+
+    if settings.base_url:
+        return settings.base_url
+    try:
+        return str(json.loads((settings.data / "server.json").read_bytes())["url"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return f"http://{settings.host}:{settings.port}"
+
+
+async def find_user(reader: Reader, login: str) -> Account:
+    """Raises `CliError`."""
+    return await _find_account(reader, login, "user", "Make it with `workhook user add`.")
+
+
+async def find_organization(reader: Reader, login: str) -> Account:
+    """Raises `CliError`."""
+    return await _find_account(reader, login, "organization", "Make it with `workhook setup`.")
+
+
+async def _find_account(reader: Reader, login: str, kind: str, remedy: str) -> Account:
+    from workhook.identity import queries
+
+    account = await queries.find_account(reader, login)
+    article = "an" if kind == "organization" else "a"
+    if account is None:
+        raise CliError(f"there is no {kind} {login}.", remedy)
+    if account.kind != kind:
+        other = "a user" if account.kind == "user" else "an organization"
+        raise CliError(f"{account.login} is {other}, not {article} {kind}.", "Choose another login.")
+    return account
+
+
+async def find_repository(reader: Reader, full_name: str) -> Repository:
+    """`owner/name`. Raises `CliError`."""
+    from workhook.identity import queries
+
+    owner, _, name = full_name.partition("/")
+    if not owner or not name or "/" in name:
+        raise CliError(f"{full_name!r} does not name a repository.", "Write OWNER/NAME, such as acme/website.")
+    repository = await queries.find_repository(reader, owner, name)
+    if repository is None:
+        raise CliError(
+            f"there is no repository {full_name}.", "Make its project over the API or with `workhook setup`."
+        )
+    return repository

@@ -1,0 +1,211 @@
+"""`workhook deliveries`."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from workhook.cli.common import Context, command, find_organization, find_repository, new_app
+from workhook.cli.faults import CliError
+
+if TYPE_CHECKING:
+    from workhook.hooks.deliveries import Filters
+    from workhook.hooks.schemas import DeliveryItem
+    from workhook.http.calls import Services
+    from workhook.storage import Reader
+
+app = new_app("What was sent to webhooks, and sending it again.")
+
+PAGE = 100
+CHUNK = 500  # deliveries that one transaction asks for again
+
+_Hook = Annotated[int | None, typer.Option(metavar="ID", help="Of this webhook.")]
+_Repository = Annotated[str | None, typer.Option(metavar="OWNER/NAME", help="Of the webhooks of this repository.")]
+_Organization = Annotated[
+    str | None, typer.Option(metavar="LOGIN", help="Of the webhooks of this organization itself.")
+]
+_Status = Annotated[str | None, typer.Option(metavar="success|failure", help="Success is a 2xx answer.")]
+_Event = Annotated[str | None, typer.Option(metavar="NAME", help="Of this event.")]
+_Action = Annotated[str | None, typer.Option(metavar="NAME", help="Of this action.")]
+_Guid = Annotated[str | None, typer.Option(metavar="GUID", help="Attempts that share this guid.")]
+_Since = Annotated[str | None, typer.Option(metavar="TIME", help="At or after, such as 2026-11-20T09:00:00Z.")]
+_Until = Annotated[str | None, typer.Option(metavar="TIME", help="At or before.")]
+_Redelivery = Annotated[str | None, typer.Option(metavar="true|false", help="Only repeats, or only first attempts.")]
+
+
+@command(app, "list")
+async def list_deliveries(
+    context: Context,
+    *,
+    hook: _Hook = None,
+    repository: _Repository = None,
+    organization: _Organization = None,
+    status: _Status = None,
+    event: _Event = None,
+    action: _Action = None,
+    guid: _Guid = None,
+    since: _Since = None,
+    until: _Until = None,
+    redelivery: _Redelivery = None,
+    limit: Annotated[int, typer.Option(metavar="NUMBER", min=1, help="The newest so many.")] = 30,
+) -> None:
+    """List deliveries, newest first. Without --hook those of every webhook of the repository or organization."""
+    from workhook.hooks.deliveries import parse_filters
+
+    given = {"status": status, "event": event, "action": action, "guid": guid}
+    filters = parse_filters({**given, "since": since, "until": until, "redelivery": redelivery})
+    async with context.services() as services:
+        found: list[dict[str, object]] = []
+        for hook_id in await _hooks(services.database, hook, repository, organization):
+            found += [_shown(each, hook_id) for each in await _newest(services.database, hook_id, filters, limit)]
+    found.sort(key=lambda row: int(str(row["id"])), reverse=True)
+    columns = ("id", "hook_id", "delivered_at", "event", "action", "status", "status_code", "duration", "redelivery")
+    context.answer_rows(found[:limit], columns, none="There is no such delivery.")
+
+
+@command(app, "show")
+async def show(context: Context, *, delivery: Annotated[int, typer.Argument(metavar="ID")]) -> None:
+    """Show one delivery: what was sent and what came back."""
+    from workhook.hooks.deliveries import find_delivery
+
+    async with context.services() as services:
+        hook_id = await _hook_of(services.database, delivery)
+        found = await find_delivery(services.database, hook_id, delivery)
+    lines = [f"{name}: {value}" for name, value in _shown(found, hook_id).items()]
+    lines += [f"url: {found.url}", "", *_headers("> ", found.request.headers), "", _json_text(found.request.payload)]
+    lines += ["", *_headers("< ", found.response.headers), "", found.response.payload]
+    context.answer(found, "\n".join(lines).rstrip())
+
+
+@command(app, "redeliver")
+async def redeliver(
+    context: Context,
+    *,
+    ids: Annotated[list[int] | None, typer.Argument(metavar="[ID]...", help="Only these deliveries.")] = None,
+    hook: _Hook = None,
+    repository: _Repository = None,
+    organization: _Organization = None,
+    status: _Status = None,
+    event: _Event = None,
+    action: _Action = None,
+    guid: _Guid = None,
+    since: _Since = None,
+    until: _Until = None,
+    redelivery: _Redelivery = None,
+) -> None:
+    """Send again: the deliveries with these ids, or all that fit the filters; without any filter, all that failed.
+
+    The same event goes to the same webhook under the same guid, once however many attempts it had.
+    """
+    from workhook.hooks.deliveries import parse_filters
+
+    given = {"status": status, "event": event, "action": action, "guid": guid}
+    given |= {"since": since, "until": until, "redelivery": redelivery}
+    async with context.services() as services:
+        chosen: dict[int, list[int]] = {}
+        if ids:
+            if any(given.values()) or hook or repository or organization:
+                raise CliError("ids and filters do not go together.", "Give the one or the other.")
+            for each in ids:
+                chosen.setdefault(await _hook_of(services.database, each), []).append(each)
+        else:
+            filters = parse_filters(given if any(given.values()) else {"status": "failure"})
+            for hook_id in await _hooks(services.database, hook, repository, organization):
+                chosen[hook_id] = [each.id for each in await _newest(services.database, hook_id, filters, None)]
+        queued = await _send_again(services, chosen)
+    context.answer({"queued": queued}, f"{queued} will be sent again")
+
+
+async def _hooks(reader: Reader, hook: int | None, repository: str | None, organization: str | None) -> list[int]:
+    """The ids of the webhooks that the options name."""
+    from workhook.cli import queries
+    from workhook.hooks.queries import all_hooks
+    from workhook.hooks.records import Place
+
+    if sum(each is not None for each in (hook, repository, organization)) != 1:
+        raise CliError("which webhooks?", "Name one of --hook, --repository and --organization.")
+    if hook is not None:
+        if await queries.find_hook(reader, hook) is None:
+            raise CliError(f"there is no webhook {hook}.", "`workhook deliveries list --repository` shows hook ids.")
+        return [hook]
+    if repository is not None:
+        found = await find_repository(reader, repository)
+        place = Place(found.owner, found)
+    else:
+        place = Place(await find_organization(reader, organization or ""))
+    return [each.id for each in await all_hooks(reader, place)]
+
+
+async def _hook_of(reader: Reader, delivery_id: int) -> int:
+    from workhook.cli import queries
+
+    hook_id = await queries.hook_of_delivery(reader, delivery_id)
+    if hook_id is None:
+        raise CliError(f"there is no delivery {delivery_id}.", "`workhook deliveries list` shows their ids.")
+    return hook_id
+
+
+async def _newest(reader: Reader, hook_id: int, filters: Filters, limit: int | None) -> list[DeliveryItem]:
+    """Newest first, at most `limit`; None: all."""
+    from workhook.hooks.deliveries import list_deliveries, parse_cursor
+
+    found: list[DeliveryItem] = []
+    cursor: str | None = None
+    while limit is None or len(found) < limit:
+        wanted = PAGE if limit is None else min(PAGE, limit - len(found))
+        page = await list_deliveries(reader, hook_id, filters, cursor=parse_cursor(cursor), per_page=wanted)
+        found += page.items
+        cursor = page.next_cursor
+        if cursor is None:
+            break
+    return found
+
+
+async def _send_again(services: Services, chosen: Mapping[int, Sequence[int]]) -> int:
+    """In short transactions, so that a running server goes on meanwhile. The number of events."""
+    from rich.console import Console
+    from rich.progress import Progress
+
+    from workhook.hooks.deliveries import Filters, redeliver_many
+
+    queued = 0
+    with Progress(console=Console(stderr=True), disable=not sys.stderr.isatty(), transient=True) as progress:
+        task = progress.add_task("sending again", total=sum(map(len, chosen.values())))
+        for hook_id, ids in chosen.items():
+            once = await _one_of_each_dispatch(services.database, hook_id, ids)
+            for start in range(0, len(once), CHUNK):
+                async with services.database.transaction() as tx:
+                    queued += await redeliver_many(tx, hook_id, Filters(ids=once[start : start + CHUNK]))
+                progress.update(task, advance=CHUNK)
+            progress.update(task, advance=len(ids) - len(once))
+    return queued
+
+
+async def _one_of_each_dispatch(reader: Reader, hook_id: int, ids: Sequence[int]) -> list[int]:
+    """Attempts at the same event could fall into different transactions, and each would ask for it again."""
+    from workhook.cli import queries
+
+    seen: dict[int, int] = {}
+    for start in range(0, len(ids), CHUNK):
+        for delivery_id, dispatch_id in await queries.dispatches_of(reader, hook_id, ids[start : start + CHUNK]):
+            seen.setdefault(dispatch_id, delivery_id)
+    return list(seen.values())
+
+
+def _shown(item: DeliveryItem, hook_id: int) -> dict[str, object]:
+    names = ("id", "guid", "delivered_at", "redelivery", "duration", "status", "status_code", "event", "action")
+    more = ("installation_id", "repository_id", "throttled_at")
+    return {**{name: getattr(item, name) for name in (*names, *more)}, "hook_id": hook_id}
+
+
+def _headers(mark: str, headers: Mapping[str, str]) -> list[str]:
+    return [f"{mark}{name}: {value}" for name, value in headers.items()]
+
+
+def _json_text(payload: object) -> str:
+    import json
+
+    return json.dumps(payload, indent=2, ensure_ascii=False)

@@ -1,0 +1,62 @@
+"""`workhook event`."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from workhook.cli.common import Context, base_address, command, find_repository, new_app
+from workhook.cli.faults import CliError
+
+app = new_app("Events from elsewhere.")
+
+
+@command(app, "publish")
+async def publish(
+    context: Context,
+    *,
+    repository: Annotated[str, typer.Option(metavar="OWNER/NAME", help="Where it happened.")],
+    event: Annotated[str, typer.Option(metavar="NAME", help="Such as push or pull_request.")],
+    payload: Annotated[
+        str | None, typer.Option(metavar="FILE", help="A JSON object; - reads standard input. Without it {}.")
+    ] = None,
+    action: Annotated[str | None, typer.Option(metavar="NAME", help="Else what the payload says.")] = None,
+    event_id: Annotated[
+        str | None, typer.Option("--id", metavar="ID", help="Your own id: within 24 hours it is published once.")
+    ] = None,
+) -> None:
+    """Publish an event: every webhook that asks for it gets the payload."""
+    from workhook.hooks import publishing
+    from workhook.hooks.records import Place
+
+    body = {"event": event, "payload": _read(payload), "action": action, "id": event_id}
+    publication = publishing.parse_publication(body)
+    async with context.services() as services:
+        where = await find_repository(services.database, repository)
+        base = base_address(context.settings)
+        place = Place(where.owner, where)
+        published = await publishing.publish(services.database, place, publication, sender=None, base=base)
+    number = "1 delivery" if published.deliveries == 1 else f"{published.deliveries} deliveries"
+    context.answer({"id": published.id, "deliveries": published.deliveries}, f"published {published.id}: {number}")
+
+
+def _read(source: str | None) -> Any:
+    from workhook.core import json
+    from workhook.core.errors import Malformed
+    from workhook.hooks.publishing import BODY_MAX
+
+    if source is None:
+        return {}
+    try:
+        data = sys.stdin.buffer.read() if source == "-" else Path(source).read_bytes()
+    except OSError as error:
+        raise CliError(f"{source} cannot be read: {error.strerror}.", "Give the path of a JSON file, or -.") from error
+    if len(data) > BODY_MAX:
+        raise CliError(f"{source} has {len(data)} bytes.", f"A payload may have {BODY_MAX}.")
+    try:
+        return json.decode_untrusted(data)
+    except Malformed as error:
+        raise CliError(f"{source} is not JSON.", "A payload is one JSON object in UTF-8.") from error

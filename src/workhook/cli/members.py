@@ -1,0 +1,44 @@
+"""`workhook member`."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from workhook.cli.common import Context, command, find_organization, find_user, new_app
+
+app = new_app("Who is in an organization.")
+
+_Organization = Annotated[str, typer.Option(metavar="LOGIN", help="The organization.")]
+_User = Annotated[str, typer.Option(metavar="LOGIN", help="The user.")]
+
+
+@command(app, "add")
+async def add(
+    context: Context,
+    *,
+    organization: _Organization,
+    user: _User,
+    role: Annotated[str, typer.Option(metavar="owner|member", help="What the user is there.")] = "member",
+) -> None:
+    """Add a user to an organization, or change the role."""
+    from workhook.identity import actions
+
+    async with context.services() as services, services.database.transaction() as tx:
+        place, who = await find_organization(tx, organization), await find_user(tx, user)
+        await actions.set_member(tx, place, who, role)
+    data = {"organization": place.login, "user": who.login, "role": role}
+    context.answer(data, f"{who.login} is {role} of {place.login}")
+
+
+@command(app, "remove")
+async def remove(context: Context, *, organization: _Organization, user: _User) -> None:
+    """Take a user out of an organization."""
+    from workhook.identity import actions
+
+    async with context.services() as services, services.database.transaction() as tx:
+        place, who = await find_organization(tx, organization), await find_user(tx, user)
+        removed = await actions.remove_member(tx, place, who)
+    data = {"organization": place.login, "user": who.login, "removed": removed}
+    context.answer(data, f"{who.login} {'is no longer' if removed else 'was not'} in {place.login}")

@@ -1,0 +1,115 @@
+"""Reads for people who administer: across organizations, unlike those of any area."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import sqlalchemy as sa
+
+from workhook.hooks.records import HOOK_COLUMNS, Hook, hook_of
+from workhook.hooks.tables import deliveries, dispatches, hooks
+from workhook.identity.schemas import Account, account_of
+from workhook.identity.tables import accounts, memberships, projects, tokens
+from workhook.storage import Reader, Row
+from workhook.storage.dialects import any_of
+from workhook.storage.metadata import big
+
+_one = sa.literal(1, sa.BigInteger)
+_accounts = sa.select(*(accounts.c[name] for name in Account.__struct_fields__)).order_by(accounts.c.id)
+_users = _accounts.where(accounts.c.kind == "user")
+_any_account = sa.select(accounts.c.id).limit(_one)
+_owners = (
+    _accounts.join_from(accounts, memberships, memberships.c.user_id == accounts.c.id)
+    .where(memberships.c.organization_id == big("organization_id"), memberships.c.role == "owner")
+    .limit(_one)
+)
+_tokens = (
+    sa.select(
+        tokens.c.id, tokens.c.kind, accounts.c.login, tokens.c.scopes, tokens.c.note, tokens.c.created_at,
+        tokens.c.expires_at, tokens.c.last_used_at, tokens.c.revoked_at,
+    )
+    .join_from(tokens, accounts, accounts.c.id == tokens.c.user_id)
+    .order_by(tokens.c.id)
+)  # fmt: skip
+_tokens_of = _tokens.where(tokens.c.user_id == big("user_id"))
+_noted = (
+    sa.select(tokens.c.id).where(tokens.c.user_id == big("user_id"), tokens.c.note == sa.bindparam("note")).limit(_one)
+)
+_project_titled = (
+    sa.select(projects.c.repository_id)
+    .where(
+        projects.c.account_id == big("account_id"),
+        projects.c.deleted_at.is_(None),
+        sa.or_(projects.c.title == sa.bindparam("title"), projects.c.name_key == sa.bindparam("name_key")),
+    )
+    .order_by(projects.c.repository_id)
+    .limit(_one)
+)
+_hooks = sa.select(*(hooks.c[name] for name in HOOK_COLUMNS)).order_by(hooks.c.id)
+_hook = _hooks.where(hooks.c.id == big("hook_id"))
+_hook_of_delivery = sa.select(deliveries.c.hook_id).where(deliveries.c.id == big("delivery_id"))
+_dispatches_of = (
+    sa.select(deliveries.c.id, deliveries.c.dispatch_id)
+    .where(deliveries.c.hook_id == big("hook_id"), any_of(deliveries.c.id, "delivery_ids"))
+    .order_by(deliveries.c.id.desc())
+)
+_waiting = sa.select(sa.func.count().label("number"), sa.func.min(dispatches.c.next_attempt_at).label("oldest")).where(
+    dispatches.c.next_attempt_at.is_not(None)
+)
+
+
+async def users(reader: Reader) -> list[Account]:
+    """Oldest first."""
+    return [account_of(row) for row in await reader.fetch_all(_users)]
+
+
+async def is_empty(reader: Reader) -> bool:
+    """Nobody has an account yet."""
+    return await reader.fetch_one(_any_account) is None
+
+
+async def an_owner(reader: Reader, account: Account) -> Account | None:
+    """A user who owns what the account has: itself, or the organization's first owner."""
+    if account.kind == "user":
+        return account
+    row = await reader.fetch_one(_owners, {"organization_id": account.id})
+    return account_of(row) if row else None
+
+
+async def list_tokens(reader: Reader, user: Account | None) -> list[Row]:
+    """Columns id, kind, login, scopes, note, created_at, expires_at, last_used_at, revoked_at; never a token."""
+    return list(await reader.fetch_all(_tokens_of if user else _tokens, {"user_id": user.id} if user else None))
+
+
+async def has_token_noted(reader: Reader, user: Account, note: str) -> bool:
+    """Also one that was revoked since."""
+    return await reader.fetch_one(_noted, {"user_id": user.id, "note": note}) is not None
+
+
+async def project_titled(reader: Reader, account: Account, title: str, name: str) -> int | None:
+    """The repository id of the oldest project with this title or name."""
+    params = {"account_id": account.id, "title": title, "name_key": name}
+    row = await reader.fetch_one(_project_titled, params)
+    return row["repository_id"] if row else None
+
+
+async def find_hook(reader: Reader, hook_id: int) -> Hook | None:
+    row = await reader.fetch_one(_hook, {"hook_id": hook_id})
+    return hook_of(row) if row else None
+
+
+async def hook_of_delivery(reader: Reader, delivery_id: int) -> int | None:
+    row = await reader.fetch_one(_hook_of_delivery, {"delivery_id": delivery_id})
+    return row["hook_id"] if row else None
+
+
+async def dispatches_of(reader: Reader, hook_id: int, delivery_ids: Sequence[int]) -> list[tuple[int, int]]:
+    """Pairs of delivery and dispatch id, newest first."""
+    rows = await reader.fetch_all(_dispatches_of, {"hook_id": hook_id, "delivery_ids": list(delivery_ids)})
+    return [(row["id"], row["dispatch_id"]) for row in rows]
+
+
+async def waiting(reader: Reader) -> tuple[int, int | None]:
+    """How many dispatches wait for an attempt, and since when the oldest is due (ms)."""
+    row = await reader.fetch_one(_waiting)
+    return (row["number"], row["oldest"]) if row else (0, None)

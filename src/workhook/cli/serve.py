@@ -1,0 +1,34 @@
+"""`workhook serve`."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import Annotated
+
+import typer
+
+from workhook.cli.common import Context, command
+from workhook.core.config import Settings
+
+_FIRST = ("host", "port", "data", "database_url", "nats_url", "delivery_allow_networks")
+SETTINGS = (*_FIRST, *(each.name for each in fields(Settings) if each.name not in _FIRST))
+
+
+async def serve(
+    context: Context,
+    *,
+    no_worker: Annotated[bool, typer.Option("--no-worker", help="Leave deliveries to `workhook worker`.")] = False,
+) -> int:
+    """Serve the API and, unless --no-worker, send deliveries, until SIGTERM.
+
+    When it is ready it prints `workhook: listening on http://HOST:PORT`. On an empty database it first makes an owner,
+    an organization and a project, and prints a token for the owner, once.
+    """
+    from workhook import bootstrap
+    from workhook.cli.setup import welcome
+
+    return await bootstrap.serve(context.settings, work=not no_worker, welcome=welcome)
+
+
+def register(app: typer.Typer) -> None:
+    command(app, "serve", settings=SETTINGS, json=False, fast=True)(serve)

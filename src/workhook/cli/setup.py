@@ -1,0 +1,150 @@
+"""`workhook setup`, and what the first start of a server makes by itself."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from workhook.cli.common import Context, base_address, command, find_organization, find_user
+from workhook.cli.faults import CliError
+
+if TYPE_CHECKING:
+    from workhook.http.calls import Services
+    from workhook.identity.schemas import Account, Repository
+    from workhook.storage import Transaction
+
+TOKEN_NOTE = "workhook setup"  # noqa: S105  # how its tokens are told from others
+
+FIRST_OWNER, FIRST_ORGANIZATION, FIRST_PROJECT = "owner", "workhook", "Getting started"
+
+
+@dataclass(frozen=True)
+class FirstStart:
+    """What was made on an empty database. `token` is seen only here."""
+
+    login: str
+    organization: str
+    repository: str
+    token: str
+
+
+async def setup(
+    context: Context,
+    *,
+    organization: Annotated[str, typer.Option(metavar="LOGIN", help="The organization, such as acme.")],
+    owner: Annotated[str, typer.Option(metavar="LOGIN", help="A user who owns it.")],
+    email: Annotated[str | None, typer.Option(metavar="ADDRESS", help="Of the owner; needed to make a user.")] = None,
+    project: Annotated[str | None, typer.Option(metavar="TITLE", help="A project in it, such as Website.")] = None,
+    new_token: Annotated[bool, typer.Option("--new-token", help="Issue a token also when there was one.")] = False,
+) -> None:
+    """Make an organization, its owner, a project and a token with every scope, or what is missing of them.
+
+    Doing it again changes nothing; the token is shown only the first time, or with --new-token.
+    """
+    async with context.services() as services, services.database.transaction() as tx:
+        place = await _organization(tx, organization)
+        user = await _owner(tx, owner, email)
+        await _make_owner(tx, place, user)
+        repository = await _project(tx, place, user, project, base_address(context.settings)) if project else None
+        token = await _token(tx, user, always=new_token)
+    data = {
+        "organization": place.login,
+        "login": user.login,
+        "project_id": repository.project_id if repository else None,
+        "repository": repository.full_name if repository else None,
+        "token": token,
+    }
+    lines = [f"{name.replace('_', ' ')}: {value}" for name, value in data.items() if value is not None]
+    if token is None:
+        lines.append("token: shown only the first time; --new-token issues another")
+    context.answer(data, "\n".join(lines))
+
+
+def register(app: typer.Typer) -> None:
+    command(app, "setup")(setup)
+
+
+async def first_start(services: Services, base: str) -> FirstStart | None:
+    """On a database without any account: an owner, an organization, a project and a token. None on any other."""
+    from workhook.cli import queries
+    from workhook.storage.database import UniqueViolation
+
+    if not await queries.is_empty(services.database):
+        return None
+    try:
+        async with services.database.transaction() as tx:
+            user = await _owner(tx, FIRST_OWNER, f"{FIRST_OWNER}@localhost")
+            place = await _organization(tx, FIRST_ORGANIZATION)
+            await _make_owner(tx, place, user)
+            repository = await _project(tx, place, user, FIRST_PROJECT, base)
+            token = await _token(tx, user, always=False)
+    except UniqueViolation:
+        return None  # another process was first
+    return FirstStart(user.login, place.login, repository.full_name, token) if token else None
+
+
+async def welcome(services: Services, address: str) -> None:
+    """A `bootstrap.Welcome`: tells whoever starts the first server how to come in."""
+    made = await first_start(services, services.settings.base_url or address)
+    if made is not None:
+        typer.echo(
+            f"workhook: first start: {made.login} owns the organization {made.organization} "
+            f"and the project {made.repository}\n"
+            f"workhook: token of {made.login}, shown only now: {made.token}"
+        )
+
+
+async def _organization(tx: Transaction, login: str) -> Account:
+    from workhook.identity import actions, queries
+
+    if await queries.find_account(tx, login) is None:
+        return await actions.create_account(tx, "organization", login, name=login, email=None)
+    return await find_organization(tx, login)
+
+
+async def _owner(tx: Transaction, login: str, email: str | None) -> Account:
+    from workhook.identity import actions, queries
+
+    if await queries.find_account(tx, login) is not None:
+        return await find_user(tx, login)
+    if email is None:
+        raise CliError(f"there is no user {login} yet, and a user needs an e-mail address.", "Add --email ADDRESS.")
+    return await actions.create_account(tx, "user", login, name=None, email=email)
+
+
+async def _make_owner(tx: Transaction, organization: Account, user: Account) -> None:
+    from workhook.identity import actions, queries
+
+    if await queries.find_member_role(tx, organization.id, user.id) != "owner":
+        await actions.set_member(tx, organization, user, "owner")
+
+
+async def _project(tx: Transaction, place: Account, user: Account, title: str, base: str) -> Repository:
+    from workhook.cli.queries import project_titled
+    from workhook.http.parameters import gather
+    from workhook.identity.policy import SCOPES
+    from workhook.identity.queries import find_repository_by_id
+    from workhook.identity.schemas import Actor
+    from workhook.work.projects import actions
+    from workhook.work.projects.schemas import ProjectCreate, name_from
+
+    create = gather(ProjectCreate, {}, {"title": title, "organization": place.login})
+    repository_id = await project_titled(tx, place, create.title, name_from(create.title))
+    if repository_id is not None:
+        known = await find_repository_by_id(tx, repository_id, user.id)
+        assert known is not None, "it was found in this transaction"
+        return known
+    actor = Actor(user, token_id=0, token_kind="command", scopes=frozenset(SCOPES))  # noqa: S106  # no secret
+    return (await actions.create_project(tx, actor, create, base=base)).repository
+
+
+async def _token(tx: Transaction, user: Account, *, always: bool) -> str | None:
+    from workhook.cli.queries import has_token_noted
+    from workhook.identity import actions
+    from workhook.identity.policy import SCOPES
+
+    if not always and await has_token_noted(tx, user, TOKEN_NOTE):
+        return None
+    return (await actions.issue_token(tx, user, list(SCOPES), note=TOKEN_NOTE)).token

@@ -1,0 +1,22 @@
+"""`workhook worker`."""
+
+from __future__ import annotations
+
+import typer
+
+from workhook.cli.common import Context, command
+from workhook.cli.serve import SETTINGS as SERVE_SETTINGS
+
+_OF_THE_API = ("host", "port", "api_rate_limit", "trust_proxy", "hooks_per_event")
+SETTINGS = ("concurrency", *(each for each in SERVE_SETTINGS if each not in (*_OF_THE_API, "concurrency")))
+
+
+async def worker(context: Context) -> int:
+    """Send deliveries, nothing else, until SIGTERM. Any number of workers share the work."""
+    from workhook import bootstrap
+
+    return await bootstrap.work(context.settings)
+
+
+def register(app: typer.Typer) -> None:
+    command(app, "worker", settings=SETTINGS, json=False, fast=True)(worker)
