@@ -69,6 +69,7 @@ async def attempt(lane: Lane, work: Work, payload: bytes, sender: Sender, policy
     prepared = lane.signer.prepare(payload, guid=work.guid, event=work.event, now_ms=started)
     insecure = lane.hook.config.get("insecure_ssl") == "1"
     outcome = await sender.send(lane.hook.config["url"], prepared, insecure_ssl=insecure)
+    lane.warm = True
     lane.timing_out = outcome.status_code == 504 and not outcome.ok
     finished_at = now_ms()
     allowed = lane.retries_allowed

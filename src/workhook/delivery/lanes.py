@@ -11,6 +11,7 @@ from workhook.delivery.sign import ContentType, HeaderStyle, Profile, Signer
 from workhook.hooks.records import Hook
 
 DEFAULT_CONCURRENCY = 8
+COLD_MS = 50.0
 
 
 @dataclass(slots=True)
@@ -72,6 +73,8 @@ class Lane:
     stale: bool = False  # the hook has changed: load it before anything else is sent
     leaving: bool = False  # start nothing more: the lane goes to another process
     timing_out: bool = False
+    warm: bool = False  # the receiver has answered: its connections stand
+    last_start_ms: int = 0
     idle_since: int = 0
     next_start_ms: float = 0.0
 
@@ -99,12 +102,16 @@ class Lane:
         """The next attempt to start, or the milliseconds to wait for the rate limit, or None: no slot, or nothing."""
         if self.leaving or self.stale or not self.ready or len(self.flying) >= self.slots:
             return None
+        if not self.warm and self.flying and (wait_ms := self.last_start_ms + COLD_MS - now) > 0:
+            # A second connection could be faster than the first: until one stands, order goes before speed.
+            return wait_ms
         rate = self.hook.config.get("rate_limit")
         if rate is not None:
             wait_ms = self.next_start_ms - now
             if wait_ms > 0:
                 return wait_ms
             self.next_start_ms = max(self.next_start_ms, now - 1000 / int(rate)) + 1000 / int(rate)
+        self.last_start_ms = now
         work = self.ready.popleft()
         self.flying[work.id] = work
         return work
