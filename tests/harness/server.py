@@ -19,7 +19,7 @@ START_TIMEOUT_S = 30.0
 
 
 class Server:
-    """`workhook serve` on a port of its own. Loopback is allowed as a receiver and limits are off unless said otherwise."""
+    """`workhook serve` on a port of its own. Loopback may receive and limits are off unless said otherwise."""
 
     def __init__(
         self, data: Path, settings: dict[str, Any], *, command: Sequence[str] = ("serve", "--port", "0")

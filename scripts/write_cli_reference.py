@@ -1,0 +1,70 @@
+"""Writes docs/reference/cli.md from the commands themselves. A test compares the two.
+
+python -m scripts.write_cli_reference
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import typer
+from typer.testing import CliRunner
+
+from workhook.cli.app import app
+
+PAGE = Path(__file__).parent.parent / "docs" / "reference" / "cli.md"
+COLUMNS = 80
+
+HEAD = """# Commands
+
+`.venv/bin/workhook` after `make install`. Every command works beside a running server and without one: it opens the
+database itself, so whoever may read the data folder may do everything. `--json` answers with one line of JSON on
+standard output. Names, flags and JSON are a promise to scripts; a change of one is in the changelog.
+
+| exit status | means |
+| --- | --- |
+| 0 | done |
+| 1 | not done; standard error says why, and what to do about it |
+| 2 | an option or a setting that cannot be used; all of them are named at once |
+
+Options win over variables, variables over `workhook.toml` ([settings](settings.md)).
+"""
+
+
+def commands() -> list[list[str]]:
+    """The words of every command, `["user", "add"]`, in the order of the help; the whole one is `[]`."""
+    return list(_below(app, []))
+
+
+def _below(group: typer.Typer, words: list[str]) -> Iterator[list[str]]:
+    yield words
+    for command in group.registered_commands:
+        yield [*words, str(command.name)]
+    for inner in group.registered_groups:
+        if inner.typer_instance is not None:
+            yield from _below(inner.typer_instance, [*words, str(inner.name)])
+
+
+def help_of(words: list[str]) -> str:
+    """What `--help` prints in a terminal of 80 columns without colours."""
+    env = {"COLUMNS": str(COLUMNS), "NO_COLOR": "1"}
+    answer = CliRunner().invoke(app, [*words, "--help"], env=env, prog_name="workhook")
+    if answer.exit_code:
+        raise RuntimeError(f"workhook {' '.join(words)} --help: {answer.output}")
+    return answer.output.rstrip() + "\n"
+
+
+def section(words: list[str]) -> str:
+    """One command's part of the page."""
+    name = " ".join(["workhook", *words])
+    return f"\n## {name}\n\n```text\n{help_of(words)}```\n"
+
+
+def render() -> str:
+    """The whole page."""
+    return HEAD + "".join(section(words) for words in commands())
+
+
+if __name__ == "__main__":
+    PAGE.write_text(render(), encoding="utf-8")

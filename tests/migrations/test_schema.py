@@ -1,0 +1,78 @@
+"""The migrations make what the tables say, on both databases; other schemas are refused."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from pathlib import Path
+from typing import Any
+
+import asyncpg
+import pytest
+import sqlalchemy as sa
+from alembic.autogenerate import compare_metadata
+from alembic.migration import MigrationContext
+
+from tests.harness.databases import Databases
+from tests.harness.waiting import finish
+from workhook import bootstrap
+from workhook.core.config import load
+from workhook.storage import metadata, migrate
+from workhook.storage.migrate import HEAD, NewerSchema, known_revisions
+
+assert bootstrap  # every area's tables are on the metadata once it is imported
+
+
+def _differences(connection: Any) -> list[Any]:
+    return list(compare_metadata(MigrationContext.configure(connection, opts={"compare_type": True}), metadata))
+
+
+def test_the_head_is_the_newest_file() -> None:
+    assert known_revisions()[-1] == HEAD
+
+
+async def test_migrations_and_tables_agree(backend: Databases, tmp_path: Path) -> None:
+    settings = load({"data": str(tmp_path), **backend.new(tmp_path)}, {})
+    if settings.sqlite_path is not None:
+        engine = sa.create_engine(f"sqlite:///{settings.sqlite_path}")
+        with engine.connect() as connection:
+            assert _differences(connection) == []
+        engine.dispose()
+    else:
+        found: list[Any] = []
+        assert settings.database_url is not None
+        await migrate._run_async(settings.database_url, lambda connection: found.extend(_differences(connection)))
+        assert found == []
+
+
+async def test_migrating_again_does_nothing(backend: Databases, tmp_path: Path) -> None:
+    settings = load({"data": str(tmp_path), **backend.new(tmp_path)}, {})
+    assert not await migrate.migrate(settings.sqlite_path, settings.database_url)
+
+
+async def test_a_newer_schema_is_refused_by_name(backend: Databases, tmp_path: Path) -> None:
+    settings = load({"data": str(tmp_path), **backend.new(tmp_path)}, {})
+    newer = "UPDATE alembic_version SET version_num = '9999'"
+    if settings.sqlite_path is not None:
+        with sqlite3.connect(settings.sqlite_path) as connection:
+            connection.execute(newer)
+        connection.close()
+    else:
+        there = await asyncpg.connect(settings.database_url)
+        await there.execute(newer)
+        await there.close()
+    with pytest.raises(NewerSchema, match="9999"):
+        await migrate.migrate(settings.sqlite_path, settings.database_url)
+
+
+def test_processes_that_start_together_on_an_empty_file_agree(tmp_path: Path) -> None:
+    path = tmp_path / "new.db"
+
+    async def together() -> list[bool | BaseException]:
+        return await asyncio.gather(
+            *(asyncio.to_thread(migrate.migrate_sqlite, path) for _ in range(4)), return_exceptions=True
+        )
+
+    outcomes = finish(together)
+    assert [each for each in outcomes if isinstance(each, BaseException)] == []
+    assert migrate.sqlite_revision(path) == HEAD
