@@ -72,10 +72,10 @@ async def append(
     assert row is not None
     event = Event(row["id"], account_id, repository_id, name, action)
     if to_hooks:
-        if _PENDING not in tx.state:
-            tx.state[_PENDING] = []
+        pending: list[Event] = tx.state.setdefault(_PENDING, [])
+        if not pending:  # none yet, or all fanned out: also for an event that a step before the commit appends
             tx.before_commit(_fan_out)
-        tx.state[_PENDING].append(event)
+        pending.append(event)
     return event
 
 

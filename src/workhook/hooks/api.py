@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from workhook.core.clock import DAY_MS, now_ms
 from workhook.core.errors import Fault, Invalid, NotFound
 from workhook.hooks import actions, deliveries, publishing, queries
@@ -11,7 +13,7 @@ from workhook.hooks.schemas import Accepted, HookShape, Queued
 from workhook.http.calls import Answer, Call
 from workhook.http.paging import PER_PAGE_DEFAULT, PER_PAGE_MAX, link, page_link
 from workhook.identity.guard import actor_of, caller_of
-from workhook.storage import Reader
+from workhook.storage import Reader, Row
 
 LAST_RESPONSE_MS = 30 * DAY_MS
 CLIENT_PAYLOAD_KEYS = 10
@@ -33,11 +35,16 @@ async def _hook_of(call: Call, reader: Reader, place: Place) -> Hook:
     return hook
 
 
+async def _shapes(call: Call, place: Place, hooks: Sequence[Hook]) -> list[HookShape]:
+    newest: dict[int, Row] = {}
+    if place.repository is not None and hooks:
+        since = now_ms() - LAST_RESPONSE_MS
+        newest = await queries.newest_deliveries(call.database, [hook.id for hook in hooks], since)
+    return [hook_shape(hook, place, call.base, last_response_of(newest.get(hook.id))) for hook in hooks]
+
+
 async def _shape(call: Call, place: Place, hook: Hook) -> HookShape:
-    if place.repository is None:
-        return hook_shape(hook, place, call.base)
-    newest = await queries.newest_delivery(call.database, hook.id, now_ms() - LAST_RESPONSE_MS)
-    return hook_shape(hook, place, call.base, last_response_of(newest))
+    return (await _shapes(call, place, [hook]))[0]
 
 
 async def list_hooks(call: Call) -> Answer:
@@ -45,7 +52,7 @@ async def list_hooks(call: Call) -> Answer:
     per_page = call.query_integer("per_page", PER_PAGE_DEFAULT, low=1, high=PER_PAGE_MAX)
     page = call.query_integer("page", 1, low=1, high=10**9)
     hooks, total = await queries.list_hooks(call.database, place, limit=per_page, offset=(page - 1) * per_page)
-    shapes = [await _shape(call, place, hook) for hook in hooks]
+    shapes = await _shapes(call, place, hooks)
     return Answer(shapes, headers=page_link(call, page=page, per_page=per_page, total=total))
 
 

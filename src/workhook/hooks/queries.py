@@ -30,11 +30,11 @@ _count = {
     for key, statement in {True: _of_repository, False: _of_organization}.items()
 }
 _some = sa.select(*_columns).where(any_of(hooks.c.id, "hook_ids"))
-_newest = (
-    sa.select(deliveries.c.status, deliveries.c.status_code)
-    .where(deliveries.c.hook_id == big("hook_id"), deliveries.c.delivered_at >= big("since"))
-    .order_by(deliveries.c.id.desc())
-    .limit(sa.literal(1, sa.BigInteger))
+# One probe of the index for each hook, however many deliveries are kept.
+_newest_id = sa.select(sa.func.max(deliveries.c.id)).where(deliveries.c.hook_id == hooks.c.id).scalar_subquery()
+_newest = sa.select(deliveries.c.hook_id, deliveries.c.status, deliveries.c.status_code).where(
+    deliveries.c.id.in_(sa.select(_newest_id).where(any_of(hooks.c.id, "hook_ids"))),
+    deliveries.c.delivered_at >= big("since"),
 )
 
 
@@ -69,5 +69,7 @@ async def hooks_by_id(reader: Reader, hook_ids: Sequence[int]) -> list[Hook]:
     return [hook_of(row) for row in await reader.fetch_all(_some, {"hook_ids": list(hook_ids)})]
 
 
-async def newest_delivery(reader: Reader, hook_id: int, since: int) -> Row | None:
-    return await reader.fetch_one(_newest, {"hook_id": hook_id, "since": since})
+async def newest_deliveries(reader: Reader, hook_ids: Sequence[int], since: int) -> dict[int, Row]:
+    """The status and code of each hook's newest delivery, if it is not older than `since` (milliseconds)."""
+    rows = await reader.fetch_all(_newest, {"hook_ids": list(hook_ids), "since": since})
+    return {row["hook_id"]: row for row in rows}
