@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import gzip
+import socket
 import zlib
+from collections.abc import Callable
+from typing import Any
 
+import aiohappyeyeballs
 import pytest
+import uvloop
 
 from tests.delivery import sending
-from tests.delivery.receivers import Connection, forever, once, receiver
-from tests.delivery.sending import CLOSED, MALFORMED, PREPARED, Deliver, MakeSender, failure, send
-from workhook.delivery.send import MAX_BODY_BYTES, SendSettings
+from tests.delivery.receivers import Connection, Names, forever, once, receiver
+from tests.delivery.sending import CLOSED, LOOPBACK, MALFORMED, PREPARED, Deliver, MakeSender, failure, send
+from workhook.delivery.guard import AddressPolicy
+from workhook.delivery.send import MAX_BODY_BYTES, Outcome, Sender, SendSettings
 from workhook.delivery.sign import Prepared
 
 make_sender = pytest.fixture(sending.make_sender)
@@ -75,10 +81,11 @@ async def test_a_redirect_is_not_followed(make_sender: MakeSender, code: int) ->
 
 
 async def test_no_cookie_is_kept(make_sender: MakeSender) -> None:
-    sender = make_sender()
+    sender = make_sender(resolver=Names(["127.0.0.1"]))  # a name: cookies of bare addresses are ignored anyway
     async with receiver(forever(b"HTTP/1.1 200 OK\r\nSet-Cookie: a=b; Path=/\r\nContent-Length: 0\r\n\r\n")) as there:
-        assert (await send(sender, there)).response_headers["Set-Cookie"] == "a=b; Path=/"
-        await send(sender, there)
+        for _ in range(2):
+            outcome = await sender.send(there.url_for("receiver.example"), PREPARED, insecure_ssl=False)
+            assert outcome.response_headers["Set-Cookie"] == "a=b; Path=/"
     assert "Cookie" not in there.requests[1].headers
 
 
@@ -114,6 +121,11 @@ async def test_one_header_may_fill_the_bound(deliver: Deliver) -> None:
     outcome = await deliver(once(b"HTTP/1.1 200 OK\r\nX-A: %b\r\nContent-Length: 0\r\n\r\n" % (b"a" * 60_000)))
     assert outcome.ok
     assert len(outcome.response_headers["X-A"]) == 60_000
+
+
+async def test_a_long_reason_is_no_fault(deliver: Deliver) -> None:
+    outcome = await deliver(once(b"HTTP/1.1 200 %b\r\nContent-Length: 0\r\n\r\n" % (b"a" * 60_000)))
+    assert (outcome.ok, outcome.status) == (True, "OK")
 
 
 async def test_many_small_headers_fit(deliver: Deliver) -> None:
@@ -165,12 +177,49 @@ async def test_garbage_is_malformed(deliver: Deliver, answer: bytes) -> None:
     assert failure(await deliver(once(answer))) == MALFORMED
 
 
-async def test_a_banner_before_the_request_is_malformed(deliver: Deliver) -> None:
+Loop = Callable[[], asyncio.AbstractEventLoop]
+LOOPS = pytest.mark.parametrize("loop", [asyncio.new_event_loop, uvloop.new_event_loop], ids=["asyncio", "uvloop"])
+
+
+def deliver_to_the_hasty(loop: Loop, monkeypatch: pytest.MonkeyPatch, hasty: bytes) -> Outcome:
+    """The receiver's bytes are there before the connection has a reader, whichever loop runs it."""
+    connect = aiohappyeyeballs.start_connection
+
+    async def connect_and_wait(**options: Any) -> socket.socket:
+        connected = await connect(**options)
+        readable = asyncio.Event()
+        running = asyncio.get_running_loop()
+        running.add_reader(connected.fileno(), readable.set)
+        await readable.wait()
+        running.remove_reader(connected.fileno())
+        return connected
+
     async def script(connection: Connection) -> None:
-        await connection.send(b"220 mail.example.com ESMTP\r\n")
+        await connection.send(hasty)
         await connection.wait_closed_by_sender()
 
-    assert failure(await deliver(script)) == MALFORMED
+    async def run() -> Outcome:
+        sender = Sender(AddressPolicy(LOOPBACK))
+        async with receiver(script) as there:
+            outcome = await send(sender, there)
+        await sender.close()
+        return outcome
+
+    monkeypatch.setattr(aiohappyeyeballs, "start_connection", connect_and_wait)
+    with asyncio.Runner(loop_factory=loop) as runner:
+        return runner.run(run())
+
+
+@LOOPS
+def test_a_banner_before_the_request_is_malformed(loop: Loop, monkeypatch: pytest.MonkeyPatch) -> None:
+    outcome = deliver_to_the_hasty(loop, monkeypatch, b"220 mail.example.com ESMTP\r\n")
+    assert failure(outcome) == MALFORMED
+
+
+@LOOPS
+def test_an_answer_before_the_request_was_read_counts(loop: Loop, monkeypatch: pytest.MonkeyPatch) -> None:
+    outcome = deliver_to_the_hasty(loop, monkeypatch, b"HTTP/1.1 413 Too Large\r\nContent-Length: 0\r\n\r\n")
+    assert outcome.status_code == 413
 
 
 # --- Bodies -----------------------------------------------------------------------------------------------------
@@ -261,14 +310,6 @@ async def test_a_connection_that_ends_early(deliver: Deliver, partial: bytes, ho
             await connection.wait_closed_by_sender()
 
     assert failure(await deliver(script)) == CLOSED
-
-
-async def test_an_answer_before_the_request_was_read_counts(deliver: Deliver) -> None:
-    async def script(connection: Connection) -> None:
-        await connection.send(b"HTTP/1.1 413 Too Large\r\nContent-Length: 0\r\n\r\n")
-        await connection.wait_closed_by_sender()
-
-    assert (await deliver(script)).status_code == 413
 
 
 async def test_a_half_closed_answer_up_to_the_end_is_whole(deliver: Deliver) -> None:

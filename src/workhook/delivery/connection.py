@@ -77,7 +77,9 @@ class _Protocol(ResponseHandler):
 
     def set_exception(self, exc: BaseException, exc_cause: BaseException | None = None) -> None:
         if self._exception is not None:
-            return  # what went wrong first is why the rest did: a write to a connection closed over a broken answer
+            # What went wrong first is why the rest did. From Python 3.12 on, the request is written before the answer
+            # is read, and the write to a connection that was closed over its banner would hide the banner.
+            return
         if self._in_head and self._requests > 1 and not self._answer_begun:
             exc = StaleConnection()
         elif self._in_body() and isinstance(exc, HttpProcessingError):
@@ -116,9 +118,8 @@ class _Protocol(ResponseHandler):
         return not self._in_head and self._payload is not None and not self._payload.is_eof()
 
     def _drop(self) -> None:
-        self.force_close()
         if self.transport is not None:
-            self.transport.close()
+            self.transport.close()  # the pool gives out no connection that is closing
 
 
 def _protocol(loop: asyncio.AbstractEventLoop) -> ResponseHandler:

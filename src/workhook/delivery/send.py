@@ -88,8 +88,7 @@ class Sender:
         self._settings = settings or SendSettings()
         self._resolver = resolver or guard.SystemResolver()
         self._sessions: dict[tuple[bool, bool], aiohttp.ClientSession] = {}
-        # Rounding long timeouts up to whole seconds, as aiohttp does by default, would let late answers count.
-        self._timeout = aiohttp.ClientTimeout(total=self._settings.timeout_s, ceil_threshold=float("inf"))
+        self._timeout = _total_timeout(self._settings.timeout_s)
         self._examine = functools.lru_cache(_URLS_REMEMBERED)(self._examine_url)
 
     async def send(self, url: str, prepared: Prepared, *, insecure_ssl: bool) -> Outcome:
@@ -101,18 +100,19 @@ class Sender:
         target = self._examine(url)
         if isinstance(target, guard.UrlFault):
             return _failed(*((REFUSED, 403) if target.code == "unreachable" else (NO_HOST, 502)), started)
+        timeout = self._timeout
         try:
             if self._settings.proxy is not None:
                 async with asyncio.timeout(self._settings.timeout_s):
                     await guard.check_target(target, self._policy, self._resolver)
+                timeout = self._time_left(started)
             try:
-                return await self._post(self._session(insecure_ssl), target, prepared, self._timeout, started)
+                return await self._post(self._session(insecure_ssl), target, prepared, timeout, started)
             except StaleConnection:
                 # The receiver closed a kept connection just as it was used again. Whether it read the request is
                 # not known; deliveries are at least once, so it is sent again, once and on a connection of its own.
-                left_s = max(self._settings.timeout_s - (time.perf_counter() - started), 0.001)
-                timeout = aiohttp.ClientTimeout(total=left_s, ceil_threshold=float("inf"))
-                return await self._post(self._session(insecure_ssl, fresh=True), target, prepared, timeout, started)
+                session, timeout = self._session(insecure_ssl, fresh=True), self._time_left(started)
+                return await self._post(session, target, prepared, timeout, started)
         except Exception as error:  # noqa: BLE001 - whatever happens to one delivery must not reach the others
             explained = _explain(error)
             if explained is None:
@@ -156,6 +156,9 @@ class Sender:
         status = "OK" if ok else f"Invalid HTTP Response: {code}"
         return Outcome(status, code, _elapsed_ms(started), headers, body, retry_after, ok)
 
+    def _time_left(self, started: float) -> aiohttp.ClientTimeout:
+        return _total_timeout(max(self._settings.timeout_s - (time.perf_counter() - started), 0.001))
+
     def _examine_url(self, url: str) -> URL | guard.UrlFault:
         return guard.examine_url(url, self._policy) or URL(url)
 
@@ -191,6 +194,11 @@ class Sender:
             proxy=self._settings.proxy,
             trust_env=False,
         )
+
+
+def _total_timeout(total_s: float) -> aiohttp.ClientTimeout:
+    # Rounding long timeouts up to whole seconds, as aiohttp does by default, would let late answers count.
+    return aiohttp.ClientTimeout(total=total_s, ceil_threshold=float("inf"))
 
 
 def _tls_context(insecure: bool, ca_file: str | None) -> ssl.SSLContext:
