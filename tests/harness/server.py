@@ -52,7 +52,7 @@ class Server:
         ready = threading.Event()
         threading.Thread(target=self._read, args=(self.process, ready), daemon=True).start()
         assert ready.wait(START_TIMEOUT_S), "".join(self.output)
-        assert self.process.poll() is None or not self.url, "".join(self.output)
+        assert self.process.poll() is None, "".join(self.output)
         return self
 
     def _read(self, process: subprocess.Popen[str], ready: threading.Event) -> None:
