@@ -20,7 +20,7 @@ def configure(level: str = "info", style: str = "auto") -> None:
             structlog.processors.TimeStamper(fmt="iso", utc=True),
             structlog.processors.StackInfoRenderer(),
             *([] if as_text else [structlog.processors.format_exc_info]),
-            structlog.dev.ConsoleRenderer() if as_text else structlog.processors.JSONRenderer(),
+            _for_people() if as_text else structlog.processors.JSONRenderer(),
         ],
         wrapper_class=structlog.make_filtering_bound_logger(LEVELS[level]),
         logger_factory=structlog.PrintLoggerFactory(sys.stderr),
@@ -29,6 +29,11 @@ def configure(level: str = "info", style: str = "auto") -> None:
     root = logging.getLogger()
     root.handlers = [_ToStructlog()]
     root.setLevel(max(LEVELS[level], logging.WARNING))
+
+
+def _for_people() -> structlog.dev.ConsoleRenderer:
+    # The default would print the local variables of every frame: payloads, tokens, secrets.
+    return structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback)
 
 
 class _ToStructlog(logging.Handler):

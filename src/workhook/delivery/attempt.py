@@ -10,7 +10,7 @@ from workhook.core.clock import now_ms
 from workhook.delivery import metrics
 from workhook.delivery.lanes import Lane, Work
 from workhook.delivery.retry import GONE, RetryPolicy, next_attempt_at
-from workhook.delivery.send import Outcome, Sender
+from workhook.delivery.send import TOO_LARGE, Outcome, Sender
 from workhook.delivery.sign import redact
 
 FAILING_MAX_MS = 5 * 24 * 3600 * 1000
@@ -82,6 +82,8 @@ async def attempt(lane: Lane, work: Work, payload: bytes, sender: Sender, policy
         policy=policy if allowed is None else RetryPolicy(retries=allowed, first_s=policy.first_s),
         random=random.random(),  # noqa: S311  # spreads retries; nothing secret hangs on it
     )
+    if outcome.status == TOO_LARGE:  # it will not be smaller next time
+        next_at = None
     if not lane.hook.active:  # a ping or a redelivery of a hook that is off: asked for once, sent once
         next_at = None
     return Finished(lane, work, outcome, prepared.headers, finished_at, next_at)
