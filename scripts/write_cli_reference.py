@@ -5,16 +5,17 @@ python -m scripts.write_cli_reference
 
 from __future__ import annotations
 
+import contextlib
+import io
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
 import typer
-from typer.testing import CliRunner
 
 from workhook.cli.app import app
 
 PAGE = Path(__file__).parent.parent / "docs" / "reference" / "cli.md"
-COLUMNS = 80
 
 HEAD = """# Commands
 
@@ -47,12 +48,17 @@ def _below(group: typer.Typer, words: list[str]) -> Iterator[list[str]]:
 
 
 def help_of(words: list[str]) -> str:
-    """What `--help` prints in a terminal of 80 columns without colours."""
-    env = {"COLUMNS": str(COLUMNS), "NO_COLOR": "1"}
-    answer = CliRunner().invoke(app, [*words, "--help"], env=env, prog_name="workhook")
-    if answer.exit_code:
-        raise RuntimeError(f"workhook {' '.join(words)} --help: {answer.output}")
-    return answer.output.rstrip() + "\n"
+    """What `--help` prints on a terminal of 80 columns or more, without colours."""
+    said = io.StringIO()
+    kept = dict(os.environ)
+    os.environ.update(COLUMNS="80", NO_COLOR="1")
+    try:
+        with contextlib.redirect_stdout(said):
+            app([*words, "--help"], prog_name="workhook", standalone_mode=False)
+    finally:
+        os.environ.clear()
+        os.environ.update(kept)
+    return said.getvalue().rstrip() + "\n"
 
 
 def section(words: list[str]) -> str:

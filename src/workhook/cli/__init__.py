@@ -13,4 +13,4 @@ def main() -> None:
         sys.exit(git_push(["post-receive"]))
     from workhook.cli.app import app
 
-    app()
+    app(prog_name="workhook")

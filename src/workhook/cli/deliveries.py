@@ -84,7 +84,7 @@ async def show(context: Context, *, delivery: Annotated[int, typer.Argument(meta
 async def redeliver(
     context: Context,
     *,
-    ids: Annotated[list[int] | None, typer.Argument(metavar="[ID]...", help="Only these deliveries.")] = None,
+    ids: Annotated[list[int] | None, typer.Argument(metavar="ID", help="Only these deliveries.")] = None,
     hook: _Hook = None,
     repository: _Repository = None,
     organization: _Organization = None,
