@@ -59,6 +59,12 @@ def profile_of(hook: Hook, vault: Vault, header_prefix: str, now: int) -> Profil
     )
 
 
+def signer_until(hook: Hook, now: int) -> int | None:
+    """When a signer made now has to be made anew, because the previous secret stops signing."""
+    until = hook.previous_secret_until
+    return until if until is not None and until > now else None
+
+
 @dataclass(slots=True, eq=False)
 class Lane:
     """`ready` waits for a slot; `flying` is sent or waits to be recorded: a slot is held until the commit."""
@@ -94,7 +100,7 @@ class Lane:
     def replace_hook(self, hook: Hook, signer: Signer) -> None:
         """What was waiting is read again: it may have been dropped."""
         self.hook, self.signer, self.stale = hook, signer, False
-        self.signer_until = hook.previous_secret_until
+        self.signer_until = signer_until(hook, now_ms())
         self.ready.clear()
         self.more = True
 

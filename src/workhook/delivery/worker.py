@@ -14,7 +14,7 @@ from workhook.core.vault import VaultError
 from workhook.delivery import metrics, queries
 from workhook.delivery.attempt import Finished, attempt, reason_to_deactivate
 from workhook.delivery.deactivation import deactivate
-from workhook.delivery.lanes import Lane, Work, profile_of
+from workhook.delivery.lanes import Lane, Work, profile_of, signer_until
 from workhook.delivery.leases import Leases
 from workhook.delivery.record import Recorder, apply_health
 from workhook.delivery.retry import RetryPolicy
@@ -181,7 +181,7 @@ class Worker:
         for hook in await hook_queries.hooks_by_id(self._database, list(rows)):
             signer = self._signer(hook)
             if signer is not None:
-                self._lanes[hook.id] = Lane(hook, signer, rows[hook.id], hook.previous_secret_until, idle_since=now)
+                self._lanes[hook.id] = Lane(hook, signer, rows[hook.id], signer_until(hook, now), idle_since=now)
         metrics.LANES.set(len(self._lanes))
 
     def _signer(self, hook: Hook) -> Signer | None:
