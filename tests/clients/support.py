@@ -1,0 +1,65 @@
+"""What the tests of clients share: signatures checked by hand, and the history of a hook."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+from typing import Any
+
+import httpx
+
+from tests.harness.receiver import Received, Receiver
+from tests.harness.server import Server
+from tests.harness.waiting import until
+from tests.harness.world import World
+
+SECRET = "It's a Secret to Everybody"
+
+
+def signed_with(received: Received, secret: str) -> bool:
+    """Whether both signatures are those of the exact body; written from GitHub's description of them."""
+    for header, digest in (("x-hub-signature-256", "sha256"), ("x-hub-signature", "sha1")):
+        expected = f"{digest}={hmac.new(secret.encode(), received.body, digest).hexdigest()}"
+        if not hmac.compare_digest(received.headers.get(header, ""), expected):
+            return False
+    return True
+
+
+def unsigned(received: Received) -> bool:
+    return not any(name.startswith("x-hub-signature") for name in received.headers)
+
+
+def sha256_of(received: Received, secret: str) -> str:
+    return "sha256=" + hmac.new(secret.encode(), received.body, hashlib.sha256).hexdigest()
+
+
+def publish(client: httpx.Client, world: World, event: str, payload: dict[str, Any]) -> int:
+    """Publish in the repository; answers how many hooks get it."""
+    answer = client.post(f"{world.repo_path}/events", json={"event": event, "payload": payload})
+    assert answer.status_code == 202, answer.text
+    return int(answer.json()["deliveries"])
+
+
+def history(server: Server, world: World, hook_path: str, at_least: int) -> list[dict[str, Any]]:
+    """The deliveries of a hook, newest first, as soon as so many are recorded."""
+
+    def recorded() -> list[dict[str, Any]] | None:
+        answer = client.get(f"{hook_path}/deliveries", params={"per_page": 100})
+        assert answer.status_code == 200, answer.text
+        items: list[dict[str, Any]] = answer.json()
+        return items if len(items) >= at_least else None
+
+    with server.client(world.token) as client:
+        found = until(recorded)
+        assert found is not None
+        return found
+
+
+def pinged(receiver: Receiver, hook_id: int) -> Received:
+    """The ping that a new active hook is sent."""
+    received = receiver.wait_for(lambda requests: any(_is_ping(each, hook_id) for each in requests))
+    return next(each for each in received if _is_ping(each, hook_id))
+
+
+def _is_ping(received: Received, hook_id: int) -> bool:
+    return received.headers.get("x-service-event") == "ping" and received.headers["x-service-hook-id"] == str(hook_id)
