@@ -9,6 +9,7 @@ from workhook.core import json
 from workhook.core.clock import now_ms
 from workhook.delivery import metrics
 from workhook.delivery.lanes import Lane, Work
+from workhook.delivery.recording import AdvanceRow, DeliveryRow
 from workhook.delivery.retry import GONE, RetryPolicy, next_attempt_at
 from workhook.delivery.send import TOO_LARGE, Outcome, Sender
 from workhook.delivery.sign import redact
@@ -27,39 +28,33 @@ class Finished:
     delivered_at: int
     next_at: int | None
 
-    def delivery(self) -> dict[str, object]:
+    def delivery(self) -> DeliveryRow:
         """The row of `deliveries`."""
-        work, outcome = self.work, self.outcome
-        return {
-            "dispatch_id": work.id,
-            "hook_id": self.lane.hook.id,
-            "event_id": work.event_id,
-            "repository_id": work.repository_id,
-            "guid": work.guid,
-            "event": work.event,
-            "action": work.action,
-            "delivered_at": self.delivered_at,
-            "throttled_at": work.throttled_at,
-            "duration_ms": outcome.duration_ms,
-            "redelivery": work.attempts > 0,
-            "status": outcome.status,
-            "status_code": outcome.status_code,
-            "url": self.lane.hook.config["url"],
-            "request_headers": json.encode(redact(self.request_headers)),
-            "response_headers": json.encode(outcome.response_headers),
-            "response_body": outcome.response_body,
-        }
+        work, outcome, hook = self.work, self.outcome, self.lane.hook
+        return (
+            work.id,
+            hook.id,
+            work.event_id,
+            work.repository_id,
+            work.guid,
+            work.event,
+            work.action,
+            self.delivered_at,
+            work.throttled_at,
+            outcome.duration_ms,
+            work.attempts > 0,
+            outcome.status,
+            outcome.status_code,
+            hook.config["url"],
+            json.encode(redact(self.request_headers)),
+            json.encode(outcome.response_headers),
+            outcome.response_body,
+        )
 
-    def advance(self, now: int) -> dict[str, object]:
+    def advance(self) -> AdvanceRow:
         """What changes in the dispatch."""
-        return {
-            "dispatch_id": self.work.id,
-            "expected": self.work.attempts,
-            "manual": 1 if self.work.wanted else 0,
-            "retries": self.work.retries + 1,
-            "next": self.next_at,
-            "now": now,
-        }
+        work = self.work
+        return work.id, work.attempts, 1 if work.wanted else 0, work.retries + 1, self.next_at
 
 
 async def attempt(lane: Lane, work: Work, payload: bytes, sender: Sender, policy: RetryPolicy) -> Finished:

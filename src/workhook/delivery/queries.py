@@ -1,4 +1,4 @@
-"""The SQL of delivery: what is due, leases, records."""
+"""The SQL of delivery: what is due, leases. That of records is in `recording`."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import ARRAY
 
 from workhook.events.tables import events
-from workhook.hooks.tables import deliveries, dispatches, hooks, lanes, workers
+from workhook.hooks.tables import dispatches, hooks, lanes, workers
 from workhook.storage import Reader, Row, Transaction
 from workhook.storage.dialects import any_of, upsert
-from workhook.storage.metadata import big, insert_into
+from workhook.storage.metadata import big
 from workhook.storage.statements import PerDialect
 
 # --- what is due -----------------------------------------------------------------------------------------------------
@@ -181,36 +181,3 @@ async def report_alive(tx: Transaction, owner: str, now: int, seen_until: int) -
     await tx.execute(_seen, {"owner": owner, "seen_until": seen_until})
     row = await tx.fetch_one(_alive, {"now": now})
     return max(1, row["alive"]) if row else 1
-
-
-# --- records ---------------------------------------------------------------------------------------------------------
-
-DELIVERY_COLUMNS = tuple(column.name for column in deliveries.columns if column.name != "id")
-_insert_delivery = insert_into(deliveries, *DELIVERY_COLUMNS)
-_left = dispatches.c.wanted - sa.bindparam("manual", type_=sa.Integer)
-_advance = (
-    sa.update(dispatches)
-    .where(dispatches.c.id == big("dispatch_id"), dispatches.c.attempts == sa.bindparam("expected", type_=sa.Integer))
-    .values(
-        attempts=dispatches.c.attempts + 1,
-        retries=sa.case((_left > 0, 0), else_=sa.bindparam("retries", type_=sa.Integer)),
-        wanted=sa.case((_left > 0, _left), else_=0),
-        # What was dropped while it was in flight stays dropped; a redelivery asked for meanwhile is due now.
-        next_attempt_at=sa.case(
-            (dispatches.c.next_attempt_at.is_(None), None), (_left > 0, big("now")), else_=big("next")
-        ),
-    )
-)
-_failing = sa.update(lanes).where(lanes.c.hook_id == sa.bindparam("hook_id")).values(failing_since=big("since"))
-
-
-async def record(
-    tx: Transaction,
-    delivered: Sequence[dict[str, object]],
-    advances: Sequence[dict[str, object]],
-    failing: Sequence[dict[str, object]],
-) -> None:
-    """`advances` change a dispatch only at the attempt they were made for."""
-    await tx.execute_many(_insert_delivery, delivered)
-    await tx.execute_many(_advance, advances)
-    await tx.execute_many(_failing, failing)

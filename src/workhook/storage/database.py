@@ -14,6 +14,8 @@ from workhook.storage.signals import Signals
 # int, str, bytes, float, bool, None, or a list of ints or texts (see `dialects.any_of`); the drivers refuse the rest.
 Value = object
 Params = Mapping[str, Value]
+# A statement that is run once for each of the parameter sets.
+Step = tuple[Executable, Sequence[Params]]
 
 
 class Row(Protocol):
@@ -95,6 +97,13 @@ class Database(ABC):
 
     @abstractmethod
     async def fetch_one(self, statement: Executable, params: Params | None = None) -> Row | None: ...
+
+    @abstractmethod
+    async def write(self, steps: Sequence[Step]) -> None:
+        """Run steps of which none needs another's answer in a transaction of their own, in as few trips as possible.
+
+        Durable when it returns; raises what `transaction` raises.
+        """
 
     @abstractmethod
     async def close(self) -> None: ...

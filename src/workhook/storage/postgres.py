@@ -14,9 +14,9 @@ import structlog
 from sqlalchemy.sql.expression import Executable
 
 from workhook.storage import dialects
-from workhook.storage.database import Database, Params, Row, Transaction
+from workhook.storage.database import Database, Params, Row, Step, Transaction
 from workhook.storage.signals import Signals
-from workhook.storage.statements import Compiler
+from workhook.storage.statements import Compiler, Statement
 
 ACQUIRE_TIMEOUT_S = 5.0
 COMMAND_TIMEOUT_S = 30.0
@@ -59,8 +59,7 @@ class PostgresTransaction(Transaction):
 
     async def execute_many(self, statement: Executable, rows: Sequence[Params]) -> None:
         if rows:
-            known = self._compile(statement)
-            await self._connection.executemany(known.sql, [known.arguments(row) for row in rows])
+            await _run_step(self._connection, self._compile(statement), rows)
 
 
 class PostgresDatabase(Database):
@@ -120,6 +119,16 @@ class PostgresDatabase(Database):
             row: Row | None = await connection.fetchrow(known.sql, *known.arguments(params))
             return row
 
+    async def write(self, steps: Sequence[Step]) -> None:
+        known = [(self._compile(statement), rows) for statement, rows in steps if rows]
+        async with _translated(), self._pool.acquire(timeout=ACQUIRE_TIMEOUT_S) as connection:
+            if len(known) == 1 and len(known[0][1]) == 1:  # one statement is a transaction without BEGIN and COMMIT
+                await _run_step(connection, *known[0])
+                return
+            async with connection.transaction():
+                for each, rows in known:
+                    await _run_step(connection, each, rows)
+
     def _forward(self, topic: str, ids: frozenset[int]) -> None:
         self._outgoing[topic] |= ids
         self._outgoing_ready.set()
@@ -177,6 +186,15 @@ class PostgresDatabase(Database):
                 await self._pool.close()
                 return
         self._pool.terminate()
+
+
+async def _run_step(connection: Any, known: Statement, rows: Sequence[Params]) -> None:
+    if len(rows) == 1:
+        await connection.execute(known.sql, *known.arguments(rows[0]))
+    elif (sql := known.insert_columns()) is not None:
+        await connection.execute(sql, *known.columns(rows))
+    else:
+        await connection.executemany(known.sql, [known.arguments(row) for row in rows])
 
 
 async def _keep(connection: Any) -> None:

@@ -4,21 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, suppress
+from itertools import chain
 from pathlib import Path
 from queue import SimpleQueue
 from threading import Thread
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import structlog
 from sqlalchemy.sql.expression import Executable
 
 from workhook.core.errors import Unavailable
 from workhook.storage import dialects
-from workhook.storage.database import Database, Params, Row, Transaction
+from workhook.storage.database import Database, Params, Row, Step, Transaction
 from workhook.storage.signals import Signals
-from workhook.storage.statements import Compiler
+from workhook.storage.statements import Compiler, Statement
 
 T = TypeVar("T")
 Job = Callable[[sqlite3.Connection], T]
@@ -27,6 +28,7 @@ BUSY_TIMEOUT_S = 3.0  # how long another process may hold the write lock before 
 TURN_TIMEOUT_S = 10.0  # how long a transaction waits for those before it in this process
 GROUP_MAX = 128  # transactions that share a commit at most: bounds how long the first of them waits
 WATCH_INTERVAL_S = 1.0
+ROWS_A_CALL = (64, 16, 4, 1)  # each size is a prepared statement; SQLite takes 32,766 parameters
 
 log = structlog.get_logger(__name__)
 
@@ -143,11 +145,18 @@ class SqliteTransaction(Transaction):
         return await self._run(lambda connection: connection.execute(known.sql, arguments).rowcount)
 
     async def execute_many(self, statement: Executable, rows: Sequence[Params]) -> None:
-        if not rows:
-            return
-        known = self._compile(statement)
-        arguments = [known.arguments(row) for row in rows]
-        await self._run(lambda connection: connection.executemany(known.sql, arguments))
+        await self.execute_steps([(statement, rows)])
+
+    async def execute_steps(self, steps: Sequence[Step]) -> None:
+        """All of them in one trip to the writer's thread."""
+        calls = [call for statement, rows in steps for call in _calls(self._compile(statement), rows)]
+
+        def run(connection: sqlite3.Connection) -> None:
+            for sql, arguments in calls:
+                connection.execute(sql, arguments)
+
+        if calls:
+            await self._run(run)
 
 
 class SqliteDatabase(Database):
@@ -257,6 +266,11 @@ class SqliteDatabase(Database):
         rows = await self.fetch_all(statement, params)
         return rows[0] if rows else None
 
+    async def write(self, steps: Sequence[Step]) -> None:
+        async with self.transaction() as transaction:
+            assert isinstance(transaction, SqliteTransaction)
+            await transaction.execute_steps(steps)
+
     async def _watch(self) -> None:
         """`data_version` of the only connection that writes here changes only by what other processes commit."""
         seen: int | None = None
@@ -278,6 +292,18 @@ class SqliteDatabase(Database):
             await self._committer
         await self._readers.close()
         await self._writer.close()
+
+
+def _calls(known: Statement, rows: Sequence[Params]) -> Iterator[tuple[str, list[Any]]]:
+    """Inserts go many rows a call: at every row that SQLite steps through, its thread gives the interpreter away and
+    has to win it back from the event loop."""
+    arguments = [known.arguments(row) for row in rows]
+    at = 0
+    for size in ROWS_A_CALL:
+        sql = known.insert_rows(size) if size > 1 else known.sql
+        while sql is not None and len(arguments) - at >= size:
+            yield sql, list(chain.from_iterable(arguments[at : at + size]))
+            at += size
 
 
 def _data_version(connection: sqlite3.Connection) -> int:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Sequence
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -23,16 +24,42 @@ class PerDialect(Executable):
         return self._written[dialect]
 
 
+_INSERT = re.compile(r"(INSERT INTO \S+ \([^()]+\)) VALUES \(([^()]+)\)(?: RETURNING \S+)?")
+_NUMBERED = re.compile(r"\$\d+::[A-Z ]+")
+
+
 class Statement:
     """SQL text of one dialect; `arguments` puts named parameters into the driver's order."""
 
-    __slots__ = ("_adapt", "_fixed", "_names", "sql")
+    __slots__ = ("_adapt", "_fixed", "_names", "_plain_insert", "sql")
 
     def __init__(self, compiled: SQLCompiler, adapt: Callable[[Value], Any] | None) -> None:
         self.sql = str(compiled)
         self._names: tuple[str, ...] = tuple(compiled.positiontup or ())
         self._fixed = {name: value for name, value in compiled.params.items() if not compiled.binds[name].required}
         self._adapt = adapt
+        self._plain_insert = _INSERT.fullmatch(self.sql)
+
+    def insert_rows(self, count: int) -> str | None:
+        """An `INSERT … VALUES` of positional parameters that takes `count` rows, one after the other."""
+        if self._plain_insert is None:
+            return None
+        head, row = self._plain_insert.groups()
+        return f"{head} VALUES {', '.join([f'({row})'] * count)}"
+
+    def insert_columns(self) -> str | None:
+        """An `INSERT … VALUES` of numbered parameters that takes any number of rows, an array a column."""
+        if self._plain_insert is None:
+            return None
+        head, row = self._plain_insert.groups()
+        arrays = [f"{each}[]" for each in _NUMBERED.findall(row)]
+        if len(arrays) != len(self._names):
+            return None
+        return f"{head} SELECT * FROM unnest({', '.join(arrays)})"  # noqa: S608  # made of the compiler's own text
+
+    def columns(self, rows: Sequence[Params]) -> list[list[Any]]:
+        """The arguments of `insert_columns`."""
+        return [list(column) for column in zip(*map(self.arguments, rows), strict=True)]
 
     def arguments(self, params: Params | None) -> list[Any]:
         """Raises `KeyError` for a parameter that is not given."""
