@@ -1,0 +1,423 @@
+"""The command `workhook`, run as scripts run it: names, flags, JSON, exit statuses, and words for mistakes."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.harness.databases import Databases
+from tests.harness.receiver import Receiver, Reply
+from tests.harness.server import Server
+from tests.harness.waiting import until
+
+TOKEN = re.compile(r"whp_[0-9A-Za-z]{36}")
+
+
+class Cli:
+    """Runs the command with a data folder of its own."""
+
+    def __init__(self, data: Path, settings: dict[str, str]) -> None:
+        self.data = data
+        self.environment = {name: value for name, value in os.environ.items() if not name.startswith("WORKHOOK_")}
+        self.environment |= {f"WORKHOOK_{name.upper()}": value for name, value in settings.items()}
+        self.environment["WORKHOOK_DATA"] = str(data)
+
+    def run(self, *words: str, given: str = "", **environment: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, "-m", "workhook", *words],
+            env={**self.environment, **environment},
+            input=given,
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
+
+    def json(self, *words: str, given: str = "") -> Any:
+        """The answer of a command that has to succeed."""
+        done = self.run(*words, "--json", given=given)
+        assert done.returncode == 0, done.stderr
+        assert done.stdout.count("\n") == 1
+        return json.loads(done.stdout)
+
+    def text(self, *words: str) -> str:
+        done = self.run(*words)
+        assert (done.returncode, done.stderr) == (0, "")
+        return done.stdout
+
+    def refused(self, *words: str, status: int = 1, **environment: str) -> str:
+        """What standard error says about a mistake; standard output stays empty."""
+        done = self.run(*words, **environment)
+        assert (done.returncode, done.stdout) == (status, ""), done.stderr
+        assert "Traceback" not in done.stderr
+        return done.stderr
+
+    def setup(self, *words: str) -> Any:
+        return self.json("setup", "--organization", "acme", "--owner", "octo", "--email", "octo@example.com", *words)
+
+
+@pytest.fixture
+def cli(tmp_path: Path) -> Cli:
+    return Cli(tmp_path / "data", {})
+
+
+@pytest.fixture
+def any_cli(tmp_path: Path, backend: Databases) -> Cli:
+    """On each database."""
+    data = tmp_path / "data"
+    return Cli(data, backend.new(data))
+
+
+@pytest.fixture
+def start(cli: Cli) -> Iterator[Callable[[], Server]]:
+    """Starts a server beside the command, on the same data folder."""
+    running: list[Server] = []
+
+    def begin() -> Server:
+        running.append(Server(cli.data, {}).start())
+        return running[-1]
+
+    yield begin
+    for each in running:
+        each.close()
+
+
+# --- setup -------------------------------------------------------------------------------------------------------
+
+
+def test_setup_makes_what_is_missing_and_nothing_twice(any_cli: Cli) -> None:
+    first = any_cli.setup("--project", "Website")
+    assert first == {
+        "organization": "acme",
+        "login": "octo",
+        "project_id": first["project_id"],
+        "repository": "acme/website",
+        "token": first["token"],
+    }
+    assert re.fullmatch(r"prj_[0-9a-z]{26}", first["project_id"])
+    assert TOKEN.fullmatch(first["token"])
+    assert any_cli.setup("--project", "Website") == {**first, "token": None}
+    assert any_cli.setup() == {**first, "token": None, "project_id": None, "repository": None}
+    again = any_cli.setup("--new-token")["token"]
+    assert TOKEN.fullmatch(again)
+    assert again != first["token"]
+    assert [each["login"] for each in any_cli.json("user", "list")] == ["octo"]
+    issued = any_cli.json("token", "list")
+    assert [each["user"] for each in issued] == ["octo", "octo"]
+    assert set(issued[0]["scopes"]) == {
+        "repo", "admin:repo_hook", "write:repo_hook", "read:repo_hook", "admin:org_hook", "work", "work:read",
+    }  # fmt: skip
+
+
+def test_setup_does_not_mistake_a_user_for_an_organization(cli: Cli) -> None:
+    cli.setup()
+    said = cli.refused("setup", "--organization", "octo", "--owner", "octo")
+    assert said == "workhook: octo is a user, not an organization.\nChoose another login.\n"
+    assert "acme is an organization, not a user." in cli.refused("setup", "--organization", "acme", "--owner", "acme")
+    assert "Add --email" in cli.refused("setup", "--organization", "acme", "--owner", "mona")
+    assert [each["login"] for each in cli.json("user", "list")] == ["octo"]
+
+
+# --- the first start ---------------------------------------------------------------------------------------------
+
+
+def test_the_first_start_tells_how_to_come_in_and_the_next_does_not(start: Callable[[], Server], cli: Cli) -> None:
+    server = start()
+    [token] = TOKEN.findall(server.log())
+    with server.client(token) as client:
+        projects = client.get("/api/v1/projects").json()["projects"]
+        assert [each["full_name"] for each in projects] == ["workhook/getting-started"]
+        assert client.get("/user").json()["login"] == "owner"
+    server.kill()
+    assert not TOKEN.findall(start().log())
+
+
+def test_a_database_that_is_set_up_has_no_first_start(start: Callable[[], Server], cli: Cli) -> None:
+    made = cli.setup("--project", "Website")
+    server = start()
+    assert not TOKEN.findall(server.log())
+    with server.client(made["token"]) as client:
+        assert client.get(f"/api/v1/projects/{made['project_id']}").json()["project"]["name"] == "website"
+
+
+# --- people ------------------------------------------------------------------------------------------------------
+
+
+def test_users_members_and_collaborators(any_cli: Cli) -> None:
+    any_cli.setup("--project", "Website")
+    mona = any_cli.json("user", "add", "--login", "mona", "--email", "mona@example.com", "--name", "Mona Lisa")
+    assert (mona["login"], mona["email"], mona["name"]) == ("mona", "mona@example.com", "Mona Lisa")
+    assert any_cli.json("user", "list")[1] == mona
+    place = ("--organization", "ACME", "--user", "mona")
+    assert any_cli.json("member", "add", *place) == {"organization": "acme", "user": "mona", "role": "member"}
+    assert any_cli.json("member", "add", *place, "--role", "owner")["role"] == "owner"
+    gone = {"organization": "acme", "user": "mona", "removed": True}
+    assert any_cli.json("member", "remove", *place) == gone
+    assert any_cli.json("member", "remove", *place) == {**gone, "removed": False}
+    where = ("--repository", "acme/website", "--user", "mona")
+    added = any_cli.json("collaborator", "add", *where, "--role", "write")
+    assert added == {"repository": "acme/website", "user": "mona", "role": "write"}
+    assert any_cli.json("collaborator", "remove", *where)["removed"] is True
+    assert any_cli.json("collaborator", "remove", *where)["removed"] is False
+
+
+def test_a_table_for_people(cli: Cli) -> None:
+    assert cli.text("user", "list") == "There is no user yet: workhook user add\n"
+    cli.setup()
+    header, row = cli.text("user", "list").splitlines()
+    assert header.split() == ["login", "email", "name", "created", "at"]
+    assert row.split()[:3] == ["octo", "octo@example.com", "-"]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("user add --login octo --email a@example.com", "login octo is taken"),
+        ("user add --login -x --email nobody", "email must be an e-mail address"),
+        ("member add --organization acme --user nobody", "there is no user nobody."),
+        ("member add --organization nowhere --user octo", "there is no organization nowhere."),
+        ("member add --organization acme --user octo --role king", "role must be owner or member"),
+        ("member remove --organization acme --user octo", "octo is the last owner of acme"),
+        ("collaborator add --repository acme/none --user octo --role read", "there is no repository acme/none."),
+        ("collaborator add --repository acme --user octo --role read", "Write OWNER/NAME"),
+        ("token create --user octo --scopes repo,king", "king: there are only"),
+        ("token create --user acme --scopes repo", "acme is an organization, not a user."),
+        ("token create --user octo --scopes repo --kind oauth", "Use --kind classic."),
+        ("token create --user octo --scopes repo --expires-in -1", "--expires-in -1 is no time to come."),
+        ("token revoke 4711", "there is no token 4711."),
+        ("event publish --repository acme/website --event nonsense", "nonsense is not a valid event name"),
+        ("event publish --repository acme/website --event push --payload /none", "/none cannot be read"),
+        ("deliveries list", "Name one of --hook, --repository and --organization."),
+        ("deliveries list --hook 4711", "there is no webhook 4711."),
+        ("deliveries list --hook 1 --since yesterday", "since must be a time such as"),
+        ("deliveries show 4711", "there is no delivery 4711."),
+        ("deliveries redeliver 4711 --status failure", "ids and filters do not go together."),
+        ("git-hook install --git-dir / --repository acme/website", "neither a Git repository"),
+    ],
+)
+def test_a_mistake_is_said_in_words(made_cli: Cli, words: str, said: str) -> None:
+    told = made_cli.refused(*words.split())
+    assert told.startswith("workhook: ")
+    assert said in told
+
+
+@pytest.fixture(scope="module")
+def made_cli(tmp_path_factory: pytest.TempPathFactory) -> Cli:
+    cli = Cli(tmp_path_factory.mktemp("cli"), {})
+    cli.setup("--project", "Website")
+    return cli
+
+
+# --- tokens ------------------------------------------------------------------------------------------------------
+
+
+def test_a_token_is_shown_once_and_revoked_beside_a_running_server(start: Callable[[], Server], cli: Cli) -> None:
+    cli.setup("--project", "Website")
+    server = start()
+    words = ("--user", "octo", "--kind", "classic", "--scopes", "repo, work:read,repo", "--expires-in", "1.5")
+    made = cli.json("token", "create", *words)
+    assert set(made) == {"token", "id", "user", "scopes", "expires_at"}
+    assert (made["user"], made["scopes"]) == ("octo", ["repo", "work:read"])
+    assert made["expires_at"].endswith("Z")
+    with server.client(made["token"]) as client:
+        assert client.get("/api/v1/projects").status_code == 200
+        assert client.post("/api/v1/projects", json={"title": "a"}).status_code == 403
+        assert made["token"] not in cli.text("token", "list") + json.dumps(cli.json("token", "list", "--user", "octo"))
+        assert cli.json("token", "revoke", str(made["id"])) == {"id": made["id"], "revoked": True}
+        assert client.get("/api/v1/projects").status_code == 401
+    assert cli.json("token", "revoke", str(made["id"]))["revoked"] is True
+    assert cli.json("token", "list")[-1]["revoked_at"] is not None
+    assert TOKEN.fullmatch(cli.text("token", "create", "--user", "octo", "--scopes", "work").strip())
+
+
+# --- events and deliveries ---------------------------------------------------------------------------------------
+
+
+def test_events_are_published_listed_shown_and_sent_again(
+    start: Callable[[], Server], cli: Cli, receiver: Receiver, tmp_path: Path
+) -> None:
+    made = cli.setup("--project", "Website")
+    server = start()
+    receiver.reply = lambda _: Reply(500, body=b"not now")
+    with server.client(made["token"]) as client:
+        hook = {"config": {"url": receiver.url, "content_type": "json", "retries": "0"}, "events": ["push"]}
+        hook_id = client.post("/repos/acme/website/hooks", json=hook).raise_for_status().json()["id"]
+    payload = tmp_path / "payload.json"
+    payload.write_text('{"ref": "refs/heads/main"}')
+    to = ("--repository", "acme/website")
+    words = ("event", "publish", *to, "--event", "push", "--id", "build-7", "--payload")
+    assert cli.json(*words, str(payload)) == {"id": "build-7", "deliveries": 1}
+    assert cli.json(*words, "-", given=payload.read_text()) == {"id": "build-7", "deliveries": 0}
+    assert "under this id" in cli.refused(*words[:-1])
+    pushed = receiver.wait_for(lambda requests: any(each.event == "push" for each in requests))[-1].payload()
+    assert (pushed["ref"], pushed["repository"]["full_name"]) == ("refs/heads/main", "acme/website")
+    assert pushed["repository"]["url"] == f"{server.url}/repos/acme/website"
+
+    def delivered(number: int) -> Any:
+        found = cli.json("deliveries", "list", *to, "--event", "push")
+        return found if len(found) == number else None
+
+    [failed] = until(lambda: delivered(1))
+    assert (failed["status_code"], failed["hook_id"], failed["redelivery"]) == (500, hook_id, False)
+    shown = cli.json("deliveries", "show", str(failed["id"]))
+    assert shown["request"]["payload"] == pushed
+    assert shown["response"]["payload"] == "not now"
+    told = cli.text("deliveries", "show", str(failed["id"]))
+    assert "> X-Service-Event: push" in told
+    assert told.rstrip().endswith("not now")
+
+    receiver.reply = lambda _: Reply(200)
+    assert cli.json("deliveries", "redeliver", str(failed["id"])) == {"queued": 1}
+    again, first = until(lambda: delivered(2))
+    assert (again["status_code"], again["redelivery"], again["guid"]) == (200, True, failed["guid"])
+    assert first == failed
+    assert cli.json("deliveries", "list", *to, "--status", "failure", "--event", "push") == [failed]
+    assert cli.json("deliveries", "redeliver", "--hook", str(hook_id), "--event", "push") == {"queued": 1}
+    assert len(until(lambda: delivered(3))) == 3
+    assert len(cli.json("deliveries", "list", *to, "--limit", "2")) == 2
+    assert cli.json("deliveries", "list", "--organization", "acme") == []
+
+
+def test_a_payload_is_one_json_object(cli: Cli) -> None:
+    cli.setup("--project", "Website")
+    words = ("event", "publish", "--repository", "acme/website", "--event", "push", "--payload", "-")
+    for given, said in (("{", "is not JSON"), ("[]", "is not an object")):
+        done = cli.run(*words, given=given)
+        assert (done.returncode, done.stdout) == (1, "")
+        assert said in done.stderr
+
+
+# --- git-hook ----------------------------------------------------------------------------------------------------
+
+
+def git(folder: Path, *words: str) -> str:
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
+    environment |= {"GIT_CONFIG_GLOBAL": "/dev/null", "GIT_CONFIG_NOSYSTEM": "1"}
+    environment |= {
+        f"GIT_{who}_{what}": "a@example.com" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")
+    }
+    done = subprocess.run(["git", *words], cwd=folder, env=environment, capture_output=True, text=True, check=True)
+    return done.stdout + done.stderr
+
+
+def test_a_push_becomes_an_event_also_when_the_server_comes_later(
+    start: Callable[[], Server], cli: Cli, receiver: Receiver, tmp_path: Path
+) -> None:
+    made = cli.setup("--project", "Website")
+    server = start()
+    with server.client(made["token"]) as client:
+        hook = {"config": {"url": receiver.url, "content_type": "json"}, "events": ["push"]}
+        client.post("/repos/acme/website/hooks", json=hook).raise_for_status()
+    server.kill()
+    (cli.data / "server.json").unlink(missing_ok=True)
+
+    bare, clone = tmp_path / "website.git", tmp_path / "clone"
+    git(tmp_path, "init", "--bare", "-b", "main", str(bare))
+    install = ("git-hook", "install", "--git-dir", str(bare), "--repository", "acme/website")
+    installed = cli.json(*install)
+    assert installed["hook"] == str(bare / "hooks" / "post-receive")
+    tokens = len(cli.json("token", "list"))
+    assert cli.json(*install) == installed
+    assert len(cli.json("token", "list")) == tokens  # the token of the first installation serves on
+
+    git(tmp_path, "clone", str(bare), str(clone))
+    git(clone, "commit", "--allow-empty", "-m", "First")
+    git(clone, "push", "origin", "HEAD:main")
+    start()
+    until(lambda: cli.json("git-hook", "send", "--git-dir", str(bare))["pending"] == 0)
+    received = receiver.wait_for(lambda requests: any(each.event == "push" for each in requests))
+    push = next(each for each in received if each.event == "push").payload()
+    assert (push["ref"], push["head_commit"]["message"]) == ("refs/heads/main", "First")
+    assert push["sender"]["login"] == "octo"
+
+
+# --- settings, database ------------------------------------------------------------------------------------------
+
+
+def test_every_setting_that_is_wrong_is_named_at_once(cli: Cli) -> None:
+    said = cli.refused(
+        "user", "list", "--database-url", "mysql://x", status=2, WORKHOOK_PORT="many", WORKHOOK_DRAIN_S="x"
+    )
+    assert len(said.splitlines()) == 4
+    for name in ("--database-url", "WORKHOOK_PORT", "WORKHOOK_DRAIN_S"):
+        assert name in said
+    assert "--port: '99999' is not" in cli.refused("serve", "--port", "99999", status=2)
+    assert "No such option" in cli.refused("user", "list", "--nonsense", status=2)
+
+
+def test_an_option_wins_over_the_environment(cli: Cli, tmp_path: Path) -> None:
+    cli.setup()
+    assert cli.json("user", "list", "--data", str(tmp_path / "other")) == []
+    assert len(cli.json("user", "list", "--database-url", f"sqlite:///{cli.data}/workhook.db")) == 1
+
+
+def test_a_database_that_cannot_be_used_is_no_traceback(cli: Cli, tmp_path: Path) -> None:
+    garbage = tmp_path / "garbage.db"
+    garbage.write_bytes(b"not a database at all " * 100)
+    assert "file is not a database" in cli.refused("user", "list", "--database-url", f"sqlite:///{garbage}")
+    nobody = "postgresql://nobody@127.0.0.1:1/none"
+    assert "--database-url" in cli.refused("user", "list", "--database-url", nobody)
+    (tmp_path / "file").touch()
+    assert "Not a directory" in cli.refused("user", "list", "--data", str(tmp_path / "file" / "below"))
+
+
+def test_migrate_says_what_it_did(cli: Cli) -> None:
+    cli.data.mkdir()
+    first = cli.json("migrate")
+    assert first["migrated"] is True
+    assert cli.json("migrate") == {**first, "migrated": False}
+
+
+def test_the_doctor_finds_what_is_wrong_and_makes_nothing(any_cli: Cli) -> None:
+    any_cli.setup()
+    healthy = any_cli.json("doctor")
+    assert healthy["ok"] is True
+    assert {each["name"] for each in healthy["checks"]} == {"data folder", "disk", "key", "database", "deliveries"}
+    (any_cli.data / "secret.key").chmod(0o644)
+    done = any_cli.run("doctor", "--nats-url", "nats://127.0.0.1:1", "--json")
+    assert done.returncode == 1
+    bad = {each["name"]: each for each in json.loads(done.stdout)["checks"] if not each["ok"]}
+    assert set(bad) == {"key", "NATS"}
+    assert "chmod 600" in bad["key"]["advice"]
+
+
+def test_the_doctor_does_not_make_a_database(cli: Cli) -> None:
+    done = cli.run("doctor")
+    assert done.returncode == 1
+    assert "BAD  data folder" in done.stdout
+    assert "BAD  database: SQLite without a schema\n     workhook migrate" in done.stdout
+    assert not cli.data.exists()
+
+
+# --- speed -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("words", "unwanted"),
+    [
+        (["--help"], {"litestar", "sqlalchemy", "aiohttp", "rich.console", "asyncpg"}),
+        (["deliveries", "list", "--help"], {"litestar", "sqlalchemy", "aiohttp", "rich.console", "asyncpg"}),
+        (["git-hook", "post-receive"], {"typer", "msgspec", "asyncio", "litestar", "rich.console"}),
+    ],
+    ids=["help", "help-of-a-command", "post-receive"],
+)
+def test_help_and_the_git_hook_load_little(words: list[str], unwanted: set[str], tmp_path: Path) -> None:
+    """A push waits for the hook, and people for the help: neither loads the server."""
+    done = subprocess.run(
+        [sys.executable, "-X", "importtime", "-m", "workhook", *words],
+        env={**os.environ, "GIT_DIR": str(tmp_path)},
+        input="",
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    loaded = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines() if line.startswith("import time:")}
+    assert "workhook.cli" in loaded
+    assert not loaded & unwanted
