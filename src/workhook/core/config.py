@@ -127,6 +127,9 @@ class Settings:
     delivery_allow_networks: tuple[str, ...] = _setting(
         (), _networks, "Networks that deliveries may reach although they are private."
     )
+    delivery_lease_s: float = _setting(
+        30.0, _seconds(1, 3600), "How long the webhooks of a process that died wait for another process."
+    )
     delivery_proxy: str | None = _setting(None, str, "HTTP proxy for deliveries.", secret=True)
 
     @property

@@ -31,6 +31,7 @@ class Work:
     size: int
     payload: bytes | None = None
     throttled_at: int | None = None
+    slow: bool = False  # it was started for a receiver that times out
 
 
 def profile_of(hook: Hook, vault: Vault, header_prefix: str, now: int) -> Profile:
@@ -71,18 +72,26 @@ class Lane:
 
     hook: Hook
     signer: Signer
+    lease_until: int  # nothing starts later than this: another process may have the lane by then
     failing_since: int | None = None
     signer_until: int | None = None  # when the previous secret stops signing
     ready: deque[Work] = field(default_factory=deque)
     flying: dict[int, Work] = field(default_factory=dict)
     more: bool = True  # the database may hold more that is due
     stale: bool = False  # the hook has changed: load it before anything else is sent
+    halted: bool = False  # the hook is being turned off
     leaving: bool = False  # start nothing more: the lane goes to another process
+    hungry: bool = False  # waits for room in the process
+    alarm: bool = False  # will be looked at again when its wait is over
     timing_out: bool = False
     warm: bool = False  # the receiver has answered: its connections stand
     last_start_ms: int = 0
     idle_since: int = 0
     next_start_ms: float = 0.0
+
+    def __post_init__(self) -> None:
+        # Known to fail since before: it may hang, so it begins with one slot.
+        self.timing_out = self.failing_since is not None
 
     @property
     def slots(self) -> int:
@@ -97,16 +106,33 @@ class Lane:
         configured = self.hook.config.get("retries")
         return None if configured is None else int(configured)
 
-    def replace_hook(self, hook: Hook, signer: Signer) -> None:
-        """What was waiting is read again: it may have been dropped."""
-        self.hook, self.signer, self.stale = hook, signer, False
+    @property
+    def working(self) -> bool:
+        """There is something to send, in hand or in the database."""
+        return bool(self.ready or self.flying or self.more)
+
+    def replace_hook(self, hook: Hook, signer: Signer, failing_since: int | None) -> None:
+        """The hook as it is now. What was waiting is read again: it may have been dropped."""
+        self.hook, self.signer = hook, signer
         self.signer_until = signer_until(hook, now_ms())
+        self.failing_since = failing_since
         self.ready.clear()
         self.more = True
 
+    def needs_signer(self, now: int) -> bool:
+        """The previous secret has stopped signing."""
+        return self.signer_until is not None and self.signer_until <= now
+
+    def leave(self) -> None:
+        """What is in flight ends; nothing else starts."""
+        self.leaving = True
+        self.ready.clear()
+
     def take(self, now: int) -> Work | float | None:
-        """The next attempt to start, or the milliseconds to wait for the rate limit, or None: no slot, or nothing."""
-        if self.leaving or self.stale or not self.ready or len(self.flying) >= self.slots:
+        """The next attempt to start, or the milliseconds to wait, or None: no slot, or nothing to send now."""
+        if self.leaving or self.stale or self.halted or now >= self.lease_until:
+            return None
+        if not self.ready or len(self.flying) >= self.slots:
             return None
         if not self.warm and self.flying and (wait_ms := self.last_start_ms + COLD_MS - now) > 0:
             # A second connection could be faster than the first: until one stands, order goes before speed.
@@ -122,9 +148,11 @@ class Lane:
         self.flying[work.id] = work
         return work
 
-    def hold_back(self) -> int:
-        """Mark what has to wait for a slot or the rate; answers how many were marked now."""
-        now, marked = now_ms(), 0
+    def hold_back(self, now: int) -> int:
+        """Mark what has to wait for a slot or the rate of its hook; answers how many were marked now."""
+        if len(self.flying) < self.slots and self.next_start_ms <= now:
+            return 0
+        marked = 0
         for work in reversed(self.ready):
             if work.throttled_at is not None:
                 break

@@ -13,15 +13,16 @@ from workhook.core.clock import now_ms
 from workhook.delivery import queries
 from workhook.storage import Database, Row
 
-LEASE_MS = 30_000
-RENEW_MS = 10_000
+_ours: set[str] = set()  # owners in this process
 
 log = structlog.get_logger(__name__)
 
 
 def new_owner() -> str:
     """Host, process and a nonce: enough to tell, on the same host, whether the process still lives."""
-    return f"{socket.gethostname()}/{os.getpid()}/{secrets.token_hex(4)}"
+    owner = f"{socket.gethostname()}/{os.getpid()}/{secrets.token_hex(4)}"
+    _ours.add(owner)
+    return owner
 
 
 def is_gone(owner: str) -> bool:
@@ -31,7 +32,7 @@ def is_gone(owner: str) -> bool:
     if host != socket.gethostname() or not number.isdigit():
         return False
     if int(number) == os.getpid():
-        return True
+        return owner not in _ours
     try:
         os.kill(int(number), 0)
     except ProcessLookupError:
@@ -42,13 +43,14 @@ def is_gone(owner: str) -> bool:
 
 
 class Leases:
-    """The leases of one worker."""
+    """The leases of one worker. A third of their time after each renewal they are renewed again."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, lease_ms: int) -> None:
         self._database = database
+        self._lease_ms = lease_ms
         self.owner = new_owner()
         self.alive = 1  # processes that deliver
-        self._renew_at = 0
+        self.renew_at = 0
 
     async def take_back(self) -> None:
         """At the start: free at once what processes of this host had that are dead; others' leases run out."""
@@ -58,34 +60,37 @@ class Leases:
                 await queries.take_back(tx, gone, now_ms())
             log.info("leases_taken_back", owners=gone)
 
-    async def claim(self, hook_ids: Collection[int]) -> Sequence[Row]:
-        """The lanes, of those asked for, that were free. Dispatches of hooks that are gone are dropped on the way."""
+    async def claim(self, hook_ids: Collection[int], limit: int) -> tuple[int, Sequence[Row]]:
+        """Until when they are leased, and at most `limit` lanes, of those asked for, that were free."""
         now = now_ms()
+        until = now + self._lease_ms
         async with self._database.transaction() as tx:
-            rows = await queries.claim(tx, self.owner, list(hook_ids), now, now + LEASE_MS)
-            if len(rows) < len(hook_ids):
-                await queries.drop_orphans(tx, list(set(hook_ids) - {row["hook_id"] for row in rows}))
-        return rows
+            return until, await queries.claim(tx, self.owner, list(hook_ids), now, until, limit)
 
-    def renewal_due(self, now: int) -> bool:
-        return now >= self._renew_at
-
-    async def renew(self, hook_ids: Collection[int]) -> set[int]:
-        """Answers the lanes that were lost: their lease ran out and another process has them."""
+    async def renew(self, hook_ids: Collection[int]) -> tuple[int, set[int]]:
+        """Until when the leases are good now, and the lanes that were lost: another process took them."""
         now = now_ms()
+        until = now + self._lease_ms
         kept: set[int] = set()
         async with self._database.transaction() as tx:
-            self.alive = await queries.report_alive(tx, self.owner, now, now + LEASE_MS)
+            self.alive = await queries.report_alive(tx, self.owner, now, until)
             if hook_ids:
-                kept = await queries.renew(tx, self.owner, list(hook_ids), now + LEASE_MS)
-        self._renew_at = now + RENEW_MS
-        return set(hook_ids) - kept
+                kept = await queries.renew(tx, self.owner, list(hook_ids), until)
+        self.renew_at = now + self._lease_ms // 3
+        return until, set(hook_ids) - kept
 
-    async def release(self, hook_ids: Collection[int], *, last: bool = False) -> None:
-        """`last`: this process delivers no more."""
-        if not hook_ids and not last:
-            return
+    async def count_alive(self) -> int:
+        """Processes that deliver, this one included."""
+        self.alive = await queries.count_alive(self._database, now_ms())
+        return self.alive
+
+    async def release(self, hook_ids: Collection[int]) -> None:
+        if hook_ids:
+            async with self._database.transaction() as tx:
+                await queries.release(tx, self.owner, list(hook_ids))
+
+    async def leave(self) -> None:
+        """This process delivers no more: everything it has is free."""
         async with self._database.transaction() as tx:
-            await queries.release(tx, self.owner, list(hook_ids))
-            if last:
-                await queries.take_back(tx, [self.owner], now_ms())
+            await queries.take_back(tx, [self.owner], now_ms())
+        _ours.discard(self.owner)

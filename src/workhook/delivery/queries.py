@@ -111,15 +111,22 @@ async def payloads(reader: Reader, event_ids: Sequence[int]) -> dict[int, bytes]
 
 # --- leases ----------------------------------------------------------------------------------------------------------
 
+# What this process has already, but lost sight of (a claim that failed half-way), is free to it. A CTE is evaluated
+# once; PostgreSQL could run a subquery with LIMIT and SKIP LOCKED again for every row.
 _free_lanes = (
     sa.select(lanes.c.hook_id)
-    .where(any_of(lanes.c.hook_id, "hook_ids"), lanes.c.lease_until < big("now"))
+    .where(
+        any_of(lanes.c.hook_id, "hook_ids"),
+        sa.or_(lanes.c.lease_until < big("now"), lanes.c.owner == sa.bindparam("owner_now", type_=sa.Text)),
+    )
     .order_by(lanes.c.hook_id)
+    .limit(big("limit"))
     .with_for_update(skip_locked=True)
+    .cte("free")
 )
 _claim = (
     sa.update(lanes)
-    .where(lanes.c.hook_id.in_(_free_lanes))
+    .where(lanes.c.hook_id.in_(sa.select(_free_lanes.c.hook_id)))
     .values(owner=sa.bindparam("owner"), lease_until=big("lease_until"))
     .returning(lanes.c.hook_id, lanes.c.failing_since)
 )
@@ -129,25 +136,28 @@ _nobody: dict[str, object] = {"owner": sa.null(), "lease_until": sa.literal(0, s
 _release = sa.update(lanes).where(_mine).values(_nobody)
 _owners = sa.select(lanes.c.owner).where(lanes.c.owner.is_not(None)).distinct()
 _take_back = sa.update(lanes).where(any_of(lanes.c.owner, "owners")).values(_nobody)
-_orphans = sa.select(dispatches.c.id).where(
-    any_of(dispatches.c.hook_id, "hook_ids"),
-    dispatches.c.next_attempt_at.is_not(None),
-    dispatches.c.hook_id.not_in(sa.select(hooks.c.id)),
+_existing = sa.select(hooks.c.id).where(any_of(hooks.c.id, "hook_ids"))
+_drop_waiting = (
+    sa.update(dispatches)
+    .where(any_of(dispatches.c.hook_id, "hook_ids"), dispatches.c.next_attempt_at.is_not(None))
+    .values(next_attempt_at=sa.null(), wanted=0)
 )
-_drop_orphans = sa.update(dispatches).where(dispatches.c.id.in_(_orphans)).values(next_attempt_at=sa.null(), wanted=0)
 _seen = (
     upsert(workers)
     .values(owner=sa.bindparam("owner"), seen_until=big("seen_until"))
     .on_conflict_do_update(index_elements=["owner"], set_={"seen_until": big("seen_until")})
 )
 _gone = sa.delete(workers).where(sa.or_(any_of(workers.c.owner, "owners"), workers.c.seen_until < big("now")))
+_health = sa.select(lanes.c.hook_id, lanes.c.failing_since).where(any_of(lanes.c.hook_id, "hook_ids"))
 _alive = sa.select(sa.func.count().label("alive")).where(workers.c.seen_until >= big("now"))
 
 
-async def claim(tx: Transaction, owner: str, hook_ids: Sequence[int], now: int, lease_until: int) -> Sequence[Row]:
-    """Lease the lanes that are free; rows of `hook_id` and `failing_since`."""
-    params = {"owner": owner, "hook_ids": list(hook_ids), "now": now, "lease_until": lease_until}
-    return await tx.fetch_all(_claim, params)
+async def claim(
+    tx: Transaction, owner: str, hook_ids: Sequence[int], now: int, lease_until: int, limit: int
+) -> Sequence[Row]:
+    """Lease at most `limit` of the lanes, those that are free; rows of `hook_id` and `failing_since`."""
+    params = {"owner": owner, "owner_now": owner, "now": now, "lease_until": lease_until, "limit": limit}
+    return await tx.fetch_all(_claim, {**params, "hook_ids": list(hook_ids)})
 
 
 async def renew(tx: Transaction, owner: str, hook_ids: Sequence[int], lease_until: int) -> set[int]:
@@ -170,14 +180,29 @@ async def take_back(tx: Transaction, owners: Sequence[str], now: int) -> None:
     await tx.execute(_gone, {"owners": list(owners), "now": now})
 
 
-async def drop_orphans(tx: Transaction, hook_ids: Sequence[int]) -> int:
-    """Dispatches of hooks that do not exist any more are nobody's."""
-    return await tx.execute(_drop_orphans, {"hook_ids": list(hook_ids)})
+async def existing_hooks(reader: Reader, hook_ids: Sequence[int]) -> set[int]:
+    return {row["id"] for row in await reader.fetch_all(_existing, {"hook_ids": list(hook_ids)})}
+
+
+async def drop_waiting(tx: Transaction, hook_ids: Sequence[int]) -> int:
+    """Nothing more is sent to these hooks; answers how many dispatches that concerned."""
+    return await tx.execute(_drop_waiting, {"hook_ids": list(hook_ids)})
 
 
 async def report_alive(tx: Transaction, owner: str, now: int, seen_until: int) -> int:
     """Answers how many processes deliver, this one included."""
     await tx.execute(_gone, {"owners": [], "now": now})
     await tx.execute(_seen, {"owner": owner, "seen_until": seen_until})
-    row = await tx.fetch_one(_alive, {"now": now})
+    return await count_alive(tx, now)
+
+
+async def count_alive(reader: Reader, now: int) -> int:
+    """How many processes deliver; at least 1."""
+    row = await reader.fetch_one(_alive, {"now": now})
     return max(1, row["alive"]) if row else 1
+
+
+async def failing_since(reader: Reader, hook_ids: Sequence[int]) -> dict[int, int | None]:
+    """hook id → since when its receiver has had no success (milliseconds)."""
+    rows = await reader.fetch_all(_health, {"hook_ids": list(hook_ids)})
+    return {row["hook_id"]: row["failing_since"] for row in rows}
