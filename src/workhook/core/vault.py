@@ -14,14 +14,18 @@ KEY_FILE = "secret.key"
 
 
 class VaultError(Exception):
-    """A secret cannot be decrypted: the key is not the one it was encrypted with."""
+    """The key cannot be used, or is not the one that a secret was encrypted with."""
 
 
 class Vault:
     """Keys newest first: the first encrypts, all decrypt, so that a key can be rotated."""
 
     def __init__(self, keys: list[bytes]) -> None:
-        self._fernet = MultiFernet([Fernet(key) for key in keys])
+        """Raises `VaultError` for what is no key."""
+        try:
+            self._fernet = MultiFernet([Fernet(key) for key in keys])
+        except ValueError as error:
+            raise VaultError(f"{KEY_FILE} holds no usable key: {error}. Put the right file back.") from error
 
     def seal(self, secret: str | None) -> bytes | None:
         """None and the empty text are no secret."""

@@ -55,7 +55,8 @@ def own_event(name: str, actions: Sequence[str]) -> Schema:
             "organization": ORGANIZATION,
             "sender": SENDER,
         },
-        optional=("changes", "repository") if lacks_repository else ("changes",),
+        # A user's own project is in no organization.
+        optional=("changes", "organization", "repository") if lacks_repository else ("changes", "organization"),
     )
     return _document(name, body | _EDITED_HAS_CHANGES if "edited" in actions else body)
 

@@ -42,7 +42,11 @@ _drop_waiting = (
 )
 _healthy_again = sa.update(lanes).where(lanes.c.hook_id == big("hook_id")).values(failing_since=None)
 # Two creations at once could each see room for one hook more: they take turns on the row of what they belong to.
-_lock_repository = sa.select(projects.c.name).where(projects.c.repository_id == big("id")).with_for_update()
+_lock_repository = (
+    sa.select(projects.c.name)
+    .where(projects.c.repository_id == big("id"), projects.c.deleted_at.is_(None))
+    .with_for_update()
+)
 _lock_account = sa.select(accounts.c.login).where(accounts.c.id == big("id")).with_for_update()
 
 
@@ -166,7 +170,8 @@ async def send_ping(tx: Transaction, actor: Actor | None, place: Place, hook: Ho
 
 async def _take_turn(tx: Transaction, place: Place) -> None:
     if place.repository:
-        await tx.fetch_one(_lock_repository, {"id": place.repository.id})
+        if await tx.fetch_one(_lock_repository, {"id": place.repository.id}) is None:
+            raise NotFound()  # deleted since the guard looked
     else:
         await tx.fetch_one(_lock_account, {"id": place.account.id})
 
