@@ -33,6 +33,7 @@ from workhook.http import openapi, routing, system
 from workhook.http.calls import Services
 from workhook.http.operations import Operation
 from workhook.identity import api as identity_api
+from workhook.identity import policy as identity_policy
 from workhook.identity.guard import Guard
 from workhook.identity.rate import RateLimiter
 from workhook.storage import Database
@@ -89,7 +90,7 @@ def operations(services: Callable[[], Services], checks: Callable[[], dict[str, 
         *projects_api.OPERATIONS,
         *system.operations(system.Probe(lambda: services().database), checks),
     )
-    return (*areas, *openapi.operations(areas))
+    return (*areas, *openapi.operations(areas, identity_policy.access_of))
 
 
 def build_app(services: Services, checks: Callable[[], dict[str, str]] = dict) -> Litestar:

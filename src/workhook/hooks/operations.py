@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from workhook.hooks import api
+from workhook.events.catalog import HookTarget
+from workhook.hooks import api, bodies
 from workhook.hooks import schemas as s
 from workhook.http.operations import AREA_B, Operation, Query
 
@@ -24,14 +25,12 @@ _DELIVERY_QUERY = (
 )
 
 
-def _of_place(kind: str) -> Iterator[Operation]:
+def _of_place(kind: HookTarget) -> Iterator[Operation]:
     repository = kind == "repository"
     root = "/repos/{owner}/{repo}" if repository else "/orgs/{org}"
     read = "repository_hooks.read" if repository else "organization_hooks"
     write = "repository_hooks.write" if repository else "organization_hooks"
     remove = "repository_hooks.delete" if repository else "organization_hooks"
-    create_body = s.RepositoryHookCreate if repository else s.OrganizationHookCreate
-    update_body = s.RepositoryHookUpdate if repository else s.OrganizationHookUpdate
     hooks, hook = f"{root}/hooks", f"{root}/hooks/{{hook_id}}"
     delivery = f"{hook}/deliveries/{{delivery_id}}"
     tag = f"{kind} webhooks"
@@ -45,15 +44,17 @@ def _of_place(kind: str) -> Iterator[Operation]:
     yield op("GET", hooks, "hooks_list", f"List the webhooks of the {kind}", read, api.list_hooks,
              query=(_PER_PAGE, _PAGE), answers={200: list[s.HookShape]}, problems=(422,))  # fmt: skip
     yield op("POST", hooks, "hooks_create", f"Create a webhook for the {kind}", write, api.create_hook,
-             body=create_body, body_required=True, answers={201: s.HookShape}, problems=(400, 413, 422))  # fmt: skip
+             body=bodies.hook_create(kind), body_required=True, answers={201: s.HookShape},
+             problems=(400, 413, 422))  # fmt: skip
     yield op("GET", hook, "hooks_get", "Get a webhook", read, api.get_hook, answers={200: s.HookShape})
     yield op("PATCH", hook, "hooks_update", "Update a webhook", write, api.update_hook,
-             body=update_body, answers={200: s.HookShape}, problems=(400, 413, 422))  # fmt: skip
+             body=bodies.hook_update(kind), answers={200: s.HookShape}, problems=(400, 413, 422))  # fmt: skip
     yield op("DELETE", hook, "hooks_delete", "Delete a webhook", remove, api.delete_hook, answers={204: None})
     yield op("GET", f"{hook}/config", "hooks_get_config", "Get a webhook's configuration", read, api.get_config,
              answers={200: s.ConfigShape})  # fmt: skip
     yield op("PATCH", f"{hook}/config", "hooks_update_config", "Update a webhook's configuration", write,
-             api.update_config, body=s.ConfigBody, answers={200: s.ConfigShape}, problems=(400, 413, 422))  # fmt: skip
+             api.update_config, body=bodies.CONFIG_UPDATE, answers={200: s.ConfigShape},
+             problems=(400, 413, 422))  # fmt: skip
     yield op("POST", f"{hook}/pings", "hooks_ping", "Send a ping to a webhook", write, api.ping,
              answers={204: None}, problems=(422,))  # fmt: skip
     yield op("GET", f"{hook}/deliveries", "deliveries_list", "List the deliveries of a webhook", read,
@@ -64,16 +65,16 @@ def _of_place(kind: str) -> Iterator[Operation]:
     yield op("POST", f"{delivery}/attempts", "deliveries_redeliver", "Send a delivery again", write, api.redeliver,
              answers={202: s.Accepted}, problems=(400, 422))  # fmt: skip
     yield op("POST", f"{hook}/deliveries/redeliver", "deliveries_redeliver_many", "Send many deliveries again", write,
-             api.redeliver_many, body=s.RedeliverBody, answers={202: s.Queued}, problems=(400, 413, 422))  # fmt: skip
+             api.redeliver_many, body=bodies.REDELIVER, answers={202: s.Queued}, problems=(400, 413, 422))  # fmt: skip
     yield op("POST", f"{root}/events", "events_publish", f"Publish an event of the {kind}", f"{kind}.publish",
-             api.publish, body=s.PublishBody, body_required=True, answers={202: s.Published},
+             api.publish, body=bodies.PUBLISH, body_required=True, answers={202: s.Published},
              problems=(400, 413, 422))  # fmt: skip
     if repository:
         for path, name in (("tests", "hooks_test"), ("test", "hooks_test_old")):
             yield op("POST", f"{hook}/{path}", name, "Send the latest push to a webhook", write, api.test,
                      answers={204: None}, problems=(422,))  # fmt: skip
         yield op("POST", f"{root}/dispatches", "dispatch", "Publish a repository_dispatch event", "repository.publish",
-                 api.dispatch, body=s.DispatchBody, body_required=True, answers={204: None},
+                 api.dispatch, body=bodies.DISPATCH, body_required=True, answers={204: None},
                  problems=(400, 413, 422))  # fmt: skip
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
+from functools import cache
 from typing import Any
 
 import msgspec
@@ -26,6 +28,7 @@ _CONTENT_TYPES = {
 }
 _FLAGS: dict[object, str] = {"0": "0", "1": "1", 0: "0", 1: "1"}  # True and False equal 1 and 0
 _STYLES = ("github", "standard")
+_NOT_IN_USERNAME = re.compile("[:\\x00-\\x1f\\x7f]")
 _LIMITS = {"retries": (0, 50), "max_concurrency": (1, 1000), "rate_limit": (1, 10_000)}
 
 
@@ -180,11 +183,10 @@ def _read_secret(change: ConfigChange, key: str, value: Any, faults: list[Fault]
 
 
 def _read_rotation(value: Any, faults: list[Fault]) -> int | None:
-    text = str(value)
-    if isinstance(value, bool) or not (text.isascii() and text.isdigit()) or int(text[:9]) > ROTATION_MAX_S:
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= ROTATION_MAX_S:
         faults.append(fault(f"{ROTATION} must be seconds, at most {ROTATION_MAX_S}", field=ROTATION))
         return None
-    return int(text)
+    return value
 
 
 def _read_content_type(key: str, value: Any, faults: list[Fault]) -> str | None:
@@ -210,16 +212,22 @@ def _read_style(key: str, value: Any, faults: list[Fault]) -> str | None:
 
 def _read_number(key: str, value: Any, faults: list[Fault]) -> str | None:
     low, high = _LIMITS[key]
-    text = str(value)
-    if isinstance(value, bool) or not (text.isascii() and text.isdigit()) or not low <= int(text[:9]) <= high:
+    text = str(value) if isinstance(value, (str, int)) else ""
+    if text not in _numbers(low, high):
         faults.append(fault(f"{key} must be a whole number from {low} to {high}", field=key))
         return None
-    return str(int(text))
+    return text
+
+
+@cache
+def _numbers(low: int, high: int) -> frozenset[str]:
+    """As they are written: without signs, spaces or leading zeros."""
+    return frozenset(map(str, range(low, high + 1)))
 
 
 def _read_username(key: str, value: Any, faults: list[Fault]) -> str | None:
-    if not isinstance(value, str) or len(value) > TEXT_MAX or ":" in value or not value.isprintable():
-        faults.append(fault("username must be printable text without a colon", field=key))
+    if not isinstance(value, str) or len(value) > TEXT_MAX or _NOT_IN_USERNAME.search(value):
+        faults.append(fault("username must be text without colons and control characters", field=key))
         return None
     return value
 

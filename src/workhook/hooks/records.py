@@ -95,7 +95,7 @@ def hook_shape(hook: Hook, place: Place, base: str, last: LastResponse = UNUSED)
     """`base`: what the links start with. `last` is shown for repositories' hooks."""
     url = f"{base}{place.path}/hooks/{hook.id}"
     shape = HookShape(
-        type=place.target.capitalize(),
+        type="Repository" if place.repository else "Organization",
         id=hook.id,
         name="web",
         active=hook.active,

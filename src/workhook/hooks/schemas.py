@@ -2,77 +2,97 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
+from workhook.http.fields import Time, Url
+
 
 class LastResponse(msgspec.Struct):
-    code: int | None
-    status: str
-    message: str | None
+    """How the newest delivery of the last 30 days ended; `unused` without one."""
+
+    code: Annotated[int | None, Meta(description="The status that the receiver answered.", examples=[200])]
+    status: Annotated[str, Meta(description="`unused`, `active`, `failure` or `timeout`.", examples=["active"])]
+    message: Annotated[str | None, Meta(description="`OK`, or what went wrong.", examples=["OK"])]
 
 
 class ConfigShape(msgspec.Struct, omit_defaults=True):
-    """A hook's configuration as it is shown. Secrets are masked; what is not set is not there."""
+    """A webhook's configuration as it is shown. Secrets are masked; what is not set is not there."""
 
-    url: str | UnsetType = UNSET
-    content_type: str | UnsetType = UNSET
-    insecure_ssl: str | UnsetType = UNSET
-    secret: str | UnsetType = UNSET
-    username: str | UnsetType = UNSET
-    password: str | UnsetType = UNSET
-    header_style: str | UnsetType = UNSET
-    retries: str | UnsetType = UNSET
-    max_concurrency: str | UnsetType = UNSET
-    rate_limit: str | UnsetType = UNSET
+    url: Annotated[str | UnsetType, Meta(description="The receiver.", examples=["https://example.com/webhook"])] = UNSET
+    content_type: Annotated[Literal["json", "form"] | UnsetType, Meta(description="How payloads are sent.")] = UNSET
+    insecure_ssl: Annotated[
+        Literal["0", "1"] | UnsetType, Meta(description="`1`: the receiver's certificate is not checked.")
+    ] = UNSET
+    secret: Annotated[str | UnsetType, Meta(description="Masked: `********`.", examples=["********"])] = UNSET
+    username: Annotated[str | UnsetType, Meta(description="For HTTP basic authentication.")] = UNSET
+    password: Annotated[str | UnsetType, Meta(description="Masked: `********`.")] = UNSET
+    header_style: Annotated[
+        Literal["github", "standard"] | UnsetType, Meta(description="Headers that are sent beside our own.")
+    ] = UNSET
+    retries: Annotated[str | UnsetType, Meta(description="Further attempts after a failed one.")] = UNSET
+    max_concurrency: Annotated[str | UnsetType, Meta(description="Deliveries in flight at once.")] = UNSET
+    rate_limit: Annotated[str | UnsetType, Meta(description="Deliveries a second.")] = UNSET
+
+
+HookId = Annotated[int, Meta(ge=1, le=2**31 - 1, extra_json_schema={"format": "int32"}, examples=[1])]
+DeliveryId = Annotated[int, Meta(ge=1, lt=2**53, extra_json_schema={"format": "int64"}, examples=[1])]
 
 
 class HookShape(msgspec.Struct):
     """A webhook. `test_url` and `last_response` belong to repositories' hooks only."""
 
-    type: str
-    id: int
-    name: str
-    active: bool
-    events: list[str]
+    type: Literal["Repository", "Organization"]
+    id: HookId
+    name: Annotated[Literal["web"], Meta(description="Always `web`.")]
+    active: Annotated[bool, Meta(description="Whether events are sent to it.")]
+    events: Annotated[list[str], Meta(description="What it is sent; `*` is every event.", examples=[["push"]])]
     config: ConfigShape
-    updated_at: str
-    created_at: str
-    url: str
-    ping_url: str
-    deliveries_url: str
-    test_url: str | UnsetType = UNSET
+    updated_at: Time
+    created_at: Time
+    url: Url
+    ping_url: Url
+    deliveries_url: Url
+    test_url: Url | UnsetType = UNSET
     last_response: LastResponse | UnsetType = UNSET
 
 
 class DeliveryItem(msgspec.Struct):
-    """A delivery in a list. `duration` is seconds."""
+    """One attempt to send one event to one webhook."""
 
-    id: int
-    guid: str
-    delivered_at: str
-    redelivery: bool
-    duration: float
-    status: str
-    status_code: int
-    event: str
-    action: str | None
-    installation_id: int | None
-    repository_id: int | None
-    throttled_at: str | None
-    url: str
+    id: DeliveryId
+    guid: Annotated[str, Meta(description="Of the event at this webhook: repeats have the same. `X-Service-Delivery`.")]
+    delivered_at: Time
+    redelivery: Annotated[bool, Meta(description="Whether it is a repeat that somebody asked for.")]
+    duration: Annotated[float, Meta(ge=0, description="Seconds.", examples=[0.12])]
+    status: Annotated[
+        str, Meta(description="`OK`, or why it failed.", examples=["OK", "Invalid HTTP Response: 500", "timed out"])
+    ]
+    status_code: Annotated[
+        int, Meta(ge=200, le=599, description="What was answered; 502 or 504 where nothing was.", examples=[200])
+    ]
+    event: Annotated[str, Meta(description="The event's name.", examples=["push"])]
+    action: Annotated[str | None, Meta(description="The event's action, where it has one.")]
+    installation_id: Annotated[int | None, Meta(description="Always null.")]
+    repository_id: Annotated[int | None, Meta(description="Null for events of the organization itself.")]
+    throttled_at: Annotated[Time | None, Meta(description="When it was held back for the webhook's limits.")]
+    url: Annotated[str, Meta(description="The receiver; empty in lists.")]
 
 
 class DeliveryRequest(msgspec.Struct):
-    headers: dict[str, str]
-    payload: dict[str, Any]
+    """What was sent."""
+
+    headers: Annotated[dict[str, str], Meta(description="Credentials in them are masked.")]
+    payload: Annotated[dict[str, Any], Meta(description="Empty once it is older than the retention.")]
 
 
 class DeliveryResponse(msgspec.Struct):
+    """What came back."""
+
     headers: dict[str, str]
-    payload: str
+    payload: Annotated[str, Meta(description="The body as text, at most 64 KiB of it.")]
 
 
 class DeliveryDetail(DeliveryItem):
@@ -87,90 +107,13 @@ class Accepted(msgspec.Struct):
 
 
 class Published(msgspec.Struct):
-    """`deliveries`: how many active webhooks get the event."""
+    """The event is stored."""
 
-    id: str
-    deliveries: int
+    id: Annotated[str, Meta(description="What the publisher called it, else a number of ours.", examples=["build-17"])]
+    deliveries: Annotated[int, Meta(ge=0, description="How many active webhooks get it; 0 for a repeat of an `id`.")]
 
 
 class Queued(msgspec.Struct):
-    queued: int
+    """What was asked for again."""
 
-
-Flag = bool | Annotated[str, Meta(pattern="^[01]$")] | Annotated[int, Meta(ge=0, le=1)]
-Number = Annotated[str, Meta(pattern=r"^\d{1,6}$")] | Annotated[int, Meta(ge=0, le=999_999)]
-
-
-class ConfigBody(msgspec.Struct, forbid_unknown_fields=True):
-    """What a client may say about a hook's configuration."""
-
-    url: str | UnsetType | None = UNSET
-    content_type: str | UnsetType | None = UNSET
-    secret: str | UnsetType | None = UNSET
-    insecure_ssl: Flag | UnsetType = UNSET
-    username: str | UnsetType | None = UNSET
-    password: str | UnsetType | None = UNSET
-    header_style: str | UnsetType | None = UNSET
-    retries: Number | UnsetType | None = UNSET
-    max_concurrency: Number | UnsetType | None = UNSET
-    rate_limit: Number | UnsetType | None = UNSET
-    previous_secret_expires_in: Annotated[int, Meta(ge=0, le=604_800)] | UnsetType = UNSET
-
-
-class RepositoryHookCreate(msgspec.Struct):
-    """`name` may be absent; `events` defaults to push."""
-
-    config: ConfigBody
-    name: str | UnsetType = UNSET
-    events: list[str] | UnsetType = UNSET
-    active: bool | UnsetType = UNSET
-
-
-class OrganizationHookCreate(msgspec.Struct):
-    name: str
-    config: ConfigBody
-    events: list[str] | UnsetType = UNSET
-    active: bool | UnsetType = UNSET
-
-
-class RepositoryHookUpdate(msgspec.Struct):
-    """`events` replaces the list; without it `remove_events`, then `add_events`, change it."""
-
-    config: ConfigBody | UnsetType = UNSET
-    events: list[str] | UnsetType = UNSET
-    add_events: list[str] | UnsetType = UNSET
-    remove_events: list[str] | UnsetType = UNSET
-    active: bool | UnsetType = UNSET
-
-
-class OrganizationHookUpdate(msgspec.Struct):
-    name: str | UnsetType = UNSET
-    config: ConfigBody | UnsetType = UNSET
-    events: list[str] | UnsetType = UNSET
-    active: bool | UnsetType = UNSET
-
-
-class PublishBody(msgspec.Struct):
-    """`id` makes publishing idempotent for 24 hours."""
-
-    event: str
-    payload: dict[str, Any]
-    action: str | UnsetType | None = UNSET
-    id: Annotated[str, Meta(min_length=1, max_length=128)] | UnsetType | None = UNSET
-
-
-class DispatchBody(msgspec.Struct):
-    """A `repository_dispatch` event: `event_type` becomes its action."""
-
-    event_type: Annotated[str, Meta(min_length=1, max_length=100)]
-    client_payload: dict[str, Any] | UnsetType = UNSET
-
-
-class RedeliverBody(msgspec.Struct):
-    """Which deliveries to send again: those that fit every filter; without any, all that failed."""
-
-    status: str | UnsetType = UNSET
-    since: str | UnsetType = UNSET
-    until: str | UnsetType = UNSET
-    event: str | UnsetType = UNSET
-    ids: list[int] | UnsetType = UNSET
+    queued: Annotated[int, Meta(ge=0, description="How many events will be sent again.")]

@@ -1,137 +1,129 @@
-"""The OpenAPI 3.1 document, made from the operations; and the pages that show it."""
+"""The OpenAPI 3.1 document, made from the operations."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping, Sequence
-from functools import cache
-from http import HTTPStatus
-from importlib.resources import files
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
-
-import msgspec
 
 from workhook import __version__
 from workhook.core import json
-from workhook.http.calls import Answer, Call
-from workhook.http.operations import AREA_B, SYSTEM, Operation, Query
-from workhook.http.problems import EnvelopeProblem, GithubProblem
+from workhook.http import openapi_parameters, openapi_text
+from workhook.http.calls import Answer, Call, origin
+from workhook.http.openapi_schemas import Schema, Schemas
+from workhook.http.operations import AREA_A, AREA_B, SYSTEM, Area, Operation
+from workhook.http.pages import docs_page
+from workhook.http.problems import WebhookProblem, WorkProblem, render
 
-_REF = "#/components/schemas/{name}"
-_RETRY_AFTER = {"Retry-After": {"description": "Seconds to wait.", "schema": {"type": "string"}}}
-_VERSION_HEADER = {
-    "name": "X-Service-Api-Version",
-    "in": "header",
-    "required": False,
-    "description": "The version of the interface that the client was written for.",
-    "schema": {"type": "string", "enum": ["2022-11-28", "2026-03-10"]},
-}
+_ORIGIN = "http://workhook.invalid"  # stands where the document names the server; replaced as it goes out
 
 
-def document(operations: Sequence[Operation]) -> dict[str, Any]:
-    """The document of every operation, at its first prefix."""
-    types = [each for op in operations for each in (op.body, *op.answers.values()) if _is_type(each)]
-    types += [GithubProblem, EnvelopeProblem]
-    unique = list({repr(each): each for each in types}.values())
-    schemas, components = msgspec.json.schema_components(unique, ref_template=_REF)
-    by_type = {repr(each): schema for each, schema in zip(unique, schemas, strict=True)}
+@dataclass(frozen=True)
+class Access:
+    """What an operation asks of its caller. `scopes`: a token with any of these will do; none: any token."""
 
-    def schema_of(wanted: Any) -> Mapping[str, Any]:
-        return by_type[repr(wanted)] if _is_type(wanted) else wanted
+    scopes: tuple[str, ...]
+    text: str
 
+
+AccessOf = Callable[[str], Access]
+
+
+def document(operations: Sequence[Operation], access_of: AccessOf) -> dict[str, Any]:
+    """Every operation, at the first prefix of its area. `access_of` explains what `Operation.access` names."""
+    answers = [each for op in operations for each in op.answers.values()]
+    schemas = Schemas([WebhookProblem, WorkProblem, *answers], [op.body for op in operations])
     paths: dict[str, dict[str, Any]] = {}
     for op in operations:
-        paths.setdefault(op.area.prefixes[0] + op.path, {})[op.method.lower()] = _operation(op, schema_of)
+        item = paths.setdefault(op.area.prefixes[0] + op.path, {})
+        if len(op.area.prefixes) > 1:
+            item["servers"] = [{"url": _ORIGIN + prefix} for prefix in op.area.prefixes]
+        item[op.method.lower()] = _operation(op, schemas, access_of)
+    tags = dict.fromkeys(op.tag for op in operations if op.tag)
     return {
         "openapi": "3.1.0",
         "info": {
             "title": "Workhook",
             "version": __version__,
-            "summary": "Work management in which every change is a signed, stored, replayable webhook.",
+            "summary": openapi_text.SUMMARY,
+            "description": openapi_text.DESCRIPTION,
             "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
         },
+        "servers": [{"url": _ORIGIN}],
+        "tags": [{"name": tag, "description": openapi_text.TAGS.get(tag, tag)} for tag in tags],
         "paths": paths,
         "components": {
-            "schemas": components,
-            "securitySchemes": {"bearer": {"type": "http", "scheme": "bearer"}},
+            "schemas": dict(sorted(schemas.components.items())),
+            "headers": openapi_parameters.HEADERS,
+            "parameters": openapi_parameters.SHARED,
+            "responses": _problem_responses(operations, schemas),
+            "securitySchemes": {
+                "bearer": {
+                    "type": "http",
+                    "scheme": "bearer",
+                    "description": "A token: `Authorization: Bearer whp_…`. Roles of a requirement are scopes.",
+                }
+            },
         },
-        "tags": [{"name": tag} for tag in dict.fromkeys(op.tag for op in operations if op.tag)],
     }
 
 
-def _is_type(value: Any) -> bool:
-    return value is not None and not isinstance(value, Mapping)
-
-
-def _operation(op: Operation, schema_of: Any) -> dict[str, Any]:
-    shown: dict[str, Any] = {
-        "operationId": op.name,
-        "summary": op.summary,
-        "tags": [op.tag] if op.tag else [],
-        "parameters": _parameters(op),
-        "responses": _responses(op, schema_of),
-    }
-    if op.description:
-        shown["description"] = op.description
+def _operation(op: Operation, schemas: Schemas, access_of: AccessOf) -> dict[str, Any]:
+    shown: dict[str, Any] = {"operationId": op.name, "summary": op.summary}
+    sentences = [op.description] if op.description else []
+    if op.access is not None:
+        access = access_of(op.access)
+        sentences.append(access.text)
+        shown["security"] = [{"bearer": [scope]} for scope in access.scopes] or [{"bearer": []}]
+    else:
+        # Area B counts the requests of a token also where none is needed.
+        shown["security"] = [] if op.area is SYSTEM else [{}, {"bearer": []}]
+    if sentences:
+        shown["description"] = "\n\n".join(sentences)
+    shown["tags"] = [op.tag] if op.tag else []
+    shown["parameters"] = openapi_parameters.of(op)
     if op.body is not None:
         shown["requestBody"] = {
             "required": op.body_required,
-            "content": {"application/json": {"schema": schema_of(op.body)}},
+            "content": {"application/json": {"schema": schemas.of(op.body)}},
         }
-    if op.access is not None:
-        shown["security"] = [{"bearer": []}]
+    shown["responses"] = _responses(op, schemas)
     return shown
 
 
-def _parameters(op: Operation) -> list[dict[str, Any]]:
-    shown: list[dict[str, Any]] = []
-    for name in re.findall(r"\{(\w+)\}", op.path):
-        integer = op.path_types.get(name) == "integer"
-        schema: dict[str, Any] = {"type": "integer", "minimum": 1} if integer else {"type": "string", "minLength": 1}
-        shown.append({"name": name, "in": "path", "required": True, "schema": schema})
-    shown += [_query(each) for each in op.query]
-    if op.area.versioned:
-        shown.append(_VERSION_HEADER)
-    return shown
-
-
-def _query(query: Query) -> dict[str, Any]:
-    return {
-        "name": query.name,
-        "in": "query",
-        "required": query.required,
-        "description": query.description,
-        "schema": dict(query.schema),
-    }
-
-
-def _responses(op: Operation, schema_of: Any) -> dict[str, Any]:
+def _responses(op: Operation, schemas: Schemas) -> dict[str, Any]:
     responses: dict[str, Any] = {}
     for status, body in op.answers.items():
-        answer: dict[str, Any] = {"description": HTTPStatus(status).phrase}
+        answer: dict[str, Any] = {
+            "description": openapi_text.ANSWERS.get(status, "The answer."),
+            "headers": openapi_parameters.answer_headers(op, status),
+        }
         if body is not None:
-            answer["content"] = {op.media_type: {"schema": schema_of(body)}}
+            answer["content"] = {op.media_type: {"schema": schemas.of(body)}}
         responses[str(status)] = answer
-    problem = schema_of(EnvelopeProblem if op.area.style == "envelope" else GithubProblem)
-    for status in _problems(op):
-        if str(status) not in responses:
-            responses[str(status)] = {
-                "description": HTTPStatus(status).phrase,
-                "content": {"application/json": {"schema": problem}},
-                **({"headers": _RETRY_AFTER} if status in (429, 503) else {}),
-            }
-    if op.etag and op.method == "GET" and op.area is not SYSTEM:
-        responses["304"] = {"description": HTTPStatus.NOT_MODIFIED.phrase}
+    if _has_etag(op):
+        responses["304"] = {
+            "description": openapi_text.ANSWERS[304],
+            "headers": openapi_parameters.answer_headers(op, 304),
+        }
+    for status in problems_of(op) - op.answers.keys():
+        responses[str(status)] = {"$ref": f"#/components/responses/{_problem_name(op.area, status)}"}
     return dict(sorted(responses.items()))
 
 
-def _problems(op: Operation) -> set[int]:
+def _has_etag(op: Operation) -> bool:
+    return op.etag and op.method == "GET" and op.area is not SYSTEM
+
+
+def problems_of(op: Operation) -> set[int]:
     """What the operation itself names, and what every one of its kind can answer."""
-    found = set(op.problems)
+    found = {*op.problems, 500}
     if op.area is SYSTEM:
         return found
-    found |= {400, 401, 503}  # an unreadable query or version; a token that is not good; no database
-    found |= {403} if op.area is AREA_B else {429}  # the request limit
+    found |= {401, 503}  # a token that is not good; no database
+    found |= {400, 403} if op.area is AREA_B else {429}  # a version that is not served; no requests left
+    if op.area is AREA_A and (op.query or op.body is not None):
+        found.add(400)
     if op.access is not None:
         found.add(403)
     if "{" in op.path:
@@ -139,24 +131,48 @@ def _problems(op: Operation) -> set[int]:
     return found
 
 
-@cache
-def docs_page() -> bytes:
-    """One page without a network: it reads `/openapi.json` from this server."""
-    return files("workhook.http").joinpath("docs.html").read_bytes()
+def _problem_name(area: Area, status: int) -> str:
+    return f"{area.name}_{status}"
 
 
-def operations(areas: Sequence[Operation]) -> tuple[Operation, ...]:
+def _problem_responses(operations: Sequence[Operation], schemas: Schemas) -> dict[str, Any]:
+    wanted = {(op.area, status) for op in operations for status in problems_of(op) - op.answers.keys()}
+    return {
+        _problem_name(area, status): _problem_response(area, status, schemas)
+        for area, status in sorted(wanted, key=lambda each: (each[0].name, each[1]))
+    }
+
+
+def _problem_response(area: Area, status: int, schemas: Schemas) -> dict[str, Any]:
+    schema: Schema = schemas.of(WorkProblem if area.style == "envelope" else WebhookProblem)
+    examples = {
+        name: {"value": _example(render(problem, area, request_id="6f1c…", documentation_url=f"{_ORIGIN}/docs"))}
+        for name, problem in openapi_text.problem_examples(area.style, status).items()
+    }
+    return {
+        "description": openapi_text.problem_text(area.style, status),
+        "headers": openapi_parameters.problem_headers(area, status),
+        "content": {"application/json": {"schema": schema, "examples": examples}},
+    }
+
+
+def _example(body: object) -> Any:
+    return json.decode(json.encode(body))
+
+
+def operations(areas: Sequence[Operation], access_of: AccessOf) -> tuple[Operation, ...]:
     """`/openapi.json` and `/docs`, for the given operations."""
     rendered: list[bytes] = []
 
     async def openapi(call: Call) -> Answer:
         if not rendered:
-            rendered.append(json.encode(document([*areas, *own])))
-        return Answer(rendered[0])
+            rendered.append(json.encode(document([*areas, *own], access_of)))
+        here = origin(call.request, call.services.settings.trust_proxy)
+        return Answer(rendered[0].replace(_ORIGIN.encode(), here.encode()))
 
     async def docs(call: Call) -> Answer:
-        policy = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; connect-src 'self'"
-        return Answer(docs_page(), media_type="text/html; charset=utf-8", headers={"Content-Security-Policy": policy})
+        page = docs_page()
+        return Answer(page.html, media_type="text/html; charset=utf-8", headers=page.headers)
 
     own = (
         Operation(
@@ -169,3 +185,6 @@ def operations(areas: Sequence[Operation]) -> tuple[Operation, ...]:
         ),
     )  # fmt: skip
     return own
+
+
+__all__ = ["Access", "AccessOf", "document", "operations", "problems_of"]

@@ -2,69 +2,76 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
+from msgspec import UNSET, Meta, UnsetType
 
 from workhook.core.errors import Fault, Problem
+from workhook.http.fields import Url
 from workhook.http.operations import Area
 
 
-class GithubFault(msgspec.Struct, omit_defaults=True):
-    """One entry of `errors` in Area B."""
+class WebhookFault(msgspec.Struct, omit_defaults=True):
+    """One thing that is wrong; a key without a value is absent."""
 
-    resource: str | None = None
-    field: str | None = None
-    code: str | None = None
-    message: str | None = None
-    value: Any = msgspec.UNSET
-
-
-class GithubProblem(msgspec.Struct):
-    """An error of Area B."""
-
-    message: str
-    documentation_url: str
-    status: str
-    errors: list[GithubFault] | str | msgspec.UnsetType = msgspec.UNSET
+    resource: Annotated[str | None, Meta(description="What was wrong.", examples=["Hook"])] = None
+    field: Annotated[str | None, Meta(description="Which field of it, if it is one.", examples=["url"])] = None
+    code: Annotated[str | None, Meta(description="`custom`: see the message.", examples=["custom"])] = None
+    message: Annotated[str | None, Meta(description="In words.", examples=["url cannot be blank"])] = None
+    value: Annotated[Any, Meta(description="What was sent, where that helps.")] = UNSET
 
 
-class EnvelopeFault(msgspec.Struct):
-    field: str | None
-    code: str
-    message: str | None
+class WebhookProblem(msgspec.Struct):
+    """An error of the webhook API."""
+
+    message: Annotated[str, Meta(description="For people.", examples=["Not Found"])]
+    documentation_url: Annotated[Url, Meta(description="The operation in `/docs`.")]
+    status: Annotated[str, Meta(description="The status of the answer, as text.", examples=["404"])]
+    errors: Annotated[
+        list[WebhookFault] | str | UnsetType,
+        Meta(description="Every single thing that is wrong; a text where the version is not served."),
+    ] = UNSET
 
 
-class EnvelopeProblem(msgspec.Struct):
-    """An error of Area A."""
+class WorkFault(msgspec.Struct):
+    """One field that is wrong."""
 
-    success: bool
-    code: str
-    message: str
-    errors: list[EnvelopeFault]
-    request_id: str
+    field: Annotated[str | None, Meta(examples=["title"])]
+    code: Annotated[str, Meta(description="`missing`, `unknown`, `invalid` …: for programs.", examples=["missing"])]
+    message: Annotated[str | None, Meta(description="For people.", examples=["title is required"])]
+
+
+class WorkProblem(msgspec.Struct):
+    """An error of the work-management API."""
+
+    success: Annotated[bool, Meta(extra_json_schema={"const": False})]
+    code: Annotated[str, Meta(description="For programs.", examples=["validation_failed"])]
+    message: Annotated[str, Meta(description="For people.", examples=["Validation Failed"])]
+    errors: list[WorkFault]
+    request_id: Annotated[str, Meta(description="The same as `X-Request-Id`.")]
 
 
 def render(problem: Problem, area: Area, *, request_id: str, documentation_url: str) -> object:
     """The body of the answer."""
     if area.style == "envelope":
-        return EnvelopeProblem(
+        return WorkProblem(
             success=False,
             code=problem.code,
             message=problem.message,
-            errors=[EnvelopeFault(fault.field, fault.code, fault.message) for fault in problem.faults],
+            errors=[WorkFault(fault.field, fault.code, fault.message) for fault in problem.faults],
             request_id=request_id,
         )
-    errors: list[GithubFault] | str | msgspec.UnsetType = msgspec.UNSET
+    errors: list[WebhookFault] | str | UnsetType = UNSET
     if isinstance(problem, UnsupportedVersion):
         errors = problem.errors
     elif problem.faults:
         errors = [_github_fault(fault) for fault in problem.faults]
-    return GithubProblem(problem.message, documentation_url, str(problem.status), errors)
+    return WebhookProblem(problem.message, documentation_url, str(problem.status), errors)
 
 
-def _github_fault(fault: Fault) -> GithubFault:
-    return GithubFault(fault.resource, fault.field, fault.code, fault.message, fault.value)
+def _github_fault(fault: Fault) -> WebhookFault:
+    return WebhookFault(fault.resource, fault.field, fault.code, fault.message, fault.value)
 
 
 class UnsupportedVersion(Problem):

@@ -17,7 +17,7 @@ from litestar.exceptions import HTTPException
 from litestar.handlers import HTTPRouteHandler
 
 from workhook.core import json
-from workhook.core.errors import MethodNotAllowed, NotFound, Problem, TooLarge
+from workhook.core.errors import Malformed, MethodNotAllowed, NotFound, Problem, TooLarge
 from workhook.http import metrics
 from workhook.http.calls import Answer, Call, Services, origin
 from workhook.http.operations import AREA_A, AREA_B, Area, Operation
@@ -25,6 +25,9 @@ from workhook.http.problems import UnsupportedVersion, render
 
 VERSIONS = ("2026-03-10", "2022-11-28")
 VERSION_HEADERS = ("X-Service-Api-Version", "X-GitHub-Api-Version")
+
+_HEADERS = {"X-Content-Type-Options": "nosniff"}  # of every answer
+_CHARSET = "; charset=utf-8"
 
 Guard = Callable[[Call], Awaitable[None]]
 Lifespan = Callable[[Litestar], AbstractAsyncContextManager[None]]
@@ -45,7 +48,10 @@ def build(
     def outside(request: Request[Any, Any, Any], error: Exception) -> Response[bytes]:
         return _outside(request, error, allowed, services())
 
-    handlers = [_handler(each, prefix, services, guard) for each in operations for prefix in each.area.prefixes]
+    routes = dict.fromkeys(prefix + each.path for each in operations for prefix in each.area.prefixes)
+    # First, or Litestar makes OPTIONS of its own for the first method of each path.
+    handlers = [_options(route, allowed) for route in routes]
+    handlers += [_handler(each, prefix, services, guard) for each in operations for prefix in each.area.prefixes]
     return Litestar(
         route_handlers=handlers,
         openapi_config=None,
@@ -89,6 +95,23 @@ def _handler(operation: Operation, prefix: str, services: Callable[[], Services]
         return response
 
     methods = ["GET", "HEAD"] if operation.method == "GET" else [operation.method]
+    return _route(route, methods, handle)
+
+
+def _options(route: str, allowed: Callable[[str], list[str]]) -> HTTPRouteHandler:
+    """What a path takes; anybody may ask."""
+
+    async def handle(request: Request[Any, Any, Any]) -> Response[bytes]:
+        metrics.REQUESTS.labels("OPTIONS", route, 204).inc()
+        headers = {**_HEADERS, "X-Request-Id": uuid.uuid4().hex, "Allow": ", ".join(allowed(request.scope["path"]))}
+        return Response(b"", status_code=204, headers=headers, media_type="")
+
+    return _route(route, ["OPTIONS"], handle)
+
+
+def _route(
+    route: str, methods: list[str], handle: Callable[[Request[Any, Any, Any]], Awaitable[Response[bytes]]]
+) -> HTTPRouteHandler:
     path = re.sub(r"\{(\w+)\}", r"{\1:str}", route)
     return HTTPRouteHandler(path or "/", http_method=methods, include_in_schema=False, status_code=200)(handle)  # type: ignore[arg-type]  # Litestar types the list of methods narrowly
 
@@ -101,7 +124,7 @@ def _check_version(call: Call) -> None:
 
 
 def _respond(call: Call, answer: Answer) -> Response[bytes]:
-    headers = {"X-Request-Id": call.request_id, **call.answer_headers, **answer.headers}
+    headers = {**_HEADERS, "X-Request-Id": call.request_id, **call.answer_headers, **answer.headers}
     if answer.body is None:
         return Response(b"", status_code=answer.status, headers=headers, media_type="")
     body = answer.body if isinstance(answer.body, bytes) else json.encode(answer.body)
@@ -110,7 +133,10 @@ def _respond(call: Call, answer: Answer) -> Response[bytes]:
         headers["ETag"] = tag if answer.status == 201 else f"W/{tag}"
         if call.operation.method == "GET" and _matches(call.header("if-none-match"), tag):
             return Response(b"", status_code=304, headers=headers, media_type="")
-    return Response(body, status_code=answer.status, headers=headers, media_type=answer.media_type)
+    # Litestar adds the charset of text by itself.
+    text = answer.media_type.startswith("text/")
+    media_type = answer.media_type.removesuffix(_CHARSET) if text else answer.media_type
+    return Response(body, status_code=answer.status, headers=headers, media_type=media_type)
 
 
 def _matches(condition: str | None, tag: str) -> bool:
@@ -129,7 +155,7 @@ def _problem_response(
     problem: Problem, area: Area, request_id: str, documentation_url: str, extra: dict[str, str] | None = None
 ) -> Response[bytes]:
     body = render(problem, area, request_id=request_id, documentation_url=documentation_url)
-    headers = {"X-Request-Id": request_id, **(extra or {}), **problem.headers}
+    headers = {**_HEADERS, "X-Request-Id": request_id, **(extra or {}), **problem.headers}
     return Response(
         json.encode(body),
         status_code=problem.status,
@@ -141,7 +167,7 @@ def _problem_response(
 def _outside(
     request: Request[Any, Any, Any], error: Exception, allowed: Callable[[str], list[str]], services: Services
 ) -> Response[bytes]:
-    """Errors before an operation was found: no such route, a wrong method."""
+    """Errors before an operation was found: no such route, a wrong method, a Host that is none."""
     path: str = request.scope["path"]
     status = getattr(error, "status_code", 500)
     problem: Problem
@@ -152,14 +178,16 @@ def _outside(
         problem = MethodNotAllowed(f"This path takes {methods}.", headers={"Allow": methods})
     elif status == 413:
         problem = TooLarge("The request body is too large.")
-    elif status in (400, 404):
+    elif status == 404:
         problem = NotFound()
+    elif status == 400:
+        problem = Malformed("Problems parsing the request")
     else:
         problem = Problem("The server failed. The request id helps to find out why.")
     request_id = uuid.uuid4().hex
     if problem.status == 500:
         log.error("request_failed", request_id=request_id, path=path, exc_info=error)
-    area = AREA_A if path.startswith("/api/v1") else AREA_B
+    area = AREA_A if f"{path}/".startswith("/api/v1/") else AREA_B
     metrics.REQUESTS.labels(request.method, "(none)", problem.status).inc()
     return _problem_response(problem, area, request_id, f"{origin(request, services.settings.trust_proxy)}/docs")
 

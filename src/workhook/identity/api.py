@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 
 from workhook import __version__
@@ -68,7 +70,7 @@ class EventType(msgspec.Struct):
     actions: list[str]
     description: str
     targets: list[str]
-    schema: dict[str, object] | None
+    schema: dict[str, Any] | None
 
 
 async def root(call: Call) -> Answer:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from workhook.core.errors import Forbidden, NotFound
+from workhook.http.openapi import Access
 from workhook.identity.schemas import Actor, Organization, Repository
 
 SCOPES = ("repo", "admin:repo_hook", "write:repo_hook", "read:repo_hook", "admin:org_hook", "work", "work:read")
@@ -53,6 +54,25 @@ def accepted(rule: Rule) -> str:
     """What `X-Accepted-OAuth-Scopes` lists: every scope that lets a token through."""
     fitting = [scope for scope in SCOPES if not rule.scopes or expand(frozenset({scope})) & set(rule.scopes)]
     return ", ".join(sorted(fitting)) if rule.scopes else ""
+
+
+_CALLERS = {
+    ("repository", "read"): "somebody who can read the repository",
+    ("repository", "write"): "somebody who can write to the repository",
+    ("repository", "admin"): "an admin of the repository",
+    ("organization", "member"): "a member of the organization",
+    ("organization", "owner"): "an owner of the organization",
+}
+
+
+def access_of(name: str) -> Access:
+    """A rule as the OpenAPI document tells it."""
+    rule = RULES[name]
+    scopes = " or ".join(f"`{scope}`" for scope in rule.scopes)
+    token = f"a token with the scope {scopes}" if scopes else "a token, of any scope"
+    caller = f" of {_CALLERS[rule.target, rule.role]}" if rule.role else ""
+    fitting = tuple(filter(None, accepted(rule).split(", ")))
+    return Access(fitting, f"Needs {token}{caller}.")
 
 
 def check_scopes(actor: Actor, rule: Rule) -> None:

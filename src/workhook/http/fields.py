@@ -1,0 +1,13 @@
+"""Types of fields that many answers have, with what JSON Schema says about them."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from msgspec import Meta
+
+Time = Annotated[str, Meta(extra_json_schema={"format": "date-time"}, examples=["2026-11-20T09:00:00Z"])]
+"""UTC with `Z`, to the second or to the millisecond."""
+
+Url = Annotated[str, Meta(extra_json_schema={"format": "uri"})]
+"""An absolute URL that starts with the base the request came by."""

@@ -1,0 +1,144 @@
+"""What the OpenAPI document says in sentences, and the errors that it shows as examples."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from workhook.core.errors import (
+    Conflict,
+    Fault,
+    Forbidden,
+    Invalid,
+    Malformed,
+    NotFound,
+    PreconditionFailed,
+    Problem,
+    TooLarge,
+    TooManyRequests,
+    Unauthenticated,
+    Unavailable,
+    UnsupportedMediaType,
+)
+
+SUMMARY = "Work management in which every change is a signed, stored, replayable webhook."
+
+DESCRIPTION = """\
+Two areas on one server.
+
+**The work-management API** has the prefix `/api/v1`: projects and all that hangs on them. An answer is \
+`{"success": true, …}`, an error `{"success": false, "code", "message", "errors", "request_id"}`.
+
+**The webhook API** is served at the root and, the same, under `/api/v3` for clients that add this prefix: webhooks, \
+their deliveries, and publishing of events. Clients made for GitHub's API work with it. An error is \
+`{"message", "documentation_url", "status"}`, with `errors` where single fields are wrong. The header \
+`X-Service-Api-Version` (or `X-GitHub-Api-Version`) may name the version that a client was written for.
+
+**Authentication**: `Authorization: Bearer TOKEN` (`token TOKEN` is taken too). Each operation names the scopes of \
+which the token needs one. What a caller cannot see is 404; what it sees but may not do is 403.
+
+**Limits**: the `X-RateLimit-*` headers tell how many requests the token has left in this hour. Past that the webhook \
+API answers 403, the work-management API 429, both with `Retry-After`.
+
+**Conditional requests**: a GET answers an `ETag`; sent back in `If-None-Match` it gives 304 while nothing has changed.
+
+**Lists**: follow the `Link` header; do not make cursors yourself.
+
+Every answer has an `X-Request-Id`, under which the server's log tells what happened.
+"""
+
+TAGS: Mapping[str, str] = {
+    "Projects": "A project is also a repository: the webhook API knows it as `owner/name`.",
+    "Members": "Who of the organization is added to a project.",
+    "Clients": "People from outside, who see only their own projects.",
+    "Columns": "The columns of a project's board.",
+    "Tasks": "Tasks sit in the columns of a project.",
+    "Task Comments": "What is said about a task.",
+    "Files": "Files and folders of a project.",
+    "File comments": "What is said about a file, with replies.",
+    "Timesheets": "Time spent on tasks; timers.",
+    "Services": "What an organization sells.",
+    "Service Checkouts": "Subscriptions: they can be paused, cancelled and deleted.",
+    "Task Credits": "An append-only ledger of credits.",
+    "Invoices": "Drafts become sent, then paid or void.",
+    "Users": "The caller, and the people of an organization.",
+    "Activity": "What happened in a project.",
+    "repository webhooks": "Webhooks of one repository, their deliveries, and publishing events of it.",
+    "organization webhooks": "Webhooks that get the events of every repository of an organization, and its own.",
+    "support": "What clients ask besides: who am I, what is there, which events exist.",
+    "system": "For those who run the server: health, metrics, this document. No token, no limit.",
+}
+
+ANSWERS: Mapping[int, str] = {
+    200: "The answer.",
+    201: "It was created; `Location` says where it is.",
+    202: "Accepted: it is stored, and happens after this answer.",
+    204: "Done. There is no body.",
+    304: "Nothing has changed since the `ETag` that was sent in `If-None-Match`. There is no body.",
+}
+
+_PROBLEMS: Mapping[int, str] = {
+    400: "The request cannot be read: its JSON, its query string, a cursor, or the version that it asks for.",
+    401: "There is no token, or the token is not good (any more).",
+    403: "The caller sees this but may not do it: the message names the role or scope that is missing.",
+    404: "There is no such thing, or the caller cannot see it.",
+    409: "It is in a state in which this cannot be done; `code` says which.",
+    412: "`If-Match` names another state than the current one: somebody else changed it.",
+    413: "The body is too large.",
+    415: "The body is not JSON.",
+    422: "A value is wrong; every wrong field is listed.",
+    429: "The token has no requests left in this hour.",
+    500: "The server failed. The request id tells those who run it why.",
+    503: "The database cannot be reached or written. Nothing was done; the same request can succeed later.",
+}
+_WEBHOOK_PROBLEMS: Mapping[int, str] = {
+    403: "The caller sees this but may not do it, or the token has no requests left in this hour (`Retry-After`).",
+    422: "Validation failed, or the endpoint has been spammed.",
+}
+
+_COMMON_EXAMPLES: Mapping[int, Mapping[str, Problem]] = {
+    401: {
+        "no token": Unauthenticated("Requires authentication"),
+        "a token that is not good": Unauthenticated("Bad credentials"),
+    },
+    404: {"not found": NotFound()},
+    413: {"too large": TooLarge("The request body is larger than 1048576 bytes.")},
+    500: {"failed": Problem("The server failed. The request id helps to find out why.")},
+    503: {"no database": Unavailable("The database cannot be written.")},
+}
+_WORK_EXAMPLES: Mapping[int, Mapping[str, Problem]] = {
+    400: {"bad JSON": Malformed("Problems parsing JSON")},
+    403: {"missing scope": Forbidden("The token lacks a scope: this needs work.", code="missing_scope")},
+    409: {"archived": Conflict("The project is archived.", code="archived")},
+    412: {"changed": PreconditionFailed("It was changed since you read it. Read it again, then decide.")},
+    415: {"no JSON": UnsupportedMediaType("Send JSON (Content-Type: application/json), not text/plain.")},
+    422: {"missing field": Invalid(faults=[Fault(field="title", code="missing", message="title is required")])},
+    429: {"no requests left": TooManyRequests("API rate limit exceeded. Wait until the time in X-RateLimit-Reset.")},
+}
+_HOOK_FAULT = Fault(resource="Hook", field="url", code="custom", message="url cannot be blank")
+_WEBHOOK_EXAMPLES: Mapping[int, Mapping[str, Problem]] = {
+    400: {"bad JSON": Malformed("Problems parsing JSON"), "not an object": Malformed("Body should be a JSON object")},
+    403: {
+        "missing role": Forbidden("Must have admin rights to Repository."),
+        "missing scope": Forbidden("The token lacks a scope: this needs write:repo_hook or repo."),
+        "no requests left": Forbidden("API rate limit exceeded. Wait until the time in X-RateLimit-Reset."),
+    },
+    422: {
+        "wrong value": Invalid(faults=[_HOOK_FAULT]),
+        "wrong type": Invalid("Invalid request.\n\nFor 'properties/events', nil is not an array."),
+        "too many": Invalid("The endpoint has been spammed: at most 60 a minute for one hook."),
+    },
+}
+
+
+def problem_text(style: str, status: int) -> str:
+    """What a status means in answers of the style."""
+    return (_WEBHOOK_PROBLEMS.get(status) if style == "github" else None) or _PROBLEMS[status]
+
+
+def problem_examples(style: str, status: int) -> Mapping[str, Problem]:
+    """By name, to be rendered as the server renders them."""
+    own = _WEBHOOK_EXAMPLES if style == "github" else _WORK_EXAMPLES
+    return own.get(status) or _COMMON_EXAMPLES[status]
+
+
+__all__ = ["ANSWERS", "DESCRIPTION", "SUMMARY", "TAGS", "problem_examples", "problem_text"]
