@@ -200,6 +200,8 @@ async def work(settings: Settings) -> int:
 def _prepare_process(settings: Settings) -> None:
     log.configure(settings.log_level, settings.log_format)
     settings.data.mkdir(parents=True, exist_ok=True)
+    # Little of what a request or a delivery makes is garbage in cycles: at the default, collecting is 5 % of the CPU.
+    gc.set_threshold(20_000, 20, 20)
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = OPEN_FILES if hard == resource.RLIM_INFINITY else min(OPEN_FILES, hard)
     if soft < wanted:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from prometheus_client import Counter, Gauge, Histogram
 
 DELIVERIES = Counter("workhook_deliveries_total", "Attempts recorded.", ["outcome"])
+DELIVERED, FAILED = DELIVERIES.labels("success"), DELIVERIES.labels("failure")
 DELIVERY_SECONDS = Histogram(
     "workhook_delivery_seconds",
     "Time one attempt took.",

@@ -255,7 +255,6 @@ class Worker:
             touched[lane] = None
             lane.idle_since = now
             self._landed(lane, each.work)
-            metrics.DELIVERIES.labels("success" if each.outcome.ok else "failure").inc()
             metrics.DELIVERY_SECONDS.observe(each.outcome.duration_ms / 1000)
             if each.next_at is not None:
                 metrics.RETRIES.inc()
@@ -266,6 +265,9 @@ class Worker:
             if (reason := reason_to_deactivate(each)) is not None and not lane.halted:
                 lane.halted = True
                 self._spawn(self._deactivate(lane, reason))
+        delivered = sum(each.outcome.ok for each in batch)
+        metrics.DELIVERED.inc(delivered)
+        metrics.FAILED.inc(len(batch) - delivered)
         metrics.IN_FLIGHT.set(self._flying)
         for lane in touched:
             self._pump(lane)

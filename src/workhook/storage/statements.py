@@ -24,6 +24,7 @@ class PerDialect(Executable):
         return self._written[dialect]
 
 
+_LISTS = (list, tuple, set, frozenset)
 _INSERT = re.compile(r"(INSERT INTO \S+ \([^()]+\)) VALUES \(([^()]+)\)(?: RETURNING \S+)?")
 _NUMBERED = re.compile(r"\$\d+::[A-Z ]+")
 
@@ -64,9 +65,12 @@ class Statement:
     def arguments(self, params: Params | None) -> list[Any]:
         """Raises `KeyError` for a parameter that is not given."""
         given = params or {}
-        fixed = self._fixed
-        values = [given[name] if name in given else fixed[name] for name in self._names]
-        return values if self._adapt is None else [self._adapt(value) for value in values]
+        if self._fixed:
+            given = {**self._fixed, **given}
+        if self._adapt is None:
+            return [given[name] for name in self._names]
+        adapt = self._adapt
+        return [adapt(value) if value.__class__ in _LISTS else value for value in map(given.__getitem__, self._names)]
 
 
 class Compiler:
