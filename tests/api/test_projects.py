@@ -19,7 +19,7 @@ import uvicorn
 from jsonschema import Draft202012Validator
 from msgspec import Meta
 
-from workhook.bootstrap import build_app
+from workhook.asgi import build_app
 from workhook.core.errors import Invalid
 from workhook.events.catalog import CATALOG
 from workhook.events.tables import events

@@ -15,12 +15,12 @@ from alembic.migration import MigrationContext
 
 from tests.harness.databases import Databases
 from tests.harness.waiting import finish
-from workhook import bootstrap
+from workhook import asgi
 from workhook.core.config import load
 from workhook.storage import metadata, migrate
 from workhook.storage.migrate import HEAD, NewerSchema, known_revisions
 
-assert bootstrap  # every area's tables are on the metadata once it is imported
+assert asgi  # every area's tables are on the metadata once it is imported
 
 
 def _differences(connection: Any) -> list[Any]:

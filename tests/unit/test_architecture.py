@@ -22,7 +22,7 @@ ORDER = (
     Level(("work", "hooks"), siblings=True),
     Level(("delivery",)),
     Level(("web",)),
-    Level(("cli", "bootstrap", "asgi")),
+    Level(("cli", "bootstrap", "asgi", "process")),
 )
 
 Rule = Callable[[Source], Iterator[str]]

@@ -126,7 +126,7 @@ def test_own_events_have_their_actions_and_a_schema_for_exactly_these(name: str)
     assert len(set(event.actions)) == len(event.actions)
     schema = json.loads(encode(event.schema))
     assert set(schema["properties"]["action"]["enum"]) == OWN_ACTIONS[name]
-    assert {"action", name, "organization", "sender"} <= set(schema["required"])
+    assert {"action", name, "sender"} <= set(schema["required"])
 
 
 def test_the_names_shared_with_github_keep_its_hooks() -> None:

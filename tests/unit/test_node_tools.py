@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 from jsonschema import Draft202012Validator
+
 from tests.clients.octokit_examples import load_examples
 from tests.node_tools import NODE_FOLDER, STAMP_NAME, InstallFailed, ensure_node_modules, node
-
 from workhook.events.catalog import CATALOG, known
 
 

@@ -20,7 +20,7 @@ def explain(error: Exception) -> list[str] | None:
 
 def _ours(error: Exception) -> list[str] | None:
     from workhook.cli.git_push.install import InstallError
-    from workhook.core.errors import Problem
+    from workhook.core.errors import CannotStart, Problem
     from workhook.core.vault import VaultError
     from workhook.storage.database import UniqueViolation
     from workhook.storage.migrate import NewerSchema
@@ -29,6 +29,8 @@ def _ours(error: Exception) -> list[str] | None:
         return [fault.message or f"{fault.field} is {fault.code}" for fault in error.faults] or [error.message]
     if isinstance(error, Problem):
         return [error.message, "Check --data or --database-url, and that the database runs and can be written."]
+    if isinstance(error, CannotStart):
+        return [error.message, error.remedy]
     if isinstance(error, NewerSchema | InstallError):
         return [str(error)]
     if isinstance(error, VaultError):

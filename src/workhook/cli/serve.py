@@ -24,10 +24,10 @@ async def serve(
     When it is ready it prints `workhook: listening on http://HOST:PORT`. On an empty database it first makes an owner,
     an organization and a project, and prints a token for the owner, once.
     """
-    from workhook import bootstrap
+    from workhook import process
     from workhook.cli.setup import welcome
 
-    return await bootstrap.serve(context.settings, work=not no_worker, welcome=welcome)
+    return await process.serve(context.settings, say=typer.echo, work=not no_worker, welcome=welcome)
 
 
 def register(app: typer.Typer) -> None:

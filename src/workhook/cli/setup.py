@@ -86,7 +86,7 @@ async def first_start(services: Services, base: str) -> FirstStart | None:
 
 
 async def welcome(services: Services, address: str) -> None:
-    """A `bootstrap.Welcome`: tells whoever starts the first server how to come in."""
+    """A `process.Welcome`: tells whoever starts the first server how to come in."""
     made = await first_start(services, services.settings.base_url or address)
     if made is not None:
         typer.echo(

@@ -13,9 +13,9 @@ SETTINGS = ("concurrency", *(each for each in SERVE_SETTINGS if each not in (*_O
 
 async def worker(context: Context) -> int:
     """Send deliveries, nothing else, until SIGTERM. Any number of workers share the work."""
-    from workhook import bootstrap
+    from workhook import process
 
-    return await bootstrap.work(context.settings)
+    return await process.work(context.settings, say=typer.echo)
 
 
 def register(app: typer.Typer) -> None:

@@ -107,3 +107,11 @@ class Unavailable(Problem):
     def __init__(self, message: str, *, retry_after_s: int = 2, **more: Any) -> None:
         super().__init__(message, **more)
         self.headers.setdefault("Retry-After", str(retry_after_s))
+
+
+class CannotStart(Exception):
+    """A process that cannot begin: what is wrong, and what to do about it."""
+
+    def __init__(self, message: str, remedy: str) -> None:
+        super().__init__(message)
+        self.message, self.remedy = message, remedy

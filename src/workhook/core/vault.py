@@ -52,7 +52,7 @@ def open_vault(data: Path, secret_key: str | None) -> Vault:
     try:
         return Vault(path.read_bytes().split())
     except FileNotFoundError:
-        data.mkdir(parents=True, exist_ok=True)
+        data.mkdir(mode=0o700, parents=True, exist_ok=True)
     draft = path.with_name(f".{KEY_FILE}.{os.getpid()}")
     descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     with os.fdopen(descriptor, "wb") as file:

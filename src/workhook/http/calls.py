@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl
 
 import msgspec
-from litestar import Request
 
 from workhook.core import json
 from workhook.core.config import Settings
@@ -18,6 +17,8 @@ from workhook.core.vault import Vault
 from workhook.storage import Database
 
 if TYPE_CHECKING:
+    from litestar import Request
+
     from workhook.http.operations import Operation
 
 JSON_BODY_MAX = 1024 * 1024

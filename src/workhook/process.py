@@ -1,0 +1,189 @@
+"""A process from its start to its end: serves, delivers, stops in order."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import gc
+import os
+import resource
+import signal
+import socket
+from collections.abc import Awaitable, Callable, Iterator
+from pathlib import Path
+
+import structlog
+import uvicorn
+
+from workhook.asgi import build_app
+from workhook.bootstrap import open_services
+from workhook.core import json, log
+from workhook.core.clock import now_ms
+from workhook.core.config import Settings
+from workhook.core.errors import CannotStart
+from workhook.delivery.guard import AddressPolicy
+from workhook.delivery.retention import Retention
+from workhook.delivery.send import Sender, SendSettings
+from workhook.delivery.worker import Worker
+from workhook.http.calls import Services
+
+SERVER_FILE = "server.json"
+OPEN_FILES = 65_536
+
+logger = structlog.get_logger(__name__)
+Welcome = Callable[[Services, str], Awaitable[None]]
+Say = Callable[[str], None]
+
+
+class Delivery:
+    """The worker of a process with what it needs: the sender before it, the pruning beside it."""
+
+    def __init__(self, services: Services) -> None:
+        settings = services.settings
+        self._sender = Sender(
+            AddressPolicy(settings.delivery_allow_networks),
+            SendSettings(timeout_s=settings.delivery_timeout_s, proxy=settings.delivery_proxy),
+        )
+        self._worker = Worker(services, self._sender)
+        self._retention = Retention(services.database, settings.retention_days)
+
+    async def start(self) -> None:
+        await self._worker.start()
+        self._retention.start()
+
+    async def stop(self, drain_s: float) -> None:
+        await self._retention.stop()
+        try:
+            await self._worker.stop(drain_s)
+        finally:
+            await self._sender.close()
+
+
+class _Server(uvicorn.Server):
+    """Says when it is ready; leaves the signals to us, since after the requests the deliveries have to end."""
+
+    def __init__(self, config: uvicorn.Config, ready: Callable[[], Awaitable[None]]) -> None:
+        super().__init__(config)
+        self._ready = ready
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        if not self.should_exit:
+            await self._ready()
+
+
+async def serve(settings: Settings, *, say: Say, work: bool = True, welcome: Welcome | None = None) -> int:
+    """API and, with `work`, deliveries, until SIGTERM or SIGINT. Answers the exit status.
+
+    `welcome` is called with the services and the address before the ready line, on every start; `say` gets that line, a
+    promise to scripts. Raises `CannotStart`, and what `open_services` raises.
+    """
+    _prepare_process(settings)
+    async with open_services(settings, serving=True) as services:
+        delivery = Delivery(services) if work else None
+        app = build_app(services)
+        listening = _listen(settings)
+        address = _address(settings, listening)
+
+        async def ready() -> None:
+            _write_server_file(settings.data, address)
+            if welcome is not None:
+                await welcome(services, address)
+            say(f"workhook: listening on {address}")
+            gc.freeze()
+
+        config = uvicorn.Config(
+            app,
+            loop="none",
+            http="httptools",
+            lifespan="off",
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            timeout_keep_alive=75,
+            timeout_graceful_shutdown=max(1, round(settings.drain_s)),
+        )
+        server = _Server(config, ready)
+        if delivery is not None:
+            await delivery.start()
+        _on_stop_signals(lambda: setattr(server, "should_exit", True))
+        try:
+            await server.serve(sockets=[listening])
+        finally:
+            _remove_server_file(settings.data)
+            if delivery is not None:
+                await delivery.stop(settings.drain_s)
+    return 0
+
+
+async def work(settings: Settings, *, say: Say) -> int:
+    """Deliveries only, until SIGTERM or SIGINT."""
+    _prepare_process(settings)
+    async with open_services(settings, serving=True) as services:
+        delivery = Delivery(services)
+        await delivery.start()
+        say("workhook: delivering")
+        gc.freeze()
+        stopped = asyncio.Event()
+        _on_stop_signals(stopped.set)
+        await stopped.wait()
+        await delivery.stop(settings.drain_s)
+    return 0
+
+
+def _prepare_process(settings: Settings) -> None:
+    log.configure(settings.log_level, settings.log_format)
+    settings.data.mkdir(mode=0o700, parents=True, exist_ok=True)
+    # Little of what a request or a delivery makes is garbage in cycles: at the default, collecting is 5 % of the CPU.
+    gc.set_threshold(20_000, 20, 20)
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = OPEN_FILES if hard == resource.RLIM_INFINITY else min(OPEN_FILES, hard)
+    if soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+
+
+def _on_stop_signals(stop: Callable[[], None]) -> None:
+    loop = asyncio.get_running_loop()
+    for each in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(each, stop)
+
+
+def _listen(settings: Settings) -> socket.socket:
+    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
+    listening = socket.socket(family, socket.SOCK_STREAM)
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listening.bind((settings.host, settings.port))
+    except OSError as error:
+        listening.close()
+        where = f"{settings.host}:{settings.port}"
+        raise CannotStart(f"cannot listen on {where}: {error.strerror}.", "Choose another --port or --host.") from error
+    listening.set_inheritable(True)
+    return listening
+
+
+def _address(settings: Settings, listening: socket.socket) -> str:
+    port = listening.getsockname()[1]
+    shown = settings.host if settings.host not in ("0.0.0.0", "::") else "127.0.0.1"  # noqa: S104  # only shown
+    return f"http://[{shown}]:{port}" if ":" in str(shown) else f"http://{shown}:{port}"
+
+
+def _write_server_file(data: Path, address: str) -> None:
+    """Where commands and Git hooks beside the server find it."""
+    path = data / SERVER_FILE
+    draft = path.with_suffix(f".{os.getpid()}")
+    draft.write_bytes(json.encode({"url": address, "pid": os.getpid(), "started_at": now_ms()}))
+    draft.replace(path)
+
+
+def _remove_server_file(data: Path) -> None:
+    path = data / SERVER_FILE
+    try:
+        if json.decode(path.read_bytes()).get("pid") == os.getpid():
+            path.unlink()
+    except (OSError, ValueError) as error:
+        logger.warning("server_file_left", error=str(error))
