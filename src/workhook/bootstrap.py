@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from workhook.core.config import Settings
+from workhook.core.errors import CannotStart
 from workhook.core.vault import open_vault
 from workhook.events import outbox
 from workhook.hooks.fan_out import fan_out
@@ -21,8 +22,11 @@ from workhook.storage.migrate import migrate
 async def open_services(settings: Settings, *, serving: bool = False) -> AsyncIterator[Services]:
     """Migrate and open the database. `serving`: listen for what other processes do.
 
-    Raises `core.errors.Unavailable` if the database cannot be reached, `storage.migrate.NewerSchema` if it is newer.
+    Raises `core.errors.Unavailable` if the database cannot be reached, `storage.migrate.NewerSchema` if it is newer,
+    `CannotStart` for a setting that this version cannot honour.
     """
+    if settings.nats_url is not None:
+        raise CannotStart("this version does not deliver over NATS yet.", "Leave nats_url away: the database queues.")
     outbox.subscribe(fan_out)
     database = await _open_database(settings, serving=serving)
     try:

@@ -13,7 +13,7 @@ import asyncpg
 import structlog
 from sqlalchemy.sql.expression import Executable
 
-from workhook.storage import dialects
+from workhook.storage import dialects, metrics
 from workhook.storage.database import Database, Params, Row, Step, Transaction
 from workhook.storage.signals import Signals
 from workhook.storage.statements import Compiler, Statement
@@ -70,6 +70,8 @@ class PostgresDatabase(Database):
     def __init__(self, url: str, pool: Any) -> None:
         self._url = url
         self._pool = pool
+        metrics.CONNECTIONS.labels("open").set_function(pool.get_size)
+        metrics.CONNECTIONS.labels("idle").set_function(pool.get_idle_size)
         self._compile = Compiler(dialects.POSTGRESQL)
         self.signals = Signals()
         self._outgoing: dict[str, set[int]] = defaultdict(set)
@@ -167,6 +169,7 @@ class PostgresDatabase(Database):
                 finally:
                     connection.terminate()  # it may be broken: no farewell is waited for
             except (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
+                metrics.LISTEN_LOST.inc()
                 log.warning("listen_failed", error=str(error), again_in_s=pause_s)
             await asyncio.sleep(pause_s)
             pause_s = min(pause_s * 2, RECONNECT_MAX_S)

@@ -16,7 +16,7 @@ import structlog
 from sqlalchemy.sql.expression import Executable
 
 from workhook.core.errors import Unavailable
-from workhook.storage import dialects
+from workhook.storage import dialects, metrics
 from workhook.storage.database import Database, Params, Row, Step, Transaction
 from workhook.storage.signals import Signals
 from workhook.storage.statements import Compiler, Statement
@@ -209,11 +209,14 @@ class SqliteDatabase(Database):
             await asyncio.shield(group.durable)
 
     async def _take_turn(self) -> None:
+        metrics.WAITING.inc()
         try:
             async with asyncio.timeout(TURN_TIMEOUT_S):
                 await self._turn.acquire()
         except TimeoutError:
             raise Unavailable("The database is busy.", code="database_unavailable") from None
+        finally:
+            metrics.WAITING.dec()
 
     def _release(self, transaction: SqliteTransaction) -> _Group | None:
         """The transaction joins the group that the next commit makes durable; None if it did nothing."""
@@ -242,6 +245,7 @@ class SqliteDatabase(Database):
             log.error("commit_failed", error=str(error), transactions=len(group.members))
             group.durable.set_exception(error)
             return
+        metrics.COMMIT_GROUP.observe(len(group.members))
         for member in group.members:
             member.committed()
         group.durable.set_result(None)
