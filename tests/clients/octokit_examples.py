@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import msgspec
+
 from tests.node_tools import ensure_node_modules
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import hmac
 from typing import Any
 
@@ -29,10 +28,6 @@ def unsigned(received: Received) -> bool:
     return not any(name.startswith("x-hub-signature") for name in received.headers)
 
 
-def sha256_of(received: Received, secret: str) -> str:
-    return "sha256=" + hmac.new(secret.encode(), received.body, hashlib.sha256).hexdigest()
-
-
 def publish(client: httpx.Client, world: World, event: str, payload: dict[str, Any]) -> int:
     """Publish in the repository; answers how many hooks get it."""
     answer = client.post(f"{world.repo_path}/events", json={"event": event, "payload": payload})
@@ -53,6 +48,12 @@ def history(server: Server, world: World, hook_path: str, at_least: int) -> list
         found = until(recorded)
         assert found is not None
         return found
+
+
+def arrived(receiver: Receiver, event: str) -> Received:
+    """The first delivery of an event."""
+    receiver.wait_for(lambda requests: any(each.headers.get("x-service-event") == event for each in requests))
+    return receiver.events(event)[0]
 
 
 def pinged(receiver: Receiver, hook_id: int) -> Received:

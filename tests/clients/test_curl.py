@@ -12,13 +12,12 @@ from typing import Any
 
 import pytest
 
-from tests.clients.support import SECRET, history, pinged, signed_with
+from tests.clients.support import SECRET, arrived, history, pinged, signed_with
 from tests.harness.receiver import Receiver, Reply
 from tests.harness.server import Server
 from tests.harness.world import World
 
 NOWHERE = "http://127.0.0.1:9/"
-SIGN = "X-Hub-Signature-256"
 
 
 @dataclass
@@ -217,7 +216,7 @@ def test_large_payloads(curl: Curl, world: World, receiver: Receiver, tmp_path: 
     text = "x" * 3_000_000
     file.write_text(json.dumps({"event": "push", "payload": {"text": text}}))
     assert curl("POST", f"{world.repo_path}/events", body=f"@{file}").json["deliveries"] == 1
-    push = receiver.wait_for(lambda requests: any(each.event == "push" for each in requests))[-1]
+    push = arrived(receiver, "push")
     assert signed_with(push, SECRET)
     assert push.payload()["text"] == text
     file.write_text(json.dumps({"event": "push", "payload": {"text": "x" * (25 * 1024 * 1024)}}))

@@ -1,0 +1,50 @@
+"""Scripts in `tests/node`, run by the Node of the wheel."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import subprocess
+from collections.abc import Sequence
+
+from tests.harness.receiver import Received
+from tests.node_tools import NODE_FOLDER, ensure_node_modules, node
+
+TIMEOUT_S = 60
+
+
+def command(script: str) -> list[str]:
+    """What starts a script; installs its packages where they are missing."""
+    ensure_node_modules()
+    return [str(node()), str(NODE_FOLDER / script)]
+
+
+def run(script: str, *, input_text: str = "", **settings: str) -> str:
+    """What the script prints; a script that fails fails the test, with its own words. `settings`: its environment."""
+    done = subprocess.run(
+        command(script),
+        input=input_text,
+        env={**os.environ, **{name.upper(): value for name, value in settings.items()}},
+        capture_output=True,
+        text=True,
+        timeout=TIMEOUT_S,
+        check=False,
+    )
+    assert done.returncode == 0, f"{script} failed:\n{done.stdout}{done.stderr}"
+    return done.stdout
+
+
+def verified(received: Sequence[Received], secret: str) -> list[bool]:
+    """What Octokit's own verification says of each `X-Hub-Signature-256`."""
+    lines = [
+        json.dumps(
+            {
+                "secret": secret,
+                "body": base64.b64encode(each.body).decode(),
+                "signature": each.headers.get("x-hub-signature-256", "sha256=none"),
+            }
+        )
+        for each in received
+    ]
+    return [line == "true" for line in run("verify.mjs", input_text="\n".join(lines)).split()]
