@@ -147,7 +147,7 @@ async def list_deliveries(call: Call) -> Answer:
     hook = await _hook_of(call, call.database, place_of(call))
     per_page = call.query_integer("per_page", PER_PAGE_DEFAULT, low=1, high=PER_PAGE_MAX)
     cursor = deliveries.parse_cursor(call.query_text("cursor"))
-    filters = deliveries.parse_filters({name: values[-1] for name, values in call.query.items() if name != "ids"})
+    filters = deliveries.parse_query(call.query)
     page = await deliveries.list_deliveries(call.database, hook.id, filters, cursor=cursor, per_page=per_page)
     relations = {
         rel: {"cursor": found}
@@ -172,8 +172,7 @@ async def redeliver(call: Call) -> Answer:
 
 async def redeliver_many(call: Call) -> Answer:
     place = place_of(call)
-    body = await call.json_object()
-    filters = deliveries.parse_filters(body or {"status": "failure"})
+    filters = deliveries.parse_selection(await call.json_object())
     async with call.database.transaction() as tx:
         hook = await _hook_of(call, tx, place)
         queued = await deliveries.redeliver_many(tx, hook.id, filters)

@@ -15,6 +15,7 @@ from workhook.events import outbox
 from workhook.events.tables import events
 from workhook.hooks.fan_out import insert_dispatches, wake
 from workhook.hooks.match import wants
+from workhook.hooks.parsing import refuse_types, whole_number, wrong_type
 from workhook.hooks.records import Hook, Place
 from workhook.hooks.schemas import DeliveryDetail, DeliveryItem, DeliveryRequest, DeliveryResponse
 from workhook.hooks.tables import deliveries, dispatches, lanes
@@ -23,6 +24,7 @@ from workhook.storage.dialects import any_of
 from workhook.storage.metadata import big
 
 MANUAL_PER_MINUTE = 60  # pings, tests and redeliveries of one hook: more is "the endpoint has been spammed" (spec)
+IDS_MAX = 1000
 _CURSOR = "v1_"
 
 _ITEM = [
@@ -87,7 +89,8 @@ class Filters(msgspec.Struct):
         found: list[sa.ColumnElement[bool]] = []
         if self.status is not None:
             found.append(succeeded if self.status == "success" else sa.not_(succeeded))
-        found += [column[name] == value for name in ("event", "action", "guid") if (value := getattr(self, name))]
+        texts = {name: getattr(self, name) for name in ("event", "action", "guid")}
+        found += [column[name] == value for name, value in texts.items() if value is not None]
         if self.since is not None:
             found.append(column.delivered_at >= sa.literal(self.since, sa.BigInteger))
         if self.until is not None:
@@ -95,40 +98,74 @@ class Filters(msgspec.Struct):
         if self.redelivery is not None:
             found.append(column.redelivery == self.redelivery)
         if self.ids is not None:
-            found.append(column.id.in_([sa.literal(each, sa.BigInteger) for each in self.ids]))
+            found.append(any_of(column.id, "ids"))
         return found
+
+    def params(self) -> dict[str, list[int]]:
+        """What the conditions need to be executed."""
+        return {} if self.ids is None else {"ids": self.ids}
+
+
+def parse_query(given: Mapping[str, Sequence[str]]) -> Filters:
+    """Filters of a list; others are ignored. Raises `Invalid` with every fault."""
+    names = ("status", "event", "action", "guid", "since", "until", "redelivery")
+    return parse_filters({name: given[name][-1] for name in names if name in given})
+
+
+def parse_selection(body: Mapping[str, Any]) -> Filters:
+    """Which deliveries to send again: an empty body means those that failed. Raises `Invalid` with every fault.
+
+    A filter that is not known is a fault: to ignore it would send more again than was meant.
+    """
+    kinds = {"status": str, "since": str, "until": str, "event": str, "ids": list}
+    wrong = [
+        wrong_type(name, value, "an array" if kinds[name] is list else "a string")
+        for name, value in body.items()
+        if name in kinds and value is not None and not isinstance(value, kinds[name])
+    ]
+    refuse_types(wrong)
+    if unknown := [Fault(field=name, message=f"Invalid filter: {name}") for name in body if name not in kinds]:
+        raise Invalid(faults=unknown)
+    given = {name: value for name, value in body.items() if value is not None}
+    return parse_filters(given or {"status": "failure"})
 
 
 def parse_filters(given: Mapping[str, Any]) -> Filters:
-    """From a query string or a body. Raises `Invalid` with every fault."""
+    """From texts by name, `redelivery` also as a boolean and `ids` a list; None is absent. Raises `Invalid`."""
     filters, faults = Filters(), []
     for name in ("event", "action", "guid"):
-        if given.get(name) is not None:
-            setattr(filters, name, str(given[name]))
-    if (status := given.get("status")) not in (None, ""):
+        if (text := given.get(name)) is not None:
+            setattr(filters, name, text)
+            if "\0" in text:
+                faults.append(Fault(field=name, message=f"{name} must not contain NUL"))
+    if (status := given.get("status")) is not None:
         filters.status = status
         if status not in ("success", "failure"):
             faults.append(Fault(field="status", message="status must be success or failure"))
-    if (flag := given.get("redelivery")) not in (None, ""):
+    if (flag := given.get("redelivery")) is not None:
         filters.redelivery = str(flag).lower() == "true"
         if str(flag).lower() not in ("true", "false"):
             faults.append(Fault(field="redelivery", message="redelivery must be true or false"))
     for name in ("since", "until"):
-        if given.get(name):
+        if (text := given.get(name)) is not None:
             try:
-                setattr(filters, name, parse_rfc3339(str(given[name])))
+                setattr(filters, name, parse_rfc3339(text))
             except ValueError:
                 faults.append(Fault(field=name, message=f"{name} must be a time such as 2026-11-20T09:00:00Z"))
-    if (ids := given.get("ids")) is not None:
-        good = (
-            isinstance(ids, list) and len(ids) <= 1000 and all(type(each) is int and 0 < each < 2**53 for each in ids)
-        )
-        filters.ids = ids if good else None
-        if not good:
-            faults.append(Fault(field="ids", message="ids must be an array of at most 1,000 delivery ids"))
+    filters.ids = _parse_ids(given.get("ids"), faults)
     if faults:
         raise Invalid(faults=faults)
     return filters
+
+
+def _parse_ids(ids: list[Any] | None, faults: list[Fault]) -> list[int] | None:
+    if ids is None:
+        return None
+    whole = [whole_number(each) or 0 for each in ids]
+    if len(ids) <= IDS_MAX and all(0 < each < 2**53 for each in whole):
+        return whole
+    faults.append(Fault(field="ids", message=f"ids must be an array of at most {IDS_MAX:,} delivery ids"))
+    return None
 
 
 class Page(msgspec.Struct):
@@ -139,7 +176,7 @@ class Page(msgspec.Struct):
 
 def parse_cursor(text: str | None) -> int | None:
     """The id of the first delivery of a page. Raises `Malformed` for anything that no `Link` gave out."""
-    if not text:
+    if text is None:
         return None
     number = text.removeprefix(_CURSOR)
     if not text.startswith(_CURSOR) or not number.isascii() or not number.isdigit() or len(number) > 16:
@@ -151,11 +188,12 @@ async def list_deliveries(reader: Reader, hook_id: int, filters: Filters, *, cur
     """Newest first. A cursor is the id of the first delivery of its page."""
     query = sa.select(*_ITEM).where(deliveries.c.hook_id == hook_id, *filters.conditions())
     first = deliveries.c.id <= sa.literal(cursor, sa.BigInteger) if cursor is not None else sa.true()
-    rows = await reader.fetch_all(query.where(first).order_by(deliveries.c.id.desc()).limit(per_page + 1))
+    params = filters.params()
+    rows = await reader.fetch_all(query.where(first).order_by(deliveries.c.id.desc()).limit(per_page + 1), params)
     prev_cursor = None
     if cursor is not None:
         later = query.where(deliveries.c.id > sa.literal(cursor, sa.BigInteger))
-        newer = await reader.fetch_all(later.order_by(deliveries.c.id).limit(per_page))
+        newer = await reader.fetch_all(later.order_by(deliveries.c.id).limit(per_page), params)
         prev_cursor = f"{_CURSOR}{newer[-1]['id']}" if newer else None
     next_cursor = f"{_CURSOR}{rows[per_page]['id']}" if len(rows) > per_page else None
     return Page([_item(row) for row in rows[:per_page]], next_cursor, prev_cursor)
@@ -211,7 +249,7 @@ async def redeliver_many(tx: Transaction, hook_id: int, filters: Filters) -> int
     """Ask for every dispatch again of which a delivery fits the filters; answers how many."""
     await count_manual(tx, hook_id)
     query = sa.select(deliveries.c.dispatch_id).where(deliveries.c.hook_id == hook_id, *filters.conditions())
-    rows = await tx.fetch_all(query.distinct())
+    rows = await tx.fetch_all(query.distinct(), filters.params())
     await _make_due(tx, hook_id, [row["dispatch_id"] for row in rows])
     return len(rows)
 

@@ -10,11 +10,12 @@ from workhook.hooks import schemas as s
 from workhook.http.operations import AREA_B, Operation, Query
 
 _PER_PAGE = Query("per_page", "Results a page; more than 100 count as 100.", {"type": "integer", "minimum": 1})
-_PAGE = Query("page", "The page to fetch, from 1.", {"type": "integer", "minimum": 1, "maximum": 10**9})
+_PAGE = Query("page", "The page to fetch, from 1.", {"type": "integer", "minimum": 1})
+_CURSOR = {"type": "string", "pattern": "^v1_[0-9]{1,16}$"}
 _TIME = {"type": "string", "format": "date-time"}
 _DELIVERY_QUERY = (
     _PER_PAGE,
-    Query("cursor", "The delivery that the page starts from, as a `Link` header gave it.", {"type": "string"}),
+    Query("cursor", "The delivery that the page starts from, as a `Link` header gave it.", _CURSOR),
     Query("status", "`success` is a 2xx answer, `failure` everything else.", {"enum": ["success", "failure"]}),
     Query("event", "Only this event."),
     Query("action", "Only this action."),

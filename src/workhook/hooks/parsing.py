@@ -20,6 +20,10 @@ ROTATION = "previous_secret_expires_in"
 ROTATION_MAX_S = 7 * 24 * 3600
 TEXT_MAX = 4096
 
+# RFC 3986: what else a URL is to hold is percent-encoded. To guess what somebody meant is the receiver's misfortune.
+_URL = re.compile(r"(?:[A-Za-z0-9\-._~:/?#\[\]@!$&'()*+,;=]|%[0-9A-Fa-f]{2})*")
+NOT_A_URL = "The URL you've entered is not valid. Please make sure that you encode all special characters first"
+
 _CONTENT_TYPES = {
     "json": "json",
     "application/json": "json",
@@ -61,6 +65,13 @@ _TYPES: dict[str, tuple[Callable[[Any], bool], str]] = {
     "remove_events": (lambda value: isinstance(value, list), "an array"),
     "active": (lambda value: isinstance(value, bool), "a boolean"),
 }
+
+
+def whole_number(value: Any) -> int | None:
+    """2 and 2.0 are the same number in JSON; true is none."""
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
 def fault(message: str, *, field: str | None = None, code: str = "custom", **more: Any) -> Fault:
@@ -163,7 +174,9 @@ def _read_url(value: Any, check_url: Callable[[str], str | None], faults: list[F
     if not isinstance(value, str):
         faults.append(fault("url must be a string", field="url"))
         return None
-    reason = "url is too long" if len(value) > TEXT_MAX else check_url(value)
+    reason = check_url(value) if _URL.fullmatch(value) else NOT_A_URL
+    if len(value) > TEXT_MAX:
+        reason = f"url is longer than {TEXT_MAX} characters"
     if reason is not None:
         faults.append(fault(reason, field="url"))
     return value
@@ -183,10 +196,11 @@ def _read_secret(change: ConfigChange, key: str, value: Any, faults: list[Fault]
 
 
 def _read_rotation(value: Any, faults: list[Fault]) -> int | None:
-    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= ROTATION_MAX_S:
+    seconds = whole_number(value)
+    if seconds is None or not 0 <= seconds <= ROTATION_MAX_S:
         faults.append(fault(f"{ROTATION} must be seconds, at most {ROTATION_MAX_S}", field=ROTATION))
         return None
-    return value
+    return seconds
 
 
 def _read_content_type(key: str, value: Any, faults: list[Fault]) -> str | None:
@@ -197,7 +211,7 @@ def _read_content_type(key: str, value: Any, faults: list[Fault]) -> str | None:
 
 
 def _read_flag(key: str, value: Any, faults: list[Fault]) -> str | None:
-    known = _FLAGS.get(value) if isinstance(value, (str, int)) else None
+    known = _FLAGS.get(value) if isinstance(value, (str, int, float)) else None
     if known is None:
         faults.append(fault(f"{key} must be 0 or 1", field=key))
     return known
@@ -212,7 +226,8 @@ def _read_style(key: str, value: Any, faults: list[Fault]) -> str | None:
 
 def _read_number(key: str, value: Any, faults: list[Fault]) -> str | None:
     low, high = _LIMITS[key]
-    text = str(value) if isinstance(value, (str, int)) else ""
+    number = whole_number(value)
+    text = value if isinstance(value, str) else "" if number is None else str(number)
     if text not in _numbers(low, high):
         faults.append(fault(f"{key} must be a whole number from {low} to {high}", field=key))
         return None

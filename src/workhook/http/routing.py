@@ -27,6 +27,7 @@ VERSIONS = ("2026-03-10", "2022-11-28")
 VERSION_HEADERS = ("X-Service-Api-Version", "X-GitHub-Api-Version")
 
 _HEADERS = {"X-Content-Type-Options": "nosniff"}  # of every answer
+_PARAMETER = "[^/]+"
 _CHARSET = "; charset=utf-8"
 
 Guard = Callable[[Call], Awaitable[None]]
@@ -42,7 +43,10 @@ def build(
     table = [(_pattern(prefix, each), each.method) for each in operations for prefix in each.area.prefixes]
 
     def allowed(path: str) -> list[str]:
-        methods = {method for pattern, method in table if pattern.fullmatch(path)}
+        """The methods of the route that serves the path: a part that is written out wins over a parameter."""
+        fitting = [(pattern.pattern, method) for pattern, method in table if pattern.fullmatch(path)]
+        route = min((_parameters_first_at(pattern) for pattern, _ in fitting), default=[])
+        methods = {method for pattern, method in fitting if _parameters_first_at(pattern) == route}
         return sorted(methods | {"OPTIONS"} | ({"HEAD"} if "GET" in methods else set())) if methods else []
 
     def outside(request: Request[Any, Any, Any], error: Exception) -> Response[bytes]:
@@ -70,7 +74,11 @@ def _no_signature_namespace(config: AppConfig) -> AppConfig:
 
 def _pattern(prefix: str, operation: Operation) -> re.Pattern[str]:
     parts = re.split(r"\{\w+\}", prefix + operation.path)
-    return re.compile("[^/]+".join(map(re.escape, parts)) + "/?")
+    return re.compile(_PARAMETER.join(map(re.escape, parts)) + "/?")
+
+
+def _parameters_first_at(pattern: str) -> list[bool]:
+    return [part == _PARAMETER for part in pattern.removesuffix("/?").split("/")]
 
 
 def _handler(operation: Operation, prefix: str, services: Callable[[], Services], guard: Guard) -> HTTPRouteHandler:
@@ -119,7 +127,7 @@ def _route(
 def _check_version(call: Call) -> None:
     for name in VERSION_HEADERS:
         value = call.header(name)
-        if value and value not in VERSIONS:
+        if value is not None and value not in VERSIONS:
             raise UnsupportedVersion(name, value, VERSIONS)
 
 

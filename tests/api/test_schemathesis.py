@@ -1,0 +1,98 @@
+"""The server does what its OpenAPI document says: Schemathesis makes thousands of requests of the document and looks."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.harness.databases import Databases
+from tests.harness.receiver import Receiver
+from tests.harness.server import Server
+from tests.harness.waiting import until
+from tests.harness.world import World
+
+SECONDS = 35
+
+# Every check runs on every operation, except for what the contract itself rules out:
+# - NUL is in no text that can be stored. To say so in every string of the document would blur it.
+# - A change with `If-Match` may answer 412 to any body, good or bad.
+# - 422 is also the answer where a good request meets a state that does not allow it (the contract has no 409 in the
+#   webhook API): the same hook again, an event's `id` used for another, a login that the caller is not in.
+# - In the work-management API a body wins over the query string, so a bad value there does no harm.
+# - `object_level_authorization` compares two users; `test_authorization.py` does that for every operation.
+CONFIGURATION = """
+[auth.openapi.bearer]
+bearer = "{token}"
+
+[parameters]
+"path.owner" = "{organization}"
+"path.repo" = "{repository}"
+"path.org" = "{organization}"
+
+[generation]
+allow-x00 = false
+
+[checks]
+object_level_authorization.enabled = false
+negative_data_rejection.expected-statuses = [400, 401, 403, 404, 412, 415, 422]
+positive_data_acceptance.expected-statuses = ["2xx", 304, 403, 404, 409, 412]
+
+[[operations]]
+include-operation-id = [
+    "repository_hooks_create", "repository_hooks_update", "repository_hooks_update_config", "repository_events_publish",
+    "organization_hooks_create", "organization_hooks_update", "organization_hooks_update_config",
+    "organization_events_publish",
+]
+checks.positive_data_acceptance.expected-statuses = ["2xx", 403, 404, 422]
+
+[[operations]]
+include-path-regex = "^/api/v1/"
+checks.positive_data_acceptance.expected-statuses = ["2xx", 304, 403, 404, 409, 412, 422]
+
+[[operations]]
+include-path-regex = "^/api/v1/"
+include-method = ["POST", "PATCH"]
+checks.positive_data_acceptance.expected-statuses = ["2xx", 304, 403, 404, 409, 412, 422]
+checks.negative_data_rejection.enabled = false
+"""
+
+
+@pytest.fixture
+def server(backend: Databases, tmp_path: Path, receiver: Receiver) -> Iterator[tuple[Server, World]]:
+    """With a delivery in it, and then without a worker: nothing is sent to the URLs that are made up."""
+    settings = backend.new(tmp_path)
+    before = Server(tmp_path, settings).start()
+    world = before.world()
+    with before.client(world.token) as client:
+        for path in (world.repo_path, world.org_path):
+            hook = client.post(f"{path}/hooks", json={"name": "web", "config": {"url": receiver.url}}).json()
+            until(lambda hook=hook: client.get(hook["deliveries_url"]).json())  # type: ignore[misc]  # bound at once
+    before.stop()
+    server = Server(tmp_path, settings, command=("serve", "--port", "0", "--no-worker")).start()
+    yield server, world
+    server.close()
+
+
+@pytest.mark.timeout(SECONDS * 3)
+def test_the_server_does_what_its_document_says(server: tuple[Server, World], tmp_path: Path) -> None:
+    running, world = server
+    configuration = tmp_path / "schemathesis.toml"
+    configuration.write_text(
+        CONFIGURATION.format(token=world.token, organization=world.organization, repository=world.repository)
+    )
+    command = [Path(sys.executable).parent / "schemathesis", "--config-file", configuration, "run"]
+    options = ["--checks", "all", "--max-time", str(SECONDS), "--seed", "1", "--no-shrink", "--continue-on-failure"]
+    ran = subprocess.run(
+        [*command, f"{running.url}/openapi.json", *options, "--generation-database", "none", "--no-color"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+    )
+    assert ran.returncode == 0, f"{ran.stdout[-20_000:]}{ran.stderr[-2000:]}"
+    for phase in ("Examples", "Coverage", "Fuzzing", "Stateful"):
+        assert f"✅ {phase}" in ran.stdout, ran.stdout[-5000:]
+    assert "request_failed" not in running.log()
