@@ -11,8 +11,9 @@ from workhook.delivery import metrics
 from workhook.delivery.lanes import Lane, Work
 from workhook.delivery.recording import AdvanceRow, DeliveryRow
 from workhook.delivery.retry import GONE, RetryPolicy, next_attempt_at
-from workhook.delivery.send import TOO_LARGE, Outcome, Sender
+from workhook.delivery.send import TIMED_OUT, TOO_LARGE, Outcome, Sender
 from workhook.delivery.sign import redact
+from workhook.hooks.records import Hook
 
 FAILING_MAX_MS = 5 * 24 * 3600 * 1000
 
@@ -23,6 +24,7 @@ class Finished:
 
     lane: Lane
     work: Work
+    hook: Hook  # as it was when this was sent
     outcome: Outcome
     request_headers: dict[str, str]
     delivered_at: int
@@ -30,7 +32,7 @@ class Finished:
 
     def delivery(self) -> DeliveryRow:
         """The row of `deliveries`."""
-        work, outcome, hook = self.work, self.outcome, self.lane.hook
+        work, outcome, hook = self.work, self.outcome, self.hook
         return (
             work.id,
             hook.id,
@@ -59,13 +61,13 @@ class Finished:
 
 async def attempt(lane: Lane, work: Work, payload: bytes, sender: Sender, policy: RetryPolicy) -> Finished:
     """Send `work` once. Never raises for what a receiver does."""
-    started = now_ms()
+    hook, started = lane.hook, now_ms()
     metrics.QUEUE_SECONDS.observe(max(0, started - work.due_at) / 1000)
     prepared = lane.signer.prepare(payload, guid=work.guid, event=work.event, now_ms=started)
-    insecure = lane.hook.config.get("insecure_ssl") == "1"
-    outcome = await sender.send(lane.hook.config["url"], prepared, insecure_ssl=insecure)
+    insecure = hook.config.get("insecure_ssl") == "1"
+    outcome = await sender.send(hook.config["url"], prepared, insecure_ssl=insecure)
     lane.warm = True
-    lane.timing_out = outcome.status_code == 504 and not outcome.ok
+    lane.timing_out = outcome.status == TIMED_OUT  # not any 504: a gateway says that at once
     finished_at = now_ms()
     allowed = lane.retries_allowed
     next_at = next_attempt_at(
@@ -81,13 +83,13 @@ async def attempt(lane: Lane, work: Work, payload: bytes, sender: Sender, policy
         next_at = None
     if not lane.hook.active:  # a ping or a redelivery of a hook that is off: asked for once, sent once
         next_at = None
-    return Finished(lane, work, outcome, prepared.headers, finished_at, next_at)
+    return Finished(lane, work, hook, outcome, prepared.headers, finished_at, next_at)
 
 
 def reason_to_deactivate(finished: Finished) -> str | None:
     """A receiver that says 410, or has had no success for five days, is not sent anything more."""
     lane, outcome = finished.lane, finished.outcome
-    if not lane.hook.active or outcome.ok:
+    if not finished.hook.active or outcome.ok:
         return None
     if outcome.status_code == GONE:
         return "The receiver answered 410 Gone."

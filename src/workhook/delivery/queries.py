@@ -142,6 +142,11 @@ _drop_waiting = (
     .where(any_of(dispatches.c.hook_id, "hook_ids"), dispatches.c.next_attempt_at.is_not(None))
     .values(next_attempt_at=sa.null(), wanted=0)
 )
+_drop_unasked = (
+    sa.update(dispatches)
+    .where(any_of(dispatches.c.id, "dispatch_ids"), dispatches.c.wanted == sa.literal(0, sa.Integer))
+    .values(next_attempt_at=sa.null())
+)
 _seen = (
     upsert(workers)
     .values(owner=sa.bindparam("owner"), seen_until=big("seen_until"))
@@ -187,6 +192,11 @@ async def existing_hooks(reader: Reader, hook_ids: Sequence[int]) -> set[int]:
 async def drop_waiting(tx: Transaction, hook_ids: Sequence[int]) -> int:
     """Nothing more is sent to these hooks; answers how many dispatches that concerned."""
     return await tx.execute(_drop_waiting, {"hook_ids": list(hook_ids)})
+
+
+async def drop_unasked(tx: Transaction, dispatch_ids: Sequence[int]) -> None:
+    """Drop these, except what somebody asked for by hand."""
+    await tx.execute(_drop_unasked, {"dispatch_ids": list(dispatch_ids)})
 
 
 async def report_alive(tx: Transaction, owner: str, now: int, seen_until: int) -> int:

@@ -8,9 +8,10 @@ from collections.abc import Callable, Mapping, Sequence
 import structlog
 
 from workhook.core.clock import now_ms
+from workhook.core.errors import Unavailable
 from workhook.delivery import metrics
 from workhook.delivery.attempt import Finished
-from workhook.delivery.recording import record
+from workhook.delivery.recording import attempts_of, record
 from workhook.storage import Database
 
 BATCH_MAX = 256
@@ -18,15 +19,19 @@ OVERLAP = 2  # batches that are written at the same time
 OVERLAP_MIN = 16  # outcomes that are worth a second one
 PAUSE_MAX_S = 5.0
 
+Health = Mapping[int, int | None]
+"""Hook id → since when its receiver fails (milliseconds), None for not any more."""
+
 log = structlog.get_logger(__name__)
 
 
 class Recorder:
-    """`recorded` is called with each batch after its commit."""
+    """`recorded` is called with each batch after its commit, when the lanes know how their receivers fare."""
 
     def __init__(self, database: Database, recorded: Callable[[Sequence[Finished]], None]) -> None:
         self._database = database
         self._recorded = recorded
+        self._stopping = False
         self._waiting: list[Finished] = []
         self._changed = asyncio.Event()  # something came, or a batch was written
         self._writing: set[asyncio.Task[None]] = set()
@@ -41,7 +46,7 @@ class Recorder:
             self._changed.set()
 
     async def _run(self) -> None:
-        while True:
+        while self._waiting or not self._stopping:
             await self._changed.wait()
             self._changed.clear()
             while self._waiting and self._has_room():
@@ -72,38 +77,74 @@ class Recorder:
             metrics.TROUBLE.labels("recorded").inc()
             log.error("recorded_failed", exc_info=error)
 
-    async def _write(self, batch: Sequence[Finished], health: Mapping[int, int | None]) -> None:
+    async def _write(self, batch: Sequence[Finished], health: Health) -> None:
         """Until it is written: what is not recorded would be sent again. Meanwhile the slots stay taken."""
         pause_s = 0.05
+        left = batch
         while True:
             try:
-                await self._transact(batch, health)
+                if left:
+                    await self._transact(left, health)
+                break
+            except Unavailable as error:
+                log.warning("record_waits_for_database", error=error.message, outcomes=len(batch), again_in_s=pause_s)
             except Exception:
-                metrics.TROUBLE.labels("record").inc()
-                log.exception("record_failed", outcomes=len(batch), again_in_s=pause_s)
-                await asyncio.sleep(pause_s)
-                pause_s = min(pause_s * 2, PAUSE_MAX_S)
-            else:
-                metrics.RECORDED.observe(len(batch))
-                self._recorded(batch)
+                log.exception("record_failed", outcomes=len(left))
+                await self._write_apart(left, health)
                 return
+            metrics.TROUBLE.labels("record").inc()
+            await asyncio.sleep(pause_s)
+            pause_s = min(pause_s * 2, PAUSE_MAX_S)
+            left = await self._not_written(left)
+        metrics.RECORDED.observe(len(batch))
+        self._tell(batch, health)
 
-    async def _transact(self, batch: Sequence[Finished], health: Mapping[int, int | None]) -> None:
+    async def _not_written(self, batch: Sequence[Finished]) -> Sequence[Finished]:
+        """When the connection breaks in a commit, nobody knows whether it took place: look."""
+        try:
+            attempts = await attempts_of(self._database, [each.work.id for each in batch])
+        except Unavailable:
+            return batch  # the next try finds out
+        return [each for each in batch if attempts.get(each.work.id) == each.work.attempts]
+
+    async def _write_apart(self, batch: Sequence[Finished], health: Health) -> None:
+        """The database refuses one of them, for good or because of a defect: the others must not wait for it."""
+        metrics.TROUBLE.labels("record").inc()
+        if len(batch) == 1:
+            asyncio.get_running_loop().call_later(PAUSE_MAX_S, self.add, batch[0])
+            return
+        for each in batch:
+            await self._write([each], {id_: since for id_, since in health.items() if id_ == each.hook.id})
+
+    async def _transact(self, batch: Sequence[Finished], health: Health) -> None:
         delivered, advances = [each.delivery() for each in batch], [each.advance() for each in batch]
         await record(self._database, delivered, advances, health, now_ms())
 
-    async def stop(self) -> None:
-        """Write what is left, as long as the caller waits."""
+    def _tell(self, batch: Sequence[Finished], health: Health) -> None:
+        for each in batch:
+            if each.hook.id in health:
+                each.lane.failing_since = health[each.hook.id]
+        try:
+            self._recorded(batch)
+        except Exception:
+            metrics.TROUBLE.labels("recorded").inc()
+            log.exception("recorded_failed", outcomes=len(batch))
+
+    async def stop(self, within_s: float) -> None:
+        """Write what is left, as long as that takes no longer than `within_s`."""
         if self._task is None:
             return
-        self._task.cancel()
-        await asyncio.gather(self._task, return_exceptions=True)
-        for task in self._writing:
-            task.cancel()
-        await asyncio.gather(*self._writing, return_exceptions=True)
-        if self._waiting:
-            await self._transact(self._waiting, _health_changes(self._waiting))
-            self._recorded(self._waiting)
+        self._stopping = True
+        self._changed.set()
+        tasks = {self._task, *self._writing}
+        await asyncio.wait(tasks, timeout=within_s)
+        tasks |= self._writing
+        await asyncio.wait(tasks, timeout=within_s)
+        if unfinished := [task for task in tasks if not task.done()]:
+            log.warning("records_lost", waiting=len(self._waiting))  # their deliveries are sent again
+            for task in unfinished:
+                task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
 
 def _health_changes(batch: Sequence[Finished]) -> dict[int, int | None]:
@@ -117,10 +158,3 @@ def _health_changes(batch: Sequence[Finished]) -> dict[int, int | None]:
         elif known is None and changes.get(hook_id) is None:
             changes[hook_id] = each.delivered_at
     return changes
-
-
-def apply_health(batch: Sequence[Finished]) -> None:
-    """After the commit, the lanes know what the database knows."""
-    lanes = {each.lane.hook.id: each.lane for each in batch}
-    for hook_id, since in _health_changes(batch).items():
-        lanes[hook_id].failing_since = since

@@ -9,8 +9,9 @@ import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import ARRAY
 
 from workhook.hooks.tables import deliveries, dispatches, lanes
-from workhook.storage import Database
+from workhook.storage import Database, Reader
 from workhook.storage.database import Step
+from workhook.storage.dialects import any_of
 from workhook.storage.metadata import big, insert_into
 
 DELIVERY_COLUMNS = tuple(column.name for column in deliveries.columns if column.name != "id")
@@ -66,6 +67,7 @@ def _unnested(name: str, columns: Mapping[str, sa.types.TypeEngine[Any]]) -> sa.
 _insert_delivery = insert_into(deliveries, *DELIVERY_COLUMNS)
 _advance_all = _advance_sqlite()
 _record_all = _record_postgresql()
+_attempts = sa.select(dispatches.c.id, dispatches.c.attempts).where(any_of(dispatches.c.id, "dispatch_ids"))
 _failing = sa.update(lanes).where(lanes.c.hook_id == sa.bindparam("hook_id")).values(failing_since=big("since"))
 
 
@@ -80,14 +82,19 @@ async def record(
 
     `failing`: hook id → since when its receiver fails (milliseconds), None for not any more.
     """
-    steps: list[Step]
+    # Lanes before dispatches, as everywhere: who locks two rows in another order meets a deadlock.
+    steps: list[Step] = [(_failing, [{"hook_id": each, "since": failing[each]} for each in sorted(failing)])]
     if database.name == "postgresql":
         columns: dict[str, object] = dict(zip(DELIVERY_COLUMNS, map(list, zip(*delivered, strict=True)), strict=True))
         columns.update(zip(ADVANCE_COLUMNS, map(list, zip(*advances, strict=True)), strict=True))
-        steps = [(_record_all, [{**columns, "now": now}])]
+        steps.append((_record_all, [{**columns, "now": now}]))
     else:
         rows = [dict(zip(DELIVERY_COLUMNS, row, strict=True)) for row in delivered]
-        steps = [(_insert_delivery, rows), (_advance_all, [{"done": advances, "now": now}])]
-    if failing:
-        steps.append((_failing, [{"hook_id": hook_id, "since": since} for hook_id, since in failing.items()]))
+        steps += [(_insert_delivery, rows), (_advance_all, [{"done": advances, "now": now}])]
     await database.write(steps)
+
+
+async def attempts_of(reader: Reader, dispatch_ids: Sequence[int]) -> dict[int, int]:
+    """dispatch id → how many attempts at it are recorded."""
+    rows = await reader.fetch_all(_attempts, {"dispatch_ids": list(dispatch_ids)})
+    return {row["id"]: row["attempts"] for row in rows}

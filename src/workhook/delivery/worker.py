@@ -16,9 +16,10 @@ from workhook.delivery.attempt import Finished, attempt, reason_to_deactivate
 from workhook.delivery.deactivation import deactivate
 from workhook.delivery.holdings import Holdings
 from workhook.delivery.lanes import Lane, Work
-from workhook.delivery.record import Recorder, apply_health
+from workhook.delivery.record import Recorder
 from workhook.delivery.retry import RetryPolicy
 from workhook.delivery.send import Sender
+from workhook.hooks.records import Hook
 from workhook.http.calls import Services
 from workhook.storage import Row
 from workhook.storage.signals import DUE, HOOK
@@ -27,6 +28,7 @@ FETCH_TOTAL = 512  # dispatches read at once, over all lanes
 FETCH_LANE = 64  # and for one lane
 LOW_WATER = 16  # a lane with fewer waiting reads more
 INLINE_MAX = 64 * 1024  # larger payloads are loaded one at a time, when they are sent
+RECORD_S = 1.0  # at the end, for what was still to be recorded
 TROUBLE_PAUSE_S = (0.1, 5.0)  # after a turn that failed, doubled up to the second
 
 log = structlog.get_logger(__name__)
@@ -84,7 +86,7 @@ class Worker:
             for task in self._tasks:
                 task.cancel()
             await asyncio.gather(*self._tasks, return_exceptions=True)
-        await self._recorder.stop()
+        await self._recorder.stop(RECORD_S)
         try:
             await self._held.leases.leave()
         except Unavailable as error:
@@ -158,17 +160,24 @@ class Worker:
         small = {row["event_id"] for row in rows if row["size"] <= INLINE_MAX}
         payloads = await queries.payloads(self._database, list(small)) if small else {}
         counts: dict[int, int] = {}
+        unasked: list[int] = []
         for row in rows:
             lane = by_id[row["hook_id"]]
             counts[row["hook_id"]] = counts.get(row["hook_id"], 0) + 1
             if row["version"] != lane.hook.version:
                 lane.stale = lane.more = True
                 self._wake.set()
+            elif not lane.hook.active and row["wanted"] == 0:
+                unasked.append(row["id"])
             elif row["id"] not in lane.flying:
                 lane.ready.append(_work_of(row, payloads.get(row["event_id"])))
         for hook_id, count in counts.items():
             if count == per_lane:
                 by_id[hook_id].more = True
+        if unasked:
+            # An event that was committed just when its hook was turned off. What waited by then was dropped with it.
+            async with self._database.transaction() as tx:
+                await queries.drop_unasked(tx, unasked)
 
     # --- attempts ----------------------------------------------------------------------------------------------------
 
@@ -247,7 +256,6 @@ class Worker:
 
     def _recorded(self, batch: Sequence[Finished]) -> None:
         """The batch is durable: count it, free its slots, go on."""
-        apply_health(batch)
         now = now_ms()
         touched: dict[Lane, None] = {}
         for each in batch:
@@ -264,7 +272,7 @@ class Worker:
                 lane.more = True
             if (reason := reason_to_deactivate(each)) is not None and not lane.halted:
                 lane.halted = True
-                self._spawn(self._deactivate(lane, reason))
+                self._spawn(self._deactivate(lane, each.hook, reason))
         delivered = sum(each.outcome.ok for each in batch)
         metrics.DELIVERED.inc(delivered)
         metrics.FAILED.inc(len(batch) - delivered)
@@ -278,14 +286,14 @@ class Worker:
             lane.hungry = False
             self._pump(lane)
 
-    async def _deactivate(self, lane: Lane, reason: str) -> None:
+    async def _deactivate(self, lane: Lane, hook: Hook, reason: str) -> None:
         try:
-            await deactivate(self._services, lane.hook, reason)
+            await deactivate(self._services, hook, reason)
         except Exception as error:  # noqa: BLE001  # likewise
             # The next failure tries again.
             metrics.TROUBLE.labels("deactivate").inc()
             trouble = log.warning if isinstance(error, Unavailable) else log.exception
-            trouble("deactivation_failed", hook_id=lane.hook.id, error=str(error))
+            trouble("deactivation_failed", hook_id=hook.id, error=str(error))
         lane.halted, lane.stale = False, True
         self._wake.set()
 

@@ -121,8 +121,8 @@ async def update_config(
 async def delete_hook(tx: Transaction, actor: Actor, place: Place, hook_id: int) -> None:
     """What waits for the hook is dropped; what was delivered is pruned with the rest of its age."""
     hook = await _found(tx, place, hook_id)
-    await tx.execute(_drop_waiting, {"hook_id": hook_id})
     await tx.execute(_delete, {"hook_id": hook_id})
+    await tx.execute(_drop_waiting, {"hook_id": hook_id})
     await _audit(tx, actor, place, hook, "hook.delete")
     _announce(tx, hook_id)
 
@@ -165,7 +165,7 @@ async def send_ping(tx: Transaction, actor: Actor | None, place: Place, hook: Ho
         },
         to_hooks=False,
     )
-    await insert_dispatches(tx, [(event.id, hook.id)])
+    await insert_dispatches(tx, [(event.id, hook.id)], by_hand=True)
 
 
 async def _take_turn(tx: Transaction, place: Place) -> None:
@@ -211,8 +211,9 @@ async def _save(tx: Transaction, actor: Actor, place: Place, old: Hook, new: Hoo
     await tx.execute(_update, {**_stored(new), "hook_id": new.id})
     if new.active != old.active:
         # Off: what waits is dropped. On: so is what slipped in between, and the count of failing days starts anew.
-        await tx.execute(_drop_waiting, {"hook_id": new.id})
+        # The lane first, then its dispatches, as everywhere: who locks two rows in another order meets a deadlock.
         await tx.execute(_healthy_again, {"hook_id": new.id})
+        await tx.execute(_drop_waiting, {"hook_id": new.id})
     await _audit(tx, actor, place, new, "hook.update")
     _announce(tx, new.id)
     return new

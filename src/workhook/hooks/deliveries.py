@@ -52,7 +52,7 @@ _dispatch_of = sa.select(deliveries.c.dispatch_id).where(
 _again = (
     sa.update(dispatches)
     .where(any_of(dispatches.c.id, "dispatch_ids"), dispatches.c.hook_id == big("hook_id"))
-    .values(wanted=dispatches.c.wanted + 1, next_attempt_at=big("now"))
+    .values(wanted=dispatches.c.wanted + 1, retries=0, next_attempt_at=big("now"))  # with retries of its own
 )
 _count_manual = (
     sa.update(lanes)
@@ -281,4 +281,4 @@ async def send_test(tx: Transaction, place: Place, hook: Hook) -> None:
         payload=json.decode(row["payload"]),
         to_hooks=False,
     )
-    await insert_dispatches(tx, [(event.id, hook.id)])
+    await insert_dispatches(tx, [(event.id, hook.id)], by_hand=True)

@@ -46,8 +46,11 @@ async def fan_out(tx: Transaction, events: Sequence[Event]) -> Mapping[int, int]
     return counts
 
 
-async def insert_dispatches(tx: Transaction, pairs: Sequence[tuple[int, int]]) -> None:
-    """Make each (event, hook) due now, and wake whoever delivers once it is committed."""
+async def insert_dispatches(tx: Transaction, pairs: Sequence[tuple[int, int]], *, by_hand: bool = False) -> None:
+    """Make each (event, hook) due now, and wake whoever delivers once it is committed.
+
+    `by_hand`: somebody asked for just this one, so that it is sent even if the hook is off.
+    """
     if not pairs:
         return
     now = now_ms()
@@ -60,7 +63,7 @@ async def insert_dispatches(tx: Transaction, pairs: Sequence[tuple[int, int]]) -
                 "guid": new_guid(),
                 "attempts": 0,
                 "retries": 0,
-                "wanted": 0,
+                "wanted": int(by_hand),
                 "next_attempt_at": now,
                 "created_at": now,
             }

@@ -55,7 +55,7 @@ dispatches = sa.Table(
     sa.Column("guid", sa.Text, nullable=False, unique=True),
     sa.Column("attempts", sa.Integer, nullable=False),  # finished ones
     sa.Column("retries", sa.Integer, nullable=False),  # how many of them were automatic repeats
-    sa.Column("wanted", sa.Integer, nullable=False),  # redeliveries asked for and not yet attempted
+    sa.Column("wanted", sa.Integer, nullable=False),  # attempts asked for by hand and not yet made
     sa.Column("next_attempt_at", Millis),  # null: nothing more to do
     sa.Column("created_at", Millis, nullable=False),
     sa.UniqueConstraint("event_id", "hook_id"),

@@ -1,0 +1,235 @@
+"""Failures: automatic repeats, what ends them, and when Workhook turns a hook off by itself."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import time
+from collections.abc import Callable, Iterable, Iterator
+
+import pytest
+import sqlalchemy as sa
+
+from tests.delivery.site import Hook, Site, numbers
+from tests.harness.receiver import Received, Receiver, Reply
+from tests.harness.server import Server
+from tests.harness.waiting import until
+from workhook.core.clock import DAY_MS, now_ms
+from workhook.hooks.tables import lanes
+from workhook.http.calls import Services
+from workhook.identity.tables import audit_log
+
+RETRIES = 3  # of the server, see conftest
+
+
+def answering(statuses: Iterable[int], event: str = "push", **headers: str) -> Callable[[Received], Reply]:
+    """One status after the other for the event; the rest is fine."""
+    coming = iter(statuses)
+    return lambda received: Reply(next(coming), headers) if received.event == event else Reply()
+
+
+@pytest.fixture
+def other() -> Iterator[Receiver]:
+    receiver = Receiver()
+    yield receiver
+    receiver.close()
+
+
+def test_a_failure_is_repeated_until_it_succeeds(site: Site, receiver: Receiver) -> None:
+    receiver.reply = answering([500, 404, 200])
+    hook = site.hook(receiver)
+    site.publish(7)
+    attempts = hook.attempts("push", 3)
+    assert [each["status_code"] for each in attempts] == [500, 404, 200]
+    assert [each["status"] for each in attempts] == [
+        "Invalid HTTP Response: 500", "Invalid HTTP Response: 404", "OK",
+    ]  # fmt: skip
+    assert [each["redelivery"] for each in attempts] == [False, True, True]
+    assert len({each["guid"] for each in attempts}) == 1
+    assert len({each["id"] for each in attempts}) == 3
+    arrived = receiver.events("push")
+    assert {each.guid for each in arrived} == {attempts[0]["guid"]}
+    assert len({each.body for each in arrived}) == 1
+    assert hook.read()["last_response"] == {"code": 200, "status": "active", "message": "OK"}
+
+
+def test_it_stops_after_the_last_repeat(site: Site, receiver: Receiver, other: Receiver) -> None:
+    receiver.reply = answering(itertools.repeat(503))
+    hook, fine = site.hook(receiver), site.hook(other)
+    site.publish(1)
+    assert len(hook.attempts("push", 1 + RETRIES)) == 1 + RETRIES
+    site.publish(2)  # a later one goes through all of its own repeats: by then a fifth of the first would be due
+    assert len(hook.attempts("push", 2 * (1 + RETRIES))) == 2 * (1 + RETRIES)
+    assert sorted(numbers(receiver)) == [1] * 4 + [2] * 4
+    assert len(fine.attempts("push", 2)) == 2
+
+
+def test_retries_0_means_none(site: Site, receiver: Receiver) -> None:
+    receiver.reply = answering(itertools.repeat(500))
+    hook = site.hook(receiver, retries="0")
+    site.publish(1)
+    site.publish(2)
+    hook.attempts("push", 2)
+    assert hook.redeliver(hook.deliveries(event="push")[0]).status_code == 202
+    assert len(hook.attempts("push", 3)) == 3
+    assert len(receiver.events("push")) == 3
+
+
+def test_a_hook_may_ask_for_fewer(site: Site, receiver: Receiver) -> None:
+    receiver.reply = answering(itertools.repeat(500))
+    hook = site.hook(receiver, retries=1)
+    site.publish(1)
+    hook.attempts("push", 2)
+    site.publish(2)
+    hook.attempts("push", 4)
+    assert sorted(numbers(receiver)) == [1, 1, 2, 2]
+
+
+def test_retry_after_lengthens_the_wait_and_nonsense_does_not(
+    new_server: Callable[..., Server], receiver: Receiver
+) -> None:
+    site = Site(new_server(delivery_retry_first_s=1, delivery_retries=1))
+    arrivals: dict[int, list[float]] = {}
+    wishes = {1: "2", 2: "soon", 3: "86400"}
+
+    def busy(received: Received) -> Reply:
+        if received.event != "push":
+            return Reply()
+        number = received.payload()["number"]
+        arrivals.setdefault(number, []).append(time.monotonic())
+        return Reply(503, {"Retry-After": wishes[number]})
+
+    receiver.reply = busy
+    hook = site.hook(receiver)
+    for number in wishes:
+        site.publish(number)
+    hook.attempts("push", 6)
+    waits = {number: second - first for number, (first, second) in arrivals.items()}
+    slack = 1.0  # the machine's, not the engine's
+    assert 2.0 <= waits[1] < 2.0 + slack  # twice the step, as asked
+    assert 1.0 <= waits[2] < 1.2 + slack
+    assert 2.0 <= waits[3] < 2.0 + slack  # never more than twice the step
+    site.close()
+
+
+def test_nobody_listens(site: Site, receiver: Receiver) -> None:
+    hook = site.hook("http://127.0.0.1:1/", retries=1)
+    site.publish(1)
+    attempts = hook.attempts("push", 2)
+    assert {(each["status"], each["status_code"]) for each in attempts} == {("failed to connect to host", 502)}
+    assert hook.detail(attempts[0])["response"] == {"headers": {}, "payload": ""}
+    assert hook.detail(attempts[0])["request"]["payload"]["number"] == 1
+
+
+def _turned_off(hook: Hook) -> bool:
+    return until(lambda: not hook.read()["active"])
+
+
+def _audit(site: Site, hook: Hook) -> list[str]:
+    async def read(services: Services) -> list[str]:
+        statement = sa.select(audit_log.c.detail).where(
+            audit_log.c.target == f"hook/{hook.id}", audit_log.c.action == "hook.deactivate"
+        )
+        return [row["detail"] for row in await services.database.fetch_all(statement)]
+
+    found: list[str] = site.server.run(read)
+    return found
+
+
+def test_410_turns_the_hook_off_says_so_and_drops_what_waits(site: Site, receiver: Receiver, other: Receiver) -> None:
+    watcher = site.hook(other, ["hook"], of="organization")
+    receiver.reply = answering(itertools.repeat(410))
+    hook = site.hook(receiver, max_concurrency=1)
+    site.publish_many(range(20))
+    assert _turned_off(hook)
+    (announced,) = watcher.attempts("hook", 1)
+    assert announced["action"] == "deactivated"
+    (told,) = other.events("hook")
+    assert told.payload()["hook"]["id"] == hook.id
+    assert told.payload()["hook"]["active"] is False
+    assert "410" in told.payload()["reason"]
+    assert told.payload()["repository"]["full_name"] == site.world.full_name
+    (detail,) = _audit(site, hook)
+    assert "410" in json.loads(detail)["reason"]
+    assert len(receiver.events("push")) == 1  # the one that was answered with 410
+    assert site.publish(99) == 0
+    receiver.reply = answering([])
+    hook.patch(active=True)
+    hook.configure(max_concurrency=2)
+    assert hook.redeliver(hook.deliveries(event="ping")[0]).status_code == 202
+    receiver.wait_for(lambda requests: sum(each.event == "ping" for each in requests) == 2)
+    assert len(receiver.events("push")) == 1  # neither what was dropped nor a ping for the activation
+    assert len(receiver.requests) == 3
+
+
+def test_several_410_at_once_are_announced_once(site: Site, receiver: Receiver, other: Receiver) -> None:
+    watcher = site.hook(other, ["hook"], of="organization")
+    receiver.reply = answering(itertools.repeat(410))
+    hook = site.hook(receiver)
+    site.publish_many(range(30))
+    assert _turned_off(hook)
+    site.publish(1, "hook")
+    watcher.attempts("hook", 2)
+    deactivated = [each for each in watcher.deliveries(event="hook") if each["action"] == "deactivated"]
+    assert len(deactivated) == 1
+    assert len(_audit(site, hook)) == 1
+    assert len(receiver.events("push")) <= 8
+
+
+async def _since(services: Services, hook_id: int, days: float) -> None:
+    async with services.database.transaction() as tx:
+        since = now_ms() - round(days * DAY_MS)
+        await tx.execute(sa.update(lanes).where(lanes.c.hook_id == hook_id).values(failing_since=since))
+
+
+@pytest.mark.parametrize(("days", "ends"), [(5.01, True), (4.9, False)])
+def test_five_days_without_a_success_turn_the_hook_off(
+    new_server: Callable[..., Server], receiver: Receiver, days: float, ends: bool
+) -> None:
+    server = new_server(delivery_retries=0)
+    site = Site(server)
+    receiver.reply = answering(itertools.repeat(500))
+    hook = site.hook(receiver)
+    site.publish(1)
+    hook.attempts("push", 1)
+    site.close()
+    server.stop()
+    server.run(lambda services: _since(services, hook.id, days))
+    server = new_server(delivery_retries=0)
+    site = Site(server, site.world)
+    hook = Hook(site, hook.shape, hook.path)
+    site.publish(2)
+    hook.attempts("push", 2)
+    if ends:
+        assert _turned_off(hook)
+        (detail,) = _audit(site, hook)
+        assert "five days" in json.loads(detail)["reason"]
+        hook.patch(active=True)  # and the days count anew
+    assert site.publish(3) == 1
+    hook.attempts("push", 3)
+    assert site.publish(4) == 1
+    hook.attempts("push", 4)
+    assert hook.read()["active"] is True
+    site.close()
+
+
+def test_one_success_forgives_everything(new_server: Callable[..., Server], receiver: Receiver) -> None:
+    server = new_server(delivery_retries=0)
+    site = Site(server)
+    receiver.reply = answering([500, 200, 500, 500])
+    hook = site.hook(receiver, max_concurrency=1)
+    site.publish(1)
+    hook.attempts("push", 1)
+    server.run(lambda services: _since(services, hook.id, 4.9))
+    for number in (2, 3, 4):
+        site.publish(number)
+        hook.attempts("push", number)
+
+    async def failing(services: Services) -> int:
+        row = await services.database.fetch_one(sa.select(lanes.c.failing_since).where(lanes.c.hook_id == hook.id))
+        assert row is not None
+        return int(row["failing_since"])
+
+    assert now_ms() - server.run(failing) < DAY_MS
+    assert hook.read()["active"] is True
+    site.close()
