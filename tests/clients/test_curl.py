@@ -1,91 +1,21 @@
-"""The real `curl`: what somebody with a terminal sees, down to the status line and the headers."""
+"""The real `curl`: webhooks and their deliveries, as somebody with a terminal sees them."""
 
 from __future__ import annotations
 
 import json
-import shutil
 import subprocess
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pytest
 
+from tests.clients.curl import NOWHERE, Curl, create, curl, hook_path, root
 from tests.clients.support import SECRET, arrived, history, pinged, signed_with
 from tests.harness.receiver import Receiver, Reply
 from tests.harness.server import Server
 from tests.harness.world import World
 
-NOWHERE = "http://127.0.0.1:9/"
-
-
-@dataclass
-class Said:
-    """What curl printed."""
-
-    status: int
-    headers: dict[str, str]  # names in lower case
-    body: bytes
-
-    @property
-    def json(self) -> Any:
-        assert self.headers["content-type"] == "application/json; charset=utf-8"
-        return json.loads(self.body)
-
-
-@dataclass
-class Curl:
-    """`curl` with the header of a token, as the examples of every API show it."""
-
-    program: str
-    url: str
-    token: str | None
-    scheme: str = "Bearer"
-    data: str | None = None  # how a body is given: --data-binary when None
-
-    def __call__(self, method: str, path: str, *arguments: str, body: object = None) -> Said:
-        command = [self.program, "--silent", "--show-error", "--include", "--max-time", "30", *arguments]
-        command += ["--head"] if method == "HEAD" else ["--request", method]
-        if self.token:
-            command += ["--header", f"Authorization: {self.scheme} {self.token}"]
-        if body is not None:
-            text = body if isinstance(body, str) else json.dumps(body)
-            command += ["--data-binary", text]
-        url = path if path.startswith("http") else self.url + path
-        done = subprocess.run([*command, url], capture_output=True, timeout=60, check=False)
-        assert done.returncode == 0, done.stderr.decode()
-        head, _, rest = done.stdout.partition(b"\r\n\r\n")
-        if head.startswith(b"HTTP/1.1 100 "):  # curl asks first whether a large body is welcome
-            head, _, rest = rest.partition(b"\r\n\r\n")
-        status, *lines = head.decode("latin-1").split("\r\n")
-        headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
-        return Said(int(status.split()[1]), headers, rest)
-
-
-@pytest.fixture
-def curl(server: Server, world: World) -> Curl:
-    program = shutil.which("curl")
-    assert program, "these tests need the program curl (Debian and Ubuntu: apt-get install curl)"
-    return Curl(program, server.url, world.token)
-
-
-@pytest.fixture(params=["repository", "organization"])
-def root(request: pytest.FixtureRequest, world: World) -> str:
-    return world.repo_path if request.param == "repository" else world.org_path
-
-
-def create(curl: Curl, root: str, url: str, **more: Any) -> dict[str, Any]:
-    config = {"url": url, **more.pop("config", {})}
-    said = curl("POST", f"{root}/hooks", body={"name": "web", "config": config, **more})
-    assert said.status == 201, said.body
-    hook: dict[str, Any] = said.json
-    assert said.headers["location"] == hook["url"]
-    return hook
-
-
-def hook_path(root: str, hook: dict[str, Any]) -> str:
-    return f"{root}/hooks/{hook['id']}"
+__all__ = ["curl", "root"]  # fixtures
 
 
 def test_config(curl: Curl, root: str, receiver: Receiver) -> None:
@@ -272,170 +202,6 @@ def test_headers_of_deliveries(curl: Curl, server: Server, world: World, receive
     delivery = history(server, world, path, 1)[0]
     kept = curl("GET", f"{path}/deliveries/{delivery['id']}").json["request"]["headers"]
     assert {name.lower(): value for name, value in kept.items()}["authorization"] == "********"
-
-
-def test_conditional_get(curl: Curl, root: str) -> None:
-    created = curl("POST", f"{root}/hooks", body={"name": "web", "active": False, "config": {"url": NOWHERE}})
-    assert created.headers["etag"].startswith('"'), "strong on 201"
-    path = hook_path(root, created.json)
-    fresh = curl("GET", path)
-    tag = fresh.headers["etag"]
-    assert tag.startswith('W/"')
-    for condition in (tag, tag.removeprefix("W/"), f'"other", {tag}', "*"):
-        same = curl("GET", path, "--header", f"If-None-Match: {condition}")
-        assert (same.status, same.body, same.headers["etag"]) == (304, b"", tag)
-        assert "content-type" not in same.headers
-    other = curl("GET", path, "--header", 'If-None-Match: W/"other"')
-    assert (other.status, other.body) == (200, fresh.body)
-    curl("PATCH", path, body={"events": ["fork"]})
-    changed = curl("GET", path, "--header", f"If-None-Match: {tag}")
-    assert changed.status == 200
-    assert changed.headers["etag"] != tag
-    assert changed.json["events"] == ["fork"]
-    for listing in (f"{root}/hooks", f"{path}/config", f"{path}/deliveries"):
-        tag = curl("GET", listing).headers["etag"]
-        assert curl("GET", listing, "--header", f"If-None-Match: {tag}").status == 304
-
-
-def links(said: Said) -> dict[str, str]:
-    """`Link` by relation."""
-    parts = [part.split("; rel=") for part in said.headers.get("link", "").split(", ") if part]
-    return {relation.strip('"'): address.strip("<>") for address, relation in parts}
-
-
-@pytest.mark.parametrize("prefix", ["", "/api/v3"])
-def test_links(curl: Curl, root: str, prefix: str) -> None:
-    hooks = f"{prefix}{root}/hooks"
-    assert links(curl("GET", hooks)) == {}
-    for number in range(5):
-        create(curl, root, f"{NOWHERE}{number}", active=False)
-    first = curl("GET", f"{hooks}?per_page=2")
-    assert links(first) == {
-        "next": f"{curl.url}{hooks}?per_page=2&page=2",
-        "last": f"{curl.url}{hooks}?per_page=2&page=3",
-    }
-    second = curl("GET", links(first)["next"])
-    assert set(links(second)) == {"prev", "next", "last", "first"}
-    last = curl("GET", links(first)["last"])
-    assert set(links(last)) == {"prev", "first"}
-    seen = [each["config"]["url"] for page in (first, second, last) for each in page.json]
-    assert seen == [f"{NOWHERE}{number}" for number in range(5)]
-    assert all(each["url"].startswith(f"{curl.url}{hooks}/") for each in first.json)
-    assert links(curl("GET", f"{hooks}?per_page=5")) == {}
-    assert curl("GET", f"{hooks}?per_page=2&page=9").json == []
-    assert len(curl("GET", f"{hooks}?per_page=1000").json) == 5
-    assert curl("GET", f"{hooks}?per_page=x").status == 422
-
-
-def test_links_of_deliveries(curl: Curl, root: str, server: Server, world: World, receiver: Receiver) -> None:
-    hook = create(curl, root, receiver.url)
-    path = hook_path(root, hook)
-    for _ in range(4):
-        curl("POST", f"{path}/pings")
-    ids = [each["id"] for each in history(server, world, path, 5)]
-    first = curl("GET", f"{path}/deliveries?per_page=2&status=success")
-    assert set(links(first)) == {"next"}
-    assert links(first)["next"].startswith(f"{curl.url}{path}/deliveries?")
-    second = curl("GET", links(first)["next"])
-    assert set(links(second)) == {"next", "prev"}
-    third = curl("GET", links(second)["next"])
-    assert set(links(third)) == {"prev"}
-    assert [[each["id"] for each in page.json] for page in (first, second, third)] == [ids[:2], ids[2:4], ids[4:]]
-    back = curl("GET", links(third)["prev"])
-    assert back.json == second.json
-    assert curl("GET", links(back)["prev"]).json == first.json
-
-
-def test_head(curl: Curl, root: str) -> None:
-    hook = create(curl, root, NOWHERE, active=False)
-    full = curl("GET", hook_path(root, hook))
-    head = curl("HEAD", hook_path(root, hook))
-    assert (head.status, head.body) == (200, b"")
-    for name in ("etag", "content-type", "content-length"):
-        assert head.headers[name] == full.headers[name]
-    assert curl("HEAD", f"{root}/hooks/{2**30}").status == 404
-
-
-@pytest.mark.parametrize("header", ["X-Service-Api-Version", "X-GitHub-Api-Version"])
-def test_versions(curl: Curl, root: str, header: str) -> None:
-    for version in ("2022-11-28", "2026-03-10"):
-        assert curl("GET", f"{root}/hooks", "--header", f"{header}: {version}").status == 200
-    said = curl("GET", f"{root}/hooks", "--header", f"{header}: 1999-01-01")
-    assert said.status == 400
-    body = said.json
-    assert (body["message"], body["status"]) == ("Bad Request", "400")
-    assert body["errors"] == (
-        f'The version you specified in the "{header}" request header, "1999-01-01", is not a supported version. '
-        'The following versions are currently supported: "2026-03-10" (most recent) and "2022-11-28".'
-    )
-
-
-def test_accept(curl: Curl, root: str) -> None:
-    for kind in ("application/vnd.service+json", "application/vnd.github.v3+json", "application/json", "*/*"):
-        assert curl("GET", f"{root}/hooks", "--header", f"Accept: {kind}").json == []
-
-
-def test_authorization(curl: Curl, root: str, world: World) -> None:
-    for scheme in ("Bearer", "bearer", "token", "Token"):
-        curl.scheme = scheme
-        assert curl("GET", f"{root}/hooks").status == 200
-    curl.scheme = "Basic"
-    assert curl("GET", f"{root}/hooks").json["message"] == "Bad credentials"
-    curl.token = None
-    said = curl("GET", f"{root}/hooks")
-    assert said.status == 401
-    assert (said.json["message"], said.json["status"]) == ("Requires authentication", "401")
-    assert "bearer" in said.headers["www-authenticate"].lower()
-    for path in ("/zen", "/meta", "/rate_limit", "/", "/api/v3/", "/webhook-events"):
-        assert curl("GET", path).status == 200, path
-
-
-def test_headers_of_answers(curl: Curl, root: str, world: World) -> None:
-    said = curl("GET", f"{root}/hooks")
-    repository = root == world.repo_path
-    accepted = "admin:repo_hook, read:repo_hook, repo, write:repo_hook" if repository else "admin:org_hook"
-    assert said.headers["x-accepted-oauth-scopes"] == accepted
-    assert "admin:org_hook" in said.headers["x-oauth-scopes"].split(", ")
-    for name in ("limit", "remaining", "reset", "used"):
-        assert said.headers[f"x-ratelimit-{name}"].isdigit()
-    assert said.headers["x-ratelimit-remaining"] != "0"
-    assert said.headers["x-ratelimit-resource"] == "core"
-    assert said.headers["x-request-id"] != curl("GET", f"{root}/hooks").headers["x-request-id"]
-    hook = create(curl, root, NOWHERE, active=False)
-    gone = curl("DELETE", hook_path(root, hook))
-    assert (gone.status, gone.body) == (204, b"")
-    assert "content-type" not in gone.headers
-    missing = curl("GET", hook_path(root, hook))
-    assert missing.status == 404
-    assert {"message": "Not Found", "status": "404"}.items() <= missing.json.items()
-    assert missing.json["documentation_url"].startswith(f"{curl.url}/docs")
-    assert "etag" not in missing.headers
-
-
-@pytest.mark.parametrize(
-    ("body", "status", "message"),
-    [
-        ("{", 400, "Problems parsing JSON"),
-        ("\xff", 400, "Problems parsing JSON"),
-        ("[]", 400, "Body should be a JSON object"),
-        ('"text"', 400, "Body should be a JSON object"),
-        ('{"name":"web","config":[]}', 422, "Invalid request.\n\nFor 'properties/config', [] is not an object."),
-        (
-            '{"name":"web","config":{"url":"http://127.0.0.1:9/"},"events":null}',
-            422,
-            "Invalid request.\n\nFor 'properties/events', nil is not an array.",
-        ),
-        (
-            '{"name":"web","config":{"url":"http://127.0.0.1:9/"},"active":"yes","events":[1]}',
-            422,
-            "Invalid request.\n\nFor 'properties/events/items', 1 is not a string."
-            "\n\nFor 'properties/active', \"yes\" is not a boolean.",
-        ),
-    ],
-)
-def test_bodies_that_cannot_be_read(curl: Curl, root: str, body: str, status: int, message: str) -> None:
-    said = curl("POST", f"{root}/hooks", body=body)
-    assert (said.status, said.json["message"], said.json["status"]) == (status, message, str(status))
 
 
 @pytest.mark.parametrize(
