@@ -14,7 +14,7 @@ import pytest
 
 from tests.unit.git_push_kit import Receiver, Site, eventually, git, use_git_environment
 from workhook.cli.git_push import publish, spool
-from workhook.cli.git_push.folder import ConfigError, Folder, load_config, server_url
+from workhook.cli.git_push.folder import ConfigError, Folder, NoServer, load_config, server_url
 from workhook.cli.git_push.sender import SendReport, send_pending
 
 ZERO = "0" * 40
@@ -362,7 +362,10 @@ def test_the_address_is_that_of_the_running_server(ready: Site, receiver: Receiv
 
 def test_the_address_without_a_running_server(ready: Site) -> None:
     ready.install(None)
-    assert server_url(load_config(Folder(ready.bare))) == "http://127.0.0.1:8000"
+    with pytest.raises(NoServer):
+        server_url(load_config(Folder(ready.bare)))
+    queue(ready, "a")
+    assert send_pending(ready.bare).pending == 1
     ready.install("https://hooks.example/base/")
     assert server_url(load_config(Folder(ready.bare))) == "https://hooks.example/base"
 

@@ -52,7 +52,8 @@ async def install(
             found = await find_repository(services.database, repository)
             full_name = found.full_name
             token = await _kept_token(services, where, found, user) or await _new_token(services, found, user)
-    done = git_push.install(where, full_name, data_dir=data_dir, token=token, url=url)
+    address = url or context.settings.base_url
+    done = git_push.install(where, full_name, data_dir=data_dir, token=token, url=address)
     chained = str(done.chained) if done.chained else None
     data = {"git_dir": str(done.git_dir), "hook": str(done.hook), "repository": full_name, "chained": chained}
     more = f"; it runs {done.chained.name} afterwards" if done.chained else ""

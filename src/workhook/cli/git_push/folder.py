@@ -12,7 +12,6 @@ from typing import NamedTuple
 LOG_BYTES = 1_000_000
 """The log is renamed to `log.1` at this size: two files of it at most."""
 
-DEFAULT_URL = "http://127.0.0.1:8000"
 
 
 class ConfigError(Exception):
@@ -82,6 +81,10 @@ def _common_dir(git_dir: Path) -> Path:
     return Path(os.path.normpath(git_dir / target))
 
 
+class NoServer(ConfigError):
+    """No server runs that uses the data folder; one may later."""
+
+
 def load_config(folder: Folder) -> Config:
     """Raises `ConfigError`."""
     try:
@@ -102,7 +105,8 @@ def server_url(config: Config) -> str:
         try:
             url = json.loads((config.data_dir / "server.json").read_bytes())["url"]
         except FileNotFoundError:
-            url = DEFAULT_URL
+            # No guess: whatever listens on a likely port would be shown the token.
+            raise NoServer(f"no server runs with the data folder {config.data_dir}") from None
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise ConfigError(f"server.json in the data folder is not usable ({type(error).__name__})") from error
     if not isinstance(url, str) or not url.startswith(("http://", "https://")):

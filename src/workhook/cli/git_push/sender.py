@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from workhook.cli.git_push import git, payload, spool
-from workhook.cli.git_push.folder import Config, ConfigError, Folder, load_config, server_url
+from workhook.cli.git_push.folder import Config, ConfigError, Folder, NoServer, load_config, server_url
 from workhook.cli.git_push.publish import Verdict, post
 from workhook.cli.git_push.turn import Turn
 
@@ -106,7 +106,7 @@ class _Sender:
             config = load_config(self._folder)
             base_url = server_url(config)
         except ConfigError as error:
-            raise _Stop(str(error), retry=False) from error
+            raise _Stop(str(error), retry=isinstance(error, NoServer)) from error
         while waiting := spool.names(self._folder):
             self._send_push(waiting[0], config, base_url)
 
