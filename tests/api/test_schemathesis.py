@@ -1,4 +1,4 @@
-"""The server does what its OpenAPI document says: Schemathesis makes thousands of requests of the document and looks."""
+"""The server does what its OpenAPI document says: Schemathesis makes thousands of requests of it and looks."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def test_the_server_does_what_its_document_says(server: tuple[Server, World], tm
     configuration.write_text(
         CONFIGURATION.format(token=world.token, organization=world.organization, repository=world.repository)
     )
-    command = [Path(sys.executable).parent / "schemathesis", "--config-file", configuration, "run"]
+    command = [str(Path(sys.executable).parent / "schemathesis"), "--config-file", str(configuration), "run"]
     options = ["--checks", "all", "--max-time", str(SECONDS), "--seed", "1", "--no-shrink", "--continue-on-failure"]
     ran = subprocess.run(
         [*command, f"{running.url}/openapi.json", *options, "--generation-database", "none", "--no-color"],

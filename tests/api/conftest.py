@@ -1,0 +1,34 @@
+"""What the tests of Area B share: a place for webhooks, and a client that acts as its owner."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.api.wire import Api, Place
+from tests.harness.server import Server
+from tests.harness.world import World
+
+
+@pytest.fixture(params=("repository", "organization"))
+def place(request: pytest.FixtureRequest, world: World) -> Place:
+    """A repository and an organization in turn."""
+    return Place(request.param, world)
+
+
+@pytest.fixture
+def repository(world: World) -> Place:
+    return Place("repository", world)
+
+
+@pytest.fixture
+def organization(world: World) -> Place:
+    return Place("organization", world)
+
+
+@pytest.fixture
+def api(server: Server, world: World) -> Iterator[Api]:
+    """The owner's client, with a token of every scope."""
+    with server.client(world.token) as client:
+        yield Api(client)

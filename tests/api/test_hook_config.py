@@ -1,0 +1,115 @@
+"""GET and PATCH …/hooks/{hook_id}/config."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+from typing import Any
+
+import pytest
+
+from tests.api.wire import BAD_URL, Api, Place, custom, invalid, new_url, refused
+from tests.harness.receiver import Receiver
+
+
+def test_the_answer(api: Api, place: Place) -> None:
+    url = new_url()
+    hook = api.hook(place, config={"url": url, "content_type": "json", "secret": "s"})
+    response = api.get(f"{hook['url']}/config")
+    assert response.status_code == 200
+    assert response.json() == {"url": url, "content_type": "json", "insecure_ssl": "0", "secret": "********"}
+
+
+@pytest.mark.parametrize(
+    ("body", "changes"),
+    [
+        ({}, {}),
+        ({"content_type": "form"}, {"content_type": "form"}),
+        ({"content_type": ""}, {"content_type": "form"}),
+        ({"content_type": None}, {"content_type": "form"}),
+        ({"insecure_ssl": True}, {"insecure_ssl": "1"}),
+        ({"secret": "other"}, {}),
+        ({"secret": "********"}, {}),
+        ({"secret": ""}, {"secret": None}),
+        ({"secret": None}, {"secret": None}),
+        ({"retries": "0"}, {"retries": "0"}),
+        ({"max_concurrency": None}, {"max_concurrency": None}),
+        ({"password": ""}, {"password": None}),
+        ({"header_style": "standard"}, {"header_style": "standard"}),
+        ({"previous_secret_expires_in": 60}, {}),
+    ],
+    ids=str,
+)
+def test_only_what_is_given_changes(api: Api, place: Place, body: dict[str, Any], changes: dict[str, Any]) -> None:
+    config = {"content_type": "json", "secret": "s", "password": "p", "max_concurrency": "2"}
+    before = api.hook(place, config=config)["config"]
+    hook = api.read(place.hooks)[0]
+    expected = {name: value for name, value in {**before, **changes}.items() if value is not None}
+    response = api.patch(f"{hook['url']}/config", json=body)
+    assert (response.status_code, response.json()) == (200, expected)
+    assert api.read(hook["url"]) == {**hook, "config": expected, "updated_at": api.read(hook["url"])["updated_at"]}
+
+
+def test_the_url(api: Api, place: Place) -> None:
+    hook, url = api.hook(place, config={"secret": "s"}), new_url()
+    assert api.patch(f"{hook['url']}/config", json={"url": url}).json() == {**hook["config"], "url": url}
+
+
+@pytest.mark.parametrize(
+    ("body", "faults"),
+    [
+        ({"url": ""}, [custom("url cannot be blank", "url")]),
+        ({"url": None}, [custom("url cannot be blank", "url")]),
+        ({"url": 5}, [custom("url must be a string", "url")]),
+        ({"url": "nope"}, [custom(BAD_URL, "url")]),
+        ({"content_type": "xml"}, [custom("content_type must be json or form", "content_type")]),
+        ({"config": {}}, [custom("Invalid config attribute: config")]),
+        (
+            {"a": 1, "insecure_ssl": 7},
+            [custom("Invalid config attribute: a"), custom("insecure_ssl must be 0 or 1", "insecure_ssl")],
+        ),
+    ],
+    ids=str,
+)
+def test_what_is_refused_changes_nothing(
+    api: Api, place: Place, body: dict[str, Any], faults: list[dict[str, Any]]
+) -> None:
+    hook = api.hook(place)
+    invalid(api.patch(f"{hook['url']}/config", json={"secret": "new", **body}), *faults)
+    assert api.read(hook["url"]) == hook
+
+
+def test_the_same_as_another(api: Api, place: Place) -> None:
+    one, two = api.hook(place), api.hook(place)
+    again = custom(f"Hook already exists on this {place.kind}")
+    invalid(api.patch(f"{two['url']}/config", json={"url": one["config"]["url"]}), again)
+
+
+def test_a_new_secret_signs_at_once(api: Api, place: Place, receiver: Receiver) -> None:
+    hook = api.hook(place, config={"url": receiver.url, "secret": "one"}, active=True)
+    first = receiver.wait_for(1)[0]
+    api.patch(f"{hook['url']}/config", json={"secret": "two"})
+    api.post(hook["ping_url"])
+    second = receiver.wait_for(2)[1]
+    for received, secret in ((first, b"one"), (second, b"two")):
+        expected = hmac.new(secret, received.body, hashlib.sha256).hexdigest()
+        assert received.headers["x-hub-signature-256"] == f"sha256={expected}"
+
+
+def test_two_secrets_while_one_expires(api: Api, place: Place, receiver: Receiver) -> None:
+    config = {"url": receiver.url, "secret": "one", "header_style": "standard"}
+    hook = api.hook(place, config=config, active=True)
+    assert len(receiver.wait_for(1)[0].headers["webhook-signature"].split()) == 1
+    api.patch(f"{hook['url']}/config", json={"secret": "two", "previous_secret_expires_in": 600})
+    api.post(hook["ping_url"])
+    assert len(receiver.wait_for(2)[1].headers["webhook-signature"].split()) == 2
+    api.patch(f"{hook['url']}/config", json={"secret": "three"})
+    api.post(hook["ping_url"])
+    assert len(receiver.wait_for(3)[2].headers["webhook-signature"].split()) == 1
+
+
+def test_only_where_it_belongs(api: Api, place: Place) -> None:
+    hook = api.hook(place)
+    elsewhere = f"{place.other.hooks}/{hook['id']}/config"
+    refused(api.get(elsewhere), 404, "Not Found")
+    refused(api.patch(elsewhere, json={"secret": "x"}), 404, "Not Found")

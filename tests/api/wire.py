@@ -1,0 +1,97 @@
+"""Reading answers as a strict client does."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass
+from typing import Any
+
+import httpx
+
+from tests.harness.world import World
+
+_numbers = itertools.count(1)
+
+HOOK_KEYS = (
+    "type", "id", "name", "active", "events", "config", "updated_at", "created_at", "url", "ping_url", "deliveries_url",
+)  # fmt: skip
+REPOSITORY_KEYS = (*HOOK_KEYS, "test_url", "last_response")
+ITEM_KEYS = (
+    "id", "guid", "delivered_at", "redelivery", "duration", "status", "status_code", "event", "action",
+    "installation_id", "repository_id", "throttled_at", "url",
+)  # fmt: skip
+UNUSED = {"code": None, "status": "unused", "message": None}
+SECONDS = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ"
+MILLISECONDS = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z"
+BAD_URL = "The URL you've entered is not valid. Please make sure that you encode all special characters first"
+
+
+@dataclass(frozen=True)
+class Place:
+    """A repository or an organization, as paths and errors name it."""
+
+    kind: str
+    world: World
+
+    @property
+    def path(self) -> str:
+        return self.world.repo_path if self.kind == "repository" else self.world.org_path
+
+    @property
+    def hooks(self) -> str:
+        return f"{self.path}/hooks"
+
+    @property
+    def other(self) -> Place:
+        return Place("organization" if self.kind == "repository" else "repository", self.world)
+
+
+def new_url() -> str:
+    """A receiver that nothing listens on, unlike any other."""
+    return f"http://127.0.0.1:9/{next(_numbers)}"
+
+
+class Api:
+    """A client and what is asked of it again and again."""
+
+    def __init__(self, client: httpx.Client) -> None:
+        self.client = client
+        self.get, self.post, self.patch, self.delete = client.get, client.post, client.patch, client.delete
+        self.request, self.head, self.options = client.request, client.head, client.options
+
+    def create(self, place: Place, *, config: dict[str, Any] | None = None, **body: Any) -> httpx.Response:
+        """POST a hook; the url is one of its own unless `config` says otherwise."""
+        return self.post(place.hooks, json={"name": "web", "config": {"url": new_url(), **(config or {})}, **body})
+
+    def hook(self, place: Place, *, config: dict[str, Any] | None = None, **body: Any) -> dict[str, Any]:
+        """A hook that is not active unless `active=True`: nothing is sent to it."""
+        response = self.create(place, config=config, **{"active": False, **body})
+        assert response.status_code == 201, response.text
+        created: dict[str, Any] = response.json()
+        return created
+
+    def read(self, address: str) -> Any:
+        response = self.get(address)
+        assert response.status_code == 200, response.text
+        return response.json()
+
+
+def refused(response: httpx.Response, status: int, message: str, *errors: dict[str, Any]) -> None:
+    """An error of Area B, to the letter."""
+    body = response.json()
+    assert (response.status_code, body["message"], body.get("errors", [])) == (status, message, list(errors))
+    assert body.pop("documentation_url").startswith(str(response.url.copy_with(path="/docs", query=None)))
+    body.pop("errors", None)
+    assert body == {"message": message, "status": str(status)}
+    assert response.headers["content-type"] == "application/json; charset=utf-8"
+    assert "etag" not in response.headers
+
+
+def invalid(response: httpx.Response, *errors: dict[str, Any]) -> None:
+    refused(response, 422, "Validation Failed", *errors)
+
+
+def custom(message: str, field: str | None = None) -> dict[str, Any]:
+    """An entry of `errors`."""
+    named = {"field": field} if field else {}
+    return {"resource": "Hook", **named, "code": "custom", "message": message}
