@@ -1,0 +1,244 @@
+"""SIGKILL: what was acknowledged arrives, and only what was in flight arrives twice."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import threading
+from collections import Counter
+from collections.abc import Callable
+
+import httpx
+import pytest
+import sqlalchemy as sa
+
+from tests.crash.conftest import Life
+from tests.delivery.site import Hook, Site, numbers
+from tests.harness.receiver import Received, Receiver, Reply
+from tests.harness.server import Server
+from tests.harness.waiting import until
+from workhook.core.clock import now_ms
+from workhook.hooks.tables import dispatches, lanes
+from workhook.http.calls import Services
+
+ROUNDS = 4
+EVENTS = 1000
+CLIENTS = 8
+SLOTS = 8
+
+
+def publish_until_it_dies(site: Site, coming: list[int], acknowledged: set[int], die_after: int) -> None:
+    """Several clients take numbers and publish them; the server is killed after so many answers."""
+    lock = threading.Lock()
+    goal = len(acknowledged) + die_after
+
+    def client() -> None:
+        with httpx.Client(base_url=site.server.url, headers=site.client.headers, timeout=30) as own:
+            while True:
+                with lock:
+                    if not coming:
+                        return
+                    number = coming.pop()
+                body = {"event": "push", "payload": {"number": number}}
+                try:
+                    answer = own.post(f"{site.world.repo_path}/events", json=body)
+                except httpx.TransportError:
+                    return  # whether this one was committed, nobody knows
+                assert answer.status_code == 202, answer.text
+                with lock:
+                    acknowledged.add(number)
+                    if len(acknowledged) == goal:
+                        site.server.kill()
+
+    threads = [threading.Thread(target=client) for _ in range(CLIENTS)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+
+def recorded(hook: Hook) -> Counter[str]:
+    """Deliveries by guid."""
+    return Counter(each["guid"] for each in hook.deliveries(event="push"))
+
+
+async def _waiting(services: Services) -> int:
+    statement = sa.select(sa.func.count().label("number")).where(dispatches.c.next_attempt_at.is_not(None))
+    row = await services.database.fetch_one(statement)
+    return int(row["number"]) if row else 0
+
+
+def all_quiet(server: Server) -> bool:
+    return bool(server.run(_waiting) == 0)
+
+
+def test_a_thousand_events_through_several_deaths(new_life: Callable[..., Life], receiver: Receiver) -> None:
+    life = new_life()
+    hooks = [life.site.hook(f"{receiver.url}?{number}", max_concurrency=SLOTS) for number in range(2)]
+    for hook in hooks:
+        hook.attempts("ping", 1)
+    coming, acknowledged = list(range(EVENTS)), set[int]()
+    for _ in range(ROUNDS):
+        publish_until_it_dies(life.site, coming, acknowledged, random.randint(40, EVENTS // (ROUNDS + 1)))
+        life.again()
+    publish_until_it_dies(life.site, coming, acknowledged, EVENTS)
+    until(lambda: all_quiet(life.site.server), 60)
+    arrived = Counter(each.guid for each in receiver.events("push"))
+    came = Counter(numbers(receiver))
+    assert acknowledged <= came.keys(), "acknowledged, and never sent"
+    assert all(count >= len(hooks) for count in came.values()), "one of the hooks went without"
+    assert len(acknowledged) >= EVENTS - ROUNDS * CLIENTS
+    written: Counter[str] = Counter()
+    for hook in hooks:
+        hook.site = life.site
+        written += recorded(hook)
+    assert written.keys() == arrived.keys()
+    assert set(written.values()) == {1}, "what is recorded as delivered was sent again"
+    repeated = sum(arrived.values()) - len(arrived)
+    assert repeated <= ROUNDS * SLOTS * len(hooks), "more came twice than was in flight"
+
+
+def test_killed_after_the_answer_before_anything_is_sent(new_life: Callable[..., Life], receiver: Receiver) -> None:
+    life = new_life()
+    hook = life.site.hook(receiver)
+    life.kill()
+    site = life.again(command=("serve", "--no-worker", "--port", "0"))
+    for number in range(20):
+        assert site.publish(number) == 1
+    life.kill()
+    hook.site = life.again()
+    hook.attempts("push", 20)
+    assert sorted(numbers(receiver)) == list(range(20))
+
+
+def test_killed_at_the_very_answer(new_life: Callable[..., Life], receiver: Receiver) -> None:
+    life = new_life()
+    hook = life.site.hook(receiver)
+    for number in range(5):
+        life.site.publish(number)
+        life.kill()
+        life.again()
+    hook.site = life.site
+    hook.attempts("push", 5)
+    assert set(numbers(receiver)) == set(range(5))
+
+
+def test_killed_when_it_was_sent_and_not_recorded(new_life: Callable[..., Life], receiver: Receiver) -> None:
+    """The receiver itself kills the sender, then answers nobody."""
+    life = new_life()
+    deaths = [5, 2]
+
+    def kill(received: Received) -> Reply:
+        if received.event == "push" and received.payload()["number"] in deaths:
+            deaths.remove(received.payload()["number"])
+            process = life.site.server.process
+            assert process is not None
+            os.kill(process.pid, signal.SIGKILL)
+        return Reply()
+
+    receiver.reply = kill
+    hook = life.site.hook(receiver, max_concurrency=1)
+    life.kill()
+    site = life.again(command=("serve", "--no-worker", "--port", "0"))
+    for number in range(8):
+        site.publish(number)
+    life.kill()
+    for _ in (2, 5):
+        process = life.again().server.process
+        assert process is not None
+        assert process.wait(30) == -signal.SIGKILL
+    hook.site = life.again()
+    hook.attempts("push", 8)
+    assert numbers(receiver) == [0, 1, 2, 2, 3, 4, 5, 5, 6, 7]
+    assert set(recorded(hook).values()) == {1}
+
+
+def test_killed_once_it_was_recorded(new_life: Callable[..., Life], receiver: Receiver) -> None:
+    life = new_life()
+    hook = life.site.hook(receiver)
+    for number in range(10):
+        life.site.publish(number)
+    hook.attempts("push", 10)
+    life.kill()
+    hook.site = life.again()
+    hook.site.publish(10)
+    hook.attempts("push", 11)
+    until(lambda: all_quiet(life.site.server))
+    assert sorted(numbers(receiver)) == list(range(11))
+
+
+def test_killed_between_a_failure_and_its_repeat(new_life: Callable[..., Life], receiver: Receiver) -> None:
+    life = new_life(delivery_retry_first_s=2)
+    answers = iter([500, 500])
+    receiver.reply = lambda received: Reply(next(answers, 200)) if received.event == "push" else Reply()
+    hook = life.site.hook(receiver)
+    life.site.publish(1)
+    hook.attempts("push", 1)
+    life.kill()
+    hook.site = life.again()
+    hook.attempts("push", 2)
+    life.kill()
+    hook.site = life.again()
+    attempts = hook.attempts("push", 3)
+    assert [each["status_code"] for each in attempts] == [500, 500, 200]
+    assert [each["redelivery"] for each in attempts] == [False, True, True]
+    assert len({each["guid"] for each in attempts}) == 1
+
+
+def test_killed_right_after_a_redelivery_was_asked_for(new_life: Callable[..., Life], receiver: Receiver) -> None:
+    life = new_life()
+    hook = life.site.hook(receiver)
+    life.site.publish(1)
+    (first,) = hook.attempts("push", 1)
+    life.kill()
+    hook.site = life.again(command=("serve", "--no-worker", "--port", "0"))
+    assert hook.redeliver(first).status_code == 202
+    life.kill()
+    hook.site = life.again()
+    assert len(hook.attempts("push", 2)) == 2
+    assert numbers(receiver) == [1, 1]
+
+
+def test_a_hook_that_was_created_is_there_and_has_its_ping(new_life: Callable[..., Life], receiver: Receiver) -> None:
+    life = new_life()
+    site = life.site
+    body = {"config": {"url": receiver.url, "content_type": "json"}}
+    created = site.ok("POST", f"{site.world.repo_path}/hooks", json=body)
+    life.kill()
+    site = life.again()
+    assert site.ok("GET", f"{site.world.repo_path}/hooks/{created['id']}")["id"] == created["id"]
+    receiver.wait_for(lambda requests: any(each.event == "ping" for each in requests))
+
+
+@pytest.mark.parametrize("lease_s", [1])
+def test_a_process_that_stalled_beyond_its_lease_goes_on(
+    new_life: Callable[..., Life], receiver: Receiver, lease_s: int
+) -> None:
+    life = new_life(delivery_lease_s=lease_s)
+    going_on = threading.Event()
+
+    def hold(received: Received) -> Reply:
+        if received.event == "push":
+            going_on.wait(60)
+        return Reply()
+
+    receiver.reply = hold
+    hook = life.site.hook(receiver, max_concurrency=2)
+    for number in range(10):
+        life.site.publish(number)
+    until(lambda: len(receiver.events("push")) == 2)
+    process = life.site.server.process
+    assert process is not None
+    process.send_signal(signal.SIGSTOP)
+
+    async def over(services: Services) -> bool:
+        row = await services.database.fetch_one(sa.select(lanes.c.lease_until).where(lanes.c.hook_id == hook.id))
+        return row is not None and row["lease_until"] < now_ms()
+
+    until(lambda: life.site.server.run(over))
+    going_on.set()
+    process.send_signal(signal.SIGCONT)
+    hook.attempts("push", 10)
+    until(lambda: all_quiet(life.site.server))
+    assert sorted(numbers(receiver)) == list(range(10))  # nobody else had the lane meanwhile

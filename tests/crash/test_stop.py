@@ -1,0 +1,124 @@
+"""SIGTERM: what is in flight ends, the rest stays for the next start, and the exit status is 0."""
+
+from __future__ import annotations
+
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+
+import pytest
+import sqlalchemy as sa
+
+from tests.crash.conftest import Life
+from tests.delivery.site import numbers
+from tests.harness.receiver import Received, Receiver, Reply
+from tests.harness.server import Server
+from tests.harness.waiting import until
+from workhook.hooks.tables import lanes, workers
+from workhook.http.calls import Services
+
+
+class Valve:
+    """A reply that holds pushes while it is closed."""
+
+    def __init__(self) -> None:
+        self.open = threading.Event()
+
+    def __call__(self, received: Received) -> Reply:
+        if received.event == "push":
+            self.open.wait(60)
+        return Reply()
+
+
+@pytest.fixture
+def valve(receiver: Receiver) -> Iterator[Valve]:
+    valve = Valve()
+    receiver.reply = valve
+    yield valve
+    valve.open.set()
+
+
+async def _leased(services: Services) -> int:
+    owned = await services.database.fetch_all(sa.select(lanes.c.hook_id).where(lanes.c.owner.is_not(None)))
+    alive = await services.database.fetch_all(sa.select(workers.c.owner))
+    return len(owned) + len(alive)
+
+
+def refuses(server: Server) -> bool:
+    """New requests are not accepted any more."""
+    import socket
+
+    host, port = server.url.removeprefix("http://").split(":")
+    try:
+        socket.create_connection((host, int(port)), timeout=5).close()
+    except ConnectionRefusedError:
+        return True
+    return False
+
+
+def test_what_is_in_flight_ends_and_the_rest_waits(
+    new_life: Callable[..., Life], receiver: Receiver, valve: Valve
+) -> None:
+    life = new_life()
+    hook = life.site.hook(receiver, max_concurrency=3)
+    for number in range(9):
+        life.site.publish(number)
+    until(lambda: len(receiver.events("push")) == 3)
+    server = life.site.server
+    assert server.process is not None
+    server.process.send_signal(signal.SIGTERM)
+    until(lambda: refuses(server))
+    valve.open.set()
+    assert server.process.wait(20) == 0
+    assert len(receiver.events("push")) == 3  # nothing new was started
+    assert server.run(_leased) == 0
+    hook.site = life.again()
+    hook.attempts("push", 9)
+    assert sorted(numbers(receiver)) == list(range(9))  # what had ended was recorded, so nothing came twice
+
+
+def test_it_waits_no_longer_than_it_may(new_life: Callable[..., Life], receiver: Receiver, valve: Valve) -> None:
+    life = new_life(drain_s=1, delivery_timeout_s=60)
+    hook = life.site.hook(receiver, max_concurrency=2)
+    for number in range(4):
+        life.site.publish(number)
+    until(lambda: len(receiver.events("push")) == 2)
+    started = time.monotonic()
+    assert life.site.server.stop() == 0
+    assert time.monotonic() - started < 10
+    assert life.site.server.run(_leased) == 0
+    valve.open.set()
+    hook.site = life.again()
+    assert len(hook.attempts("push", 4)) == 4
+    assert len(receiver.events("push")) == 6  # the two that were given up came again
+
+
+def test_an_idle_server_stops_at_once(new_life: Callable[..., Life], receiver: Receiver) -> None:
+    life = new_life()
+    life.site.hook(receiver)
+    started = time.monotonic()
+    assert life.site.server.stop() == 0
+    assert time.monotonic() - started < 5
+    assert life.site.server.run(_leased) == 0
+    assert "Traceback" not in life.site.server.log()
+
+
+def test_a_worker_stops_likewise(
+    new_life: Callable[..., Life], new_server: Callable[..., Server], receiver: Receiver, valve: Valve
+) -> None:
+    life = new_life(command=("serve", "--no-worker", "--port", "0"))
+    worker = new_server(command=("worker",))
+    hook = life.site.hook(receiver, max_concurrency=1)
+    for number in range(3):
+        life.site.publish(number)
+    until(lambda: len(receiver.events("push")) == 1)
+    assert worker.process is not None
+    worker.process.send_signal(signal.SIGTERM)
+    valve.open.set()
+    assert worker.process.wait(20) == 0
+    assert "Traceback" not in worker.log()
+    assert worker.run(_leased) == 0
+    new_server(command=("worker",))
+    hook.attempts("push", 3)
+    assert numbers(receiver) == [0, 1, 2]
