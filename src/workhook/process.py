@@ -46,15 +46,23 @@ class Delivery:
         )
         self._worker = Worker(services, self._sender)
         self._retention = Retention(services.database, settings.retention_days)
+        self._drain_s = settings.drain_s
+        self._stopping: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
         await self._worker.start()
         self._retention.start()
 
-    async def stop(self, drain_s: float) -> None:
+    def begin_stop(self) -> asyncio.Task[None]:
+        """Start nothing more from now on. The task is done when what was under way has ended, in the drain time."""
+        if self._stopping is None:
+            self._stopping = asyncio.create_task(self._stop(), name="stop")
+        return self._stopping
+
+    async def _stop(self) -> None:
         await self._retention.stop()
         try:
-            await self._worker.stop(drain_s)
+            await self._worker.stop(self._drain_s)
         finally:
             await self._sender.close()
 
@@ -110,13 +118,19 @@ async def serve(settings: Settings, *, say: Say, work: bool = True, welcome: Wel
         server = _Server(config, ready)
         if delivery is not None:
             await delivery.start()
-        _on_stop_signals(lambda: setattr(server, "should_exit", True))
+
+        def stop() -> None:
+            server.should_exit = True
+            if delivery is not None:
+                delivery.begin_stop()  # beside the requests, so that both together take the drain time once
+
+        _on_stop_signals(stop)
         try:
             await server.serve(sockets=[listening])
         finally:
             _remove_server_file(settings.data)
             if delivery is not None:
-                await delivery.stop(settings.drain_s)
+                await delivery.begin_stop()
     return 0
 
 
@@ -131,7 +145,7 @@ async def work(settings: Settings, *, say: Say) -> int:
         stopped = asyncio.Event()
         _on_stop_signals(stopped.set)
         await stopped.wait()
-        await delivery.stop(settings.drain_s)
+        await delivery.begin_stop()
     return 0
 
 
