@@ -1,0 +1,74 @@
+"""`python -m bench` measures and prints; `python -m bench soak` watches memory for an hour."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import tempfile
+from contextlib import ExitStack
+from pathlib import Path
+
+from rich.console import Console
+from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+from bench import report
+from bench.figures import Figure
+from bench.processes import CannotMeasure, cores
+from bench.run import IDS, Plan, Run
+from bench.soak import soak
+from workhook.core import log
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
+    parser.add_argument("command", nargs="?", choices=["soak"], help="watch memory under load instead of measuring")
+    parser.add_argument("--only", metavar="IDS", help=f"figures, separated by commas: {','.join(IDS)}")
+    parser.add_argument("--rounds", type=int, metavar="N", help="rounds a figure (default 5)")
+    parser.add_argument("--quick", action="store_true", help="short rounds, to see that everything runs")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="where the JSON goes (default bench-<date>.json)")
+    parser.add_argument("--minutes", type=float, default=60.0, help="how long to soak (default 60)")
+    found = parser.parse_args()
+    found.only = IDS if found.only is None else tuple(found.only.upper().split(","))
+    if unknown := set(found.only) - set(IDS):
+        parser.error(f"no such figure: {', '.join(sorted(unknown))}; there are {', '.join(IDS)}")
+    if found.rounds is not None and found.rounds < 1:
+        parser.error("at least one round")
+    return found
+
+
+def _measure(console: Console, arguments: argparse.Namespace, folder: Path) -> int:
+    plan = Plan.of(arguments.only, arguments.rounds, quick=arguments.quick)
+    figures: list[Figure] = []
+    with ExitStack() as stack:
+        progress = Progress(SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn(), console=console)
+        with progress:
+            task = progress.add_task("starting")
+            run = Run(plan, folder, lambda text: progress.update(task, description=text), stack)
+            figures.extend(run.figures())
+            progress.update(task, description="done")
+        machine = run.machine()
+    report.show(console, figures, machine, quick=plan.quick)
+    console.print(f"written to {report.write_json(arguments.json, figures, machine, quick=plan.quick)}")
+    return 1 if any(figure.trouble for figure in figures) else 0
+
+
+def main() -> int:
+    """The exit status: 1 if something could not be measured. A figure that is missed is a result, not an error."""
+    arguments = _arguments()
+    log.configure("warning")
+    console = Console()
+    with tempfile.TemporaryDirectory(prefix="workhook-bench-", ignore_cleanup_errors=True) as name:
+        try:
+            if arguments.command != "soak":
+                return _measure(console, arguments, Path(name))
+            core, rest = cores()
+            os.sched_setaffinity(0, {rest})
+            return 0 if soak(console, Path(name), core, rest, arguments.minutes) else 1
+        except CannotMeasure as error:
+            console.print(f"could not be measured: {error}", style="red", markup=False)
+            return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

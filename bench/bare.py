@@ -1,0 +1,64 @@
+"""The yardstick: a bare aiohttp loop that posts presigned bytes over so many connections and records nothing.
+
+`python -m bench.bare URL REQUESTS COUNT CONNECTIONS` prints how long it took, as JSON.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import json
+import sys
+import time
+from pathlib import Path
+
+import aiohttp
+import msgspec
+import uvloop
+from yarl import URL
+
+WARM_UP = 500
+
+
+class Request(msgspec.Struct, array_like=True):
+    """One presigned delivery."""
+
+    headers: dict[str, str]
+    body: bytes
+
+
+def write_requests(path: Path, requests: list[Request]) -> None:
+    path.write_bytes(msgspec.msgpack.encode(requests))
+
+
+async def post_all(url: URL, requests: list[Request], count: int, connections: int) -> tuple[float, float]:
+    """Seconds and CPU seconds for `count` posts after a warm-up that opens the connections."""
+    endless = itertools.cycle(requests)
+
+    async def worker(session: aiohttp.ClientSession, numbers: itertools.repeat[None]) -> None:
+        for _ in numbers:
+            request = next(endless)
+            async with session.post(url, data=request.body, headers=request.headers) as answer:
+                await answer.read()
+                assert answer.status == 200
+
+    async def run(total: int) -> tuple[float, float]:
+        numbers = itertools.repeat(None, total)  # shared: whoever is free takes the next
+        started, cpu_started = time.perf_counter(), time.process_time()
+        await asyncio.gather(*(worker(session, numbers) for _ in range(connections)))
+        return time.perf_counter() - started, time.process_time() - cpu_started
+
+    async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=connections)) as session:
+        await run(WARM_UP)
+        return await run(count)
+
+
+def main() -> None:
+    url, path, count, connections = sys.argv[1:]
+    requests = msgspec.msgpack.decode(Path(path).read_bytes(), type=list[Request])
+    seconds, cpu_s = uvloop.run(post_all(URL(url), requests, int(count), int(connections)))
+    print(json.dumps({"seconds": seconds, "cpu_s": cpu_s, "count": int(count)}), flush=True)
+
+
+if __name__ == "__main__":
+    main()

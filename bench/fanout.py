@@ -1,0 +1,77 @@
+"""D5: one event to a thousand webhooks, against a thousand deliveries of events of their own."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from dataclasses import dataclass
+
+import uvloop
+
+from bench import world
+from bench.client import Pool
+from bench.databases import Place
+from bench.latency import Publisher
+from bench.processes import CannotMeasure
+from bench.remote import Receiver
+from workhook.core import json as plain_json
+from workhook.events import outbox
+from workhook.hooks.fan_out import insert_dispatches
+from workhook.http.calls import Services
+
+HOOKS = 1000
+
+
+@dataclass
+class FanOut:
+    """Seconds: `one` from the publish to the last arrival, the fan-out included; `singles` from the commit of as many
+    events to the last arrival."""
+
+    one: float
+    singles: float
+
+
+class Crowd(Publisher):
+    """One repository with a thousand webhooks, which all singles go to as well: the same lanes, equally warm."""
+
+    def __init__(self, place: Place, receiver: Receiver, core: int, hooks: int = HOOKS) -> None:
+        self._place, self._hooks = place, hooks
+        super().__init__(place, receiver, core, repositories=1, hooks=hooks)
+        self.measure_one(0)  # opens the connections
+
+    def measure_one(self, mark: int) -> float:
+        self.receiver.reset()
+        request = self.request(mark)
+
+        async def publish() -> None:
+            pool = Pool(self.url)
+            status, _ = await pool.request(request)
+            if status != 202:
+                raise CannotMeasure(f"the server answered {status} to a publish")
+            pool.close()
+
+        started = time.monotonic()
+        uvloop.run(publish())
+        self.receiver.wait_for(self._hooks, 60)
+        return time.monotonic() - started
+
+    def measure_singles(self, first: int) -> float:
+        """The events are committed by this process in one transaction, whose signal wakes the worker."""
+        [(_, hook_ids)] = self.world.repositories.items()
+        self.receiver.reset()
+
+        async def commit(services: Services) -> float:
+            async with services.database.transaction() as tx:
+                pairs = []
+                for number, hook_id in enumerate(hook_ids):
+                    payload = plain_json.decode(world.body(first + number))
+                    event = await outbox.append(
+                        tx, account_id=2, repository_id=1, name="push", action=None, payload=payload, to_hooks=False
+                    )
+                    pairs.append((event.id, hook_id))
+                await insert_dispatches(tx, pairs)
+            committed = time.monotonic()
+            await asyncio.to_thread(self.receiver.wait_for, self._hooks, 60)  # meanwhile the signal is sent
+            return time.monotonic() - committed
+
+        return world.with_services(self._place, commit)

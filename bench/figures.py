@@ -1,0 +1,45 @@
+"""A figure: rounds, their median and spread, and whether it reaches its target."""
+
+from __future__ import annotations
+
+import statistics
+from dataclasses import asdict, dataclass, field
+from typing import Literal
+
+Direction = Literal["at least", "at most"]
+
+
+@dataclass
+class Figure:
+    """One line of the table. Without rounds it could not be measured: `trouble` says why."""
+
+    id: str
+    what: str
+    unit: str
+    direction: Direction
+    target: float
+    rounds: list[float] = field(default_factory=list)
+    details: dict[str, str] = field(default_factory=dict)
+    noise: list[float] = field(default_factory=list)  # others' share of the CPU in each round
+    trouble: str | None = None
+
+    @property
+    def value(self) -> float | None:
+        return statistics.median(self.rounds) if self.rounds else None
+
+    @property
+    def reached(self) -> bool | None:
+        if self.value is None:
+            return None
+        return self.value >= self.target if self.direction == "at least" else self.value <= self.target
+
+    def as_json(self) -> dict[str, object]:
+        return {**asdict(self), "value": self.value, "reached": self.reached}
+
+
+def median_text(values: list[float], pattern: str = "{:,.0f}") -> str:
+    """The median with the least and the greatest, or a dash for nothing."""
+    if not values:
+        return "-"
+    numbers = (statistics.median(values), min(values), max(values))
+    return "{} ({}…{})".format(*(pattern.format(number) for number in numbers))

@@ -1,0 +1,67 @@
+"""The table and the JSON of a run."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+from bench.figures import Figure, median_text
+
+QUICK = "quick: short rounds, not figures to quote"
+
+
+def show(console: Console, figures: Sequence[Figure], machine: Mapping[str, str], *, quick: bool) -> None:
+    """Print the machine's facts, the figures, and what could not be measured."""
+    facts = Table(title="Machine" + (f" ({QUICK})" if quick else ""), show_header=False, title_justify="left")
+    for name, value in machine.items():
+        facts.add_row(name, value)
+    console.print(facts)
+    table = Table(title="Figures", title_justify="left")
+    for heading in ("id", "what", "median", "spread", "target", "result"):
+        table.add_column(heading, overflow="fold")
+    for figure in figures:
+        table.add_row(*_row(figure))
+    console.print(table)
+    for figure in figures:
+        beside = "; ".join(f"{name} {value}" for name, value in _beside(figure))
+        console.print(f"{figure.id} {figure.what}: {beside}", markup=False, highlight=False)
+        if figure.trouble is not None:
+            console.print(f"{figure.id} could not be measured: {figure.trouble}", style="red", markup=False)
+
+
+def _row(figure: Figure) -> tuple[str, ...]:
+    unit = figure.unit if figure.unit == "x" else f" {figure.unit}"
+    sign = "≥" if figure.direction == "at least" else "≤"
+    target = f"{sign} {figure.target:g}{unit}"
+    if figure.value is None:
+        return figure.id, figure.what, "-", "-", target, "[red]not measured[/]"
+    spread = f"{min(figure.rounds):.2f}…{max(figure.rounds):.2f}"
+    verdict = "[green]reached[/]" if figure.reached else "[yellow]missed[/]"
+    return figure.id, figure.what, f"{figure.value:.2f}{unit}", spread, target, verdict
+
+
+def _beside(figure: Figure) -> list[tuple[str, str]]:
+    """What was measured on the way."""
+    told = [("rounds", str(len(figure.rounds))), *figure.details.items()]
+    if figure.noise:
+        told.append(("others' CPU", median_text(figure.noise, "{:.0%}")))
+    return told
+
+
+def write_json(path: Path | None, figures: Sequence[Figure], machine: Mapping[str, str], *, quick: bool) -> Path:
+    """Answers where it is; without a path, `bench-<date>.json` in the current folder."""
+    now = datetime.now(UTC)
+    path = path or Path(f"bench-{now:%Y-%m-%d-%H%M%S}.json")
+    told = {
+        "at": now.isoformat(timespec="seconds"),
+        "quick": quick,
+        "machine": dict(machine),
+        "figures": [figure.as_json() for figure in figures],
+    }
+    path.write_text(json.dumps(told, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+    return path

@@ -1,0 +1,196 @@
+"""One run: which figures, how many rounds, in alternation."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+from bench import drain, fanout, idle, latency, machine, world
+from bench.databases import Place, Postgres
+from bench.figures import Figure, median_text
+from bench.processes import CannotMeasure, cores
+from bench.remote import Receiver
+
+IDS = ("D1", "D2", "D3", "D5", "M1", "S1")
+QUIET_WAIT_S = 30.0  # how long a round waits for others to leave the cores alone
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """`events`: a backlog. `posts`: one run of the bare loop. `published`: events of a round of D3."""
+
+    only: Sequence[str]
+    rounds: int
+    events: int
+    posts: int
+    published: int
+    quick: bool
+
+    @classmethod
+    def of(cls, only: Sequence[str], rounds: int | None, *, quick: bool) -> Plan:
+        if quick:
+            return cls(only, rounds or 2, 4_000, 4_000, 400, quick)
+        return cls(only, rounds or 5, 20_000, 20_000, 2_000, quick)
+
+
+class Run:
+    """Everything that a run shares: the cores, the receiver, PostgreSQL, the folder."""
+
+    def __init__(self, plan: Plan, folder: Path, say: Say, stack: ExitStack) -> None:
+        self._plan, self._folder, self._say, self._stack = plan, folder, say, stack
+        self._core, rest = cores()
+        os.sched_setaffinity(0, {rest})  # whatever is started from here inherits it
+        self._receiver = Receiver(rest)
+        stack.callback(self._receiver.close)
+        self._postgres: Postgres | None = None
+        self._requests = folder / "requests"
+        world.presign(self._requests)
+
+    def figures(self) -> Iterator[Figure]:
+        """As they are finished."""
+        wanted = self._plan.only
+        if {"D1", "D2"} & set(wanted):
+            yield from self._drains()
+        if "D3" in wanted:
+            yield from self._latencies("SQLite", None)
+            yield from self._latencies("PostgreSQL", self._database_url)
+        if "D5" in wanted:
+            yield self._fan_out()
+        if {"M1", "S1"} & set(wanted):
+            yield from (each for each in self._idle() if each.id in wanted)
+
+    def machine(self) -> dict[str, str]:
+        return machine.facts(self._folder, self._postgres.version if self._postgres else None)
+
+    def _start_postgres(self) -> Postgres:
+        if self._postgres is None:
+            self._postgres = Postgres(self._folder / "postgres")
+            self._stack.callback(self._postgres.close)
+        return self._postgres
+
+    def _database_url(self) -> str:
+        return self._start_postgres().new()
+
+    def _rounds(self, figures: Sequence[Figure], what: str) -> Iterator[int]:
+        """Numbers of rounds, each after a quiet moment if there is one; counts what others did meanwhile."""
+        postmaster = self._postgres.postmaster if self._postgres else None
+        for number in range(self._plan.rounds):
+            self._say(f"{what}: round {number + 1} of {self._plan.rounds}")
+            machine.wait_for_quiet(QUIET_WAIT_S)
+            noise = machine.Noise(postmaster)
+            yield number
+            for figure in figures:
+                figure.noise.append(noise.share())
+
+    # --- D1, D2 ------------------------------------------------------------------------------------------------------
+
+    def _drains(self) -> Iterator[Figure]:
+        d1 = Figure("D1", "deliveries/s, PostgreSQL, one worker, against a bare aiohttp loop", "x", "at least", 0.5)
+        d2 = Figure("D2", "deliveries/s, SQLite, server and worker in one, against the same", "x", "at least", 0.35)
+        figures = [each for each in (d1, d2) if each.id in self._plan.only]
+        try:
+            drains: list[tuple[Figure, drain.Drain]] = []
+            for figure in figures:
+                postgres = self._start_postgres() if figure is d1 else None
+                place = Place(self._folder / figure.id, postgres.new() if postgres else None)
+                drains.append((figure, drain.Drain(place, self._receiver, self._core, postgres)))
+            self._alternate(drains)
+        except CannotMeasure as error:
+            for figure in figures:
+                figure.trouble = str(error)
+        yield from figures
+
+    def _alternate(self, drains: Sequence[tuple[Figure, drain.Drain]]) -> None:
+        """Bare, one, bare, other, bare …: each is measured against the bare loop before and after it."""
+        done: dict[str, list[drain.Drained]] = {figure.id: [] for figure, _ in drains}
+        around: dict[str, list[float]] = {figure.id: [] for figure, _ in drains}
+        bare_cpu: list[float] = []
+        before: drain.Bare | None = None
+        for _ in self._rounds([figure for figure, _ in drains], "D1, D2"):
+            for figure, each in drains:
+                before = before or self._bare()
+                drained = each.run(self._plan.events)
+                after = self._bare()
+                mean = (before.per_s + after.per_s) / 2
+                figure.rounds.append(drained.per_s / mean)
+                around[figure.id].append(mean)
+                done[figure.id].append(drained)
+                bare_cpu.append(after.cpu_us)
+                before = after
+            before = None  # the next round waits for quiet first
+        for figure, _ in drains:
+            rounds = done[figure.id]
+            figure.details = {
+                "deliveries/s": median_text([each.per_s for each in rounds]),
+                "bare posts/s": median_text(around[figure.id]),
+                "CPU a delivery": median_text([each.worker_cpu_us for each in rounds], "{:.0f} µs"),
+                "CPU a bare post": median_text(bare_cpu, "{:.0f} µs"),
+            }
+            database = [each.postgres_cpu_us for each in rounds if each.postgres_cpu_us is not None]
+            if database:
+                figure.details["PostgreSQL's CPU a delivery"] = median_text(database, "{:.0f} µs")
+
+    def _bare(self) -> drain.Bare:
+        return drain.bare(self._receiver, self._requests, self._core, self._plan.posts)
+
+    # --- D3, D5, M1, S1 ----------------------------------------------------------------------------------------------
+
+    def _latencies(self, kind: str, new_database: Callable[[], str] | None) -> Iterator[Figure]:
+        what = f"{kind}: 202 read → receiver has it, over a bare POST"
+        p50 = Figure("D3", f"{what}, p50", "ms", "at most", 5.0)
+        p99 = Figure("D3", f"{what}, p99", "ms", "at most", 25.0)
+        found: list[latency.Latency] = []
+        try:
+            place = Place(self._folder / f"D3-{kind}", new_database() if new_database else None)
+            count = self._plan.published
+            with latency.Publisher(place, self._receiver, self._core) as publisher:
+                machine.wait_for_quiet(QUIET_WAIT_S)
+                highest = publisher.highest_rate(0, count)
+                for number in self._rounds([p50, p99], f"D3, {kind}"):
+                    each = latency.measure(publisher, (number + 1) * count, count, highest)
+                    found.append(each)
+                    p50.rounds.append(each.published.p50 - each.bare.p50)
+                    p99.rounds.append(each.published.p99 - each.bare.p99)
+            p50.details = {"highest rate": f"{highest:,.0f}/s, measured at {highest * latency.SHARE:,.0f}/s",
+                           "bare": median_text([each.bare.p50 for each in found], "{:.2f} ms")}  # fmt: skip
+            p99.details = {"bare": median_text([each.bare.p99 for each in found], "{:.2f} ms")}
+        except CannotMeasure as error:
+            p50.trouble = p99.trouble = str(error)
+        yield from (p50, p99)
+
+    def _fan_out(self) -> Figure:
+        figure = Figure(
+            "D5", f"one event to {fanout.HOOKS:,} webhooks, against as many single ones", "x", "at most", 1.2
+        )
+        found: list[fanout.FanOut] = []
+        try:
+            place = Place(self._folder / "D5", self._database_url())
+            with fanout.Crowd(place, self._receiver, self._core) as crowd:
+                for number in self._rounds([figure], "D5"):
+                    one = crowd.measure_one(number + 1)
+                    found.append(fanout.FanOut(one, crowd.measure_singles(fanout.HOOKS * (number + 1))))
+                    figure.rounds.append(one / found[-1].singles)
+            figure.details = {
+                "one event": median_text([each.one for each in found], "{:.2f} s"),
+                "singles": median_text([each.singles for each in found], "{:.2f} s"),
+            }
+        except CannotMeasure as error:
+            figure.trouble = str(error)
+        return figure
+
+    def _idle(self) -> Iterator[Figure]:
+        memory = Figure("M1", "memory of an idle server (resident)", "MiB", "at most", 120.0)
+        start = Figure("S1", "from `workhook serve` on an empty folder to the first 200", "s", "at most", 2.0)
+        try:
+            for number in self._rounds([memory, start], "M1, S1"):
+                each = idle.measure(self._folder / f"idle{number}", self._core)
+                memory.rounds.append(each.idle_mib)
+                start.rounds.append(each.seconds)
+        except CannotMeasure as error:
+            memory.trouble = start.trouble = str(error)
+        yield from (memory, start)

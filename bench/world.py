@@ -1,0 +1,195 @@
+"""What is delivered, and to whom: an organization, repositories with one webhook each, and events of 7 KB."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+import asyncpg
+import sqlalchemy as sa
+
+from bench.bare import Request, write_requests
+from bench.databases import Place as Where
+from workhook.bootstrap import open_services
+from workhook.core import json as plain_json
+from workhook.core.clock import now_ms
+from workhook.core.config import load
+from workhook.core.ids import new_guid, new_id
+from workhook.delivery.sign import Profile, Signer
+from workhook.events.tables import events
+from workhook.hooks import actions as hook_actions
+from workhook.hooks.fan_out import insert_dispatches
+from workhook.hooks.parsing import parse_hook
+from workhook.hooks.records import Place
+from workhook.hooks.tables import deliveries, dispatches
+from workhook.http.calls import Services
+from workhook.identity import actions, queries
+from workhook.identity.policy import SCOPES
+from workhook.identity.schemas import Actor
+from workhook.identity.tables import projects
+from workhook.storage import Transaction
+from workhook.storage.metadata import insert_into
+
+T = TypeVar("T")
+
+BODY_BYTES = 7168
+SECRET = "a-secret-for-benchmarks"
+REPOSITORIES = 8
+PRESIGNED = 1000  # different requests that the bare loop posts in turn
+CHUNK = 1000
+
+_insert_project = insert_into(
+    projects, "id", "account_id", "name", "name_key", "title", "private", "archive", "created_at", "updated_at"
+)
+_insert_event = insert_into(
+    events, "account_id", "repository_id", "name", "action", "payload", "size", "created_at"
+)  # fmt: skip
+_event_ids = sa.select(events.c.id).order_by(events.c.id)
+
+
+@dataclass
+class World:
+    """`repositories`: full names, each with its webhooks' ids."""
+
+    token: str
+    repositories: dict[str, list[int]]
+
+
+def body(mark: int) -> bytes:
+    """A payload of exactly `BODY_BYTES`, shaped like a push; the receiver knows it by `mark`."""
+    commit = {
+        "id": f"{mark:040x}",
+        "message": "Move the column's limit into the board, so that two boards can differ — see the discussion",
+        "timestamp": "2026-01-01T12:00:00Z",
+        "author": {"name": "Octo Cat", "email": "octo@example.com", "username": "octo"},
+        "added": ["src/board/limits.py"],
+        "modified": ["src/board/columns.py", "tests/board/test_columns.py"],
+        "distinct": True,
+    }
+    payload: dict[str, object] = {"mark": mark, "ref": "refs/heads/main", "commits": [commit] * 15, "note": ""}
+    payload["note"] = "x" * (BODY_BYTES - len(plain_json.encode(payload)))
+    data = plain_json.encode(payload)
+    assert len(data) == BODY_BYTES, len(data)
+    return data
+
+
+def presign(path: Path) -> None:
+    """Write what the bare loop posts: requests as the worker makes them."""
+    signer = Signer(Profile(hook_id=1, target_id=1, target_type="repository", content_type="json",
+                            secret=SECRET.encode()))  # fmt: skip
+    requests = []
+    for number in range(PRESIGNED):
+        prepared = signer.prepare(body(number), guid=new_guid(), event="push", now_ms=now_ms())
+        requests.append(Request(prepared.headers, prepared.body))
+    write_requests(path, requests)
+
+
+def with_services(where: Where, work: Callable[[Services], Awaitable[T]]) -> T:
+    async def run() -> T:
+        values = {**where.settings, "data": str(where.folder), "delivery_allow_networks": "127.0.0.0/8"}
+        async with open_services(load(values, {})) as services:
+            return await work(services)
+
+    return asyncio.run(run())
+
+
+def make_world(where: Where, url: str, *, repositories: int = REPOSITORIES, hooks: int = 1) -> World:
+    """Repositories with `hooks` webhooks each that sign and post JSON to `url`. Nothing waits to be sent."""
+
+    async def make(services: Services) -> World:
+        async with services.database.transaction() as tx:
+            owner = await actions.create_account(tx, "user", "octo", name="Octo", email="octo@example.com")
+            place = await actions.create_account(tx, "organization", "acme", name="Acme", email=None)
+            await actions.set_member(tx, place, owner, "owner")
+            issued = await actions.issue_token(tx, owner, list(SCOPES))
+            actor = Actor(owner, issued.id, "classic", frozenset(SCOPES))
+            made = {}
+            for number in range(repositories):
+                name = f"bench{number}"
+                await _add_project(tx, place.id, name)
+                repository = await queries.find_repository(tx, place.login, name)
+                assert repository is not None
+                where_hooks = Place(place, repository)
+                made[repository.full_name] = [
+                    await _add_hook(tx, services, actor, where_hooks, f"{url}/{number}/{each}") for each in range(hooks)
+                ]
+            await tx.execute(sa.delete(dispatches))  # the pings
+            await tx.execute(sa.delete(events))
+        return World(issued.token, made)
+
+    return with_services(where, make)
+
+
+async def _add_project(tx: Transaction, account_id: int, name: str) -> None:
+    now = now_ms()
+    values = {
+        "id": new_id("prj"),
+        "account_id": account_id,
+        "name": name,
+        "name_key": name,
+        "title": name,
+        "private": False,
+        "archive": False,
+        "created_at": now,
+        "updated_at": now,
+    }
+    await tx.execute(_insert_project, values)
+
+
+async def _add_hook(tx: Transaction, services: Services, actor: Actor, place: Place, url: str) -> int:
+    config = {"url": url, "content_type": "json", "secret": SECRET}
+    change = parse_hook({"config": config, "events": ["push"]}, "repository", services.check_url, creating=True)
+    hook = await hook_actions.create_hook(
+        tx, actor, place, change, vault=services.vault, limit=0, base="http://127.0.0.1:8000"
+    )
+    return hook.id
+
+
+def fill(where: Where, world: World, count: int) -> None:
+    """`count` events, due now, one webhook each in turn. What an earlier round left is removed; events are kept."""
+    hook_ids = [hook_id for ids in world.repositories.values() for hook_id in ids]
+
+    async def run(services: Services) -> None:
+        database = services.database
+        async with database.transaction() as tx:
+            await tx.execute(sa.delete(deliveries))
+            await tx.execute(sa.delete(dispatches))
+        known = [row["id"] for row in await database.fetch_all(_event_ids)]
+        for start in range(len(known), count, CHUNK):
+            async with database.transaction() as tx:
+                await tx.execute_many(_insert_event, [_event(mark) for mark in range(start, min(start + CHUNK, count))])
+        known = [row["id"] for row in await database.fetch_all(_event_ids)][:count]
+        pairs = [(event_id, hook_ids[number % len(hook_ids)]) for number, event_id in enumerate(known)]
+        for start in range(0, count, CHUNK):
+            async with database.transaction() as tx:
+                await insert_dispatches(tx, pairs[start : start + CHUNK])
+
+    with_services(where, run)
+    if where.url is not None:
+        asyncio.run(_settle(where.url))
+
+
+def _event(mark: int) -> dict[str, object]:
+    data = body(mark)
+    return {
+        "account_id": 2,
+        "repository_id": 1,
+        "name": "push",
+        "action": None,
+        "payload": data,
+        "size": len(data),
+        "created_at": now_ms(),
+    }
+
+
+async def _settle(url: str) -> None:
+    """Every round begins alike: deleted rows are gone, the planner knows the sizes, everything is on the disk."""
+    connection = await asyncpg.connect(url)
+    try:
+        await connection.execute("VACUUM ANALYZE")
+        await connection.execute("CHECKPOINT")
+    finally:
+        await connection.close()
