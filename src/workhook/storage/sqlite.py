@@ -25,6 +25,7 @@ T = TypeVar("T")
 Job = Callable[[sqlite3.Connection], T]
 
 BUSY_TIMEOUT_S = 3.0  # how long another process may hold the write lock before the answer is 503
+STILL_BUSY_TIMEOUT_S = 0.2  # and how long when it already did so for that long, so that the queue does not add up
 TURN_TIMEOUT_S = 10.0  # how long a transaction waits for those before it in this process
 GROUP_MAX = 128  # transactions that share a commit at most: bounds how long the first of them waits
 WATCH_INTERVAL_S = 1.0
@@ -108,12 +109,33 @@ class _Group:
         self.durable.add_done_callback(lambda done: done.cancelled() or done.exception())
 
 
+class _WriteLock:
+    """The lock of the file, which another process may hold. Used on the writer's thread only."""
+
+    def __init__(self) -> None:
+        self._timeout_s = BUSY_TIMEOUT_S
+
+    def begin(self, connection: sqlite3.Connection) -> None:
+        try:
+            connection.execute("BEGIN IMMEDIATE")
+        except sqlite3.OperationalError:
+            self._wait_for(connection, STILL_BUSY_TIMEOUT_S)
+            raise
+        self._wait_for(connection, BUSY_TIMEOUT_S)
+
+    def _wait_for(self, connection: sqlite3.Connection, timeout_s: float) -> None:
+        if timeout_s != self._timeout_s:
+            connection.execute(f"PRAGMA busy_timeout={round(timeout_s * 1000)}")
+            self._timeout_s = timeout_s
+
+
 class SqliteTransaction(Transaction):
     """A savepoint of the writer's open transaction, opened with its first statement."""
 
-    def __init__(self, writer: _Threads, compiler: Compiler, signals: Signals) -> None:
+    def __init__(self, writer: _Threads, write_lock: _WriteLock, compiler: Compiler, signals: Signals) -> None:
         super().__init__(signals)
         self._writer = writer
+        self._write_lock = write_lock
         self._compile = compiler
         self.opened = False
 
@@ -124,7 +146,7 @@ class SqliteTransaction(Transaction):
 
         def open_then(connection: sqlite3.Connection) -> T:
             if not connection.in_transaction:
-                connection.execute("BEGIN IMMEDIATE")
+                self._write_lock.begin(connection)
             connection.execute("SAVEPOINT logical")
             return job(connection)
 
@@ -170,6 +192,7 @@ class SqliteDatabase(Database):
         self._compile = Compiler(dialects.SQLITE, dialects.sqlite_value)
         self._writer = _Threads(path, 1, readonly=False)
         self._readers = _Threads(path, readers, readonly=True)
+        self._write_lock = _WriteLock()
         self._turn = asyncio.Lock()
         self._group: _Group | None = None
         self._committer: asyncio.Task[None] | None = None
@@ -190,7 +213,7 @@ class SqliteDatabase(Database):
     async def transaction(self) -> AsyncIterator[Transaction]:
         await self._take_turn()
         try:
-            transaction = SqliteTransaction(self._writer, self._compile, self.signals)
+            transaction = SqliteTransaction(self._writer, self._write_lock, self._compile, self.signals)
             try:
                 yield transaction
                 await transaction.finish()

@@ -13,7 +13,6 @@ LOG_BYTES = 1_000_000
 """The log is renamed to `log.1` at this size: two files of it at most."""
 
 
-
 class ConfigError(Exception):
     """`config.json` is missing or not usable; mending it (installing again) is enough to go on."""
 

