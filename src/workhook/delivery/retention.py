@@ -22,7 +22,7 @@ log = structlog.get_logger(__name__)
 
 
 def _oldest(column: sa.ColumnElement[Any], *conditions: sa.ColumnElement[bool]) -> sa.Select[Any]:
-    return sa.select(column).where(*conditions).limit(sa.literal(BATCH, sa.BigInteger))
+    return sa.select(column).where(*conditions).limit(big("batch"))
 
 
 # Deliveries, then dispatches, then events: an event behind a pending attempt is kept, however old it is.
@@ -50,23 +50,27 @@ _STEPS: dict[str, sa.Delete] = {
         )
     ),
 }
-_forget_keys = sa.delete(event_keys).where(event_keys.c.created_at < big("before"))
+_keys = sa.tuple_(event_keys.c.scope, event_keys.c.key)
+_old_keys = sa.select(event_keys.c.scope, event_keys.c.key).where(event_keys.c.created_at < big("before"))
+_forget_keys = sa.delete(event_keys).where(_keys.in_(_old_keys.limit(big("batch"))))
 
 
 async def prune(database: Database, before: int, now: int) -> dict[str, int]:
     """Remove what was created before `before` (milliseconds); publishers' ids after a day. Answers rows by table."""
-    removed = dict.fromkeys(_STEPS, 0)
-    for table, statement in _STEPS.items():
-        while True:
-            async with database.transaction() as tx:
-                count = await tx.execute(statement, {"before": before})
-            removed[table] += count
-            metrics.PRUNED.labels(table).inc(count)
-            if count < BATCH:
-                break
-    async with database.transaction() as tx:
-        removed["event_keys"] = await tx.execute(_forget_keys, {"before": now - DAY_MS})
+    removed = {table: await _remove(database, table, statement, before) for table, statement in _STEPS.items()}
+    removed["event_keys"] = await _remove(database, "event_keys", _forget_keys, now - DAY_MS)
     return removed
+
+
+async def _remove(database: Database, table: str, statement: sa.Delete, before: int) -> int:
+    removed = 0
+    while True:
+        async with database.transaction() as tx:
+            count = await tx.execute(statement, {"before": before, "batch": BATCH})
+        removed += count
+        metrics.PRUNED.labels(table).inc(count)
+        if count < BATCH:
+            return removed
 
 
 class Retention:

@@ -1,0 +1,176 @@
+"""What is older than the retention goes, in small batches; what is still needed stays, however old it is."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+
+from workhook.core.clock import DAY_MS, now_ms
+from workhook.core.ids import new_guid
+from workhook.delivery import retention
+from workhook.delivery.retention import prune
+from workhook.events.tables import event_keys, events
+from workhook.hooks.tables import deliveries, dispatches
+from workhook.http.calls import Services
+from workhook.storage import Transaction
+from workhook.storage.metadata import insert_into
+
+_event = insert_into(
+    events, "account_id", "repository_id", "name", "action", "payload", "size", "created_at"
+).returning(events.c.id)
+_dispatch = insert_into(
+    dispatches, "event_id", "hook_id", "guid", "attempts", "retries", "wanted", "next_attempt_at", "created_at"
+).returning(dispatches.c.id)
+_delivery = insert_into(deliveries, *(column.name for column in deliveries.columns if column.name != "id"))
+_key = insert_into(event_keys, "scope", "key", "digest", "event_id", "created_at")
+
+NOW = now_ms()
+BEFORE = NOW - 30 * DAY_MS
+OLD, NEW = BEFORE - 1, BEFORE + 1
+
+
+async def add_event(tx: Transaction, at: int) -> int:
+    values = {"account_id": 1, "repository_id": 1, "name": "push", "action": None}
+    row = await tx.fetch_one(_event, {**values, "payload": b"{}", "size": 2, "created_at": at})
+    assert row is not None
+    return int(row["id"])
+
+
+async def add_dispatch(
+    tx: Transaction, event_id: int, *, hook_id: int = 1, due: int | None = None, delivered: Sequence[int] = ()
+) -> int:
+    """A dispatch with deliveries at these times; `due`: when its next attempt is."""
+    guid = new_guid()
+    values = {"event_id": event_id, "hook_id": hook_id, "guid": guid, "retries": 0, "wanted": 0}
+    row = await tx.fetch_one(
+        _dispatch, {**values, "attempts": len(delivered), "next_attempt_at": due, "created_at": OLD}
+    )
+    assert row is not None
+    for at in delivered:
+        await tx.execute(_delivery, _delivery_row(row["id"], event_id, hook_id, guid, at))
+    return int(row["id"])
+
+
+def _delivery_row(dispatch_id: int, event_id: int, hook_id: int, guid: str, at: int) -> dict[str, Any]:
+    return {
+        "dispatch_id": dispatch_id,
+        "hook_id": hook_id,
+        "event_id": event_id,
+        "repository_id": 1,
+        "guid": guid,
+        "event": "push",
+        "action": None,
+        "delivered_at": at,
+        "throttled_at": None,
+        "duration_ms": 1,
+        "redelivery": False,
+        "status": "OK",
+        "status_code": 200,
+        "url": "http://x/",
+        "request_headers": b"{}",
+        "response_headers": b"{}",
+        "response_body": b"",
+    }
+
+
+async def kept(services: Services, table: sa.Table) -> list[int]:
+    rows = await services.database.fetch_all(sa.select(table.c.id).order_by(table.c.id))
+    return [row["id"] for row in rows]
+
+
+async def test_what_is_old_goes_and_what_is_new_stays(services: Services) -> None:
+    async with services.database.transaction() as tx:
+        gone = await add_event(tx, OLD)
+        await add_dispatch(tx, gone, delivered=[OLD, OLD])
+        unheard = await add_event(tx, OLD)
+        recent = await add_event(tx, NEW)
+        dispatch = await add_dispatch(tx, recent, delivered=[NEW, NEW])
+    removed = await prune(services.database, BEFORE, NOW)
+    assert (removed["deliveries"], removed["dispatches"], removed["events"]) == (2, 1, 2)
+    assert await kept(services, events) == [recent]
+    assert await kept(services, dispatches) == [dispatch]
+    assert len(await kept(services, deliveries)) == 2
+    assert gone != unheard
+
+
+async def test_the_event_behind_a_pending_attempt_stays(services: Services) -> None:
+    async with services.database.transaction() as tx:
+        pending = await add_event(tx, OLD - 300 * DAY_MS)
+        dispatch = await add_dispatch(tx, pending, due=NOW + DAY_MS, delivered=[OLD])
+        await add_dispatch(tx, pending, hook_id=2, delivered=[OLD])
+    await prune(services.database, BEFORE, NOW)
+    assert await kept(services, events) == [pending]
+    assert await kept(services, dispatches) == [dispatch]
+    assert await kept(services, deliveries) == []
+
+
+async def test_a_dispatch_and_its_event_stay_as_long_as_a_delivery_of_it_is_shown(services: Services) -> None:
+    """Sent again yesterday: the delivery is new, and shows the payload of an old event."""
+    async with services.database.transaction() as tx:
+        event = await add_event(tx, OLD)
+        dispatch = await add_dispatch(tx, event, delivered=[OLD, NEW])
+    removed = await prune(services.database, BEFORE, NOW)
+    assert removed["deliveries"] == 1
+    assert (await kept(services, events), await kept(services, dispatches)) == ([event], [dispatch])
+    await prune(services.database, NEW + 1, NOW)
+    assert await kept(services, events) == await kept(services, dispatches) == await kept(services, deliveries) == []
+
+
+@pytest.mark.parametrize("number", [0, 9, 10, 25])
+async def test_it_goes_in_batches_until_nothing_is_left(
+    services: Services, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    sizes: list[int] = []
+    monkeypatch.setattr(retention, "BATCH", 10)
+    async with services.database.transaction() as tx:
+        for _ in range(number):
+            await add_dispatch(tx, await add_event(tx, OLD), delivered=[OLD])
+        await add_dispatch(tx, await add_event(tx, NEW), delivered=[NEW])
+        for each in range(number):
+            key = {"scope": "r1", "key": str(each), "digest": b"", "event_id": 1}
+            await tx.execute(_key, {**key, "created_at": NOW - DAY_MS - 1})
+        await tx.execute(_key, {"scope": "r1", "key": "new", "digest": b"", "event_id": 1, "created_at": NOW})
+        counted = type(tx)
+    execute = counted.execute
+
+    async def counting(self: Transaction, statement: Any, params: Any = None) -> int:
+        sizes.append(await execute(self, statement, params))
+        return sizes[-1]
+
+    monkeypatch.setattr(counted, "execute", counting)
+    removed = await prune(services.database, BEFORE, NOW)
+    assert removed == {"deliveries": number, "dispatches": number, "events": number, "event_keys": number}
+    assert max(sizes) <= 10
+    for table in (events, dispatches, deliveries):
+        assert len(await kept(services, table)) == 1
+    rows = await services.database.fetch_all(sa.select(event_keys.c.key))
+    assert [row["key"] for row in rows] == ["new"]
+
+
+async def test_an_old_event_with_something_pending_does_not_stop_the_pruning(services: Services) -> None:
+    """More of them than a batch holds come first."""
+    async with services.database.transaction() as tx:
+        for _ in range(30):
+            await add_dispatch(tx, await add_event(tx, OLD - DAY_MS), due=NOW)
+        await add_dispatch(tx, await add_event(tx, OLD), delivered=[OLD])
+    removed = await prune(services.database, BEFORE, NOW)
+    assert (removed["deliveries"], removed["dispatches"], removed["events"]) == (1, 1, 1)
+    assert len(await kept(services, events)) == 30
+
+
+async def test_a_server_prunes_by_itself(services: Services) -> None:
+    async with services.database.transaction() as tx:
+        await add_dispatch(tx, await add_event(tx, OLD), delivered=[OLD])
+    pruner = retention.Retention(services.database, 30)
+    pruner.start()
+    try:
+        async with asyncio.timeout(20):
+            while await kept(services, events):
+                pass
+    finally:
+        await pruner.stop()
+    assert await kept(services, deliveries) == []
