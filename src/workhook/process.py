@@ -112,6 +112,7 @@ async def serve(settings: Settings, *, say: Say, work: bool = True, welcome: Wel
             log_config=None,
             access_log=False,
             server_header=False,
+            proxy_headers=False,  # `trust_proxy` decides; uvicorn believes whoever comes from this machine
             timeout_keep_alive=75,
             timeout_graceful_shutdown=max(1, round(settings.drain_s)),
         )

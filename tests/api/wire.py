@@ -95,3 +95,12 @@ def custom(message: str, field: str | None = None) -> dict[str, Any]:
     """An entry of `errors`."""
     named = {"field": field} if field else {}
     return {"resource": "Hook", **named, "code": "custom", "message": message}
+
+
+def envelope(response: httpx.Response, status: int, code: str) -> dict[str, Any]:
+    """An error of Area A, to the letter; answers it."""
+    body: dict[str, Any] = response.json()
+    assert (response.status_code, body["code"], body["success"]) == (status, code, False)
+    assert set(body) == {"success", "code", "message", "errors", "request_id"}
+    assert body["request_id"] == response.headers["x-request-id"]
+    return body

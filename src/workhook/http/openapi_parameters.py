@@ -106,7 +106,6 @@ _RATE = {
     "X-RateLimit-Reset": "RateReset",
     "X-RateLimit-Resource": "RateResource",
 }
-_SCOPES = {"X-OAuth-Scopes": "OAuthScopes", "X-Accepted-OAuth-Scopes": "AcceptedOAuthScopes"}
 
 
 def answer_headers(op: Operation, status: int) -> dict[str, Any]:
@@ -114,8 +113,9 @@ def answer_headers(op: Operation, status: int) -> dict[str, Any]:
     names = {"X-Request-Id": "RequestId"}
     if op.area is not SYSTEM:
         names |= _RATE
+        names["X-OAuth-Scopes"] = "OAuthScopes"
         if op.access is not None:
-            names |= _SCOPES
+            names["X-Accepted-OAuth-Scopes"] = "AcceptedOAuthScopes"
         if op.etag and op.method in ("GET", "POST") and status in (200, 201, 304):
             names["ETag"] = "ETag"
     if status == 201:

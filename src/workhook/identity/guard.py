@@ -68,20 +68,26 @@ class Guard:
             return  # the system's own paths: no token, no limit
         actor = await authenticate(call.database, call.header("authorization"), call.address)
         usage = self._count(call, actor)
+        if actor is not None:
+            call.answer_headers["X-OAuth-Scopes"] = ", ".join(sorted(actor.scopes))
         if access is None:
             call.actor = Caller(actor, usage)
             return
         rule = policy.RULES[access]
         if actor is None:
             raise Unauthenticated("Requires authentication", headers=_BEARER)
-        call.answer_headers["X-OAuth-Scopes"] = ", ".join(sorted(actor.scopes))
         call.answer_headers["X-Accepted-OAuth-Scopes"] = policy.accepted(rule)
-        call.actor = await self._resolve(call, rule, actor, usage)
+        try:
+            call.actor = await self._resolve(call, rule, actor, usage)
+        except Forbidden:
+            if usage.remaining == 0:  # clients take a 403 with a 0 here for the request limit, which it is not
+                del call.answer_headers["X-RateLimit-Remaining"]
+            raise
 
     def _count(self, call: Call, actor: Actor | None) -> rate.Usage:
         # Asking for the limit does not use it up.
         count = 0 if call.operation.name == "rate_limit" else 1
-        usage, within = self._limiter.hit(actor.token_id if actor else 0, count=count)
+        usage, within = self._limiter.hit(actor.token_id if actor else call.address, count=count)
         call.answer_headers.update(rate.headers(usage))
         if within:
             return usage

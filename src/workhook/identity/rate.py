@@ -18,16 +18,16 @@ class Usage(NamedTuple):
 
 
 class RateLimiter:
-    """Counts by token id (0: callers without a token). `limit` 0 turns it off."""
+    """Counts by token id, or by address where there is no token. `limit` 0 turns it off."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
-        self._windows: dict[int, tuple[int, int]] = {}  # token → (end of the window, count)
+        self._windows: dict[int | str | None, tuple[int, int]] = {}  # caller → (end of the window, count)
 
-    def hit(self, token_id: int, *, count: int = 1) -> tuple[Usage, bool]:
+    def hit(self, caller: int | str | None, *, count: int = 1) -> tuple[Usage, bool]:
         """Count a request; answers the usage and whether the request is within the limit."""
         now = int(time.time())
-        end, used = self._windows.get(token_id, (0, 0))
+        end, used = self._windows.get(caller, (0, 0))
         if now >= end:
             end, used = now + WINDOW_S, 0
             self._forget(now)
@@ -36,12 +36,12 @@ class RateLimiter:
         within = used + count <= self._limit
         if within:
             used += count
-        self._windows[token_id] = (end, used)
+        self._windows[caller] = (end, used)
         return Usage(self._limit, used, self._limit - used, end), within
 
     def _forget(self, now: int) -> None:
         if len(self._windows) > 10_000:
-            self._windows = {token: window for token, window in self._windows.items() if window[0] > now}
+            self._windows = {caller: window for caller, window in self._windows.items() if window[0] > now}
 
 
 _UNLIMITED = 2**31 - 1

@@ -1,0 +1,282 @@
+"""/healthz, /readyz, /metrics, /openapi.json, /docs."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import re
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from html.parser import HTMLParser
+from typing import Any
+
+import asyncpg
+import pytest
+from schemathesis.specs.openapi.definitions import OPENAPI_31_VALIDATOR
+
+from tests.api.wire import Api, Place
+from tests.harness.receiver import Receiver
+from tests.harness.server import Server
+from tests.harness.waiting import finish, until
+from workhook import __version__
+from workhook.asgi import operations
+from workhook.http.openapi import problems_of
+from workhook.identity.policy import RULES
+
+
+def test_healthz(server: Server) -> None:
+    with server.client(None) as client:
+        response = client.get("/healthz")
+        assert (response.status_code, response.json()) == (200, {"status": "ok"})
+        assert client.head("/healthz").status_code == 200
+        assert "x-ratelimit-limit" not in response.headers
+
+
+def test_readyz(server: Server) -> None:
+    with server.client(None) as client:
+        response = client.get("/readyz")
+    assert response.status_code == 200
+    assert response.json()["status"] == "ready"
+    assert response.json()["checks"]["database"] == "ok"
+    assert "retry-after" not in response.headers
+
+
+@contextmanager
+def unwritable(server: Server) -> Iterator[None]:
+    """Somebody else holds the SQLite file, or PostgreSQL lets nobody in."""
+    url = server.settings.get("database_url")
+    if url is None:
+        holder = sqlite3.connect(server.data / "workhook.db", isolation_level=None)
+        holder.execute("BEGIN EXCLUSIVE")
+        yield
+        holder.close()
+    else:
+        finish(lambda: _shut(url, allow=False))
+        yield
+        finish(lambda: _shut(url, allow=True))
+
+
+async def _shut(url: str, *, allow: bool) -> None:
+    name = re.findall(r"t[0-9a-f]{32}", url)[0]
+    connection = await asyncpg.connect(url.replace(name, "postgres"))
+    try:
+        await connection.execute(f'ALTER DATABASE "{name}" ALLOW_CONNECTIONS {str(allow).lower()}')
+        if not allow:
+            await connection.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = $1", name)
+    finally:
+        await connection.close()
+
+
+def test_no_database(new_server: Callable[..., Server]) -> None:
+    server = new_server()
+    world = server.world()
+    with server.client(world.token) as client:
+        project = client.get("/api/v1/projects").json()["projects"][0]
+        with unwritable(server):
+            until(lambda: client.get("/readyz").status_code == 503)
+            ready = client.get("/readyz")
+            assert ready.json()["status"] == "not ready"
+            assert ready.json()["checks"]["database"] != "ok"
+            assert int(ready.headers["retry-after"]) > 0
+            assert client.get("/healthz").status_code == 200
+
+            hook = client.post(f"{world.repo_path}/hooks", json={"config": {"url": "http://127.0.0.1:9/"}})
+            assert hook.status_code == 503
+            assert int(hook.headers["retry-after"]) > 0
+            assert hook.json()["status"] == "503"
+            edit = client.patch(f"/api/v1/projects/{project['id']}", json={"title": "x"})
+            assert edit.status_code == 503
+            assert int(edit.headers["retry-after"]) > 0
+            assert (edit.json()["success"], edit.json()["code"]) == (False, "database_unavailable")
+        until(lambda: client.get("/readyz").status_code == 200)
+        assert client.get(f"{world.repo_path}/hooks").json() == []  # nothing was done
+        assert client.get(f"/api/v1/projects/{project['id']}").json()["project"] == project
+
+
+def test_metrics(api: Api, repository: Place, receiver: Receiver) -> None:
+    hook = api.hook(repository, config={"url": receiver.url}, active=True)
+    until(lambda: api.read(hook["deliveries_url"]))
+    api.get("/no/such/path")
+    response = api.get("/metrics")
+    assert response.headers["content-type"] == "text/plain; version=1.0.0; charset=utf-8"
+    names = set(re.findall(r"^# TYPE (\w+)", response.text, re.MULTILINE))
+    assert names >= {
+        "workhook_requests_total", "workhook_request_seconds", "workhook_deliveries_total", "workhook_delivery_seconds",
+        "workhook_queue_age_seconds", "workhook_deliveries_in_flight", "workhook_pending_hooks",
+        "workhook_lanes_leased", "workhook_retries_scheduled_total", "workhook_throttled_total", "process_open_fds",
+    }  # fmt: skip
+    values = dict(re.findall(r"^(workhook_\w+(?:\{.*\})?) (\S+)$", response.text, re.MULTILINE))
+    created = 'workhook_requests_total{method="POST",route="/repos/{owner}/{repo}/hooks",status="201"}'
+    assert float(values[created]) >= 1
+    assert float(values['workhook_deliveries_total{outcome="success"}']) >= 1
+    # Neither paths nor names of customers become labels: their number has no bound.
+    assert float(values['workhook_requests_total{method="GET",route="(none)",status="404"}']) >= 1
+    assert repository.world.organization not in response.text
+
+
+# --- the document -------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def document(server: Server) -> dict[str, Any]:
+    with server.client(None) as client:
+        response = client.get("/openapi.json")
+        assert response.headers["content-type"] == "application/json; charset=utf-8"
+        found: dict[str, Any] = response.json()
+        return found
+
+
+def shown_operations(document: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    methods = ("get", "post", "put", "patch", "delete")
+    return {
+        f"{method.upper()} {path}": item[method]
+        for path, item in document["paths"].items()
+        for method in methods
+        if method in item
+    }
+
+
+def test_the_document_is_valid(document: dict[str, Any]) -> None:
+    assert document["openapi"] == "3.1.0"
+    assert document["info"]["version"] == __version__
+    OPENAPI_31_VALIDATOR.validate(document)
+
+
+def test_every_reference_leads_somewhere(document: dict[str, Any]) -> None:
+    text = repr(document)
+    references = set(re.findall(r"'\$ref': '(#/[^']+)'", text))
+    assert len(references) > 50
+    for reference in references:
+        found: Any = document
+        for part in reference.removeprefix("#/").split("/"):
+            found = found[part]
+
+
+def test_the_document_names_the_server(server: Server) -> None:
+    with server.client(None) as client:
+        for host in (server.url.removeprefix("http://"), "work.example.com:8443"):
+            document = client.get("/openapi.json", headers={"Host": host}).json()
+            assert document["servers"] == [{"url": f"http://{host}"}]
+            item = document["paths"]["/repos/{owner}/{repo}/hooks"]
+            assert [each["url"] for each in item["servers"]] == [f"http://{host}", f"http://{host}/api/v3"]
+            assert "servers" not in document["paths"]["/api/v1/projects"]
+            assert ".invalid" not in repr(document)
+
+
+# What the spec's tables say of each operation: success, then the other status codes.
+CONTRACT = {
+    "GET {}/hooks": ("200", "404"),
+    "POST {}/hooks": ("201", "404", "422"),
+    "GET {}/hooks/{{hook_id}}": ("200", "404"),
+    "PATCH {}/hooks/{{hook_id}}": ("200", "404", "422"),
+    "DELETE {}/hooks/{{hook_id}}": ("204", "404"),
+    "GET {}/hooks/{{hook_id}}/config": ("200",),
+    "PATCH {}/hooks/{{hook_id}}/config": ("200",),
+    "GET {}/hooks/{{hook_id}}/deliveries": ("200", "400", "422"),
+    "GET {}/hooks/{{hook_id}}/deliveries/{{delivery_id}}": ("200", "400", "422"),
+    "POST {}/hooks/{{hook_id}}/deliveries/{{delivery_id}}/attempts": ("202", "400", "422"),
+}
+
+
+@pytest.mark.parametrize("root", ["/orgs/{org}", "/repos/{owner}/{repo}"])
+@pytest.mark.parametrize("operation", CONTRACT)
+def test_the_document_holds_the_contract(document: dict[str, Any], operation: str, root: str) -> None:
+    responses = shown_operations(document)[operation.format(root)]["responses"]
+    assert set(CONTRACT[operation]) <= set(responses)
+    successes = {status for status in responses if status.startswith("2")}
+    assert successes == {CONTRACT[operation][0]}
+    if operation == "POST {}/hooks" and root.startswith("/repos"):
+        assert "403" in responses
+
+
+def test_every_operation_is_in_the_document(document: dict[str, Any]) -> None:
+    declared = operations(lambda: None, dict)  # type: ignore[arg-type,return-value]  # only read, never called
+    shown = shown_operations(document)
+    assert len(shown) == len(declared)
+    names = [each["operationId"] for each in shown.values()]
+    assert len(set(names)) == len(names)
+    for each in declared:
+        operation = shown[f"{each.method} {each.area.prefixes[0]}{each.path}"]
+        statuses = {int(status) for status in operation["responses"]} - {304}
+        assert statuses == set(each.answers) | problems_of(each)
+
+
+def test_every_operation_says_what_it_is(document: dict[str, Any]) -> None:
+    tags = {each["name"]: each["description"] for each in document["tags"]}
+    assert all(len(text) > len(name) for name, text in tags.items())
+    for name, operation in shown_operations(document).items():
+        assert operation["summary"], name
+        assert set(operation["tags"]) <= set(tags), name
+        assert set(re.findall(r"{(\w+)}", name)) == {
+            each["name"] for each in operation["parameters"] if each.get("in") == "path"
+        }
+        for parameter in operation["parameters"]:
+            assert "$ref" in parameter or parameter.get("description") or parameter["in"] == "query", (name, parameter)
+
+
+def test_every_operation_says_who_may(document: dict[str, Any]) -> None:
+    declared = operations(lambda: None, dict)  # type: ignore[arg-type,return-value]  # only read, never called
+    shown = shown_operations(document)
+    for each in declared:
+        operation = shown[f"{each.method} {each.area.prefixes[0]}{each.path}"]
+        if each.access is None:
+            assert operation["security"] in ([], [{}, {"bearer": []}])
+            continue
+        assert "Needs a token" in operation["description"]
+        for scope in RULES[each.access].scopes:
+            assert f"`{scope}`" in operation["description"]
+            assert {"bearer": [scope]} in operation["security"]
+
+
+# --- the page -----------------------------------------------------------------------------------------------------
+
+
+class Page(HTMLParser):
+    """What a page would fetch, and the text of its scripts and styles."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.fetched: list[str] = []
+        self.inline: dict[str, str] = {}
+        self.handlers: list[str] = []
+        self._inside = ""
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self._inside = tag
+        for name, value in attrs:
+            if name == "src" or (tag == "link" and name == "href"):
+                self.fetched.append(value or "")
+            if name.startswith("on") or name == "style":
+                self.handlers.append(name)
+
+    def handle_endtag(self, tag: str) -> None:
+        self._inside = ""
+
+    def handle_data(self, data: str) -> None:
+        if self._inside in ("script", "style"):
+            self.inline[self._inside] = data
+
+
+def test_the_page_needs_nothing_else(server: Server) -> None:
+    with server.client(None) as client:
+        response = client.get("/docs")
+    assert response.headers["content-type"] == "text/html; charset=utf-8"
+    assert response.headers["x-content-type-options"] == "nosniff"
+    page = Page()
+    page.feed(response.text)
+    assert all(each.startswith("data:") for each in page.fetched)
+    assert page.handlers == []
+    policy = dict(each.strip().split(" ", 1) for each in response.headers["content-security-policy"].split(";"))
+    for kind in ("script", "style"):
+        digest = base64.b64encode(hashlib.sha256(page.inline[kind].encode()).digest()).decode()
+        assert policy[f"{kind}-src"] == f"'sha256-{digest}'"
+    assert (policy["default-src"], policy["connect-src"]) == ("'none'", "'self'")
+    assert (policy["frame-ancestors"], policy["base-uri"], policy["form-action"]) == ("'none'", "'none'", "'none'")
+
+
+def test_nothing_of_the_document_becomes_markup(server: Server) -> None:
+    with server.client(None) as client:
+        text = client.get("/docs").text
+    for way_in in ("innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval(", "Function(", "{{"):
+        assert way_in not in text
