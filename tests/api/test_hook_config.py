@@ -10,6 +10,8 @@ import pytest
 
 from tests.api.wire import BAD_URL, Api, Place, custom, invalid, new_url, refused
 from tests.harness.receiver import Receiver
+from tests.harness.server import Server
+from tests.harness.world import World
 
 
 def test_the_answer(api: Api, place: Place) -> None:
@@ -113,3 +115,19 @@ def test_only_where_it_belongs(api: Api, place: Place) -> None:
     elsewhere = f"{place.other.hooks}/{hook['id']}/config"
     refused(api.get(elsewhere), 404, "Not Found")
     refused(api.patch(elsewhere, json={"secret": "x"}), 404, "Not Found")
+
+
+def test_a_password_does_not_follow_the_url_to_another_server(server: Server, world: World) -> None:
+    config = {"url": "http://127.0.0.1:9/a", "username": "ci", "password": "s3cret"}
+    with server.client(world.token) as client:
+        made = client.post(f"{world.repo_path}/hooks", json={"config": config}).json()
+        path = f"{world.repo_path}/hooks/{made['id']}"
+        for answer in (
+            client.patch(f"{path}/config", json={"url": "http://127.0.0.1:10/a"}),
+            client.patch(path, json={"config": {**config, "url": "http://127.0.0.2:9/a", "password": "********"}}),
+        ):
+            assert answer.status_code == 422
+            assert answer.json()["errors"][0]["field"] == "password"
+        assert client.patch(f"{path}/config", json={"url": "http://127.0.0.1:9/b"}).status_code == 200
+        moved = client.patch(f"{path}/config", json={"url": "http://127.0.0.1:10/a", "password": "new"})
+        assert moved.status_code == 200

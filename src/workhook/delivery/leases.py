@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import secrets
 import socket
 from collections.abc import Collection, Sequence
+from functools import cache
+from pathlib import Path
 
 import structlog
 
@@ -18,18 +21,30 @@ _ours: set[str] = set()  # owners in this process
 log = structlog.get_logger(__name__)
 
 
+@cache
+def _place() -> str:
+    """Where a process number means the same process: the host, its boot, and the namespace of its numbers. Containers
+    can share a host's name and all be number 1."""
+    parts = [socket.gethostname()]
+    try:
+        parts += [Path("/proc/sys/kernel/random/boot_id").read_text(), str(Path("/proc/self/ns/pid").readlink())]
+    except OSError:
+        log.info("no_process_namespace", host=parts[0])  # not Linux: the host's name has to do
+    return f"{parts[0]}-{hashlib.sha256(chr(0).join(parts).encode()).hexdigest()[:12]}"
+
+
 def new_owner() -> str:
-    """Host, process and a nonce: enough to tell, on the same host, whether the process still lives."""
-    owner = f"{socket.gethostname()}/{os.getpid()}/{secrets.token_hex(4)}"
+    """Place, process and a nonce: enough to tell, at the same place, whether the process still lives."""
+    owner = f"{_place()}/{os.getpid()}/{secrets.token_hex(4)}"
     _ours.add(owner)
     return owner
 
 
 def is_gone(owner: str) -> bool:
-    """Whether an owner on this host has died. A process number that this very process has is another's from before."""
-    host, _, rest = owner.partition("/")
+    """Whether an owner at this place has died. A process number that this very process has is another's from before."""
+    place, _, rest = owner.partition("/")
     number = rest.partition("/")[0]
-    if host != socket.gethostname() or not number.isdigit():
+    if place != _place() or not number.isdigit():
         return False
     if int(number) == os.getpid():
         return owner not in _ours

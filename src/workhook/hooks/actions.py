@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from urllib.parse import urlsplit
 
 import msgspec
 import sqlalchemy as sa
@@ -111,6 +112,7 @@ async def update_config(
     await _take_turn(tx, place)
     hook = await _found(tx, place, hook_id)
     changed = msgspec.structs.replace(hook, config=plain_config({**hook.config, **config.shown}))
+    _keep_password_at_home(hook, changed, config)
     if config.secret is not UNSET:
         changed = _rotate(changed, vault.seal(config.secret), config.previous_secret_expires_in_s)
     if config.password is not UNSET:
@@ -190,9 +192,19 @@ def _replace_config(hook: Hook, config: ConfigChange, vault: Vault) -> Hook:
     secret = hook.secret if config.secret_masked else vault.seal(config.secret or None)
     password = hook.password if config.password_masked else vault.seal(config.password or None)
     changed = msgspec.structs.replace(hook, config=shown, password=password)
+    if config.password_masked:
+        _keep_password_at_home(hook, changed, config)
     if config.secret_masked:
         return changed
     return _rotate(changed, secret, config.previous_secret_expires_in_s)
+
+
+def _keep_password_at_home(old: Hook, new: Hook, config: ConfigChange) -> None:
+    """Whoever may edit a hook may not read its password by having it sent to a host of their own."""
+    home = [urlsplit(each.config["url"])[:2] for each in (old, new)]
+    if old.password is not None and config.password is UNSET and home[0] != home[1]:
+        message = "password must be sent again when the url names another server"
+        raise Invalid(faults=[fault(message, field="password")])
 
 
 def _rotate(hook: Hook, secret: bytes | None, keep_s: int | None) -> Hook:

@@ -65,7 +65,7 @@ class DeliveryItem(msgspec.Struct):
     id: DeliveryId
     guid: Annotated[str, Meta(description="Of the event at this webhook: repeats have the same. `X-Service-Delivery`.")]
     delivered_at: Time
-    redelivery: Annotated[bool, Meta(description="Whether it is a repeat that somebody asked for.")]
+    redelivery: Annotated[bool, Meta(description="Whether it is a repeat of an earlier attempt.")]
     duration: Annotated[float, Meta(ge=0, description="Seconds.", examples=[0.12])]
     status: Annotated[
         str, Meta(description="`OK`, or why it failed.", examples=["OK", "Invalid HTTP Response: 500", "timed out"])

@@ -72,7 +72,6 @@ _repository = repositories.where(
 )
 _repository_by_id = repositories.where(projects.c.repository_id == big("repository_id"))
 _repository_by_project = repositories.where(projects.c.id == sa.bindparam("project_id"))
-_all_repositories = repositories.order_by(projects.c.repository_id)
 
 
 def key_of(name: str) -> str:
@@ -126,12 +125,6 @@ async def find_repository_by_id(reader: Reader, repository_id: int, user_id: int
 async def find_project(reader: Reader, project_id: str, user_id: int) -> Repository | None:
     row = await reader.fetch_one(_repository_by_project, {"project_id": project_id, "user_id": user_id})
     return repository_of(row, user_id) if row else None
-
-
-async def visible_repositories(reader: Reader, user_id: int) -> list[Repository]:
-    """Every repository that the user has a role in, oldest first."""
-    rows = await reader.fetch_all(_all_repositories, {"user_id": user_id})
-    return [each for each in (repository_of(row, user_id) for row in rows) if each.role is not None]
 
 
 def repository_of(row: Row, user_id: int) -> Repository:

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Any, Protocol
 
+import structlog
 from sqlalchemy.sql.expression import Executable
 
 from workhook.storage.signals import Signals
@@ -16,6 +17,9 @@ Value = object
 Params = Mapping[str, Value]
 # A statement that is run once for each of the parameter sets.
 Step = tuple[Executable, Sequence[Params]]
+
+
+log = structlog.get_logger(__name__)
 
 
 class Row(Protocol):
@@ -74,9 +78,12 @@ class Transaction(ABC):
             await self._before_commit.pop(0)(self)
 
     def committed(self) -> None:
-        """For engines: the transaction is durable."""
+        """For engines: the transaction is durable. What a callback does wrong changes nothing about that."""
         for callback in self._after_commit:
-            callback()
+            try:
+                callback()
+            except Exception:
+                log.exception("after_commit_failed")
 
 
 class Database(ABC):

@@ -21,6 +21,7 @@ from workhook.storage.statements import Compiler, Statement
 ACQUIRE_TIMEOUT_S = 5.0
 COMMAND_TIMEOUT_S = 30.0
 RECONNECT_MAX_S = 5.0
+LISTEN_CHECK_S = 15.0
 CHANNEL = "workhook"
 NOTIFY_IDS = 500  # ids in one NOTIFY: its payload is at most 8,000 bytes
 
@@ -165,7 +166,7 @@ class PostgresDatabase(Database):
                     await connection.add_listener(CHANNEL, self._heard)
                     self.signals.deliver_everything()
                     pause_s = 0.1
-                    await gone.wait()
+                    await self._until_gone(connection, gone)
                 finally:
                     connection.terminate()  # it may be broken: no farewell is waited for
             except (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
@@ -173,6 +174,15 @@ class PostgresDatabase(Database):
                 log.warning("listen_failed", error=str(error), again_in_s=pause_s)
             await asyncio.sleep(pause_s)
             pause_s = min(pause_s * 2, RECONNECT_MAX_S)
+
+    async def _until_gone(self, connection: Any, gone: asyncio.Event) -> None:
+        """Ask now and then: a connection that is half open tells nothing, and would be waited for in vain."""
+        while not gone.is_set():
+            try:
+                async with asyncio.timeout(LISTEN_CHECK_S):
+                    await gone.wait()
+            except TimeoutError:
+                await connection.fetchval("SELECT 1", timeout=ACQUIRE_TIMEOUT_S)
 
     def _heard(self, connection: Any, pid: int, channel: str, payload: str) -> None:
         origin, topic, ids = payload.split(":")

@@ -269,9 +269,9 @@ class SqliteDatabase(Database):
             group.durable.set_exception(error)
             return
         metrics.COMMIT_GROUP.observe(len(group.members))
+        group.durable.set_result(None)
         for member in group.members:
             member.committed()
-        group.durable.set_result(None)
 
     async def _roll_back(self) -> None:
         """Undo one logical transaction. On a full disk SQLite may have undone the whole group: all of it failed."""
