@@ -229,6 +229,17 @@ def test_every_operation_says_who_may(document: dict[str, Any]) -> None:
             assert {"bearer": [scope]} in operation["security"]
 
 
+def test_problems_lead_to_their_operation(api: Api, place: Place, document: dict[str, Any]) -> None:
+    problems = (
+        api.get(f"{place.hooks}/0"),
+        api.post(place.hooks, content=b"{"),
+        api.post(f"{place.path}/events", json={}),
+    )
+    anchors = [each.json()["documentation_url"].partition("/docs#")[2] for each in problems]
+    assert anchors == [f"{place.kind}_{name}" for name in ("hooks_get", "hooks_create", "events_publish")]
+    assert set(anchors) <= {each["operationId"] for each in shown_operations(document).values()}
+
+
 # --- the page -----------------------------------------------------------------------------------------------------
 
 

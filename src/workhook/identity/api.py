@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
@@ -22,36 +22,44 @@ from workhook.identity.schemas import (
     user_shape,
 )
 
+Template = Annotated[str, msgspec.Meta(extra_json_schema={"format": "uri-template"})]
+
 
 class Root(msgspec.Struct):
     """Where things are, as URL templates (RFC 6570)."""
 
-    current_user_url: str
-    organization_url: str
-    repository_url: str
-    rate_limit_url: str
-    webhook_events_url: str
-    openapi_url: str
-    documentation_url: str
+    current_user_url: Template
+    organization_url: Template
+    repository_url: Template
+    rate_limit_url: Template
+    webhook_events_url: Template
+    openapi_url: Template
+    documentation_url: Template
 
 
 class Meta(msgspec.Struct):
-    """`verifiable_password_authentication` is what clients look for to tell the kind of server."""
+    """About this server."""
 
-    verifiable_password_authentication: bool
+    verifiable_password_authentication: Annotated[
+        bool, msgspec.Meta(description="Always false. Clients look for it to tell the kind of server.")
+    ]
     installed_version: str
-    hooks: list[str]
+    hooks: Annotated[list[str], msgspec.Meta(description="Networks that deliveries come from: not told, so empty.")]
 
 
 class Rate(msgspec.Struct):
-    limit: int
-    used: int
-    remaining: int
-    reset: int
+    """How much of the request limit is left; a server without a limit answers very large numbers."""
+
+    limit: Annotated[int, msgspec.Meta(ge=0, description="Requests an hour.")]
+    used: Annotated[int, msgspec.Meta(ge=0)]
+    remaining: Annotated[int, msgspec.Meta(ge=0)]
+    reset: Annotated[int, msgspec.Meta(description="When the count starts anew: seconds since the epoch.")]
     resource: str
 
 
 class Resources(msgspec.Struct):
+    """All count the same; clients expect these names."""
+
     core: Rate
     search: Rate
     graphql: Rate
@@ -59,18 +67,22 @@ class Resources(msgspec.Struct):
 
 
 class RateLimit(msgspec.Struct):
+    """`rate` is the same as `resources.core`."""
+
     resources: Resources
     rate: Rate
 
 
 class EventType(msgspec.Struct):
-    """An entry of the catalogue; `schema` is the JSON Schema of its payload where Workhook defines it."""
+    """An entry of the catalogue."""
 
-    name: str
-    actions: list[str]
+    name: Annotated[str, msgspec.Meta(examples=["push"])]
+    actions: Annotated[list[str], msgspec.Meta(description="Those that are known; a payload may carry others.")]
     description: str
-    targets: list[str]
-    schema: dict[str, Any] | None
+    targets: Annotated[list[str], msgspec.Meta(description="Kinds of hook that may name it; `*` gets it anyway.")]
+    schema: Annotated[
+        dict[str, Any] | None, msgspec.Meta(description="JSON Schema of its payload, where Workhook makes it.")
+    ]
 
 
 async def root(call: Call) -> Answer:

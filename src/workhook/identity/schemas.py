@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Annotated, Literal
+
 import msgspec
+from msgspec import Meta
 
 from workhook.core.clock import to_seconds_text
+from workhook.http.fields import Time, Url
 from workhook.storage import Row
 
 
@@ -71,16 +75,18 @@ class AccountShape(msgspec.Struct):
     login: str
     id: int
     node_id: str
-    avatar_url: str
-    gravatar_id: str
-    url: str
-    html_url: str
-    type: str
-    site_admin: bool
-    username: str
+    avatar_url: Annotated[str, Meta(description="Empty without one.")]
+    gravatar_id: Annotated[str, Meta(description="Always empty.")]
+    url: Url
+    html_url: Url
+    type: Annotated[str, Meta(description="`User` or `Organization`.")]
+    site_admin: Annotated[bool, Meta(description="Always false.")]
+    username: Annotated[str, Meta(description="The same as `login`.")]
 
 
 class Permissions(msgspec.Struct):
+    """What the caller may do in the repository."""
+
     admin: bool
     maintain: bool
     push: bool
@@ -97,19 +103,19 @@ class RepositoryShape(msgspec.Struct):
     full_name: str
     private: bool
     owner: AccountShape
-    html_url: str
-    description: str | None
+    html_url: Url
+    description: Annotated[str | None, Meta(description="The project's title.")]
     fork: bool
-    url: str
-    hooks_url: str
-    archived: bool
+    url: Url
+    hooks_url: Url
+    archived: Annotated[bool, Meta(description="Whether the project is archived.")]
     disabled: bool
-    visibility: str
+    visibility: Annotated[Literal["private", "internal"], Meta(description="`internal`: members see it.")]
     default_branch: str
-    created_at: str
-    updated_at: str
-    pushed_at: str | None
-    project_id: str
+    created_at: Time
+    updated_at: Time
+    pushed_at: Annotated[Time | None, Meta(description="Always null.")]
+    project_id: Annotated[str, Meta(description="What the work-management API calls it.")]
     permissions: Permissions | msgspec.UnsetType = msgspec.UNSET
 
 
@@ -119,17 +125,17 @@ class OrganizationShape(msgspec.Struct):
     login: str
     id: int
     node_id: str
-    url: str
-    repos_url: str
-    hooks_url: str
-    avatar_url: str
-    html_url: str
+    url: Url
+    repos_url: Url
+    hooks_url: Url
+    avatar_url: Annotated[str, Meta(description="Empty without one.")]
+    html_url: Url
     name: str | None
     email: str | None
     description: str | None
     type: str
-    created_at: str
-    updated_at: str
+    created_at: Time
+    updated_at: Time
 
 
 class UserShape(msgspec.Struct):
@@ -138,15 +144,15 @@ class UserShape(msgspec.Struct):
     login: str
     id: int
     node_id: str
-    avatar_url: str
-    url: str
-    html_url: str
-    type: str
-    site_admin: bool
+    avatar_url: Annotated[str, Meta(description="Empty without one.")]
+    url: Url
+    html_url: Url
+    type: Annotated[str, Meta(description="`User` or `Organization`.")]
+    site_admin: Annotated[bool, Meta(description="Always false.")]
     name: str | None
     email: str | None
-    created_at: str
-    updated_at: str
+    created_at: Time
+    updated_at: Time
 
 
 def account_shape(account: Account, base: str) -> AccountShape:
