@@ -222,3 +222,21 @@ def test_another_takes_over(
     assert 11 <= len(recorded) <= (12 if how == "stalled" else 11)  # what was sent twice may be recorded twice
     assert seen.count(10) == 1
     assert survivor.stop() == 0
+
+
+def test_one_of_two_dies_under_load(
+    group: Callable[..., Site], new_worker: Callable[..., Server], receiver: Receiver
+) -> None:
+    site = group()
+    dying = new_worker()
+    hooks = [site.hook(f"{receiver.url}?{number}", max_concurrency=4) for number in range(6)]
+    publisher = threading.Thread(target=site.publish_many, args=(range(300),))
+    publisher.start()
+    receiver.wait_for(400)
+    dying.kill()
+    publisher.join()
+    for hook in hooks:
+        assert len(hook.attempts("push", 300)) == 300
+    arrived = Counter(each.guid for each in receiver.events("push"))
+    assert len(arrived) == 6 * 300
+    assert sum(arrived.values()) - len(arrived) <= 6 * 4  # what it had in flight

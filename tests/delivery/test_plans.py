@@ -1,0 +1,296 @@
+"""With many rows, every statement on the way of an event and of its deliveries finds them by an index."""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import asyncpg
+import pytest
+import sqlalchemy as sa
+
+from tests.harness.world import World, make_world
+from workhook.core.clock import DAY_MS, now_ms
+from workhook.core.ids import new_guid
+from workhook.delivery import queries
+from workhook.delivery.recording import DELIVERY_COLUMNS, attempts_of, record
+from workhook.delivery.retention import prune
+from workhook.events import outbox
+from workhook.events.tables import event_keys, events
+from workhook.hooks import deliveries as history
+from workhook.hooks import queries as hook_queries
+from workhook.hooks.tables import deliveries, dispatches, hooks, lanes
+from workhook.http.calls import Services
+from workhook.identity.queries import find_repository
+from workhook.storage import Transaction, dialects
+from workhook.storage.metadata import insert_into
+from workhook.storage.statements import Compiler
+
+DONE, PENDING, BUSY_HOOKS, HOOKS = 20_000, 2_000, 50, 1_500
+REPOSITORIES = 100
+FIRST = 1_000_000  # ids that PostgreSQL's sequences do not come to
+LARGE = ("dispatches", "deliveries", "events", "event_keys", "hooks", "lanes")
+NOW = now_ms()
+PENDING_ID = FIRST + DONE
+
+Asked = list[tuple[Any, Mapping[str, Any] | None]]
+
+
+def _columns(table: sa.Table) -> tuple[str, ...]:
+    return tuple(column.name for column in table.columns)
+
+
+async def _fill(tx: Transaction, account_id: int) -> None:
+    """Hooks 1… of repositories 1000…; the first fifty have two thousand dispatches waiting, many more are done."""
+    from workhook.identity.tables import projects
+
+    common = {"account_id": account_id, "created_at": NOW, "updated_at": NOW}
+    await tx.execute_many(
+        insert_into(projects, *_columns(projects)),
+        [
+            {**common, "repository_id": 1000 + n, "id": f"p{n}", "name": f"p{n}", "name_key": f"p{n}", "title": f"p{n}",
+             "avatar": None, "private": False, "archive": False, "deleted_at": None}
+            for n in range(REPOSITORIES)
+        ],
+    )  # fmt: skip
+    nothing = dict.fromkeys(("secret", "previous_secret", "previous_secret_until", "password"))
+    await tx.execute_many(
+        insert_into(hooks, *_columns(hooks)),
+        [
+            {**common, **nothing, "id": n, "repository_id": 1000 + n % REPOSITORIES, "active": True,
+             "events": '["push"]', "config": '{"url":"http://x/"}', "version": 1}
+            for n in range(1, HOOKS + 1)
+        ],
+    )  # fmt: skip
+    await tx.execute_many(
+        insert_into(lanes, *_columns(lanes)),
+        [
+            {"hook_id": n, "owner": None, "lease_until": 0, "failing_since": None, "manual_minute": 0,
+             "manual_count": 0}
+            for n in range(1, HOOKS + 1)
+        ],
+    )  # fmt: skip
+    total = range(FIRST, FIRST + DONE + PENDING)
+    waiting = FIRST + DONE
+    at = {n: NOW - DAY_MS + (n - FIRST) * 1000 for n in total}
+    hook = {n: n % (HOOKS if n < waiting else BUSY_HOOKS) + 1 for n in total}
+    await tx.execute_many(
+        insert_into(events, *_columns(events)),
+        [
+            {"id": n, "account_id": account_id, "repository_id": 1000 + hook[n] % REPOSITORIES, "name": "push",
+             "action": None, "payload": b'{"a":"%s"}' % (b"x" * 200), "size": 208, "created_at": at[n]}
+            for n in total
+        ],
+    )  # fmt: skip
+    guids = {n: new_guid() for n in total}
+    await tx.execute_many(
+        insert_into(dispatches, *_columns(dispatches)),
+        [
+            {"id": n, "event_id": n, "hook_id": hook[n], "guid": guids[n], "attempts": int(n < waiting), "retries": 0,
+             "wanted": 0, "next_attempt_at": None if n < waiting else at[n], "created_at": at[n]}
+            for n in total
+        ],
+    )  # fmt: skip
+    await tx.execute_many(
+        insert_into(deliveries, *_columns(deliveries)),
+        [
+            {"id": n, "dispatch_id": n, "hook_id": hook[n], "event_id": n, "repository_id": 1, "guid": guids[n],
+             "event": "push", "action": None, "delivered_at": at[n], "throttled_at": None, "duration_ms": 1,
+             "redelivery": False, "status": "OK", "status_code": 200, "url": "http://x/",
+             "request_headers": b"{}", "response_headers": b"{}", "response_body": b"ok"}
+            for n in range(FIRST, waiting)
+        ],
+    )  # fmt: skip
+    await tx.execute_many(
+        insert_into(event_keys, *_columns(event_keys)),
+        [
+            {"scope": "r1", "key": str(n), "digest": b"", "event_id": n, "created_at": at[n]}
+            for n in range(FIRST, waiting)
+        ],
+    )  # fmt: skip
+
+
+@pytest.fixture
+async def world(services: Services) -> World:
+    """Many rows, with the statistics that autovacuum gathers on PostgreSQL. SQLite has none, as in real life."""
+    world = await make_world(services)
+    async with services.database.transaction() as tx:
+        repository = await find_repository(tx, world.organization, world.repository)
+        assert repository is not None
+        await _fill(tx, repository.owner.id)
+    if services.settings.database_url is not None:
+        connection = await asyncpg.connect(services.settings.database_url)
+        await connection.execute("ANALYZE")
+        await connection.close()
+    return world
+
+
+@pytest.fixture
+async def asked(services: Services, world: World, monkeypatch: pytest.MonkeyPatch) -> Asked:
+    """Every statement that reaches the database from now on, with its parameters."""
+    asked: Asked = []
+    async with services.database.transaction() as tx:
+        kinds: tuple[Any, ...] = (type(tx), type(services.database))
+
+    def listen(kind: Any, name: str) -> None:
+        original = getattr(kind, name)
+
+        async def heard(self: Any, statement: Any, params: Any = None) -> Any:
+            rows = params if name == "execute_many" else [params]
+            asked.extend((statement, row) for row in rows[:1])
+            return await original(self, statement, params)
+
+        monkeypatch.setattr(kind, name, heard)
+
+    for kind in kinds:
+        for name in ("fetch_all", "fetch_one", "execute", "execute_many"):
+            if hasattr(kind, name):
+                listen(kind, name)
+    write = kinds[1].write
+
+    async def heard_write(self: Any, steps: Any) -> None:
+        asked.extend((statement, row) for statement, rows in steps for row in rows[:1])
+        await write(self, steps)
+
+    monkeypatch.setattr(kinds[1], "write", heard_write)
+    return asked
+
+
+async def plans(services: Services, asked: Asked, *, possible: bool) -> list[tuple[str, list[str]]]:
+    """What the database would do: each statement with the lines of its plan.
+
+    `possible`: PostgreSQL scans only where no index serves. So small a table it may prefer to scan for a thousand rows.
+    """
+    path = services.settings.sqlite_path
+    found = []
+    if path is not None:
+        compiler = Compiler(dialects.SQLITE, dialects.sqlite_value)
+        connection = sqlite3.connect(path)
+        for statement, params in asked:
+            known = compiler(statement)
+            rows = connection.execute(f"EXPLAIN QUERY PLAN {known.sql}", known.arguments(params)).fetchall()
+            found.append((known.sql, [row[3] for row in rows]))
+        connection.close()
+        return found
+    compiler = Compiler(dialects.POSTGRESQL)
+    postgres = await asyncpg.connect(services.settings.database_url)
+    if possible:
+        await postgres.execute("SET enable_seqscan = off")
+    for statement, params in asked:
+        known = compiler(statement)
+        rows = await postgres.fetch(f"EXPLAIN {known.sql}", *known.arguments(params))
+        found.append((known.sql, [row[0] for row in rows]))
+    await postgres.close()
+    return found
+
+
+def scans(sql: str, plan: Sequence[str]) -> list[str]:
+    """The steps that read a large table from end to end."""
+    names = {name: name for name in LARGE}
+    names.update((alias, table) for table, alias in re.findall(r"\b(\w+) AS (\w+)", sql) if table in LARGE)
+    found = []
+    for line in plan:
+        match = re.search(r"\bSeq Scan on (\w+)", line) or re.match(r"SCAN (\w+)", line)
+        if match and match[1] in names:
+            found.append(line.strip())
+    return found
+
+
+async def assert_no_scan(services: Services, asked: Asked, *, at_least: int = 1, possible: bool = False) -> None:
+    heard, asked[:] = list(asked), []
+    found = await plans(services, heard, possible=possible)
+    asked.clear()
+    assert len(found) >= at_least, "nothing was asked"
+    for sql, plan in found:
+        assert not scans(sql, plan), f"{sql}\n" + "\n".join(plan)
+
+
+async def test_the_check_sees_a_scan(services: Services, asked: Asked) -> None:
+    await services.database.fetch_all(sa.select(dispatches.c.id).where(dispatches.c.attempts == sa.literal(77)))
+    with pytest.raises(AssertionError, match="dispatches"):
+        await assert_no_scan(services, asked)
+
+
+async def test_what_the_worker_reads_and_writes(services: Services, asked: Asked) -> None:
+    database = services.database
+    busy_hooks = list(range(1, BUSY_HOOKS + 1))
+    pending = await queries.pending_hooks(database)
+    assert sorted(pending) == busy_hooks
+    await assert_no_scan(services, asked)
+    rows = await queries.due_dispatches(database, busy_hooks, [PENDING_ID, PENDING_ID + 1], NOW, 10)
+    assert len(rows) == 10 * BUSY_HOOKS
+    assert not {PENDING_ID, PENDING_ID + 1} & {row["id"] for row in rows}
+    await assert_no_scan(services, asked)
+    await queries.payloads(database, [FIRST, FIRST + 1])
+    await queries.failing_since(database, [1, 2, 3])
+    await queries.existing_hooks(database, [1, 2, 3])
+    await hook_queries.hooks_by_id(database, [1, 2, 3])
+    await attempts_of(database, [FIRST, FIRST + 1])
+    async with database.transaction() as tx:
+        assert len(await queries.claim(tx, "me", busy_hooks, NOW, NOW + 1000, 7)) == 7
+        assert len(await queries.renew(tx, "me", busy_hooks, NOW + 2000)) == 7
+        await queries.release(tx, "me", busy_hooks)
+        await queries.drop_waiting(tx, [3])
+        await queries.drop_unasked(tx, [PENDING_ID + 5])
+    await assert_no_scan(services, asked, at_least=10, possible=True)
+
+
+async def test_what_the_recorder_writes(services: Services, asked: Asked) -> None:
+    row = dict.fromkeys(DELIVERY_COLUMNS, 1) | {
+        "guid": "g", "event": "push", "action": None, "throttled_at": None, "redelivery": False, "status": "OK",
+        "url": "http://x/", "request_headers": b"{}", "response_headers": b"{}", "response_body": b"",
+    }  # fmt: skip
+    delivered = [tuple(row.values())] * 3
+    advances = [(PENDING_ID + n, 0, 0, 1, None) for n in (1, 2, 3)]
+    await record(services.database, delivered, advances, {1: NOW}, NOW)
+    await assert_no_scan(services, asked, at_least=2)
+    left = await attempts_of(services.database, [PENDING_ID + n for n in (1, 2, 3)])
+    assert list(left.values()) == [1, 1, 1]
+
+
+async def test_the_fan_out(services: Services, world: World, asked: Asked) -> None:
+    async with services.database.transaction() as tx:
+        repository = await find_repository(tx, world.organization, world.repository)
+        assert repository is not None
+        asked.clear()
+        event = await outbox.append(
+            tx, account_id=repository.owner.id, repository_id=1007, name="push", action=None, payload={}
+        )
+        counts = await outbox.fan_out_now(tx)
+    assert counts == {event.id: HOOKS // REPOSITORIES}
+    await assert_no_scan(services, asked, at_least=3)
+
+
+@pytest.mark.parametrize(
+    "filters",
+    [
+        {},
+        {"status": "failure"},
+        {"event": "push", "redelivery": "false"},
+        {"guid": "x"},
+        {"since": "2026-01-01T00:00:00Z", "until": "2027-01-01T00:00:00Z"},
+    ],
+    ids=lambda filters: "-".join(filters) or "none",
+)
+async def test_the_history_of_a_hook(services: Services, asked: Asked, filters: dict[str, str]) -> None:
+    database, parsed = services.database, history.parse_filters(filters)
+    await history.list_deliveries(database, 7, parsed, cursor=None, per_page=30)
+    await history.list_deliveries(database, 7, parsed, cursor=FIRST + 9000, per_page=30)
+    await assert_no_scan(services, asked, at_least=3)
+    newest = await database.fetch_one(sa.select(sa.func.max(deliveries.c.id)).where(deliveries.c.hook_id == 7))
+    assert newest is not None
+    await history.find_delivery(database, 7, newest[0])
+    await hook_queries.newest_deliveries(database, [7, 8], 0)
+    async with database.transaction() as tx:
+        await history.redeliver(tx, 7, newest[0])
+        await history.redeliver_many(tx, 7, parsed)
+    await assert_no_scan(services, asked, at_least=6)
+
+
+async def test_the_pruning(services: Services, asked: Asked) -> None:
+    """Of a day's worth, the oldest hour."""
+    removed = await prune(services.database, NOW - DAY_MS + 3_600_000, NOW)
+    assert removed["events"] == removed["dispatches"] == removed["deliveries"] == 3600
+    await assert_no_scan(services, asked, at_least=4, possible=True)

@@ -1,0 +1,33 @@
+"""Statements are built at import and compiled at their first use: those that are rarely used are compiled here."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Iterator
+
+import pytest
+from sqlalchemy.engine.interfaces import Dialect
+from sqlalchemy.sql.expression import Executable
+
+import workhook
+from workhook.storage import dialects
+from workhook.storage.statements import Compiler
+
+
+def statements() -> Iterator[tuple[str, Executable]]:
+    """Every statement of a module, or in a dictionary of one, with its name."""
+    for module in pkgutil.walk_packages(workhook.__path__, "workhook."):
+        if ".migrations" in module.name or module.name.endswith("__main__"):
+            continue
+        for name, value in vars(importlib.import_module(module.name)).items():
+            found = value.values() if isinstance(value, dict) else [value]
+            yield from ((f"{module.name}.{name}", each) for each in found if isinstance(each, Executable))
+
+
+@pytest.mark.parametrize("dialect", [dialects.SQLITE, dialects.POSTGRESQL], ids=lambda dialect: dialect.name)
+def test_every_statement_compiles(dialect: Dialect) -> None:
+    compiler = Compiler(dialect)
+    compiled = {name: compiler(statement).sql for name, statement in statements()}
+    assert len(compiled) > 50
+    assert any("lanes" in sql for sql in compiled.values())
