@@ -177,8 +177,8 @@ async def _send_again(services: Services, chosen: Mapping[int, Sequence[int]]) -
         for hook_id, ids in chosen.items():
             once = await _one_of_each_dispatch(services.database, hook_id, ids)
             for start in range(0, len(once), CHUNK):
-                async with services.database.transaction() as tx:
-                    queued += await redeliver_many(tx, hook_id, Filters(ids=once[start : start + CHUNK]))
+                some = Filters(ids=once[start : start + CHUNK])
+                queued += await redeliver_many(services.database, hook_id, some)
                 progress.update(task, advance=CHUNK)
             progress.update(task, advance=len(ids) - len(once))
     return queued

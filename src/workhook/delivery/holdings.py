@@ -137,12 +137,12 @@ class Holdings:
     # --- keeping -----------------------------------------------------------------------------------------------------
 
     async def renew(self) -> None:
-        until, lost = await self.leases.renew(list(self.lanes))
+        until, renewed, lost = await self.leases.renew(list(self.lanes))
         for hook_id, lane in list(self.lanes.items()):
             if hook_id in lost:
                 log.warning("lease_lost", hook_id=hook_id)
                 self._forget(lane)
-            else:
+            elif hook_id in renewed:
                 lane.lease_until = until
 
     async def reload(self) -> None:

@@ -82,17 +82,18 @@ class Leases:
         async with self._database.transaction() as tx:
             return until, await queries.claim(tx, self.owner, list(hook_ids), now, until, limit)
 
-    async def renew(self, hook_ids: Collection[int]) -> tuple[int, set[int]]:
-        """Until when the leases are good now, and the lanes that were lost: another process took them."""
+    async def renew(self, hook_ids: Collection[int]) -> tuple[int, set[int], set[int]]:
+        """Until when leases are good now, the lanes that this is true of, and those that another process has taken."""
         now = now_ms()
         until = now + self._lease_ms
-        kept: set[int] = set()
+        ours: set[int] = set()
+        renewed: set[int] = set()
         async with self._database.transaction() as tx:
             self.alive = await queries.report_alive(tx, self.owner, now, until)
             if hook_ids:
-                kept = await queries.renew(tx, self.owner, list(hook_ids), until)
+                ours, renewed = await queries.renew(tx, self.owner, list(hook_ids), until)
         self.renew_at = now + self._lease_ms // 3
-        return until, set(hook_ids) - kept
+        return until, renewed, set(hook_ids) - ours
 
     async def count_alive(self) -> int:
         """Processes that deliver, this one included."""

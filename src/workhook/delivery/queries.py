@@ -131,7 +131,15 @@ _claim = (
     .returning(lanes.c.hook_id, lanes.c.failing_since)
 )
 _mine = sa.and_(lanes.c.owner == sa.bindparam("owner"), any_of(lanes.c.hook_id, "hook_ids"))
-_renew = sa.update(lanes).where(_mine).values(lease_until=big("lease_until")).returning(lanes.c.hook_id)
+_ours = sa.select(lanes.c.hook_id).where(_mine)
+# A row that somebody holds is passed over: one lane's owner at work must not stop the renewal of all the others.
+_unheld = _ours.order_by(lanes.c.hook_id).with_for_update(skip_locked=True).cte("unheld")
+_renew = (
+    sa.update(lanes)
+    .where(lanes.c.hook_id.in_(sa.select(_unheld.c.hook_id)))
+    .values(lease_until=big("lease_until"))
+    .returning(lanes.c.hook_id)
+)
 _nobody: dict[str, object] = {"owner": sa.null(), "lease_until": sa.literal(0, sa.BigInteger)}
 _release = sa.update(lanes).where(_mine).values(_nobody)
 _owners = sa.select(lanes.c.owner).where(lanes.c.owner.is_not(None)).distinct()
@@ -165,10 +173,12 @@ async def claim(
     return await tx.fetch_all(_claim, {**params, "hook_ids": list(hook_ids)})
 
 
-async def renew(tx: Transaction, owner: str, hook_ids: Sequence[int], lease_until: int) -> set[int]:
-    """The lanes that are still ours."""
+async def renew(tx: Transaction, owner: str, hook_ids: Sequence[int], lease_until: int) -> tuple[set[int], set[int]]:
+    """The lanes that are still ours, and those of them whose lease was prolonged: not those that somebody holds."""
     params = {"owner": owner, "hook_ids": list(hook_ids), "lease_until": lease_until}
-    return {row["hook_id"] for row in await tx.fetch_all(_renew, params)}
+    renewed = {row["hook_id"] for row in await tx.fetch_all(_renew, params)}
+    ours = renewed if len(renewed) == len(hook_ids) else {row["hook_id"] for row in await tx.fetch_all(_ours, params)}
+    return ours, renewed
 
 
 async def release(tx: Transaction, owner: str, hook_ids: Sequence[int]) -> None:

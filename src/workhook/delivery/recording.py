@@ -82,7 +82,8 @@ async def record(
 
     `failing`: hook id → since when its receiver fails (milliseconds), None for not any more.
     """
-    # Lanes before dispatches, as everywhere: who locks two rows in another order meets a deadlock.
+    # Lanes before dispatches, and both by id, as everywhere: another order of locks would meet a deadlock.
+    advances = sorted(advances)
     steps: list[Step] = [(_failing, [{"hook_id": each, "since": failing[each]} for each in sorted(failing)])]
     if database.name == "postgresql":
         columns: dict[str, object] = dict(zip(DELIVERY_COLUMNS, map(list, zip(*delivered, strict=True)), strict=True))

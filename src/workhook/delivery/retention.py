@@ -31,6 +31,8 @@ _STEPS: dict[str, sa.Delete] = {
         deliveries.c.id.in_(_oldest(deliveries.c.id, deliveries.c.delivered_at < big("before")))
     ),
     "dispatches": sa.delete(dispatches).where(
+        # Once more, of the row itself: a redelivery that was asked for while this waited for the row keeps it.
+        dispatches.c.next_attempt_at.is_(None),
         dispatches.c.id.in_(
             _oldest(
                 dispatches.c.id,
@@ -38,7 +40,7 @@ _STEPS: dict[str, sa.Delete] = {
                 dispatches.c.event_id.in_(sa.select(events.c.id).where(events.c.created_at < big("before"))),
                 ~sa.exists().where(deliveries.c.guid == dispatches.c.guid),
             )
-        )
+        ),
     ),
     "events": sa.delete(events).where(
         events.c.id.in_(

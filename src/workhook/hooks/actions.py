@@ -36,10 +36,15 @@ _update = (
 )
 _delete = sa.delete(hooks).where(hooks.c.id == big("hook_id"))
 _insert_lane = insert_into(lanes, "hook_id", "lease_until", "manual_minute", "manual_count")
-_drop_waiting = (
-    sa.update(dispatches)
+_waiting = (
+    sa.select(dispatches.c.id)
     .where(dispatches.c.hook_id == big("hook_id"), dispatches.c.next_attempt_at.is_not(None))
-    .values(next_attempt_at=None, wanted=0)
+    .order_by(dispatches.c.id)
+    .with_for_update()
+    .cte("waiting")
+)
+_drop_waiting = (
+    sa.update(dispatches).where(dispatches.c.id.in_(sa.select(_waiting.c.id))).values(next_attempt_at=None, wanted=0)
 )
 _healthy_again = sa.update(lanes).where(lanes.c.hook_id == big("hook_id")).values(failing_since=None)
 # Two creations at once could each see room for one hook more: they take turns on the row of what they belong to.

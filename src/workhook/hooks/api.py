@@ -175,8 +175,8 @@ async def redeliver_many(call: Call) -> Answer:
     filters = deliveries.parse_selection(await call.json_object())
     async with call.database.transaction() as tx:
         hook = await _hook_of(call, tx, place)
-        queued = await deliveries.redeliver_many(tx, hook.id, filters)
-    return Answer(Queued(queued), status=202)
+        await deliveries.count_manual(tx, hook.id)
+    return Answer(Queued(await deliveries.redeliver_many(call.database, hook.id, filters)), status=202)
 
 
 async def publish(call: Call) -> Answer:

@@ -19,12 +19,13 @@ from workhook.hooks.parsing import refuse_types, whole_number, wrong_type
 from workhook.hooks.records import Hook, Place
 from workhook.hooks.schemas import DeliveryDetail, DeliveryItem, DeliveryRequest, DeliveryResponse
 from workhook.hooks.tables import deliveries, dispatches, lanes
-from workhook.storage import Reader, Row, Transaction
+from workhook.storage import Database, Reader, Row, Transaction
 from workhook.storage.dialects import any_of
 from workhook.storage.metadata import big
 
 MANUAL_PER_MINUTE = 60  # pings, tests and redeliveries of one hook: more is "the endpoint has been spammed" (spec)
 IDS_MAX = 1000
+REDELIVER_BATCH = 2000
 _CURSOR = "v1_"
 
 _ITEM = [
@@ -49,9 +50,16 @@ _detail = (
 _dispatch_of = sa.select(deliveries.c.dispatch_id).where(
     deliveries.c.hook_id == big("hook_id"), deliveries.c.id == big("delivery_id")
 )
+_in_order = (
+    sa.select(dispatches.c.id)
+    .where(any_of(dispatches.c.id, "dispatch_ids"), dispatches.c.hook_id == big("hook_id"))
+    .order_by(dispatches.c.id)
+    .with_for_update()
+    .cte("in_order")
+)
 _again = (
     sa.update(dispatches)
-    .where(any_of(dispatches.c.id, "dispatch_ids"), dispatches.c.hook_id == big("hook_id"))
+    .where(dispatches.c.id.in_(sa.select(_in_order.c.id)))
     .values(wanted=dispatches.c.wanted + 1, retries=0, next_attempt_at=big("now"))  # with retries of its own
 )
 _count_manual = (
@@ -242,21 +250,28 @@ async def redeliver(tx: Transaction, hook_id: int, delivery_id: int) -> None:
     if row is None:
         raise NotFound()
     await count_manual(tx, hook_id)
-    await _make_due(tx, hook_id, [row["dispatch_id"]])
+    if not await _make_due(tx, hook_id, [row["dispatch_id"]]):
+        raise NotFound()  # pruned at this moment
 
 
-async def redeliver_many(tx: Transaction, hook_id: int, filters: Filters) -> int:
-    """Ask for every dispatch again of which a delivery fits the filters; answers how many."""
-    await count_manual(tx, hook_id)
+async def redeliver_many(database: Database, hook_id: int, filters: Filters) -> int:
+    """Ask for every dispatch again of which a delivery fits the filters; answers how many.
+
+    In short transactions: hundreds of thousands at once would hold up everybody who writes.
+    """
     query = sa.select(deliveries.c.dispatch_id).where(deliveries.c.hook_id == hook_id, *filters.conditions())
-    rows = await tx.fetch_all(query.distinct(), filters.params())
-    await _make_due(tx, hook_id, [row["dispatch_id"] for row in rows])
-    return len(rows)
+    rows = await database.fetch_all(query.distinct(), filters.params())
+    ids = sorted(row["dispatch_id"] for row in rows)
+    queued = 0
+    for start in range(0, len(ids), REDELIVER_BATCH):
+        async with database.transaction() as tx:
+            queued += await _make_due(tx, hook_id, ids[start : start + REDELIVER_BATCH])
+    return queued
 
 
-async def _make_due(tx: Transaction, hook_id: int, dispatch_ids: Sequence[int]) -> None:
-    await tx.execute(_again, {"hook_id": hook_id, "dispatch_ids": list(dispatch_ids), "now": now_ms()})
+async def _make_due(tx: Transaction, hook_id: int, dispatch_ids: Sequence[int]) -> int:
     wake(tx, {hook_id})
+    return await tx.execute(_again, {"hook_id": hook_id, "dispatch_ids": list(dispatch_ids), "now": now_ms()})
 
 
 async def count_manual(tx: Transaction, hook_id: int) -> None:

@@ -164,7 +164,7 @@ class SqliteTransaction(Transaction):
     async def execute(self, statement: Executable, params: Params | None = None) -> int:
         known = self._compile(statement)
         arguments = known.arguments(params)
-        return await self._run(lambda connection: connection.execute(known.sql, arguments).rowcount)
+        return await self._run(lambda connection: _changed(connection, known.sql, arguments))
 
     async def execute_many(self, statement: Executable, rows: Sequence[Params]) -> None:
         await self.execute_steps([(statement, rows)])
@@ -331,6 +331,14 @@ def _calls(known: Statement, rows: Sequence[Params]) -> Iterator[tuple[str, list
         while sql is not None and len(arguments) - at >= size:
             yield sql, list(chain.from_iterable(arguments[at : at + size]))
             at += size
+
+
+def _changed(connection: sqlite3.Connection, sql: str, arguments: Sequence[object]) -> int:
+    count = connection.execute(sql, arguments).rowcount
+    if count >= 0:
+        return count
+    # The module counts only what begins with UPDATE, DELETE or INSERT, not what begins with WITH.
+    return int(connection.execute("SELECT changes()").fetchone()[0])
 
 
 def _data_version(connection: sqlite3.Connection) -> int:
