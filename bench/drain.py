@@ -34,9 +34,12 @@ class Drain:
         self._place, self._receiver, self._core, self._postgres = place, receiver, core, postgres
         self._world = world.make_world(place, receiver.url)
 
+    def prepare(self, count: int) -> None:
+        """The backlog of the next round."""
+        world.fill(self._place, self._world, count)
+
     def run(self, count: int) -> Drained:
         """Raises `CannotMeasure` if not every event was delivered and recorded."""
-        world.fill(self._place, self._world, count)
         self._receiver.reset()
         return asyncio.run(self._drain(count))
 
@@ -77,6 +80,23 @@ class Bare:
 
     per_s: float
     cpu_us: float
+
+
+@dataclass
+class Round:
+    """A drained backlog, with the bare loop before and after it."""
+
+    before: Bare
+    drained: Drained
+    after: Bare
+
+    @property
+    def bare_per_s(self) -> float:
+        return (self.before.per_s + self.after.per_s) / 2
+
+    @property
+    def ratio(self) -> float:
+        return self.drained.per_s / self.bare_per_s
 
 
 def bare(receiver: Receiver, requests: Path, core: int, count: int) -> Bare:

@@ -21,6 +21,7 @@ class Figure:
     rounds: list[float] = field(default_factory=list)
     details: dict[str, str] = field(default_factory=dict)
     noise: list[float] = field(default_factory=list)  # others' share of the CPU in each round
+    made: int = 0  # rounds; the quietest of them are kept
     trouble: str | None = None
 
     @property

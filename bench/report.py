@@ -47,7 +47,7 @@ def _row(figure: Figure) -> tuple[str, ...]:
 
 def _beside(figure: Figure) -> list[tuple[str, str]]:
     """What was measured on the way."""
-    told = [("rounds", str(len(figure.rounds))), *figure.details.items()]
+    told = [("rounds", f"{len(figure.rounds)} of {figure.made}"), *figure.details.items()]
     if figure.noise:
         told.append(("others' CPU", median_text(figure.noise, "{:.0%}")))
     return told

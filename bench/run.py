@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 from bench import drain, fanout, idle, latency, machine, world
 from bench.databases import Place, Postgres
 from bench.figures import Figure, median_text
 from bench.processes import CannotMeasure, cores
 from bench.remote import Receiver
+from bench.rounds import QUIET_WAIT_S, Kept, Unit, alternate
 
 IDS = ("D1", "D2", "D3", "D5", "M1", "S1")
-QUIET_WAIT_S = 30.0  # how long a round waits for others to leave the cores alone
 
 Say = Callable[[str], None]
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -76,16 +78,9 @@ class Run:
     def _database_url(self) -> str:
         return self._start_postgres().new()
 
-    def _rounds(self, figures: Sequence[Figure], what: str) -> Iterator[int]:
-        """Numbers of rounds, each after a quiet moment if there is one; counts what others did meanwhile."""
+    def _alternate(self, units: Mapping[str, Unit[T]]) -> dict[str, Kept[T]]:
         postmaster = self._postgres.postmaster if self._postgres else None
-        for number in range(self._plan.rounds):
-            self._say(f"{what}: round {number + 1} of {self._plan.rounds}")
-            machine.wait_for_quiet(QUIET_WAIT_S)
-            noise = machine.Noise(postmaster)
-            yield number
-            for figure in figures:
-                figure.noise.append(noise.share())
+        return alternate(units, self._plan.rounds, self._say, postmaster)
 
     # --- D1, D2 ------------------------------------------------------------------------------------------------------
 
@@ -94,46 +89,25 @@ class Run:
         d2 = Figure("D2", "deliveries/s, SQLite, server and worker in one, against the same", "x", "at least", 0.35)
         figures = [each for each in (d1, d2) if each.id in self._plan.only]
         try:
-            drains: list[tuple[Figure, drain.Drain]] = []
-            for figure in figures:
-                postgres = self._start_postgres() if figure is d1 else None
-                place = Place(self._folder / figure.id, postgres.new() if postgres else None)
-                drains.append((figure, drain.Drain(place, self._receiver, self._core, postgres)))
-            self._alternate(drains)
+            units = {each.id: self._drain_unit(each.id, with_postgres=each is d1) for each in figures}
+            for name, kept in self._alternate(units).items():
+                _tell_drain(next(each for each in figures if each.id == name), kept)
         except CannotMeasure as error:
             for figure in figures:
                 figure.trouble = str(error)
         yield from figures
 
-    def _alternate(self, drains: Sequence[tuple[Figure, drain.Drain]]) -> None:
-        """Bare, one, bare, other, bare …: each is measured against the bare loop before and after it."""
-        done: dict[str, list[drain.Drained]] = {figure.id: [] for figure, _ in drains}
-        around: dict[str, list[float]] = {figure.id: [] for figure, _ in drains}
-        bare_cpu: list[float] = []
-        before: drain.Bare | None = None
-        for _ in self._rounds([figure for figure, _ in drains], "D1, D2"):
-            for figure, each in drains:
-                before = before or self._bare()
-                drained = each.run(self._plan.events)
-                after = self._bare()
-                mean = (before.per_s + after.per_s) / 2
-                figure.rounds.append(drained.per_s / mean)
-                around[figure.id].append(mean)
-                done[figure.id].append(drained)
-                bare_cpu.append(after.cpu_us)
-                before = after
-            before = None  # the next round waits for quiet first
-        for figure, _ in drains:
-            rounds = done[figure.id]
-            figure.details = {
-                "deliveries/s": median_text([each.per_s for each in rounds]),
-                "bare posts/s": median_text(around[figure.id]),
-                "CPU a delivery": median_text([each.worker_cpu_us for each in rounds], "{:.0f} µs"),
-                "CPU a bare post": median_text(bare_cpu, "{:.0f} µs"),
-            }
-            database = [each.postgres_cpu_us for each in rounds if each.postgres_cpu_us is not None]
-            if database:
-                figure.details["PostgreSQL's CPU a delivery"] = median_text(database, "{:.0f} µs")
+    def _drain_unit(self, name: str, *, with_postgres: bool) -> Unit[drain.Round]:
+        postgres = self._start_postgres() if with_postgres else None
+        place = Place(self._folder / name, postgres.new() if postgres else None)
+        backlog = drain.Drain(place, self._receiver, self._core, postgres)
+
+        def measure(number: int) -> drain.Round:
+            before = self._bare()
+            drained = backlog.run(self._plan.events)
+            return drain.Round(before, drained, self._bare())
+
+        return Unit(measure, lambda number: backlog.prepare(self._plan.events))
 
     def _bare(self) -> drain.Bare:
         return drain.bare(self._receiver, self._requests, self._core, self._plan.posts)
@@ -144,40 +118,34 @@ class Run:
         what = f"{kind}: 202 read → receiver has it, over a bare POST"
         p50 = Figure("D3", f"{what}, p50", "ms", "at most", 5.0)
         p99 = Figure("D3", f"{what}, p99", "ms", "at most", 25.0)
-        found: list[latency.Latency] = []
         try:
             place = Place(self._folder / f"D3-{kind}", new_database() if new_database else None)
             count = self._plan.published
             with latency.Publisher(place, self._receiver, self._core) as publisher:
                 machine.wait_for_quiet(QUIET_WAIT_S)
                 highest = publisher.highest_rate(0, count)
-                for number in self._rounds([p50, p99], f"D3, {kind}"):
-                    each = latency.measure(publisher, (number + 1) * count, count, highest)
-                    found.append(each)
-                    p50.rounds.append(each.published.p50 - each.bare.p50)
-                    p99.rounds.append(each.published.p99 - each.bare.p99)
+                unit = Unit(lambda number: latency.measure(publisher, (number + 1) * count, count, highest))
+                [kept] = self._alternate({f"D3, {kind}": unit}).values()
+            _keep(p50, kept, lambda each: each.published.p50 - each.bare.p50)
+            _keep(p99, kept, lambda each: each.published.p99 - each.bare.p99)
             p50.details = {"highest rate": f"{highest:,.0f}/s, measured at {highest * latency.SHARE:,.0f}/s",
-                           "bare": median_text([each.bare.p50 for each in found], "{:.2f} ms")}  # fmt: skip
-            p99.details = {"bare": median_text([each.bare.p99 for each in found], "{:.2f} ms")}
+                           "bare": median_text([each.bare.p50 for each in kept.found], "{:.2f} ms")}  # fmt: skip
+            p99.details = {"bare": median_text([each.bare.p99 for each in kept.found], "{:.2f} ms")}
         except CannotMeasure as error:
             p50.trouble = p99.trouble = str(error)
         yield from (p50, p99)
 
     def _fan_out(self) -> Figure:
-        figure = Figure(
-            "D5", f"one event to {fanout.HOOKS:,} webhooks, against as many single ones", "x", "at most", 1.2
-        )
-        found: list[fanout.FanOut] = []
+        what = f"one event to {fanout.HOOKS:,} webhooks, against as many single ones"
+        figure = Figure("D5", what, "x", "at most", 1.2)
         try:
             place = Place(self._folder / "D5", self._database_url())
             with fanout.Crowd(place, self._receiver, self._core) as crowd:
-                for number in self._rounds([figure], "D5"):
-                    one = crowd.measure_one(number + 1)
-                    found.append(fanout.FanOut(one, crowd.measure_singles(fanout.HOOKS * (number + 1))))
-                    figure.rounds.append(one / found[-1].singles)
+                [kept] = self._alternate({"D5": Unit(crowd.measure)}).values()
+            _keep(figure, kept, lambda each: each.one / each.singles)
             figure.details = {
-                "one event": median_text([each.one for each in found], "{:.2f} s"),
-                "singles": median_text([each.singles for each in found], "{:.2f} s"),
+                "one event": median_text([each.one for each in kept.found], "{:.2f} s"),
+                "singles": median_text([each.singles for each in kept.found], "{:.2f} s"),
             }
         except CannotMeasure as error:
             figure.trouble = str(error)
@@ -187,10 +155,29 @@ class Run:
         memory = Figure("M1", "memory of an idle server (resident)", "MiB", "at most", 120.0)
         start = Figure("S1", "from `workhook serve` on an empty folder to the first 200", "s", "at most", 2.0)
         try:
-            for number in self._rounds([memory, start], "M1, S1"):
-                each = idle.measure(self._folder / f"idle{number}", self._core)
-                memory.rounds.append(each.idle_mib)
-                start.rounds.append(each.seconds)
+            unit = Unit(lambda number: idle.measure(self._folder / f"idle{number}", self._core))
+            [kept] = self._alternate({"M1, S1": unit}).values()
+            _keep(memory, kept, lambda each: each.idle_mib)
+            _keep(start, kept, lambda each: each.seconds)
         except CannotMeasure as error:
             memory.trouble = start.trouble = str(error)
         yield from (memory, start)
+
+
+def _keep(figure: Figure, kept: Kept[T], value: Callable[[T], float]) -> None:
+    figure.rounds = [value(each) for each in kept.found]
+    figure.noise, figure.made = kept.noise, kept.made
+
+
+def _tell_drain(figure: Figure, kept: Kept[drain.Round]) -> None:
+    _keep(figure, kept, lambda each: each.ratio)
+    rounds = kept.found
+    figure.details = {
+        "deliveries/s": median_text([each.drained.per_s for each in rounds]),
+        "bare posts/s": median_text([each.bare_per_s for each in rounds]),
+        "CPU a delivery": median_text([each.drained.worker_cpu_us for each in rounds], "{:.0f} µs"),
+        "CPU a bare post": median_text([each.before.cpu_us for each in rounds], "{:.0f} µs"),
+    }
+    database = [each.drained.postgres_cpu_us for each in rounds if each.drained.postgres_cpu_us is not None]
+    if database:
+        figure.details["PostgreSQL's CPU a delivery"] = median_text(database, "{:.0f} µs")

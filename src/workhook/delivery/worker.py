@@ -26,7 +26,7 @@ from workhook.storage.signals import DUE, HOOK
 
 FETCH_TOTAL = 512  # dispatches read at once, over all lanes
 FETCH_LANE = 64  # and for one lane
-LOW_WATER = 16  # a lane with fewer waiting reads more
+LOW_WATER = 32  # a lane with fewer waiting reads more: with 16, fast receivers had all of them before the read was back
 INLINE_MAX = 64 * 1024  # larger payloads are loaded one at a time, when they are sent
 RECORD_S = 1.0  # at the end, for what was still to be recorded
 TROUBLE_PAUSE_S = (0.1, 5.0)  # after a turn that failed, doubled up to the second

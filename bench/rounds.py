@@ -1,0 +1,72 @@
+"""Rounds in alternation, of which the quietest count: chosen by what others did meanwhile, never by their result."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+import psutil
+
+from bench import machine
+
+T = TypeVar("T")
+QUIET_WAIT_S = 20.0  # how long a round waits for others to leave the cores alone
+NOISY = 0.10  # others' share of the CPU from which a round is repeated
+MOST = 3  # times as many rounds as asked for, at most
+
+
+@dataclass
+class Unit(Generic[T]):
+    """What is done in a round: `measure` is timed, `prepare` before it is not. Both get the number of the round."""
+
+    measure: Callable[[int], T]
+    prepare: Callable[[int], object] = lambda number: None
+
+
+@dataclass
+class Sample(Generic[T]):
+    """One round; `noise`: others' share of the CPU meanwhile."""
+
+    noise: float
+    found: T
+
+
+@dataclass
+class Kept(Generic[T]):
+    """The rounds that count, of those that were made."""
+
+    samples: list[Sample[T]]
+    made: int
+
+    @property
+    def found(self) -> list[T]:
+        return [sample.found for sample in self.samples]
+
+    @property
+    def noise(self) -> list[float]:
+        return [sample.noise for sample in self.samples]
+
+
+def alternate(
+    units: Mapping[str, Unit[T]], rounds: int, say: Callable[[str], None], postmaster: psutil.Process | None
+) -> dict[str, Kept[T]]:
+    """Units in turn until each has enough quiet rounds, or was tried often enough."""
+    made: dict[str, list[Sample[T]]] = {name: [] for name in units}
+    for number in range(rounds * MOST):
+        open_units = [name for name, samples in made.items() if _quiet(samples) < rounds]
+        for name in open_units:
+            say(f"{name}: round {number + 1}, {_quiet(made[name])} of {rounds} quiet so far")
+            units[name].prepare(number)
+            machine.wait_for_quiet(QUIET_WAIT_S)
+            noise = machine.Noise(postmaster)
+            found = units[name].measure(number)
+            made[name].append(Sample(noise.share(), found))
+    return {
+        name: Kept(sorted(samples, key=lambda sample: sample.noise)[:rounds], len(samples))
+        for name, samples in made.items()
+    }
+
+
+def _quiet(samples: list[Sample[T]]) -> int:
+    return sum(sample.noise < NOISY for sample in samples)
