@@ -8,14 +8,22 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+import sqlalchemy as sa
+
 from workhook.core.config import Settings
 from workhook.core.errors import CannotStart
-from workhook.core.vault import open_vault
+from workhook.core.vault import Vault, open_vault
 from workhook.events import outbox
 from workhook.hooks.fan_out import fan_out
 from workhook.http.calls import Services
 from workhook.storage import Database
+from workhook.storage.dialects import upsert
+from workhook.storage.metadata import key_check
 from workhook.storage.migrate import migrate
+
+_key_check = sa.select(key_check.c.sealed)
+_set_key_check = upsert(key_check).values(id=sa.literal(1, sa.Integer), sealed=sa.bindparam("sealed"))
+_set_key_check = _set_key_check.on_conflict_do_nothing()
 
 
 @asynccontextmanager
@@ -33,11 +41,23 @@ async def open_services(settings: Settings, *, serving: bool = False) -> AsyncIt
         yield Services(
             settings=settings,
             database=database,
-            vault=open_vault(settings.data, settings.secret_key),
+            vault=await _open_vault(settings, database),
             check_url=lambda url: _check_url(url, settings),
         )
     finally:
         await database.close()
+
+
+async def _open_vault(settings: Settings, database: Database) -> Vault:
+    """The vault whose key this database was used with from the first. Raises `VaultError` for another, or for none."""
+    row = await database.fetch_one(_key_check)
+    vault = open_vault(settings.data, settings.secret_key, make=row is None)
+    if row is None:
+        async with database.transaction() as tx:
+            await tx.execute(_set_key_check, {"sealed": vault.seal("workhook")})
+        row = await database.fetch_one(_key_check)  # another process may have been first
+    vault.open(row["sealed"] if row else None)
+    return vault
 
 
 async def _open_database(settings: Settings, *, serving: bool) -> Database:

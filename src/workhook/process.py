@@ -188,11 +188,28 @@ def _address(settings: Settings, listening: socket.socket) -> str:
 
 
 def _write_server_file(data: Path, address: str) -> None:
-    """Where commands and Git hooks beside the server find it."""
+    """Where commands and Git hooks beside the server find it. A second server leaves the first one's address there."""
     path = data / SERVER_FILE
+    try:
+        other = int(json.decode(path.read_bytes())["pid"])
+        if other != os.getpid() and _lives(other):
+            logger.warning("data_folder_has_a_server", pid=other, note="Git hooks and commands go to that one")
+            return
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        logger.debug("no_other_server", reason=str(error))
     draft = path.with_suffix(f".{os.getpid()}")
     draft.write_bytes(json.encode({"url": address, "pid": os.getpid(), "started_at": now_ms()}))
     draft.replace(path)
+
+
+def _lives(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
 
 
 def _remove_server_file(data: Path) -> None:

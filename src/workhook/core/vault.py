@@ -44,14 +44,19 @@ class Vault:
         return "Vault()"
 
 
-def open_vault(data: Path, secret_key: str | None) -> Vault:
-    """The vault of a data folder; makes the key at the first use. Several keys stand one a line, the newest first."""
+def open_vault(data: Path, secret_key: str | None, *, make: bool) -> Vault:
+    """The vault of a data folder. Several keys stand one a line, the newest first.
+
+    `make`: a key that is not there is made; otherwise `VaultError`, as for what is no key.
+    """
     if secret_key:
         return Vault([_derived(line) for line in secret_key.split() if line])
     path = data / KEY_FILE
     try:
         return Vault(path.read_bytes().split())
     except FileNotFoundError:
+        if not make:
+            raise VaultError(f"{path} is missing, and this database was used with it.") from None
         data.mkdir(mode=0o700, parents=True, exist_ok=True)
     draft = path.with_name(f".{KEY_FILE}.{os.getpid()}")
     descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)

@@ -62,6 +62,13 @@ _again = (
     .where(dispatches.c.id.in_(sa.select(_in_order.c.id)))
     .values(wanted=dispatches.c.wanted + 1, retries=0, next_attempt_at=big("now"))  # with retries of its own
 )
+_later = deliveries.alias("later")
+_succeeded_since = sa.exists().where(
+    _later.c.guid == deliveries.c.guid,
+    _later.c.id > deliveries.c.id,
+    _later.c.status_code >= sa.literal(200, sa.Integer),
+    _later.c.status_code < sa.literal(300, sa.Integer),
+)
 _count_manual = (
     sa.update(lanes)
     .where(lanes.c.hook_id == big("hook_id"))
@@ -255,11 +262,14 @@ async def redeliver(tx: Transaction, hook_id: int, delivery_id: int) -> None:
 
 
 async def redeliver_many(database: Database, hook_id: int, filters: Filters) -> int:
-    """Ask for every dispatch again of which a delivery fits the filters; answers how many.
+    """Ask for every dispatch again of which a delivery fits the filters; answers how many. What failed and has been
+    delivered since is not sent again as a failure.
 
     In short transactions: hundreds of thousands at once would hold up everybody who writes.
     """
     query = sa.select(deliveries.c.dispatch_id).where(deliveries.c.hook_id == hook_id, *filters.conditions())
+    if filters.status == "failure":
+        query = query.where(~_succeeded_since)
     rows = await database.fetch_all(query.distinct(), filters.params())
     ids = sorted(row["dispatch_id"] for row in rows)
     queued = 0

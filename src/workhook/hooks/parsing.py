@@ -164,6 +164,8 @@ def parse_config(
             change.shown[key] = None
         else:
             change.shown[key] = reader(key, value, faults)
+    if change.previous_secret_expires_in_s is not None and change.secret is UNSET:
+        faults.append(fault(f"{ROTATION} goes with a new secret", field=ROTATION))
     return change
 
 

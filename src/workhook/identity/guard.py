@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 from dataclasses import dataclass
 
-from workhook.core.clock import now_ms
-from workhook.core.errors import Forbidden, TooManyRequests, Unauthenticated
+import structlog
+
+from workhook.core.clock import MINUTE_MS, now_ms
+from workhook.core.errors import Forbidden, Problem, TooManyRequests, Unauthenticated
 from workhook.core.ids import token_checks_out
 from workhook.http.calls import Call
 from workhook.identity import policy, queries, rate
 from workhook.identity.schemas import Actor, Organization, Repository, account_of
-from workhook.storage import Reader
+from workhook.storage import Database, Reader
+
+log = structlog.get_logger(__name__)
 
 PREFIXES = {"whp_": "classic"}
+USE_NOTED_MS = 10 * MINUTE_MS
 _BEARER = {"WWW-Authenticate": "Bearer"}
 
 
@@ -53,7 +59,16 @@ async def authenticate(reader: Reader, header: str | None, address: str | None) 
         token_kind=row["token_kind"],
         scopes=frozenset(row["scopes"].split()),
         address=address,
+        last_used_at=row["last_used_at"],
     )
+
+
+async def _write_use(database: Database, token_id: int, now: int) -> None:
+    try:
+        async with database.transaction() as tx:
+            await queries.note_token_use(tx, token_id, now)
+    except Problem as problem:
+        log.warning("token_use_not_noted", token_id=token_id, reason=problem.message)
 
 
 class Guard:
@@ -61,14 +76,21 @@ class Guard:
 
     def __init__(self, limiter: rate.RateLimiter) -> None:
         self._limiter = limiter
+        self._noted: dict[int, int] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
 
     async def __call__(self, call: Call) -> None:
         access = call.operation.access
         if call.operation.area.style == "github" and not call.operation.area.versioned:
             return  # the system's own paths: no token, no limit
-        actor = await authenticate(call.database, call.header("authorization"), call.address)
+        try:
+            actor = await authenticate(call.database, call.header("authorization"), call.address)
+        except Unauthenticated:
+            self._count(call, None)  # guessing uses up what callers without a token have
+            raise
         usage = self._count(call, actor)
         if actor is not None:
+            self._note_use(call, actor)
             call.answer_headers["X-OAuth-Scopes"] = ", ".join(sorted(actor.scopes))
         if access is None:
             call.actor = Caller(actor, usage)
@@ -83,6 +105,16 @@ class Guard:
             if usage.remaining == 0:  # clients take a 403 with a 0 here for the request limit, which it is not
                 del call.answer_headers["X-RateLimit-Remaining"]
             raise
+
+    def _note_use(self, call: Call, actor: Actor) -> None:
+        """`last_used_at` is right to some minutes: a write a request would cost more than the request."""
+        now = now_ms()
+        if now - max(self._noted.get(actor.token_id, 0), actor.last_used_at or 0) < USE_NOTED_MS:
+            return
+        self._noted[actor.token_id] = now
+        task = asyncio.create_task(_write_use(call.database, actor.token_id, now))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
 
     def _count(self, call: Call, actor: Actor | None) -> rate.Usage:
         # Asking for the limit does not use it up.

@@ -6,7 +6,7 @@ import sqlalchemy as sa
 
 from workhook.identity.schemas import Account, Organization, Repository, account_of
 from workhook.identity.tables import accounts, collaborators, memberships, projects, tokens
-from workhook.storage import Reader, Row
+from workhook.storage import Reader, Row, Transaction
 from workhook.storage.metadata import big
 
 _ACCOUNT = Account.__struct_fields__
@@ -23,11 +23,13 @@ _token = (
         tokens.c.scopes,
         tokens.c.expires_at,
         tokens.c.revoked_at,
+        tokens.c.last_used_at,
         *_columns("user_"),
     )
     .join_from(tokens, accounts, accounts.c.id == tokens.c.user_id)
     .where(tokens.c.digest == sa.bindparam("digest"))
 )
+_note_use = sa.update(tokens).where(tokens.c.id == big("token_id")).values(last_used_at=big("now"))
 _account = sa.select(*_columns()).where(accounts.c.login_key == sa.bindparam("login_key"))
 _account_by_id = sa.select(*_columns()).where(accounts.c.id == big("id"))
 _member_role = sa.select(memberships.c.role).where(
@@ -81,6 +83,10 @@ def key_of(name: str) -> str:
 
 async def find_token(reader: Reader, digest: bytes) -> Row | None:
     return await reader.fetch_one(_token, {"digest": digest})
+
+
+async def note_token_use(tx: Transaction, token_id: int, now: int) -> None:
+    await tx.execute(_note_use, {"token_id": token_id, "now": now})
 
 
 async def find_account(reader: Reader, login: str) -> Account | None:

@@ -67,6 +67,7 @@ class Actor(msgspec.Struct, frozen=True):
     token_kind: str
     scopes: frozenset[str]
     address: str | None = None
+    last_used_at: int | None = None
 
 
 class AccountShape(msgspec.Struct):

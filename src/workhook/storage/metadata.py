@@ -40,3 +40,11 @@ probe = sa.Table(
     sa.Column("id", sa.Integer, primary_key=True, autoincrement=False),
     sa.Column("written_at", Millis, nullable=False),
 )
+
+# A text that was sealed with the first key: whoever cannot open it has another key than this database was used with.
+key_check = sa.Table(
+    "key_check",
+    metadata,
+    sa.Column("id", sa.Integer, primary_key=True, autoincrement=False),
+    sa.Column("sealed", sa.LargeBinary, nullable=False),
+)

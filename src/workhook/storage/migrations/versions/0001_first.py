@@ -131,6 +131,15 @@ def _events() -> None:
     op.create_index("ix_events_repository_id_name", "events", ["repository_id", "name", "id"], unique=False)
 
 
+def _key_check() -> None:
+    op.create_table(
+        "key_check",
+        sa.Column("id", sa.Integer(), autoincrement=False, nullable=False),
+        sa.Column("sealed", sa.LargeBinary(), nullable=False),
+        sa.PrimaryKeyConstraint("id", name=op.f("pk_key_check")),
+    )
+
+
 def _probe() -> None:
     op.create_table(
         "probe",
@@ -276,6 +285,7 @@ def upgrade() -> None:
     _dispatches()
     _event_keys()
     _events()
+    _key_check()
     _probe()
     _workers()
     _memberships()
