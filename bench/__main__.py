@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import signal
 import sys
 import tempfile
 from contextlib import ExitStack
@@ -56,6 +57,7 @@ def _measure(console: Console, arguments: argparse.Namespace, folder: Path) -> i
 def main() -> int:
     """The exit status: 1 if something could not be measured. A figure that is missed is a result, not an error."""
     arguments = _arguments()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # the receiver and PostgreSQL are stopped on the way out
     log.configure("warning")
     console = Console()
     with tempfile.TemporaryDirectory(prefix="workhook-bench-", ignore_cleanup_errors=True) as name:
