@@ -1,0 +1,104 @@
+"""Runs the shell blocks of the pages as a reader would."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from threading import Thread
+from typing import IO
+
+from tests.harness.waiting import until
+
+ROOT = Path(__file__).parents[2]
+END = "the block has ended: "
+
+
+def parts(page: Path) -> list[tuple[str, str]]:
+    """Prose and `sh` blocks in their order: `("text", …)`, `("sh", …)`."""
+    pieces = re.split(r"^```sh\b[^\n]*\n(.*?)^```$", page.read_text(encoding="utf-8"), flags=re.S | re.M)
+    return [("sh" if at % 2 else "text", piece) for at, piece in enumerate(pieces)]
+
+
+def checkout(folder: Path) -> Path:
+    """A folder that looks like a checkout after `make install`, with no data yet."""
+    (folder / ".venv").mkdir(parents=True)
+    (folder / ".venv" / "bin").symlink_to(Path(sys.executable).parent)
+    (folder / "examples").symlink_to(ROOT / "examples")
+    return folder
+
+
+def new_machine(folder: Path) -> dict[str, str]:
+    """An environment without any configuration of Git, of Workhook or of the account that runs the tests."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("GIT_", "WORKHOOK_"))}
+    home = folder / "home"
+    home.mkdir(parents=True, exist_ok=True)
+    here = {"HOME": str(home), "XDG_CONFIG_HOME": str(home), "GIT_CONFIG_NOSYSTEM": "1"}
+    return {**kept, **here, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+
+
+class Program:
+    """A process whose lines are read as they come."""
+
+    def __init__(self, command: list[str], folder: Path, environment: Mapping[str, str]) -> None:
+        self.lines: list[str] = []
+        self.process = subprocess.Popen(
+            command,
+            cwd=folder,
+            env=dict(environment),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        self.input: IO[str] = self.process.stdin
+        self._output: IO[str] = self.process.stdout
+        self._reader = Thread(target=lambda: self.lines.extend(iter(self._output.readline, "")), daemon=True)
+        self._reader.start()
+
+    def wait_for(self, pattern: str, start: int = 0) -> str:
+        """The first line from `start` on that fits."""
+
+        def look() -> str | None:
+            found = next((line for line in self.lines[start:] if re.search(pattern, line)), None)
+            assert found or self.process.poll() is None, "".join(self.lines)
+            return found
+
+        return until(look) or ""
+
+    def stop(self) -> None:
+        """As Ctrl-C does."""
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGINT)
+        try:
+            self.process.wait(30)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+        self.input.close()
+        self.process.wait(30)
+        self._reader.join(30)
+        self._output.close()
+
+
+class Shell(Program):
+    """The reader's shell: what one block sets is there in the next. A command that fails ends the test."""
+
+    def __init__(self, folder: Path, environment: Mapping[str, str]) -> None:
+        super().__init__(["bash", "-e"], folder, environment)
+        self._script = folder / "block.sh"
+
+    def run(self, block: str) -> str:
+        """What the block prints."""
+        start = len(self.lines)
+        self._script.write_text(block, encoding="utf-8")
+        # A file, so that no command reads the rest of the block from its standard input.
+        self.input.write(f'. "{self._script}" </dev/null; printf "\\n%s\\n" "{END}"\n')
+        self.input.flush()
+        self.wait_for(f"^{re.escape(END)}", start)
+        return "".join(self.lines[start:]).partition(END)[0]
