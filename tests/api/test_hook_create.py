@@ -185,6 +185,11 @@ def test_events_belong_to_kinds_of_hooks(api: Api, place: Place) -> None:
         ({"username": "a:b"}, "username must be text without colons and control characters", "username"),
         ({"username": "a\nb"}, "username must be text without colons and control characters", "username"),
         ({"header_style": "gitlab"}, "header_style must be github or standard", "header_style"),
+        (
+            {"previous_secret_expires_in": 60},
+            "previous_secret_expires_in goes with a new secret",
+            "previous_secret_expires_in",
+        ),
         ({"retries": 51}, "retries must be a whole number from 0 to 50", "retries"),
         ({"retries": "000000000999999999"}, "retries must be a whole number from 0 to 50", "retries"),
         ({"retries": "-1"}, "retries must be a whole number from 0 to 50", "retries"),
@@ -224,7 +229,7 @@ def test_a_configuration_that_is_none(
         ({"header_style": "standard"}, {"header_style": "standard"}),
         ({"retries": 0, "rate_limit": 10.0}, {"retries": "0", "rate_limit": "10"}),
         ({"max_concurrency": "3"}, {"max_concurrency": "3"}),
-        ({"previous_secret_expires_in": 60}, {}),
+        ({"secret": "x", "previous_secret_expires_in": 60}, {"secret": "********"}),
     ],
     ids=str,
 )  # fmt: skip

@@ -8,11 +8,16 @@ import threading
 from collections.abc import Callable, Iterator
 
 import pytest
+import sqlalchemy as sa
+from cryptography.fernet import Fernet
 
 from tests.delivery.site import Site, numbers
 from tests.harness.receiver import Received, Receiver, Reply
 from tests.harness.server import Server
 from tests.harness.waiting import until
+from workhook.core.vault import Vault
+from workhook.hooks.tables import hooks
+from workhook.http.calls import Services
 
 
 class Valve:
@@ -192,24 +197,40 @@ def test_what_another_process_changes_counts_soon(pair: tuple[Site, Site], recei
     assert numbers(receiver) == [0]
 
 
-def test_a_secret_sealed_with_another_key_is_never_replaced_by_none(
+def test_a_secret_that_cannot_be_read_is_never_replaced_by_none(
     new_server: Callable[..., Server], receiver: Receiver, other: Receiver
 ) -> None:
-    first = new_server(secret_key="the right key")
+    first = new_server()
     site = Site(first)
     hook = site.hook(receiver, secret="signed")
-    plain = site.hook(other)
+    site.hook(other)
+    receiver.wait_for(1)
+    good: list[bytes] = []
+
+    async def exchange(services: Services, sealed: bytes | None = None) -> None:
+        async with services.database.transaction() as tx:
+            row = await tx.fetch_one(sa.select(hooks.c.secret).where(hooks.c.id == hook.id))
+            assert row is not None
+            good.append(bytes(row["secret"]))
+            foreign = Vault([Fernet.generate_key()]).seal("signed") if sealed is None else sealed
+            await tx.execute(sa.update(hooks).where(hooks.c.id == hook.id).values(secret=foreign))
+
     first.stop()
-    wrong = site.at(new_server(secret_key="another key"))
-    assert wrong.publish(1) == 2
+    first.run(exchange)
+    second = site.at(new_server())
+    assert second.publish(1) == 2
     other.wait_for(2)  # a hook without a secret is none the worse
-    until(lambda: "secret_unreadable" in wrong.server.log())
-    assert wrong.server.stop() == 0
+    until(lambda: "secret_unreadable" in second.server.log())
+    assert second.server.stop() == 0
     assert numbers(receiver) == []
-    right = site.at(new_server(secret_key="the right key"))
+    first.run(lambda services: exchange(services, good[0]))
+    site.at(new_server())
     receiver.wait_for(2)
     assert signed_with(receiver.events("push")[0], "signed")
-    assert plain.id != hook.id
-    assert right.publish(2) == 2
-    receiver.wait_for(3)
     site.close()
+
+
+def test_a_server_does_not_start_with_another_key(new_server: Callable[..., Server]) -> None:
+    new_server(secret_key="the right key").stop()
+    with pytest.raises(AssertionError, match="another key"):
+        new_server(secret_key="another key")

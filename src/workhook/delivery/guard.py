@@ -9,12 +9,10 @@ because `ipaddress.is_global` calls several of them global, and not the same one
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
+import errno
 import ipaddress
 import re
 import socket
-import threading
 from collections.abc import Sequence
 
 import msgspec
@@ -24,8 +22,6 @@ from yarl import URL
 
 _Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 _Network = ipaddress.IPv4Network | ipaddress.IPv6Network
-_Where = tuple[str, int] | tuple[str, int, int, int] | tuple[int, bytes]
-_Found = tuple[socket.AddressFamily, socket.SocketKind, int, str, _Where]
 
 _REFUSED_V4 = [
     ipaddress.IPv4Network(text)
@@ -74,9 +70,8 @@ _LABEL = re.compile(r"[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?", re.ASCII)
 _IPV4_NUMBER = re.compile(r"0x[0-9a-f]*|[0-9]+", re.ASCII)
 _LONGEST_HOST = 253
 
-# Look-ups block a thread each. They have threads of their own, so that names whose servers never answer take nothing
-# from the rest of the process, and many, so that they take little from each other.
-_LOOKUPS_AT_ONCE = 32
+# What the system says when this process has run out of something: no receiver can make it say so.
+_OWN_ERRNOS = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOBUFS})
 
 
 class AddressRefused(Exception):
@@ -85,6 +80,13 @@ class AddressRefused(Exception):
     def __init__(self, address: str) -> None:
         super().__init__(f"{address} is not allowed")
         self.address = address
+
+
+class OwnTrouble(OSError):
+    """This process has run out of descriptors, memory or threads: not the receiver's doing, and no attempt at all.
+
+    An `OSError`, because only those find their way out of a race of several addresses.
+    """
 
 
 class UrlFault(msgspec.Struct, frozen=True):
@@ -132,6 +134,8 @@ class GuardedResolver(AbstractResolver):
     ) -> list[ResolveResult]:
         """Raises `AddressRefused`; `OSError` when there is no such host."""
         answers = await self._resolver.resolve(host, port, family)
+        if not answers:
+            raise socket.gaierror(socket.EAI_NODATA, "the name has no address")
         for answer in answers:
             if not self._policy.permits(answer["host"]):
                 raise AddressRefused(answer["host"])
@@ -141,63 +145,33 @@ class GuardedResolver(AbstractResolver):
         await self._resolver.close()
 
 
-class SystemResolver(AbstractResolver):
-    """`getaddrinfo`, at most `_LOOKUPS_AT_ONCE` at a time, each in a thread that does not hold up the process's end."""
-
-    def __init__(self) -> None:
-        self._slots = asyncio.Semaphore(_LOOKUPS_AT_ONCE)
-
-    async def resolve(
-        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_UNSPEC
-    ) -> list[ResolveResult]:
-        """Raises `OSError` when there is no such host."""
-        try:
-            # As bytes: given text, Python encodes it again and raises UnicodeError for labels that are too long.
-            name = host.encode("ascii")
-        except UnicodeEncodeError as error:
-            raise socket.gaierror(socket.EAI_NONAME, "not a host name") from error
-        found = await self._look_up(name, port, family)
-        return [
-            _answer(host, port, family, protocol, str(where[0]), int(where[3]) if len(where) > 3 else 0)
-            for family, _, protocol, _, where in found
-        ]
-
-    async def _look_up(self, name: bytes, port: int, family: socket.AddressFamily) -> list[_Found]:
-        await self._slots.acquire()
-        loop = asyncio.get_running_loop()
-        answer: asyncio.Future[list[_Found]] = loop.create_future()
-
-        def finish(found: list[_Found] | OSError) -> None:
-            self._slots.release()  # only now: the thread of a look-up that nobody waits for still runs
-            if not answer.done():
-                answer.set_exception(found) if isinstance(found, OSError) else answer.set_result(found)
-
-        def run() -> None:
-            found: list[_Found] | OSError
-            try:
-                found = [*socket.getaddrinfo(name, port, family, socket.SOCK_STREAM, flags=socket.AI_ADDRCONFIG)]
-            except OSError as error:
-                found = error
-            with contextlib.suppress(RuntimeError):  # the loop is closed: the process is ending
-                loop.call_soon_threadsafe(finish, found)
-
-        threading.Thread(target=run, name="workhook-dns", daemon=True).start()
-        return await answer
-
-    async def close(self) -> None:
-        """Nothing is kept."""
+def own_trouble(error: OSError) -> OwnTrouble | None:
+    """`error` as this process's own trouble, if that is what it is."""
+    if isinstance(error, OwnTrouble):
+        return error
+    if error.errno in _OWN_ERRNOS and not isinstance(error, socket.gaierror):  # those count differently
+        return OwnTrouble(error.errno, error.strerror)
+    return None
 
 
 def guarded_socket(policy: AddressPolicy, info: AddrInfoType) -> socket.socket:
     """aiohttp's `socket_factory`: the last word, on the very address that is connected to next.
 
-    It also sees the literals in URLs, which no resolver is asked about. Raises `AddressRefused`.
+    It also sees the literals in URLs, which no resolver is asked about. Raises `AddressRefused`, `OwnTrouble`.
     """
-    family, kind, protocol, _, where = info
-    address = str(where[0])
+    address = str(info[4][0])
     if not policy.permits(address):
         raise AddressRefused(address)
-    return socket.socket(family, kind, protocol)
+    return open_socket(info)
+
+
+def open_socket(info: AddrInfoType) -> socket.socket:
+    """Likewise for a proxy, whose address is not judged. Raises `OwnTrouble`."""
+    family, kind, protocol, _, _ = info
+    try:
+        return socket.socket(family, kind, protocol)
+    except OSError as error:
+        raise own_trouble(error) or error from None
 
 
 async def check_target(url: URL, policy: AddressPolicy, resolver: AbstractResolver) -> None:
@@ -307,12 +281,3 @@ def _unmapped_network(network: _Network) -> _Network:
         mapped = network.network_address.ipv4_mapped
         return ipaddress.IPv4Network((str(mapped), network.prefixlen - 96))
     return network
-
-
-def _answer(
-    host: str, port: int, family: socket.AddressFamily, protocol: int, address: str, zone: int
-) -> ResolveResult:
-    if zone:
-        address = f"{address}%{zone}"  # a link-local address means nothing without its zone
-    flags = socket.AI_NUMERICHOST | socket.AI_NUMERICSERV
-    return ResolveResult(hostname=host, host=address, port=port, family=family, proto=protocol, flags=flags)

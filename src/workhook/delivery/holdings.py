@@ -16,6 +16,7 @@ from workhook.hooks import queries as hook_queries
 from workhook.hooks.records import Hook
 from workhook.http.calls import Services
 
+LOOK_LEAST_MS = 50
 LOOK_MS = 1000  # without a signal, how often the worker looks for work
 IDLE_MS = 20_000  # an idle lane goes back after this
 FOREIGN_MS = 1000  # a lane that another process has is not asked for again within this
@@ -63,11 +64,12 @@ class Holdings:
 
     async def look(self, now: int) -> None:
         """Find what no signal told of: retries whose time has come, and what was lost on the way."""
+        self._pending, self._due = set(), {}  # what a signal names while we read is kept
         pending = await queries.pending_hooks(self._database)
         metrics.PENDING_HOOKS.set(len(pending))
-        self._pending, self._due = set(pending), {}
-        self.mark_due(pending)
-        self.look_at = min([now + LOOK_MS, *(at for at in pending.values() if at > now)])
+        self.mark_due({**pending, **self._due})
+        # The next retry may be sooner than the next look, but many of them must not make it look all the time.
+        self.look_at = max(now + LOOK_LEAST_MS, min([now + LOOK_MS, *(at for at in pending.values() if at > now)]))
         self._not_before = {hook_id: at for hook_id, at in self._not_before.items() if at > now}
         await self.leases.count_alive()
         self._share()

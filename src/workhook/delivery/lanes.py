@@ -84,6 +84,7 @@ class Lane:
     hungry: bool = False  # waits for room in the process
     alarm: bool = False  # will be looked at again when its wait is over
     timing_out: bool = False
+    sluggish: bool = False  # the last answer took long
     warm: bool = False  # the receiver has answered: its connections stand
     last_start_ms: int = 0
     idle_since: int = 0

@@ -20,6 +20,7 @@ from yarl import URL
 
 from workhook.delivery import guard
 from workhook.delivery.connection import MAX_HEAD_BYTES, Connector, Post, StaleConnection
+from workhook.delivery.lookups import SystemResolver
 from workhook.delivery.sign import Prepared
 
 _log = structlog.get_logger(__name__)
@@ -86,7 +87,7 @@ class Sender:
         self._closed = False
         self._policy = policy
         self._settings = settings or SendSettings()
-        self._resolver = resolver or guard.SystemResolver()
+        self._resolver = resolver or SystemResolver()
         self._sessions: dict[tuple[bool, bool], aiohttp.ClientSession] = {}
         self._timeout = _total_timeout(self._settings.timeout_s)
         self._examine = functools.lru_cache(_URLS_REMEMBERED)(self._examine_url)

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections import deque
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from contextlib import suppress
 
 import structlog
@@ -13,12 +12,14 @@ from workhook.core.clock import now_ms
 from workhook.core.errors import Unavailable
 from workhook.delivery import metrics, queries
 from workhook.delivery.attempt import Finished, attempt, reason_to_deactivate
+from workhook.delivery.budget import Budget
 from workhook.delivery.deactivation import deactivate
 from workhook.delivery.holdings import Holdings
 from workhook.delivery.lanes import Lane, Work
 from workhook.delivery.record import Recorder
 from workhook.delivery.retry import RetryPolicy
 from workhook.delivery.send import Sender
+from workhook.delivery.slots import SLUGGISH_MS, Slots
 from workhook.hooks.records import Hook
 from workhook.http.calls import Services
 from workhook.storage import Row
@@ -28,6 +29,8 @@ FETCH_TOTAL = 512  # dispatches read at once, over all lanes
 FETCH_LANE = 64  # and for one lane
 LOW_WATER = 32  # a lane with fewer waiting reads more: with 16, fast receivers had all of them before the read was back
 INLINE_MAX = 64 * 1024  # larger payloads are loaded one at a time, when they are sent
+INLINE_TOTAL = 1024  # with more than this waiting, in all lanes, small ones are loaded so as well
+LARGE_TOTAL = 256 * 1024 * 1024  # bytes of large payloads at once, each counted twice: it may be sent as a form
 RECORD_S = 1.0  # at the end, for what was still to be recorded
 TROUBLE_PAUSE_S = (0.1, 5.0)  # after a turn that failed, doubled up to the second
 
@@ -43,12 +46,10 @@ class Worker:
         self._database = services.database
         self._sender = sender
         self._policy = RetryPolicy(retries=settings.delivery_retries, first_s=settings.delivery_retry_first_s)
-        self._limit = settings.concurrency
         self._recorder = Recorder(self._database, self._recorded)
         self._held = Holdings(services)
-        self._hungry: deque[Lane] = deque()  # lanes that wait for room in the process
-        self._flying = 0
-        self._slow = 0  # of these, to receivers that time out
+        self._slots = Slots(settings.concurrency)
+        self._large = Budget(LARGE_TOTAL)
         self._wake = asyncio.Event()
         self._stopping = asyncio.Event()
         self._all_landed = asyncio.Event()
@@ -76,13 +77,13 @@ class Worker:
             async with asyncio.timeout(drain_s):
                 if self._loop_task is not None:
                     await self._loop_task
-                while self._flying:
+                while self._slots.flying:
                     self._all_landed.clear()
-                    await self._all_landed.wait()
+                    await self._keep_leases_until(self._all_landed)
                 while self._tasks:
                     await asyncio.wait(self._tasks)
         except TimeoutError:
-            log.warning("drain_time_over", unfinished=self._flying)
+            log.warning("drain_time_over", unfinished=self._slots.flying)
             for task in self._tasks:
                 task.cancel()
             await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -91,6 +92,17 @@ class Worker:
             await self._held.leases.leave()
         except Unavailable as error:
             log.warning("leases_not_released", error=error.message)
+
+    async def _keep_leases_until(self, ended: asyncio.Event) -> None:
+        """What is in flight is still ours: without the lease another process would send it as well."""
+        while not ended.is_set():
+            await _within(ended, max(0.05, (self._held.leases.renew_at - now_ms()) / 1000))
+            if not ended.is_set() and now_ms() >= self._held.leases.renew_at:
+                try:
+                    await self._held.renew()
+                except Unavailable as error:
+                    log.warning("lease_not_renewed", error=error.message)
+                    await _within(ended, TROUBLE_PAUSE_S[1])
 
     async def _run(self) -> None:
         least_s, most_s = TROUBLE_PAUSE_S
@@ -157,7 +169,8 @@ class Worker:
         for lane in thirsty:
             lane.more = False  # a signal that comes while we read sets it again
         rows = await queries.due_dispatches(self._database, list(by_id), busy, now_ms(), per_lane)
-        small = {row["event_id"] for row in rows if row["size"] <= INLINE_MAX}
+        inline = sum(len(lane.ready) for lane in self._held.lanes.values()) <= INLINE_TOTAL
+        small = {row["event_id"] for row in rows if inline and row["size"] <= INLINE_MAX}
         payloads = await queries.payloads(self._database, list(small)) if small else {}
         counts: dict[int, int] = {}
         unasked: list[int] = []
@@ -184,33 +197,49 @@ class Worker:
     def _pump(self, lane: Lane) -> None:
         """Start attempts until the lane or the process has no room."""
         now = now_ms()
+        while self._start(lane, now):
+            pass
+        self._settle(lane, now)
+
+    def _start(self, lane: Lane, now: int) -> bool:
+        """Start one attempt, if there is one to start and room for it."""
+        if self._stopping.is_set():
+            return False
         if lane.needs_signer(now):
             lane.stale = True
-        if lane.stale:
-            self._wake.set()
-        while not self._stopping.is_set():
-            if not self._has_room(lane):
-                if lane.ready and not lane.hungry:
-                    lane.hungry = True
-                    self._hungry.append(lane)
-                return
-            work = lane.take(now)
-            if isinstance(work, float):
-                self._look_again(lane, work)
-            if not isinstance(work, Work):
-                break
-            self._flying += 1
-            work.slow = lane.timing_out
-            self._slow += work.slow
-            self._spawn(self._attempt(lane, work))
+        work = self._slots.take(lane, now)
+        if isinstance(work, float):
+            self._look_again(lane, work)
+        if not isinstance(work, Work):
+            return False
+        self._spawn(self._attempt(lane, work))
+        return True
+
+    def _settle(self, lane: Lane, now: int) -> None:
+        """After starts: mark what has to wait, and read more where little is left."""
         if held := lane.hold_back(now):
             metrics.THROTTLED.inc(held)
-        if lane.more and len(lane.ready) < LOW_WATER:
+        if lane.stale or (lane.more and len(lane.ready) < LOW_WATER):
             self._wake.set()
 
-    def _has_room(self, lane: Lane) -> bool:
-        """Receivers that time out never take more than half of the process, however many they are."""
-        return self._flying < self._limit and not (lane.timing_out and self._slow * 2 >= self._limit)
+    def _take_turns(self, touched: Iterable[Lane]) -> None:
+        """Slots came free. While others wait, a lane with a long queue does not take back what it freed."""
+        if not self._slots.contested:
+            for lane in touched:
+                self._pump(lane)
+            return
+        for lane in touched:
+            self._slots.queue(lane)
+        now = now_ms()
+        passed = 0  # lanes in a row that found no room of their own
+        while not self._slots.full and passed < len(self._slots):
+            lane = self._slots.next()
+            if self._start(lane, now):
+                passed = 0
+                self._slots.queue(lane)
+            elif lane.hungry:
+                passed += 1
+            self._settle(lane, now)
 
     def _look_again(self, lane: Lane, wait_ms: float) -> None:
         if not lane.alarm:
@@ -228,13 +257,12 @@ class Worker:
 
     async def _attempt(self, lane: Lane, work: Work) -> None:
         try:
-            payload = work.payload
-            if payload is None:
-                payload = (await queries.payloads(self._database, [work.event_id])).get(work.event_id)
-            if payload is None:
-                raise LookupError(f"event {work.event_id} of dispatch {work.id} is gone")
-            finished = await attempt(lane, work, payload, self._sender, self._policy)
-        except Exception as error:  # noqa: BLE001  # logged with its traceback, unless the database is away
+            if work.size <= INLINE_MAX:
+                finished = await self._send(lane, work)
+            else:
+                async with self._large.of(2 * work.size):
+                    finished = await self._send(lane, work)
+        except Exception as error:  # noqa: BLE001  # handed to the log, with its traceback unless the database is away
             # Not the receiver's doing: nothing is recorded, so it stays due and is read again.
             metrics.TROUBLE.labels("attempt").inc()
             trouble = log.warning if isinstance(error, Unavailable) else log.exception
@@ -247,11 +275,18 @@ class Worker:
             work.payload = None  # it may wait for its record; its memory need not
             self._recorder.add(finished)
 
+    async def _send(self, lane: Lane, work: Work) -> Finished:
+        payload = work.payload
+        if payload is None:
+            payload = (await queries.payloads(self._database, [work.event_id])).get(work.event_id)
+        if payload is None:
+            raise LookupError(f"event {work.event_id} of dispatch {work.id} is gone")
+        return await attempt(lane, work, payload, self._sender, self._policy)
+
     def _landed(self, lane: Lane, work: Work) -> None:
         self._held.landed(lane, work)
-        self._flying -= 1
-        self._slow -= work.slow
-        if self._flying == 0:
+        self._slots.free(work)
+        if self._slots.flying == 0:
             self._all_landed.set()
 
     def _recorded(self, batch: Sequence[Finished]) -> None:
@@ -262,6 +297,7 @@ class Worker:
             lane = each.lane
             touched[lane] = None
             lane.idle_since = now
+            lane.sluggish = each.outcome.duration_ms > SLUGGISH_MS
             self._landed(lane, each.work)
             metrics.DELIVERY_SECONDS.observe(each.outcome.duration_ms / 1000)
             if each.next_at is not None:
@@ -276,20 +312,13 @@ class Worker:
         delivered = sum(each.outcome.ok for each in batch)
         metrics.DELIVERED.inc(delivered)
         metrics.FAILED.inc(len(batch) - delivered)
-        metrics.IN_FLIGHT.set(self._flying)
-        for lane in touched:
-            self._pump(lane)
-        for _ in range(len(self._hungry)):
-            if self._flying >= self._limit:
-                break
-            lane = self._hungry.popleft()
-            lane.hungry = False
-            self._pump(lane)
+        metrics.IN_FLIGHT.set(self._slots.flying)
+        self._take_turns(touched)
 
     async def _deactivate(self, lane: Lane, hook: Hook, reason: str) -> None:
         try:
             await deactivate(self._services, hook, reason)
-        except Exception as error:  # noqa: BLE001  # likewise
+        except Exception as error:  # noqa: BLE001  # handed to the log likewise
             # The next failure tries again.
             metrics.TROUBLE.labels("deactivate").inc()
             trouble = log.warning if isinstance(error, Unavailable) else log.exception

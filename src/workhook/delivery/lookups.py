@@ -1,0 +1,196 @@
+"""Names become addresses here: `getaddrinfo`, so bounded that dead name servers of some hooks do not hold up others.
+
+A look-up blocks a thread, for as long as its name servers like. Whoever controls a domain controls how long, and under
+how many names: therefore places are counted by domain, and slow domains together get half of them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+import threading
+import time
+from typing import TypeVar
+from weakref import WeakValueDictionary
+
+from aiohttp.abc import AbstractResolver, ResolveResult
+
+from workhook.delivery.guard import OwnTrouble, own_trouble
+
+_Where = tuple[str, int] | tuple[str, int, int, int] | tuple[int, bytes]
+_Found = tuple[socket.AddressFamily, socket.SocketKind, int, str, _Where]
+_Answer = list[_Found] | OSError
+_Key = tuple[bytes, socket.AddressFamily]
+_K = TypeVar("_K")
+_V = TypeVar("_V")
+
+LOOKUPS_AT_ONCE = 32
+LOOKUPS_OF_A_DOMAIN = 4
+LOOKUPS_OF_SLOW_DOMAINS = LOOKUPS_AT_ONCE // 2
+LONGEST_S = 10.0  # for a place, and again for the answer
+
+SLOW_S = 2.0  # a domain with a look-up that took this long is slow ...
+SLOW_FOR_S = 60.0  # ... for so long
+FOUND_S = 5.0  # an answer serves as long as this; its addresses are judged whenever one is connected to
+# A failure serves five times as long as it took, so that the first repeat of a delivery (after 10 s) asks again unless
+# asking is expensive.
+FAILED_FACTOR = 5.0
+FAILED_S = (1.0, 30.0)
+_REMEMBERED = 4096
+
+# Below a country these are mostly a registry's: what lies below them belongs to different people.
+_REGISTRIES = frozenset({b"ac", b"co", b"com", b"edu", b"gov", b"ne", b"net", b"or", b"org"})
+
+
+class SystemResolver(AbstractResolver):
+    """`getaddrinfo` in threads that do not hold up the process's end. Equal names share one look-up."""
+
+    def __init__(self) -> None:
+        self._places = asyncio.Semaphore(LOOKUPS_AT_ONCE)
+        self._slow_places = asyncio.Semaphore(LOOKUPS_OF_SLOW_DOMAINS)
+        self._domains: WeakValueDictionary[bytes, asyncio.Semaphore] = WeakValueDictionary()
+        self._slow: dict[bytes, float] = {}  # domain → until
+        self._running: dict[_Key, asyncio.Task[_Answer]] = {}
+        self._kept: dict[_Key, tuple[float, _Answer]] = {}  # until, and what
+
+    async def resolve(
+        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_UNSPEC
+    ) -> list[ResolveResult]:
+        """Raises `OSError` when there is no such host, `OwnTrouble` when this process could not ask."""
+        try:
+            # As bytes: given text, Python encodes it again and raises UnicodeError for labels that are too long.
+            key = host.encode("ascii"), family
+        except UnicodeEncodeError as error:
+            raise socket.gaierror(socket.EAI_NONAME, "not a host name") from error
+        found = await self._answer_to(key)
+        if isinstance(found, OSError):
+            raise type(found)(*found.args)  # a new one: those who share it would all add to its traceback
+        return [
+            _result(host, port, family, protocol, str(where[0]), int(where[3]) if len(where) > 3 else 0)
+            for family, _, protocol, _, where in found
+        ]
+
+    async def close(self) -> None:
+        """Nothing is to be done: look-ups end by themselves."""
+
+    async def _answer_to(self, key: _Key) -> _Answer:
+        until, kept = self._kept.get(key, (0.0, []))
+        if time.monotonic() < until:
+            return kept
+        task = self._running.get(key)
+        if task is None:
+            task = self._running[key] = asyncio.create_task(self._look_up(key), name="dns")
+            task.add_done_callback(lambda _: self._running.pop(key, None))
+        return await asyncio.shield(task)  # whoever else waits for it still does when one stops waiting
+
+    async def _look_up(self, key: _Key) -> _Answer:
+        """Never raises: nobody may be left who waits for it."""
+        domain = _domain_of(key[0])
+        held: list[asyncio.Semaphore] = []
+        try:
+            async with asyncio.timeout(LONGEST_S):
+                for gate in self._gates(domain):
+                    await gate.acquire()
+                    held.append(gate)
+        except TimeoutError:
+            _release(held)
+            return socket.gaierror(socket.EAI_AGAIN, "too many names of slow servers are being looked up")
+        except asyncio.CancelledError:
+            _release(held)
+            raise
+        started = time.monotonic()
+        answer = self._start(key, domain, held)
+        try:
+            async with asyncio.timeout(LONGEST_S):
+                return await answer
+        except TimeoutError:
+            error = socket.gaierror(socket.EAI_AGAIN, "the look-up takes too long")
+            self._keep(key, domain, error, time.monotonic() - started)
+            return error
+
+    def _gates(self, domain: bytes) -> list[asyncio.Semaphore]:
+        """What a look-up has to pass, the narrowest first: who waits there takes no place from others."""
+        own = self._domains.get(domain)
+        if own is None:
+            own = self._domains[domain] = asyncio.Semaphore(LOOKUPS_OF_A_DOMAIN)
+        slow = self._slow.get(domain, 0.0) > time.monotonic()
+        return [own, self._slow_places, self._places] if slow else [own, self._places]
+
+    def _start(self, key: _Key, domain: bytes, held: list[asyncio.Semaphore]) -> asyncio.Future[_Answer]:
+        loop = asyncio.get_running_loop()
+        answer: asyncio.Future[_Answer] = loop.create_future()
+        started = time.monotonic()
+
+        def finish(found: _Answer) -> None:
+            _release(held)  # only now: the thread of a look-up that nobody waits for still runs
+            self._keep(key, domain, found, time.monotonic() - started)
+            if not answer.done():
+                answer.set_result(found)
+
+        def run() -> None:
+            found = _ask(*key)
+            with contextlib.suppress(RuntimeError):  # the loop is closed: the process is ending
+                loop.call_soon_threadsafe(finish, found)
+
+        try:
+            threading.Thread(target=run, name="workhook-dns", daemon=True).start()
+        except RuntimeError as error:
+            finish(OwnTrouble(str(error)))
+        return answer
+
+    def _keep(self, key: _Key, domain: bytes, found: _Answer, took_s: float) -> None:
+        now = time.monotonic()
+        if took_s >= SLOW_S:
+            _put(self._slow, domain, now + SLOW_FOR_S)
+        least_s, most_s = FAILED_S
+        if not isinstance(found, OSError):
+            _put(self._kept, key, (now + FOUND_S, found))
+        elif not isinstance(found, OwnTrouble):
+            _put(self._kept, key, (now + min(max(took_s * FAILED_FACTOR, least_s), most_s), found))
+
+
+def _ask(name: bytes, family: socket.AddressFamily) -> _Answer:
+    try:
+        return [*socket.getaddrinfo(name, None, family, socket.SOCK_STREAM, flags=socket.AI_ADDRCONFIG)]
+    except OSError as error:
+        return own_trouble(error) or _no_descriptor_left() or error
+
+
+def _no_descriptor_left() -> OwnTrouble | None:
+    """Then the system cannot read its list of hosts nor ask a server, and says that there is no such host."""
+    try:
+        socket.socket(socket.AF_INET, socket.SOCK_DGRAM).close()
+    except OSError as error:
+        return own_trouble(error)
+    return None
+
+
+def _domain_of(name: bytes) -> bytes:
+    """What one registrant controls, roughly: two labels, or three below the likes of `co.uk`."""
+    labels = name.removesuffix(b".").lower().split(b".")
+    below_registry = len(labels[-1]) == 2 and len(labels) > 2 and labels[-2] in _REGISTRIES
+    return b".".join(labels[-3 if below_registry else -2 :])
+
+
+def _release(held: list[asyncio.Semaphore]) -> None:
+    for gate in held:
+        gate.release()
+    held.clear()
+
+
+def _put(kept: dict[_K, _V], key: _K, value: _V) -> None:
+    """As the newest; the oldest makes room."""
+    kept.pop(key, None)
+    if len(kept) >= _REMEMBERED:
+        del kept[next(iter(kept))]
+    kept[key] = value
+
+
+def _result(
+    host: str, port: int, family: socket.AddressFamily, protocol: int, address: str, zone: int
+) -> ResolveResult:
+    if zone:
+        address = f"{address}%{zone}"  # a link-local address means nothing without its zone
+    flags = socket.AI_NUMERICHOST | socket.AI_NUMERICSERV
+    return ResolveResult(hostname=host, host=address, port=port, family=family, proto=protocol, flags=flags)
