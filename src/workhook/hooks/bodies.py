@@ -10,6 +10,7 @@ from workhook.hooks.parsing import MASK, ROTATION_MAX_S, TEXT_MAX
 
 Schema = dict[str, Any]
 
+_STRICT: Schema = {"additionalProperties": False, "dependentRequired": {"previous_secret_expires_in": ["secret"]}}
 _UNSETS = "Null or an empty text unsets it."
 
 
@@ -83,15 +84,15 @@ _CONFIG: Schema = {
 }
 
 CONFIG_UPDATE = _object(
-    "ConfigUpdate", "What is absent stays as it is.", _CONFIG, additionalProperties=False
+    "ConfigUpdate", "What is absent stays as it is.", _CONFIG, **_STRICT
 )  # fmt: skip
-_CONFIG_CREATE = _object("ConfigCreate", "What is absent is unset.", _CONFIG, "url", additionalProperties=False)
+_CONFIG_CREATE = _object("ConfigCreate", "What is absent is unset.", _CONFIG, "url", **_STRICT)
 _CONFIG_REPLACE = _object(
     "ConfigReplace",
     "It replaces the configuration; without `secret` the secret is removed. An empty object changes nothing. A "
     "repository's webhook keeps its url where none is given.",
     _CONFIG,
-    additionalProperties=False,
+    **_STRICT,
 )
 # The spec: an organization's webhook must name its url again.
 _CONFIG_REPLACE_WITH_URL = {
