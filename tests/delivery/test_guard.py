@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-import asyncio
 import ipaddress
 import socket
-import threading
 
 import pytest
-from aiohttp.abc import AbstractResolver
 from hypothesis import example, given
 from hypothesis import strategies as st
 from yarl import URL
 
 from tests.delivery.receivers import Names
-from workhook.delivery import guard
 from workhook.delivery.guard import (
     AddressPolicy,
     AddressRefused,
     GuardedResolver,
-    SystemResolver,
     check_target,
     check_url,
     examine_url,
@@ -334,44 +329,6 @@ async def test_a_target_behind_a_proxy_is_judged_too(url: str) -> None:
     await check_target(URL("http://8.8.8.8/"), PUBLIC, Names([]))
 
 
-async def test_the_system_resolves_localhost() -> None:
-    resolver: AbstractResolver = SystemResolver()
-    found = await resolver.resolve("localhost", 8080)
-    assert {answer["host"] for answer in found} <= {"127.0.0.1", "::1"}
-    assert {answer["port"] for answer in found} == {8080}
-    await resolver.close()
-
-
-@pytest.mark.parametrize("name", ["nobody.invalid", "a" * 64 + ".example", "bücher.example", "a..b"])
-async def test_a_name_that_the_system_does_not_know(name: str) -> None:
+async def test_a_name_without_an_address_is_none() -> None:
     with pytest.raises(socket.gaierror):
-        await SystemResolver().resolve(name, 80)
-
-
-async def test_look_ups_that_hang_are_bounded_and_end_in_peace(monkeypatch: pytest.MonkeyPatch) -> None:
-    release, full, lock = threading.Event(), threading.Event(), threading.Lock()
-    running = most = 0
-
-    def hang(*_: object, **__: object) -> list[object]:
-        nonlocal running, most
-        with lock:
-            running += 1
-            most = max(most, running)
-        if running == guard._LOOKUPS_AT_ONCE:
-            full.set()
-        release.wait(10)
-        with lock:
-            running -= 1
-        raise socket.gaierror(socket.EAI_AGAIN, "no")
-
-    monkeypatch.setattr(socket, "getaddrinfo", hang)
-    resolver = SystemResolver()
-    waiting = [asyncio.create_task(resolver.resolve(f"r{number}.example")) for number in range(50)]
-    assert await asyncio.to_thread(full.wait, 5)
-    for task in waiting[:10]:
-        task.cancel()  # their threads still run, so their places are not given away
-    await asyncio.gather(*waiting[:10], return_exceptions=True)
-    release.set()
-    outcomes = await asyncio.gather(*waiting[10:], return_exceptions=True)
-    assert all(isinstance(outcome, socket.gaierror) for outcome in outcomes)
-    assert most == guard._LOOKUPS_AT_ONCE
+        await GuardedResolver(PUBLIC, Names([])).resolve("receiver.example", 80)

@@ -135,7 +135,7 @@ class GuardedResolver(AbstractResolver):
         """Raises `AddressRefused`; `OSError` when there is no such host."""
         answers = await self._resolver.resolve(host, port, family)
         if not answers:
-            raise socket.gaierror(socket.EAI_NODATA, "the name has no address")
+            raise socket.gaierror(socket.EAI_NONAME, "the name has no address")
         for answer in answers:
             if not self._policy.permits(answer["host"]):
                 raise AddressRefused(answer["host"])

@@ -1,0 +1,241 @@
+"""Names of many owners, some of whose name servers never answer. Only the system's resolver is replaced, by one whose
+slowness a test can decide."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import resource
+import socket
+import threading
+from collections import Counter
+from collections.abc import Iterator
+
+import pytest
+
+from tests.delivery import sending
+from tests.delivery.receivers import forever, receiver
+from tests.delivery.sending import PREPARED, MakeSender, failure, refusal
+from workhook.delivery import lookups
+from workhook.delivery.guard import OwnTrouble
+from workhook.delivery.lookups import LOOKUPS_AT_ONCE, LOOKUPS_OF_A_DOMAIN, LOOKUPS_OF_SLOW_DOMAINS, SystemResolver
+from workhook.delivery.send import SendSettings
+
+make_sender = pytest.fixture(sending.make_sender)
+
+
+class System:
+    """Stands for `getaddrinfo`: names with "dead" in them hang until they are released, all others are 127.0.0.1."""
+
+    def __init__(self) -> None:
+        self.asked: Counter[str] = Counter()
+        self.hanging = self.most = 0
+        self._released = threading.Event()
+        self._changed = threading.Condition()
+
+    def getaddrinfo(self, name: bytes, *_: object, **__: object) -> list[lookups._Found]:
+        host = name.decode()
+        with self._changed:
+            self.asked[host] += 1
+            self.hanging += 1
+            self.most = max(self.most, self.hanging)
+            self._changed.notify_all()
+        if "dead" in host:
+            self._released.wait(30)
+        with self._changed:
+            self.hanging -= 1
+            self._changed.notify_all()
+        if "dead" in host:
+            raise socket.gaierror(socket.EAI_AGAIN, "no")
+        return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", ("127.0.0.1", 0))]
+
+    def release(self) -> None:
+        self._released.set()
+
+    async def hang(self, number: int) -> None:
+        def wait() -> bool:
+            with self._changed:
+                return self._changed.wait_for(lambda: self.hanging == number, 5)
+
+        assert await asyncio.to_thread(wait), self.hanging
+
+
+@pytest.fixture
+def system(monkeypatch: pytest.MonkeyPatch) -> Iterator[System]:
+    made = System()
+    monkeypatch.setattr(socket, "getaddrinfo", made.getaddrinfo)
+    yield made
+    made.release()
+
+
+def begin(resolver: SystemResolver, names: list[str]) -> list[asyncio.Task[object]]:
+    return [asyncio.create_task(resolver.resolve(name)) for name in names]
+
+
+async def failures(tasks: list[asyncio.Task[object]]) -> None:
+    outcomes = await asyncio.gather(*tasks, return_exceptions=True)
+    assert all(isinstance(outcome, socket.gaierror) for outcome in outcomes), outcomes
+
+
+async def test_dead_names_of_one_hold_up_no_delivery_of_another(make_sender: MakeSender, system: System) -> None:
+    sender = make_sender(settings=SendSettings(timeout_s=2.0))
+    async with receiver(forever()) as there:
+        dead = [
+            asyncio.create_task(sender.send(f"http://n{number}.dead.example/", PREPARED, insecure_ssl=False))
+            for number in range(2 * LOOKUPS_AT_ONCE)
+        ]
+        await system.hang(LOOKUPS_OF_A_DOMAIN)
+        outcome = await sender.send(there.url_for("alive.example"), PREPARED, insecure_ssl=False)
+        assert outcome.ok
+        assert outcome.duration_ms < 1500
+        assert {failure(each) for each in await asyncio.gather(*dead)} == {("timed out", 504)}
+
+
+async def test_slow_domains_together_leave_half_of_the_places(system: System, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lookups, "SLOW_S", 0.0)
+    resolver = SystemResolver()
+    domains = [f"dead{number}.example" for number in range(2 * LOOKUPS_AT_ONCE)]
+    first = begin(resolver, domains)
+    await system.hang(LOOKUPS_AT_ONCE)  # nothing is known of them yet
+    system.release()
+    await failures(first)
+    system._released.clear()
+    again = begin(resolver, [f"again.{domain}" for domain in domains])
+    await system.hang(LOOKUPS_OF_SLOW_DOMAINS)
+    monkeypatch.setattr(lookups, "SLOW_S", 10.0)
+    assert await resolver.resolve("alive.example")
+    system.release()
+    await failures(again)
+    assert system.most == LOOKUPS_AT_ONCE
+
+
+async def test_look_ups_are_bounded_though_nobody_waits_for_them(system: System) -> None:
+    resolver = SystemResolver()
+    waiting = begin(resolver, [f"dead{number}.example" for number in range(50)])
+    await system.hang(LOOKUPS_AT_ONCE)
+    for task in waiting[:10]:
+        task.cancel()  # their threads still run, so their places are not given away
+    await asyncio.gather(*waiting[:10], return_exceptions=True)
+    system.release()
+    await failures(waiting[10:])
+    assert system.most == LOOKUPS_AT_ONCE
+
+
+async def test_equal_names_share_a_look_up_and_its_end(system: System) -> None:
+    resolver = SystemResolver()
+    waiting = begin(resolver, ["dead.example"] * 50)
+    await system.hang(1)
+    waiting[0].cancel()
+    await asyncio.gather(waiting[0], return_exceptions=True)
+    system.release()
+    await failures(waiting[1:])
+    assert system.asked == {"dead.example": 1}
+
+
+async def test_answers_and_failures_serve_for_a_while(system: System, monkeypatch: pytest.MonkeyPatch) -> None:
+    system.release()
+    resolver = SystemResolver()
+    for name in ("alive.example", "dead.example") * 3:
+        with contextlib.suppress(socket.gaierror):
+            await resolver.resolve(name)
+    assert system.asked == {"alive.example": 1, "dead.example": 1}
+    monkeypatch.setattr(lookups, "FOUND_S", 0.0)
+    monkeypatch.setattr(lookups, "FAILED_S", (0.0, 0.0))
+    resolver = SystemResolver()
+    for name in ("alive.example", "dead.example") * 3:
+        with contextlib.suppress(socket.gaierror):
+            await resolver.resolve(name)
+    assert system.asked == {"alive.example": 4, "dead.example": 4}
+
+
+async def test_a_look_up_that_takes_too_long_fails_and_is_remembered(
+    system: System, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lookups, "LONGEST_S", 0.1)
+    resolver = SystemResolver()
+    names = [f"n{number}.dead.example" for number in range(2 * LOOKUPS_OF_A_DOMAIN)]
+    await failures(begin(resolver, names))  # the second half got no place
+    await failures(begin(resolver, names[:LOOKUPS_OF_A_DOMAIN]))
+    assert system.asked == dict.fromkeys(names[:LOOKUPS_OF_A_DOMAIN], 1)
+
+
+async def test_what_is_remembered_is_bounded(system: System, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lookups, "_REMEMBERED", 10)
+    resolver = SystemResolver()
+    for number in range(25):
+        await resolver.resolve(f"alive{number}.example")
+    await resolver.resolve("alive24.example")
+    await resolver.resolve("alive0.example")
+    assert (len(resolver._kept), len(resolver._running)) == (10, 0)
+    assert (system.asked["alive24.example"], system.asked["alive0.example"]) == (1, 2)
+
+
+@pytest.mark.parametrize(
+    ("name", "domain"),
+    [
+        (b"localhost", b"localhost"),
+        (b"example.com", b"example.com"),
+        (b"a.b.Example.com.", b"example.com"),
+        (b"a.abc.de", b"abc.de"),
+        (b"a.co.uk", b"a.co.uk"),
+        (b"x.y.a.co.uk", b"a.co.uk"),
+        (b"co.uk", b"co.uk"),
+    ],
+)
+def test_the_domain_that_a_name_counts_for(name: bytes, domain: bytes) -> None:
+    assert lookups._domain_of(name) == domain
+
+
+async def test_the_system_resolves_localhost() -> None:
+    resolver = SystemResolver()
+    found = await resolver.resolve("localhost", 8080)
+    assert {answer["host"] for answer in found} <= {"127.0.0.1", "::1"}
+    assert {answer["port"] for answer in found} == {8080}
+    await resolver.close()
+
+
+@pytest.mark.parametrize("name", ["nobody.invalid", "a" * 64 + ".example", "bücher.example", "a..b"])
+async def test_a_name_that_the_system_does_not_know(name: str) -> None:
+    with pytest.raises(socket.gaierror):
+        await SystemResolver().resolve(name, 80)
+
+
+async def test_no_address_is_refused_like_no_host(
+    make_sender: MakeSender, system: System, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: [])
+    assert await refusal(make_sender(), "http://receiver.example/") == ("failed to connect to host", 502)
+
+
+@contextlib.contextmanager
+def no_descriptor_left() -> Iterator[None]:
+    """The lowest numbers are taken, so that a limit of three leaves none."""
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (3, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
+
+
+async def test_a_look_up_without_a_descriptor_says_nothing_about_the_name() -> None:
+    resolver = SystemResolver()
+    for name in ("localhost", "nobody.invalid"):
+        with no_descriptor_left(), pytest.raises(OwnTrouble):
+            await resolver.resolve(name, 80)
+    assert await resolver.resolve("localhost", 80)  # and it is not remembered
+
+
+async def test_a_look_up_without_a_thread_says_nothing_about_the_name(
+    system: System, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def no_more(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    resolver = SystemResolver()
+    with monkeypatch.context() as patched:
+        patched.setattr(threading.Thread, "start", no_more)
+        for _ in range(2 * LOOKUPS_AT_ONCE):
+            with pytest.raises(OwnTrouble):
+                await resolver.resolve("alive.example")
+    assert await resolver.resolve("alive.example")
