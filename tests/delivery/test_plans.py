@@ -230,7 +230,8 @@ async def test_what_the_worker_reads_and_writes(services: Services, asked: Asked
     await attempts_of(database, [FIRST, FIRST + 1])
     async with database.transaction() as tx:
         assert len(await queries.claim(tx, "me", busy_hooks, NOW, NOW + 1000, 7)) == 7
-        assert len(await queries.renew(tx, "me", busy_hooks, NOW + 2000)) == 7
+        ours, renewed = await queries.renew(tx, "me", busy_hooks, NOW + 2000)
+        assert len(ours) == len(renewed) == 7
         await queries.release(tx, "me", busy_hooks)
         await queries.drop_waiting(tx, [3])
         await queries.drop_unasked(tx, [PENDING_ID + 5])
