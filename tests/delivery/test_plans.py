@@ -286,7 +286,7 @@ async def test_the_history_of_a_hook(services: Services, asked: Asked, filters: 
     await hook_queries.newest_deliveries(database, [7, 8], 0)
     async with database.transaction() as tx:
         await history.redeliver(tx, 7, newest[0])
-        await history.redeliver_many(tx, 7, parsed)
+    await history.redeliver_many(database, 7, parsed)
     await assert_no_scan(services, asked, at_least=6)
 
 
