@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from standardwebhooks import Webhook, WebhookVerificationError
 
 from workhook import __version__
-from workhook.delivery.sign import Outgoing, Prepared, Profile, Signer, form_encode, prepare, redact
+from workhook.delivery.sign import Prepared, Profile, Signer, form_encode, redact
 
 NOW_MS = 1_780_000_000_999
 RAW_KEY = b"0123456789abcdef01234567"
@@ -23,8 +23,8 @@ WHSEC = b"whsec_" + base64.b64encode(RAW_KEY)
 
 def made(payload: bytes = b'{"a":1}', *, now_ms: int = NOW_MS, **more: object) -> Prepared:
     settings: dict[str, object] = {"hook_id": 7, "target_id": 42, "target_type": "repository", "content_type": "json"}
-    out = Outgoing(guid="0190-guid", event="push", **{**settings, **more})  # type: ignore[arg-type]  # typed above
-    return prepare(payload, out, now_ms=now_ms)
+    profile = Profile(**{**settings, **more})  # type: ignore[arg-type]  # typed above
+    return Signer(profile).prepare(payload, guid="0190-guid", event="push", now_ms=now_ms)
 
 
 def test_the_headers_of_the_specification() -> None:
@@ -87,6 +87,14 @@ def test_a_form_carries_the_payload(payload: bytes) -> None:
     form = form_encode(payload).decode("ascii")
     fields = parse_qs(form, keep_blank_values=True, strict_parsing=True, encoding="latin-1")
     assert fields == {"payload": [payload.decode("latin-1")]}
+
+
+@pytest.mark.parametrize("more", [-1, 0, 1])
+def test_a_large_form_is_encoded_like_a_small_one(more: int) -> None:
+    payload = ('{"é": "%&+"}' * 20_000).encode()[: 3 * 65_536 + more]
+    fields = parse_qs(form_encode(payload).decode("ascii"), strict_parsing=True, encoding="latin-1")
+    assert fields == {"payload": [payload.decode("latin-1")]}
+    assert form_encode(b"") == b"payload="
 
 
 def test_a_form_is_what_the_url_standard_serializes() -> None:
@@ -169,8 +177,8 @@ def test_a_signer_makes_each_delivery_by_itself() -> None:
 
 
 def test_secrets_do_not_show_when_a_profile_is_printed() -> None:
-    out = Outgoing(
-        guid="g", event="push", hook_id=7, target_id=42, target_type="repository",
+    out = Profile(
+        hook_id=7, target_id=42, target_type="repository",
         secret=b"topsecret", previous_secret=b"oldsecret", username="octo", password="hunter2",
     )  # fmt: skip
     for text in (repr(out), str(out), f"{out}"):

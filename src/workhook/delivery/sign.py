@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import binascii
 import hmac
+import io
 from collections.abc import Mapping
 from typing import Literal
 
@@ -32,6 +33,8 @@ _UNESCAPED = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz012
 # does not occur costs one memchr. "%" comes first: what the others insert must not be escaped again.
 _ASCII_ESCAPES = [(b"%", b"%25")] + [(bytes([i]), b"%%%02X" % i) for i in range(128) if i not in {*_UNESCAPED, 0x25}]
 _HIGH_ESCAPES = [(bytes([i]), b"%%%02X" % i) for i in range(128, 256)]
+# Slices that stay in the processor's cache: 25 MB take 0.2 s, in one piece 1.7 s. Between two, other threads run.
+_SLICE_BYTES = 64 * 1024
 
 
 class Profile(msgspec.Struct, frozen=True, kw_only=True):
@@ -52,13 +55,6 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
     def __repr__(self) -> str:
         # Secrets must not reach a log through a traceback or a debug line.
         return f"{type(self).__name__}(hook_id={self.hook_id}, target={self.target_type}:{self.target_id})"
-
-
-class Outgoing(Profile, frozen=True, kw_only=True):
-    """One delivery: its hook's profile, the delivery's guid and the event's name."""
-
-    guid: str
-    event: str
 
 
 class Prepared(msgspec.Struct, frozen=True):
@@ -129,19 +125,22 @@ class Signer:
             headers["webhook-signature"] = " ".join(signatures)
 
 
-def prepare(payload: bytes, out: Outgoing, *, now_ms: int) -> Prepared:
-    """One delivery of a hook from which no others follow; a lane keeps a `Signer` instead."""
-    return Signer(out).prepare(payload, guid=out.guid, event=out.event, now_ms=now_ms)
-
-
 def form_encode(payload: bytes) -> bytes:
-    """`payload=` and the url-encoded JSON."""
+    """`payload=` and the url-encoded JSON. Outside the loop's thread it lets the loop have its turns."""
+    form = io.BytesIO()  # it grows in place; joining at the end would be one long step
+    form.write(b"payload=")
+    for start in range(0, len(payload), _SLICE_BYTES):
+        form.write(_escape(payload[start : start + _SLICE_BYTES]))
+    return form.getvalue()
+
+
+def _escape(payload: bytes) -> bytes:
     for plain, escaped in _ASCII_ESCAPES:
         payload = payload.replace(plain, escaped)
     if not payload.isascii():
         for plain, escaped in _HIGH_ESCAPES:
             payload = payload.replace(plain, escaped)
-    return b"payload=" + payload.replace(b" ", b"+")
+    return payload.replace(b" ", b"+")
 
 
 def redact(headers: Mapping[str, str]) -> dict[str, str]:

@@ -1,0 +1,49 @@
+"""One attempt: what it does to the process that makes it, and what is kept of it."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import hmac
+
+from tests.delivery.receivers import forever, receiver
+from tests.delivery.sending import LOOPBACK
+from tests.unit.lane_kit import lane_with
+from workhook.delivery.attempt import SIGN_HERE_MAX, attempt
+from workhook.delivery.guard import AddressPolicy
+from workhook.delivery.retry import RetryPolicy
+from workhook.delivery.send import Outcome, Sender
+from workhook.delivery.sign import Prepared, Profile, Signer, form_encode
+
+
+class Watched(Sender):
+    """Notes how many turns the loop had had when a delivery was ready to be sent."""
+
+    turns = turns_at_send = 0
+
+    async def count(self) -> None:
+        while True:
+            await asyncio.sleep(0)
+            self.turns += 1
+
+    async def send(self, url: str, prepared: Prepared, *, insecure_ssl: bool) -> Outcome:
+        self.turns_at_send = self.turns
+        return await super().send(url, prepared, insecure_ssl=insecure_ssl)
+
+
+async def test_the_loop_has_its_turns_while_a_large_payload_is_signed() -> None:
+    payload = b'{"a": "b"}' * (SIGN_HERE_MAX // 2)
+    sender = Watched(AddressPolicy(LOOPBACK))
+    counting = asyncio.create_task(sender.count())
+    async with receiver(forever()) as there:
+        lane = lane_with(1, waiting=1, url=there.url)
+        lane.signer = Signer(Profile(hook_id=1, target_id=1, target_type="organization", secret=b"s"))
+        finished = await attempt(lane, lane.ready[0], payload, sender, RetryPolicy())
+    counting.cancel()
+    await sender.close()
+    assert finished.outcome.ok
+    assert sender.turns_at_send > 5
+    [request] = there.requests
+    assert request.body == form_encode(payload)
+    expected = "sha256=" + hmac.new(b"s", request.body, hashlib.sha256).hexdigest()
+    assert request.headers["X-Hub-Signature-256"] == expected
