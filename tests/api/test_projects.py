@@ -91,14 +91,20 @@ class Service:
 
     async def collaborator(self, full_name: str, login: str, role: str) -> None:
         async with self.services.database.transaction() as tx:
-            repository = await find_repository(tx, *full_name.split("/"))
+            owner, _, name = full_name.partition("/")
+            repository = await find_repository(tx, owner, name)
             assert repository is not None
             await people.set_collaborator(tx, repository, self.accounts[login], role)
 
     async def hook(self, account: str, repository_id: int | None = None) -> int:
         """A webhook on every event; its id."""
         columns = ("account_id", "repository_id", "active", "events", "config", "version", "created_at", "updated_at")
-        row = {"account_id": self.accounts[account].id, "repository_id": repository_id, "active": True, "version": 1}
+        row: dict[str, object] = {
+            "account_id": self.accounts[account].id,
+            "repository_id": repository_id,
+            "active": True,
+            "version": 1,
+        }
         row |= {"events": '["*"]', "config": "{}", "created_at": 0, "updated_at": 0}
         async with self.services.database.transaction() as tx:
             made = await tx.fetch_one(insert_into(hooks, *columns).returning(hooks.c.id), row)

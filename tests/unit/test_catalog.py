@@ -138,7 +138,9 @@ def test_schemas_are_valid_and_only_for_what_workhook_makes() -> None:
     with_schema = {event.name for event in CATALOG.values() if event.schema is not None}
     assert with_schema == OWN_ACTIONS.keys() | {"push", "ping"}
     for name in with_schema:
-        Draft202012Validator.check_schema(CATALOG[name].schema)
+        schema = CATALOG[name].schema
+        assert schema is not None
+        Draft202012Validator.check_schema(schema)
 
 
 def test_every_event_is_described_in_one_line() -> None:

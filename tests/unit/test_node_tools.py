@@ -76,7 +76,7 @@ def test_the_wheels_node_runs_the_locked_packages() -> None:
         console.log(typeof new Octokit().repos.listWebhooks,
                     await webhooks.verify("Hello, World!", signature), await webhooks.verify("Hello!", signature));
     """
-    command = [node(), "--input-type=module", "--eval", script]
+    command = [str(node()), "--input-type=module", "--eval", script]
     result = subprocess.run(command, cwd=NODE_FOLDER, capture_output=True, text=True, timeout=60, check=True)
     assert result.stdout.split() == ["function", "true", "false"]
 
@@ -90,7 +90,9 @@ def test_every_example_is_of_an_event_in_the_catalogue() -> None:
 
 def test_the_push_schema_describes_real_pushes() -> None:
     """All but `username`, which Workhook adds to every user."""
-    validator = Draft202012Validator(CATALOG["push"].schema)
+    schema = CATALOG["push"].schema
+    assert schema is not None
+    validator = Draft202012Validator(schema)
     pushes = [payload for name, payload in load_examples() if name == "push"]
     assert len(pushes) == 7
     for payload in pushes:
