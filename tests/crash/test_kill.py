@@ -169,7 +169,7 @@ def test_killed_once_it_was_recorded(new_life: Callable[..., Life], receiver: Re
 
 
 def test_killed_between_a_failure_and_its_repeat(new_life: Callable[..., Life], receiver: Receiver) -> None:
-    life = new_life(delivery_retry_first_s=2)
+    life = new_life(delivery_retry_first_s=0.7)
     answers = iter([500, 500])
     receiver.reply = lambda received: Reply(next(answers, 200)) if received.event == "push" else Reply()
     hook = life.site.hook(receiver)

@@ -43,6 +43,10 @@ class Holdings:
         self._changed: set[int] = set()  # hooks that a signal named since the last reload began
         self._unfair_looks = 0
 
+    def time_to_look(self, now: int) -> bool:
+        """Also when the clock was set back."""
+        return not now < self.look_at <= now + LOOK_MS
+
     # --- what there is to do -----------------------------------------------------------------------------------------
 
     def mark_due(self, due: dict[int, int]) -> None:
@@ -70,7 +74,7 @@ class Holdings:
         self.mark_due({**pending, **self._due})
         # The next retry may be sooner than the next look, but many of them must not make it look all the time.
         self.look_at = max(now + LOOK_LEAST_MS, min([now + LOOK_MS, *(at for at in pending.values() if at > now)]))
-        self._not_before = {hook_id: at for hook_id, at in self._not_before.items() if at > now}
+        self._not_before = {hook_id: at for hook_id, at in self._not_before.items() if now < at <= now + UNREADABLE_MS}
         await self.leases.count_alive()
         self._share()
         leaving = [lane for lane in self.lanes.values() if not lane.flying and (lane.leaving or _is_idle(lane, now))]
@@ -85,7 +89,7 @@ class Holdings:
             for hook_id, at in self._due.items()
             if at <= now and self._not_before.get(hook_id, 0) <= now and hook_id not in self._ending
         }
-        room = self._room(len(wanted))
+        room = self._room(len(wanted)) if wanted else 0
         if room == 0:
             wanted = {hook_id: at for hook_id, at in wanted.items() if 0 < at <= now - OVERDUE_MS}
             room = len(wanted)

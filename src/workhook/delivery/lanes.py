@@ -135,15 +135,16 @@ class Lane:
             return None
         if not self.ready or len(self.flying) >= self.slots:
             return None
-        if not self.warm and self.flying and (wait_ms := self.last_start_ms + COLD_MS - now) > 0:
+        if not self.warm and self.flying and 0 < (wait_ms := self.last_start_ms + COLD_MS - now) <= COLD_MS:
             # A second connection could be faster than the first: until one stands, order goes before speed.
             return wait_ms
         rate = self.hook.config.get("rate_limit")
         if rate is not None:
+            interval_ms = 1000 / int(rate)
             wait_ms = self.next_start_ms - now
-            if wait_ms > 0:
+            if 0 < wait_ms <= interval_ms + 1:  # longer: the clock was set back, or the rate was raised
                 return wait_ms
-            self.next_start_ms = max(self.next_start_ms, now - 1000 / int(rate)) + 1000 / int(rate)
+            self.next_start_ms = min(max(self.next_start_ms, now - interval_ms), now) + interval_ms
         self.last_start_ms = now
         work = self.ready.popleft()
         self.flying[work.id] = work

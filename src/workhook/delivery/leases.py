@@ -82,6 +82,10 @@ class Leases:
         async with self._database.transaction() as tx:
             return until, await queries.claim(tx, self.owner, list(hook_ids), now, until, limit)
 
+    def time_to_renew(self, now: int) -> bool:
+        """Also when the clock was set back."""
+        return not now < self.renew_at <= now + self._lease_ms
+
     async def renew(self, hook_ids: Collection[int]) -> tuple[int, set[int], set[int]]:
         """Until when leases are good now, the lanes that this is true of, and those that another process has taken."""
         now = now_ms()

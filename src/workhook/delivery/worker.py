@@ -14,7 +14,7 @@ from workhook.delivery import metrics, queries
 from workhook.delivery.attempt import Finished, attempt, reason_to_deactivate
 from workhook.delivery.budget import Budget
 from workhook.delivery.deactivation import deactivate
-from workhook.delivery.holdings import Holdings
+from workhook.delivery.holdings import LOOK_MS, Holdings
 from workhook.delivery.lanes import Lane, Work
 from workhook.delivery.record import Recorder
 from workhook.delivery.retry import RetryPolicy
@@ -121,7 +121,7 @@ class Worker:
                 continue
             pause_s = least_s
             wait_ms = min(self._held.look_at, self._held.leases.renew_at) - now_ms()
-            if wait_ms > 0:
+            if 0 < wait_ms <= LOOK_MS:
                 await _within(self._wake, wait_ms / 1000)
 
     # --- signals -----------------------------------------------------------------------------------------------------
@@ -143,9 +143,9 @@ class Worker:
         self._wake.clear()
         held = self._held
         now = now_ms()
-        if now >= held.leases.renew_at:
+        if held.leases.time_to_renew(now):
             await held.renew()
-        if now >= held.look_at:
+        if held.time_to_look(now):
             await held.look(now)
         await held.claim(now)
         await held.reload()

@@ -1,0 +1,160 @@
+"""When a lane may start the next attempt: slots, rate, the first moments, the end of the lease."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from workhook.delivery.lanes import Lane, Work, signer_until
+from workhook.delivery.sign import Profile, Signer
+from workhook.hooks.records import Hook
+
+NOW = 1_800_000_000_000
+LEASE_MS = 30_000
+
+
+def hook(previous_until: int | None = None, /, **config: str) -> Hook:
+    return Hook(
+        id=1,
+        account_id=1,
+        repository_id=1,
+        active=True,
+        events=["push"],
+        config={"url": "http://x/", **config},
+        secret=None,
+        previous_secret=None,
+        previous_secret_until=previous_until,
+        password=None,
+        version=1,
+        created_at=NOW,
+        updated_at=NOW,
+    )
+
+
+def lane(waiting: int, *, warm: bool = True, failing_since: int | None = None, **config: str) -> Lane:
+    signer = Signer(Profile(hook_id=1, target_id=1, target_type="repository"))
+    made = Lane(hook(**config), signer, NOW + LEASE_MS, failing_since)
+    made.warm = warm
+    made.ready.extend(
+        Work(number, number, str(number), 0, 0, 0, NOW, "push", None, 1, 10) for number in range(1, waiting + 1)
+    )
+    return made
+
+
+def start(made: Lane, now: int) -> list[int]:
+    """Start what may start now."""
+    started = []
+    while isinstance(work := made.take(now), Work):
+        started.append(work.id)
+    return started
+
+
+@pytest.mark.parametrize(("made", "slots"), [(lane(20), 8), (lane(20, max_concurrency="3"), 3)])
+def test_slots(made: Lane, slots: int) -> None:
+    assert start(made, NOW) == list(range(1, slots + 1))
+    made.flying.pop(2)
+    assert start(made, NOW) == [slots + 1]
+    assert made.hold_back(NOW) == 20 - slots - 1
+    assert made.hold_back(NOW) == 0
+
+
+def test_what_is_not_held_back_by_the_hook_is_not_marked() -> None:
+    made = lane(3)
+    assert made.hold_back(NOW) == 0  # it waits for room in the process, or for the hook to be loaded
+    cold = lane(3, warm=False)
+    assert start(cold, NOW) == [1]
+    assert isinstance(cold.take(NOW), float)
+    assert cold.hold_back(NOW) == 0
+
+
+def test_a_cold_lane_starts_one_by_one_until_there_is_an_answer() -> None:
+    made = lane(4, warm=False)
+    assert start(made, NOW) == [1]
+    assert start(made, NOW + 10) == []
+    assert start(made, NOW + 60) == [2]
+    made.warm = True
+    assert start(made, NOW + 61) == [3, 4]
+
+
+def test_a_receiver_that_timed_out_or_failed_before_begins_with_one_slot() -> None:
+    made = lane(4)
+    made.timing_out = True
+    assert start(made, NOW) == [1]
+    known = lane(4, failing_since=NOW - 1000)
+    assert start(known, NOW) == [1]
+    known.timing_out = False
+    assert start(known, NOW) == [2, 3, 4]
+
+
+@pytest.mark.parametrize("why", ["leaving", "stale", "halted"])
+def test_nothing_starts_meanwhile(why: str) -> None:
+    made = lane(2)
+    setattr(made, why, True)
+    assert start(made, NOW) == []
+
+
+def test_nothing_starts_after_the_lease() -> None:
+    made = lane(9, max_concurrency="1")
+    assert start(made, NOW + LEASE_MS - 1) == [1]
+    made.flying.clear()
+    assert start(made, NOW + LEASE_MS) == []
+    made.lease_until += LEASE_MS
+    assert start(made, NOW + LEASE_MS) == [2]
+
+
+@given(rate=st.integers(1, 1000), steps=st.lists(st.integers(0, 400), min_size=1, max_size=60))
+def test_a_rate_is_never_exceeded_in_any_second(rate: int, steps: list[int]) -> None:
+    made = lane(4000, max_concurrency="1000", rate_limit=str(rate))
+    now, starts = NOW, list[int]()
+    made.lease_until = NOW + 10**9
+    for step in steps:
+        now += step
+        starts += [now] * len(start(made, now))
+        made.flying.clear()
+    for first in starts:
+        assert sum(first <= each < first + 1000 for each in starts) <= rate + 2
+
+
+@given(rate=st.integers(1, 10_000))
+def test_a_rate_is_reached(rate: int) -> None:
+    """Waiting as long as it says, no longer, ends in the next start."""
+    made = lane(50, max_concurrency="1000", rate_limit=str(rate))
+    made.lease_until = NOW + 10**9
+    now = float(NOW)
+    begun = []
+    while made.ready:
+        outcome = made.take(int(now))
+        if isinstance(outcome, Work):
+            begun.append(now)
+        else:
+            assert isinstance(outcome, float)
+            now += max(outcome, 0.5)
+    assert begun[-1] - begun[0] <= 50 * (1000 / rate + 1) + 1
+
+
+def test_a_clock_that_is_set_back_stops_nothing() -> None:
+    made = lane(9, rate_limit="10")
+    assert len(start(made, NOW)) >= 1
+    assert len(start(made, NOW - 3_600_000)) >= 1
+    cold = lane(3, warm=False)
+    start(cold, NOW)
+    assert start(cold, NOW - 3_600_000) == [2]
+
+
+def test_a_rate_that_is_raised_counts_at_once() -> None:
+    made = lane(9, rate_limit="1")
+    start(made, NOW)
+    made.hook = hook(rate_limit="1000")
+    assert start(made, NOW + 2)
+
+
+def test_a_signer_is_made_anew_once_when_the_previous_secret_ends() -> None:
+    assert signer_until(hook(NOW + 5), NOW) == NOW + 5
+    assert signer_until(hook(NOW), NOW) is None
+    made = lane(1)
+    made.signer_until = NOW + 5
+    assert not made.needs_signer(NOW)
+    assert made.needs_signer(NOW + 5)
+    made.replace_hook(hook(1), made.signer, None)
+    assert not made.needs_signer(NOW + 10**12)
