@@ -65,6 +65,8 @@ class Holdings:
         for hook_id in list(self.lanes) if hook_ids is None else hook_ids & self.lanes.keys():
             self.lanes[hook_id].stale = True
             self._changed.add(hook_id)
+        for hook_id in hook_ids or ():
+            self._not_before.pop(hook_id, None)  # its secret may be readable now
 
     async def look(self, now: int) -> None:
         """Find what no signal told of: retries whose time has come, and what was lost on the way."""
