@@ -26,6 +26,7 @@ from workhook.delivery.retention import Retention
 from workhook.delivery.send import Sender, SendSettings
 from workhook.delivery.worker import Worker
 from workhook.http.calls import Services
+from workhook.http.protocol import REQUESTS_MAX, BoundedProtocol
 
 SERVER_FILE = "server.json"
 OPEN_FILES = 65_536
@@ -107,13 +108,15 @@ async def serve(settings: Settings, *, say: Say, work: bool = True, welcome: Wel
         config = uvicorn.Config(
             app,
             loop="none",
-            http="httptools",
+            http=BoundedProtocol,
+            ws="none",
             lifespan="off",
             log_config=None,
             access_log=False,
             server_header=False,
             proxy_headers=False,  # `trust_proxy` decides; uvicorn believes whoever comes from this machine
             timeout_keep_alive=75,
+            limit_concurrency=_requests_at_once(),
             timeout_graceful_shutdown=max(1, round(settings.drain_s)),
         )
         server = _Server(config, ready)
@@ -152,6 +155,7 @@ async def work(settings: Settings, *, say: Say) -> int:
 
 def _prepare_process(settings: Settings) -> None:
     log.configure(settings.log_level, settings.log_format)
+    os.umask(0o077)  # what this process writes is nobody else's to read
     settings.data.mkdir(mode=0o700, parents=True, exist_ok=True)
     # Little of what a request or a delivery makes is garbage in cycles: at the default, collecting is 5 % of the CPU.
     gc.set_threshold(20_000, 20, 20)
@@ -159,6 +163,12 @@ def _prepare_process(settings: Settings) -> None:
     wanted = OPEN_FILES if hard == resource.RLIM_INFINITY else min(OPEN_FILES, hard)
     if soft < wanted:
         resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+
+
+def _requests_at_once() -> int:
+    """Half of the files that may be open stay for the database and deliveries."""
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return REQUESTS_MAX if soft == resource.RLIM_INFINITY else min(REQUESTS_MAX, soft // 3)
 
 
 def _on_stop_signals(stop: Callable[[], None]) -> None:

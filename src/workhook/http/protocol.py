@@ -1,0 +1,292 @@
+"""HTTP on one connection, with bounds: what a stranger may send before anybody knows who it is, and how slowly.
+
+uvicorn reads heads of any size and waits for their end for ever. What is refused here never reaches the application.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from typing import Any
+
+import structlog
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
+
+from workhook.core import json
+from workhook.core.errors import Malformed, Problem, Unavailable
+from workhook.http import metrics
+from workhook.http.operations import AREA_A, AREA_B
+from workhook.http.problems import render
+
+HEAD_MAX_BYTES = 64 * 1024
+HEADERS_MAX = 100
+TARGET_MAX_BYTES = 8 * 1024
+PIPELINED_MAX = 16  # requests that wait for the answer of the one before them
+REQUESTS_MAX = 1000  # at once; half as many connections again are heard, to be told so
+
+log = structlog.get_logger(__name__)
+
+
+class TargetTooLong(Problem):
+    status, code = 414, "target_too_long"
+
+
+class HeadTooLarge(Problem):
+    status, code = 431, "head_too_large"
+
+
+class TooSlow(Problem):
+    status, code = 408, "too_slow"
+
+
+class BoundedProtocol(HttpToolsProtocol):
+    """uvicorn's protocol, which closes the connection of whoever sends too much, or too slowly, or does not read."""
+
+    head_timeout_s = 10.0  # from the connection, or from a request's first byte, to the end of its head
+    body_timeout_s = 20.0  # how long a body may take at any pace
+    body_bytes_s = 16 * 1024  # and the pace that it has to keep if it takes longer
+    read_timeout_s = 30.0  # how long an answer may wait for the client to read on
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._refusal: Problem | None = None
+        self._reading: str | None = "head"  # "head", "body", or None between two requests
+        self._deadline: asyncio.TimerHandle | None = None
+        self._deadline_of: str | None = None
+        self._stalled: asyncio.TimerHandle | None = None
+        self._seen = 0  # what the parser has told of; it keeps the rest to itself
+        self._untold_bytes = 0
+        self._headers = 0
+        self._header_bytes = 0
+        self._body_bytes = 0
+        self._body_began = 0.0
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn types it
+        super().connection_made(transport)
+        if self.limit_concurrency is not None and len(self.connections) > self.limit_concurrency * 3 // 2:
+            self._refuse(_busy())
+            return
+        self._watch()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        super().connection_lost(exc)
+        self._forget_deadline()
+        self._forget_stall()
+
+    def data_received(self, data: bytes) -> None:
+        if self.transport.is_closing() or self._refusal is not None:
+            return
+        seen = self._seen
+        super().data_received(data)
+        if self.transport.is_closing():
+            return
+        # The parser gathers a name or a value until it ends, which need never be, in a head as in a chunk's extension.
+        self._untold_bytes = self._untold_bytes + len(data) if self._seen == seen else 0
+        if self._untold_bytes > HEAD_MAX_BYTES:
+            self._refuse(_head_too_large())
+        else:
+            self._watch()
+
+    # What the parser tells. An exception ends the parsing, and uvicorn calls `send_400_response`.
+
+    def on_message_begin(self) -> None:
+        super().on_message_begin()
+        self._unset_keepalive_if_required()
+        self._seen += 1
+        self._reading = "head"
+        self._headers = self._header_bytes = 0
+
+    def on_url(self, url: bytes) -> None:
+        super().on_url(url)
+        self._seen += 1
+        if len(self.url) > TARGET_MAX_BYTES:
+            self._stop(TargetTooLong(f"The request target is longer than {TARGET_MAX_BYTES} bytes."))
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """Also of the trailers of a body."""
+        super().on_header(name, value)
+        self._seen += 1
+        self._headers += 1
+        self._header_bytes += len(name) + len(value)
+        if self._headers > HEADERS_MAX or self._header_bytes > HEAD_MAX_BYTES:
+            self._stop(_head_too_large())
+
+    def on_headers_complete(self) -> None:
+        super().on_headers_complete()
+        self._seen += 1
+        self._reading = "body"
+        self._body_bytes = 0
+        self._body_began = self.loop.time()
+        if len(self.pipeline) > PIPELINED_MAX:
+            self._stop(Malformed("Too many requests wait on this connection."))
+
+    def on_body(self, body: bytes) -> None:
+        self._seen += 1
+        self._body_bytes += len(body)
+        super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        self._seen += 1
+        self._reading = None
+        super().on_message_complete()
+        if self.cycle.response_complete:  # it was answered before it had ended
+            self._unset_keepalive_if_required()
+            self.timeout_keep_alive_task = self.loop.call_later(
+                self.timeout_keep_alive, self.timeout_keep_alive_handler
+            )
+
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        if self.transport.is_closing():
+            self._close()
+        elif self._reading is not None:  # the rest of this request or the next one, which have a deadline of their own
+            self._unset_keepalive_if_required()
+
+    def _unsupported_upgrade_warning(self) -> None:
+        log.debug("upgrade_ignored")  # anybody can ask for one: no reason to warn
+
+    def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
+        super()._start_asgi_task(cycle, app if app is self.app else _answer_busy)
+
+    def _current(self) -> RequestResponseCycle | None:
+        """None before the first request."""
+        return self.cycle
+
+    # Time.
+
+    def _watch(self) -> None:
+        """Set the deadline of what is under way. Most requests come in one piece and need none."""
+        cycle = self._current()
+        answering = cycle is not None and not cycle.response_complete
+        wanted = self._reading or (None if answering or self.timeout_keep_alive_task else "head")
+        if wanted == self._deadline_of:
+            return
+        self._forget_deadline()
+        if wanted is not None:
+            self._deadline_of = wanted
+            self._set_deadline(self.head_timeout_s if wanted == "head" else self.body_timeout_s)
+
+    def _set_deadline(self, seconds: float) -> None:
+        late = self._head_is_late if self._deadline_of == "head" else self._body_is_late
+        self._deadline = self.loop.call_later(seconds, late)
+
+    def _forget_deadline(self) -> None:
+        if self._deadline is not None:
+            self._deadline.cancel()
+        self._deadline = self._deadline_of = None
+
+    def _head_is_late(self) -> None:
+        if self.flow.read_paused:  # it is we who do not read
+            self._set_deadline(self.head_timeout_s)
+        elif self._seen == 0:  # nothing was asked: nothing is answered
+            self.transport.close()
+        else:
+            self._refuse(TooSlow(f"No whole request head came within {self.head_timeout_s:g} s."))
+
+    def _body_is_late(self) -> None:
+        cycle = self.cycle
+        if self.flow.read_paused or (cycle.waiting_for_100_continue and not cycle.response_complete):
+            self._body_began, self._body_bytes = self.loop.time(), 0  # it is we who keep it waiting
+            self._set_deadline(self.body_timeout_s)
+        elif cycle.response_complete or self._body_bytes < self.body_bytes_s * (self.loop.time() - self._body_began):
+            self._refuse(TooSlow(f"The request body came at less than {self.body_bytes_s} bytes a second."))
+        else:
+            self._set_deadline(self.body_timeout_s / 4)
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._forget_stall()
+        self._stalled = self.loop.call_later(self.read_timeout_s, self.transport.abort)
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        self._forget_stall()
+
+    def _forget_stall(self) -> None:
+        if self._stalled is not None:
+            self._stalled.cancel()
+        self._stalled = None
+
+    def timeout_keep_alive_handler(self) -> None:
+        self._close()
+
+    # Refusals.
+
+    def _stop(self, problem: Problem) -> None:
+        self._refusal = problem
+        raise problem
+
+    def send_400_response(self, msg: str) -> None:
+        self._refuse(self._refusal or Malformed(msg))
+
+    def _refuse(self, problem: Problem) -> None:
+        """Answer, where an answer would be taken for that of this request, and close."""
+        self._refusal = problem
+        cycle = self._current()
+        if cycle is None:
+            unanswered = True
+        else:
+            unanswered = not cycle.response_started if self._reading == "body" else cycle.response_complete
+        log.debug("request_refused", status=problem.status, reason=problem.message)
+        metrics.REQUESTS.labels("(none)", "(none)", problem.status).inc()
+        if cycle is not None and not cycle.response_complete:
+            cycle.disconnected = True
+            cycle.message_event.set()
+        if unanswered and not self.pipeline:
+            self.transport.write(_wire(problem, getattr(self, "url", b"")))
+        self._close()
+
+    def _close(self) -> None:
+        """Also if the client reads nothing of what is still to be sent."""
+        self._forget_deadline()
+        if not self.transport.is_closing():
+            self.transport.close()
+        self._forget_stall()
+        self._stalled = self.loop.call_later(self.read_timeout_s, self.transport.abort)
+
+
+def _head_too_large() -> Problem:
+    return HeadTooLarge(f"A request head may have {HEADERS_MAX} headers and {HEAD_MAX_BYTES} bytes.")
+
+
+def _busy() -> Problem:
+    return Unavailable("The server has too many requests at once.", code="busy")
+
+
+async def _answer_busy(scope: Any, receive: Any, send: Any) -> None:
+    body, headers = _answer(_busy(), scope["raw_path"])
+    metrics.REQUESTS.labels("(none)", "(none)", 503).inc()
+    raw = [(name.lower().encode(), value.encode()) for name, value in headers.items()]
+    await send({"type": "http.response.start", "status": 503, "headers": raw})
+    await send({"type": "http.response.body", "body": body})
+
+
+def _wire(problem: Problem, target: bytes) -> bytes:
+    body, headers = _answer(problem, target)
+    lines = [f"HTTP/1.1 {problem.status} {_PHRASES.get(problem.status, '')}"]
+    lines += [f"{name}: {value}" for name, value in headers.items()]
+    return "\r\n".join([*lines, "", ""]).encode() + body
+
+
+def _answer(problem: Problem, target: bytes) -> tuple[bytes, dict[str, str]]:
+    """In the shape of the area that was asked, as far as that is known."""
+    request_id = uuid.uuid4().hex
+    area = AREA_A if target.startswith(b"/api/v1/") else AREA_B
+    body = json.encode(render(problem, area, request_id=request_id, documentation_url="/docs"))
+    headers = {
+        "Content-Type": "application/json; charset=utf-8",
+        "Content-Length": str(len(body)),
+        "Connection": "close",
+        "X-Request-Id": request_id,
+        **problem.headers,
+    }
+    return body, headers
+
+
+_PHRASES = {
+    400: "Bad Request",
+    408: "Request Timeout",
+    414: "URI Too Long",
+    431: "Request Header Fields Too Large",
+    503: "Service Unavailable",
+}

@@ -1,0 +1,273 @@
+"""The bounds of one connection, with times that are short enough to wait for. Real sockets."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import socket
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+import uvicorn
+
+from tests.harness.waiting import until
+from workhook.http.protocol import HEADERS_MAX, BoundedProtocol
+
+SOON_S = 10.0
+
+
+class Hasty(BoundedProtocol):
+    head_timeout_s = body_timeout_s = read_timeout_s = 0.5
+
+
+async def app(scope: Any, receive: Any, send: Any) -> None:
+    """Answers how many bytes came; `/early` does not wait for them, `/big` answers much."""
+    size = 0
+    while scope["path"] != "/early":
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            return
+        size += len(message["body"])
+        if not message["more_body"]:
+            break
+    body = b"x" * 50_000_000 if scope["path"] == "/big" else str(size).encode()
+    headers = [(b"content-length", str(len(body)).encode())]
+    await send({"type": "http.response.start", "status": 200, "headers": headers})
+    await send({"type": "http.response.body", "body": body})
+
+
+@contextlib.asynccontextmanager
+async def serving(protocol: type[BoundedProtocol], **options: Any) -> AsyncIterator[tuple[int, uvicorn.Server]]:
+    listening = socket.create_server(("127.0.0.1", 0))
+    config = uvicorn.Config(app, http=protocol, ws="none", lifespan="off", log_config=None, loop="none", **options)
+    server = uvicorn.Server(config)
+    server.capture_signals = contextlib.nullcontext  # type: ignore[method-assign,assignment]  # pytest's stay
+    running = asyncio.create_task(server.serve(sockets=[listening]))
+    try:
+        yield listening.getsockname()[1], server
+    finally:
+        server.should_exit = server.force_exit = True
+        await running
+
+
+@pytest.fixture
+async def port() -> AsyncIterator[int]:
+    async with serving(Hasty) as (port, _):
+        yield port
+
+
+class Connection:
+    """What is read is read to the end of an answer, or to the end of the connection."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.reader, self.writer = reader, writer
+
+    async def send(self, data: bytes) -> None:
+        with contextlib.suppress(ConnectionError):
+            self.writer.write(data)
+            await self.writer.drain()
+
+    async def answer(self) -> tuple[int, bytes]:
+        async with asyncio.timeout(SOON_S):
+            head = (await self.reader.readuntil(b"\r\n\r\n")).decode().lower()
+            size = int(head.split("content-length: ")[1].split("\r\n")[0])
+            return int(head.split()[1]), await self.reader.readexactly(size)
+
+    async def closed(self) -> bytes:
+        """What comes until the server closes."""
+        async with asyncio.timeout(SOON_S):
+            try:
+                return await self.reader.read(-1)
+            except ConnectionResetError:
+                return b""
+
+
+@contextlib.asynccontextmanager
+async def connection(port: int) -> AsyncIterator[Connection]:
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    try:
+        yield Connection(reader, writer)
+    finally:
+        writer.transport.abort()
+
+
+async def refused(made: Connection, status: int, *, area_a: bool = False, reset: bool = False) -> None:
+    """`reset`: so much was sent that the connection may be gone before the answer is read."""
+    try:
+        answered, body = await made.answer()
+    except (ConnectionError, asyncio.IncompleteReadError):
+        assert reset
+        return
+    assert answered == status
+    shown = json.loads(body)
+    if area_a:
+        assert shown["success"] is False
+    else:
+        assert shown["status"] == str(status)
+    assert await made.closed() == b""
+
+
+async def test_what_is_within_the_bounds(port: int) -> None:
+    async with connection(port) as made:
+        headers = b"".join(b"h%d: x\r\n" % number for number in range(HEADERS_MAX - 2))
+        for _ in range(3):
+            target = b"/" + b"x" * 8000
+            await made.send(
+                b"POST " + target + b" HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n" + headers + b"\r\nhello"
+            )
+            assert await made.answer() == (200, b"5")
+
+
+async def test_tiny_headers(port: int) -> None:
+    async with connection(port) as made:
+        await made.send(b"GET / HTTP/1.1\r\n" + b"a:b\r\n" * 1_000_000)
+        await refused(made, 431, reset=True)
+
+
+async def test_headers_that_are_large_together(port: int) -> None:
+    async with connection(port) as made:
+        await made.send(
+            b"GET /api/v1/x HTTP/1.1\r\n" + b"".join(b"h%d: %s\r\n" % (n, b"x" * 8000) for n in range(9)) + b"\r\n"
+        )
+        await refused(made, 431, area_a=True)
+
+
+@pytest.mark.parametrize(
+    "start",
+    [
+        b"GET / HTTP/1.1\r\nh: ",
+        b"GET / HTTP/1.1\r\n",
+        b"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n1;",
+        b"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n0\r\nh: ",
+    ],
+    ids=["value", "name", "chunk extension", "trailer"],
+)
+async def test_a_text_without_an_end(port: int, start: bytes) -> None:
+    async with connection(port) as made:
+        await made.send(start)
+        for _ in range(400):
+            await made.send(b"x" * 4096)
+        await refused(made, 431, reset=True)
+
+
+async def test_many_trailers(port: int) -> None:
+    async with connection(port) as made:
+        await made.send(b"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n" + b"a: b\r\n" * 10_000)
+        await refused(made, 431, reset=True)
+
+
+async def test_blank_lines_without_an_end(port: int) -> None:
+    async with connection(port) as made:
+        await made.send(b"\r\n" * 100_000)
+        await refused(made, 431, reset=True)
+
+
+async def test_a_long_target(port: int) -> None:
+    async with connection(port) as made:
+        await made.send(b"GET /" + b"x" * 8192 + b" HTTP/1.1\r\nHost: a\r\n\r\n")
+        await refused(made, 414)
+
+
+async def test_nothing_is_asked(port: int) -> None:
+    async with connection(port) as made:
+        assert await made.closed() == b""
+
+
+async def test_a_head_that_drips(port: int) -> None:
+    """Each byte comes in time; the head does not."""
+    async with connection(port) as made:
+
+        async def drip() -> None:
+            await made.send(b"GET / HTTP/1.1\r\nh: ")
+            while True:
+                await made.send(b"x")
+                await asyncio.sleep(0.02)
+
+        dripping = asyncio.create_task(drip())
+        await refused(made, 408)
+        dripping.cancel()
+
+
+async def test_the_head_of_a_second_request(port: int) -> None:
+    async with connection(port) as made:
+        await made.send(b"GET / HTTP/1.1\r\nHost: a\r\n\r\nGET /")
+        assert await made.answer() == (200, b"0")
+        await refused(made, 408)
+
+
+async def test_a_body_that_does_not_come(port: int) -> None:
+    async with connection(port) as made:
+        await made.send(b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\nx")
+        await refused(made, 408)
+
+
+async def test_the_rest_of_a_body_that_was_answered(port: int) -> None:
+    async with connection(port) as made:
+        await made.send(b"POST /early HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\nx")
+        assert await made.answer() == (200, b"0")
+        assert await made.closed() == b"", "it has its answer"
+
+
+async def test_a_body_that_keeps_its_pace(port: int) -> None:
+    """Longer than a slow one may take."""
+    async with connection(port) as made:
+        await made.send(b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 640000\r\n\r\n")
+        for _ in range(64):
+            await made.send(b"x" * 10_000)
+            await asyncio.sleep(0.01)
+        assert await made.answer() == (200, b"640000")
+
+
+async def test_between_requests_the_connection_stays(port: int) -> None:
+    """For `timeout_keep_alive`, here 5 s: longer than a head may take. Also after a body that was answered early."""
+    async with connection(port) as made:
+        for path in (b"/", b"/early", b"/"):
+            await made.send(b"POST " + path + b" HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\n1")
+            if path == b"/early":
+                assert (await made.answer())[0] == 200
+            await made.send(b"2")
+            if path != b"/early":
+                assert await made.answer() == (200, b"2")
+            with pytest.raises(TimeoutError):
+                async with asyncio.timeout(0.8):
+                    await made.reader.read(1)
+
+
+async def test_an_answer_that_is_not_read() -> None:
+    async with serving(Hasty) as (port, server), connection(port) as made:
+        await made.send(b"GET /big HTTP/1.1\r\nHost: a\r\n\r\n")
+        await asyncio.to_thread(until, lambda: server.server_state.connections)
+        await asyncio.to_thread(until, lambda: not server.server_state.connections)
+        assert len(await made.closed()) < 50_000_000
+
+
+async def test_many_requests_at_once_on_one_connection(port: int) -> None:
+    async with connection(port) as made:
+        await made.send(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n" * 15)
+        for _ in range(15):
+            assert await made.answer() == (200, b"0")
+        await made.send(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n" * 2000)
+        await made.closed()
+
+
+async def test_many_connections() -> None:
+    async with serving(BoundedProtocol, limit_concurrency=4) as (port, _), contextlib.AsyncExitStack() as stack:
+        made = [await stack.enter_async_context(connection(port)) for _ in range(3)]
+        await made[0].send(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+        assert await made[0].answer() == (200, b"0")
+        made += [await stack.enter_async_context(connection(port)) for _ in range(3)]
+        await made[0].send(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+        head = await made[0].reader.readuntil(b"\r\n\r\n")
+        assert head.startswith(b"HTTP/1.1 503 ")
+        assert b"retry-after: 2\r\n" in head
+        assert json.loads(await made[0].closed())["status"] == "503"
+        made += [await stack.enter_async_context(connection(port)) for _ in range(2)]
+        await refused(made[-1], 503)
+
+
+async def test_garbage(port: int) -> None:
+    async with connection(port) as made:
+        await made.send(b"\x16\x03\x01 what\r\n\r\n")
+        await refused(made, 400)
