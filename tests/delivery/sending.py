@@ -5,7 +5,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+import contextlib
+import resource
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from typing import Protocol
 
 from tests.delivery.receivers import Names, Receiver, Script, receiver
@@ -73,3 +75,14 @@ async def refusal(sender: Sender, url: str) -> tuple[str, int]:
 def failure(outcome: Outcome) -> tuple[str, int]:
     assert not outcome.ok
     return outcome.status, outcome.status_code
+
+
+@contextlib.contextmanager
+def no_descriptor_left() -> Iterator[None]:
+    """Every number below the limit is taken."""
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (3, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import resource
 import socket
 import threading
 from collections import Counter
@@ -15,7 +14,7 @@ import pytest
 
 from tests.delivery import sending
 from tests.delivery.receivers import forever, receiver
-from tests.delivery.sending import PREPARED, MakeSender, failure, refusal
+from tests.delivery.sending import PREPARED, MakeSender, failure, no_descriptor_left, refusal
 from workhook.delivery import lookups
 from workhook.delivery.guard import OwnTrouble
 from workhook.delivery.lookups import LOOKUPS_AT_ONCE, LOOKUPS_OF_A_DOMAIN, LOOKUPS_OF_SLOW_DOMAINS, SystemResolver
@@ -205,17 +204,6 @@ async def test_no_address_is_refused_like_no_host(
 ) -> None:
     monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: [])
     assert await refusal(make_sender(), "http://receiver.example/") == ("failed to connect to host", 502)
-
-
-@contextlib.contextmanager
-def no_descriptor_left() -> Iterator[None]:
-    """The lowest numbers are taken, so that a limit of three leaves none."""
-    before = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (3, before[1]))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_NOFILE, before)
 
 
 async def test_a_look_up_without_a_descriptor_says_nothing_about_the_name() -> None:

@@ -12,8 +12,8 @@ import pytest
 
 from tests.delivery import sending
 from tests.delivery.receivers import OK, Certificate, Connection, Names, forever, free_port, once, receiver
-from tests.delivery.sending import CLOSED, LOOPBACK, PREPARED, MakeSender, failure, refusal, send
-from workhook.delivery.guard import AddressPolicy, GuardedResolver
+from tests.delivery.sending import CLOSED, LOOPBACK, PREPARED, MakeSender, failure, no_descriptor_left, refusal, send
+from workhook.delivery.guard import AddressPolicy, GuardedResolver, OwnTrouble
 from workhook.delivery.send import Sender, SendSettings
 from workhook.delivery.sign import Prepared
 
@@ -101,7 +101,29 @@ async def test_a_url_that_is_none(make_sender: MakeSender) -> None:
     assert await refusal(make_sender(), "http://a..b/") == ("failed to connect to host", 502)
 
 
+# --- No descriptor left ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "two.example"])
+@pytest.mark.parametrize("proxied", [False, True])
+async def test_what_this_process_lacks_is_no_failure_of_a_receiver(
+    make_sender: MakeSender, host: str, proxied: bool
+) -> None:
+    names = Names(["127.0.0.1", "127.0.0.2"]) if host == "two.example" else None
+    async with receiver(forever(), host="0.0.0.0") as there:
+        settings = SendSettings(proxy=f"http://{host}:{there.port}") if proxied else SendSettings()
+        sender = make_sender(settings=settings, resolver=names)
+        url = there.url_for(host)
+        with no_descriptor_left(), pytest.raises(OwnTrouble, match="Too many open files"):
+            await sender.send(url, PREPARED, insecure_ssl=False)
+        assert (await sender.send(url, PREPARED, insecure_ssl=False)).ok
+
+
 # --- TLS --------------------------------------------------------------------------------------------------------
+
+
+def trust(certificate: Certificate, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SSL_CERT_FILE", str(certificate.file))
 
 
 async def test_a_certificate_that_nobody_vouches_for(make_sender: MakeSender, tmp_path: Path) -> None:
@@ -114,28 +136,37 @@ async def test_a_certificate_that_nobody_vouches_for(make_sender: MakeSender, tm
     assert len(there.requests) == 1
 
 
-async def test_a_certificate_of_a_trusted_authority(make_sender: MakeSender, tmp_path: Path) -> None:
+async def test_a_certificate_of_a_trusted_authority(
+    make_sender: MakeSender, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     certificate = Certificate(tmp_path, "127.0.0.1")
+    trust(certificate, monkeypatch)
     async with receiver(forever(), tls=certificate.server()) as there:
-        sender = make_sender(settings=SendSettings(ca_file=str(certificate.file)))
+        sender = make_sender()
         assert (await send(sender, there)).ok
         assert (await send(sender, there)).ok
     assert len(there.connections) == 1
 
 
-async def test_a_certificate_for_another_host(make_sender: MakeSender, tmp_path: Path) -> None:
+async def test_a_certificate_for_another_host(
+    make_sender: MakeSender, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     certificate = Certificate(tmp_path, "other.example")
+    trust(certificate, monkeypatch)
     async with receiver(forever(), tls=certificate.server()) as there:
-        sender = make_sender(settings=SendSettings(ca_file=str(certificate.file)))
+        sender = make_sender()
         status, code = failure(await send(sender, there))
     assert code == 502
     assert status == "IP address mismatch, certificate is not valid for '127.0.0.1'."
 
 
-async def test_the_name_in_the_url_is_the_name_that_is_verified(make_sender: MakeSender, tmp_path: Path) -> None:
+async def test_the_name_in_the_url_is_the_name_that_is_verified(
+    make_sender: MakeSender, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     certificate = Certificate(tmp_path, "receiver.example")
+    trust(certificate, monkeypatch)
     async with receiver(forever(), tls=certificate.server()) as there:
-        sender = make_sender(settings=SendSettings(ca_file=str(certificate.file)), resolver=Names(["127.0.0.1"]))
+        sender = make_sender(resolver=Names(["127.0.0.1"]))
         assert (await sender.send(there.url_for("receiver.example"), PREPARED, insecure_ssl=False)).ok
 
 
@@ -171,13 +202,16 @@ async def test_a_handshake_that_hangs(make_sender: MakeSender) -> None:
     assert failure(outcome) == ("timed out", 504)
 
 
-async def test_a_receiver_that_asks_for_a_client_certificate(make_sender: MakeSender, tmp_path: Path) -> None:
+async def test_a_receiver_that_asks_for_a_client_certificate(
+    make_sender: MakeSender, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     certificate = Certificate(tmp_path, "127.0.0.1")
+    trust(certificate, monkeypatch)
     context = certificate.server()
     context.verify_mode = ssl.CERT_REQUIRED
     context.load_verify_locations(certificate.file)
     async with receiver(forever(), tls=context) as there:
-        status, code = await refusal(make_sender(settings=SendSettings(ca_file=str(certificate.file))), there.url)
+        status, code = await refusal(make_sender(), there.url)
     assert code == 502
     assert status == CLOSED[0] or status.startswith("TLS error: ")  # the alert and the reset race each other
 

@@ -44,13 +44,11 @@ UNEXPECTED = "delivery failed"
 
 
 class SendSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """`timeout_s` covers connecting, headers and body together. `proxy` is an http(s) URL, `ca_file` a PEM bundle
-    that is trusted besides the system's."""
+    """`timeout_s` covers connecting, headers and body together. `proxy` is an http(s) URL."""
 
     timeout_s: float = 10.0
     max_payload_bytes: int = MAX_PAYLOAD_BYTES
     proxy: str | None = None
-    ca_file: str | None = None
 
 
 class Outcome(msgspec.Struct, frozen=True):
@@ -88,12 +86,17 @@ class Sender:
         self._policy = policy
         self._settings = settings or SendSettings()
         self._resolver = resolver or SystemResolver()
+        # Now, when their files can surely be read: without a descriptor left, the system would trust nobody, silently.
+        self._tls, self._insecure_tls = _tls_context(insecure=False), _tls_context(insecure=True)
         self._sessions: dict[tuple[bool, bool], aiohttp.ClientSession] = {}
         self._timeout = _total_timeout(self._settings.timeout_s)
         self._examine = functools.lru_cache(_URLS_REMEMBERED)(self._examine_url)
 
     async def send(self, url: str, prepared: Prepared, *, insecure_ssl: bool) -> Outcome:
-        """POST `prepared` to `url`. Never raises for anything a receiver does; cancellation passes through."""
+        """POST `prepared` to `url`. Never raises for anything a receiver does; cancellation passes through.
+
+        Raises `OwnTrouble` when this process could not open a socket: that is no attempt, and says nothing about `url`.
+        """
         started = time.perf_counter()
         size = len(prepared.body) if prepared.payload_size is None else prepared.payload_size
         if size > self._settings.max_payload_bytes:
@@ -115,6 +118,9 @@ class Sender:
                 session, timeout = self._session(insecure_ssl, fresh=True), self._time_left(started)
                 return await self._post(session, target, prepared, timeout, started)
         except Exception as error:  # noqa: BLE001 - whatever happens to one delivery must not reach the others
+            trouble = _own_trouble(error)
+            if trouble is not None:
+                raise trouble from None
             explained = _explain(error)
             if explained is None:
                 self.unexpected_failures += 1
@@ -175,10 +181,10 @@ class Sender:
     def _open_session(self, insecure: bool, fresh: bool) -> aiohttp.ClientSession:
         proxied = self._settings.proxy is not None
         connector = Connector(
-            ssl=_tls_context(insecure, self._settings.ca_file),
+            ssl=self._insecure_tls if insecure else self._tls,
             # Through a proxy, connections go to the proxy, which the operator chose and may be a private address.
             resolver=self._resolver if proxied else guard.GuardedResolver(self._policy, self._resolver),
-            socket_factory=None if proxied else functools.partial(guard.guarded_socket, self._policy),
+            socket_factory=guard.open_socket if proxied else functools.partial(guard.guarded_socket, self._policy),
             limit=0,  # lanes decide how much is in flight
             force_close=fresh,
             **({} if fresh else {"keepalive_timeout": _KEEPALIVE_S}),
@@ -202,10 +208,8 @@ def _total_timeout(total_s: float) -> aiohttp.ClientTimeout:
     return aiohttp.ClientTimeout(total=total_s, ceil_threshold=float("inf"))
 
 
-def _tls_context(insecure: bool, ca_file: str | None) -> ssl.SSLContext:
+def _tls_context(*, insecure: bool) -> ssl.SSLContext:
     context = ssl.create_default_context()
-    if ca_file is not None:
-        context.load_verify_locations(cafile=ca_file)
     if insecure:
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE
@@ -271,6 +275,11 @@ def _failed(status: str, code: int, started: float) -> Outcome:
 
 def _elapsed_ms(started: float) -> int:
     return round((time.perf_counter() - started) * 1000)
+
+
+def _own_trouble(error: Exception) -> guard.OwnTrouble | None:
+    cause = error.os_error if isinstance(error, aiohttp.ClientConnectorError) else error
+    return guard.own_trouble(cause) if isinstance(cause, OSError) else None
 
 
 def _explain(error: Exception) -> tuple[str, int] | None:
