@@ -282,6 +282,38 @@ async def test_a_body_that_is_cut_short_is_no_success(deliver: Deliver, answer: 
     assert failure(await deliver(once(answer))) == CLOSED
 
 
+@pytest.mark.parametrize(
+    ("begun", "more"),
+    [
+        (b"1;", b"a" * 65_536),
+        (b"1;a=", b"b;c=" * 16_384),
+        (b"0\r\n", b"X-A: aaaaa\r\n" * 5000),
+        (b"0\r\nX-A: ", b"a" * 65_536),
+    ],
+    ids=["extension", "extensions", "trailers", "trailer"],
+)
+async def test_framing_without_end_is_cut_off(deliver: Deliver, begun: bytes, more: bytes) -> None:
+    sent = 0
+
+    async def script(connection: Connection) -> None:
+        nonlocal sent
+        await connection.answer(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + begun)
+        while True:
+            await connection.send(more)
+            sent += len(more)
+
+    outcome = await deliver(script)
+    assert failure(outcome) == MALFORMED
+    assert sent < 16_000_000  # what the kernel's buffers hold besides
+    assert outcome.duration_ms < 5000
+
+
+async def test_a_body_in_the_smallest_chunks_is_whole(deliver: Deliver) -> None:
+    body = b"1\r\nx\r\n" * MAX_BODY_BYTES + b"0\r\n\r\n"
+    outcome = await deliver(once(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + body))
+    assert (outcome.ok, outcome.response_body) == (True, b"x" * MAX_BODY_BYTES)
+
+
 async def test_a_body_with_broken_chunks_is_malformed_at_once(deliver: Deliver) -> None:
     async def script(connection: Connection) -> None:
         await connection.answer(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n")

@@ -16,6 +16,9 @@ from aiohttp.http import HttpProcessingError, RawResponseMessage
 from aiohttp.streams import StreamReader
 
 MAX_HEAD_BYTES = 64 * 1024
+# After the head, chunks' framing included. Of a body 64 KiB are kept, which in chunks of one byte are 0.4 MB; who reads
+# stops there, and the transport then. What gets this far is framing without content, which nobody reads.
+MAX_BODY_BYTES_RECEIVED = 1536 * 1024
 
 
 class StaleConnection(aiohttp.ClientError):
@@ -49,6 +52,7 @@ class _Protocol(ResponseHandler):
         self._requests = 0
         self._in_head = False
         self._head_bytes = 0
+        self._body_bytes = 0
         self._answer_begun = False
 
     def set_response_params(self, **params: Any) -> None:
@@ -56,6 +60,7 @@ class _Protocol(ResponseHandler):
         self._requests += 1
         self._in_head = True
         self._head_bytes = 0
+        self._body_bytes = 0
         self._answer_begun = False
         super().set_response_params(**params)
 
@@ -73,6 +78,11 @@ class _Protocol(ResponseHandler):
             # Bytes that belong to no answer: they would be taken for the beginning of the next one.
             self._drop()
         else:
+            self._body_bytes += len(data)
+            if self._body_bytes > MAX_BODY_BYTES_RECEIVED:
+                self.set_exception(HttpProcessingError(message="the framing of the body is too large"))
+                self._drop()
+                return
             super().data_received(data)
 
     def set_exception(self, exc: BaseException, exc_cause: BaseException | None = None) -> None:
