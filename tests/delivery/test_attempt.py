@@ -10,7 +10,9 @@ from tests.delivery.receivers import forever, receiver
 from tests.delivery.sending import LOOPBACK
 from tests.unit.lane_kit import lane_with
 from workhook.delivery.attempt import SIGN_HERE_MAX, attempt
+from workhook.delivery.connection import MAX_HEAD_BYTES
 from workhook.delivery.guard import AddressPolicy
+from workhook.delivery.recording import DELIVERY_COLUMNS
 from workhook.delivery.retry import RetryPolicy
 from workhook.delivery.send import Outcome, Sender
 from workhook.delivery.sign import Prepared, Profile, Signer, form_encode
@@ -47,3 +49,17 @@ async def test_the_loop_has_its_turns_while_a_large_payload_is_signed() -> None:
     assert request.body == form_encode(payload)
     expected = "sha256=" + hmac.new(b"s", request.body, hashlib.sha256).hexdigest()
     assert request.headers["X-Hub-Signature-256"] == expected
+
+
+async def test_what_is_kept_of_headers_is_bounded_as_it_is_stored() -> None:
+    """Control characters take six bytes each in JSON; they are invalid in a field (RFC 9110, 5.5)."""
+    sender = Sender(AddressPolicy(LOOPBACK))
+    evil = b"a\x01\x02\x7f\tb" + b"\x01" * 60_000
+    async with receiver(forever(b"HTTP/1.1 200 OK\r\nX-A: %b\r\nContent-Length: 0\r\n\r\n" % evil)) as there:
+        lane = lane_with(1, waiting=1, url=there.url)
+        finished = await attempt(lane, lane.ready[0], b"{}", sender, RetryPolicy())
+    await sender.close()
+    assert finished.outcome.response_headers["X-A"].startswith("a   \tb ")
+    stored = finished.delivery()[DELIVERY_COLUMNS.index("response_headers")]
+    assert isinstance(stored, bytes)
+    assert len(stored) < 2 * MAX_HEAD_BYTES

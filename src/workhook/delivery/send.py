@@ -6,6 +6,7 @@ import asyncio
 import errno
 import functools
 import io
+import re
 import ssl
 import time
 import zlib
@@ -32,6 +33,8 @@ _MAX_FIELDS = MAX_HEAD_BYTES // 4
 _ONE_WRITE_BYTES = 1024 * 1024
 _URLS_REMEMBERED = 4096
 _KEEPALIVE_S = 15.0
+
+_CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f-\x9f]")
 
 TIMED_OUT = "timed out"
 NO_HOST = "failed to connect to host"
@@ -238,9 +241,11 @@ def _read_head(fields: tuple[tuple[bytes, bytes], ...]) -> tuple[dict[str, str],
 
 def _text(raw: bytes) -> str:
     try:
-        return raw.decode()
+        text = raw.decode()
     except UnicodeDecodeError:
-        return raw.decode("latin-1")  # what the bytes meant before UTF-8 (RFC 9110, 5.5); loses nothing
+        text = raw.decode("latin-1")  # what the bytes meant before UTF-8 (RFC 9110, 5.5); loses nothing
+    # Control characters are invalid there; stored as JSON each would take six bytes for one.
+    return text if text.isprintable() else _CONTROL.sub(" ", text)
 
 
 async def _read_body(content: StreamReader) -> bytes:
