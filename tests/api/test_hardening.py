@@ -3,13 +3,26 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import socket
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from urllib.parse import urlsplit
 
 import psutil
+import pytest
+import sqlalchemy as sa
+from sqlalchemy.sql.expression import Executable
 
+from tests.api.wire import Api, Place, refused
+from tests.harness.receiver import Receiver
 from tests.harness.server import Server
+from tests.harness.waiting import until
+from tests.harness.world import World, add_user
+from workhook.http.calls import Services
+from workhook.identity import queries
+from workhook.identity.guard import digest_of
+from workhook.identity.tables import collaborators, tokens
 
 MIB = 1024 * 1024
 
@@ -61,3 +74,128 @@ def test_a_target_is_bounded(server: Server) -> None:
         assert client.get("/" + "x" * 8000).status_code == 404
         response = client.get("/api/v1/" + "x" * 8192)
         assert (response.status_code, response.json()["code"]) == (414, "target_too_long")
+
+
+# --- a colleague of yesterday --------------------------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def begun(server: Server, token: str, path: str, body: bytes) -> Iterator[Callable[[], bytes]]:
+    """A POST of which all but the last byte has been sent; call to send that and read the answer."""
+    head = f"POST {path} HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer {token}\r\nConnection: close\r\n"
+    with connection(server) as made:
+        made.sendall(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body[:-1])
+        started = time.monotonic()
+
+        def finish() -> bytes:
+            until(lambda: time.monotonic() - started > 1.5)  # the guard's first word stands for a second
+            made.sendall(body[-1:])
+            return rest(made)
+
+        yield finish
+
+
+PUSH = json.dumps({"event": "push", "payload": {}}).encode()
+
+
+def test_a_token_that_is_revoked_finishes_nothing(server: Server, world: World) -> None:
+    revoke = sa.update(tokens).where(tokens.c.digest == digest_of(world.token)).values(revoked_at=1)
+    with begun(server, world.token, f"{world.repo_path}/events", PUSH) as finish:
+        server.run(lambda services: _write(services, revoke))
+        assert finish().startswith(b"HTTP/1.1 401 ")
+
+
+def test_a_collaborator_who_is_removed_finishes_nothing(server: Server, world: World) -> None:
+    token = server.run(lambda services: add_user(services, world, role="write"))
+
+    async def remove(services: Services) -> None:
+        repository = await queries.find_repository(services.database, world.organization, world.repository)
+        assert repository is not None
+        await _write(services, sa.delete(collaborators).where(collaborators.c.repository_id == repository.id))
+
+    with begun(server, token, f"{world.repo_path}/events", PUSH) as finish:
+        server.run(remove)
+        assert finish().startswith(b"HTTP/1.1 404 ")
+
+
+async def _write(services: Services, statement: Executable) -> None:
+    async with services.database.transaction() as tx:
+        assert await tx.execute(statement) == 1
+
+
+def test_a_slow_body_counts_once(new_server: Callable[..., Server]) -> None:
+    server = new_server(api_rate_limit=100)
+    world = server.world()
+    with begun(server, world.token, f"{world.repo_path}/events", PUSH) as finish:
+        head = finish().decode()
+    assert head.startswith("HTTP/1.1 202 ")
+    assert "x-ratelimit-used: 1\r\n" in head.lower()
+
+
+def test_a_client_that_leaves_is_no_failure(server: Server, world: World) -> None:
+    with begun(server, world.token, f"{world.repo_path}/events", PUSH):
+        pass
+    with server.client(world.token) as client:
+        until(lambda: 'route="/repos/{owner}/{repo}/events",status="400"' in client.get("/metrics").text)
+    assert "request_failed" not in server.log()
+
+
+# --- strange texts -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["web\u017fite", "webSITE\u0307", "\uff57ebsite"])
+def test_a_name_has_only_its_own_letters(api: Api, world: World, name: str) -> None:
+    """U+017F folds to s."""
+    assert api.get(f"/repos/{world.organization}/WEBSITE/hooks", params={"per_page": 1}).status_code == 200
+    refused(api.get(f"/repos/{world.organization}/{name}/hooks", params={"per_page": 1}), 404, "Not Found")
+
+
+def test_a_link_is_a_url(api: Api, repository: Place) -> None:
+    for _ in range(2):
+        api.hook(repository)
+    response = api.get(repository.hooks.replace("website", "w%65bsite") + "/", params={"per_page": 1, "x": "\u017f <>"})
+    link = response.headers["link"]
+    assert link.isascii()
+    address = link.split(">")[0].removeprefix("<")
+    assert api.get(address).status_code == 200
+
+
+@pytest.mark.parametrize("depth", [500, 950])
+def test_lists_in_lists(api: Api, depth: int) -> None:
+    body = b'{"title": ' + b"[" * depth + b"]" * depth + b"}"
+    response = api.post("/api/v1/projects", content=body, headers={"Content-Type": "application/json"})
+    assert response.status_code in (400, 422)
+
+
+def test_lists_in_lists_in_hooks(api: Api, repository: Place) -> None:
+    """Up to about 1000 can be read; what was read can also be shown and written."""
+    bodies = (b'{"config": {"url": %s}}', b'{"events": [%s]}', b'{"name": "x", "config": {"a": %s}}')
+    for depth in range(900, 1000, 7):
+        deep = b"[" * depth + b"]" * depth
+        for body in bodies:
+            assert api.post(repository.hooks, content=body % deep).status_code in (400, 422)
+        response = api.post(f"{repository.path}/events", content=b'{"event": "push", "payload": {"a": %s}}' % deep)
+        assert response.status_code in (202, 400)
+
+
+# --- one with a token of their own ---------------------------------------------------------------------------------
+
+
+def test_a_host_does_not_reach_others(new_server: Callable[..., Server], receiver: Receiver) -> None:
+    server = new_server(base_url="https://work.example.com")
+    world = server.world()
+    evil = {"Host": "evil.example"}
+    with server.client(world.token) as client:
+        config = {"url": receiver.url, "content_type": "json"}
+        body = {"name": "web", "events": ["*"], "config": config}
+        hook = client.post(f"{world.org_path}/hooks", json=body, headers=evil).json()
+        client.post(f"{world.org_path}/hooks/{hook['id']}/pings", headers=evil)
+        client.post(f"{world.repo_path}/events", content=PUSH, headers=evil)
+        client.post(f"{world.repo_path}/dispatches", json={"event_type": "x"}, headers=evil)
+        created = client.post("/api/v1/projects", json={"title": "New"}, headers=evil)
+        assert created.status_code == 200
+    sent = receiver.wait_for(5)
+    assert {each.headers["x-service-event"] for each in sent} == {"ping", "push", "repository_dispatch", "project"}
+    for each in sent:
+        assert b"evil.example" not in each.body
+        assert each.payload()["organization"]["url"] == f"https://work.example.com{world.org_path}"

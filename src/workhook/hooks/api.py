@@ -67,7 +67,7 @@ async def create_hook(call: Call) -> Answer:
             change,
             vault=services.vault,
             limit=services.settings.hooks_per_event,
-            base=call.base,
+            base=call.base_for_others,
         )
     shape = hook_shape(hook, place, call.base)
     return Answer(shape, status=201, headers={"Location": shape.url})
@@ -130,7 +130,7 @@ async def ping(call: Call) -> Answer:
     async with call.database.transaction() as tx:
         hook = await _hook_of(call, tx, place)
         await deliveries.count_manual(tx, hook.id)
-        await actions.send_ping(tx, actor_of(call), place, hook, call.base)
+        await actions.send_ping(tx, actor_of(call), place, hook, call.base_for_others)
     return Answer(status=204)
 
 
@@ -185,7 +185,8 @@ async def publish(call: Call) -> Answer:
     publication = publishing.parse_publication(body)
     sender = actor_of(call).user
     return Answer(
-        await publishing.publish(call.database, place, publication, sender=sender, base=call.base), status=202
+        await publishing.publish(call.database, place, publication, sender=sender, base=call.base_for_others),
+        status=202,
     )
 
 
@@ -206,5 +207,5 @@ async def dispatch(call: Call) -> Answer:
         raise Invalid(faults=[fault(message, field="client_payload")])
     payload = {"action": kind, "branch": "main", "client_payload": client_payload}
     publication = publishing.Publication("repository_dispatch", payload, kind)
-    await publishing.publish(call.database, place, publication, sender=actor_of(call).user, base=call.base)
+    await publishing.publish(call.database, place, publication, sender=actor_of(call).user, base=call.base_for_others)
     return Answer(status=204)

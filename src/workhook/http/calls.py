@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from workhook.http.operations import Operation
 
 JSON_BODY_MAX = 1024 * 1024
+CHECK_STANDS_S = 1.0  # how long what the guard found is relied on while a body comes
 
 _HOST = re.compile(r"[A-Za-z0-9._\-]+(:\d{1,5})?|\[[0-9A-Fa-f:.]+\](:\d{1,5})?")
 
@@ -56,6 +58,8 @@ class Call:
     prefix: str
     actor: Any = None  # what the guard made of the token; `identity.guard.actor_of` gives it its type
     answer_headers: dict[str, str] = field(default_factory=dict)  # added to the answer, whether success or problem
+    recheck: Callable[[], Awaitable[None]] | None = None  # asks the guard again
+    checked_at_s: float = 0.0  # when the guard ran, on the monotonic clock
     _query: dict[str, list[str]] | None = None
 
     @property
@@ -66,6 +70,12 @@ class Call:
     def base(self) -> str:
         """Scheme, host, port and prefix that the request came by: every link in the answer starts with it."""
         return origin(self.request, self.services.settings.trust_proxy) + self.prefix
+
+    @property
+    def base_for_others(self) -> str:
+        """Likewise for what others will read: `base_url` if it is set, since anybody can write any `Host`."""
+        public = self.services.settings.base_url
+        return self.base if public is None else public + self.prefix
 
     @property
     def address(self) -> str | None:
@@ -123,7 +133,17 @@ class Call:
         return min(number, high)
 
     async def body(self, limit: int = JSON_BODY_MAX) -> bytes:
-        """The request's bytes. Raises `TooLarge` as soon as there are more than `limit`."""
+        """The request's bytes. Raises `TooLarge` as soon as there are more than `limit`.
+
+        The guard ran before the body came. If that took long it runs again, and raises what it raises: a token that
+        was revoked in the meantime finishes nothing that it had begun.
+        """
+        data = await self._body(limit)
+        if self.recheck is not None and time.monotonic() - self.checked_at_s > CHECK_STANDS_S:
+            await self.recheck()
+        return data
+
+    async def _body(self, limit: int) -> bytes:
         too_large = TooLarge(f"The request body is larger than {limit} bytes.")
         declared = self.header("content-length")
         if declared and declared.isdigit() and int(declared) > limit:

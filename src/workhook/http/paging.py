@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from urllib.parse import urlencode
+from urllib.parse import quote, urlencode
 
 from workhook.http.calls import Call
 
@@ -13,7 +13,7 @@ PER_PAGE_MAX = 100
 
 def link(call: Call, relations: Mapping[str, Mapping[str, str | int]]) -> str:
     """`relations`: rel → query parameters that replace the request's. The URLs are absolute."""
-    path: str = call.request.scope["path"]
+    path = quote(call.request.scope["path"], safe="/:@!$&'()*+,;=")
     address = call.base.removesuffix(call.prefix) + path
     kept = {name: values[-1] for name, values in call.query.items()}
     parts = []

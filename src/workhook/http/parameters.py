@@ -183,12 +183,18 @@ def _plain(option: Any) -> Any:
 
 
 def _has_nul(raw: object) -> bool:
-    """PostgreSQL's text holds every character but this one."""
-    if isinstance(raw, str):
-        return "\0" in raw
-    if isinstance(raw, Mapping):
-        return any(_has_nul(key) or _has_nul(value) for key, value in raw.items())
-    return isinstance(raw, Sequence) and any(_has_nul(value) for value in raw)
+    """PostgreSQL's text holds every character but this one. Lists may be nested deeper than calls can be."""
+    waiting = [raw]
+    while waiting:
+        value = waiting.pop()
+        if isinstance(value, str):
+            if "\0" in value:
+                return True
+        elif isinstance(value, Mapping):
+            waiting += [*value.keys(), *value.values()]
+        elif isinstance(value, Sequence):
+            waiting += value
+    return False
 
 
 def _wanted(kind: inspect.Type) -> str:

@@ -8,12 +8,13 @@ import time
 import uuid
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
+from functools import partial
 from typing import Any
 
 import structlog
 from litestar import Litestar, Request, Response
 from litestar.config.app import AppConfig
-from litestar.exceptions import HTTPException
+from litestar.exceptions import HTTPException, InternalServerException
 from litestar.handlers import HTTPRouteHandler
 
 from workhook.core import json
@@ -30,7 +31,7 @@ _HEADERS = {"X-Content-Type-Options": "nosniff"}  # of every answer
 _PARAMETER = "[^/]+"
 _CHARSET = "; charset=utf-8"
 
-Guard = Callable[[Call], Awaitable[None]]
+Guard = Callable[[Call], Awaitable[None]]  # called again for a call whose body came slowly
 Lifespan = Callable[[Litestar], AbstractAsyncContextManager[None]]
 
 log = structlog.get_logger(__name__)
@@ -84,17 +85,23 @@ def _parameters_first_at(pattern: str) -> list[bool]:
 def _handler(operation: Operation, prefix: str, services: Callable[[], Services], guard: Guard) -> HTTPRouteHandler:
     route = prefix + operation.path
 
+    async def check(call: Call) -> None:
+        await guard(call)
+        call.checked_at_s, call.recheck = time.monotonic(), partial(check, call)
+
     async def handle(request: Request[Any, Any, Any]) -> Response[bytes]:
         started = time.perf_counter()
         call = Call(request, operation, services(), uuid.uuid4().hex, prefix)
         try:
             if operation.area.versioned:
                 _check_version(call)
-            await guard(call)
+            await check(call)
             answer = await operation.handler(call)
             response = _respond(call, answer)
         except Problem as problem:
             response = _refuse(call, problem)
+        except InternalServerException:  # of the body's stream: the client has gone, and reads no answer
+            response = _refuse(call, Malformed("The request ended before its body did."))
         except Exception:
             log.exception("request_failed", request_id=call.request_id, route=route, method=operation.method)
             response = _refuse(call, Problem("The server failed. The request id helps to find out why."))

@@ -117,8 +117,8 @@ class Guard:
         task.add_done_callback(self._tasks.discard)
 
     def _count(self, call: Call, actor: Actor | None) -> rate.Usage:
-        # Asking for the limit does not use it up.
-        count = 0 if call.operation.name == "rate_limit" else 1
+        # Asking for the limit does not use it up; nor does a call that is checked again.
+        count = 0 if call.operation.name == "rate_limit" or call.recheck is not None else 1
         usage, within = self._limiter.hit(actor.token_id if actor else call.address, count=count)
         call.answer_headers.update(rate.headers(usage))
         if within:

@@ -77,8 +77,8 @@ _repository_by_project = repositories.where(projects.c.id == sa.bindparam("proje
 
 
 def key_of(name: str) -> str:
-    """How logins and repository names are compared: without regard to case."""
-    return name.casefold()
+    """How logins and repository names are compared: without regard to case. They are ASCII; other text is none."""
+    return name.lower() if name.isascii() else name
 
 
 async def find_token(reader: Reader, digest: bytes) -> Row | None:

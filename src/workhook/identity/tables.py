@@ -14,7 +14,7 @@ accounts = sa.Table(
     sa.Column("login", sa.Text, nullable=False),
     sa.Column(
         "login_key", sa.Text, nullable=False, unique=True
-    ),  # casefolded: logins are unique without regard to case
+    ),  # in lower case: logins are unique without regard to case
     sa.Column("name", sa.Text),
     sa.Column("email", sa.Text),
     sa.Column("avatar", sa.Text),

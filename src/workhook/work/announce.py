@@ -16,7 +16,7 @@ Changes = Mapping[str, Mapping[str, object]]
 
 def base_of(call: Call) -> str:
     """What links in an event start with: they lead to Area B, so the prefix of Area A is not theirs."""
-    return call.base.removesuffix(call.prefix)
+    return call.base_for_others.removesuffix(call.prefix)
 
 
 async def announce(
