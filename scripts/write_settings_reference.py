@@ -5,18 +5,23 @@ from __future__ import annotations
 from dataclasses import fields
 from pathlib import Path
 
-from workhook.core.config import Settings
+from workhook.core.config import Settings, flag_of
 
 PAGE = Path(__file__).parent.parent / "docs" / "reference" / "settings.md"
 
 HEAD = """# Settings
 
 Each setting is a flag of `workhook serve`, a variable, and a key in `workhook.toml` in the data folder; flags win over
-variables, variables over the file. Every fault is reported at the start, all at once. Where a variable is marked *,
-`…_FILE` names a file that holds the value. 0 turns a limit off.
+variables, variables over the file. Every fault is reported at the start, all at once; a variable `WORKHOOK_…` or a key
+that is not below is one. Where a variable is marked *, `…_FILE` names a file that holds the value. 0 turns a limit off.
 
-| flag | variable | default | values | |
-| --- | --- | --- | --- | --- |
+```toml
+port = 8080
+delivery_allow_networks = ["10.0.0.0/8", "192.168.0.0/16"]
+```
+
+| flag | variable | key | default | values | |
+| --- | --- | --- | --- | --- | --- |
 """
 
 
@@ -24,13 +29,13 @@ def render() -> str:
     """The whole page."""
     rows = []
     for each in fields(Settings):
-        flag = "--allow-network" if each.name == "delivery_allow_networks" else f"--{each.name.replace('_', '-')}"
         variable = f"WORKHOOK_{each.name.upper()}"
         default = "" if each.default in (None, ()) else f"`{each.default}`"
         parse = each.metadata["parse"]
         values = "" if parse in (str, Path) else str(parse.__doc__).strip()
         star = " *" if each.metadata["secret"] else ""
-        rows.append(f"| `{flag}` | `{variable}`{star} | {default} | {values} | {each.metadata['help']} |")
+        names = f"`{flag_of(each.name)}` | `{variable}`{star} | `{each.name}`"
+        rows.append(f"| {names} | {default} | {values} | {each.metadata['help']} |")
     return HEAD + "\n".join(rows) + "\n"
 
 

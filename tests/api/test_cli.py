@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -169,6 +170,7 @@ def test_users_members_and_collaborators(any_cli: Cli) -> None:
 
 
 def test_a_table_for_people(cli: Cli) -> None:
+    cli.json("migrate")
     assert cli.text("user", "list") == "There is no user yet: workhook user add\n"
     cli.setup()
     header, row = cli.text("user", "list").splitlines()
@@ -183,22 +185,14 @@ def test_a_table_for_people(cli: Cli) -> None:
         ("user add --login -x --email nobody", "email must be an e-mail address"),
         ("member add --organization acme --user nobody", "there is no user nobody."),
         ("member add --organization nowhere --user octo", "there is no organization nowhere."),
-        ("member add --organization acme --user octo --role king", "role must be owner or member"),
         ("member remove --organization acme --user octo", "octo is the last owner of acme"),
         ("collaborator add --repository acme/none --user octo --role read", "there is no repository acme/none."),
-        ("collaborator add --repository acme --user octo --role read", "Write OWNER/NAME"),
-        ("token create --user octo --scopes repo,king", "king: there are only"),
         ("token create --user acme --scopes repo", "acme is an organization, not a user."),
-        ("token create --user octo --scopes repo --kind oauth", "Use --kind classic."),
-        ("token create --user octo --scopes repo --expires-in -1", "--expires-in -1 is no time to come."),
         ("token revoke 4711", "there is no token 4711."),
         ("event publish --repository acme/website --event nonsense", "nonsense is not a valid event name"),
         ("event publish --repository acme/website --event push --payload /none", "/none cannot be read"),
-        ("deliveries list", "Name one of --hook, --repository and --organization."),
         ("deliveries list --hook 4711", "there is no webhook 4711."),
-        ("deliveries list --hook 1 --since yesterday", "since must be a time such as"),
         ("deliveries show 4711", "there is no delivery 4711."),
-        ("deliveries redeliver 4711 --status failure", "ids and filters do not go together."),
         ("git-hook install --git-dir / --repository acme/website", "neither a Git repository"),
     ],
 )
@@ -206,6 +200,43 @@ def test_a_mistake_is_said_in_words(made_cli: Cli, words: str, said: str) -> Non
     told = made_cli.refused(*words.split())
     assert told.startswith("workhook: ")
     assert said in told
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("member add --organization acme --user octo --role king", "'king' is not one of 'owner', 'member'"),
+        ("collaborator add --repository acme/website --user octo --role king", "one of 'read', 'write', 'admin'"),
+        ("collaborator add --repository acme --user octo --role read", "Write OWNER/NAME"),
+        ("token create --user octo --scopes repo,king", "'king' is not one of repo, admin:repo_hook, "),
+        ("token create --user octo --scopes repo --kind oauth", "is not one of 'classic'"),
+        ("token create --user octo --scopes repo --expires-in -1", "'-1' is not a number of days above 0"),
+        ("deliveries list", "Name one of --hook, --repository and --organization."),
+        ("deliveries list --hook 1 --status ok", "'ok' is not one of 'success', 'failure'"),
+        ("deliveries list --hook 1 --since yesterday", "'yesterday' is not a time such as 2026-"),
+        ("deliveries list --hook 1 --limit 0", "'0' is not a whole number from 1 on"),
+        ("deliveries redeliver 4711 --status failure", "ids and filters do not go together."),
+        ("setup --organization acme --owner -x --email octo@example.com", "--owner '-x': login must be 1 to 39"),
+        ("git-hook install --git-dir {bare} --repository acme/website --token whp_bad", "--token is not a token"),
+    ],
+)
+def test_an_option_that_cannot_be_used_is_named_with_what_can(
+    made_cli: Cli, words: str, said: str, tmp_path: Path
+) -> None:
+    git(tmp_path, "init", "--bare", "r.git")
+    told = made_cli.refused(*words.format(bare=tmp_path / "r.git").split(), status=2)
+    assert said in told
+    assert "Value error" not in told
+    assert not (tmp_path / "r.git" / "workhook").exists()
+
+
+def test_all_options_that_cannot_be_used_are_named_at_once(made_cli: Cli) -> None:
+    told = made_cli.refused("member", "add", "--role", "king", "--nonsense", status=2)
+    for name in ("--organization", "--user", "'king'", "--nonsense"):
+        assert name in told
+    told = made_cli.refused("setup", "--organization", "a b", "--owner", "c d", "--email", "nobody", status=2)
+    for name in ("--organization 'a b'", "--owner 'c d'", "--email 'nobody'"):
+        assert name in told
 
 
 @pytest.fixture(scope="module")
@@ -271,6 +302,8 @@ def test_events_are_published_listed_shown_and_sent_again(
     assert shown["response"]["payload"] == "not now"
     told = cli.text("deliveries", "show", str(failed["id"]))
     assert "> X-Service-Event: push" in told
+    assert "None" not in told
+    assert "redelivery: no" in told
     assert told.rstrip().endswith("not now")
 
     receiver.reply = lambda _: Reply(200)
@@ -338,6 +371,41 @@ def test_a_push_becomes_an_event_also_when_the_server_comes_later(
     assert push["sender"]["login"] == "octo"
 
 
+def test_a_token_that_is_given_has_to_be_one_that_may_publish(cli: Cli, tmp_path: Path) -> None:
+    made = cli.setup("--project", "Website")
+    bare = tmp_path / "website.git"
+    git(tmp_path, "init", "--bare", str(bare))
+    install = ("git-hook", "install", "--git-dir", str(bare), "--repository", "acme/website", "--token")
+    weak = cli.text("token", "create", "--user", "octo", "--scopes", "work").strip()
+    assert "may not publish in acme/website" in cli.refused(*install, weak)
+    assert not (bare / "workhook").exists()
+    cli.json(*install, made["token"])
+    assert json.loads((bare / "workhook" / "config.json").read_text())["token"] == made["token"]
+    elsewhere = ("--url", "http://127.0.0.1:1", "--data", str(tmp_path / "none"))
+    cli.json(*install, weak, *elsewhere)  # another server's: only the form can be checked
+    assert not (tmp_path / "none").exists()
+
+
+def test_sending_without_a_server_says_why(cli: Cli, tmp_path: Path) -> None:
+    cli.setup("--project", "Website")
+    bare, clone = tmp_path / "website.git", tmp_path / "clone"
+    git(tmp_path, "init", "--bare", "-b", "main", str(bare))
+    send = ("git-hook", "send", "--git-dir", str(bare))
+    assert "no hook is installed in" in cli.refused(*send)
+    cli.json("git-hook", "install", "--git-dir", str(bare), "--repository", "acme/website")
+    git(tmp_path, "clone", str(bare), str(clone))
+    git(clone, "commit", "--allow-empty", "-m", "First")
+    git(clone, "push", "origin", "HEAD:main")
+    done = cli.run(*send)  # while the sender that the push has started waits for the server
+    assert done.returncode == 1
+    assert done.stderr.startswith(f"workhook: no server runs with the data folder {cli.data}.")
+    assert "waiting 1" in done.stdout
+    (cli.data / "server.json").write_text('{"url": "http://127.0.0.1:1", "pid": 1}')
+    done = cli.run(*send, "--json")
+    assert (done.returncode, json.loads(done.stdout)["pending"]) == (1, 1)
+    assert "http://127.0.0.1:1 does not answer" in done.stderr
+
+
 # --- settings, database ------------------------------------------------------------------------------------------
 
 
@@ -349,23 +417,63 @@ def test_every_setting_that_is_wrong_is_named_at_once(cli: Cli) -> None:
     for name in ("--database-url", "WORKHOOK_PORT", "WORKHOOK_DRAIN_S"):
         assert name in said
     assert "--port: '99999' is not" in cli.refused("serve", "--port", "99999", status=2)
+    assert "--allow-network: 'x', 'y' is not" in cli.refused(
+        "serve", "--allow-network", "x", "--allow-network", "y", status=2
+    )
+    said = cli.refused("user", "list", status=2, WORKHOOK_PROT="1", WORKHOOK_PUSHER="octo", WORKHOOK_PORT_FILE="/x")
+    assert "WORKHOOK_PROT: there is no such variable; did you mean WORKHOOK_PORT?" in said
+    assert "WORKHOOK_PORT_FILE: there is no such variable" in said
+    assert "PUSHER" not in said
     assert "No such option" in cli.refused("user", "list", "--nonsense", status=2)
 
 
 def test_an_option_wins_over_the_environment(cli: Cli, tmp_path: Path) -> None:
     cli.setup()
-    assert cli.json("user", "list", "--data", str(tmp_path / "other")) == []
+    assert "at " + str(tmp_path / "other") in cli.refused("user", "list", "--data", str(tmp_path / "other"))
     assert len(cli.json("user", "list", "--database-url", f"sqlite:///{cli.data}/workhook.db")) == 1
 
 
 def test_a_database_that_cannot_be_used_is_no_traceback(cli: Cli, tmp_path: Path) -> None:
     garbage = tmp_path / "garbage.db"
     garbage.write_bytes(b"not a database at all " * 100)
-    assert "file is not a database" in cli.refused("user", "list", "--database-url", f"sqlite:///{garbage}")
-    nobody = "postgresql://nobody@127.0.0.1:1/none"
-    assert "--database-url" in cli.refused("user", "list", "--database-url", nobody)
+    cli.setup()
+    said = cli.refused("user", "list", "--database-url", f"sqlite:///{garbage}")
+    assert f"{garbage}: file is not a database." in said
+    said = cli.refused("user", "list", "--database-url", "postgresql://nobody:hidden@127.0.0.1:1/none")
+    assert said.startswith("workhook: PostgreSQL at 127.0.0.1:1: connection refused.\nCheck --database-url")
+    assert "hidden" not in said
     (tmp_path / "file").touch()
-    assert "Not a directory" in cli.refused("user", "list", "--data", str(tmp_path / "file" / "below"))
+    below = str(tmp_path / "file" / "below")
+    for words in (("serve", "--port", "0"), ("setup", "--organization", "a", "--owner", "b")):
+        assert f"{below}: Not a directory." in cli.refused(*words, "--data", below)
+    (cli.data / "secret.key").write_text("garbage")
+    said = cli.refused("user", "list")
+    assert f"{cli.data}/secret.key holds no usable key" in said
+    assert len(said.splitlines()) == 2
+    assert said.count("Put ") == 1
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "user list",
+        "user add --login octo --email o@example.com",
+        "token list",
+        "token revoke 1",
+        "deliveries list --hook 1",
+        "deliveries show 1",
+        "event publish --repository acme/website --event push",
+        "doctor",
+    ],
+)
+def test_a_command_that_finds_no_data_makes_none(any_cli: Cli, words: str) -> None:
+    shutil.rmtree(any_cli.data)
+    done = any_cli.run(*words.split())
+    assert done.returncode == 1
+    if words != "doctor":
+        assert done.stderr.startswith("workhook: there is no Workhook data at ")
+        assert "--data or WORKHOOK_DATA" in done.stderr
+    assert not any_cli.data.exists()
 
 
 def test_migrate_says_what_it_did(cli: Cli) -> None:
@@ -379,13 +487,38 @@ def test_the_doctor_finds_what_is_wrong_and_makes_nothing(any_cli: Cli) -> None:
     any_cli.setup()
     healthy = any_cli.json("doctor")
     assert healthy["ok"] is True
-    assert {each["name"] for each in healthy["checks"]} == {"data folder", "disk", "key", "database", "deliveries"}
+    assert {each["name"] for each in healthy["checks"]} == {
+        "data folder",
+        "disk",
+        "key",
+        "database",
+        "deliveries",
+        "server",
+    }
+    assert all(each["advice"] is None for each in healthy["checks"])
     (any_cli.data / "secret.key").chmod(0o644)
     done = any_cli.run("doctor", "--nats-url", "nats://127.0.0.1:1", "--json")
     assert done.returncode == 1
     bad = {each["name"]: each for each in json.loads(done.stdout)["checks"] if not each["ok"]}
     assert set(bad) == {"key", "NATS"}
     assert "chmod 600" in bad["key"]["advice"]
+
+
+def test_the_doctor_asks_the_server(start: Callable[[], Server], cli: Cli) -> None:
+    cli.setup()
+    server = start()
+
+    def seen() -> Any:
+        return next(
+            each for each in json.loads(cli.run("doctor", "--json").stdout)["checks"] if each["name"] == "server"
+        )
+
+    assert seen()["ok"] is True
+    assert server.url in seen()["detail"]
+    server.kill()
+    assert seen()["ok"] is False
+    assert "is gone" in seen()["detail"]
+    assert seen()["advice"]
 
 
 def test_the_doctor_does_not_make_a_database(cli: Cli) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -20,7 +20,9 @@ async def add(
     *,
     repository: _Repository,
     user: _User,
-    role: Annotated[str, typer.Option(metavar="read|write|admin", help="What the user may do there.")],
+    role: Annotated[
+        Literal["read", "write", "admin"], typer.Option(metavar="read|write|admin", help="What the user may do there.")
+    ],
 ) -> None:
     """Add a user to a repository, or change the role."""
     from workhook.identity import actions

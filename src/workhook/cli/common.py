@@ -17,8 +17,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from workhook.cli.faults import CliError, explain
-from workhook.core.config import Settings, SettingsError, load
+from workhook.cli.faults import FAILED, MISUSED, CliError, Misuse, explain, no_data
+from workhook.cli.usage import Command
+from workhook.core.config import Settings, SettingsError, flag_of, load
 
 if TYPE_CHECKING:
     from workhook.http.calls import Services
@@ -27,11 +28,10 @@ if TYPE_CHECKING:
 
 COMMON_SETTINGS = ("data", "database_url", "nats_url")
 
-FAILED, MISUSED = 1, 2
-
-# Options that are not spelled after their setting, or that come several times.
-_FLAGS = {"delivery_allow_networks": "--allow-network"}
 _METAVARS = {"data": "DIR", "database_url": "URL", "nats_url": "URL", "delivery_allow_networks": "CIDR"}
+
+# Settings that this version refuses or does not use.
+_HIDDEN = ("nats_url", "nats_prefix")
 
 Body = Callable[..., Awaitable[int | None]]
 
@@ -54,12 +54,17 @@ class Context:
     as_json: bool
 
     @asynccontextmanager
-    async def services(self) -> AsyncIterator[Services]:
-        """The migrated, open database and what goes with it; beside a running server or without one."""
+    async def services(self, *, make: bool = False) -> AsyncIterator[Services]:
+        """The migrated, open database and what goes with it; beside a running server or without one.
+
+        `make`: what is not there is made. Otherwise that is a `CliError`.
+        """
         from workhook import bootstrap
         from workhook.core import log
 
         log.configure("warning" if self.settings.log_level == "info" else self.settings.log_level)
+        if not make:
+            await _require_data(self.settings)
         opened: AbstractAsyncContextManager[Services] = bootstrap.open_services(self.settings)
         async with opened as services:
             yield services
@@ -81,6 +86,14 @@ class Context:
             typer.echo(none)
 
 
+async def _require_data(settings: Settings) -> None:
+    from workhook.cli.schema import revision
+
+    has_key = settings.secret_key or settings.data.is_dir()
+    if settings.nats_url is None and (not has_key or await revision(settings) is None):
+        raise no_data(settings)
+
+
 def _print_json(data: object) -> None:
     from workhook.core import json
 
@@ -96,11 +109,11 @@ def _print_table(rows: Sequence[Mapping[str, object]], columns: Sequence[str]) -
     console = Console() if sys.stdout.isatty() else Console(width=10_000)
     table = Table(*(name.replace("_", " ") for name in columns), box=None, pad_edge=False, header_style="bold")
     for row in rows:
-        table.add_row(*(Text(_cell(row[name])) for name in columns))
+        table.add_row(*(Text(cell(row[name])) for name in columns))
     console.print(table)
 
 
-def _cell(value: object) -> str:
+def cell(value: object) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, (list, tuple)):
@@ -129,30 +142,34 @@ def command(
         wrapper.__doc__ = body.__doc__
         wrapper.__signature__ = inspect.Signature([*own, *added])  # type: ignore[attr-defined]  # what inspect looks for
         wrapper.__annotations__ = {each.name: each.annotation for each in (*own, *added)}
-        app.command(name)(wrapper)
+        app.command(name, cls=Command)(wrapper)
         return body
 
     return register
 
 
 def _run(body: Body, flags: Mapping[str, Any], as_json: bool, own: Mapping[str, Any], fast: bool) -> int:
+    settings: Settings | None = None
+
     async def run() -> int:
-        return await body(Context(load(flags), as_json), **own) or 0
+        nonlocal settings
+        settings = load(flags)
+        return await body(Context(settings, as_json), **own) or 0
 
     try:
         with asyncio.Runner(loop_factory=_fast_loop() if fast else None) as runner:
             return runner.run(run())
     except SettingsError as error:
-        _complain(["these settings cannot be used:", *(f"  {fault}" for fault in error.faults)])
+        complain(["these settings cannot be used:", *(f"  {fault}" for fault in error.faults)])
         return MISUSED
     except KeyboardInterrupt:
         return 130
     except Exception as error:
-        lines = explain(error)
+        lines = explain(error, settings)
         if lines is None:
             raise
-        _complain(lines)
-        return FAILED
+        complain(lines)
+        return error.status if isinstance(error, CliError) else FAILED
 
 
 def _fast_loop() -> Callable[[], asyncio.AbstractEventLoop] | None:
@@ -163,26 +180,28 @@ def _fast_loop() -> Callable[[], asyncio.AbstractEventLoop] | None:
     return uvloop.new_event_loop
 
 
-def _complain(lines: Sequence[str]) -> None:
+def complain(lines: Sequence[str]) -> None:
+    """On standard error: what is wrong, then what to do about it."""
     typer.echo("\n".join([f"workhook: {lines[0]}", *lines[1:]]), err=True)
 
 
 def _setting_option(name: str) -> inspect.Parameter:
     """The setting's help text, its variable and its default. The value is checked by `core.config`, with the rest."""
     known = {each.name: each for each in fields(Settings)}[name]
-    flag = _FLAGS.get(name, f"--{name.replace('_', '-')}")
+    flag = flag_of(name)
+    hidden = name in _HIDDEN
     notes = [f"env: WORKHOOK_{name.upper()}"]
     if known.default not in (None, ()) and not isinstance(known.default, bool):
         notes.append(f"default: {known.default}")
     text = f"{known.metadata['help']} [{'; '.join(notes)}]"
     if isinstance(known.default, bool):
-        kind: Any = Annotated[bool, typer.Option(flag, help=text)]
+        kind: Any = Annotated[bool, typer.Option(flag, help=text, hidden=hidden)]
         default: Any = False
     elif isinstance(known.default, tuple):
         kind = Annotated[list[str], typer.Option(flag, help=f"{text} May be given several times.", metavar="CIDR")]
         default = []
     else:
-        kind = Annotated[str | None, typer.Option(flag, help=text, metavar=_METAVARS.get(name, "VALUE"))]
+        kind = Annotated[str | None, typer.Option(flag, help=text, metavar=_METAVARS.get(name, "VALUE"), hidden=hidden)]
         default = None
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=kind)
 
@@ -233,7 +252,7 @@ async def find_repository(reader: Reader, full_name: str) -> Repository:
 
     owner, _, name = full_name.partition("/")
     if not owner or not name or "/" in name:
-        raise CliError(f"{full_name!r} does not name a repository.", "Write OWNER/NAME, such as acme/website.")
+        raise Misuse(f"{full_name!r} does not name a repository.", "Write OWNER/NAME, such as acme/website.")
     repository = await queries.find_repository(reader, owner, name)
     if repository is None:
         raise CliError(

@@ -4,22 +4,23 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
 import typer
 
-from workhook.cli.common import FAILED, Context, command
-from workhook.cli.faults import explain
+from workhook.cli.common import Context, command
+from workhook.cli.faults import FAILED, explain
+from workhook.cli.schema import CONNECT_TIMEOUT_S, revision
 from workhook.core.config import Settings
 
 FREE_BYTES_MIN = 500 * 1024 * 1024
 LATE_MS = 60_000
-CONNECT_TIMEOUT_S = 5.0
 
 
 class Check(NamedTuple):
-    """One thing that was looked at. `advice` is what to do about it, where something is wrong."""
+    """One thing that was looked at. `advice` is what to do about it where something is wrong, and not shown else."""
 
     name: str
     ok: bool
@@ -49,7 +50,8 @@ async def doctor(context: Context) -> int:
     for check in checks:
         lines.append(f"{'ok  ' if check.ok else 'BAD '} {check.name}: {check.detail}")
         lines += [f"     {check.advice}"] if check.advice and not check.ok else []
-    context.answer({"ok": healthy, "checks": [check._asdict() for check in checks]}, "\n".join(lines))
+    shown = [check._asdict() | ({"advice": None} if check.ok else {}) for check in checks]
+    context.answer({"ok": healthy, "checks": shown}, "\n".join(lines))
     return 0 if healthy else FAILED
 
 
@@ -64,10 +66,12 @@ async def _checks(settings: Settings) -> AsyncIterator[Check]:
     yield _key(settings)
     database = await _database(settings)
     yield database
-    if database.ok:
+    if database.ok and (settings.secret_key or settings.data.is_dir()):  # else there is no key, and none is made
         yield await _waiting(settings)
+    yield await asyncio.to_thread(_server, settings)
     if settings.nats_url:
-        yield await _nats(settings.nats_url)
+        advice = "Leave nats_url away: the database queues."
+        yield Check("NATS", False, "this version does not deliver over NATS yet", advice)
 
 
 def _folder(settings: Settings) -> Check:
@@ -92,7 +96,7 @@ def _space(settings: Settings) -> Check:
 
 
 def _key(settings: Settings) -> Check:
-    from workhook.core.vault import KEY_FILE, Vault
+    from workhook.core.vault import KEY_FILE, Vault, VaultError
 
     if settings.secret_key:
         return Check("key", True, "from the settings")
@@ -102,10 +106,9 @@ def _key(settings: Settings) -> Check:
         mode = path.stat().st_mode & 0o777
     except FileNotFoundError:
         return Check("key", True, "made at the first start")
-    except (OSError, ValueError) as error:
-        return Check(
-            "key", False, f"{path}: {error}", "Put back the file from a backup: secrets are encrypted with it."
-        )
+    except (OSError, VaultError) as error:
+        said = explain(error, settings) or [str(error)]
+        return Check("key", False, said[0], "Put back the file from a backup: secrets are encrypted with it.")
     return Check("key", not mode & 0o077, f"{path}, mode {mode:04o}", f"Others can read it: chmod 600 {path}")
 
 
@@ -115,35 +118,17 @@ async def _database(settings: Settings) -> Check:
 
     kind = "SQLite" if settings.sqlite_path else "PostgreSQL"
     try:
-        async with asyncio.timeout(CONNECT_TIMEOUT_S):
-            revision = await _revision(settings)
+        found = await revision(settings)
     except Exception as error:
-        said = explain(error)
+        said = explain(error, settings)
         if said is None:
             raise
-        return Check("database", False, f"{kind}: {said[0]}", "Check --data and --database-url, and that it runs.")
-    if revision is None:
+        return Check("database", False, f"{kind}: {said[0]}", said[-1])
+    if found is None:
         return Check("database", False, f"{kind} without a schema", "workhook migrate")
-    if revision not in migrations.known_revisions():
-        return Check("database", False, f"{kind}, schema {revision} of a newer version", "Install the newer Workhook.")
-    return Check("database", revision == migrations.HEAD, f"{kind}, schema {revision}", "workhook migrate")
-
-
-async def _revision(settings: Settings) -> str | None:
-    from workhook.storage import dialects
-    from workhook.storage import migrate as migrations
-
-    if settings.sqlite_path is not None:
-        return await asyncio.to_thread(migrations.sqlite_revision, settings.sqlite_path)
-    import asyncpg
-
-    connection = await asyncpg.connect(**dialects.connect_options(settings.database_url or ""))
-    try:
-        exists = await connection.fetchval("SELECT to_regclass('alembic_version') IS NOT NULL")
-        found = await connection.fetchval("SELECT version_num FROM alembic_version") if exists else None
-        return None if found is None else str(found)
-    finally:
-        await connection.close()
+    if found not in migrations.known_revisions():
+        return Check("database", False, f"{kind}, schema {found} of a newer version", "Install the newer Workhook.")
+    return Check("database", found == migrations.HEAD, f"{kind}, schema {found}", "workhook migrate")
 
 
 async def _waiting(settings: Settings) -> Check:
@@ -151,22 +136,56 @@ async def _waiting(settings: Settings) -> Check:
     from workhook.cli import queries
     from workhook.core.clock import now_ms
 
-    async with bootstrap.open_services(settings) as services:
-        number, oldest = await queries.waiting(services.database)
+    try:
+        async with bootstrap.open_services(replace(settings, nats_url=None)) as services:
+            number, oldest = await queries.waiting(services.database)
+    except Exception as error:
+        said = explain(error, settings)
+        if said is None:
+            raise
+        return Check("deliveries", False, said[0], said[-1])
     late_ms = max(0, now_ms() - oldest) if oldest is not None else 0
     detail = f"{number} waiting" + (f", the oldest late by {late_ms // 1000} s" if late_ms > LATE_MS else "")
     advice = "Is a server or a worker running? If so, raise WORKHOOK_CONCURRENCY or start more workers."
     return Check("deliveries", late_ms <= LATE_MS, detail, advice)
 
 
-async def _nats(url: str) -> Check:
-    parts = urlsplit(url if "//" in url else f"//{url}")
-    address = f"{parts.hostname}:{parts.port or 4222}"
+def _server(settings: Settings) -> Check:
+    """Whether the process that `server.json` names lives and answers, since Git hooks and commands go to it."""
+    import http.client
+    import json
+
+    path = settings.data / "server.json"
     try:
-        async with asyncio.timeout(CONNECT_TIMEOUT_S):
-            reader, writer = await asyncio.open_connection(parts.hostname, parts.port or 4222)
-            greeting = await reader.readline()
-            writer.close()
-    except (OSError, TimeoutError) as error:
-        return Check("NATS", False, f"{address}: {error or 'no answer'}", "Check --nats-url, and that it runs.")
-    return Check("NATS", greeting.startswith(b"INFO "), address, "Something else than NATS answers there.")
+        told = json.loads(path.read_bytes())
+        url, pid = str(told["url"]), int(told["pid"])
+    except FileNotFoundError:
+        return Check("server", True, "none runs with this data folder")
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        return Check("server", False, f"{path}: {error}", "Restart the server, which writes it anew.")
+    parts = urlsplit(url)
+    try:
+        connection = http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=CONNECT_TIMEOUT_S)
+        try:
+            connection.request("GET", "/healthz")
+            status = connection.getresponse().status
+        finally:
+            connection.close()
+    except (OSError, http.client.HTTPException) as error:
+        state = "is there" if _lives(pid) else "is gone"
+        detail = f"{url} does not answer ({error or 'no answer in time'}); its process {pid} {state}"
+        return Check("server", False, detail, "Start the server, or see its log.")
+    advice = f"Something else than the server answers there; if none runs, remove {path}."
+    return Check("server", status == 200, f"{url} answers {status}, process {pid}", advice)
+
+
+def _lives(pid: int) -> bool:
+    import os
+
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True

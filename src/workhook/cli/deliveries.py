@@ -2,38 +2,43 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from workhook.cli.common import Context, command, find_organization, find_repository, new_app
-from workhook.cli.faults import CliError
+from workhook.cli.common import Context, cell, command, find_organization, find_repository, new_app
+from workhook.cli.faults import CliError, Misuse
+from workhook.cli.usage import time_text, whole_from
 
 if TYPE_CHECKING:
     from workhook.hooks.deliveries import Filters
     from workhook.hooks.schemas import DeliveryItem
-    from workhook.http.calls import Services
     from workhook.storage import Reader
 
 app = new_app("What was sent to webhooks, and sending it again.")
 
 PAGE = 100
-CHUNK = 500  # deliveries that one transaction asks for again
 
 _Hook = Annotated[int | None, typer.Option(metavar="ID", help="Of this webhook.")]
 _Repository = Annotated[str | None, typer.Option(metavar="OWNER/NAME", help="Of the webhooks of this repository.")]
 _Organization = Annotated[
     str | None, typer.Option(metavar="LOGIN", help="Of the webhooks of this organization itself.")
 ]
-_Status = Annotated[str | None, typer.Option(metavar="success|failure", help="Success is a 2xx answer.")]
+_Status = Annotated[
+    Literal["success", "failure"] | None, typer.Option(metavar="success|failure", help="Success is a 2xx answer.")
+]
 _Event = Annotated[str | None, typer.Option(metavar="NAME", help="Of this event.")]
 _Action = Annotated[str | None, typer.Option(metavar="NAME", help="Of this action.")]
 _Guid = Annotated[str | None, typer.Option(metavar="GUID", help="Attempts that share this guid.")]
-_Since = Annotated[str | None, typer.Option(metavar="TIME", help="At or after, such as 2026-11-20T09:00:00Z.")]
-_Until = Annotated[str | None, typer.Option(metavar="TIME", help="At or before.")]
-_Redelivery = Annotated[str | None, typer.Option(metavar="true|false", help="Only repeats, or only first attempts.")]
+_Since = Annotated[
+    str | None, typer.Option(metavar="TIME", parser=time_text, help="At or after, such as 2026-11-20T09:00:00Z.")
+]
+_Until = Annotated[str | None, typer.Option(metavar="TIME", parser=time_text, help="At or before.")]
+_Redelivery = Annotated[
+    Literal["true", "false"] | None,
+    typer.Option(metavar="true|false", help="Only repeats, or only first attempts."),
+]
 
 
 @command(app, "list")
@@ -50,7 +55,7 @@ async def list_deliveries(
     since: _Since = None,
     until: _Until = None,
     redelivery: _Redelivery = None,
-    limit: Annotated[int, typer.Option(metavar="NUMBER", min=1, help="The newest so many.")] = 30,
+    limit: Annotated[int, typer.Option(metavar="NUMBER", parser=whole_from(1), help="The newest so many.")] = 30,
 ) -> None:
     """List deliveries, newest first. Without --hook those of every webhook of the repository or organization."""
     from workhook.hooks.deliveries import parse_filters
@@ -74,7 +79,7 @@ async def show(context: Context, *, delivery: Annotated[int, typer.Argument(meta
     async with context.services() as services:
         hook_id = await _hook_of(services.database, delivery)
         found = await find_delivery(services.database, hook_id, delivery)
-    lines = [f"{name}: {value}" for name, value in _shown(found, hook_id).items()]
+    lines = [f"{name}: {cell(value)}" for name, value in _shown(found, hook_id).items()]
     lines += [f"url: {found.url}", "", *_headers("> ", found.request.headers), "", _json_text(found.request.payload)]
     lines += ["", *_headers("< ", found.response.headers), "", found.response.payload]
     context.answer(found, "\n".join(lines).rstrip())
@@ -96,26 +101,31 @@ async def redeliver(
     until: _Until = None,
     redelivery: _Redelivery = None,
 ) -> None:
-    """Send again: the deliveries with these ids, or all that fit the filters; without any filter, all that failed.
+    """Send again: the deliveries with these ids, or those of the webhooks that one of --hook, --repository and
+    --organization names.
 
-    The same event goes to the same webhook under the same guid, once however many attempts it had.
+    Of those webhooks, the deliveries that fit the other options; without any, those that failed and were not delivered
+    since. Each event goes again under its guid, once however many attempts it had, and is tried again if it fails.
     """
-    from workhook.hooks.deliveries import parse_filters
+    from workhook.hooks.deliveries import Filters, parse_filters, redeliver_many
 
     given = {"status": status, "event": event, "action": action, "guid": guid}
     given |= {"since": since, "until": until, "redelivery": redelivery}
     async with context.services() as services:
-        chosen: dict[int, list[int]] = {}
+        chosen: dict[int, Filters] = {}
         if ids:
             if any(given.values()) or hook or repository or organization:
-                raise CliError("ids and filters do not go together.", "Give the one or the other.")
+                raise Misuse("ids and filters do not go together.", "Give the one or the other.")
+            of_hook: dict[int, list[int]] = {}
             for each in ids:
-                chosen.setdefault(await _hook_of(services.database, each), []).append(each)
+                of_hook.setdefault(await _hook_of(services.database, each), []).append(each)
+            chosen = {hook_id: Filters(ids=some) for hook_id, some in of_hook.items()}
         else:
             filters = parse_filters(given if any(given.values()) else {"status": "failure"})
-            for hook_id in await _hooks(services.database, hook, repository, organization):
-                chosen[hook_id] = [each.id for each in await _newest(services.database, hook_id, filters, None)]
-        queued = await _send_again(services, chosen)
+            chosen = dict.fromkeys(await _hooks(services.database, hook, repository, organization), filters)
+        queued = 0
+        for hook_id, wanted in chosen.items():
+            queued += await redeliver_many(services.database, hook_id, wanted)
     context.answer({"queued": queued}, f"{queued} will be sent again")
 
 
@@ -126,7 +136,7 @@ async def _hooks(reader: Reader, hook: int | None, repository: str | None, organ
     from workhook.hooks.records import Place
 
     if sum(each is not None for each in (hook, repository, organization)) != 1:
-        raise CliError("which webhooks?", "Name one of --hook, --repository and --organization.")
+        raise Misuse("which webhooks?", "Name one of --hook, --repository and --organization.")
     if hook is not None:
         if await queries.find_hook(reader, hook) is None:
             raise CliError(f"there is no webhook {hook}.", "`workhook deliveries list --repository` shows hook ids.")
@@ -148,51 +158,20 @@ async def _hook_of(reader: Reader, delivery_id: int) -> int:
     return hook_id
 
 
-async def _newest(reader: Reader, hook_id: int, filters: Filters, limit: int | None) -> list[DeliveryItem]:
-    """Newest first, at most `limit`; None: all."""
+async def _newest(reader: Reader, hook_id: int, filters: Filters, limit: int) -> list[DeliveryItem]:
+    """Newest first, at most `limit`."""
     from workhook.hooks.deliveries import list_deliveries, parse_cursor
 
     found: list[DeliveryItem] = []
     cursor: str | None = None
-    while limit is None or len(found) < limit:
-        wanted = PAGE if limit is None else min(PAGE, limit - len(found))
+    while len(found) < limit:
+        wanted = min(PAGE, limit - len(found))
         page = await list_deliveries(reader, hook_id, filters, cursor=parse_cursor(cursor), per_page=wanted)
         found += page.items
         cursor = page.next_cursor
         if cursor is None:
             break
     return found
-
-
-async def _send_again(services: Services, chosen: Mapping[int, Sequence[int]]) -> int:
-    """In short transactions, so that a running server goes on meanwhile. The number of events."""
-    from rich.console import Console
-    from rich.progress import Progress
-
-    from workhook.hooks.deliveries import Filters, redeliver_many
-
-    queued = 0
-    with Progress(console=Console(stderr=True), disable=not sys.stderr.isatty(), transient=True) as progress:
-        task = progress.add_task("sending again", total=sum(map(len, chosen.values())))
-        for hook_id, ids in chosen.items():
-            once = await _one_of_each_dispatch(services.database, hook_id, ids)
-            for start in range(0, len(once), CHUNK):
-                some = Filters(ids=once[start : start + CHUNK])
-                queued += await redeliver_many(services.database, hook_id, some)
-                progress.update(task, advance=CHUNK)
-            progress.update(task, advance=len(ids) - len(once))
-    return queued
-
-
-async def _one_of_each_dispatch(reader: Reader, hook_id: int, ids: Sequence[int]) -> list[int]:
-    """Attempts at the same event could fall into different transactions, and each would ask for it again."""
-    from workhook.cli import queries
-
-    seen: dict[int, int] = {}
-    for start in range(0, len(ids), CHUNK):
-        for delivery_id, dispatch_id in await queries.dispatches_of(reader, hook_id, ids[start : start + CHUNK]):
-            seen.setdefault(dispatch_id, delivery_id)
-    return list(seen.values())
 
 
 def _shown(item: DeliveryItem, hook_id: int) -> dict[str, object]:

@@ -2,23 +2,69 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+from urllib.parse import parse_qs, urlsplit
+
+if TYPE_CHECKING:
+    from workhook.core.config import Settings
+    from workhook.core.vault import VaultError
+
+FAILED, MISUSED = 1, 2
+
 
 class CliError(Exception):
     """What is wrong, and what to do about it."""
+
+    status = FAILED
 
     def __init__(self, message: str, remedy: str) -> None:
         super().__init__(message)
         self.message, self.remedy = message, remedy
 
 
-def explain(error: Exception) -> list[str] | None:
-    """Lines that say what is wrong and how to mend it; None for a fault of the program."""
+class Misuse(CliError):
+    """Options that cannot be used, or not together."""
+
+    status = MISUSED
+
+
+def explain(error: Exception, settings: Settings | None) -> list[str] | None:
+    """Lines that say what is wrong, where, and how to mend it; None for a fault of the program."""
     if isinstance(error, CliError):
         return [error.message, error.remedy]
-    return _ours(error) or _the_databases(error)
+    return _ours(error, settings) or _the_databases(error, settings)
 
 
-def _ours(error: Exception) -> list[str] | None:
+def no_data(settings: Settings) -> CliError:
+    """Nothing is made by a command that only looks."""
+    place = settings.data.absolute() if settings.database_url is None else _database(settings)
+    remedy = "Give --data or WORKHOOK_DATA, or run `workhook setup`."
+    return CliError(f"there is no Workhook data at {place}.", remedy)
+
+
+def _database(settings: Settings | None) -> str:
+    """Where it is, without its password."""
+    if settings is None:
+        return "the database"
+    if settings.sqlite_path is not None:
+        return str(settings.sqlite_path.absolute())
+    try:
+        parts = urlsplit(settings.database_url or "")
+        asked = parse_qs(parts.query)
+        host = parts.hostname or asked.get("host", ["localhost"])[0]
+        return f"PostgreSQL at {host}:{parts.port or asked.get('port', ['5432'])[0]}"
+    except ValueError:
+        return "the database of --database-url"
+
+
+def _remedy(settings: Settings | None) -> str:
+    if settings is not None and settings.sqlite_path is None:
+        return "Check --database-url (WORKHOOK_DATABASE_URL), and that PostgreSQL runs there and lets this user in."
+    flag = "--database-url" if settings is not None and settings.database_url else "--data (WORKHOOK_DATA)"
+    return f"Check {flag}, and that this user may write there."
+
+
+def _ours(error: Exception, settings: Settings | None) -> list[str] | None:
     from workhook.cli.git_push.install import InstallError
     from workhook.core.errors import CannotStart, Problem
     from workhook.core.vault import VaultError
@@ -28,16 +74,29 @@ def _ours(error: Exception) -> list[str] | None:
     if isinstance(error, Problem) and error.status < 500:
         return [fault.message or f"{fault.field} is {fault.code}" for fault in error.faults] or [error.message]
     if isinstance(error, Problem):
-        return [error.message, "Check --data or --database-url, and that the database runs and can be written."]
+        cause = _the_databases(error.__cause__, settings) if error.__cause__ else None
+        said = error.message.removeprefix("The database cannot be used right now").strip(" :.")
+        return cause or [f"{_database(settings)}: {said or 'it cannot be used right now'}.", _remedy(settings)]
     if isinstance(error, CannotStart):
         return [error.message, error.remedy]
     if isinstance(error, NewerSchema | InstallError):
         return [str(error)]
     if isinstance(error, VaultError):
-        return [str(error), "Put back the secret.key (or WORKHOOK_SECRET_KEY) that belongs to this database."]
+        return _the_key(error, settings)
     if isinstance(error, UniqueViolation):
         return ["somebody else made the same thing at the same moment.", "Run the command again."]
     return None
+
+
+def _the_key(error: VaultError, settings: Settings | None) -> list[str]:
+    from workhook.core.vault import KEY_FILE
+
+    said = str(error).removesuffix("Put the right file back.").strip(" .")
+    if settings is not None and settings.secret_key:
+        return [f"{said.replace(KEY_FILE, 'WORKHOOK_SECRET_KEY')}.", "Set the key that belongs to this database."]
+    if settings is not None and str(settings.data) not in said:
+        said = said.replace(KEY_FILE, str(settings.data.absolute() / KEY_FILE))
+    return [f"{said}.", "Put back the key that belongs to this database: the file, or WORKHOOK_SECRET_KEY."]
 
 
 # What the one who runs the command can mend; any other error of a database is a fault of the program.
@@ -45,20 +104,38 @@ _SQLITE = ("BUSY", "CANTOPEN", "CORRUPT", "FULL", "IOERR", "LOCKED", "NOTADB", "
 _POSTGRESQL = ("08", "25", "28", "3D", "42501", "53", "57", "58")  # beginnings of SQLSTATE
 
 
-def _the_databases(error: BaseException | None) -> list[str] | None:
+def _the_databases(error: BaseException | None, settings: Settings | None) -> list[str] | None:
     """What the operating system and the databases say."""
     origin = type(error).__module__.partition(".")[0]
     if origin == "sqlalchemy":
-        return _the_databases(getattr(error, "orig", None))
-    code = ""
-    mendable: tuple[str, ...] = ("",)  # every error of the operating system
+        return _the_databases(getattr(error, "orig", None), settings)
+    if isinstance(error, OSError):
+        return _the_system(error, settings)
     if origin == "sqlite3":
-        code, mendable = str(getattr(error, "sqlite_errorname", "")).removeprefix("SQLITE_"), _SQLITE
+        code = str(getattr(error, "sqlite_errorname", "")).removeprefix("SQLITE_")
+        mendable: tuple[str, ...] = _SQLITE
     elif origin == "asyncpg":
         code, mendable = str(getattr(error, "sqlstate", "")), _POSTGRESQL
-    elif not isinstance(error, OSError):
+    else:
         return None
     if not code.startswith(mendable):
         return None
-    said = " ".join(str(error).split()) or type(error).__name__
-    return [said, "Check --data and --database-url; `workhook doctor` looks at both."]
+    said = " ".join(str(error).split()).rstrip(".") or type(error).__name__
+    remedy = _remedy(settings)
+    if code.startswith(("NOTADB", "CORRUPT")):
+        remedy = "Give --data or --database-url a database of Workhook's, or put back a backup."
+    return [f"{_database(settings)}: {said}.", remedy]
+
+
+def _the_system(error: OSError, settings: Settings | None) -> list[str]:
+    if error.filename is not None:
+        said = (error.strerror or type(error).__name__).rstrip(".")
+        below = settings is not None and str(error.filename).startswith(str(settings.data))
+        remedy = _remedy(settings) if below or settings is None else "Check that path, and what this user may do there."
+        return [f"{error.filename}: {said}.", remedy]
+    said = " ".join(str(error).split()).rstrip(".")
+    if "Connect call failed" in said:
+        said = "connection refused" if "111" in said or isinstance(error, ConnectionRefusedError) else "no connection"
+    elif isinstance(error, TimeoutError):
+        said = "no answer in time"
+    return [f"{_database(settings)}: {said or type(error).__name__}.", _remedy(settings)]

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from workhook.cli.common import Context, command, find_repository, find_user, new_app
-from workhook.cli.faults import CliError
+from workhook.cli.common import Context, command, complain, find_repository, find_user, new_app
+from workhook.cli.faults import FAILED, CliError, Misuse
 
 if TYPE_CHECKING:
+    from workhook.core.config import Settings
     from workhook.http.calls import Services
     from workhook.identity.schemas import Repository
 
@@ -47,11 +48,18 @@ async def install(
     where = git_push.find_git_dir(git_dir)
     data_dir = context.settings.data.absolute()
     full_name = repository
-    if token is None:
+    if token is not None:
+        _check_form(token)
+    # The tokens of another server are not in the database of this one; without a database only the form is known.
+    if token is None or (url is None and _at_hand(context.settings)):
         async with context.services() as services:
             found = await find_repository(services.database, repository)
             full_name = found.full_name
-            token = await _kept_token(services, where, found, user) or await _new_token(services, found, user)
+            if token is None:
+                token = await _kept_token(services, where, found, user) or await _new_token(services, found, user)
+            elif await _publisher(services, token, found) is None:
+                remedy = f"It has to be good, of the scope {SCOPE} or repo, and its user has to have write access."
+                raise CliError(f"the --token may not publish in {full_name}.", remedy)
     address = url or context.settings.base_url
     done = git_push.install(where, full_name, data_dir=data_dir, token=token, url=address)
     chained = str(done.chained) if done.chained else None
@@ -63,20 +71,44 @@ async def install(
 async def _kept_token(services: Services, git_dir: Path, repository: Repository, user: str | None) -> str | None:
     """What an earlier installation publishes with, if that still may."""
     from workhook.cli.git_push.folder import ConfigError, Folder, load_config
+    from workhook.identity.queries import key_of
+
+    try:
+        token = load_config(Folder(git_dir)).token
+    except ConfigError:
+        return None
+    publisher = await _publisher(services, token, repository)
+    return token if publisher and (user is None or key_of(user) == key_of(publisher)) else None
+
+
+async def _publisher(services: Services, token: str, repository: Repository) -> str | None:
+    """Whose token it is; None if it may not publish there, or is not good (any more)."""
     from workhook.core.errors import Unauthenticated
     from workhook.identity import guard, policy, queries
 
     try:
-        token = load_config(Folder(git_dir)).token
         actor = await guard.authenticate(services.database, f"Bearer {token}", None)
-    except (ConfigError, Unauthenticated):
+    except Unauthenticated:
         return None
-    if actor is None or (user is not None and queries.key_of(user) != queries.key_of(actor.user.login)):
+    if actor is None:
         return None
     rule = policy.RULES["repository.publish"]
     seen = await queries.find_repository_by_id(services.database, repository.id, actor.user.id)
     may = seen is not None and seen.role in ("write", "admin")
-    return token if may and policy.expand(actor.scopes) & set(rule.scopes) else None
+    return actor.user.login if may and policy.expand(actor.scopes) & set(rule.scopes) else None
+
+
+def _check_form(token: str) -> None:
+    """Raises `Misuse` for what carries no checksum of its own: a typing error, or something else altogether."""
+    from workhook.core.ids import token_checks_out
+    from workhook.identity.guard import PREFIXES
+
+    if not any(token_checks_out(token, prefix) for prefix in PREFIXES):
+        raise Misuse("--token is not a token: it is mistyped or not complete.", "`workhook token create` issues one.")
+
+
+def _at_hand(settings: Settings) -> bool:
+    return settings.sqlite_path is None or settings.sqlite_path.exists()
 
 
 async def _new_token(services: Services, repository: Repository, user: str | None) -> str:
@@ -107,12 +139,45 @@ def post_receive() -> None:
 @command(app, "send", settings=())
 async def send(context: Context, *, git_dir: _GitDir) -> int:
     """Publish now what waits beside a repository."""
+    from workhook.cli.git_push.folder import Folder
     from workhook.cli.git_push.install import find_git_dir
     from workhook.cli.git_push.sender import send_pending
 
-    report = send_pending(find_git_dir(git_dir))
+    where = find_git_dir(git_dir)
+    if not Folder(where).config.exists():
+        raise CliError(f"no hook is installed in {where}.", "workhook git-hook install")
+    report = send_pending(where)
+    stopped = report.stopped
+    if report.busy and report.pending:
+        stopped = _unreachable(where)  # the other sender waits for the server, and does not say so
     sentence = f"sent {report.sent}, refused {report.rejected}, damaged {report.corrupt}, waiting {report.pending}"
     if report.busy:
         sentence += "; another sender is at work"
-    context.answer(report._asdict(), f"{sentence}: {report.stopped}" if report.stopped else sentence)
-    return 1 if report.stopped else 0
+    context.answer({**report._asdict(), "stopped": stopped}, sentence)
+    if stopped is None:
+        return 0
+    complain(
+        [f"{stopped.rstrip('.')}.", "What waits is kept, and goes out with the next push or when this is run again."]
+    )
+    return FAILED
+
+
+def _unreachable(git_dir: Path) -> str | None:
+    """Why nothing can be sent; None if there is a server that accepts connections."""
+    import socket
+    from urllib.parse import urlsplit
+
+    from workhook.cli.git_push.folder import ConfigError, Folder, load_config, server_url
+    from workhook.cli.git_push.publish import TIMEOUT_S
+
+    try:
+        url = server_url(load_config(Folder(git_dir)))
+    except ConfigError as error:
+        return str(error)
+    try:
+        parts = urlsplit(url)
+        port = parts.port or (443 if parts.scheme == "https" else 80)
+        socket.create_connection((parts.hostname or "", port), TIMEOUT_S).close()
+    except (OSError, ValueError) as error:
+        return f"{url} does not answer: {error}"
+    return None

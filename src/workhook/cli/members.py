@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -20,7 +20,9 @@ async def add(
     *,
     organization: _Organization,
     user: _User,
-    role: Annotated[str, typer.Option(metavar="owner|member", help="What the user is there.")] = "member",
+    role: Annotated[
+        Literal["owner", "member"], typer.Option(metavar="owner|member", help="What the user is there.")
+    ] = "member",
 ) -> None:
     """Add a user to an organization, or change the role."""
     from workhook.identity import actions

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import sqlalchemy as sa
 
 from workhook.hooks.records import HOOK_COLUMNS, Hook, hook_of
@@ -11,7 +9,6 @@ from workhook.hooks.tables import deliveries, dispatches, hooks
 from workhook.identity.schemas import Account, account_of
 from workhook.identity.tables import accounts, memberships, projects, tokens
 from workhook.storage import Reader, Row
-from workhook.storage.dialects import any_of
 from workhook.storage.metadata import big
 
 _one = sa.literal(1, sa.BigInteger)
@@ -48,11 +45,6 @@ _project_titled = (
 _hooks = sa.select(*(hooks.c[name] for name in HOOK_COLUMNS)).order_by(hooks.c.id)
 _hook = _hooks.where(hooks.c.id == big("hook_id"))
 _hook_of_delivery = sa.select(deliveries.c.hook_id).where(deliveries.c.id == big("delivery_id"))
-_dispatches_of = (
-    sa.select(deliveries.c.id, deliveries.c.dispatch_id)
-    .where(deliveries.c.hook_id == big("hook_id"), any_of(deliveries.c.id, "delivery_ids"))
-    .order_by(deliveries.c.id.desc())
-)
 _waiting = sa.select(sa.func.count().label("number"), sa.func.min(dispatches.c.next_attempt_at).label("oldest")).where(
     dispatches.c.next_attempt_at.is_not(None)
 )
@@ -101,12 +93,6 @@ async def find_hook(reader: Reader, hook_id: int) -> Hook | None:
 async def hook_of_delivery(reader: Reader, delivery_id: int) -> int | None:
     row = await reader.fetch_one(_hook_of_delivery, {"delivery_id": delivery_id})
     return row["hook_id"] if row else None
-
-
-async def dispatches_of(reader: Reader, hook_id: int, delivery_ids: Sequence[int]) -> list[tuple[int, int]]:
-    """Pairs of delivery and dispatch id, newest first."""
-    rows = await reader.fetch_all(_dispatches_of, {"hook_id": hook_id, "delivery_ids": list(delivery_ids)})
-    return [(row["id"], row["dispatch_id"]) for row in rows]
 
 
 async def waiting(reader: Reader) -> tuple[int, int | None]:

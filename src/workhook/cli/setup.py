@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from workhook.cli.common import Context, base_address, command, find_organization, find_user
-from workhook.cli.faults import CliError
+from workhook.cli.faults import CliError, Misuse
 
 if TYPE_CHECKING:
     from workhook.http.calls import Services
@@ -43,9 +44,8 @@ async def setup(
 
     Doing it again changes nothing; the token is shown only the first time, or with --new-token.
     """
-    async with context.services() as services, services.database.transaction() as tx:
-        place = await _organization(tx, organization)
-        user = await _owner(tx, owner, email)
+    async with context.services(make=True) as services, services.database.transaction() as tx:
+        place, user = await _accounts(tx, organization, owner, email)
         await _make_owner(tx, place, user)
         repository = await _project(tx, place, user, project, base_address(context.settings)) if project else None
         token = await _token(tx, user, always=new_token)
@@ -94,6 +94,28 @@ async def welcome(services: Services, address: str) -> None:
             f"and the project {made.repository}\n"
             f"workhook: token of {made.login}, shown only now: {made.token}"
         )
+
+
+async def _accounts(tx: Transaction, organization: str, owner: str, email: str | None) -> tuple[Account, Account]:
+    """The organization and its owner; what cannot be used is said of the options, all at once."""
+    from workhook.core.errors import Invalid
+
+    said: list[str] = []
+    found: list[Account] = []
+
+    async def take(making: Awaitable[Account], options: dict[str, tuple[str, str | None]]) -> None:
+        try:
+            found.append(await making)
+        except Invalid as error:
+            for fault in error.faults:
+                option, given = options.get(fault.field or "", ("", None))
+                said.append(f"{option} {given!r}: {fault.message}.")
+
+    await take(_organization(tx, organization), {"login": ("--organization", organization)})
+    await take(_owner(tx, owner, email), {"login": ("--owner", owner), "email": ("--email", email)})
+    if said:
+        raise Misuse(said[0], "\n".join([*said[1:], "Give other values."]))
+    return found[0], found[1]
 
 
 async def _organization(tx: Transaction, login: str) -> Account:

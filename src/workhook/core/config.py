@@ -1,19 +1,31 @@
 """Settings: one frozen object, read once from flags, the environment and `workhook.toml`, checked whole.
 
-Each setting is a flag `--name`, `WORKHOOK_NAME`, a key `name` in the file, and for secrets also `WORKHOOK_NAME_FILE`.
+Each setting is a flag (`flag_of`), `WORKHOOK_NAME`, a key `name` in the file, and for secrets `WORKHOOK_NAME_FILE` too.
 Flags win over the environment, the environment over the file.
 """
 
 from __future__ import annotations
 
+import difflib
 import ipaddress
 import os
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
+
+PREFIX = "WORKHOOK_"
+
+# Of those who push, for the Git hook (`cli/git_push/hook.py`): they say who it was.
+_OF_THE_GIT_HOOK = ("WORKHOOK_PUSHER", "WORKHOOK_PUSHER_EMAIL")
+_FLAGS = {"delivery_allow_networks": "--allow-network"}  # given several times, so that it names one
+
+
+def flag_of(name: str) -> str:
+    """The option of a setting."""
+    return _FLAGS.get(name, f"--{name.replace('_', '-')}")
 
 
 class SettingsError(Exception):
@@ -48,7 +60,7 @@ def _seconds(low: float, high: float) -> Callable[[Any], float]:
 
 def _networks(value: Any) -> tuple[str, ...]:
     """networks such as 10.0.0.0/8, separated by commas"""
-    parts = value.split(",") if isinstance(value, str) else list(value)
+    parts = (value if isinstance(value, str) else ",".join(value)).split(",")
     return tuple(str(ipaddress.ip_network(part.strip(), strict=False)) for part in parts if part.strip())
 
 
@@ -64,6 +76,8 @@ def _database_url(value: Any) -> str:
     """sqlite:///FILE or postgresql://USER@HOST/NAME"""
     if not str(value).startswith(("sqlite:///", "postgresql://", "postgres://", "postgresql+asyncpg://")):
         raise ValueError
+    if "," not in (parts := urlsplit(str(value))).netloc:  # libpq's form of several hosts
+        _ = parts.port  # raises for what is no port
     return str(value)
 
 
@@ -105,8 +119,8 @@ class Settings:
     database_url: str | None = _setting(
         None, _database_url, "Database; without it SQLite in the data folder.", secret=True
     )
-    nats_url: str | None = _setting(None, str, "NATS server for deliveries by many workers.", secret=True)
-    nats_prefix: str = _setting("workhook", _prefix, "First part of the names of streams and subjects in NATS.")
+    nats_url: str | None = _setting(None, str, "Reserved: this version refuses to start with it.", secret=True)
+    nats_prefix: str = _setting("workhook", _prefix, "Reserved: this version does not use it.")
     host: str = _setting("127.0.0.1", str, "Address to listen on.")
     port: int = _setting(8000, _whole(0, 65535), "Port to listen on; 0 picks a free one.")
     base_url: str | None = _setting(None, _http_url, "Public address, for links that no request asked for.")
@@ -151,29 +165,40 @@ def load(flags: Mapping[str, Any], environ: Mapping[str, str] | None = None) -> 
     data = Path(flags.get("data") or environ.get("WORKHOOK_DATA") or Settings.data)
     for source in (_from_file(data / "workhook.toml", faults), _from_environment(environ, known, faults)):
         given.update(source)
-    given.update({name: (f"--{name.replace('_', '-')}", value) for name, value in flags.items() if value is not None})
+    given.update({name: (flag_of(name), value) for name, value in flags.items() if value is not None})
     values: dict[str, Any] = {}
     for name, (source_name, raw) in given.items():
         if name not in known:
-            faults.append(f"{source_name}: there is no such setting")
+            faults.append(f"{source_name}: there is no such setting{_meant(name, known)}")
             continue
         try:
             values[name] = known[name].metadata["parse"](raw)
         except (ValueError, TypeError, KeyError):
             wanted = getattr(known[name].metadata["parse"], "__doc__", "") or "another value"
-            shown = "the value" if known[name].metadata["secret"] else repr(raw)
+            shown = "the value" if known[name].metadata["secret"] else _shown(raw)
             faults.append(f"{source_name}: {shown} is not {wanted.strip()}")
     if faults:
         raise SettingsError(faults)
     return Settings(**values)
 
 
+def _shown(raw: object) -> str:
+    return ", ".join(map(repr, raw)) if isinstance(raw, (list, tuple)) else repr(raw)
+
+
+def _meant(name: str, known: Iterable[str]) -> str:
+    near = difflib.get_close_matches(name, known, n=1)
+    return f"; did you mean {near[0]}?" if near else ""
+
+
 def _from_environment(
     environ: Mapping[str, str], known: Mapping[str, Any], faults: list[str]
 ) -> dict[str, tuple[str, Any]]:
     found: dict[str, tuple[str, Any]] = {}
+    served = {*_OF_THE_GIT_HOOK}
     for name, each in known.items():
-        variable = f"WORKHOOK_{name.upper()}"
+        variable = f"{PREFIX}{name.upper()}"
+        served |= {variable, f"{variable}_FILE"} if each.metadata["secret"] else {variable}
         if environ.get(variable):
             found[name] = (variable, environ[variable])
         elif each.metadata["secret"] and environ.get(f"{variable}_FILE"):
@@ -181,6 +206,8 @@ def _from_environment(
                 found[name] = (f"{variable}_FILE", Path(environ[f"{variable}_FILE"]).read_text().strip())
             except (OSError, UnicodeDecodeError) as error:
                 faults.append(f"{variable}_FILE: {error}")
+    unknown = sorted(name for name in environ if name.startswith(PREFIX) and name not in served)
+    faults += [f"{variable}: there is no such variable{_meant(variable, served)}" for variable in unknown]
     return found
 
 

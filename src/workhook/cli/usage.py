@@ -1,0 +1,88 @@
+"""Options that are checked before a command begins: every fault of a command line at once, exit status 2."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import typer
+from typer.core import TyperCommand
+
+if TYPE_CHECKING:
+    from typer._click.core import Context  # what `TyperCommand` is declared with; typer shows only a subclass
+
+EXPIRES_MAX_DAYS = 36_500
+
+
+class Command(TyperCommand):
+    """A command that names all options that are missing or wrong, not only the first."""
+
+    def parse_args(self, ctx: Context, args: list[str]) -> list[str]:
+        if not any(each in ctx.help_option_names for each in args):
+            faults = self._faults(ctx, list(args))
+            if len(faults) == 1 and not faults[0].startswith("No such"):  # the parser knows which was meant
+                ctx.fail(faults[0])
+            if len(faults) > 1:
+                ctx.fail("\n".join(["these options cannot be used:", *(f"  {fault}" for fault in faults)]))
+        return super().parse_args(ctx, args)
+
+    def _faults(self, ctx: Context, args: list[str]) -> list[str]:
+        parser = self.make_parser(ctx)
+        parser.ignore_unknown_options = True
+        given, rest, _ = parser.parse_args(args=args)
+        faults = []
+        for parameter in self.get_params(ctx):
+            try:
+                parameter.handle_parse_result(ctx, given, rest)
+            except typer.BadParameter as fault:
+                faults.append(fault.format_message().replace("Value error, ", ""))
+        faults += [f"No such option: {each}" for each in rest if each.startswith("-") and each != "-"]
+        return faults
+
+
+def time_text(given: str) -> str:
+    """A time as the API takes it."""
+    from workhook.core.clock import parse_rfc3339
+
+    try:
+        parse_rfc3339(given)
+    except ValueError:
+        raise typer.BadParameter(f"{given!r} is not a time such as 2026-11-20T09:00:00Z.") from None
+    return given
+
+
+def scope_list(given: str) -> str:
+    """Scopes, separated by commas."""
+    from workhook.identity.policy import SCOPES
+
+    unknown = [each.strip() for each in given.split(",") if each.strip() and each.strip() not in SCOPES]
+    if unknown or not given.strip(", "):
+        wrong = ", ".join(map(repr, unknown)) or repr(given)
+        raise typer.BadParameter(f"{wrong} is not one of {', '.join(SCOPES)}.")
+    return given
+
+
+def days(given: str) -> float:
+    """How long from now."""
+    try:
+        number = float(given)
+    except ValueError:
+        number = 0.0
+    if not 0 < number <= EXPIRES_MAX_DAYS:
+        raise typer.BadParameter(f"{given!r} is not a number of days above 0, at most {EXPIRES_MAX_DAYS:,}.")
+    return number
+
+
+def whole_from(least: int) -> Callable[[str], int]:
+    """A whole number that is not too small."""
+
+    def parse(given: str | int) -> int:
+        try:
+            number = int(given)
+        except ValueError:
+            number = least - 1
+        if number < least:
+            raise typer.BadParameter(f"{given!r} is not a whole number from {least} on.")
+        return number
+
+    return parse
