@@ -1,4 +1,4 @@
-"""A receiver in thirty lines: checks the signature of each delivery and prints it.
+"""A receiver in one file: checks the signature of each delivery and prints it.
 
 SECRET=... python examples/receiver.py [PORT]
 """
@@ -10,7 +10,7 @@ import os
 import sys
 from http.server import BaseHTTPRequestHandler, HTTPServer
 
-SECRET = os.environ["SECRET"].encode()
+SECRET = os.environ.get("SECRET", "").encode()
 
 
 class Receiver(BaseHTTPRequestHandler):
@@ -29,7 +29,17 @@ class Receiver(BaseHTTPRequestHandler):
 
 
 if __name__ == "__main__":
-    port = int(sys.argv[1]) if len(sys.argv) > 1 else 9000
-    server = HTTPServer(("127.0.0.1", port), Receiver)
+    given = sys.argv[1] if len(sys.argv) > 1 else "9000"
+    if not SECRET:
+        sys.exit("receiver: set SECRET to the webhook's secret: SECRET=… python examples/receiver.py")
+    if not given.isdecimal() or int(given) > 65535:
+        sys.exit(f"receiver: {given!r} is no port: give a number from 0 (any that is free) to 65535")
+    try:
+        server = HTTPServer(("127.0.0.1", int(given)), Receiver)
+    except OSError as error:
+        sys.exit(f"receiver: cannot listen on 127.0.0.1:{given}: {error.strerror}; choose another port")
     print(f"waiting on http://127.0.0.1:{server.server_port}", flush=True)
-    server.serve_forever()
+    try:
+        server.serve_forever()
+    except KeyboardInterrupt:
+        server.server_close()

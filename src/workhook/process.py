@@ -128,7 +128,7 @@ async def serve(settings: Settings, *, say: Say, work: bool = True, welcome: Wel
             if delivery is not None:
                 delivery.begin_stop()  # beside the requests, so that both together take the drain time once
 
-        _on_stop_signals(stop)
+        _on_stop_signals(stop, settings.drain_s)
         try:
             await server.serve(sockets=[listening])
         finally:
@@ -147,7 +147,7 @@ async def work(settings: Settings, *, say: Say) -> int:
         say("workhook: delivering")
         gc.freeze()
         stopped = asyncio.Event()
-        _on_stop_signals(stopped.set)
+        _on_stop_signals(stopped.set, settings.drain_s)
         await stopped.wait()
         await delivery.begin_stop()
     return 0
@@ -171,10 +171,20 @@ def _requests_at_once() -> int:
     return REQUESTS_MAX if soft == resource.RLIM_INFINITY else min(REQUESTS_MAX, soft // 3)
 
 
-def _on_stop_signals(stop: Callable[[], None]) -> None:
+def _on_stop_signals(stop: Callable[[], None], drain_s: float) -> None:
+    """Call `stop` at each signal; the first is told in the log, so that nobody wonders why it still runs."""
     loop = asyncio.get_running_loop()
+    told = False
+
+    def heard() -> None:
+        nonlocal told
+        if not told:
+            told = True
+            logger.info(f"stopping: finishing requests and deliveries, at most {drain_s:g} s")
+        stop()
+
     for each in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(each, stop)
+        loop.add_signal_handler(each, heard)
 
 
 def _listen(settings: Settings) -> socket.socket:

@@ -90,7 +90,8 @@ class Retention:
         while True:
             try:
                 removed = await prune(self._database, now_ms() - self._keep_ms, now_ms())
-                log.info("pruned", **removed)
+                if any(removed.values()):
+                    log.info("pruned", **removed)
             except Exception:
                 metrics.TROUBLE.labels("retention").inc()
                 log.exception("retention_failed")

@@ -73,7 +73,7 @@ def _of_place(kind: HookTarget) -> Iterator[Operation]:
     if repository:
         for path, name in (("tests", "hooks_test"), ("test", "hooks_test_old")):
             yield op("POST", f"{hook}/{path}", name, "Send the latest push to a webhook", write, api.test,
-                     answers={204: None}, problems=(422,))  # fmt: skip
+                     answers={204: None}, problems=(422,), deprecated=path == "test")  # fmt: skip
         yield op("POST", f"{root}/dispatches", "dispatch", "Publish a repository_dispatch event", "repository.publish",
                  api.dispatch, body=bodies.DISPATCH, body_required=True, answers={204: None},
                  problems=(400, 413, 422))  # fmt: skip

@@ -2,6 +2,7 @@
 // Shows /openapi.json. Every text goes in as textContent, so nothing in the document can become markup.
 
 const METHODS = ["get", "post", "put", "patch", "delete"];
+const narrow = matchMedia("(max-width: 60rem)");
 const MANY = 12; // values that are shown before the rest folds
 let api;
 
@@ -235,7 +236,7 @@ function card(entry) {
   const { method, path, operation } = entry;
   const anchor = make("a", { class: "anchor", href: `#${operation.operationId}`, "aria-label": `Link to ${operation.summary}` }, "#");
   const head = make("summary", {}, make("span", { class: `method ${method}` }, method), make("h3", { class: "path" }, path),
-    make("span", { class: "summary" }, operation.summary), anchor);
+    make("span", { class: "summary" }, operation.summary), operation.deprecated ? make("span", { class: "flag" }, "deprecated") : "", anchor);
   const box = make("div", { class: "inside" });
   entry.card = make("details", { class: "op", id: operation.operationId }, head, box);
   entry.card.addEventListener("toggle", () => entry.card.open && !box.firstChild && fill(entry, box)); // many are never opened
@@ -294,6 +295,7 @@ function follow(all) {
     else entry.link.removeAttribute("aria-current");
     if (!here) continue;
     entry.card.open = true;
+    if (narrow.matches) document.getElementById("list").open = false; // it would stand before what was chosen
     entry.card.scrollIntoView();
     entry.link.scrollIntoView({ block: "nearest" });
     entry.card.querySelector("summary").focus({ preventScroll: true });
@@ -334,6 +336,10 @@ async function start() {
   theme();
   const input = document.getElementById("filter");
   keys(input);
+  const list = document.getElementById("list");
+  const fold = () => { list.open = !narrow.matches; };
+  narrow.addEventListener("change", fold);
+  fold();
   const intro = document.getElementById("intro");
   try {
     const response = await fetch("/openapi.json");

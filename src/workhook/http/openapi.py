@@ -80,6 +80,8 @@ def _operation(op: Operation, schemas: Schemas, access_of: AccessOf) -> dict[str
         shown["security"] = [] if op.area is SYSTEM else [{}, {"bearer": []}]
     if sentences:
         shown["description"] = "\n\n".join(sentences)
+    if op.deprecated:
+        shown["deprecated"] = True
     shown["tags"] = [op.tag] if op.tag else []
     shown["parameters"] = openapi_parameters.of(op)
     if op.body is not None:

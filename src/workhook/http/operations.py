@@ -56,4 +56,5 @@ class Operation:
     media_type: str = "application/json"
     etag: bool = True  # GETs only
     description: str = ""
+    deprecated: bool = False
     path_types: Mapping[str, str] = field(default_factory=dict)  # name → "integer"; the rest are strings
