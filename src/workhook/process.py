@@ -19,7 +19,7 @@ from workhook.asgi import build_app
 from workhook.bootstrap import open_services
 from workhook.core import json, log
 from workhook.core.clock import now_ms
-from workhook.core.config import Settings
+from workhook.core.config import Settings, unknown_variables
 from workhook.core.errors import CannotStart
 from workhook.delivery.guard import AddressPolicy
 from workhook.delivery.retention import Retention
@@ -155,6 +155,8 @@ async def work(settings: Settings, *, say: Say) -> int:
 
 def _prepare_process(settings: Settings) -> None:
     log.configure(settings.log_level, settings.log_format)
+    for note in unknown_variables():
+        logger.warning("unknown_variable", note=note)
     os.umask(0o077)  # what this process writes is nobody else's to read
     settings.data.mkdir(mode=0o700, parents=True, exist_ok=True)
     # Little of what a request or a delivery makes is garbage in cycles: at the default, collecting is 5 % of the CPU.

@@ -420,10 +420,6 @@ def test_every_setting_that_is_wrong_is_named_at_once(cli: Cli) -> None:
     assert "--allow-network: 'x', 'y' is not" in cli.refused(
         "serve", "--allow-network", "x", "--allow-network", "y", status=2
     )
-    said = cli.refused("user", "list", status=2, WORKHOOK_PROT="1", WORKHOOK_PUSHER="octo", WORKHOOK_PORT_FILE="/x")
-    assert "WORKHOOK_PROT: there is no such variable; did you mean WORKHOOK_PORT?" in said
-    assert "WORKHOOK_PORT_FILE: there is no such variable" in said
-    assert "PUSHER" not in said
     assert "No such option" in cli.refused("user", "list", "--nonsense", status=2)
 
 

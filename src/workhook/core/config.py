@@ -195,10 +195,8 @@ def _from_environment(
     environ: Mapping[str, str], known: Mapping[str, Any], faults: list[str]
 ) -> dict[str, tuple[str, Any]]:
     found: dict[str, tuple[str, Any]] = {}
-    served = {*_OF_THE_GIT_HOOK}
     for name, each in known.items():
         variable = f"{PREFIX}{name.upper()}"
-        served |= {variable, f"{variable}_FILE"} if each.metadata["secret"] else {variable}
         if environ.get(variable):
             found[name] = (variable, environ[variable])
         elif each.metadata["secret"] and environ.get(f"{variable}_FILE"):
@@ -206,9 +204,21 @@ def _from_environment(
                 found[name] = (f"{variable}_FILE", Path(environ[f"{variable}_FILE"]).read_text().strip())
             except (OSError, UnicodeDecodeError) as error:
                 faults.append(f"{variable}_FILE: {error}")
-    unknown = sorted(name for name in environ if name.startswith(PREFIX) and name not in served)
-    faults += [f"{variable}: there is no such variable{_meant(variable, served)}" for variable in unknown]
     return found
+
+
+def unknown_variables(environ: Mapping[str, str] | None = None) -> list[str]:
+    """What a process should be told about variables that look like settings and are none.
+
+    They are no faults: other programs have names that begin so as well (an orchestrator's service named workhook).
+    """
+    environ = os.environ if environ is None else environ
+    served = {*_OF_THE_GIT_HOOK}
+    for each in fields(Settings):
+        variable = f"{PREFIX}{each.name.upper()}"
+        served |= {variable, f"{variable}_FILE"} if each.metadata["secret"] else {variable}
+    unknown = sorted(name for name in environ if name.startswith(PREFIX) and name not in served)
+    return [f"{variable}: there is no such variable{_meant(variable, served)}" for variable in unknown]
 
 
 def _from_file(path: Path, faults: list[str]) -> dict[str, tuple[str, Any]]:
