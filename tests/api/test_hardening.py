@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import json
 import socket
+import threading
 import time
 from collections.abc import Callable, Iterator
+from typing import Any
 from urllib.parse import urlsplit
 
 import psutil
@@ -14,11 +17,13 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy.sql.expression import Executable
 
-from tests.api.wire import Api, Place, refused
-from tests.harness.receiver import Receiver
+from tests.api.wire import Api, Place, invalid, refused
+from tests.harness.receiver import Received, Receiver, Reply
 from tests.harness.server import Server
 from tests.harness.waiting import until
 from tests.harness.world import World, add_user
+from workhook.core.errors import Invalid
+from workhook.hooks import deliveries, tables
 from workhook.http.calls import Services
 from workhook.identity import queries
 from workhook.identity.guard import digest_of
@@ -199,3 +204,124 @@ def test_a_host_does_not_reach_others(new_server: Callable[..., Server], receive
     for each in sent:
         assert b"evil.example" not in each.body
         assert each.payload()["organization"]["url"] == f"https://work.example.com{world.org_path}"
+
+
+MANY = 300_000
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("{place}/hooks", {"config": {}, "events": [1] * MANY}),
+        ("{place}/hooks", {"config": {}, "events": [str(number) for number in range(100_000)]}),
+        ("{place}/hooks", {"config": {str(number): 1 for number in range(80_000)}}),
+        ("{place}/hooks", {"config": {"x" * 900_000: 1}}),
+        ("{place}/hooks", {"config": {}, "events": ["x" * 900_000]}),
+        ("{place}/hooks", {"config": {}, "name": ["x" * 900_000]}),
+        ("{place}/events", {"event": "x" * 900_000, "payload": {}}),
+        ("{place}/hooks/{hook}/deliveries/redeliver", {str(number): 1 for number in range(80_000)}),
+        ("{place}/hooks/{hook}/deliveries/redeliver", {"x" * 900_000: 1}),
+        ("{place}/hooks/{hook}/deliveries/redeliver", {"ids": ["x"] * 200_000}),
+        ("/api/v1/projects", {str(number): 1 for number in range(80_000)}),
+        ("/api/v1/projects", {"x" * 900_000: 1}),
+    ],
+    ids=lambda value: str(value)[:40],
+)
+def test_an_error_is_small(api: Api, repository: Place, path: str, body: dict[str, Any]) -> None:
+    hook = api.hook(repository)
+    address = path.format(place=repository.path, hook=hook["id"])
+    response = api.post(address, content=json.dumps(body), headers={"Content-Type": "application/json"})
+    assert response.status_code == 422
+    assert len(response.content) < 30_000
+    assert len(response.json().get("errors", [])) <= 100
+
+
+def test_short_errors_are_whole(api: Api, repository: Place) -> None:
+    response = api.create(repository, events=[f"e{number}" for number in range(100)])
+    assert [each["message"] for each in response.json()["errors"]] == [
+        f"e{number} is not a valid event name" for number in range(100)
+    ]
+
+
+@pytest.mark.parametrize("event", ["task", "invoice", "hook"])
+def test_what_only_workhook_knows_cannot_be_published(api: Api, place: Place, event: str) -> None:
+    message = f"{event} events are made by Workhook itself"
+    fault = {"resource": "Event", "field": "event", "code": "custom", "message": message}
+    invalid(api.post(f"{place.path}/events", json={"event": event, "payload": {}}), fault)
+
+
+@pytest.mark.parametrize("event", ["project", "member", "ping", "push"])
+def test_what_others_know_too_can_be_published(api: Api, place: Place, event: str) -> None:
+    assert api.post(f"{place.path}/events", json={"event": event, "payload": {}}).status_code == 202
+
+
+# --- sending much again --------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def failed(api: Api, repository: Place, receiver: Receiver) -> dict[str, Any]:
+    """A hook with a ping and four pushes that failed."""
+    receiver.reply = lambda received: Reply(500)
+    config = {"url": receiver.url, "retries": "0", "max_concurrency": "1"}
+    hook = api.hook(repository, config=config, events=["*"], active=True)
+    for number in range(4):
+        api.post(f"{repository.path}/events", json={"event": "push", "payload": {"number": number}})
+    until(lambda: len(api.read(hook["deliveries_url"])) == 5)
+    return hook
+
+
+def test_asking_often_sends_once(api: Api, failed: dict[str, Any], receiver: Receiver) -> None:
+    before, held = len(receiver.requests), threading.Event()
+
+    def hold(received: Received) -> Reply:
+        held.wait(20)
+        return Reply()
+
+    receiver.reply = hold
+    address = f"{failed['deliveries_url']}/redeliver"
+    counts = [api.post(address, json={"event": "push"}).json()["queued"] for _ in range(20)]
+    assert counts[0] == 4
+    assert sum(counts) == 4
+    held.set()
+    until(lambda: len(api.read(failed["deliveries_url"])) >= 9)
+    api.post(failed["ping_url"])  # what was asked for more often would be sent before it
+    until(lambda: receiver.events("ping")[1:])
+    assert len(receiver.requests) - before == 5
+
+
+async def test_so_many_a_call(services: Services, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The next call goes on where one ended."""
+    monkeypatch.setattr(deliveries, "REDELIVER_MAX", 3)
+    await _failures(services, hook_id=7, count=8)
+    asked = [await deliveries.redeliver_many(services.database, 7, deliveries.parse_selection({})) for _ in range(4)]
+    assert asked == [3, 3, 2, 0]
+
+
+async def test_one_at_a_time(services: Services) -> None:
+    await _failures(services, hook_id=7, count=8)
+    everything = deliveries.parse_selection({})
+    calls = [deliveries.redeliver_many(services.database, hook_id, everything) for hook_id in (7, 7, 8)]
+    one, two, other = await asyncio.gather(*calls, return_exceptions=True)
+    assert (one, other) == (8, 0)
+    assert isinstance(two, Invalid)
+    assert two.message == "Deliveries of this webhook are being queued again already."
+    assert await deliveries.redeliver_many(services.database, 7, everything) == 0
+
+
+async def _failures(services: Services, *, hook_id: int, count: int) -> None:
+    """Dispatches that were tried once, without success."""
+    async with services.database.transaction() as tx:
+        for number in range(1, count + 1):
+            await tx.execute(
+                sa.insert(tables.dispatches).values(
+                    id=number, event_id=number, hook_id=hook_id, guid=f"g{number}", attempts=1, retries=0, wanted=0,
+                    next_attempt_at=None, created_at=1,
+                )
+            )  # fmt: skip
+            await tx.execute(
+                sa.insert(tables.deliveries).values(
+                    dispatch_id=number, hook_id=hook_id, event_id=number, guid=f"g{number}", event="push",
+                    delivered_at=1, duration_ms=1, redelivery=False, status="Invalid HTTP Response: 500",
+                    status_code=500, url="", request_headers=b"{}", response_headers=b"{}", response_body=b"",
+                )
+            )  # fmt: skip

@@ -145,7 +145,7 @@ async def asked(services: Services, world: World, monkeypatch: pytest.MonkeyPatc
         monkeypatch.setattr(kind, name, heard)
 
     for kind in kinds:
-        for name in ("fetch_all", "fetch_one", "execute", "execute_many"):
+        for name in ("fetch_all", "fetch_one", "fetch_slow", "execute", "execute_many"):
             if hasattr(kind, name):
                 listen(kind, name)
     write = kinds[1].write

@@ -7,6 +7,14 @@ from typing import Any
 
 import msgspec
 
+FAULTS_MAX = 100  # in one answer: a small request can have very many faults
+SHOWN_MAX_CHARS = 80
+
+
+def shown(text: str) -> str:
+    """What somebody sent, short enough to be told again."""
+    return text if len(text) <= SHOWN_MAX_CHARS else text[: SHOWN_MAX_CHARS - 3] + "..."
+
 
 class Fault(msgspec.Struct, frozen=True, omit_defaults=True):
     """One thing that is wrong with a request: which field, what kind (`missing`, `invalid`, `custom` …), in words."""
@@ -19,7 +27,7 @@ class Fault(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Problem(Exception):
-    """An answer that is not a success. `message` is for people; `code` for programs."""
+    """An answer that is not a success. `message` is for people; `code` for programs. `FAULTS_MAX` faults are kept."""
 
     status = 500
     code = "internal_error"
@@ -35,7 +43,7 @@ class Problem(Exception):
         super().__init__(message)
         self.message = message
         self.code = code or type(self).code
-        self.faults = tuple(faults)
+        self.faults = tuple(faults[:FAULTS_MAX])
         self.headers = dict(headers or {})
 
 

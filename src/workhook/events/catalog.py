@@ -25,7 +25,8 @@ class EventType(msgspec.Struct, frozen=True):
     """One name of the catalogue.
 
     `actions` are those that are known: a payload may carry others. `targets` are the kinds of hook that may name the
-    event; a hook on `*` gets it in any case. `origin` is `own` where Workhook makes the payload after its own resources
+    event; a hook on `*` gets it in any case. `shared`: receivers know the name from code hosting, so that others may
+    publish it. `origin` is `own` where Workhook makes the payload after its own resources
     (`schema` then describes it), `common` where receivers know the name from code hosting.
     """
 
@@ -34,6 +35,7 @@ class EventType(msgspec.Struct, frozen=True):
     meaning: str
     targets: frozenset[str]
     origin: Literal["common", "own"]
+    shared: bool
     schema: Schema | None = None
 
 
@@ -56,13 +58,14 @@ def _own_event(name: str, row: _Row, common: EventType | None) -> EventType:
     if common:
         actions += tuple(action for action in common.actions if action not in actions)
         targets |= common.targets
-    return EventType(name, actions, row.meaning, targets, "own", schemas.own_event(name, row.actions))
+    schema = schemas.own_event(name, row.actions)
+    return EventType(name, actions, row.meaning, targets, "own", common is not None, schema)
 
 
 def _catalog() -> dict[str, EventType]:
     made_here = {"push": schemas.PUSH, "ping": schemas.PING}
     events = {
-        name: EventType(name, row.actions, row.meaning, row.targets, "common", made_here.get(name))
+        name: EventType(name, row.actions, row.meaning, row.targets, "common", True, made_here.get(name))
         for name, row in _rows("github_names.json").items()
     }
     events.update({name: _own_event(name, row, events.get(name)) for name, row in _rows("own_names.json").items()})
@@ -94,8 +97,13 @@ def valid_for(name: str, target: HookTarget) -> bool:
 
 
 def known(name: str) -> bool:
-    """Whether an event of this name can be published; that takes in names that only hooks on `*` receive."""
+    """Whether there are events of this name; that takes in names that only hooks on `*` receive."""
     return name in CATALOG
+
+
+def publishable(name: str) -> bool:
+    """Whether others may publish events of this name: not where only Workhook knows what happened."""
+    return name in CATALOG and CATALOG[name].shared
 
 
 def listing() -> list[dict[str, object]]:

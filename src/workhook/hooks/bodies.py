@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from workhook.events.catalog import ANY_EVENT, CATALOG, HookTarget, valid_for
+from workhook.events.catalog import ANY_EVENT, CATALOG, HookTarget, publishable, valid_for
 from workhook.hooks.parsing import MASK, ROTATION_MAX_S, TEXT_MAX
 
 Schema = dict[str, Any]
@@ -145,9 +145,9 @@ PUBLISH = _object(
     "An event from another system.",
     {
         "event": {
-            "description": "A name of the catalogue (GET `/webhook-events`).",
+            "description": "A name of the catalogue (GET `/webhook-events`) that is not Workhook's alone.",
             "type": "string",
-            "enum": list(CATALOG),
+            "enum": [name for name in CATALOG if publishable(name)],
             "examples": ["push"],
         },
         "payload": {
@@ -183,7 +183,8 @@ DISPATCH = _object(
 _FILTER_TIME = {"type": ["string", "null"], "format": "date-time"}
 REDELIVER = _object(
     "Redeliver",
-    "Which deliveries to send again: those that fit every filter. Without any, all that failed.",
+    "Which deliveries to send again: those that fit every filter. Without any, all that failed. A call "
+    "queues at most 10,000 events, without those that wait already: call again until it answers 0.",
     {
         "status": {
             "description": "`success` is a 2xx answer, `failure` everything else.",

@@ -10,7 +10,7 @@ import sqlalchemy as sa
 
 from workhook.core import json
 from workhook.core.clock import MINUTE_MS, now_ms, parse_rfc3339, to_millis_text
-from workhook.core.errors import Fault, Invalid, Malformed, NotFound
+from workhook.core.errors import Fault, Invalid, Malformed, NotFound, shown
 from workhook.events import outbox
 from workhook.events.tables import events
 from workhook.hooks.fan_out import insert_dispatches, wake
@@ -26,6 +26,7 @@ from workhook.storage.metadata import big
 MANUAL_PER_MINUTE = 60  # pings, tests and redeliveries of one hook: more is "the endpoint has been spammed" (spec)
 IDS_MAX = 1000
 REDELIVER_BATCH = 2000
+REDELIVER_MAX = 10_000  # a call
 _CURSOR = "v1_"
 
 _ITEM = [
@@ -62,6 +63,11 @@ _again = (
     .where(dispatches.c.id.in_(sa.select(_in_order.c.id)))
     .values(wanted=dispatches.c.wanted + 1, retries=0, next_attempt_at=big("now"))  # with retries of its own
 )
+# Of many at once each is wanted once, however often somebody asks: what waits already waits.
+_not_wanted_yet = sa.exists().where(
+    dispatches.c.id == deliveries.c.dispatch_id, dispatches.c.wanted == sa.literal(0, sa.Integer)
+)
+_again_once = _again.where(dispatches.c.wanted == sa.literal(0, sa.Integer))
 _later = deliveries.alias("later")
 _succeeded_since = sa.exists().where(
     _later.c.guid == deliveries.c.guid,
@@ -78,6 +84,7 @@ _count_manual = (
     )
     .returning(lanes.c.manual_count)
 )
+_under_way: set[int] = set()  # hooks whose deliveries are being queued again in this process
 _latest_push = (
     sa.select(events.c.payload)
     .where(events.c.repository_id == big("repository_id"), events.c.name == "push")
@@ -120,6 +127,11 @@ class Filters(msgspec.Struct):
         """What the conditions need to be executed."""
         return {} if self.ids is None else {"ids": self.ids}
 
+    @property
+    def cheap(self) -> bool:
+        """Whether what fits is found by looking at little else."""
+        return not self.conditions()
+
 
 def parse_query(given: Mapping[str, Sequence[str]]) -> Filters:
     """Filters of a list; others are ignored. Raises `Invalid` with every fault."""
@@ -139,10 +151,14 @@ def parse_selection(body: Mapping[str, Any]) -> Filters:
         if name in kinds and value is not None and not isinstance(value, kinds[name])
     ]
     refuse_types(wrong)
-    if unknown := [Fault(field=name, message=f"Invalid filter: {name}") for name in body if name not in kinds]:
+    if unknown := [_unknown_filter(name) for name in body if name not in kinds]:
         raise Invalid(faults=unknown)
     given = {name: value for name, value in body.items() if value is not None}
     return parse_filters(given or {"status": "failure"})
+
+
+def _unknown_filter(name: str) -> Fault:
+    return Fault(field=shown(name), message=f"Invalid filter: {shown(name)}")
 
 
 def parse_filters(given: Mapping[str, Any]) -> Filters:
@@ -200,15 +216,16 @@ def parse_cursor(text: str | None) -> int | None:
 
 
 async def list_deliveries(reader: Reader, hook_id: int, filters: Filters, *, cursor: int | None, per_page: int) -> Page:
-    """Newest first. A cursor is the id of the first delivery of its page."""
+    """Newest first. A cursor is the id of the first delivery of its page. Raises `storage.slow.TooSlow`."""
+    fetch = reader.fetch_all if filters.cheap else reader.fetch_slow
     query = sa.select(*_ITEM).where(deliveries.c.hook_id == hook_id, *filters.conditions())
     first = deliveries.c.id <= sa.literal(cursor, sa.BigInteger) if cursor is not None else sa.true()
     params = filters.params()
-    rows = await reader.fetch_all(query.where(first).order_by(deliveries.c.id.desc()).limit(per_page + 1), params)
+    rows = await fetch(query.where(first).order_by(deliveries.c.id.desc()).limit(per_page + 1), params)
     prev_cursor = None
     if cursor is not None:
         later = query.where(deliveries.c.id > sa.literal(cursor, sa.BigInteger))
-        newer = await reader.fetch_all(later.order_by(deliveries.c.id).limit(per_page), params)
+        newer = await fetch(later.order_by(deliveries.c.id).limit(per_page), params)
         prev_cursor = f"{_CURSOR}{newer[-1]['id']}" if newer else None
     next_cursor = f"{_CURSOR}{rows[per_page]['id']}" if len(rows) > per_page else None
     return Page([_item(row) for row in rows[:per_page]], next_cursor, prev_cursor)
@@ -262,26 +279,37 @@ async def redeliver(tx: Transaction, hook_id: int, delivery_id: int) -> None:
 
 
 async def redeliver_many(database: Database, hook_id: int, filters: Filters) -> int:
-    """Ask for every dispatch again of which a delivery fits the filters; answers how many. What failed and has been
-    delivered since is not sent again as a failure.
+    """Ask for every dispatch again of which a delivery fits the filters; answers how many, at most `REDELIVER_MAX`.
+    What waits to be sent again stays as it is; what failed and has been delivered since is not sent again as a failure.
 
-    In short transactions: hundreds of thousands at once would hold up everybody who writes.
+    In short transactions: all at once would hold up everybody who writes. Raises `Invalid` while this goes on for the
+    hook already, and `storage.slow.TooSlow`.
     """
+    if hook_id in _under_way:
+        raise Invalid("Deliveries of this webhook are being queued again already.", code="already_running")
+    _under_way.add(hook_id)
+    try:
+        return await _redeliver_many(database, hook_id, filters)
+    finally:
+        _under_way.discard(hook_id)
+
+
+async def _redeliver_many(database: Database, hook_id: int, filters: Filters) -> int:
     query = sa.select(deliveries.c.dispatch_id).where(deliveries.c.hook_id == hook_id, *filters.conditions())
     if filters.status == "failure":
         query = query.where(~_succeeded_since)
-    rows = await database.fetch_all(query.distinct(), filters.params())
-    ids = sorted(row["dispatch_id"] for row in rows)
+    some = query.where(_not_wanted_yet).distinct().order_by(deliveries.c.dispatch_id).limit(REDELIVER_MAX)
+    ids = [row["dispatch_id"] for row in await database.fetch_slow(some, filters.params())]
     queued = 0
     for start in range(0, len(ids), REDELIVER_BATCH):
         async with database.transaction() as tx:
-            queued += await _make_due(tx, hook_id, ids[start : start + REDELIVER_BATCH])
+            queued += await _make_due(tx, hook_id, ids[start : start + REDELIVER_BATCH], _again_once)
     return queued
 
 
-async def _make_due(tx: Transaction, hook_id: int, dispatch_ids: Sequence[int]) -> int:
+async def _make_due(tx: Transaction, hook_id: int, dispatch_ids: Sequence[int], again: sa.Update = _again) -> int:
     wake(tx, {hook_id})
-    return await tx.execute(_again, {"hook_id": hook_id, "dispatch_ids": list(dispatch_ids), "now": now_ms()})
+    return await tx.execute(again, {"hook_id": hook_id, "dispatch_ids": list(dispatch_ids), "now": now_ms()})
 
 
 async def count_manual(tx: Transaction, hook_id: int) -> None:

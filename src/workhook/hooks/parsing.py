@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from functools import cache
+from itertools import islice
 from typing import Any
 
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from workhook.core.errors import Fault, Invalid
+from workhook.core.errors import FAULTS_MAX, SHOWN_MAX_CHARS, Fault, Invalid, shown
 from workhook.events.catalog import HookTarget, valid_for
 from workhook.hooks.match import ANY
 
@@ -79,16 +80,14 @@ def fault(message: str, *, field: str | None = None, code: str = "custom", **mor
 
 
 def wrong_type(name: str, value: object, wanted: str) -> str:
-    shown = "nil" if value is None else msgspec.json.encode(value).decode()
-    if len(shown) > 80:
-        shown = shown[:77] + "..."
-    return f"For 'properties/{name}', {shown} is not {wanted}."
+    text = "nil" if value is None else shown(msgspec.json.encode(value).decode())
+    return f"For 'properties/{name}', {text} is not {wanted}."
 
 
 def refuse_types(complaints: list[str]) -> None:
     """Raises `Invalid` if there are complaints of `wrong_type`."""
     if complaints:
-        raise Invalid("\n\n".join(["Invalid request.", *complaints]), code="wrong_type")
+        raise Invalid("\n\n".join(["Invalid request.", *complaints[:FAULTS_MAX]]), code="wrong_type")
 
 
 def check_types(body: Mapping[str, Any], fields: tuple[str, ...]) -> None:
@@ -102,7 +101,8 @@ def check_types(body: Mapping[str, Any], fields: tuple[str, ...]) -> None:
         if not fits(value):
             complaints.append(wrong_type(name, value, wanted))
         elif isinstance(value, list):
-            complaints += [wrong_type(f"{name}/items", item, "a string") for item in value if not isinstance(item, str)]
+            wrong = (item for item in value if not isinstance(item, str))
+            complaints += [wrong_type(f"{name}/items", item, "a string") for item in islice(wrong, FAULTS_MAX)]
     refuse_types(complaints)
 
 
@@ -116,7 +116,7 @@ def parse_hook(
     check_types(body, fields)
     faults: list[Fault] = []
     if creating and ("name" in body or target == "organization") and body.get("name") != "web":
-        faults.append(Fault(resource="Hook", field="name", code="invalid", value=body.get("name")))
+        faults.append(Fault(resource="Hook", field="name", code="invalid", value=_echo(body.get("name"))))
     change = HookChange(active=body.get("active", UNSET))
     for name in ("events", "add_events", "remove_events"):
         if name in fields and name in body:
@@ -138,7 +138,13 @@ def parse_hook(
 
 def unknown_events(names: list[str], target: str) -> list[Fault]:
     kind: HookTarget = "repository" if target == "repository" else "organization"
-    return [fault(f"{name} is not a valid event name") for name in names if name != ANY and not valid_for(name, kind)]
+    unknown = (name for name in names if name != ANY and not valid_for(name, kind))
+    return [fault(f"{shown(name)} is not a valid event name") for name in islice(unknown, FAULTS_MAX)]
+
+
+def _echo(value: object) -> object:
+    encoded = msgspec.json.encode(value)
+    return value if len(encoded) <= 4 * SHOWN_MAX_CHARS else shown(encoded.decode())
 
 
 def _complained(faults: list[Fault], field: str) -> bool:
@@ -151,6 +157,8 @@ def parse_config(
     """What is wrong is appended to `faults`; an unset setting is None."""
     change = ConfigChange()
     for key, value in config.items():
+        if len(faults) >= FAULTS_MAX:
+            break
         reader = _READERS.get(key)
         if key in SECRET_KEYS:
             _read_secret(change, key, value, faults)
@@ -159,7 +167,7 @@ def parse_config(
         elif key == "url":
             change.shown["url"] = _read_url(value, check_url, faults)
         elif reader is None:
-            faults.append(fault(f"Invalid config attribute: {key}"))
+            faults.append(fault(f"Invalid config attribute: {shown(key)}"))
         elif value is None or value == "":
             change.shown[key] = None
         else:

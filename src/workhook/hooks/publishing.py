@@ -11,9 +11,9 @@ import sqlalchemy as sa
 
 from workhook.core import json
 from workhook.core.clock import DAY_MS, now_ms
-from workhook.core.errors import Fault, Invalid
+from workhook.core.errors import Fault, Invalid, shown
 from workhook.events import outbox
-from workhook.events.catalog import known
+from workhook.events.catalog import known, publishable
 from workhook.events.tables import event_keys
 from workhook.hooks.parsing import refuse_types, wrong_type
 from workhook.hooks.records import Place
@@ -65,7 +65,9 @@ def parse_publication(body: Mapping[str, Any]) -> Publication:
         if name not in body
     ]
     if "event" in body and not known(body["event"]):
-        faults.append(_fault("event", f"{body['event']} is not a valid event name"))
+        faults.append(_fault("event", f"{shown(body['event'])} is not a valid event name"))
+    elif "event" in body and not publishable(body["event"]):
+        faults.append(_fault("event", f"{body['event']} events are made by Workhook itself"))
     key = body.get("id")
     if key is not None and not 1 <= len(key) <= KEY_MAX:
         faults.append(_fault("id", f"id must have 1 to {KEY_MAX} characters"))

@@ -17,13 +17,14 @@ import types
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from itertools import islice
 from typing import Annotated, Any, TypeVar, Union, get_args, get_origin
 from urllib.parse import urlsplit
 
 import msgspec
 from msgspec import Meta, UnsetType, inspect
 
-from workhook.core.errors import Fault, Invalid
+from workhook.core.errors import FAULTS_MAX, Fault, Invalid, shown
 from workhook.http.calls import Call
 from workhook.http.operations import Query
 
@@ -90,10 +91,10 @@ def read_query(call: Call, shape: type[T]) -> T:
 def gather(shape: type[T], query: Mapping[str, Sequence[str]], body: Mapping[str, Any]) -> T:
     """The rule behind both. Text of a query becomes what the field is; in a body the JSON type must fit."""
     fields = _fields(shape)
+    unknown = (name for name in dict.fromkeys([*body, *query]) if name not in fields)
     faults = [
-        Fault(field=name, code="unknown", message=f"there is no parameter {name}")
-        for name in dict.fromkeys([*body, *query])
-        if name not in fields
+        Fault(field=shown(name), code="unknown", message=f"there is no parameter {shown(name)}")
+        for name in islice(unknown, FAULTS_MAX)
     ]
     values: dict[str, Any] = {}
     for name, field in fields.items():

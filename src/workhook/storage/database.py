@@ -39,6 +39,7 @@ class Reader(Protocol):
 
     async def fetch_all(self, statement: Executable, params: Params | None = None) -> Sequence[Row]: ...
     async def fetch_one(self, statement: Executable, params: Params | None = None) -> Row | None: ...
+    async def fetch_slow(self, statement: Executable, params: Params | None = None) -> Sequence[Row]: ...
 
 
 class Transaction(ABC):
@@ -55,6 +56,10 @@ class Transaction(ABC):
 
     @abstractmethod
     async def fetch_one(self, statement: Executable, params: Params | None = None) -> Row | None: ...
+
+    async def fetch_slow(self, statement: Executable, params: Params | None = None) -> Sequence[Row]:
+        """In a transaction, which has its connection for itself, like any other read."""
+        return await self.fetch_all(statement, params)
 
     @abstractmethod
     async def execute(self, statement: Executable, params: Params | None = None) -> int:
@@ -104,6 +109,10 @@ class Database(ABC):
 
     @abstractmethod
     async def fetch_one(self, statement: Executable, params: Params | None = None) -> Row | None: ...
+
+    @abstractmethod
+    async def fetch_slow(self, statement: Executable, params: Params | None = None) -> Sequence[Row]:
+        """`fetch_all` for what may look at many rows. Raises `storage.slow.TooSlow` when that takes seconds."""
 
     @abstractmethod
     async def write(self, steps: Sequence[Step]) -> None:

@@ -13,7 +13,7 @@ import asyncpg
 import structlog
 from sqlalchemy.sql.expression import Executable
 
-from workhook.storage import dialects, metrics
+from workhook.storage import dialects, metrics, slow
 from workhook.storage.database import Database, Params, Row, Step, Transaction
 from workhook.storage.signals import Signals
 from workhook.storage.statements import Compiler, Statement
@@ -75,6 +75,7 @@ class PostgresDatabase(Database):
         metrics.CONNECTIONS.labels("idle").set_function(pool.get_idle_size)
         self._compile = Compiler(dialects.POSTGRESQL)
         self.signals = Signals()
+        self._slow = slow.Turns()
         self._outgoing: dict[str, set[int]] = defaultdict(set)
         self._outgoing_ready = asyncio.Event()
         self._origin = secrets.token_hex(6)
@@ -121,6 +122,17 @@ class PostgresDatabase(Database):
         async with _translated(), self._pool.acquire(timeout=ACQUIRE_TIMEOUT_S) as connection:
             row: Row | None = await connection.fetchrow(known.sql, *known.arguments(params))
             return row
+
+    async def fetch_slow(self, statement: Executable, params: Params | None = None) -> Sequence[Row]:
+        known = self._compile(statement)
+        async with self._slow.turn(), _translated(), self._pool.acquire(timeout=ACQUIRE_TIMEOUT_S) as connection:
+            try:
+                rows: Sequence[Row] = await connection.fetch(
+                    known.sql, *known.arguments(params), timeout=slow.TIMEOUT_S
+                )
+            except TimeoutError:
+                raise slow.TooSlow() from None
+            return rows
 
     async def write(self, steps: Sequence[Step]) -> None:
         known = [(self._compile(statement), rows) for statement, rows in steps if rows]

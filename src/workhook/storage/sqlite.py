@@ -16,7 +16,7 @@ import structlog
 from sqlalchemy.sql.expression import Executable
 
 from workhook.core.errors import Unavailable
-from workhook.storage import dialects, metrics
+from workhook.storage import dialects, metrics, slow
 from workhook.storage.database import Database, Params, Row, Step, Transaction
 from workhook.storage.signals import Signals
 from workhook.storage.statements import Compiler, Statement
@@ -192,6 +192,8 @@ class SqliteDatabase(Database):
         self._compile = Compiler(dialects.SQLITE, dialects.sqlite_value)
         self._writer = _Threads(path, 1, readonly=False)
         self._readers = _Threads(path, readers, readonly=True)
+        self._slow_readers = _Threads(path, slow.AT_ONCE, readonly=True)
+        self._slow = slow.Turns()
         self._write_lock = _WriteLock()
         self._turn = asyncio.Lock()
         self._group: _Group | None = None
@@ -293,6 +295,14 @@ class SqliteDatabase(Database):
         rows = await self.fetch_all(statement, params)
         return rows[0] if rows else None
 
+    async def fetch_slow(self, statement: Executable, params: Params | None = None) -> Sequence[Row]:
+        known = self._compile(statement)
+        arguments = known.arguments(params)
+        async with self._slow.turn():
+            return await self._slow_readers.submit(
+                lambda connection: slow.fetch_sqlite(connection, known.sql, arguments)
+            )
+
     async def write(self, steps: Sequence[Step]) -> None:
         async with self.transaction() as transaction:
             assert isinstance(transaction, SqliteTransaction)
@@ -318,6 +328,7 @@ class SqliteDatabase(Database):
         if self._committer is not None:
             await self._committer
         await self._readers.close()
+        await self._slow_readers.close()
         await self._writer.close()
 
 

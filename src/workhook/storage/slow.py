@@ -1,0 +1,62 @@
+"""Reads that may have to look at very many rows: few at a time, apart from the others, and not for long.
+
+Everybody's authentication waits for the other reads, so one person's search must not take their place.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+import time
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+
+from workhook.core.errors import Unavailable
+from workhook.storage.database import Row
+
+AT_ONCE = 2
+TIMEOUT_S = 5.0  # for its turn, and again for the read itself
+_STEPS = 20_000  # of SQLite's machine between two looks at the clock: about a millisecond
+
+
+class TooSlow(Unavailable):
+    """The read was given up."""
+
+    code = "too_slow"
+
+    def __init__(self) -> None:
+        super().__init__("The search takes too long. Narrow it down, or try again later.", retry_after_s=10)
+
+
+class Turns:
+    """Who may read slowly."""
+
+    def __init__(self) -> None:
+        self._free = asyncio.Semaphore(AT_ONCE)
+
+    @asynccontextmanager
+    async def turn(self) -> AsyncIterator[None]:
+        """Raises `TooSlow` if it does not come."""
+        try:
+            async with asyncio.timeout(TIMEOUT_S):
+                await self._free.acquire()
+        except TimeoutError:
+            raise TooSlow() from None
+        try:
+            yield
+        finally:
+            self._free.release()
+
+
+def fetch_sqlite(connection: sqlite3.Connection, sql: str, arguments: Sequence[object]) -> Sequence[Row]:
+    """Raises `TooSlow`."""
+    end = time.monotonic() + TIMEOUT_S
+    connection.set_progress_handler(lambda: time.monotonic() > end, _STEPS)
+    try:
+        return connection.execute(sql, arguments).fetchall()
+    except sqlite3.OperationalError as error:
+        if getattr(error, "sqlite_errorname", "") == "SQLITE_INTERRUPT":
+            raise TooSlow() from error
+        raise
+    finally:
+        connection.set_progress_handler(None, 0)
