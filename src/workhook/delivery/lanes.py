@@ -31,6 +31,7 @@ class Work:
     size: int
     payload: bytes | None = None
     throttled_at: int | None = None
+    started_at: int = 0
     slow: bool = False  # it was started for a receiver that times out
 
 

@@ -35,21 +35,22 @@ class Slots:
 
     def take(self, lane: Lane, now: int) -> Work | float | None:
         """`lane.take`, if there is room; otherwise the lane waits for its turn."""
-        if not self._has_room(lane):
+        if not self._has_room(lane, now):
             self.queue(lane)
             return None
         work = lane.take(now)
         if isinstance(work, Work):
             self.flying += 1
-            work.slow = lane.timing_out or lane.sluggish
+            work.started_at = now
+            work.slow = _is_slow(lane, now)
             self._slow += work.slow
         return work
 
-    def _has_room(self, lane: Lane) -> bool:
+    def _has_room(self, lane: Lane, now: int) -> bool:
         """Receivers that time out or take long never have more than half of the process, however many they are."""
         if self.full or len(lane.flying) >= self._of_one_lane:
             return False
-        return not ((lane.timing_out or lane.sluggish) and self._slow * 2 >= self._limit)
+        return not (_is_slow(lane, now) and self._slow * 2 >= self._limit)
 
     def free(self, work: Work) -> None:
         self.flying -= 1
@@ -66,3 +67,11 @@ class Slots:
         lane = self._hungry.popleft()
         lane.hungry = False
         return lane
+
+
+def _is_slow(lane: Lane, now: int) -> bool:
+    """It was slow to answer, or is so at this moment."""
+    if lane.timing_out or lane.sluggish:
+        return True
+    oldest = next(iter(lane.flying.values()), None)
+    return oldest is not None and now - oldest.started_at > SLUGGISH_MS

@@ -14,6 +14,7 @@ from workhook.delivery import metrics, queries
 from workhook.delivery.attempt import Finished, attempt, reason_to_deactivate
 from workhook.delivery.budget import Budget
 from workhook.delivery.deactivation import deactivate
+from workhook.delivery.guard import OwnTrouble
 from workhook.delivery.holdings import LOOK_MS, Holdings
 from workhook.delivery.lanes import Lane, Work
 from workhook.delivery.record import Recorder
@@ -31,6 +32,7 @@ LOW_WATER = 32  # a lane with fewer waiting reads more: with 16, fast receivers 
 INLINE_MAX = 64 * 1024  # larger payloads are loaded one at a time, when they are sent
 INLINE_TOTAL = 1024  # with more than this waiting, in all lanes, small ones are loaded so as well
 LARGE_TOTAL = 256 * 1024 * 1024  # bytes of large payloads at once, each counted twice: it may be sent as a form
+OWN_PAUSE_MS = 1000
 RECORD_S = 1.0  # at the end, for what was still to be recorded
 TROUBLE_PAUSE_S = (0.1, 5.0)  # after a turn that failed, doubled up to the second
 
@@ -50,6 +52,7 @@ class Worker:
         self._held = Holdings(services)
         self._slots = Slots(settings.concurrency)
         self._large = Budget(LARGE_TOTAL)
+        self._paused_until = 0
         self._wake = asyncio.Event()
         self._stopping = asyncio.Event()
         self._all_landed = asyncio.Event()
@@ -203,7 +206,7 @@ class Worker:
 
     def _start(self, lane: Lane, now: int) -> bool:
         """Start one attempt, if there is one to start and room for it."""
-        if self._stopping.is_set():
+        if self._stopping.is_set() or now < self._paused_until:
             return False
         if lane.needs_signer(now):
             lane.stale = True
@@ -262,6 +265,9 @@ class Worker:
             else:
                 async with self._large.of(2 * work.size):
                     finished = await self._send(lane, work)
+        except OwnTrouble as error:
+            self._pause(error)
+            self._landed(lane, work)
         except Exception as error:  # noqa: BLE001  # handed to the log, with its traceback unless the database is away
             # Not the receiver's doing: nothing is recorded, so it stays due and is read again.
             metrics.TROUBLE.labels("attempt").inc()
@@ -274,6 +280,15 @@ class Worker:
         else:
             work.payload = None  # it may wait for its record; its memory need not
             self._recorder.add(finished)
+
+    def _pause(self, error: OwnTrouble) -> None:
+        """This process has no more descriptors or threads: nothing starts for a moment, and nobody is to blame."""
+        metrics.TROUBLE.labels("own").inc()
+        now = now_ms()
+        if now >= self._paused_until:
+            self._paused_until = now + OWN_PAUSE_MS
+            log.warning("out_of_resources", error=str(error), again_in_s=OWN_PAUSE_MS / 1000)
+            asyncio.get_running_loop().call_later(OWN_PAUSE_MS / 1000, self._wake.set)
 
     async def _send(self, lane: Lane, work: Work) -> Finished:
         payload = work.payload
