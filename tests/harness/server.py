@@ -36,12 +36,14 @@ class Server:
         self.url = ""
         self.process: subprocess.Popen[str] | None = None
         self.output: list[str] = []
+        self.running = False  # it has said so
 
     def environment(self) -> dict[str, str]:
         kept = {name: value for name, value in os.environ.items() if not name.startswith("WORKHOOK_")}
         return {**kept, **{f"WORKHOOK_{name.upper()}": str(value) for name, value in self.settings.items()}}
 
     def start(self) -> Server:
+        self.running = False
         self.process = subprocess.Popen(
             [sys.executable, "-m", "workhook", *self.command],
             env=self.environment(),
@@ -52,7 +54,7 @@ class Server:
         ready = threading.Event()
         threading.Thread(target=self._read, args=(self.process, ready), daemon=True).start()
         assert ready.wait(START_TIMEOUT_S), "".join(self.output)
-        assert self.process.poll() is None, "".join(self.output)
+        assert self.running, "".join(self.output)
         return self
 
     def _read(self, process: subprocess.Popen[str], ready: threading.Event) -> None:
@@ -62,8 +64,10 @@ class Server:
                 self.output.append(line)
                 if line.startswith("workhook: listening on "):
                     self.url = line.split()[-1]
+                    self.running = True
                     ready.set()
                 elif line.startswith("workhook: delivering"):
+                    self.running = True
                     ready.set()
         ready.set()
 
