@@ -54,6 +54,8 @@ class Server:
         ready = threading.Event()
         threading.Thread(target=self._read, args=(self.process, ready), daemon=True).start()
         assert ready.wait(START_TIMEOUT_S), "".join(self.output)
+        if not self.running:
+            self.process.wait(START_TIMEOUT_S)
         assert self.running, "".join(self.output)
         return self
 
