@@ -5,10 +5,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import os
 import socket
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -51,6 +55,55 @@ def rest(made: socket.socket) -> bytes:
 def memory(server: Server) -> int:
     assert server.process is not None
     return int(psutil.Process(server.process.pid).memory_info().rss)
+
+
+def others_may(folder: Path) -> list[str]:
+    """Files that others than the owner may read or write."""
+    return sorted(each.name for each in folder.rglob("*") if each.is_file() and each.stat().st_mode & 0o077)
+
+
+# --- somebody with an account on the machine -----------------------------------------------------------------------
+
+
+@pytest.fixture
+def lax() -> Iterator[None]:
+    before = os.umask(0o022)
+    yield
+    os.umask(before)
+
+
+def test_what_a_server_writes_is_its_own(tmp_path: Path, lax: None) -> None:
+    server = Server(tmp_path / "data", {}).start()
+    try:
+        names = {each.name for each in server.data.iterdir()}
+        assert {"workhook.db", "workhook.db-wal", "workhook.db-shm", "server.json", "secret.key"} <= names
+        assert others_may(server.data) == []
+        assert server.data.stat().st_mode & 0o777 == 0o700
+    finally:
+        server.close()
+
+
+def test_what_a_command_writes_is_its_own(tmp_path: Path, lax: None) -> None:
+    data = tmp_path / "data"
+    assert workhook("migrate", data).returncode == 0
+    assert others_may(data) == []
+
+
+def test_doctor_sees_what_others_may_read(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    workhook("migrate", data)
+    advice = f"Others can read it: chmod 600 {data / 'workhook.db'}*"
+    assert advice not in workhook("doctor", data).stdout
+    (data / "workhook.db").chmod(0o644)
+    ran = workhook("doctor", data)
+    assert ran.returncode == 1
+    assert advice in ran.stdout
+
+
+def workhook(command: str, data: Path) -> subprocess.CompletedProcess[str]:
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("WORKHOOK_")}
+    arguments = [sys.executable, "-m", "workhook", command, "--data", str(data)]
+    return subprocess.run(arguments, env=environment, capture_output=True, text=True, check=False)
 
 
 # --- a stranger ----------------------------------------------------------------------------------------------------

@@ -128,6 +128,9 @@ async def _database(settings: Settings) -> Check:
         return Check("database", False, f"{kind} without a schema", "workhook migrate")
     if found not in migrations.known_revisions():
         return Check("database", False, f"{kind}, schema {found} of a newer version", "Install the newer Workhook.")
+    path = settings.sqlite_path
+    if path is not None and (mode := path.stat().st_mode & 0o777) & 0o077:
+        return Check("database", False, f"{path}, mode {mode:04o}", f"Others can read it: chmod 600 {path}*")
     return Check("database", found == migrations.HEAD, f"{kind}, schema {found}", "workhook migrate")
 
 

@@ -184,7 +184,7 @@ _FILTER_TIME = {"type": ["string", "null"], "format": "date-time"}
 REDELIVER = _object(
     "Redeliver",
     "Which deliveries to send again: those that fit every filter. Without any, all that failed. A call "
-    "queues at most 10,000 events, without those that wait already: call again until it answers 0.",
+    "queues at most 10,000 events, the oldest, without those that wait already: call again for more.",
     {
         "status": {
             "description": "`success` is a 2xx answer, `failure` everything else.",

@@ -61,6 +61,14 @@ def sqlite_revision(path: Path) -> str | None:
         connection.close()
 
 
+def _make_private(path: Path) -> None:
+    """A new file is its owner's alone; SQLite gives the files beside it the same mode."""
+    try:
+        path.touch(mode=0o600)
+    except OSError as error:
+        log.debug("database_file_not_made", reason=str(error))  # SQLite says it in its own words
+
+
 def migrate_sqlite(path: Path) -> bool:
     """Answers whether anything was done."""
     if not _needed(sqlite_revision(path)):
@@ -68,6 +76,7 @@ def migrate_sqlite(path: Path) -> bool:
     from sqlalchemy import create_engine, event
 
     path.parent.mkdir(parents=True, exist_ok=True)
+    _make_private(path)
     engine = create_engine(f"sqlite:///{path}", connect_args={"timeout": 30})
 
     # The driver would commit before DDL; BEGIN IMMEDIATE makes the migration one transaction and keeps others out.
