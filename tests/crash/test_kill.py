@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import random
 import signal
+import subprocess
 import threading
 from collections import Counter
 from collections.abc import Callable
@@ -129,12 +129,16 @@ def test_killed_when_it_was_sent_and_not_recorded(new_life: Callable[..., Life],
     life = new_life()
     deaths = [5, 2]
 
+    def running() -> subprocess.Popen[str] | None:
+        process = life.site.server.process
+        return process if process is not None and process.poll() is None else None
+
     def kill(received: Received) -> Reply:
         if received.event == "push" and received.payload()["number"] in deaths:
             deaths.remove(received.payload()["number"])
-            process = life.site.server.process
+            process = until(running)  # it delivers before it says that it is ready
             assert process is not None
-            os.kill(process.pid, signal.SIGKILL)
+            process.kill()
         return Reply()
 
     receiver.reply = kill
