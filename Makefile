@@ -19,7 +19,7 @@ install-dev:
 	@scripts/environment dev
 
 test: git install-dev ## run every test (ARGS="-k hooks" …)
-	@exec $(BIN)/pytest $(ARGS)
+	@exec $(BIN)/pytest -n auto --dist loadfile $(ARGS)
 
 check: git install-dev ## format, lint, types and the rules of the repository; changes nothing
 	@failed=; \

