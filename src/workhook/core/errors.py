@@ -90,6 +90,12 @@ class TooLarge(Problem):
     status, code = 413, "too_large"
 
 
+class TargetTooLong(Problem):
+    """The path and query of a request, together."""
+
+    status, code = 414, "target_too_long"
+
+
 class UnsupportedMediaType(Problem):
     status, code = 415, "unsupported_media_type"
 

@@ -102,7 +102,7 @@ def known(name: str) -> bool:
 
 
 def publishable(name: str) -> bool:
-    """Whether others may publish events of this name: not where only Workhook knows what happened."""
+    """Whether every writer may publish events of this name: not where only Workhook knows what happened."""
     return name in CATALOG and CATALOG[name].shared
 
 

@@ -183,6 +183,7 @@ async def publish(call: Call) -> Answer:
     place = place_of(call)
     body = await call.json_object(publishing.BODY_MAX)
     publication = publishing.parse_publication(body)
+    publishing.check_publisher(publication, place)
     sender = actor_of(call).user
     return Answer(
         await publishing.publish(call.database, place, publication, sender=sender, base=call.base_for_others),

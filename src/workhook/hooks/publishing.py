@@ -11,7 +11,7 @@ import sqlalchemy as sa
 
 from workhook.core import json
 from workhook.core.clock import DAY_MS, now_ms
-from workhook.core.errors import Fault, Invalid, shown
+from workhook.core.errors import Fault, Forbidden, Invalid, shown
 from workhook.events import outbox
 from workhook.events.catalog import known, publishable
 from workhook.events.tables import event_keys
@@ -66,8 +66,6 @@ def parse_publication(body: Mapping[str, Any]) -> Publication:
     ]
     if "event" in body and not known(body["event"]):
         faults.append(_fault("event", f"{shown(body['event'])} is not a valid event name"))
-    elif "event" in body and not publishable(body["event"]):
-        faults.append(_fault("event", f"{body['event']} events are made by Workhook itself"))
     key = body.get("id")
     if key is not None and not 1 <= len(key) <= KEY_MAX:
         faults.append(_fault("id", f"id must have 1 to {KEY_MAX} characters"))
@@ -81,6 +79,15 @@ def parse_publication(body: Mapping[str, Any]) -> Publication:
     if action is not None and "\0" in action:
         raise Invalid(faults=[_fault("action", "action must not contain NUL")])
     return Publication(body["event"], body["payload"], action, key)
+
+
+def check_publisher(publication: Publication, place: Place) -> None:
+    """Raises `Forbidden`: what Workhook itself tells of (a task, an invoice) only an admin may tell in its place."""
+    if place.repository and place.repository.role != "admin" and not publishable(publication.event):
+        raise Forbidden(
+            f"Must have admin rights to publish {publication.event} events: Workhook itself makes them.",
+            code="missing_role",
+        )
 
 
 def _fault(field: str, message: str) -> Fault:

@@ -122,7 +122,7 @@ def problems_of(op: Operation) -> set[int]:
     found = {*op.problems, 500}
     if op.area is SYSTEM:
         return found
-    found |= {401, 503}  # a token that is not good; no database
+    found |= {401, 414, 503}  # a token that is not good; a query of more than 8 KiB; no database
     found |= {400, 403} if op.area is AREA_B else {429}  # a version that is not served; no requests left
     if op.area is AREA_A and (op.query or op.body is not None):
         found.add(400)

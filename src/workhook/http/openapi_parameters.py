@@ -130,7 +130,7 @@ def answer_headers(op: Operation, status: int) -> dict[str, Any]:
 def problem_headers(area: Area, status: int) -> dict[str, Any]:
     """The headers of a problem."""
     names = {"X-Request-Id": "RequestId"}
-    if area is not SYSTEM and status != 401:
+    if area is not SYSTEM and status not in (401, 414):
         names |= _RATE
     if status in (429, 503) or (status == 403 and area is AREA_B):
         names["Retry-After"] = "RetryAfter"

@@ -13,6 +13,7 @@ from workhook.core.errors import (
     NotFound,
     PreconditionFailed,
     Problem,
+    TargetTooLong,
     TooLarge,
     TooManyRequests,
     Unauthenticated,
@@ -84,11 +85,12 @@ _PROBLEMS: Mapping[int, str] = {
     409: "It is in a state in which this cannot be done; `code` says which.",
     412: "`If-Match` names another state than the current one: somebody else changed it.",
     413: "The body is too large.",
+    414: "Path and query are too long. The connection is closed.",
     415: "The body is not JSON.",
     422: "A value is wrong; every wrong field is listed.",
     429: "The token has no requests left in this hour.",
     500: "The server failed. The request id tells those who run it why.",
-    503: "The database cannot be reached or written. Nothing was done; the same request can succeed later.",
+    503: "The database cannot be reached or written, or there is too much to do. Nothing was done; the same request can succeed later.",
 }
 _WEBHOOK_PROBLEMS: Mapping[int, str] = {
     403: "The caller sees this but may not do it, or the token has no requests left in this hour (`Retry-After`).",
@@ -102,6 +104,7 @@ _COMMON_EXAMPLES: Mapping[int, Mapping[str, Problem]] = {
     },
     404: {"not found": NotFound()},
     413: {"too large": TooLarge("The request body is larger than 1048576 bytes.")},
+    414: {"too long": TargetTooLong("The request target is longer than 8192 bytes.")},
     500: {"failed": Problem("The server failed. The request id helps to find out why.")},
     503: {"no database": Unavailable("The database cannot be written.")},
 }

@@ -13,7 +13,7 @@ import structlog
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from workhook.core import json
-from workhook.core.errors import Malformed, Problem, Unavailable
+from workhook.core.errors import Malformed, Problem, TargetTooLong, Unavailable
 from workhook.http import metrics
 from workhook.http.operations import AREA_A, AREA_B
 from workhook.http.problems import render
@@ -25,10 +25,6 @@ PIPELINED_MAX = 16  # requests that wait for the answer of the one before them
 REQUESTS_MAX = 1000  # at once; half as many connections again are heard, to be told so
 
 log = structlog.get_logger(__name__)
-
-
-class TargetTooLong(Problem):
-    status, code = 414, "target_too_long"
 
 
 class HeadTooLarge(Problem):
