@@ -90,7 +90,7 @@ _PROBLEMS: Mapping[int, str] = {
     422: "A value is wrong; every wrong field is listed.",
     429: "The token has no requests left in this hour.",
     500: "The server failed. The request id tells those who run it why.",
-    503: "The database cannot be reached or written, or there is too much to do. Nothing was done; the same request can succeed later.",
+    503: "The database cannot be used, or there is too much to do. Nothing was done; the same can succeed later.",
 }
 _WEBHOOK_PROBLEMS: Mapping[int, str] = {
     403: "The caller sees this but may not do it, or the token has no requests left in this hour (`Retry-After`).",
