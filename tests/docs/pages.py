@@ -73,9 +73,9 @@ class Program:
         return until(look) or ""
 
     def stop(self) -> None:
-        """As Ctrl-C does."""
+        """With SIGTERM: where a shell started the tests in the background, its children ignore SIGINT."""
         if self.process.poll() is None:
-            self.process.send_signal(signal.SIGINT)
+            self.process.send_signal(signal.SIGTERM)
         try:
             self.process.wait(30)
         except subprocess.TimeoutExpired:

@@ -108,7 +108,7 @@ def check(reader: Reader, prose: str, block: str) -> None:
         assert json.loads(reader.said)["repository"] == "acme/website"
     if "Stop the receiver" in prose:
         assert reader.receiver is not None
-        reader.receiver.process.send_signal(signal.SIGINT)
+        reader.receiver.process.send_signal(signal.SIGTERM)
         reader.receiver.process.wait(30)
 
 
