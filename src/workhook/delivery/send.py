@@ -19,7 +19,7 @@ from aiohttp.http import HttpProcessingError
 from aiohttp.streams import StreamReader
 from yarl import URL
 
-from workhook.delivery import guard
+from workhook.delivery import guard, metrics
 from workhook.delivery.connection import MAX_HEAD_BYTES, Connector, Post, StaleConnection
 from workhook.delivery.lookups import SystemResolver
 from workhook.delivery.sign import Prepared
@@ -127,6 +127,7 @@ class Sender:
             explained = _explain(error)
             if explained is None:
                 self.unexpected_failures += 1
+                metrics.TROUBLE.labels("send").inc()
                 _log.error("delivery_failed_unexpectedly", host=target.raw_host, exc_info=error)
                 explained = UNEXPECTED, 502
             return _failed(*explained, started)
