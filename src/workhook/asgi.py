@@ -14,7 +14,7 @@ from workhook.identity import api as identity_api
 from workhook.identity import policy as identity_policy
 from workhook.identity.guard import Guard
 from workhook.identity.rate import RateLimiter
-from workhook.work.projects import api as projects_api
+from workhook.work import operations as work_operations
 
 
 def operations(services: Callable[[], Services], checks: Callable[[], dict[str, str]]) -> tuple[Operation, ...]:
@@ -22,7 +22,7 @@ def operations(services: Callable[[], Services], checks: Callable[[], dict[str, 
     areas: Sequence[Operation] = (
         *identity_api.OPERATIONS,
         *hook_operations.OPERATIONS,
-        *projects_api.OPERATIONS,
+        *work_operations.OPERATIONS,
         *system.operations(system.Probe(lambda: services().database), checks),
     )
     return (*areas, *openapi.operations(areas, identity_policy.access_of))

@@ -15,6 +15,7 @@ from workhook.core import json
 from workhook.core.config import Settings
 from workhook.core.errors import Fault, Invalid, Malformed, NotFound, TooLarge, UnsupportedMediaType
 from workhook.core.vault import Vault
+from workhook.http import idempotency
 from workhook.storage import Database
 
 if TYPE_CHECKING:
@@ -60,6 +61,8 @@ class Call:
     answer_headers: dict[str, str] = field(default_factory=dict)  # added to the answer, whether success or problem
     recheck: Callable[[], Awaitable[None]] | None = None  # asks the guard again
     checked_at_s: float = 0.0  # when the guard ran, on the monotonic clock
+    token_id: int = 0  # of the token that the guard found
+    read_body: bytes = b""  # what `body` has read
     _query: dict[str, list[str]] | None = None
 
     @property
@@ -154,7 +157,15 @@ class Call:
             if size > limit:
                 raise too_large
             parts.append(part)
-        return b"".join(parts)
+        self.read_body = b"".join(parts)
+        return self.read_body
+
+    async def write(self, change: idempotency.Change, *, content: bytes | None = None) -> Answer:
+        """Run `change(tx)`, which makes the answer, in one transaction: once for each `Idempotency-Key`.
+
+        See `http.idempotency.write`.
+        """
+        return await idempotency.write(self, change, content=content)
 
     async def json_object(self, limit: int = JSON_BODY_MAX, *, strict_type: bool = False) -> dict[str, Any]:
         """The body as an object; an empty body is an empty one. Raises `Malformed`, `TooLarge`, and with

@@ -8,6 +8,8 @@ from typing import Any
 import msgspec
 from msgspec import inspect
 
+from workhook.http.values import with_wire_type
+
 Schema = dict[str, Any]
 
 _PLACE = "#/components/schemas/"
@@ -57,7 +59,7 @@ class Schemas:
                 shown[key] = value
             elif key != "title":
                 shown[key] = self._polished(value)
-        shown = _null_in_type(shown)
+        shown = _null_in_type(with_wire_type(shown))
         return self._as_component(schema["title"], shown) if self._filled and "title" in schema else shown
 
     def _as_component(self, name: str, schema: Schema) -> Schema:

@@ -24,9 +24,11 @@ from urllib.parse import urlsplit
 import msgspec
 from msgspec import Meta, UnsetType, inspect
 
-from workhook.core.errors import FAULTS_MAX, Fault, Invalid, shown
+from workhook.core import json
+from workhook.core.errors import FAULTS_MAX, Fault, Invalid, Problem, shown
 from workhook.http.calls import Call
 from workhook.http.operations import Query
+from workhook.http.values import WIRE_TYPE, read_day_or_moment, read_moment, read_money, with_wire_type
 
 T = TypeVar("T", bound=msgspec.Struct)
 
@@ -47,6 +49,14 @@ class Checked:
     """Annotates a text with a rule of its own: `complaint` says what the text has to be, or None if it is that."""
 
     complaint: Callable[[str], str | None]
+
+
+@dataclass(frozen=True)
+class Read:
+    """Annotates a value that inside is another than in JSON: a time, an amount of money. `step` takes what the JSON
+    (or the query) holds and raises `ValueError` that says what it has to be."""
+
+    step: Callable[[object], Any]
 
 
 def _not_a_web_address(text: str) -> str | None:
@@ -73,6 +83,29 @@ WebAddress = Annotated[
 ]
 
 
+Moment = Annotated[
+    int,
+    Meta(extra_json_schema={WIRE_TYPE: "string", "format": "date-time"}, description="RFC 3339, with Z or an offset."),
+    Read(read_moment),
+]
+"""Milliseconds since the epoch."""
+DayOrMoment = Annotated[
+    int,
+    Meta(
+        extra_json_schema={WIRE_TYPE: "string"},
+        description="RFC 3339 with Z or an offset, or a date (YYYY-MM-DD), which is midnight UTC.",
+    ),
+    Read(read_day_or_moment),
+]
+"""Likewise; a bare date is midnight UTC."""
+Money = Annotated[
+    int,
+    Meta(extra_json_schema={WIRE_TYPE: "number", "minimum": 0}, description="An amount with at most two decimals."),
+    Read(read_money),
+]
+"""Minor units (hundredths), not negative."""
+
+
 async def read(call: Call, shape: type[T]) -> T:
     """Each parameter from the JSON body or else from the query string, as `shape`.
 
@@ -90,26 +123,36 @@ def read_query(call: Call, shape: type[T]) -> T:
 
 def gather(shape: type[T], query: Mapping[str, Sequence[str]], body: Mapping[str, Any]) -> T:
     """The rule behind both. Text of a query becomes what the field is; in a body the JSON type must fit."""
+    value, faults = _gather(shape, query, body, "")
+    if value is None:
+        raise Invalid(faults=faults)
+    return value
+
+
+def _gather(
+    shape: type[T], query: Mapping[str, Sequence[str]], body: Mapping[str, Any], path: str
+) -> tuple[T | None, list[Fault]]:
+    """`path` is what the names of the faults begin with: `invoice_items[0].`."""
     fields = _fields(shape)
     unknown = (name for name in dict.fromkeys([*body, *query]) if name not in fields)
     faults = [
-        Fault(field=shown(name), code="unknown", message=f"there is no parameter {shown(name)}")
+        Fault(field=path + shown(name), code="unknown", message=f"there is no parameter {path}{shown(name)}")
         for name in islice(unknown, FAULTS_MAX)
     ]
     values: dict[str, Any] = {}
     for name, field in fields.items():
         try:
             if name in body:
-                values[name] = field.convert(body[name], strict=True)
+                values[name] = field.convert(body[name], strict=True, path=path + name)
             elif name in query:
-                values[name] = field.convert(field.from_query(query[name]), strict=False)
+                values[name] = field.convert(field.from_query(query[name]), strict=False, path=path + name)
             elif field.required:
-                faults.append(Fault(field=name, code="missing", message=f"{name} is required"))
+                faults.append(Fault(field=path + name, code="missing", message=f"{path}{name} is required"))
+        except Invalid as nested:
+            faults += nested.faults
         except ValueError as error:
-            faults.append(Fault(field=name, message=f"{name} must be {error}"))
-    if faults:
-        raise Invalid(faults=faults)
-    return shape(**values)
+            faults.append(Fault(field=path + name, message=f"{path}{name} must be {error}"))
+    return (None if faults else shape(**values)), faults
 
 
 def documented(shape: type[msgspec.Struct], *, or_body: bool = False) -> tuple[Query, ...]:
@@ -119,6 +162,10 @@ def documented(shape: type[msgspec.Struct], *, or_body: bool = False) -> tuple[Q
 
 def _documented(name: str, field: _Field, or_body: bool) -> Query:
     schema = msgspec.json.schema(field.kind)
+    schema = {
+        **with_wire_type(schema),
+        **({"anyOf": [*map(with_wire_type, schema["anyOf"])]} if "anyOf" in schema else {}),
+    }
     return Query(name, str(schema.pop("description", "")), schema, field.required and not or_body)
 
 
@@ -130,22 +177,33 @@ class _Field:
     required: bool
     nullable: bool
     many: bool
+    json: bool  # an object or a list of objects: in a query it is written as JSON
+    item: type[msgspec.Struct] | None  # of a list of structs, which are read by the same rules
+    reads: tuple[Callable[[object], Any], ...]
     steps: tuple[Callable[[str], str], ...]
     rules: tuple[Callable[[str], str | None], ...]
 
     def from_query(self, texts: Sequence[str]) -> object:
         """The last text, or all of them for a list. What may be null is cleared by an empty text."""
-        if self.many:
-            return list(texts)
-        return None if self.nullable and texts[-1] == "" else texts[-1]
+        if self.nullable and texts[-1] == "":
+            return None
+        if self.json:
+            return _json_of(texts[-1])
+        return list(texts) if self.many else texts[-1]
 
-    def convert(self, raw: object, *, strict: bool) -> Any:
-        """Raises `ValueError` that says what the value has to be."""
+    def convert(self, raw: object, *, strict: bool, path: str = "") -> Any:
+        """Raises `ValueError` that says what the value has to be, and `Invalid` for faults of the items of a list."""
+        if raw is None and self.nullable:
+            return None
         if isinstance(raw, str):
             for step in self.steps:
                 raw = step(raw)
         if _has_nul(raw):
             raise ValueError("without NUL characters")
+        for read_value in self.reads:
+            return read_value(raw)
+        if self.item is not None:
+            return _items(self.item, self.kind, raw, path)
         try:
             value = msgspec.convert(raw, self.kind, strict=strict)
         except msgspec.ValidationError:
@@ -157,6 +215,31 @@ class _Field:
         return value
 
 
+def _json_of(text: str) -> object:
+    try:
+        return json.decode_untrusted(text.encode())
+    except Problem:
+        raise ValueError("JSON") from None
+
+
+def _items(item: type[msgspec.Struct], kind: Any, raw: object, path: str) -> list[msgspec.Struct]:
+    """The items of a list with each fault of each: `invoice_items[0].qty`."""
+    if not isinstance(raw, list) or not all(isinstance(each, dict) for each in raw):
+        raise ValueError("a list of objects")
+    limits = next((note for note in _notes(kind) if isinstance(note, Meta)), None)
+    low, high = (limits.min_length, limits.max_length) if limits else (None, None)
+    if len(raw) < (low or 0) or (high is not None and len(raw) > high):
+        raise ValueError(_between("a list", low, high, " objects"))
+    found, faults = [], []
+    for index, each in enumerate(raw):
+        value, wrong = _gather(item, {}, each, f"{path}[{index}].")
+        faults += wrong
+        found.append(value)
+    if faults:
+        raise Invalid(faults=faults)
+    return [each for each in found if each is not None]
+
+
 @cache
 def _fields(shape: type[msgspec.Struct]) -> Mapping[str, _Field]:
     return {each.encode_name: _field(each) for each in msgspec.structs.fields(shape)}
@@ -164,15 +247,25 @@ def _fields(shape: type[msgspec.Struct]) -> Mapping[str, _Field]:
 
 def _field(info: msgspec.structs.FieldInfo) -> _Field:
     options = [option for option in _options(info.type) if option is not UnsetType]
-    notes = [note for option in options if get_origin(option) is Annotated for note in get_args(option)[1:]]
+    notes = _notes(Union[tuple(options)])  # noqa: UP007  # made of a list
+    plain = [_plain(option) for option in options]
+    items = [get_args(each)[0] for each in plain if get_origin(each) is list]
+    structs = [each for each in items if isinstance(each, type) and issubclass(each, msgspec.Struct)]
     return _Field(
         kind=Union[tuple(options)],  # noqa: UP007  # made of a list
         required=info.required,
         nullable=types.NoneType in options,
-        many=any(get_origin(_plain(option)) is list for option in options),
+        many=bool(items),
+        json=bool(structs) or any(get_origin(each) is dict for each in plain),
+        item=structs[0] if structs else None,
+        reads=tuple(note.step for note in notes if isinstance(note, Read)),
         steps=tuple(note.step for note in notes if isinstance(note, Prepared)),
         rules=tuple(note.complaint for note in notes if isinstance(note, Checked)),
     )
+
+
+def _notes(kind: Any) -> list[Any]:
+    return [note for option in _options(kind) if get_origin(option) is Annotated for note in get_args(option)[1:]]
 
 
 def _options(kind: Any) -> tuple[Any, ...]:
@@ -219,6 +312,10 @@ def _wanted(kind: inspect.Type) -> str:
             return "true or false"
         case inspect.NoneType():
             return "null"
+        case inspect.DictType():
+            return _between(
+                f"an object whose values are each {_wanted(kind.value_type)}", None, kind.max_length, " keys"
+            )
         case _:
             return "an object"
 

@@ -90,6 +90,7 @@ class Guard:
             raise
         usage = self._count(call, actor)
         if actor is not None:
+            call.token_id = actor.token_id
             self._note_use(call, actor)
             call.answer_headers["X-OAuth-Scopes"] = ", ".join(sorted(actor.scopes))
         if access is None:

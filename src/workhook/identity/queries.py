@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import sqlalchemy as sa
 
 from workhook.identity.schemas import Account, Organization, Repository, account_of
@@ -42,17 +44,13 @@ _organizations_of = (
     .order_by(accounts.c.id)
 )
 
-repository_columns = [
-    projects.c.repository_id,
-    projects.c.id,
-    projects.c.name,
-    projects.c.title,
-    projects.c.private,
-    projects.c.archive,
-    projects.c.created_at,
-    projects.c.updated_at,
-    *_columns("owner_"),
-]
+
+def repository_columns(prefix: str = "") -> list[sa.Label[Any]]:
+    """Of projects (`prefix` before each name) and of the account that owns them (`owner_`), for `repository_of`."""
+    names = ("repository_id", "id", "name", "title", "private", "archive", "created_at", "updated_at")
+    return [*(projects.c[name].label(prefix + name) for name in names), *_columns("owner_")]
+
+
 _collaborator_role = (
     sa.select(collaborators.c.role)
     .where(collaborators.c.repository_id == projects.c.repository_id, collaborators.c.user_id == big("user_id"))
@@ -63,9 +61,11 @@ _membership_role = (
     .where(memberships.c.organization_id == projects.c.account_id, memberships.c.user_id == big("user_id"))
     .scalar_subquery()
 )
-# Every repository that exists, with what `repository_of` needs to tell the role of the parameter `user_id`.
+# What `repository_of` needs besides, to tell the role of the parameter `user_id`.
+role_columns = (_collaborator_role.label("collaborator_role"), _membership_role.label("member_role"))
+# Every repository that exists.
 repositories = (
-    sa.select(*repository_columns, _collaborator_role.label("collaborator_role"), _membership_role.label("member_role"))
+    sa.select(*repository_columns(), *role_columns)
     .join_from(projects, accounts, accounts.c.id == projects.c.account_id)
     .where(projects.c.deleted_at.is_(None))
 )
@@ -133,19 +133,20 @@ async def find_project(reader: Reader, project_id: str, user_id: int) -> Reposit
     return repository_of(row, user_id) if row else None
 
 
-def repository_of(row: Row, user_id: int) -> Repository:
+def repository_of(row: Row, user_id: int, prefix: str = "") -> Repository:
+    """From a row of `repository_columns(prefix)` and `role_columns`."""
     owner = account_of(row, "owner_")
-    private = bool(row["private"])
+    private = bool(row[prefix + "private"])
     return Repository(
-        id=row["repository_id"],
-        project_id=row["id"],
+        id=row[prefix + "repository_id"],
+        project_id=row[prefix + "id"],
         owner=owner,
-        name=row["name"],
-        title=row["title"],
+        name=row[prefix + "name"],
+        title=row[prefix + "title"],
         private=private,
-        archive=bool(row["archive"]),
-        created_at=row["created_at"],
-        updated_at=row["updated_at"],
+        archive=bool(row[prefix + "archive"]),
+        created_at=row[prefix + "created_at"],
+        updated_at=row[prefix + "updated_at"],
         role=_effective_role(owner, private, user_id, row["member_role"], row["collaborator_role"]),
     )
 

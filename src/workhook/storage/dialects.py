@@ -60,6 +60,37 @@ def _any_of_sqlite(element: any_of, compiler: SQLCompiler, **kw: Any) -> str:
     return f"{column} {relation} (SELECT value FROM json_each({listed}))"  # noqa: S608  # parts that SQLAlchemy made
 
 
+class json_rows(sa.ColumnElement[str]):  # noqa: N801  # reads like the SQL it stands for
+    """The rows of a correlated SELECT as one JSON text, an array of arrays in no dependable order.
+
+        sa.select(json_rows(users.c.id, users.c.login)).where(…).scalar_subquery().label("assignees")
+
+    So that a list carries what belongs to each of its rows without a second query.
+    """
+
+    inherit_cache = False
+    type = sa.Text()
+
+    def __init__(self, *columns: sa.ColumnElement[Any]) -> None:
+        self.columns = columns
+
+    @property
+    def _from_objects(self) -> list[Any]:
+        return [table for column in self.columns for table in column._from_objects]
+
+
+@compiles(json_rows, "postgresql")
+def _json_rows_postgresql(element: json_rows, compiler: SQLCompiler, **kw: Any) -> str:
+    listed = ", ".join(compiler.process(each, **kw) for each in element.columns)
+    return f"coalesce(json_agg(json_build_array({listed}))::text, '[]')"
+
+
+@compiles(json_rows, "sqlite")
+def _json_rows_sqlite(element: json_rows, compiler: SQLCompiler, **kw: Any) -> str:
+    listed = ", ".join(compiler.process(each, **kw) for each in element.columns)
+    return f"json_group_array(json_array({listed}))"
+
+
 def sqlite_problem(error: sqlite3.Error) -> Exception:
     """What a driver's error means to the rest of the program."""
     if isinstance(error, sqlite3.IntegrityError) and "UNIQUE" in str(error):

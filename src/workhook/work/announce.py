@@ -21,7 +21,7 @@ def base_of(call: Call) -> str:
 
 async def announce(
     tx: Transaction,
-    actor: Actor,
+    actor: Actor | None,
     repository: Repository,
     noun: str,
     action: str,
@@ -33,7 +33,8 @@ async def announce(
     """Append `{action, NOUN: record, changes?, repository, organization, sender}`.
 
     It reaches the hooks of the repository and of its organization. `repository` and `record` are as they are after the
-    change; `base` is what links start with. A user's own project has no `organization`.
+    change; `base` is what links start with. A user's own project has no `organization`. `actor` is None where Workhook
+    acts by itself: the sender is null then.
     """
     payload: dict[str, object] = {"action": action, noun: record}
     if changes is not None:
@@ -41,7 +42,7 @@ async def announce(
     payload["repository"] = repository_shape(repository, base)
     if repository.organization:
         payload["organization"] = organization_shape(repository.organization, base)
-    payload["sender"] = account_shape(actor.user, base)
+    payload["sender"] = account_shape(actor.user, base) if actor else None
     await outbox.append(
         tx, account_id=repository.owner.id, repository_id=repository.id, name=noun, action=action, payload=payload
     )

@@ -7,6 +7,7 @@ from workhook.http.calls import Answer, Call
 from workhook.http.lists import ListQuery
 from workhook.http.operations import AREA_A, Operation
 from workhook.identity.guard import actor_of
+from workhook.storage import Transaction
 from workhook.work.announce import base_of
 from workhook.work.projects import actions, queries
 from workhook.work.projects.schemas import (
@@ -38,9 +39,11 @@ async def list_projects(call: Call) -> Answer:
 
 async def create_project(call: Call) -> Answer:
     create = await parameters.read(call, ProjectCreate)
-    async with call.database.transaction() as tx:
-        project = await actions.create_project(tx, actor_of(call), create, base=base_of(call))
-    return Answer(_shown(project))
+
+    async def change(tx: Transaction) -> Answer:
+        return Answer(_shown(await actions.create_project(tx, actor_of(call), create, base=base_of(call))))
+
+    return await call.write(change)
 
 
 async def get_project(call: Call) -> Answer:
@@ -49,19 +52,23 @@ async def get_project(call: Call) -> Answer:
 
 async def edit_project(call: Call) -> Answer:
     edit = await parameters.read(call, ProjectEdit)
-    async with call.database.transaction() as tx:
+
+    async def change(tx: Transaction) -> Answer:
         project = await actions.take_project(tx, actor_of(call), call.path("id"))
         conditions.require_match(call, _shown(project))
-        project = await actions.edit_project(tx, actor_of(call), project, edit, base=base_of(call))
-    return Answer(_shown(project))
+        return Answer(_shown(await actions.edit_project(tx, actor_of(call), project, edit, base=base_of(call))))
+
+    return await call.write(change)
 
 
 async def delete_project(call: Call) -> Answer:
-    async with call.database.transaction() as tx:
+    async def change(tx: Transaction) -> Answer:
         project = await actions.take_project(tx, actor_of(call), call.path("id"))
         conditions.require_match(call, _shown(project))
         await actions.delete_project(tx, actor_of(call), project, base=base_of(call))
-    return Answer(Done())
+        return Answer(Done())
+
+    return await call.write(change)
 
 
 OPERATIONS: tuple[Operation, ...] = (

@@ -1,0 +1,137 @@
+"""`Idempotency-Key` (draft-ietf-httpapi-idempotency-key-header): a POST that is sent twice happens once.
+
+The answer is stored in the transaction of the change, so that either both are there or neither: after a crash between
+the commit and the answer, the client asks again and gets the answer that it missed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import sqlalchemy as sa
+
+from workhook.core import json
+from workhook.core.clock import DAY_MS, now_ms
+from workhook.core.errors import Conflict, Fault, Invalid
+from workhook.storage import Database, Reader, Row, Transaction
+from workhook.storage.database import UniqueViolation
+from workhook.storage.metadata import Millis, big, insert_into, metadata
+
+if TYPE_CHECKING:
+    from workhook.http.calls import Answer, Call
+
+HEADER = "Idempotency-Key"
+KEPT_MS = DAY_MS
+KEY_MAX_CHARS = 255
+
+idempotency_keys = sa.Table(
+    "idempotency_keys",
+    metadata,
+    sa.Column("token_id", sa.BigInteger, sa.ForeignKey("tokens.id", ondelete="CASCADE"), primary_key=True),
+    sa.Column("key", sa.Text, primary_key=True),
+    sa.Column("fingerprint", sa.LargeBinary, nullable=False),  # SHA-256 of method, path, query and body
+    sa.Column("body", sa.LargeBinary, nullable=False),  # of the answer, which had status 200
+    sa.Column("created_at", Millis, nullable=False),
+    sa.Index("ix_idempotency_keys_created_at", "created_at"),
+)
+
+_mine = (idempotency_keys.c.token_id == big("token_id"), idempotency_keys.c.key == sa.bindparam("key"))
+_find = sa.select(idempotency_keys.c.fingerprint, idempotency_keys.c.body, idempotency_keys.c.created_at).where(*_mine)
+_forget = sa.delete(idempotency_keys).where(*_mine, idempotency_keys.c.created_at < big("before"))
+_store = insert_into(idempotency_keys, "token_id", "key", "fingerprint", "body", "created_at")
+_prune = sa.delete(idempotency_keys).where(idempotency_keys.c.created_at < big("before"))
+
+_in_flight: set[tuple[int, str]] = set()
+
+Change = Callable[[Transaction], Awaitable["Answer"]]
+
+
+async def write(call: Call, change: Change, *, content: bytes | None = None) -> Answer:
+    """Run `change` in one transaction and answer what it answers, once for each `Idempotency-Key`.
+
+    `content` stands for the body where its bytes differ from one try to the next (the boundary of an upload).
+    Raises `Invalid` for a key that came with another request, `Conflict` while the first request is under way, and
+    what `change` raises; nothing of it is kept then.
+    """
+    key = call.header(HEADER) if call.operation.method == "POST" else None
+    if key is None:
+        async with call.database.transaction() as tx:
+            return await change(tx)
+    if not 1 <= len(key) <= KEY_MAX_CHARS or not key.isprintable():
+        raise Invalid(faults=[Fault(field=HEADER, message=f"{HEADER} must be 1 to {KEY_MAX_CHARS} characters")])
+    token_id, fingerprint = call.token_id, _fingerprint(call, content)
+    with _alone(token_id, key):
+        if (stored := await _stored(call.database, token_id, key, fingerprint)) is not None:
+            return stored
+        return await _once(call.database, change, token_id, key, fingerprint)
+
+
+async def prune(database: Database, now: int) -> int:
+    """Forget the keys of more than a day ago. Answers how many."""
+    async with database.transaction() as tx:
+        return await tx.execute(_prune, {"before": now - KEPT_MS})
+
+
+def _fingerprint(call: Call, content: bytes | None) -> bytes:
+    scope = call.request.scope
+    digest = hashlib.sha256()
+    for part in (call.operation.method.encode(), scope["path"].encode(), scope["query_string"]):
+        digest.update(len(part).to_bytes(8) + part)
+    digest.update(call.read_body if content is None else content)
+    return digest.digest()
+
+
+@contextmanager
+def _alone(token_id: int, key: str) -> Iterator[None]:
+    if (token_id, key) in _in_flight:
+        raise _under_way()
+    _in_flight.add((token_id, key))
+    try:
+        yield
+    finally:
+        _in_flight.discard((token_id, key))
+
+
+def _under_way() -> Conflict:
+    return Conflict(f"A request with this {HEADER} is under way. Try again later.", code="idempotency_in_flight")
+
+
+async def _once(database: Database, change: Change, token_id: int, key: str, fingerprint: bytes) -> Answer:
+    answer: Answer | None = None
+    try:
+        async with database.transaction() as tx:
+            await tx.execute(_forget, {"token_id": token_id, "key": key, "before": now_ms() - KEPT_MS})
+            answer = await change(tx)
+            params = {"token_id": token_id, "key": key, "fingerprint": fingerprint, "created_at": now_ms()}
+            await tx.execute(_store, {**params, "body": _bytes_of(answer)})
+    except UniqueViolation:
+        if answer is None:  # it was not about the key
+            raise
+        # Another process was faster; what was done here is rolled back.
+        if (stored := await _stored(database, token_id, key, fingerprint)) is not None:
+            return stored
+        raise _under_way() from None
+    return answer
+
+
+def _bytes_of(answer: Answer) -> bytes:
+    return answer.body if isinstance(answer.body, bytes) else json.encode(answer.body)
+
+
+async def _stored(reader: Reader, token_id: int, key: str, fingerprint: bytes) -> Answer | None:
+    row = await reader.fetch_one(_find, {"token_id": token_id, "key": key})
+    if row is None or row["created_at"] < now_ms() - KEPT_MS:
+        return None
+    return _again(row, fingerprint)
+
+
+def _again(row: Row, fingerprint: bytes) -> Answer:
+    from workhook.http.calls import Answer
+
+    if row["fingerprint"] != fingerprint:
+        message = f"{HEADER} was used with another request; a new request needs a new key"
+        raise Invalid(faults=[Fault(field=HEADER, code="idempotency_key_reused", message=message)])
+    return Answer(row["body"], headers={"Idempotent-Replayed": "true"})

@@ -1,0 +1,80 @@
+"""Values that are one thing in JSON and another inside: times and amounts of money."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from decimal import Decimal, InvalidOperation
+from typing import Any
+
+from workhook.core.clock import parse_rfc3339
+
+WIRE_TYPE = "x-wire-type"
+"""In the extra JSON Schema of an annotation: the JSON type of a value that inside is of another."""
+
+AMOUNT_MAX_MINOR = 10**13
+"""A hundred thousand millions in hundredths: far from what 64 bits and the numbers of JavaScript hold exactly."""
+
+_DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
+# RFC 3339, 5.6; `datetime.fromisoformat` takes more.
+_MOMENT = re.compile(r"\d{4}-\d{2}-\d{2}[Tt ]\d{2}:\d{2}:\d{2}(\.\d+)?([Zz]|[+-]\d{2}:\d{2})")
+
+
+def read_moment(raw: object) -> int:
+    """Milliseconds since the epoch."""
+    wanted = "a time such as 2026-11-20T09:00:00Z, with Z or an offset"
+    if not isinstance(raw, str) or not _MOMENT.fullmatch(raw.strip()):
+        raise ValueError(wanted)
+    return _in_range(raw.strip().upper(), wanted)
+
+
+def read_day_or_moment(raw: object) -> int:
+    """Likewise; a bare date is midnight UTC."""
+    if isinstance(raw, str) and _DATE.fullmatch(raw.strip()):
+        return _in_range(f"{raw.strip()}T00:00:00Z", "a date that exists, such as 2026-11-20")
+    try:
+        return read_moment(raw)
+    except ValueError as error:
+        raise ValueError(f"a date such as 2026-11-20, or {error}") from None
+
+
+def _in_range(text: str, wanted: str) -> int:
+    try:
+        found = parse_rfc3339(text)
+    except ValueError:
+        raise ValueError(wanted) from None
+    if not 0 <= found < _YEAR_9999:
+        raise ValueError("a time from 1970 to 9998")
+    return found
+
+
+_YEAR_9999 = parse_rfc3339("9999-01-01T00:00:00Z")
+
+
+def read_money(raw: object) -> int:
+    """Minor units; not negative."""
+    wanted = "a number of at least 0 with at most two decimals"
+    if isinstance(raw, bool) or not isinstance(raw, (int, float, str)):
+        raise ValueError(wanted)
+    try:
+        minor = Decimal(str(raw).strip()) * 100
+    except InvalidOperation:
+        raise ValueError(wanted) from None
+    if not minor.is_finite() or minor < 0 or minor != minor.to_integral_value():
+        raise ValueError(wanted)
+    if minor > AMOUNT_MAX_MINOR:
+        raise ValueError(f"{wanted}, and at most {AMOUNT_MAX_MINOR // 100}")
+    return int(minor)
+
+
+def to_amount(minor: int) -> int | float:
+    """Minor units as the number that JSON shows: `12`, `12.5`, `12.05`. Exact up to 15 digits."""
+    return minor // 100 if minor % 100 == 0 else minor / 100
+
+
+def with_wire_type(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """The schema with the type that JSON has."""
+    shown = dict(schema)
+    if (wire := shown.pop(WIRE_TYPE, None)) is not None:
+        shown["type"] = wire
+    return shown

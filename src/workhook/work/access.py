@@ -1,0 +1,128 @@
+"""Who may look into a project and change what is in it.
+
+Every resource of Area A hangs on a project, so a resource is read together with its project and the caller's place in
+it: `with_access` adds to a SELECT what `access_of` needs, which costs no query of its own.
+
+    _one = with_access(sa.select(tasks).where(tasks.c.id == sa.bindparam("id")), tasks.c.repository_id)
+    row = await reader.fetch_one(_one, {"id": task_id, "user_id": actor.user.id})
+    access = access_of(row, actor)
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import msgspec
+import sqlalchemy as sa
+
+from workhook.core.errors import Conflict, Forbidden, NotFound
+from workhook.identity.queries import repository_columns, repository_of, role_columns
+from workhook.identity.schemas import Account, Actor, Repository
+from workhook.identity.tables import accounts, projects
+from workhook.storage import Reader, Row
+from workhook.storage.metadata import big
+from workhook.work.clients.tables import clients
+
+Role = Literal["owner", "member", "client"]
+
+_PREFIX = "project_"  # of the columns that `with_access` adds, but for those of the owner, `owner_…`
+
+
+class Access(msgspec.Struct, frozen=True):
+    """One caller in one project. `reads_only`: a collaborator who was added with the role read."""
+
+    actor: Actor
+    repository: Repository
+    role: Role
+    reads_only: bool = False
+
+    @property
+    def user(self) -> Account:
+        return self.actor.user
+
+    @property
+    def is_client(self) -> bool:
+        return self.role == "client"
+
+    def require_writable(self) -> None:
+        """Before anything in the project is changed. Raises `Forbidden` and, if it is archived, `Conflict`."""
+        if self.reads_only:
+            raise Forbidden(f"You need the role write in the project {self.repository.full_name}.", code="missing_role")
+        require_not_archived(self.repository)
+
+    def hide_from_clients(self) -> None:
+        """For what a client never sees, timesheets and rates among it. Raises `NotFound`."""
+        if self.is_client:
+            raise NotFound()
+
+    def require_member(self, doing: str) -> None:
+        """For what a client sees but may not do; `doing` ends the sentence "Clients cannot …". Raises `Forbidden`."""
+        if self.is_client:
+            raise Forbidden(f"Clients cannot {doing}.", code="missing_role")
+
+    def require_owner(self, doing: str) -> None:
+        """`doing` ends the sentence "Only an owner can …". Raises `Forbidden`."""
+        if self.role != "owner":
+            raise Forbidden(f"Only an owner of {self.repository.owner.login} can {doing}.", code="missing_role")
+
+    def require_sight(self, private: bool) -> None:
+        """What is private does not exist for clients. Raises `NotFound`."""
+        if private:
+            self.hide_from_clients()
+
+    def require_own(self, user_id: int, doing: str) -> None:
+        """A client edits and deletes only what it made itself. Raises `Forbidden`."""
+        if self.is_client and user_id != self.user.id:
+            raise Forbidden(f"Clients can {doing} only what they made themselves.", code="missing_role")
+
+
+def require_not_archived(repository: Repository) -> None:
+    """Raises `Conflict`."""
+    if repository.archive:
+        raise Conflict("The project is archived; take it up again (archive: false) to change it.", code="archived")
+
+
+_client = (
+    sa.exists()
+    .where(clients.c.repository_id == projects.c.repository_id, clients.c.user_id == big("user_id"))
+    .label("is_client")
+)
+
+
+def with_access(statement: sa.Select[Any], repository_id: sa.ColumnElement[Any]) -> sa.Select[Any]:
+    """`statement` with the project that `repository_id` names and the place of the parameter `user_id` in it.
+
+    Projects that were deleted are left out, and with them what they hold. The columns that are added begin with
+    `project_` and `owner_`, or are `member_role`, `collaborator_role` and `is_client`.
+    """
+    return (
+        statement.join(projects, projects.c.repository_id == repository_id)
+        .join(accounts, accounts.c.id == projects.c.account_id)
+        .where(projects.c.deleted_at.is_(None))
+        .add_columns(*repository_columns(_PREFIX), *role_columns, _client)
+    )
+
+
+_project = (
+    sa.select(*repository_columns(_PREFIX), *role_columns, _client)
+    .join_from(projects, accounts, accounts.c.id == projects.c.account_id)
+    .where(projects.c.id == sa.bindparam("project_id"), projects.c.deleted_at.is_(None))
+)
+
+
+def access_of(row: Row | None, actor: Actor) -> Access:
+    """From a row of a `with_access` statement. Raises `NotFound` for no row, and for a caller with no place there."""
+    if row is None:
+        raise NotFound()
+    repository = repository_of(row, actor.user.id, _PREFIX)
+    if repository.role is None:
+        if not row["is_client"]:
+            raise NotFound()
+        return Access(actor, repository, "client")
+    owns = repository.owner.id == actor.user.id or row["member_role"] == "owner"
+    return Access(actor, repository, "owner" if owns else "member", reads_only=repository.role == "read")
+
+
+async def find_access(reader: Reader, actor: Actor, project_id: str) -> Access:
+    """The project of a path such as `/projects/{id}/columns`. Raises `NotFound`."""
+    return access_of(await reader.fetch_one(_project, {"project_id": project_id, "user_id": actor.user.id}), actor)

@@ -1,0 +1,48 @@
+"""Subscriptions, and the periods that were billed."""
+
+from __future__ import annotations
+
+import sqlalchemy as sa
+
+from workhook.storage.metadata import Millis, metadata
+
+service_checkouts = sa.Table(
+    "service_checkouts",
+    metadata,
+    sa.Column("id", sa.Text, primary_key=True),
+    sa.Column(
+        "repository_id", sa.BigInteger, sa.ForeignKey("projects.repository_id", ondelete="CASCADE"), nullable=False
+    ),
+    sa.Column("service_id", sa.Text, sa.ForeignKey("services.id"), nullable=False),
+    sa.Column("service_price_id", sa.Text, sa.ForeignKey("service_prices.id")),
+    sa.Column("user_id", sa.BigInteger, sa.ForeignKey("accounts.id"), nullable=False),
+    sa.Column("qty", sa.BigInteger, nullable=False),
+    sa.Column("status", sa.Text, nullable=False),
+    sa.Column("completed_at", Millis),
+    sa.Column("pauses", sa.BigInteger, nullable=False),
+    sa.Column("pause_date", Millis),
+    sa.Column("cancel_date", Millis),
+    sa.Column("period_start", Millis),
+    sa.Column("period_end", Millis),
+    sa.Column("periods", sa.BigInteger, nullable=False),
+    sa.Column("unsubscribe_reason", sa.Text),
+    sa.Column("unsubscribed_feedback", sa.Text),
+    sa.Column("deleted_at", Millis),
+    sa.Column("created_at", Millis, nullable=False),
+    sa.Column("updated_at", Millis, nullable=False),
+    sa.Index("ix_service_checkouts_repository_id", "repository_id", "id"),
+    sa.Index("ix_service_checkouts_period_end", "period_end"),
+)
+
+service_checkout_periods = sa.Table(
+    "service_checkout_periods",
+    metadata,
+    sa.Column(
+        "service_checkout_id", sa.Text, sa.ForeignKey("service_checkouts.id", ondelete="CASCADE"), primary_key=True
+    ),
+    sa.Column("number", sa.BigInteger, primary_key=True),
+    sa.Column("started_at", Millis, nullable=False),
+    sa.Column("ended_at", Millis),
+    sa.Column("invoice_id", sa.Text),
+    sa.Column("credit_id", sa.Text),
+)

@@ -1,0 +1,1 @@
+"""People from outside who look into a project."""

@@ -1,0 +1,1 @@
+"""What is said about tasks and files."""

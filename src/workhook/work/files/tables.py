@@ -1,0 +1,42 @@
+"""Folders, and what is known of files; their bytes are in the store."""
+
+from __future__ import annotations
+
+import sqlalchemy as sa
+
+from workhook.storage.metadata import Millis, metadata
+
+folders = sa.Table(
+    "folders",
+    metadata,
+    sa.Column("id", sa.Text, primary_key=True),
+    sa.Column(
+        "repository_id", sa.BigInteger, sa.ForeignKey("projects.repository_id", ondelete="CASCADE"), nullable=False
+    ),
+    sa.Column("title", sa.Text, nullable=False),
+    sa.Column("created_at", Millis, nullable=False),
+    sa.Column("updated_at", Millis, nullable=False),
+    sa.Index("ix_folders_repository_id", "repository_id"),
+)
+
+files = sa.Table(
+    "files",
+    metadata,
+    sa.Column("id", sa.Text, primary_key=True),
+    sa.Column(
+        "repository_id", sa.BigInteger, sa.ForeignKey("projects.repository_id", ondelete="CASCADE"), nullable=False
+    ),
+    sa.Column("folder_id", sa.Text, sa.ForeignKey("folders.id")),
+    sa.Column("title", sa.Text, nullable=False),
+    sa.Column("user_id", sa.BigInteger, sa.ForeignKey("accounts.id"), nullable=False),
+    sa.Column("private", sa.Boolean, nullable=False),
+    sa.Column("size", sa.BigInteger, nullable=False),
+    sa.Column("content_type", sa.Text, nullable=False),
+    sa.Column("sha256", sa.Text, nullable=False),
+    sa.Column("blob", sa.Text, nullable=False),
+    sa.Column("deleted_at", Millis),
+    sa.Column("created_at", Millis, nullable=False),
+    sa.Column("updated_at", Millis, nullable=False),
+    sa.Index("ix_files_repository_id", "repository_id", "id"),
+    sa.Index("ix_files_folder_id", "folder_id"),
+)

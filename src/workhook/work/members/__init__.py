@@ -1,0 +1,1 @@
+"""Who is added to a project, and who is in an organization."""

@@ -1,0 +1,1 @@
+"""Tasks, which sit in columns."""

@@ -1,0 +1,1 @@
+"""Time spent on tasks, and running timers."""
