@@ -14,15 +14,19 @@ from workhook.core.config import load
 from workhook.core.ids import new_id
 from workhook.http.calls import Services
 from workhook.identity import actions, queries
+from workhook.identity.guard import digest_of
 from workhook.identity.policy import SCOPES
 from workhook.identity.tables import projects
 from workhook.storage.metadata import insert_into
+from workhook.work.clients.tables import clients
 
 _numbers = itertools.count(1)
 _insert_project = insert_into(
     projects,
     "id", "account_id", "name", "name_key", "title", "private", "archive", "created_at", "updated_at",
 ).returning(projects.c.repository_id)  # fmt: skip
+
+_insert_client = insert_into(clients, "id", "repository_id", "user_id", "email", "created_at", "updated_at")
 
 
 @dataclass
@@ -33,6 +37,7 @@ class World:
     repository: str  # its name; the full name is below
     owner: str
     token: str  # the owner's, with every scope
+    project_id: str
 
     @property
     def full_name(self) -> str:
@@ -54,11 +59,11 @@ async def make_world(services: Services) -> World:
         place = await actions.create_account(tx, "organization", f"acme-{unique}", name="Acme", email=None)
         await actions.set_member(tx, place, owner, "owner")
         token = await actions.issue_token(tx, owner, list(SCOPES))
-        now = now_ms()
+        now, project_id = now_ms(), new_id("prj")
         await tx.fetch_one(
             _insert_project,
             {
-                "id": new_id("prj"),
+                "id": project_id,
                 "account_id": place.id,
                 "name": "website",
                 "name_key": "website",
@@ -69,7 +74,7 @@ async def make_world(services: Services) -> World:
                 "updated_at": now,
             },
         )
-    return World(place.login, "website", owner.login, token.token)
+    return World(place.login, "website", owner.login, token.token, project_id)
 
 
 async def add_user(services: Services, world: World, *, member: str | None = None, role: str | None = None) -> str:
@@ -93,6 +98,20 @@ async def add_token(
             assert repository is not None
             await actions.set_collaborator(tx, repository, user, role)
         return (await actions.issue_token(tx, user, scopes)).token
+
+
+async def add_client(services: Services, world: World) -> str:
+    """Somebody from outside who was given the project to look into, with a token of every scope."""
+    token = await add_user(services, world)
+    async with services.database.transaction() as tx:
+        repository = await queries.find_repository(tx, world.organization, world.repository)
+        row = await queries.find_token(tx, digest_of(token))
+        assert repository is not None
+        assert row is not None
+        now = now_ms()
+        values = {"id": new_id("cli"), "repository_id": repository.id, "user_id": row["user_id"]}
+        await tx.execute(_insert_client, {**values, "email": row["user_email"], "created_at": now, "updated_at": now})
+    return token
 
 
 def with_services(settings: dict[str, Any], work: Any) -> Any:

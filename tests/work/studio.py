@@ -1,0 +1,157 @@
+"""A studio to test Area A with: one project, and the people around it, on a real server."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import httpx
+import sqlalchemy as sa
+from jsonschema import Draft202012Validator, FormatChecker
+
+from tests.harness.server import Server
+from tests.harness.world import World, add_client, add_user
+from workhook.core import json
+from workhook.events.catalog import CATALOG
+from workhook.events.tables import events
+from workhook.http.calls import Services
+from workhook.identity.tables import projects
+
+JsonObject = dict[str, Any]
+
+_events = (
+    sa.select(events.c.id, events.c.name, events.c.action, events.c.payload)
+    .join_from(events, projects, projects.c.account_id == events.c.account_id)
+    .where(projects.c.id == sa.bindparam("project_id"))
+    .order_by(events.c.id)
+)
+
+
+@dataclass(frozen=True)
+class Happened:
+    """An event that was stored; its payload fits the schema that the catalogue shows."""
+
+    name: str
+    action: str | None
+    payload: JsonObject
+
+    @property
+    def record(self) -> JsonObject:
+        found: JsonObject = self.payload[self.name]
+        return found
+
+    @property
+    def changes(self) -> JsonObject:
+        found: JsonObject = self.payload.get("changes", {})
+        return found
+
+
+class Caller:
+    """One person with a token. `path` is what follows `/api/v1`."""
+
+    def __init__(self, server: Server, token: str | None) -> None:
+        self.token = token
+        self.http = server.client(token, verify=False)
+
+    def call(self, method: str, path: str, **more: Any) -> httpx.Response:
+        return self.http.request(method, f"/api/v1{path}", **more)
+
+    def answer(self, method: str, path: str, **more: Any) -> Any:
+        """What a call that has to succeed answers."""
+        response = self.call(method, path, **more)
+        assert response.status_code == 200, f"{method} {path}: {response.status_code} {response.text}"
+        return response.json()
+
+    def get(self, path: str, **more: Any) -> Any:
+        return self.answer("GET", path, **more)
+
+    def post(self, path: str, **more: Any) -> Any:
+        return self.answer("POST", path, **more)
+
+    def patch(self, path: str, **more: Any) -> Any:
+        return self.answer("PATCH", path, **more)
+
+    def delete(self, path: str, **more: Any) -> Any:
+        return self.answer("DELETE", path, **more)
+
+    def refused(self, status: int, method: str, path: str, **more: Any) -> JsonObject:
+        """The error of a call that has to fail, checked to the letter of Area A."""
+        response = self.call(method, path, **more)
+        assert response.status_code == status, f"{method} {path}: {response.status_code} {response.text}"
+        body: JsonObject = response.json()
+        assert set(body) == {"success", "code", "message", "errors", "request_id"}
+        assert body["success"] is False
+        assert body["request_id"] == response.headers["x-request-id"]
+        return body
+
+    def faults(self, method: str, path: str, **more: Any) -> dict[str, str]:
+        """The codes of a 422, by field."""
+        return {each["field"]: each["code"] for each in self.refused(422, method, path, **more)["errors"]}
+
+
+class Studio:
+    """`owner`, `member`, `client` and `stranger` are callers with every scope; `nobody` has no token."""
+
+    def __init__(self, server: Server, world: World) -> None:
+        self.server = server
+        self.world = world
+        self.project_id = world.project_id
+        self.project = f"/projects/{world.project_id}"
+        self.owner = Caller(server, world.token)
+        self._callers = [self.owner]
+        self._seen = 0
+
+    def add(self, **place: Any) -> Caller:
+        """Somebody more: `member="member"`, `role="read"`, as `tests.harness.world.add_user` takes it."""
+
+        async def make(services: Services) -> str:
+            return await add_user(services, self.world, **place)
+
+        return self._caller(self.server.run(make))
+
+    def add_client(self) -> Caller:
+        async def make(services: Services) -> str:
+            return await add_client(services, self.world)
+
+        return self._caller(self.server.run(make))
+
+    @cached_property
+    def member(self) -> Caller:
+        return self.add(member="member")
+
+    @cached_property
+    def client(self) -> Caller:
+        return self.add_client()
+
+    @cached_property
+    def stranger(self) -> Caller:
+        return self.add()
+
+    @cached_property
+    def nobody(self) -> Caller:
+        return self._caller(None)
+
+    def happened(self) -> list[Happened]:
+        """The events of the organization since this was last asked, each held against its schema."""
+
+        async def read(services: Services) -> list[Any]:
+            rows = await services.database.fetch_all(_events, {"project_id": self.project_id})
+            return [(row["name"], row["action"], json.decode(row["payload"])) for row in rows]
+
+        every = [Happened(*each) for each in self.server.run(read)]
+        new, self._seen = every[self._seen :], len(every)
+        for each in new:
+            schema = CATALOG[each.name].schema
+            assert schema is not None, each.name
+            Draft202012Validator(schema, format_checker=FormatChecker()).validate(each.payload)
+        return new
+
+    def close(self) -> None:
+        for each in self._callers:
+            each.http.close()
+
+    def _caller(self, token: str | None) -> Caller:
+        caller = Caller(self.server, token)
+        self._callers.append(caller)
+        return caller
