@@ -54,9 +54,13 @@ class Checked:
 @dataclass(frozen=True)
 class Read:
     """Annotates a value that inside is another than in JSON: a time, an amount of money. `step` takes what the JSON
-    (or the query) holds and raises `ValueError` that says what it has to be."""
+    (or the query) holds and raises `ValueError` that says what it has to be; in JSON it has to be one of `types`."""
 
     step: Callable[[object], Any]
+    types: tuple[type, ...] = (str,)
+
+    def value(self, raw: object, *, strict: bool) -> Any:
+        return self.step(raw if not strict or isinstance(raw, self.types) else None)
 
 
 def _not_a_web_address(text: str) -> str | None:
@@ -101,7 +105,7 @@ DayOrMoment = Annotated[
 Money = Annotated[
     int,
     Meta(extra_json_schema={WIRE_TYPE: "number", "minimum": 0}, description="An amount with at most two decimals."),
-    Read(read_money),
+    Read(read_money, (int, float)),
 ]
 """Minor units (hundredths), not negative."""
 
@@ -179,7 +183,7 @@ class _Field:
     many: bool
     json: bool  # an object or a list of objects: in a query it is written as JSON
     item: type[msgspec.Struct] | None  # of a list of structs, which are read by the same rules
-    reads: tuple[Callable[[object], Any], ...]
+    read: Read | None
     steps: tuple[Callable[[str], str], ...]
     rules: tuple[Callable[[str], str | None], ...]
 
@@ -200,8 +204,8 @@ class _Field:
                 raw = step(raw)
         if _has_nul(raw):
             raise ValueError("without NUL characters")
-        for read_value in self.reads:
-            return read_value(raw)
+        if self.read is not None:
+            return self.read.value(raw, strict=strict)
         if self.item is not None:
             return _items(self.item, self.kind, raw, path)
         try:
@@ -258,7 +262,7 @@ def _field(info: msgspec.structs.FieldInfo) -> _Field:
         many=bool(items),
         json=bool(structs) or any(get_origin(each) is dict for each in plain),
         item=structs[0] if structs else None,
-        reads=tuple(note.step for note in notes if isinstance(note, Read)),
+        read=next((note for note in notes if isinstance(note, Read)), None),
         steps=tuple(note.step for note in notes if isinstance(note, Prepared)),
         rules=tuple(note.complaint for note in notes if isinstance(note, Checked)),
     )

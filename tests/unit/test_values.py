@@ -1,0 +1,139 @@
+"""Times and amounts of money as parameters."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import Annotated, Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec import UNSET, Meta, UnsetType
+
+from workhook.core.clock import DAY_MS, to_millis_text
+from workhook.core.errors import Invalid
+from workhook.http.parameters import DayOrMoment, Moment, Money, Title, documented, gather
+from workhook.http.values import AMOUNT_MAX_MINOR, read_day_or_moment, read_moment, read_money, to_amount
+
+
+@given(st.integers(min_value=0, max_value=253_370_764_799_999))
+def test_a_time_comes_back_as_it_was_shown(at_ms: int) -> None:
+    assert read_moment(to_millis_text(at_ms)) == at_ms
+
+
+@pytest.mark.parametrize(
+    ("text", "at_ms"),
+    [
+        ("1970-01-02T00:00:00Z", DAY_MS),
+        ("1970-01-02T02:00:00+02:00", DAY_MS),
+        ("1970-01-01T23:30:00.5-00:30", DAY_MS + 500),
+        ("1970-01-02t00:00:00z", DAY_MS),
+    ],
+)
+def test_times_with_an_offset(text: str, at_ms: int) -> None:
+    assert read_moment(text) == read_day_or_moment(text) == at_ms
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        "1970-01-02T00:00:00", "1970-01-02T00:00Z", "1970-02-30T00:00:00Z", "1969-12-31T23:59:59Z", "soon", "", 0, None,
+        "9999-12-31T23:59:59Z", "1970-01-02T25:00:00Z", True, ["1970-01-02T00:00:00Z"],
+    ],
+)  # fmt: skip
+def test_what_is_no_time(raw: object) -> None:
+    with pytest.raises(ValueError, match="a time"):
+        read_moment(raw)
+
+
+def test_a_bare_date_is_midnight_in_utc() -> None:
+    assert read_day_or_moment("1970-01-02") == DAY_MS
+    with pytest.raises(ValueError, match="a date that exists"):
+        read_day_or_moment("2026-02-30")
+    with pytest.raises(ValueError, match="a time"):
+        read_moment("1970-01-02")
+
+
+@given(st.integers(min_value=0, max_value=AMOUNT_MAX_MINOR))
+def test_an_amount_comes_back_as_it_was_shown(minor: int) -> None:
+    shown = to_amount(minor)
+    assert read_money(shown) == minor
+    assert read_money(msgspec.json.decode(msgspec.json.encode(shown))) == minor
+    assert Decimal(str(shown)) * 100 == minor
+
+
+@pytest.mark.parametrize(
+    "raw", [-1, 1.005, "1.234", "NaN", "Infinity", 1e300, True, None, [], "", "1,5", AMOUNT_MAX_MINOR]
+)
+def test_what_is_no_amount(raw: object) -> None:
+    with pytest.raises(ValueError, match="two decimals"):
+        read_money(raw)
+
+
+class Item(msgspec.Struct):
+    description: Title
+    unit_price: Money
+
+
+class Bill(msgspec.Struct):
+    items: Annotated[list[Item], Meta(min_length=1, max_length=2)]
+    due: DayOrMoment | UnsetType | None = UNSET
+    at: Moment | UnsetType = UNSET
+    notes: Annotated[dict[str, str], Meta(max_length=1)] | UnsetType | None = UNSET
+
+
+def _faults(body: dict[str, Any]) -> dict[str, str]:
+    with pytest.raises(Invalid) as raised:
+        gather(Bill, {}, body)
+    return {str(each.field): each.code for each in raised.value.faults}
+
+
+def test_every_fault_of_every_item_is_named() -> None:
+    items = [{"unit_price": 1.234, "colour": "red"}, {"description": " ", "unit_price": 1}]
+    assert _faults({"items": items, "due": "never"}) == {
+        "items[0].description": "missing",
+        "items[0].unit_price": "invalid",
+        "items[0].colour": "unknown",
+        "items[1].description": "invalid",
+        "due": "invalid",
+    }
+
+
+@pytest.mark.parametrize("items", [[], [{}] * 3, [1], "x", {}, None])
+def test_a_list_of_objects_is_one(items: object) -> None:
+    assert _faults({"items": items}) == {"items": "invalid"}
+
+
+def test_items_are_read_by_the_same_rules() -> None:
+    bill = gather(Bill, {}, {"items": [{"description": " Logo ", "unit_price": 12.5}], "due": None})
+    assert (bill.items, bill.due, bill.at) == ([Item("Logo", 1250)], None, UNSET)
+
+
+def test_a_query_holds_objects_as_json_and_clears_with_nothing() -> None:
+    query = {"items": ['[{"description": "Logo", "unit_price": 12.5}]'], "due": [""], "notes": ['{"a": "b"}']}
+    bill = gather(Bill, query, {})
+    assert (bill.items, bill.due, bill.notes) == ([Item("Logo", 1250)], None, {"a": "b"})
+    with pytest.raises(Invalid, match="Validation Failed"):
+        gather(Bill, {"items": ["[{"]}, {})
+
+
+def test_in_json_an_amount_is_a_number_and_in_a_query_its_text() -> None:
+    class Price(msgspec.Struct):
+        amount: Money
+
+    assert gather(Price, {"amount": ["12.50"]}, {}).amount == gather(Price, {}, {"amount": 12.5}).amount == 1250
+    with pytest.raises(Invalid, match="Validation Failed"):
+        gather(Price, {}, {"amount": "12.50"})
+
+
+def test_an_object_has_a_limit_of_keys() -> None:
+    assert _faults({"items": [{"description": "x", "unit_price": 1}], "notes": {"a": "1", "b": "2"}}) == {
+        "notes": "invalid"
+    }
+
+
+def test_the_document_shows_what_json_holds() -> None:
+    schemas = {each.name: each.schema for each in documented(Bill)}
+    assert schemas["at"]["type"] == "string"
+    assert [each["type"] for each in schemas["due"]["anyOf"]] == ["string", "null"]
