@@ -27,6 +27,7 @@ from workhook.delivery.send import Sender, SendSettings
 from workhook.delivery.worker import Worker
 from workhook.http.calls import Services
 from workhook.http.protocol import REQUESTS_MAX, BoundedProtocol
+from workhook.work.chores import CHORES, Chores
 
 SERVER_FILE = "server.json"
 OPEN_FILES = 65_536
@@ -37,7 +38,7 @@ Say = Callable[[str], None]
 
 
 class Delivery:
-    """The worker of a process with what it needs: the sender before it, the pruning beside it."""
+    """The worker of a process with what it needs: the sender before it, the pruning and the chores beside it."""
 
     def __init__(self, services: Services) -> None:
         settings = services.settings
@@ -47,12 +48,14 @@ class Delivery:
         )
         self._worker = Worker(services, self._sender)
         self._retention = Retention(services.database, settings.retention_days)
+        self._chores = Chores(services, CHORES)
         self._drain_s = settings.drain_s
         self._stopping: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
         await self._worker.start()
         self._retention.start()
+        self._chores.start()
 
     def begin_stop(self) -> asyncio.Task[None]:
         """Start nothing more from now on. The task is done when what was under way has ended, in the drain time."""
@@ -61,6 +64,7 @@ class Delivery:
         return self._stopping
 
     async def _stop(self) -> None:
+        await self._chores.stop()
         await self._retention.stop()
         try:
             await self._worker.stop(self._drain_s)

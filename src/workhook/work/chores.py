@@ -1,0 +1,89 @@
+"""What has to be done now and then without anybody asking for it.
+
+Every process that delivers runs every chore, so several may be at the same one at the same time: a chore has to be safe
+by itself, with row locks (`SKIP LOCKED`), unique keys and short transactions.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+
+import structlog
+from prometheus_client import Counter
+
+from workhook.core.clock import now_ms
+from workhook.http import idempotency
+from workhook.http.calls import Services
+
+EVERY_MIN_S = 1.0
+HOUR_S = 3600.0
+
+RUNS = Counter("workhook_chore_runs_total", "Runs of the chores of this process.", ["chore", "outcome"])
+DONE = Counter("workhook_chore_things_total", "Things that chores did: rows removed, periods billed.", ["chore"])
+
+log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True)
+class Chore:
+    """`run(services, now)` gets the time in milliseconds, and answers how many things it did."""
+
+    name: str
+    every_s: float
+    run: Callable[[Services, int], Awaitable[int]]
+
+    def __post_init__(self) -> None:
+        if self.every_s < EVERY_MIN_S:
+            raise ValueError(f"{self.name}: a chore is done every {EVERY_MIN_S:g} s at most")
+
+
+class Chores:
+    """Runs each chore at the start, and again `every_s` after the run before began. One that takes longer than that is
+    not begun a second time beside itself; one that fails is tried again in its turn."""
+
+    def __init__(self, services: Services, chores: Sequence[Chore]) -> None:
+        self._services = services
+        self._chores = tuple(chores)
+        self._tasks: list[asyncio.Task[None]] = []
+
+    def start(self) -> None:
+        self._tasks = [asyncio.create_task(self._repeat(each), name=f"chore-{each.name}") for each in self._chores]
+
+    async def stop(self) -> None:
+        """A transaction that is under way is rolled back: whoever runs the chore next does it."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def _repeat(self, chore: Chore) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            next_at = loop.time() + chore.every_s
+            await run_once(self._services, chore, now_ms())
+            # Runs that take all of the time still leave the others a moment.
+            await asyncio.sleep(max(next_at - loop.time(), EVERY_MIN_S / 10))
+
+
+async def run_once(services: Services, chore: Chore, now: int) -> int:
+    """How many things it did; 0 if it failed, which is logged and counted."""
+    try:
+        count = await chore.run(services, now)
+    except Exception:
+        RUNS.labels(chore.name, "failure").inc()
+        log.exception("chore_failed", chore=chore.name, again_in_s=chore.every_s)
+        return 0
+    RUNS.labels(chore.name, "success").inc()
+    DONE.labels(chore.name).inc(count)
+    if count:
+        log.info("chore_done", chore=chore.name, count=count)
+    return count
+
+
+async def _forget_idempotency_keys(services: Services, now: int) -> int:
+    return await idempotency.prune(services.database, now)
+
+
+# Every chore of the program, a line each.
+CHORES: tuple[Chore, ...] = (Chore("idempotency_keys", HOUR_S, _forget_idempotency_keys),)
