@@ -91,6 +91,9 @@ def test_area_b_reads_json_whatever_it_is_called(api: Api, place: Place, media_t
 def test_area_a_wants_json(api: Api) -> None:
     response = api.post("/api/v1/projects", content=b"<a/>", headers={"Content-Type": "text/xml; charset=utf-8"})
     envelope(response, 415, "unsupported_media_type")
+    form = {"Content-Type": "application/x-www-form-urlencoded"}
+    envelope(api.post("/api/v1/projects", content=b"title=Form", headers=form), 415, "unsupported_media_type")
+    assert api.post("/api/v1/projects", content=b'{"title": "curl -d"}', headers=form).status_code == 200
     empty = api.post("/api/v1/projects?title=From+the+query", headers={"Content-Type": "application/json"})
     assert empty.json()["project"]["title"] == "From the query"
 

@@ -1,4 +1,4 @@
-"""The tutorial, done as it is written: every block in its order; only the address, folders and token are others."""
+"""The tutorials, done as they are written: every block in its order; only the address, folders and token are others."""
 
 from __future__ import annotations
 
@@ -80,15 +80,16 @@ def reader(tmp_path: Path) -> Iterator[Reader]:
     reader.close()
 
 
-def test_the_tutorial_can_be_followed(reader: Reader) -> None:
+@pytest.mark.parametrize(("page", "receivers"), [("tutorial.md", 2), ("tutorial-studio.md", 1)])
+def test_a_tutorial_can_be_followed(reader: Reader, page: str, receivers: int) -> None:
     told = [""]
-    for kind, piece in parts(ROOT / "docs" / "tutorial.md"):
+    for kind, piece in parts(ROOT / "docs" / page):
         if kind == "sh":
             reader.follow(piece)
             told.append(piece)
             continue
         check(reader, piece.lstrip(), told[-1])
-    assert sum(block.startswith(RECEIVER) for block in told) == 2
+    assert sum(block.startswith(RECEIVER) for block in told) == receivers
     assert len(told) > 10
 
 
@@ -103,7 +104,7 @@ def check(reader: Reader, prose: str, block: str) -> None:
         reader.receiver.wait_for("^push refs/heads/main")
         same_guid(reader)
     if shown := re.match(r"shows `([^`]+)`", prose):
-        until(lambda: shown[1] in reader.shell.run(reader.replaced(block)))
+        until(lambda: shown[1] in reader.said or shown[1] in reader.shell.run(reader.replaced(block)))
     if prose.startswith("prints `{"):
         assert json.loads(reader.said)["repository"] == "acme/website"
     if "Stop the receiver" in prose:

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 JSON_BODY_MAX = 1024 * 1024
 CHECK_STANDS_S = 1.0  # how long what the guard found is relied on while a body comes
 
+_FORM = "application/x-www-form-urlencoded"
 _HOST = re.compile(r"[A-Za-z0-9._\-]+(:\d{1,5})?|\[[0-9A-Fa-f:.]+\](:\d{1,5})?")
 
 
@@ -169,12 +170,16 @@ class Call:
 
     async def json_object(self, limit: int = JSON_BODY_MAX, *, strict_type: bool = False) -> dict[str, Any]:
         """The body as an object; an empty body is an empty one. Raises `Malformed`, `TooLarge`, and with
-        `strict_type` `UnsupportedMediaType` for a body that is declared to be something other than JSON."""
+        `strict_type` `UnsupportedMediaType` for a body that is declared to be something other than JSON.
+
+        An object that is declared to be a form is taken as what it is: curl declares every `-d` so.
+        """
         data = await self.body(limit)
         if not data.strip():
             return {}
         media_type = (self.header("content-type") or "application/json").partition(";")[0].strip().lower()
-        if strict_type and media_type != "application/json" and not media_type.endswith("+json"):
+        is_json = media_type == "application/json" or media_type.endswith("+json")
+        if strict_type and not is_json and not (media_type == _FORM and data.lstrip().startswith(b"{")):
             raise UnsupportedMediaType(f"Send JSON (Content-Type: application/json), not {media_type}.")
         value = json.decode_untrusted(data)
         if not isinstance(value, dict):
