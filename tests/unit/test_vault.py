@@ -68,3 +68,12 @@ async def test_a_database_is_opened_only_with_its_key(tmp_path: Path) -> None:
     (tmp_path / KEY_FILE).write_bytes(Fernet.generate_key() + b"\n" + key)
     async with open_services(settings):
         pass
+
+
+def test_keys_for_a_purpose_come_from_each_key_and_are_none_of_them() -> None:
+    old, new = Fernet.generate_key(), Fernet.generate_key()
+    first, second = Vault([new, old]).derive("links")
+    assert Vault([new]).derive("links") == (first,)
+    assert Vault([old]).derive("links") == (second,)
+    assert Vault([new]).derive("else") != (first,)
+    assert {len(first), len(second)} == {32}

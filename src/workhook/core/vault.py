@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import hmac
 import os
 from pathlib import Path
 
@@ -26,6 +27,7 @@ class Vault:
             self._fernet = MultiFernet([Fernet(key) for key in keys])
         except ValueError as error:
             raise VaultError(f"{KEY_FILE} holds no usable key: {error}. Put the right file back.") from error
+        self._keys = tuple(base64.urlsafe_b64decode(key) for key in keys)
 
     def seal(self, secret: str | None) -> bytes | None:
         """None and the empty text are no secret."""
@@ -39,6 +41,13 @@ class Vault:
             return self._fernet.decrypt(bytes(sealed)).decode()
         except InvalidToken:
             raise VaultError(f"A stored secret was encrypted with another key than {KEY_FILE} holds.") from None
+
+    def derive(self, purpose: str) -> tuple[bytes, ...]:
+        """Keys of 32 bytes for one purpose, such as signing, which tell nothing of the keys that they come from.
+
+        One for each key, newest first: the first signs, all verify.
+        """
+        return tuple(hmac.digest(key, b"workhook:" + purpose.encode(), "sha256") for key in self._keys)
 
     def __repr__(self) -> str:
         return "Vault()"

@@ -1,0 +1,73 @@
+"""Links to the content of files that work in a browser, without a token, for a day or two.
+
+    https://host/api/v1/files/fil_…/content?expires=1795305600&signature=…
+
+Whoever is shown a file is given its link; whoever has the link reads the file until it expires. The signature is an
+HMAC-SHA256 of the file's id and the time, with a key that is derived from those of the vault.
+"""
+
+from __future__ import annotations
+
+import base64
+import hmac
+from dataclasses import dataclass, replace
+
+from workhook.core.clock import DAY_MS, now_ms
+from workhook.core.vault import Vault
+from workhook.http.calls import Call
+
+STEP_MS = DAY_MS
+"""Links expire at whole steps, so that a record is the same, and so is its ETag, however often it is read in one."""
+AT_LEAST_MS = DAY_MS
+"""How long a link works at least; at most it is a step more."""
+
+_PURPOSE = "file links"
+
+
+@dataclass(frozen=True)
+class Links:
+    """Makes the links that one answer or event shows. `base` is what they start with, the prefix included."""
+
+    base: str
+    key: bytes
+    expires_s: int  # since the epoch
+
+    def __call__(self, file_id: str) -> str:
+        signature = _signature(self.key, file_id, self.expires_s)
+        return f"{self.base}/files/{file_id}/content?expires={self.expires_s}&signature={signature}"
+
+    def earlier(self) -> Links:
+        """Those of the step before: what was shown then has not changed only because time went on."""
+        return replace(self, expires_s=self.expires_s - STEP_MS // 1000)
+
+    def __repr__(self) -> str:
+        return f"Links({self.base!r})"
+
+
+def links_of(call: Call) -> Links:
+    """For the answer to a call, and for the events of what it changes."""
+    return links_from(call.services.vault, call.base_for_others)
+
+
+def links_from(vault: Vault, base: str) -> Links:
+    """Likewise where nobody called. `base`: scheme, host, port and prefix, as `Call.base_for_others` has it."""
+    return Links(base, vault.derive(_PURPOSE)[0], _expiry_s(now_ms()))
+
+
+def is_signed(vault: Vault, file_id: str, expires: str, signature: str) -> bool:
+    """Whether Workhook made this link and it has not expired. Takes as long for each wrong signature."""
+    if not (expires.isascii() and expires.isdigit() and len(expires) <= 12 and signature.isascii()):
+        return False
+    expires_s = int(expires)
+    fitting = [hmac.compare_digest(_signature(key, file_id, expires_s), signature) for key in vault.derive(_PURPOSE)]
+    return any(fitting) and expires == str(expires_s) and expires_s * 1000 > now_ms()
+
+
+def _expiry_s(now: int) -> int:
+    """The first whole step that is far enough away."""
+    return -(-(now + AT_LEAST_MS) // STEP_MS) * STEP_MS // 1000
+
+
+def _signature(key: bytes, file_id: str, expires_s: int) -> str:
+    digest = hmac.digest(key, f"{file_id}\n{expires_s}".encode(), "sha256")
+    return base64.urlsafe_b64encode(digest).decode().rstrip("=")
