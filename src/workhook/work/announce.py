@@ -8,7 +8,14 @@ import msgspec
 
 from workhook.events import outbox
 from workhook.http.calls import Call
-from workhook.identity.schemas import Actor, Repository, account_shape, organization_shape, repository_shape
+from workhook.identity.schemas import (
+    Account,
+    Actor,
+    Repository,
+    account_shape,
+    organization_shape,
+    repository_shape,
+)
 from workhook.storage import Transaction
 
 Changes = Mapping[str, Mapping[str, object]]
@@ -46,6 +53,27 @@ async def announce(
     await outbox.append(
         tx, account_id=repository.owner.id, repository_id=repository.id, name=noun, action=action, payload=payload
     )
+
+
+async def announce_in_account(
+    tx: Transaction,
+    actor: Actor | None,
+    account: Account,
+    noun: str,
+    action: str,
+    record: msgspec.Struct,
+    *,
+    base: str,
+    changes: Changes | None = None,
+) -> None:
+    """`announce` for what belongs to an account and to no project: only the organization's own hooks get it."""
+    payload: dict[str, object] = {"action": action, noun: record}
+    if changes is not None:
+        payload["changes"] = changes
+    if account.kind == "organization":
+        payload["organization"] = organization_shape(account, base)
+    payload["sender"] = account_shape(actor.user, base) if actor else None
+    await outbox.append(tx, account_id=account.id, repository_id=None, name=noun, action=action, payload=payload)
 
 
 def differences(

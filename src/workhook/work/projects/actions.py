@@ -15,10 +15,11 @@ from workhook.core.errors import Conflict, Fault, Forbidden, Invalid, NotFound
 from workhook.core.ids import new_id
 from workhook.identity import audit
 from workhook.identity.actions import set_collaborator
-from workhook.identity.queries import find_repository_by_id, key_of, organizations_of
+from workhook.identity.queries import find_repository_by_id
 from workhook.identity.schemas import Account, Actor
 from workhook.storage import Reader, Transaction
 from workhook.work.announce import announce, differences
+from workhook.work.owners import choose_owner
 from workhook.work.projects import queries
 from workhook.work.projects.schemas import (
     Project,
@@ -51,7 +52,7 @@ def require_writable(project: Project) -> None:
 
 async def create_project(tx: Transaction, actor: Actor, create: ProjectCreate, *, base: str) -> Project:
     """The project as its creator sees it. Raises `Invalid`."""
-    owner = await _owner(tx, actor, create.organization)
+    owner = (await choose_owner(tx, actor, create.organization)).account
     await queries.lock_names(tx, owner.id)
     now = now_ms()
     values = {
@@ -116,21 +117,6 @@ def _require_role(project: Project, role: str) -> None:
     roles = ("read", "write", "admin")
     if roles.index(project.repository.role or "read") < roles.index(role):
         raise Forbidden(f"You need the role {role} in the project {project.repository.full_name}.", code="missing_role")
-
-
-async def _owner(tx: Transaction, actor: Actor, login: str | UnsetType) -> Account:
-    """The organization that is named or the only one that the caller is in; else the caller."""
-    organizations = await organizations_of(tx, actor.user.id)
-    if isinstance(login, UnsetType):
-        if len(organizations) > 1:
-            logins = ", ".join(each.login for each in organizations)
-            message = f"organization is required, since you are in several: {logins}"
-            raise Invalid(faults=[Fault(field="organization", code="missing", message=message)])
-        return organizations[0] if organizations else actor.user
-    for account in (*organizations, actor.user):
-        if key_of(account.login) == key_of(login):
-            return account
-    raise Invalid(faults=[Fault(field="organization", message=f"organization {login}: you are in none of this login")])
 
 
 async def _new_name(tx: Transaction, owner: Account, create: ProjectCreate) -> str:

@@ -1,0 +1,50 @@
+"""The account that something new belongs to: the organization that the caller names or is in, or the caller's own."""
+
+from __future__ import annotations
+
+import msgspec
+import sqlalchemy as sa
+from msgspec import UnsetType
+
+from workhook.core.errors import Fault, Forbidden, Invalid
+from workhook.identity.queries import key_of
+from workhook.identity.schemas import Account, Actor, account_of
+from workhook.identity.tables import accounts, memberships
+from workhook.storage import Reader
+from workhook.storage.metadata import big
+
+_organizations = (
+    sa.select(*(accounts.c[name] for name in Account.__struct_fields__), memberships.c.role)
+    .join_from(accounts, memberships, memberships.c.organization_id == accounts.c.id)
+    .where(memberships.c.user_id == big("user_id"))
+    .order_by(accounts.c.id)
+)
+
+
+class Owner(msgspec.Struct, frozen=True):
+    """An account and the caller's place in it: `role` is owner or member."""
+
+    account: Account
+    role: str
+
+    def require_owner(self, doing: str) -> None:
+        """`doing` ends the sentence "Only an owner of … can …". Raises `Forbidden`."""
+        if self.role != "owner":
+            raise Forbidden(f"Only an owner of {self.account.login} can {doing}.", code="missing_role")
+
+
+async def choose_owner(reader: Reader, actor: Actor, login: str | UnsetType) -> Owner:
+    """The organization that is named or the only one that the caller is in; else the caller. Raises `Invalid`."""
+    rows = await reader.fetch_all(_organizations, {"user_id": actor.user.id})
+    organizations = [Owner(account_of(row), row["role"]) for row in rows]
+    own = Owner(actor.user, "owner")
+    if isinstance(login, UnsetType):
+        if len(organizations) > 1:
+            logins = ", ".join(each.account.login for each in organizations)
+            message = f"organization is required, since you are in several: {logins}"
+            raise Invalid(faults=[Fault(field="organization", code="missing", message=message)])
+        return organizations[0] if organizations else own
+    for owner in (*organizations, own):
+        if key_of(owner.account.login) == key_of(login):
+            return owner
+    raise Invalid(faults=[Fault(field="organization", message=f"organization {login}: you are in none of this login")])
