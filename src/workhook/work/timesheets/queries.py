@@ -1,0 +1,291 @@
+"""The SQL of timesheets. Each statement is confined to a project, a user or the tasks that it is given.
+
+Where timers of several users, or several of one user, are written, the users' accounts are locked first, in order of
+their ids: whoever starts a timer does so too, so that nobody waits for a row while holding one that the other wants.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from typing import Any
+
+import sqlalchemy as sa
+
+from workhook.identity.queries import key_of, repository_columns, repository_of, role_columns
+from workhook.identity.schemas import Account, Actor
+from workhook.identity.tables import accounts, projects
+from workhook.storage import Reader, Row, Transaction
+from workhook.storage.dialects import any_of
+from workhook.storage.metadata import big, insert_into
+from workhook.work.access import Access, access_of, with_access
+from workhook.work.people import person_columns, person_of_row
+from workhook.work.tasks.tables import tasks
+from workhook.work.timesheets.rules import Times
+from workhook.work.timesheets.schemas import Timesheet, TimesheetFilters, TimesheetTaskShape, given
+from workhook.work.timesheets.tables import timesheets
+
+people = accounts.alias("people")
+_wanted = tasks.alias("wanted")
+
+_CONTENT = (
+    "task_id",
+    "start_time",
+    "end_time",
+    "running_since",
+    "duration_ms",
+    "is_active",
+    "finished",
+    "notes",
+    "billable",
+    "billable_rate_minor",
+    "updated_at",
+)
+_COLUMNS = ("id", "invoice_id", "created_at", *_CONTENT)
+_PROJECT = "project_"  # before the project's columns, as `with_access` names them
+
+_timesheets = (
+    sa.select(
+        *(timesheets.c[name].label(f"ts_{name}") for name in _COLUMNS),
+        tasks.c.title.label("task_title"),
+        *person_columns(people, "person_"),
+    )
+    .join_from(timesheets, tasks, tasks.c.id == timesheets.c.task_id)
+    .join(people, people.c.id == timesheets.c.user_id)
+)
+_by_id = with_access(_timesheets, timesheets.c.repository_id).where(timesheets.c.id == sa.bindparam("id"))
+_locked = _by_id.with_for_update(of=timesheets, key_share=True)
+_of_user_locked = _by_id.with_for_update(of=people, key_share=True)
+# For an edit, which may name another task: `wanted_…` is null unless it is there, in whatever project.
+_to_edit = (
+    _by_id.outerjoin(_wanted, sa.and_(_wanted.c.id == sa.bindparam("task_id"), _wanted.c.deleted_at.is_(None)))
+    .add_columns(_wanted.c.title.label("wanted_title"), _wanted.c.repository_id.label("wanted_repository_id"))
+    .with_for_update(of=timesheets, key_share=True)
+)
+
+# A project with the caller's place in it, a task (of whatever project; null if it is not there) and the caller.
+_place = with_access(
+    sa.select(tasks.c.title.label("wanted_title"), tasks.c.repository_id.label("wanted_repository_id")).select_from(
+        people.outerjoin(tasks, sa.and_(tasks.c.id == sa.bindparam("task_id"), tasks.c.deleted_at.is_(None)))
+    ),
+    projects.c.repository_id,
+).where(projects.c.id == sa.bindparam("project_id"), people.c.id == big("user_id"))
+_place_locked = _place.with_for_update(of=people, key_share=True)
+_task_and_user = (
+    sa.select(tasks.c.title)
+    .select_from(people.join(tasks, tasks.c.id == sa.bindparam("task_id")))
+    .where(people.c.id == big("user_id"))
+    .with_for_update(of=people, key_share=True)
+)
+
+# Also of projects that were deleted: a timer that was forgotten there runs on, unseen.
+_everywhere = (
+    _timesheets.join(projects, projects.c.repository_id == timesheets.c.repository_id)
+    .join(accounts, accounts.c.id == projects.c.account_id)
+    .add_columns(*repository_columns(_PROJECT), *role_columns, projects.c.deleted_at.label("project_deleted_at"))
+    .order_by(timesheets.c.id)
+    .with_for_update(of=timesheets, key_share=True)
+)
+_running_of_user = _everywhere.where(timesheets.c.user_id == big("user_id"), timesheets.c.is_active)
+_timers_of_user = _everywhere.where(
+    sa.or_(
+        sa.and_(timesheets.c.user_id == big("user_id"), timesheets.c.is_active),
+        timesheets.c.id == sa.bindparam("id"),
+    )
+)
+_on_tasks = sa.and_(any_of(timesheets.c.task_id, "task_ids"), timesheets.c.is_active)
+_running_on_tasks = _everywhere.where(_on_tasks)
+_who_runs = sa.select(timesheets.c.user_id).where(_on_tasks)
+_and_mover = sa.select(big("mover_id")).where(sa.exists().where(_on_tasks).correlate(None))
+_lock_who_runs = (
+    sa.select(accounts.c.id)
+    .where(accounts.c.id.in_(_who_runs.union(_and_mover)))
+    .order_by(accounts.c.id)
+    .with_for_update(key_share=True)
+)
+
+_insert = insert_into(timesheets, "id", "repository_id", "user_id", *_CONTENT, "created_at")
+_update = (
+    sa.update(timesheets)
+    .where(timesheets.c.id == sa.bindparam("timesheet_id"))
+    .values({name: sa.bindparam(name) for name in _CONTENT})
+)
+_delete = sa.delete(timesheets).where(timesheets.c.id == sa.bindparam("id"))
+
+
+class Place:
+    """Where a timesheet is to be: the project as the caller sees it, and the task that was named if it is there."""
+
+    def __init__(self, row: Row | None, actor: Actor) -> None:
+        """Raises `NotFound`."""
+        self.access: Access = access_of(row, actor)
+        assert row is not None, "access_of refuses it"
+        there = row["wanted_repository_id"] == self.access.repository.id
+        self.task_title: str | None = row["wanted_title"] if there else None
+
+
+def _timesheet_of(row: Row, user_id: int, *, gone: bool = False) -> Timesheet:
+    """`user_id` is whose role the row tells; `gone`: its project was deleted."""
+    return Timesheet(
+        id=row["ts_id"],
+        repository=repository_of(row, user_id, _PROJECT),
+        task=TimesheetTaskShape(row["ts_task_id"], row["task_title"]),
+        user=person_of_row(row, "person_"),
+        times=Times(
+            start=row["ts_start_time"],
+            end=row["ts_end_time"],
+            running_since=row["ts_running_since"],
+            counted_ms=row["ts_duration_ms"],
+            is_active=bool(row["ts_is_active"]),
+            finished=bool(row["ts_finished"]),
+        ),
+        notes=row["ts_notes"],
+        billable=bool(row["ts_billable"]),
+        billable_rate_minor=row["ts_billable_rate_minor"],
+        invoice_id=row["ts_invoice_id"],
+        created_at=row["ts_created_at"],
+        updated_at=row["ts_updated_at"],
+        repository_gone=gone,
+    )
+
+
+def _timesheets_of(rows: Sequence[Row], user_id: int) -> list[Timesheet]:
+    return [_timesheet_of(row, user_id, gone=row["project_deleted_at"] is not None) for row in rows]
+
+
+async def _find(reader: Reader, statement: sa.Select[Any], timesheet_id: str, actor: Actor) -> tuple[Timesheet, Access]:
+    row = await reader.fetch_one(statement, {"id": timesheet_id, "user_id": actor.user.id})
+    access = access_of(row, actor)
+    assert row is not None, "access_of refuses it"
+    return _timesheet_of(row, actor.user.id), access
+
+
+async def find_timesheet(reader: Reader, actor: Actor, timesheet_id: str) -> tuple[Timesheet, Access]:
+    """Raises `NotFound`."""
+    return await _find(reader, _by_id, timesheet_id, actor)
+
+
+async def lock_timesheet(tx: Transaction, actor: Actor, timesheet_id: str) -> tuple[Timesheet, Access]:
+    """Likewise; nobody else changes it until the transaction ends."""
+    return await _find(tx, _locked, timesheet_id, actor)
+
+
+async def lock_user_of(tx: Transaction, actor: Actor, timesheet_id: str) -> tuple[Timesheet, Access]:
+    """The timesheet as it was before the wait, if there was one: its user is locked, and starts no timer elsewhere."""
+    return await _find(tx, _of_user_locked, timesheet_id, actor)
+
+
+async def lock_to_edit(
+    tx: Transaction, actor: Actor, timesheet_id: str, task_id: str | None
+) -> tuple[Timesheet, Access, str | None]:
+    """`lock_timesheet`, and the title of the task `task_id` if it is in the same project."""
+    params = {"id": timesheet_id, "user_id": actor.user.id, "task_id": task_id}
+    row = await tx.fetch_one(_to_edit, params)
+    access = access_of(row, actor)
+    assert row is not None, "access_of refuses it"
+    there = row["wanted_repository_id"] == access.repository.id
+    return _timesheet_of(row, actor.user.id), access, row["wanted_title"] if there else None
+
+
+async def find_place(tx: Transaction, actor: Actor, project_id: str, task_id: str, *, lock_user: bool) -> Place:
+    """`lock_user`: a timer is to start. Raises `NotFound`."""
+    params = {"project_id": project_id, "task_id": task_id, "user_id": actor.user.id}
+    return Place(await tx.fetch_one(_place_locked if lock_user else _place, params), actor)
+
+
+async def lock_user_for(tx: Transaction, user: Account, task_id: str) -> TimesheetTaskShape | None:
+    """The task, and the user locked, who is to start a timer on it."""
+    row = await tx.fetch_one(_task_and_user, {"task_id": task_id, "user_id": user.id})
+    return TimesheetTaskShape(task_id, row["title"]) if row else None
+
+
+async def lock_running(tx: Transaction, user_id: int, *, and_id: str | None = None) -> list[Timesheet]:
+    """The user's running timesheets, one at most, and the one with the id `and_id`, which is the user's too.
+
+    The user is locked already.
+    """
+    if and_id is None:
+        rows = await tx.fetch_all(_running_of_user, {"user_id": user_id})
+    else:
+        rows = await tx.fetch_all(_timers_of_user, {"user_id": user_id, "id": and_id})
+    return _timesheets_of(rows, user_id)
+
+
+async def lock_running_on(tx: Transaction, task_ids: Sequence[str], mover_id: int) -> list[Timesheet]:
+    """What runs on the tasks. Those whose timers run are locked and, if there are any, the mover, who may start one."""
+    listed = list(task_ids)
+    if not await tx.fetch_all(_lock_who_runs, {"task_ids": listed, "mover_id": mover_id}):
+        return []
+    return _timesheets_of(await tx.fetch_all(_running_on_tasks, {"task_ids": listed, "user_id": mover_id}), mover_id)
+
+
+def _values(timesheet: Timesheet) -> Mapping[str, object]:
+    times = timesheet.times
+    return {
+        "task_id": timesheet.task.id,
+        "start_time": times.start,
+        "end_time": times.end,
+        "running_since": times.running_since,
+        "duration_ms": times.counted_ms,
+        "is_active": times.is_active,
+        "finished": times.finished,
+        "notes": timesheet.notes,
+        "billable": timesheet.billable,
+        "billable_rate_minor": timesheet.billable_rate_minor,
+        "updated_at": timesheet.updated_at,
+    }
+
+
+async def insert_timesheet(tx: Transaction, timesheet: Timesheet) -> None:
+    places = {"repository_id": timesheet.repository.id, "user_id": timesheet.user.id}
+    ids = {"id": timesheet.id, "created_at": timesheet.created_at}
+    await tx.execute(_insert, {**_values(timesheet), **places, **ids})
+
+
+async def update_timesheets(tx: Transaction, changed: Sequence[Timesheet]) -> None:
+    await tx.execute_many(_update, [{**_values(each), "timesheet_id": each.id} for each in changed])
+
+
+async def delete_timesheet(tx: Transaction, timesheet_id: str) -> None:
+    await tx.execute(_delete, {"id": timesheet_id})
+
+
+# Filters of lists and reports: the name of a parameter of the statement, and the condition that it makes.
+CONDITIONS: Mapping[str, sa.ColumnElement[bool]] = {
+    "user": people.c.login_key == sa.bindparam("user"),
+    "task_id": timesheets.c.task_id == sa.bindparam("task_id"),
+    "since": timesheets.c.start_time >= big("since"),
+    "to": timesheets.c.start_time < big("to"),
+    "billable": timesheets.c.billable == sa.bindparam("billable", type_=sa.Boolean()),
+    "is_active": timesheets.c.is_active == sa.bindparam("is_active", type_=sa.Boolean()),
+    "finished": timesheets.c.finished == sa.bindparam("finished", type_=sa.Boolean()),
+    "invoiced": timesheets.c.invoice_id.is_not(None) == sa.bindparam("invoiced", type_=sa.Boolean()),
+    "after": timesheets.c.id > sa.bindparam("after"),
+}
+
+
+@lru_cache(maxsize=512)  # few of the combinations of filters are asked for
+def _listing(names: frozenset[str]) -> sa.Select[Any]:
+    return (
+        _timesheets.where(
+            timesheets.c.repository_id == big("repository_id"), *(CONDITIONS[name] for name in sorted(names))
+        )
+        .order_by(timesheets.c.id)
+        .limit(big("limit"))
+    )
+
+
+def filters_of(query: TimesheetFilters) -> dict[str, object]:
+    """Those that are given, by the names of `CONDITIONS`."""
+    user = given(query.user)
+    found = {
+        "user": None if user is None else key_of(user),
+        "task_id": given(query.task_id),
+        "since": query.since,
+        "to": given(query.to),
+        "billable": given(query.billable),
+        "is_active": given(query.is_active),
+        "finished": given(query.finished),
+        "invoiced": given(query.invoiced),
+    }
+    return {name: value for name, value in found.items() if value is not None}

@@ -1,0 +1,216 @@
+"""The pure rules of timesheets: what time was spent, how it is written, what it is worth, and how states follow.
+
+Times are milliseconds since the epoch, durations milliseconds, rates minor units an hour. Source: the work API's
+"States", and the specification's Timesheet.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from workhook.core.clock import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS, parse_rfc3339
+from workhook.core.errors import Conflict, Fault, Invalid
+
+DURATION_MAX_MS = 3660 * DAY_MS
+"""Ten years, so that amounts and their sums stay within 64 bits."""
+RATE_MAX_MINOR = 10**8
+"""A million an hour, likewise."""
+
+_LATEST = parse_rfc3339("9999-01-01T00:00:00Z")  # later times are not parameters either
+
+
+class Times(msgspec.Struct, frozen=True):
+    """When and how long. Running: `is_active`, not `finished`; paused: neither; finished: `finished` and `end`.
+
+    While it runs, `counted_ms` is what was counted before `running_since`.
+    """
+
+    start: int
+    end: int | None = None
+    running_since: int | None = None
+    counted_ms: int = 0
+    is_active: bool = False
+    finished: bool = False
+
+
+class Given(msgspec.Struct, frozen=True):
+    """What a caller says about the times; None: nothing."""
+
+    start: int | None = None
+    end: int | None = None
+    duration_ms: int | None = None
+
+    def names(self) -> Sequence[str]:
+        wanted = {"start_time": self.start, "end_time": self.end, "duration": self.duration_ms}
+        return [name for name, value in wanted.items() if value is not None]
+
+
+def elapsed_ms(times: Times, now: int) -> int:
+    """What was counted until `now`. A clock that was set back takes nothing off."""
+    if times.running_since is None:
+        return times.counted_ms
+    return times.counted_ms + max(0, now - times.running_since)
+
+
+# States.
+
+
+def started(at: int) -> Times:
+    """A timer that runs since then."""
+    return Times(start=at, running_since=at, is_active=True)
+
+
+def created(given: Given, now: int) -> Times:
+    """The times of a new timesheet: with a duration or an end it is finished, otherwise a timer runs.
+
+    A duration alone ended just now. Raises `Invalid`.
+    """
+    if given.duration_ms is None and given.end is None:
+        begun = now if given.start is None else given.start
+        _require_past(begun, now)
+        return started(begun)
+    if given.duration_ms is None and given.start is None:
+        message = "start_time is required with end_time, unless there is a duration"
+        raise Invalid(faults=[Fault(field="start_time", code="missing", message=message)])
+    start, end = given.start, given.end
+    if start is None:
+        end = now if end is None else end
+        start = end - (given.duration_ms or 0)
+    return _finished(start, end, given.duration_ms, given)
+
+
+def paused(times: Times, now: int) -> Times:
+    """The same if it is paused already. Raises `Conflict` if it is finished."""
+    _require_unfinished(times)
+    if not times.is_active:
+        return times
+    return Times(start=times.start, counted_ms=elapsed_ms(times, now))
+
+
+def resumed(times: Times, now: int) -> Times:
+    """The same if it runs already. Raises `Conflict` if it is finished."""
+    _require_unfinished(times)
+    if times.is_active:
+        return times
+    return Times(start=times.start, running_since=now, counted_ms=times.counted_ms, is_active=True)
+
+
+def finished(times: Times, now: int) -> Times:
+    """The same if it is finished already."""
+    if times.finished:
+        return times
+    counted = elapsed_ms(times, now)
+    return Times(start=times.start, end=max(now, times.start + counted), counted_ms=counted, finished=True)
+
+
+def edited(times: Times, given: Given, now: int) -> Times:
+    """A duration or an end finishes what is not. A duration alone keeps the start and sets the end, times alone
+    recompute the duration; of what is not finished, a start that moves takes the counted time with it.
+
+    The same if `given` says what is so already. Raises `Invalid`.
+    """
+    if _says_nothing_new(times, given, now):
+        return times
+    start = times.start if given.start is None else given.start
+    if given.duration_ms is not None:
+        return _finished(start, given.end, given.duration_ms, given)
+    if given.end is not None or times.finished:
+        return _finished(start, times.end if given.end is None else given.end, None, given)
+    return _started_at(times, start, now)
+
+
+def _says_nothing_new(times: Times, given: Given, now: int) -> bool:
+    return (
+        given.start in (None, times.start)
+        and given.end in (None, times.end)
+        and (given.duration_ms is None or (times.finished and given.duration_ms == elapsed_ms(times, now)))
+    )
+
+
+def _started_at(times: Times, start: int, now: int) -> Times:
+    _require_past(start, now)
+    counted = max(0, elapsed_ms(times, now) + times.start - start)
+    since = now if times.is_active else None
+    return Times(start=start, running_since=since, counted_ms=counted, is_active=times.is_active)
+
+
+def _finished(start: int, end: int | None, duration_ms: int | None, given: Given) -> Times:
+    """Without an end, the duration sets it; without a duration, all the time between counts."""
+    if end is None:
+        assert duration_ms is not None, "something finishes it"
+        end = start + duration_ms
+    if duration_ms is None:
+        duration_ms = end - start
+    _check(start, end, duration_ms, given)
+    return Times(start=start, end=end, counted_ms=duration_ms, finished=True)
+
+
+def _check(start: int, end: int, duration_ms: int, given: Given) -> None:
+    """Tells of a field that was given, since that is what the caller can correct. Raises `Invalid`."""
+    names = given.names()
+    if end < start:
+        raise _wrong("end_time" if given.end is not None else names[0], "end_time must not be before start_time")
+    if end - start > DURATION_MAX_MS:
+        raise _wrong(names[0], f"a timesheet spans at most {DURATION_MAX_MS // DAY_MS} days")
+    if start < 0 or end >= _LATEST:
+        raise _wrong(names[-1], "start_time and end_time must be from 1970 to 9998")
+    if duration_ms > end - start:
+        raise _wrong("duration", "duration must not be more than the time from start_time to end_time")
+
+
+def _wrong(field: str, message: str) -> Invalid:
+    return Invalid(faults=[Fault(field=field, message=message)])
+
+
+def _require_past(start: int, now: int) -> None:
+    """Of a timer that is not finished. Clocks differ: what is ahead by less than a minute is taken for now."""
+    if start > now + MINUTE_MS:
+        raise _wrong("start_time", "start_time of a timer that is not finished must not be in the future")
+
+
+def _require_unfinished(times: Times) -> None:
+    if times.finished:
+        raise Conflict("The timesheet is finished; a finished one is not opened again.", code="finished")
+
+
+# How durations are written, and what they are worth.
+
+
+def formatted(duration_ms: int) -> str:
+    """`1h 30m 5s`: whole seconds that have passed, without the parts that are zero; `0s` for less than a second."""
+    minutes, seconds = divmod(duration_ms // SECOND_MS, 60)
+    hours, minutes = divmod(minutes, 60)
+    parts = [f"{count}{unit}" for count, unit in ((hours, "h"), (minutes, "m"), (seconds, "s")) if count]
+    return " ".join(parts) or "0s"
+
+
+def display(duration_ms: int) -> str:
+    """`1:30`: hours and minutes, rounded half up to the minute."""
+    hours, minutes = divmod(_half_up(duration_ms, MINUTE_MS), 60)
+    return f"{hours}:{minutes:02d}"
+
+
+def decimal_hours(duration_ms: int) -> float:
+    """`1.5`: hours, rounded half up to two decimals."""
+    return _half_up(duration_ms * 100, HOUR_MS) / 100
+
+
+def two_decimals(minor: int) -> str:
+    """`80.00` of 8000."""
+    return f"{minor // 100}.{minor % 100:02d}"
+
+
+def hours_text(duration_ms: int) -> str:
+    """`decimal_hours` with both decimals."""
+    return two_decimals(_half_up(duration_ms * 100, HOUR_MS))
+
+
+def amount_minor(duration_ms: int, billable_rate_minor: int) -> int:
+    """Hours times rate in minor units, rounded half up once."""
+    return _half_up(duration_ms * billable_rate_minor, HOUR_MS)
+
+
+def _half_up(value: int, unit: int) -> int:
+    return (2 * value + unit) // (2 * unit)

@@ -1,0 +1,206 @@
+"""Timesheets on the wire, and what a caller may say about them."""
+
+from __future__ import annotations
+
+from typing import Annotated, TypeVar, cast
+
+import msgspec
+from msgspec import UNSET, Meta, UnsetType
+
+from workhook.core.clock import to_millis_text
+from workhook.http.fields import Time
+from workhook.http.lists import ListQuery
+from workhook.http.parameters import DayOrMoment, LongText, Moment, Read
+from workhook.http.values import WIRE_TYPE, read_money, to_amount
+from workhook.identity.schemas import Repository
+from workhook.work.people import PersonShape
+from workhook.work.timesheets import rules
+from workhook.work.timesheets.rules import DURATION_MAX_MS, RATE_MAX_MINOR, Given, Times
+
+V = TypeVar("V")
+
+
+def given(value: V | UnsetType) -> V | None:
+    """None for what is absent."""
+    return None if isinstance(value, UnsetType) else value
+
+
+def _read_rate(raw: object) -> int:
+    if (minor := read_money(raw)) > RATE_MAX_MINOR:
+        raise ValueError(f"a number of at most {RATE_MAX_MINOR // 100}")
+    return minor
+
+
+Rate = Annotated[
+    int,
+    Meta(
+        extra_json_schema={WIRE_TYPE: "number", "minimum": 0, "maximum": RATE_MAX_MINOR // 100},
+        description="What an hour costs: an amount with at most two decimals.",
+    ),
+    Read(_read_rate),
+]
+Duration = Annotated[int, Meta(ge=0, le=DURATION_MAX_MS, description="Milliseconds.")]
+
+
+class TimesheetCreate(msgspec.Struct):
+    """With a duration or an end it is finished; without, a timer starts and the caller's other one is paused."""
+
+    task_id: str
+    duration: Duration | UnsetType = UNSET
+    start_time: Moment | UnsetType = UNSET
+    end_time: Moment | UnsetType = UNSET
+    notes: LongText | UnsetType | None = UNSET
+    billable: bool | UnsetType = UNSET
+    billable_rate: Rate | UnsetType | None = UNSET
+
+    @property
+    def times(self) -> Given:
+        return Given(given(self.start_time), given(self.end_time), given(self.duration))
+
+
+class TimesheetEdit(msgspec.Struct):
+    """What is absent stays. A duration or an end finishes what is not finished."""
+
+    task_id: str | UnsetType = UNSET
+    start_time: Moment | UnsetType = UNSET
+    end_time: Moment | UnsetType | None = UNSET
+    notes: LongText | UnsetType | None = UNSET
+    billable: bool | UnsetType = UNSET
+    billable_rate: Rate | UnsetType | None = UNSET
+    duration: Duration | UnsetType = UNSET
+
+    @property
+    def times(self) -> Given:
+        return Given(given(self.start_time), given(self.end_time), given(self.duration))
+
+
+From = Annotated[DayOrMoment, Meta(description="Those that started then or later; a date is its midnight UTC.")]
+To = Annotated[DayOrMoment, Meta(description="Those that started before; a date is its midnight UTC.")]
+
+
+class TimesheetFilters(ListQuery):
+    """What a list of timesheets takes, but for `from`, which no class can have as an attribute."""
+
+    user: Annotated[str, Meta(description="Username.")] | UnsetType = UNSET
+    task_id: str | UnsetType = UNSET
+    to: To | UnsetType = UNSET
+    billable: bool | UnsetType = UNSET
+    is_active: bool | UnsetType = UNSET
+    finished: bool | UnsetType = UNSET
+    invoiced: bool | UnsetType = UNSET
+
+    @property
+    def since(self) -> int | None:
+        """`from`, which is inclusive; `to` is not."""
+        return cast("int | None", given(getattr(self, "from", UNSET)))
+
+
+TimesheetsQuery = cast(
+    "type[TimesheetFilters]",
+    msgspec.defstruct("TimesheetsQuery", [("from", From | UnsetType, UNSET)], bases=(TimesheetFilters,)),
+)
+
+
+class TimesheetTaskShape(msgspec.Struct):
+    """The task that the time was spent on."""
+
+    id: str
+    title: str
+
+
+class TimesheetProjectShape(msgspec.Struct):
+    """The project that the task belongs to."""
+
+    id: str
+    title: str
+
+
+class ShortDurationShape(msgspec.Struct):
+    """Hours and minutes, to the nearest minute; hours, to the nearest hundredth."""
+
+    display: Annotated[str, Meta(examples=["1:30"])]
+    decimal: Annotated[float, Meta(ge=0, examples=[1.5])]
+
+
+class TimesheetShape(msgspec.Struct):
+    """`duration` and `elapsed_time` are the same milliseconds; of a running timer, what was counted until the answer.
+
+    Running: `is_active`; paused: neither `is_active` nor `finished`.
+    """
+
+    id: str
+    task: TimesheetTaskShape
+    project: TimesheetProjectShape
+    user: PersonShape
+    is_active: bool
+    finished: bool
+    start_time: Time
+    end_time: Time | None
+    duration: Annotated[int, Meta(ge=0, description="Milliseconds.")]
+    elapsed_time: Annotated[int, Meta(ge=0, description="The same as `duration`.")]
+    formatted_duration: Annotated[str, Meta(examples=["1h 30m 5s"])]
+    short_formatted_duration: ShortDurationShape
+    notes: str | None
+    billable: bool
+    billable_rate: Annotated[float, Meta(ge=0, description="What an hour costs.")] | None
+    hourly_rate: Annotated[str, Meta(description="`billable_rate` with two decimals.", examples=["80.00"])] | None
+    created_at: str
+    updated_at: str
+
+
+class TimesheetAnswer(msgspec.Struct):
+    timesheet: TimesheetShape
+    success: bool = True
+
+
+class TimesheetsAnswer(msgspec.Struct):
+    timesheets: list[TimesheetShape]
+    success: bool = True
+
+
+class Timesheet(msgspec.Struct, frozen=True):
+    """A timesheet with its project, as a caller knows it. `repository_gone`: the project was deleted."""
+
+    id: str
+    repository: Repository
+    task: TimesheetTaskShape
+    user: PersonShape
+    times: Times
+    notes: str | None
+    billable: bool
+    billable_rate_minor: int | None
+    invoice_id: str | None
+    created_at: int
+    updated_at: int
+    repository_gone: bool = False
+
+
+def timesheet_shape(timesheet: Timesheet, now: int) -> TimesheetShape:
+    """As it is at `now`."""
+    times, rate = timesheet.times, timesheet.billable_rate_minor
+    duration = rules.elapsed_ms(times, now)
+    return TimesheetShape(
+        id=timesheet.id,
+        task=timesheet.task,
+        project=TimesheetProjectShape(timesheet.repository.project_id, timesheet.repository.title),
+        user=timesheet.user,
+        is_active=times.is_active,
+        finished=times.finished,
+        start_time=to_millis_text(times.start),
+        end_time=None if times.end is None else to_millis_text(times.end),
+        duration=duration,
+        elapsed_time=duration,
+        formatted_duration=rules.formatted(duration),
+        short_formatted_duration=ShortDurationShape(rules.display(duration), rules.decimal_hours(duration)),
+        notes=timesheet.notes,
+        billable=timesheet.billable,
+        billable_rate=None if rate is None else to_amount(rate),
+        hourly_rate=None if rate is None else rules.two_decimals(rate),
+        created_at=to_millis_text(timesheet.created_at),
+        updated_at=to_millis_text(timesheet.updated_at),
+    )
+
+
+def changed(timesheet: Timesheet, times: Times, now: int) -> Timesheet:
+    """With other times, and an `updated_at` that grew."""
+    return msgspec.structs.replace(timesheet, times=times, updated_at=max(now, timesheet.updated_at + 1))

@@ -1,0 +1,90 @@
+"""Timers that start and finish because something else happened: a card that moves, another timer that starts.
+
+One timer of a user runs at a time, in whatever project; a unique index backs it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from workhook.core.ids import new_id
+from workhook.identity.schemas import Actor
+from workhook.storage import Transaction
+from workhook.work.access import Access
+from workhook.work.announce import Changes, announce
+from workhook.work.people import person_shape
+from workhook.work.timesheets import queries, rules
+from workhook.work.timesheets.schemas import Timesheet, TimesheetTaskShape, changed, timesheet_shape
+
+
+async def tell(
+    tx: Transaction,
+    actor: Actor,
+    timesheet: Timesheet,
+    action: str,
+    *,
+    now: int,
+    base: str,
+    changes: Changes | None = None,
+) -> None:
+    """The event, in the timesheet's own project. There is none for a project that was deleted."""
+    if not timesheet.repository_gone:
+        record = timesheet_shape(timesheet, now)
+        await announce(tx, actor, timesheet.repository, "timesheet", action, record, base=base, changes=changes)
+
+
+async def finish_running(tx: Transaction, access: Access, task_ids: Sequence[str], *, now: int, base: str) -> None:
+    """Finish the running timers of tasks that entered a done column: an event `finished` for each.
+
+    Timers that are paused stay paused. Call it before `start_for` where both are called.
+    """
+    running = await queries.lock_running_on(tx, task_ids, access.user.id) if task_ids else []
+    over = [changed(each, rules.finished(each.times, now), now) for each in running]
+    if over:
+        await queries.update_timesheets(tx, over)
+    for each in over:
+        await tell(tx, access.actor, each, "finished", now=now, base=base)
+
+
+async def start_for(tx: Transaction, access: Access, task_id: str, *, now: int, base: str) -> None:
+    """Start the caller's timer on the task, in the project of `access`, and pause the caller's other one.
+
+    Nothing happens if the caller's timer runs on the task already, and for clients, who have no timers.
+    """
+    if access.is_client:
+        return
+    task = await queries.lock_user_for(tx, access.user, task_id)
+    assert task is not None, "the task is the one that the caller moves"
+    running = await queries.lock_running(tx, access.user.id)
+    if any(each.task.id == task_id for each in running):
+        return
+    await pause(tx, access.actor, running, now=now, base=base)
+    timer = new_timesheet(access, task, rules.started(now), now)
+    await queries.insert_timesheet(tx, timer)
+    await tell(tx, access.actor, timer, "started", now=now, base=base)
+
+
+async def pause(tx: Transaction, actor: Actor, running: Sequence[Timesheet], *, now: int, base: str) -> None:
+    """Pause what runs: an event `paused` for each, in its own project."""
+    still = [changed(each, rules.paused(each.times, now), now) for each in running]
+    if still:
+        await queries.update_timesheets(tx, still)
+    for each in still:
+        await tell(tx, actor, each, "paused", now=now, base=base)
+
+
+def new_timesheet(access: Access, task: TimesheetTaskShape, times: rules.Times, now: int) -> Timesheet:
+    """The caller's own, without notes, not billable."""
+    return Timesheet(
+        id=new_id("tms"),
+        repository=access.repository,
+        task=task,
+        user=person_shape(access.user),
+        times=times,
+        notes=None,
+        billable=False,
+        billable_rate_minor=None,
+        invoice_id=None,
+        created_at=now,
+        updated_at=now,
+    )
