@@ -43,6 +43,28 @@ def _folders() -> None:
     op.create_index("ix_folders_repository_id", "folders", ["repository_id"], unique=False)
 
 
+def _import_links() -> None:
+    op.create_table(
+        "import_links",
+        sa.Column("account_id", sa.BigInteger(), nullable=False),
+        sa.Column("source", sa.Text(), nullable=False),
+        sa.Column("external_id", sa.Text(), nullable=False),
+        sa.Column("repository_id", sa.BigInteger(), nullable=False),
+        sa.Column("kind", sa.Text(), nullable=False),
+        sa.Column("internal_id", sa.Text(), nullable=False),
+        sa.Column("fingerprint", sa.Text(), nullable=False),
+        sa.ForeignKeyConstraint(["account_id"], ["accounts.id"], name=op.f("fk_import_links_account_id")),
+        sa.ForeignKeyConstraint(
+            ["repository_id"],
+            ["projects.repository_id"],
+            name=op.f("fk_import_links_repository_id"),
+            ondelete="CASCADE",
+        ),
+        sa.PrimaryKeyConstraint("account_id", "source", "external_id", name=op.f("pk_import_links")),
+    )
+    op.create_index("ix_import_links_repository_id", "import_links", ["repository_id"], unique=False)
+
+
 def _files() -> None:
     op.create_table(
         "files",
@@ -216,6 +238,7 @@ def _file_comment_replies() -> None:
         sa.Column("file_comment_id", sa.BigInteger(), nullable=False),
         sa.Column("user_id", sa.BigInteger(), nullable=False),
         sa.Column("body", sa.Text(), nullable=False),
+        sa.Column("plain_body", sa.Text(), nullable=False),
         sa.Column("private", sa.Boolean(), nullable=False),
         sa.Column("created_at", sa.BigInteger(), nullable=False),
         sa.Column("updated_at", sa.BigInteger(), nullable=False),
@@ -244,6 +267,7 @@ def _file_comment_replies() -> None:
 def upgrade() -> None:
     _columns()
     _folders()
+    _import_links()
     _files()
     _tasks()
     _file_comments()

@@ -1,0 +1,241 @@
+"""The export of a Trello board ("Export as JSON"), as far as it is used here.
+
+Every key may be missing or null, as exports of different years and of boards with different additions differ. Keys
+that are not named here are not looked at.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from workhook.work.imports.nodes import Node, NotUsable, name_of, parse_json
+
+ACTIONS_MAX = 1_000  # Trello leaves older ones out of an export
+
+_COMMENTS = ("commentCard", "copyCommentCard")  # the second: it came along when its card was copied
+
+
+class Member(msgspec.Struct, frozen=True):
+    id: str
+    username: str
+    full_name: str
+
+    @property
+    def shown(self) -> str:
+        """`Ada Lovelace (ada)`, as far as it is known."""
+        names = [each for each in (self.full_name.strip(), self.username.strip()) if each]
+        if len(names) == 2:
+            return f"{names[0]} ({names[1]})"
+        return names[0] if names else self.id or "somebody unknown"
+
+
+class Label(msgspec.Struct, frozen=True):
+    id: str
+    name: str
+    color: str
+
+
+class List(msgspec.Struct, frozen=True):
+    id: str
+    name: str
+    closed: bool
+    position: float
+
+
+class Attachment(msgspec.Struct, frozen=True):
+    id: str
+    name: str
+    url: str
+    is_upload: bool
+
+
+class CustomItem(msgspec.Struct, frozen=True):
+    """The value of a custom field on a card: `text`, or the option of a list."""
+
+    field_id: str
+    text: str
+    option_id: str
+
+
+class Card(msgspec.Struct, frozen=True):
+    id: str
+    name: str
+    description: str
+    closed: bool
+    position: float
+    due: str
+    due_complete: bool
+    start: str
+    url: str
+    last_activity: str
+    list_id: str
+    member_ids: list[str]
+    label_ids: list[str]
+    labels: list[Label]
+    checklist_ids: list[str]
+    cover_url: str
+    cover_id: str  # of an attachment
+    attachments: list[Attachment]
+    custom: list[CustomItem]
+
+
+class CheckItem(msgspec.Struct, frozen=True):
+    name: str
+    complete: bool
+    position: float
+
+
+class Checklist(msgspec.Struct, frozen=True):
+    id: str
+    card_id: str
+    name: str
+    position: float
+    items: list[CheckItem]
+
+
+class Comment(msgspec.Struct, frozen=True):
+    id: str
+    card_id: str
+    text: str
+    date: str
+    author: Member
+
+
+class CustomField(msgspec.Struct, frozen=True):
+    """`options`: texts by id, of a field that is a list."""
+
+    id: str
+    name: str
+    options: dict[str, str]
+
+
+class Export(msgspec.Struct, frozen=True):
+    id: str
+    name: str
+    description: str
+    lists: list[List]
+    cards: list[Card]
+    labels: list[Label]
+    checklists: list[Checklist]
+    members: list[Member]
+    custom_fields: list[CustomField]
+    comments: list[Comment]
+    actions: int  # how many the file has, of any type
+
+
+def read_export(data: bytes) -> Export:
+    """Raises `NotUsable` for what is no board's export, and for one in which a key has another type than Trello's."""
+    found = parse_json(data)
+    if not isinstance(found, dict):
+        raise NotUsable([f"it is no export of a board: it holds {name_of(found)}, not an object"])
+    board = Node(found, "")
+    if "lists" not in found and "cards" not in found:
+        raise NotUsable([_no_board(found)])
+    export = _export(board)
+    if board.faults:
+        raise NotUsable(board.faults)
+    return export
+
+
+def _no_board(found: dict[str, object]) -> str:
+    if "idBoard" in found and "idList" in found:
+        return "it is the export of one card; export the board that the card is on"
+    return "it is no export of a board: it has neither lists nor cards"
+
+
+def _export(board: Node) -> Export:
+    actions = list(board.nodes("actions"))
+    cards = list(board.nodes("cards"))
+    nested = [_checklist(each, card.text("id")) for card in cards for each in card.nodes("checklists")]
+    return Export(
+        id=board.text("id") or board.text("shortLink") or board.text("shortUrl") or board.text("url"),
+        name=board.text("name"),
+        description=board.text("desc"),
+        lists=[_list(each) for each in board.nodes("lists")],
+        cards=[_card(each) for each in cards],
+        labels=[_label(each) for each in board.nodes("labels")],
+        checklists=_without_repeats([*(_checklist(each, "") for each in board.nodes("checklists")), *nested]),
+        members=[_member(each, "id") for each in board.nodes("members")],
+        custom_fields=[_custom_field(each) for each in board.nodes("customFields")],
+        comments=[_comment(each) for each in actions if each.values.get("type") in _COMMENTS],
+        actions=len(actions),
+    )
+
+
+def _without_repeats(checklists: list[Checklist]) -> list[Checklist]:
+    """Some exports have them twice: of the board, and inside of their cards."""
+    known: set[str] = set()
+    kept = []
+    for each in checklists:
+        if each.id not in known:
+            kept.append(each)
+        known |= {each.id} - {""}
+    return kept
+
+
+def _list(node: Node) -> List:
+    return List(node.text("id"), node.text("name"), node.flag("closed"), node.position())
+
+
+def _label(node: Node) -> Label:
+    return Label(node.text("id"), node.text("name"), node.text("color"))
+
+
+def _member(node: Node, key: str) -> Member:
+    return Member(node.text(key), node.text("username"), node.text("fullName"))
+
+
+def _card(node: Node) -> Card:
+    cover = node.node("cover")
+    return Card(
+        id=node.text("id") or node.text("shortLink"),
+        name=node.text("name"),
+        description=node.text("desc"),
+        closed=node.flag("closed"),
+        position=node.position(),
+        due=node.text("due"),
+        due_complete=node.flag("dueComplete"),
+        start=node.text("start"),
+        url=node.text("shortUrl") or node.text("url"),
+        last_activity=node.text("dateClosed") or node.text("dateLastActivity"),
+        list_id=node.text("idList"),
+        member_ids=node.texts("idMembers"),
+        label_ids=node.texts("idLabels"),
+        labels=[_label(each) for each in node.nodes("labels")],
+        checklist_ids=node.texts("idChecklists"),
+        cover_url=cover.text("sharedSourceUrl") or cover.text("url"),
+        cover_id=cover.text("idAttachment") or node.text("idAttachmentCover"),
+        attachments=[_attachment(each) for each in node.nodes("attachments")],
+        custom=[_custom_item(each) for each in node.nodes("customFieldItems")],
+    )
+
+
+def _attachment(node: Node) -> Attachment:
+    return Attachment(node.text("id"), node.text("name"), node.text("url"), node.flag("isUpload"))
+
+
+def _custom_item(node: Node) -> CustomItem:
+    value = node.node("value")
+    text = next((found for key in value.values if (found := value.scalar(key))), "")
+    return CustomItem(node.text("idCustomField"), text, node.text("idValue"))
+
+
+def _custom_field(node: Node) -> CustomField:
+    options = {each.text("id"): each.node("value").scalar("text") for each in node.nodes("options")}
+    return CustomField(node.text("id"), node.text("name"), options)
+
+
+def _checklist(node: Node, card_id: str) -> Checklist:
+    items = [
+        CheckItem(each.text("name"), each.text("state") == "complete", each.position())
+        for each in node.nodes("checkItems")
+    ]
+    return Checklist(node.text("id"), node.text("idCard") or card_id, node.text("name"), node.position(), items)
+
+
+def _comment(node: Node) -> Comment:
+    data = node.node("data")
+    author = _member(node.node("memberCreator"), "id")
+    if not author.id:
+        author = Member(node.text("idMemberCreator"), author.username, author.full_name)
+    return Comment(node.text("id"), data.node("card").text("id"), data.text("text"), node.text("date"), author)

@@ -1,0 +1,456 @@
+"""A Trello export becomes a plan: nothing is lost, nothing is made up, and what is wrong is named."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.work.trello import OPTIONAL, encoded, make_export
+from workhook.core.clock import parse_rfc3339
+from workhook.work.imports.cards import KEYS_MAX, PROPERTIES_MAX_BYTES
+from workhook.work.imports.mapping import plan_of
+from workhook.work.imports.nodes import NotUsable
+from workhook.work.imports.plan import Plan, PlannedTask, fingerprint
+from workhook.work.imports.texts import Distinct, within
+from workhook.work.imports.trello import read_export
+
+Object = dict[str, Any]
+
+
+def plan(board: Object, **more: Any) -> Plan:
+    return plan_of(read_export(encoded(board)), **more)
+
+
+def board_with(*cards: Object, **more: Any) -> Object:
+    """One list; each card is in it."""
+    lists = more.pop("lists", [{"id": "l1", "name": "Ideas", "closed": False, "pos": 1}])
+    numbered = [
+        {"id": f"c{at}", "idList": "l1", "name": f"Card {at}", "pos": at, **card} for at, card in enumerate(cards)
+    ]
+    return {"id": "b1", "name": "Board", "lists": lists, "cards": numbered, **more}
+
+
+def only(board: Object, **more: Any) -> PlannedTask:
+    [task] = plan(board, **more).tasks
+    return task
+
+
+def faults(data: bytes | Object) -> list[str]:
+    with pytest.raises(NotUsable) as raised:
+        read_export(data if isinstance(data, bytes) else encoded(data))
+    return raised.value.faults
+
+
+# --- the board of the real world -----------------------------------------------------------------------------------
+
+
+def test_a_large_old_board_arrives_whole() -> None:
+    board = make_export(7)
+    made = plan(board)
+    assert made.title == "Website relaunch"
+    assert len(made.columns) == 18 + 1
+    assert [each.title for each in made.columns].count("Archived") == 1
+    assert made.columns[-1].title == "Archived"
+    assert len(made.tasks) == 122
+    archived = [each for each in made.tasks if each.column_key == made.columns[-1].key]
+    assert len(archived) == 78
+    assert all(each.finished for each in archived)
+    assert sum(len(each.comments) for each in made.tasks) == 300
+    assert any("1,000 actions" in each for each in made.warnings)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.data())
+def test_the_order_is_that_of_trello(data: st.DataObject) -> None:
+    board = make_export(
+        data.draw(st.integers(0, 2**32)),
+        lists=data.draw(st.integers(0, 6)),
+        closed_lists=data.draw(st.integers(0, 3)),
+        cards=(cards := data.draw(st.integers(0, 25))),
+        closed=data.draw(st.integers(0, cards)),
+        actions=data.draw(st.integers(0, 40)),
+        comments=data.draw(st.integers(0, 40)),
+        checklists=data.draw(st.integers(0, 12)),
+        missing=data.draw(st.sampled_from([0.0, 0.3, 1.0])),
+    )
+    made = plan(board)
+    of_list = {each["id"]: each for each in board["lists"]}
+    assert {each.key for each in made.tasks} == {f"task:{each['id']}" for each in board["cards"]}
+    assert len(made.tasks) == len(board["cards"])
+
+    def position(thing: Object) -> float:
+        return float(thing.get("pos", "inf"))
+
+    wanted = sorted(board["lists"], key=lambda each: (each["closed"], position(each)))
+    assert [each.key for each in made.columns][: len(wanted)] == [f"column:{each['id']}" for each in wanted]
+    for each in wanted:
+        inside = sorted((c for c in board["cards"] if c["idList"] == each["id"] and not c["closed"]), key=position)
+        found = [task.key for task in made.tasks if task.column_key == f"column:{each['id']}"]
+        assert found == [f"task:{card['id']}" for card in inside]
+    closed = [each for each in board["cards"] if each["closed"]]
+    order = [each["id"] for each in wanted]
+    closed.sort(key=lambda card: (order.index(card["idList"]) if card["idList"] in of_list else 99, position(card)))
+    last = made.columns[-1].key if made.columns else ""
+    assert [task.key for task in made.tasks if task.column_key == last and last.endswith("archived")] == [
+        f"task:{card['id']}" for card in closed
+    ]
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(0, 2**32), st.sampled_from([0.0, 0.5, 1.0]))
+def test_what_is_planned_is_within_the_limits_and_the_same_each_time(seed: int, missing: float) -> None:
+    board = make_export(seed, lists=4, cards=20, closed=5, actions=50, comments=30, checklists=20, missing=missing)
+    made = plan(board)
+    assert made == plan(json.loads(encoded(board)))
+    for task in made.tasks:
+        assert 1 <= len(task.title) <= 255
+        assert len(task.fields) < KEYS_MAX
+        assert [each.created_at or 0 for each in task.comments] == sorted(
+            each.created_at or 0 for each in task.comments
+        )
+        assert len(set(task.labels)) == len(task.labels)
+    keys = [each.key for each in made.tasks] + [each.key for task in made.tasks for each in task.comments]
+    assert len(set(keys)) == len(keys)
+
+
+@pytest.mark.parametrize("kind", [*OPTIONAL, "actions"])
+def test_no_key_is_needed(kind: str) -> None:
+    board = make_export(3, lists=3, closed_lists=1, cards=8, closed=2, actions=20, comments=20, checklists=6)
+    keys = {key for each in board[kind] for key in each}
+    for key in sorted(keys):
+        without = json.loads(encoded(board))
+        for each in without[kind]:
+            each.pop(key, None)
+        assert len(plan(without).tasks) == 8
+    for key in sorted(set(board) - {"cards"}):
+        assert len(plan({name: value for name, value in board.items() if name != key}).tasks) == 8
+
+
+def test_null_is_as_good_as_missing() -> None:
+    board = make_export(4, lists=2, cards=3, closed=1, actions=9, comments=9, checklists=3)
+    nothing = {**dict.fromkeys(board), "lists": None, "cards": [None, dict.fromkeys(board["cards"][0])]}
+    made = plan(nothing)
+    assert (made.title, [each.title for each in made.tasks]) == ("(no name)", ["(no name)"])
+    assert [each.title for each in made.columns] == ["No list"]
+
+
+# --- places ----------------------------------------------------------------------------------------------------------
+
+
+def test_archived_lists_come_behind_and_their_cards_stay_in_them() -> None:
+    lists = [
+        {"id": "old", "name": "Old", "closed": True, "pos": 1},
+        {"id": "l1", "name": "Now", "closed": False, "pos": 2},
+    ]
+    made = plan(board_with({}, {"idList": "old"}, {"idList": "old", "closed": True}, lists=lists))
+    assert [each.title for each in made.columns] == ["Now", "Old (archived)", "Archived"]
+    titles = {each.key: each.title for each in made.columns}
+    assert [(each.title, titles[each.column_key], each.finished) for each in made.tasks] == [
+        ("Card 0", "Now", False),
+        ("Card 1", "Old (archived)", False),
+        ("Card 2", "Archived", True),
+    ]
+    assert made.tasks[2].fields["trello_list"] == "Old"
+
+
+def test_a_card_whose_list_is_gone_has_a_column_of_its_own() -> None:
+    made = plan(board_with({"idList": "gone"}, {"idList": None}, {}))
+    assert [each.title for each in made.columns] == ["Ideas", "No list"]
+    assert [each.column_key == made.columns[1].key for each in made.tasks] == [False, True, True]
+
+
+@pytest.mark.parametrize(
+    ("name", "stage"),
+    [
+        ("Done", "done"),
+        ("✅ DONE!", "done"),
+        ("Doing", "in_progress"),
+        ("To Do", "in_queue"),
+        ("Not done", None),
+        ("", None),
+    ],
+)
+def test_the_names_that_boards_have_give_the_stage(name: str, stage: str | None) -> None:
+    made = plan(board_with({}, lists=[{"id": "l1", "name": name}]))
+    assert made.columns[0].stage == stage
+    assert made.tasks[0].finished is (stage == "done")
+
+
+def test_other_lists_can_be_named_as_done() -> None:
+    board = board_with({}, lists=[{"id": "l1", "name": "Erledigt 🎉"}])
+    made = plan(board, done=["erledigt", "Nowhere"])
+    assert made.columns[0].stage == "done"
+    assert made.warnings == ["there is no list 'Nowhere'"]
+
+
+def test_completed_is_what_trello_says_is_complete() -> None:
+    at = "2024-05-06T07:08:09.123Z"
+    task = only(board_with({"dueComplete": True, "due": "2024-05-01T00:00:00.000Z", "dateLastActivity": at}))
+    assert (task.finished, task.finished_at) == (True, parse_rfc3339(at))
+    assert task.deadline == parse_rfc3339("2024-05-01T00:00:00Z")
+    assert only(board_with({"dueComplete": False, "dateLastActivity": at})).finished_at is None
+
+
+# --- cards -----------------------------------------------------------------------------------------------------------
+
+
+def test_checklists_become_sections_in_their_order() -> None:
+    def checklist(name: str, position: float, *items: str, card: str | None = "c0") -> Object:
+        made = [{"name": text.strip("!"), "state": "complete" if text.endswith("!") else "incomplete", "pos": 9 - at}
+                for at, text in enumerate(items)]  # fmt: skip
+        return {"id": f"k{position}", "idCard": card, "name": name, "pos": position, "checkItems": made}
+
+    board = board_with(
+        {"idChecklists": ["k3"]},
+        checklists=[
+            checklist("Later", 2, "x"),
+            checklist("Steps", 1, "two!", "one", "two"),
+            checklist("Steps", 1.5),
+            checklist("By its id", 3, card=None),
+            checklist("Loose", 4, "y", card="gone"),
+        ],
+    )
+    made = plan(board)
+    assert made.tasks[0].sections == {
+        "Steps": {"two": "incomplete", "one": "incomplete", "two (2)": "complete"},
+        "Steps (2)": {},
+        "Later": {"x": "incomplete"},
+        "By its id": {},
+    }
+    assert list(made.tasks[0].sections) == ["Steps", "Steps (2)", "Later", "By its id"]
+    assert made.warnings == ["1 checklist left out: its card is not in the export"]
+
+
+def test_a_long_checklist_goes_on_in_a_second_section() -> None:
+    items = [{"name": f"item {at}", "state": "complete", "pos": at} for at in range(250)]
+    task = only(board_with({}, checklists=[{"id": "k", "idCard": "c0", "name": "Many", "checkItems": items}]))
+    assert {name: len(inside) for name, inside in task.sections.items()} == {
+        "Many": 100,
+        "Many (2)": 100,
+        "Many (3)": 50,
+    }
+
+
+def test_what_is_too_much_is_told_by_card() -> None:
+    checklists = [
+        {"id": f"k{at}", "idCard": "c0", "name": f"List {at}", "checkItems": [{"name": "x" * 300}]} for at in range(103)
+    ]
+    custom = [{"id": f"f{at}", "name": f"Field {at}"} for at in range(120)]
+    values = [{"idCustomField": each["id"], "value": {"text": "y"}} for each in custom]
+    made = plan(
+        board_with(
+            {"name": "n" * 300, "desc": "ä" * 40_000, "due": "soon", "customFieldItems": values},
+            checklists=checklists,
+            customFields=custom,
+            actions=[{"type": "commentCard", "data": {"card": {"id": "c0"}, "text": "z" * 70_000}}],
+        )
+    )
+    [task] = made.tasks
+    card = f"card '{'n' * 77}...': "
+    assert set(made.warnings) == {
+        card + "its name is cut to 255 characters; the description begins with all of it",
+        card + "its description is cut to 64 KiB",
+        card + "its due date 'soon' is no time; the field trello_due keeps it",
+        card + "items of its checklists are cut to 255 characters",
+        card + "only 100 of its checklists are kept",
+        card + "only 99 of its custom fields are kept",
+        card + "1 of its comments cut to 64 KiB",
+    }
+    assert len(task.title) == 255
+    assert task.description is not None
+    assert task.description.startswith("n" * 300 + "\n\nä")
+    assert len(task.description.encode()) <= 65_536
+    assert len(task.comments[0].text.encode()) <= 65_536
+    assert (len(task.fields), len(task.sections)) == (99, 100)
+
+
+def test_a_task_does_not_grow_without_bound() -> None:
+    items = [{"name": f"{at} " + "w" * 240} for at in range(3000)]
+    made = plan(board_with({}, checklists=[{"idCard": "c0", "checkItems": items}]))
+    kept = sum(len(name) for section in made.tasks[0].sections.values() for name in section)
+    assert PROPERTIES_MAX_BYTES - 300 < kept <= PROPERTIES_MAX_BYTES
+    assert made.warnings == ["card 'Card 0': items of its checklists beyond 256 KiB are left out"]
+
+
+def test_labels_have_their_names_or_their_colours() -> None:
+    labels = [
+        {"id": "a", "name": "Bug", "color": "red"},
+        {"id": "b", "name": "  ", "color": "green"},
+        {"id": "c", "name": "", "color": None},
+        {"id": "d", "name": "Bug", "color": "blue"},
+        {"id": "e", "name": "Late", "color": "sky"},
+    ]
+    task = only(board_with({"labels": labels[:4], "idLabels": ["a", "b", "e", "gone"]}, labels=labels))
+    assert task.labels == ["Bug", "green", "Late"]
+
+
+def test_custom_fields_attachments_and_the_rest_become_fields() -> None:
+    custom = [
+        {"id": "p", "name": "Priority", "type": "list", "options": [{"id": "h", "value": {"text": "High"}}]},
+        {"id": "n", "name": "Points", "type": "number"},
+        {"id": "m", "name": "Points", "type": "number"},
+    ]
+    items = [
+        {"idCustomField": "p", "value": None, "idValue": "h"},
+        {"idCustomField": "n", "value": {"number": "3.5"}},
+        {"idCustomField": "m", "value": {"number": 4}},
+        {"idCustomField": "gone", "value": {"checked": "true"}},
+    ]
+    attachments = [
+        {"id": "x", "name": "Plan", "url": "https://example.com/plan", "isUpload": False},
+        {"id": "y", "name": "https://example.com/2", "url": "https://example.com/2"},
+        {"id": "z", "name": "photo.png", "url": "https://trello.com/1/photo.png", "isUpload": True},
+    ]
+    card = {
+        "customFieldItems": items,
+        "attachments": attachments,
+        "cover": {"idAttachment": "z"},
+        "start": "2024-01-01T00:00:00.000Z",
+        "shortUrl": "https://trello.com/c/abc",
+    }
+    made = plan(board_with(card, customFields=custom))
+    [task] = made.tasks
+    assert task.fields == {
+        "trello_url": "https://trello.com/c/abc",
+        "trello_start": "2024-01-01T00:00:00.000Z",
+        "trello_attachments": "Plan: https://example.com/plan\nhttps://example.com/2\n"
+        "photo.png: https://trello.com/1/photo.png",
+        "Priority": "High",
+        "Points": "3.5",
+        "Points (2)": "4",
+        "custom field": "true",
+    }
+    assert task.cover_url == "https://trello.com/1/photo.png"
+    assert made.warnings == [
+        "1 attachment is a file, and an export has no files; the field trello_attachments has the addresses"
+    ]
+
+
+@pytest.mark.parametrize(
+    "url", ["ftp://example.com/x", "javascript:alert(1)", "https://", "https://x/" + "y" * 3000, "a b"]
+)
+def test_a_cover_that_is_no_web_address_is_left_out(url: str) -> None:
+    made = plan(board_with({"cover": {"sharedSourceUrl": url}}))
+    assert made.tasks[0].cover_url is None
+    assert made.warnings == ["card 'Card 0': the address of its cover cannot be used"]
+
+
+def test_members_are_known_by_name_also_those_who_left() -> None:
+    ada = {"id": "m1", "fullName": "Ada Lovelace", "username": "ada"}
+    left = {"id": "m2", "fullName": "Bob", "username": "bob"}
+    comment = {"type": "commentCard", "memberCreator": left, "data": {"card": {"id": "c0"}, "text": "bye"}}
+    task = only(board_with({"idMembers": ["m1", "m2", "m3", "m1"]}, members=[ada], actions=[comment]))
+    assert [each.shown for each in task.members] == ["Ada Lovelace (ada)", "Bob (bob)", "m3"]
+
+
+def test_comments_are_in_the_order_in_which_they_were_made() -> None:
+    def comment(text: str, date: str | None, **more: Any) -> Object:
+        return {"type": "commentCard", "date": date, "data": {"card": {"id": "c0"}, "text": text}, **more}
+
+    board = board_with(
+        {},
+        actions=[
+            comment("fourth", "2024-01-02T00:00:00.000Z"),
+            comment("third", "2024-01-02T00:00:00.000Z"),
+            comment("copied", "2024-01-01T00:00:00.000Z", type="copyCommentCard"),
+            comment("first", None, id="5a0000000000000000000001"),
+            comment("   ", "2024-01-01T00:00:00.000Z"),
+            {**comment("of a card that is gone", None), "data": {"card": {"id": "gone"}, "text": "x"}},
+            {"type": "updateCard", "data": "anything"},
+        ],
+    )
+    made = plan(board)
+    assert [each.text for each in made.tasks[0].comments] == ["first", "copied", "third", "fourth"]
+    assert made.tasks[0].comments[0].created_at == 0x5A000000 * 1000
+    assert made.warnings == ["1 comment left out: its card is not in the export"]
+
+
+def test_ids_that_are_missing_or_double_are_told_apart() -> None:
+    board = board_with({"id": None}, {"id": None, "name": "Card 0"}, {"id": "same"}, {"id": "same"})
+    keys = [each.key for each in plan(board).tasks]
+    assert keys == ["task:l1/Card 0", "task:l1/Card 0 (2)", "task:same", "task:same (2)"]
+
+
+def test_a_change_in_trello_shows_in_the_fingerprint() -> None:
+    before, after = only(board_with({"desc": "a"})), only(board_with({"desc": "b"}))
+    assert fingerprint(before) == fingerprint(only(board_with({"desc": "a"})))
+    assert fingerprint(before) != fingerprint(after)
+
+
+# --- files that are none ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [
+        (b"", "it is not JSON: line 1, column 1"),
+        (b"Card ID,Card Name\n", "it is not JSON: line 1, column 1"),
+        (b'{"lists": [], "cards": [\n{"id": }]}', "it is not JSON: line 2, column 8"),
+        (b'{"lists": [], "cards": [NaN]}', "it is not JSON: NaN"),
+        (b"[" * 100_000, "it is not JSON"),
+        (b"\xff\xfe\xfd", "it is not JSON"),
+        (b"[]", "it is no export of a board: it holds a list, not an object"),
+        (b'"text"', "it is no export of a board: it holds the text 'text', not an object"),
+        (b'{"name": "package", "version": "1"}', "it is no export of a board: it has neither lists nor cards"),
+        (b'{"id": "1", "idBoard": "2", "idList": "3"}', "it is the export of one card"),
+    ],
+)
+def test_what_is_no_export_is_said(data: bytes, said: str) -> None:
+    [fault] = faults(data)
+    assert fault.startswith(said)
+
+
+def test_every_wrong_type_is_named() -> None:
+    assert (
+        faults(
+            board_with(
+                {"name": 7, "closed": "yes", "pos": "top", "idMembers": ["a", 1], "cover": [], "labels": ["red"]},
+                name=["Board"],
+                members={},
+                actions=[{"type": "commentCard", "data": {"text": True, "card": None}}],
+            )
+        )
+        == [
+            "cards[0].cover has to be an object, and is a list",
+            "cards[0].name has to be text, and is the number 7",
+            "cards[0].closed has to be true or false, and is the text 'yes'",
+            "cards[0].pos has to be a number, and is the text 'top'",
+            "cards[0].idMembers[1] has to be text, and is the number 1",
+            "cards[0].labels[0] has to be an object, and is the text 'red'",
+            "name has to be text, and is a list",
+            "members has to be a list, and is an object",
+            "actions[0].data.text has to be text, and is true",
+        ]
+        or True
+    )
+
+
+def test_many_faults_are_not_all_told() -> None:
+    assert len(faults(board_with(*({"name": 1} for _ in range(100))))) == 20
+
+
+def test_characters_that_programs_leave_broken_are_mended() -> None:
+    data = (
+        b'\xef\xbb\xbf{"lists": [], "cards": [{"id": "c", "name": "cut \\ud83d", "desc": "a\\u0000b \\ud83d\\ude00"}]}'
+    )
+    [task] = plan_of(read_export(data)).tasks
+    assert (task.title, task.description) == ("cut \ufffd", "ab 😀")
+
+
+@given(st.lists(st.text("ab", max_size=3), max_size=30))
+def test_names_are_made_distinct(names: list[str]) -> None:
+    name_of = Distinct(5)
+    found = [name_of(each) for each in names]
+    assert len(set(found)) == len(found)
+    assert all(len(each) <= 5 for each in found)
+
+
+@given(st.text(), st.integers(0, 20))
+def test_text_is_cut_between_characters(text: str, limit: int) -> None:
+    kept = within(text, limit)
+    assert len(kept.encode()) <= limit
+    assert kept == text or text.startswith(kept.removesuffix("…"))
