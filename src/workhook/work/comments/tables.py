@@ -52,6 +52,7 @@ file_comment_replies = sa.Table(
     sa.Column("file_comment_id", sa.BigInteger, sa.ForeignKey("file_comments.id", ondelete="CASCADE"), nullable=False),
     sa.Column("user_id", sa.BigInteger, sa.ForeignKey("accounts.id"), nullable=False),
     sa.Column("body", sa.Text, nullable=False),
+    sa.Column("plain_body", sa.Text, nullable=False),  # without markup: what is searched
     sa.Column("private", sa.Boolean, nullable=False),
     sa.Column("created_at", Millis, nullable=False),
     sa.Column("updated_at", Millis, nullable=False),

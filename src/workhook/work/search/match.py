@@ -1,0 +1,77 @@
+"""Full-text conditions that mean the same on SQLite (FTS5) and on PostgreSQL.
+
+A record matches if it has every word that was asked for; the last one may be the beginning of a word. Case counts for
+nothing, nor do accents on Latin letters. What stands between words (space, quotes, `*`, `-` …) only separates them:
+nothing that a caller writes is syntax. Text without spaces, as in Chinese or Japanese, is one word, which is found by
+its beginning.
+
+The migration 0004 makes the indexes; all that belongs to them is named `search_…`.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from itertools import groupby
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.ext.compiler import compiles
+from sqlalchemy.sql.compiler import SQLCompiler
+
+from workhook.work.tasks.tables import tasks
+
+QUERY_MAX_CHARS = 255
+
+
+def words_of(text: str) -> str:
+    """The parameter `q` of the conditions below: the words, with one space between. Empty, it matches nothing."""
+    # A letter and the accent that was written after it are one character then, and are not taken apart.
+    composed = unicodedata.normalize("NFC", text)
+    runs = ("".join(run) for belongs, run in groupby(composed, _belongs_to_a_word) if belongs)
+    return " ".join(run for run in runs if any(unicodedata.category(each)[0] != "M" for each in run))
+
+
+def _belongs_to_a_word(character: str) -> bool:
+    return unicodedata.category(character)[0] in "LMN"
+
+
+class matches(sa.ColumnElement[bool]):  # noqa: N801  # reads like the SQL it stands for
+    """Whether the `texts` of a row have the words of the parameter `q`, which `words_of` made.
+
+    `row_id` is the row's id; the index is `search_` and the name of its table. `texts` are as the migration indexed
+    them.
+    """
+
+    inherit_cache = False
+    type = sa.Boolean()
+
+    def __init__(self, row_id: sa.Column[Any], *texts: sa.Column[Any]) -> None:
+        self.row_id = row_id
+        self.texts = texts
+        self.index = f"search_{row_id.table.name}"
+        self.parameter = sa.bindparam("q", type_=sa.Text())
+
+
+@compiles(matches, "postgresql")
+def _matches_postgresql(element: matches, compiler: SQLCompiler, **kw: Any) -> str:
+    parts = [(compiler.process(each, **kw), each.nullable) for each in element.texts]
+    # To the letter the expression that the index is over.
+    text = " || ' ' || ".join(f"coalesce({part}, '')" if nullable else part for part, nullable in parts)
+    return f"search_vector({text}) @@ search_query({compiler.process(element.parameter, **kw)})"
+
+
+@compiles(matches, "sqlite")
+def _matches_sqlite(element: matches, compiler: SQLCompiler, **kw: Any) -> str:
+    row_id, parameter = compiler.process(element.row_id, **kw), compiler.process(element.parameter, **kw)
+    # Each word in quotes, so that none is an operator.
+    wanted = f"""'"' || replace({parameter}, ' ', '" "') || '"*'"""
+    found = f"SELECT rowid FROM {element.index} WHERE {element.index} MATCH {wanted}"  # noqa: S608  # names of ours
+    if isinstance(element.row_id.type, sa.Text):
+        # Full-text rows have numbers; this table says whose.
+        found = f"SELECT id FROM search_numbers WHERE number IN ({found})"  # noqa: S608  # made above
+    return f"{row_id} IN ({found})"
+
+
+def task_matches() -> sa.ColumnElement[bool]:
+    """On `tasks`: title and description have the words of the parameter `q`, which `words_of` makes."""
+    return matches(tasks.c.id, tasks.c.title, tasks.c.description)
