@@ -219,6 +219,7 @@ _TASK_CREDIT = record(
         "notes": _MAYBE_TEXT,
         "user": {**nullable(USER), "description": "null when the service made the entry by itself"},
         "reversed": FLAG,
+        "reverses": {**_MAYBE_TEXT, "description": "of a reversal: the id of the entry that it undoes"},
         "expires_at": _MAYBE_MOMENT,
         **_TIMES,
     }

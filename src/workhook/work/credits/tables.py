@@ -6,6 +6,9 @@ import sqlalchemy as sa
 
 from workhook.storage.metadata import Millis, metadata
 
+# `remaining_minor` is what of a grant nobody has spent, lost or taken back; of every other entry it is 0. So the
+# grants that are left to spend from are found without reading the ledger, and the balance is their sum.
+# `uses` (JSON, `[[grant's id, minor units], …]`) says which grants a spend took from or an expiry took away.
 task_credits = sa.Table(
     "task_credits",
     metadata,
@@ -16,6 +19,8 @@ task_credits = sa.Table(
     sa.Column("kind", sa.Text, nullable=False),
     sa.Column("amount_minor", sa.BigInteger, nullable=False),
     sa.Column("balance_after_minor", sa.BigInteger, nullable=False),
+    sa.Column("remaining_minor", sa.BigInteger, nullable=False),
+    sa.Column("uses", sa.Text, nullable=False),
     sa.Column("task_id", sa.Text),
     sa.Column("task_title", sa.Text),
     sa.Column("user_id", sa.BigInteger, sa.ForeignKey("accounts.id")),
@@ -26,4 +31,17 @@ task_credits = sa.Table(
     sa.Column("created_at", Millis, nullable=False),
     sa.Column("updated_at", Millis, nullable=False),
     sa.Index("ix_task_credits_repository_id", "repository_id", "id"),
+    sa.Index(
+        "ix_task_credits_open",
+        "repository_id",
+        "id",
+        sqlite_where=sa.text("remaining_minor > 0"),
+        postgresql_where=sa.text("remaining_minor > 0"),
+    ),
+    sa.Index(
+        "ix_task_credits_expiring",
+        "expires_at",
+        sqlite_where=sa.text("remaining_minor > 0"),
+        postgresql_where=sa.text("remaining_minor > 0"),
+    ),
 )

@@ -6,6 +6,8 @@ import sqlalchemy as sa
 
 from workhook.storage.metadata import Millis, metadata
 
+# `items` and `recurring_items` are JSON: `[[description, quantity in decimal, unit price in minor units, the timesheet
+# that the item was made from or null], …]`. `credit_type` is `true` or `false`.
 invoices = sa.Table(
     "invoices",
     metadata,
@@ -16,7 +18,6 @@ invoices = sa.Table(
     sa.Column("account_id", sa.BigInteger, sa.ForeignKey("accounts.id"), nullable=False),
     sa.Column("user_id", sa.BigInteger, sa.ForeignKey("accounts.id")),
     sa.Column("service_checkout_id", sa.Text),
-    sa.Column("name", sa.Text),
     sa.Column("invoice_number", sa.Text),
     sa.Column("status", sa.Text, nullable=False),
     sa.Column("bill_from", sa.Text),

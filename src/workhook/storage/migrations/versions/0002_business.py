@@ -90,7 +90,6 @@ def _invoices() -> None:
         sa.Column("account_id", sa.BigInteger(), nullable=False),
         sa.Column("user_id", sa.BigInteger(), nullable=True),
         sa.Column("service_checkout_id", sa.Text(), nullable=True),
-        sa.Column("name", sa.Text(), nullable=True),
         sa.Column("invoice_number", sa.Text(), nullable=True),
         sa.Column("status", sa.Text(), nullable=False),
         sa.Column("bill_from", sa.Text(), nullable=True),
@@ -148,6 +147,8 @@ def _task_credits() -> None:
         sa.Column("kind", sa.Text(), nullable=False),
         sa.Column("amount_minor", sa.BigInteger(), nullable=False),
         sa.Column("balance_after_minor", sa.BigInteger(), nullable=False),
+        sa.Column("remaining_minor", sa.BigInteger(), nullable=False),
+        sa.Column("uses", sa.Text(), nullable=False),
         sa.Column("task_id", sa.Text(), nullable=True),
         sa.Column("task_title", sa.Text(), nullable=True),
         sa.Column("user_id", sa.BigInteger(), nullable=True),
@@ -165,6 +166,22 @@ def _task_credits() -> None:
         ),
         sa.ForeignKeyConstraint(["user_id"], ["accounts.id"], name=op.f("fk_task_credits_user_id")),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_task_credits")),
+    )
+    op.create_index(
+        "ix_task_credits_expiring",
+        "task_credits",
+        ["expires_at"],
+        unique=False,
+        sqlite_where=sa.text("remaining_minor > 0"),
+        postgresql_where=sa.text("remaining_minor > 0"),
+    )
+    op.create_index(
+        "ix_task_credits_open",
+        "task_credits",
+        ["repository_id", "id"],
+        unique=False,
+        sqlite_where=sa.text("remaining_minor > 0"),
+        postgresql_where=sa.text("remaining_minor > 0"),
     )
     op.create_index("ix_task_credits_repository_id", "task_credits", ["repository_id", "id"], unique=False)
 

@@ -1,0 +1,118 @@
+"""Appends to the ledger of a project, and announces what was appended.
+
+Entries come one after the other: whoever appends holds the project's row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from workhook.core import json
+from workhook.core.errors import NotFound
+from workhook.core.ids import new_id
+from workhook.identity.schemas import Actor, Repository
+from workhook.storage import Transaction
+from workhook.work.announce import announce
+from workhook.work.credits import queries, rules
+from workhook.work.credits.queries import Position
+from workhook.work.credits.rules import Step
+from workhook.work.credits.schemas import TaskCreditShape, task_credit_shape
+
+_ACTIONS = {"grant": "granted", "spend": "spent", "expire": "expired", "reversal": "reversed"}
+
+
+class Words(msgspec.Struct, frozen=True):
+    """What an entry says beside the amounts."""
+
+    actor: Actor | None = None
+    notes: str | None = None
+    task: tuple[str, str] | None = None  # id and title
+    reverses_id: str | None = None
+
+
+class Pen(msgspec.Struct, frozen=True):
+    """What every entry of one transaction shares. The project's row is held."""
+
+    tx: Transaction
+    repository: Repository
+    now: int
+    base: str
+
+
+async def grant(
+    tx: Transaction,
+    repository: Repository,
+    *,
+    actor: Actor | None,
+    amount_minor: int,
+    notes: str | None,
+    expires_at: int | None,
+    now: int,
+    base: str,
+) -> str:
+    """Append a grant of `amount_minor` hundredths of a credit; the entry's id. Announces `task_credit granted`, and
+    `expired` for what had run out before. Locks the project's row. Raises `NotFound` for a project that was deleted.
+    """
+    if not await queries.lock_ledger(tx, repository.id):
+        raise NotFound()
+    pen, words = Pen(tx, repository, now, base), Words(actor, notes)
+    return (await write_grant(pen, await settle(pen), words, amount_minor, expires_at)).id
+
+
+async def write_grant(
+    pen: Pen, position: Position, words: Words, amount_minor: int, expires_at: int | None
+) -> TaskCreditShape:
+    """Behind `position`, which is settled."""
+    step = Step("grant", amount_minor, position.balance_minor + amount_minor, expires_at=expires_at)
+    return await write(pen, position.last_id, step, words)
+
+
+async def settle(pen: Pen, *, enough_minor: int = 0) -> Position:
+    """Append what has expired by now. The position after it has no lot that is due, and so many of the others that
+    they hold `enough_minor`, if all together do."""
+    found = await queries.position(pen.tx, pen.repository.id, pen.now, enough_minor=enough_minor)
+    steps = rules.expire(found.balance_minor, found.lots, pen.now)
+    last_id = await write_all(pen, found.last_id, [(step, Words()) for step in steps])
+    balance = steps[-1].balance_after_minor if steps else found.balance_minor
+    return Position(last_id, balance, tuple(each for each in found.lots if not each.is_due(pen.now)))
+
+
+async def write_all(pen: Pen, last_id: str, entries: Sequence[tuple[Step, Words]]) -> str:
+    """One after the other, behind `last_id`. The id of the last."""
+    for step, words in entries:
+        last_id = (await write(pen, last_id, step, words)).id
+    return last_id
+
+
+async def write(pen: Pen, last_id: str, step: Step, words: Words) -> TaskCreditShape:
+    """Append one entry behind `last_id`, change the lots that it changes, and announce it."""
+    user = words.actor.user if words.actor else None
+    task_id, task_title = words.task or (None, None)
+    values: dict[str, object] = {
+        "id": rules.id_after(last_id, new_id("crd")),
+        "repository_id": pen.repository.id,
+        "kind": step.kind,
+        "amount_minor": step.amount_minor,
+        "balance_after_minor": step.balance_after_minor,
+        "remaining_minor": step.amount_minor if step.kind == "grant" else 0,
+        "uses": json.encode_text(step.uses),
+        "task_id": task_id,
+        "task_title": task_title,
+        "user_id": user.id if user else None,
+        "notes": words.notes,
+        "expires_at": step.expires_at,
+        "reverses_id": words.reverses_id,
+        "reversed": False,
+        "created_at": pen.now,
+        "updated_at": pen.now,
+    }
+    await queries.insert_entry(pen.tx, values)
+    if step.lots:
+        await queries.set_remaining(pen.tx, step.lots)
+    person = {"user_login": user.login, "user_email": user.email, "user_avatar": user.avatar} if user else {}
+    record = task_credit_shape({**values, **person})
+    action = _ACTIONS[step.kind]
+    await announce(pen.tx, words.actor, pen.repository, "task_credit", action, record, base=pen.base)
+    return record

@@ -1,0 +1,180 @@
+"""The SQL of task credits. Whoever writes holds the project's row: entries of a ledger come one after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+import sqlalchemy as sa
+
+from workhook.core import json
+from workhook.identity.tables import accounts, projects
+from workhook.storage import Row, Transaction
+from workhook.storage.dialects import any_of
+from workhook.storage.metadata import big, insert_into
+from workhook.work.access import with_access
+from workhook.work.credits.rules import Lot, Use
+from workhook.work.credits.tables import task_credits
+from workhook.work.people import person_columns
+from workhook.work.tasks.tables import tasks
+
+LOTS_AT_FIRST = 100
+
+
+class Position(msgspec.Struct, frozen=True):
+    """The end of a ledger: its last entry, and the lots that are due or next to be spent, the oldest first."""
+
+    last_id: str = ""
+    balance_minor: int = 0
+    lots: tuple[Lot, ...] = ()
+
+
+_in_project = task_credits.c.repository_id == big("repository_id")
+_open = sa.and_(_in_project, task_credits.c.remaining_minor > 0)
+_due = task_credits.c.expires_at <= big("now")
+_people = accounts.alias("people")
+_entry_columns = [
+    *(each for each in task_credits.c if each.name not in ("repository_id", "user_id")),
+    *person_columns(_people),
+]
+
+# --- locks. Who only adds other things to the project takes a key share of its row, which they let through. -------
+
+_lock = (
+    sa.select(projects.c.repository_id)
+    .where(projects.c.repository_id == big("repository_id"), projects.c.deleted_at.is_(None))
+    .with_for_update(key_share=True)
+)
+_named = projects.alias("named")
+_task_title = (
+    sa.select(tasks.c.title)
+    .where(
+        tasks.c.id == sa.bindparam("task_id", type_=sa.Text),
+        tasks.c.repository_id == _named.c.repository_id,
+        tasks.c.deleted_at.is_(None),
+    )
+    .scalar_subquery()
+)
+_lock_project = with_access(
+    sa.select(_task_title.label("task_title")).select_from(_named).where(_named.c.id == sa.bindparam("project_id")),
+    _named.c.repository_id,
+).with_for_update(of=projects, key_share=True)
+_lock_entry = with_access(
+    sa.select(*_entry_columns)
+    .join_from(task_credits, _people, _people.c.id == task_credits.c.user_id, isouter=True)
+    .where(task_credits.c.id == sa.bindparam("id")),
+    task_credits.c.repository_id,
+).with_for_update(of=projects, key_share=True)
+
+# --- what is left -----------------------------------------------------------------------------------------------
+
+_last = (
+    sa.select(task_credits.c.id, task_credits.c.balance_after_minor)
+    .where(_in_project)
+    .order_by(task_credits.c.id.desc())
+    .limit(1)
+    .subquery("last")
+)
+_lot = [task_credits.c[name] for name in ("id", "amount_minor", "remaining_minor", "expires_at")]
+
+
+def _oldest(*conditions: sa.ColumnElement[bool]) -> sa.Select[Any]:
+    first = sa.select(*_lot).where(*conditions).order_by(task_credits.c.id).limit(big("limit"))
+    return sa.select(first.subquery())
+
+
+def _position(*branches: sa.Select[Any]) -> sa.Select[Any]:
+    lots = (sa.union_all(*branches) if len(branches) > 1 else branches[0]).subquery("lots")
+    return sa.select(
+        _last.c.id.label("last_id"), _last.c.balance_after_minor.label("balance_minor"), *lots.c
+    ).join_from(_last, lots, sa.true(), isouter=True)
+
+
+_not_due = sa.or_(task_credits.c.expires_at.is_(None), task_credits.c.expires_at > big("now"))
+_next = _position(_oldest(_open, _due), _oldest(_open, _not_due))
+_these = _position(sa.select(*_lot).where(_in_project, any_of(task_credits.c.id, "lot_ids")))
+_overdue_ledgers = (
+    sa.select(task_credits.c.repository_id)
+    .join_from(task_credits, projects, projects.c.repository_id == task_credits.c.repository_id)
+    .where(task_credits.c.remaining_minor > 0, _due, projects.c.deleted_at.is_(None))
+    .distinct()
+    .limit(big("limit"))
+)
+
+# --- writes -----------------------------------------------------------------------------------------------------
+
+_insert = insert_into(task_credits, *(each.name for each in task_credits.c))
+_set_remaining = (
+    sa.update(task_credits)
+    .where(task_credits.c.id == sa.bindparam("lot_id"))
+    .values(remaining_minor=big("remaining_minor"))
+)
+_set_reversed = (
+    sa.update(task_credits)
+    .where(task_credits.c.id == sa.bindparam("entry_id"))
+    .values(reversed=sa.true(), updated_at=big("now"))
+)
+
+
+async def lock_ledger(tx: Transaction, repository_id: int) -> bool:
+    """False: the project was deleted."""
+    return await tx.fetch_one(_lock, {"repository_id": repository_id}) is not None
+
+
+async def lock_project(tx: Transaction, project_id: str, user_id: int, task_id: str | None) -> Row | None:
+    """For `access_of`; with `task_title`, None if the project has no such task."""
+    return await tx.fetch_one(_lock_project, {"project_id": project_id, "user_id": user_id, "task_id": task_id})
+
+
+async def lock_entry(tx: Transaction, entry_id: str, user_id: int) -> Row | None:
+    """For `access_of`; with the entry, as it was before the lock was waited for."""
+    return await tx.fetch_one(_lock_entry, {"id": entry_id, "user_id": user_id})
+
+
+async def position(tx: Transaction, repository_id: int, now: int, *, enough_minor: int = 0) -> Position:
+    """With every lot that is due, and so many of the others, the oldest first, that they hold `enough_minor` (if all
+    together do)."""
+    limit = LOTS_AT_FIRST
+    while True:
+        rows = await tx.fetch_all(_next, {"repository_id": repository_id, "now": now, "limit": limit})
+        found = _position_of(rows)
+        due = [each for each in found.lots if each.is_due(now)]
+        left = sum(each.remaining_minor for each in found.lots) - sum(each.remaining_minor for each in due)
+        complete = left >= enough_minor or len(found.lots) - len(due) < limit
+        if complete and len(due) < limit:
+            return found
+        limit *= 10
+
+
+async def position_of(tx: Transaction, repository_id: int, lot_ids: Iterable[str]) -> Position:
+    """With these lots, whatever is left of them."""
+    params = {"repository_id": repository_id, "lot_ids": list(lot_ids)}
+    return _position_of(await tx.fetch_all(_these, params))
+
+
+async def insert_entry(tx: Transaction, values: Mapping[str, object]) -> None:
+    await tx.execute(_insert, values)
+
+
+async def set_remaining(tx: Transaction, lots: Sequence[Lot]) -> None:
+    await tx.execute_many(_set_remaining, [{"lot_id": e.id, "remaining_minor": e.remaining_minor} for e in lots])
+
+
+async def set_reversed(tx: Transaction, entry_id: str, now: int) -> None:
+    await tx.execute(_set_reversed, {"entry_id": entry_id, "now": now})
+
+
+def uses_of(row: Row) -> tuple[Use, ...]:
+    return tuple(Use(*each) for each in json.decode(row["uses"]))
+
+
+def _position_of(rows: Sequence[Row]) -> Position:
+    if not rows:
+        return Position()
+    lots = [
+        Lot(row["id"], row["amount_minor"], row["remaining_minor"], row["expires_at"])
+        for row in rows
+        if row["id"] is not None
+    ]
+    return Position(rows[0]["last_id"], rows[0]["balance_minor"], tuple(sorted(lots, key=lambda each: each.id)))

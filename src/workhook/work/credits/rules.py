@@ -1,0 +1,105 @@
+"""What happens to a ledger of credits: pure functions over what is left of its grants.
+
+A grant is a lot of credits. The oldest lot is spent first, whatever its expiry; what is left of a lot at its
+`expires_at` is lost then. The balance is the sum of the entries, and always what is left of all lots together.
+Amounts are minor units (hundredths of a credit).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Literal, NamedTuple
+
+import msgspec
+
+_DIGITS = "0123456789abcdefghjkmnpqrstvwxyz"  # of ids
+
+Kind = Literal["grant", "spend", "expire", "reversal"]
+
+
+class Use(NamedTuple):
+    """How much was taken from which grant."""
+
+    grant_id: str
+    amount_minor: int
+
+
+class Lot(msgspec.Struct, frozen=True):
+    """What is left of a grant."""
+
+    id: str
+    amount_minor: int
+    remaining_minor: int
+    expires_at: int | None
+
+    def is_due(self, now: int) -> bool:
+        return self.expires_at is not None and self.expires_at <= now and self.remaining_minor > 0
+
+    def with_remaining(self, remaining_minor: int) -> Lot:
+        return msgspec.structs.replace(self, remaining_minor=remaining_minor)
+
+
+class Step(msgspec.Struct, frozen=True):
+    """One entry to append, and the lots that it changes as they are afterwards."""
+
+    kind: Kind
+    amount_minor: int
+    balance_after_minor: int
+    uses: tuple[Use, ...] = ()
+    lots: tuple[Lot, ...] = ()
+    expires_at: int | None = None
+
+
+def id_after(last_id: str, fresh_id: str) -> str:
+    """`fresh_id`, or the id behind `last_id` if that is greater: entries are listed by id, and a clock may go back or
+    two entries fall into one millisecond."""
+    if fresh_id > last_id:
+        return fresh_id
+    head = last_id.rstrip(_DIGITS[-1])
+    step = _DIGITS[_DIGITS.index(head[-1]) + 1]
+    return head[:-1] + step + _DIGITS[0] * (len(last_id) - len(head))
+
+
+def expire(balance_minor: int, lots: Iterable[Lot], now: int) -> list[Step]:
+    """An entry for each lot that is due, the oldest first."""
+    steps = []
+    for lot in sorted((each for each in lots if each.is_due(now)), key=lambda each: each.id):
+        balance_minor -= lot.remaining_minor
+        taken = (Use(lot.id, lot.remaining_minor),)
+        emptied = (lot.with_remaining(0),)
+        steps.append(Step("expire", -lot.remaining_minor, balance_minor, taken, emptied, lot.expires_at))
+    return steps
+
+
+def spend(balance_minor: int, lots: Iterable[Lot], amount_minor: int) -> Step | None:
+    """None: there is not enough. No lot may be due."""
+    missing, taken, left = amount_minor, [], []
+    for lot in sorted(lots, key=lambda each: each.id):
+        if missing == 0:
+            break
+        used = min(missing, lot.remaining_minor)
+        missing -= used
+        taken.append(Use(lot.id, used))
+        left.append(lot.with_remaining(lot.remaining_minor - used))
+    if missing:
+        return None
+    return Step("spend", -amount_minor, balance_minor - amount_minor, tuple(taken), tuple(left))
+
+
+def reverse_grant(balance_minor: int, lot: Lot) -> Step | None:
+    """None: some of it is gone."""
+    if lot.remaining_minor != lot.amount_minor:
+        return None
+    return Step("reversal", -lot.amount_minor, balance_minor - lot.amount_minor, lots=(lot.with_remaining(0),))
+
+
+def reverse_spend(balance_minor: int, uses: Sequence[Use], lots: Iterable[Lot], now: int) -> list[Step]:
+    """What was spent goes back where it came from; what went back to a lot that has expired meanwhile is lost at once,
+    as it would be had it never been spent. `lots` are at least those of `uses`."""
+    known = {lot.id: lot for lot in lots}
+    restored = tuple(
+        known[use.grant_id].with_remaining(known[use.grant_id].remaining_minor + use.amount_minor) for use in uses
+    )
+    amount = sum(use.amount_minor for use in uses)
+    back = Step("reversal", amount, balance_minor + amount, lots=restored)
+    return [back, *expire(back.balance_after_minor, restored, now)]

@@ -1,0 +1,109 @@
+"""Task credits on the wire."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import msgspec
+from msgspec import UNSET, Meta, UnsetType
+
+from workhook.core.clock import to_millis_text
+from workhook.http.parameters import LongText, Moment, Read
+from workhook.http.values import WIRE_TYPE, read_money, to_amount
+from workhook.storage import Row
+from workhook.work.credits.rules import Kind
+from workhook.work.people import PersonShape, person_of_row
+
+
+def _read_credits(raw: object) -> int:
+    amount = read_money(raw)
+    if amount == 0:
+        raise ValueError("more than 0")
+    return amount
+
+
+Credits = Annotated[
+    int,
+    Meta(
+        extra_json_schema={WIRE_TYPE: "number", "exclusiveMinimum": 0},
+        description="More than 0, with at most two decimals.",
+    ),
+    Read(_read_credits),
+]
+"""Minor units."""
+
+
+class TaskCreditCreate(msgspec.Struct):
+    """A grant, unless `kind` is spend: that needs a task, and a grant takes none."""
+
+    amount: Credits
+    kind: Literal["grant", "spend"] = "grant"
+    task_id: Annotated[str, Meta(description="Of a spend: the task that it pays for.")] | UnsetType | None = UNSET
+    notes: LongText | UnsetType | None = UNSET
+    expires_at: (
+        Annotated[Moment, Meta(description="Of a grant: when what is left of it is lost.", extra_json_schema={})]
+        | UnsetType
+        | None
+    ) = UNSET
+
+
+class CreditTaskShape(msgspec.Struct):
+    """The task that was paid for, with the title that it had then."""
+
+    id: str
+    title: str
+
+
+class TaskCreditShape(msgspec.Struct):
+    """An entry of the ledger. `reverses` is the entry that a reversal undoes; the entry itself shows `reversed`."""
+
+    id: str
+    kind: Kind
+    amount: Annotated[int | float, Meta(description="Signed: what the balance grew by.")]
+    balance_after: int | float
+    task: CreditTaskShape | None
+    notes: str | None
+    user: Annotated[PersonShape | None, Meta(description="Null where Workhook made the entry by itself.")]
+    reversed: bool
+    reverses: str | None
+    expires_at: str | None
+    created_at: str
+    updated_at: str
+
+
+class TaskCreditAnswer(msgspec.Struct):
+    task_credit: TaskCreditShape
+    success: bool = True
+
+
+class TaskCreditsAnswer(msgspec.Struct):
+    task_credits: list[TaskCreditShape]
+    success: bool = True
+
+
+class TaskCreditBalance(msgspec.Struct):
+    """`granted` without grants that were reversed, `used` without spends that were; what is missing has expired."""
+
+    balance: int | float
+    granted: int | float
+    used: int | float
+    expires_next: Annotated[str | None, Meta(description="When unspent credits are lost next.")]
+    success: bool = True
+
+
+def task_credit_shape(row: Row) -> TaskCreditShape:
+    """From a row of the table with the person's columns."""
+    return TaskCreditShape(
+        id=row["id"],
+        kind=row["kind"],
+        amount=to_amount(row["amount_minor"]),
+        balance_after=to_amount(row["balance_after_minor"]),
+        task=CreditTaskShape(row["task_id"], row["task_title"]) if row["task_id"] else None,
+        notes=row["notes"],
+        user=person_of_row(row) if row["user_id"] else None,
+        reversed=bool(row["reversed"]),
+        reverses=row["reverses_id"],
+        expires_at=to_millis_text(row["expires_at"]) if row["expires_at"] is not None else None,
+        created_at=to_millis_text(row["created_at"]),
+        updated_at=to_millis_text(row["updated_at"]),
+    )

@@ -1,0 +1,55 @@
+"""Invoices that Workhook draws up by itself, for service checkouts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from workhook.core.ids import new_id
+from workhook.identity.schemas import Actor, Repository
+from workhook.storage import Transaction
+from workhook.work.announce import announce
+from workhook.work.invoices import queries, rules
+from workhook.work.invoices.rules import Item
+from workhook.work.invoices.schemas import invoice_shape
+
+
+async def issue(
+    tx: Transaction,
+    repository: Repository,
+    *,
+    actor: Actor | None,
+    service_checkout_id: str,
+    items: Sequence[Item],
+    currency: str,
+    now: int,
+    base: str,
+) -> str:
+    """A sent invoice with `items` as its recurring ones; its id. Announces `invoice created`, and nothing else.
+
+    From here to the end of the transaction nobody else in the account gets a number.
+    """
+    user, amount = actor.user if actor else None, rules.amount_minor(items)
+    values: dict[str, object] = {
+        **dict.fromkeys(("bill_from", "bill_to", "address", "tax_millionths", "due", "paid_at")),
+        **dict.fromkeys(("payment_method", "payment_terms", "credit_type")),
+        "id": new_id("inv"),
+        "repository_id": repository.id,
+        "account_id": repository.owner.id,
+        "user_id": user.id if user else None,
+        "service_checkout_id": service_checkout_id,
+        "invoice_number": await queries.next_number(tx, repository.owner.id),
+        "status": "sent",
+        "amount_minor": amount,
+        "total_minor": amount,
+        "currency": currency,
+        "issued": now,
+        "items": queries.items_text(()),
+        "recurring_items": queries.items_text(items),
+        "created_at": now,
+        "updated_at": now,
+    }
+    await queries.insert_invoice(tx, values)
+    person = {"user_login": user.login, "user_email": user.email, "user_avatar": user.avatar} if user else {}
+    record = invoice_shape({**values, **person}, now)
+    await announce(tx, actor, repository, "invoice", "created", record, base=base)
+    return record.id

@@ -1,0 +1,104 @@
+"""Invoices on the wire."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from decimal import Decimal
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+
+from workhook.core.clock import to_millis_text
+from workhook.http.values import to_amount
+from workhook.storage import Row
+from workhook.work.invoices import rules
+from workhook.work.invoices.queries import items_of
+from workhook.work.invoices.rules import Item, Status
+from workhook.work.people import PersonShape, person_of_row
+
+
+class InvoiceItemShape(msgspec.Struct):
+    """A line."""
+
+    description: str
+    qty: int | float
+    unit_price: int | float
+
+
+class InvoiceShape(msgspec.Struct):
+    """An invoice; `total` is `amount` and the tax on it."""
+
+    id: str
+    name: str
+    invoice_number: Annotated[str | None, Meta(description="Null until one is given, or the invoice is sent.")]
+    status: Status
+    bill_from: str | None
+    bill_to: str | None
+    address: str | None
+    amount: Annotated[int | float, Meta(description="Before tax.")]
+    tax: Annotated[int | float | None, Meta(description="Percent.")]
+    total: int | float
+    currency: str
+    issued: str | None
+    due: str | None
+    paid_at: str | None
+    overdue: bool
+    payment_method: str | None
+    payment_terms: str | None
+    credit_type: Annotated[str | None, Meta(description="`true` or `false`.")]
+    invoice_items: list[InvoiceItemShape]
+    recurring_invoice_items: Annotated[list[InvoiceItemShape], Meta(description="What a service checkout bills.")]
+    user: Annotated[PersonShape | None, Meta(description="Null where Workhook made the invoice by itself.")]
+    created_at: str
+    updated_at: str
+
+
+def invoice_shape(row: Row, now: int) -> InvoiceShape:
+    """From a row of the table with the person's columns."""
+    return InvoiceShape(
+        id=row["id"],
+        name=name_of(row["invoice_number"]),
+        invoice_number=row["invoice_number"],
+        status=row["status"],
+        bill_from=row["bill_from"],
+        bill_to=row["bill_to"],
+        address=row["address"],
+        amount=to_amount(row["amount_minor"]),
+        tax=_percent(row["tax_millionths"]),
+        total=to_amount(row["total_minor"]),
+        currency=row["currency"],
+        issued=_moment(row["issued"]),
+        due=_moment(row["due"]),
+        paid_at=_moment(row["paid_at"]),
+        overdue=rules.is_overdue(row["status"], row["due"], now),
+        payment_method=row["payment_method"],
+        payment_terms=row["payment_terms"],
+        credit_type=row["credit_type"],
+        invoice_items=_items(items_of(row["items"])),
+        recurring_invoice_items=_items(items_of(row["recurring_items"])),
+        user=person_of_row(row) if row["user_id"] is not None else None,
+        created_at=to_millis_text(row["created_at"]),
+        updated_at=to_millis_text(row["updated_at"]),
+    )
+
+
+def name_of(invoice_number: str | None) -> str:
+    return f"Invoice {invoice_number}" if invoice_number else "Draft invoice"
+
+
+def to_number(value: Decimal) -> int | float:
+    """As JSON shows it: exact up to 15 digits."""
+    return int(value) if value == value.to_integral_value() else float(value)
+
+
+def _percent(millionths: int | None) -> int | float | None:
+    return None if millionths is None else to_number(Decimal(millionths) / 10_000)
+
+
+def _moment(at_ms: int | None) -> str | None:
+    return None if at_ms is None else to_millis_text(at_ms)
+
+
+def _items(items: Iterable[Item]) -> list[InvoiceItemShape]:
+    return [InvoiceItemShape(each.description, to_number(each.qty), to_amount(each.unit_price_minor)) for each in items]

@@ -1,0 +1,82 @@
+"""The ledger from inside: what the scheduler grants, and what expires."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import sqlalchemy as sa
+
+from tests.harness.world import World, make_world
+from workhook.core import json
+from workhook.core.clock import now_ms
+from workhook.events.tables import events
+from workhook.http.calls import Services
+from workhook.identity import queries as identity
+from workhook.identity.schemas import Repository
+from workhook.storage import Transaction
+from workhook.work.credits.ledger import grant
+from workhook.work.credits.tables import task_credits
+
+BASE = "http://127.0.0.1:8080"
+
+
+async def place(services: Services, world: World) -> Repository:
+    found = await identity.find_repository(services.database, world.organization, world.repository)
+    assert found is not None
+    return found
+
+
+async def give(tx: Transaction, repository: Repository, amount: int, expires_at: int | None = None) -> str:
+    return await grant(
+        tx,
+        repository,
+        actor=None,
+        amount_minor=amount,
+        notes="Plan",
+        expires_at=expires_at,
+        now=now_ms(),
+        base=BASE,
+    )
+
+
+async def entries(services: Services, repository: Repository) -> list[tuple[str, int, int]]:
+    query = sa.select(task_credits).where(task_credits.c.repository_id == repository.id).order_by(task_credits.c.id)
+    rows = await services.database.fetch_all(query)
+    return [(row["kind"], row["amount_minor"], row["balance_after_minor"]) for row in rows]
+
+
+async def announced(services: Services) -> list[tuple[str, Any]]:
+    rows = await services.database.fetch_all(sa.select(events.c.action, events.c.payload).order_by(events.c.id))
+    return [(row["action"], json.decode(row["payload"])) for row in rows]
+
+
+async def test_a_grant_has_one_event(services: Services) -> None:
+    repository = await place(services, await make_world(services))
+    async with services.database.transaction() as tx:
+        credit_id = await give(tx, repository, 1250)
+    [(action, payload)] = await announced(services)
+    record = payload["task_credit"]
+    assert (action, payload["sender"], record["id"]) == ("granted", None, credit_id)
+    assert (record["kind"], record["amount"], record["balance_after"]) == ("grant", 12.5, 12.5)
+    assert (record["user"], record["notes"], record["reversed"]) == (None, "Plan", False)
+
+
+async def test_grants_at_once_add_up(services: Services) -> None:
+    repository = await place(services, await make_world(services))
+
+    async def one() -> None:
+        async with services.database.transaction() as tx:
+            await give(tx, repository, 100)
+
+    await asyncio.gather(*(one() for _ in range(20)))
+    assert await entries(services, repository) == [("grant", 100, 100 * number) for number in range(1, 21)]
+
+
+async def test_what_expired_goes_before_the_next_grant(services: Services) -> None:
+    repository = await place(services, await make_world(services))
+    async with services.database.transaction() as tx:
+        await give(tx, repository, 500, expires_at=now_ms() - 1)
+        await give(tx, repository, 300)
+    assert await entries(services, repository) == [("grant", 500, 500), ("expire", -500, 0), ("grant", 300, 300)]
+    assert [action for action, _ in await announced(services)] == ["granted", "expired", "granted"]
