@@ -129,6 +129,7 @@ async def serve(settings: Settings, *, say: Say, work: bool = True, welcome: Wel
 
         def stop() -> None:
             server.should_exit = True
+            services.stopping.set()
             if delivery is not None:
                 delivery.begin_stop()  # beside the requests, so that both together take the drain time once
 
@@ -172,7 +173,7 @@ def _prepare_process(settings: Settings) -> None:
 
 
 def _requests_at_once() -> int:
-    """Half of the files that may be open stay for the database and deliveries."""
+    """Half of the files that may be open, and of those less what streams take, are for the database and deliveries."""
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return REQUESTS_MAX if soft == resource.RLIM_INFINITY else min(REQUESTS_MAX, soft // 3)
 

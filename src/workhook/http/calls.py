@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -38,10 +39,14 @@ class Services:
     database: Database
     vault: Vault
     check_url: Callable[[str], str | None]  # why no delivery could ever go to this URL, or None
+    stopping: asyncio.Event = field(default_factory=asyncio.Event)  # the process ends: what goes on for long ends too
 
 
 class Answer(msgspec.Struct, frozen=True):
-    """`body` is JSON to be, unless it is bytes; None is no body at all."""
+    """`body` is JSON to be, unless it is bytes, or an async iterator of bytes (`http.streams`); None is no body at all.
+
+    An iterator is closed in any case, begun or not.
+    """
 
     body: object = None
     status: int = 200

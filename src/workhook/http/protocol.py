@@ -14,7 +14,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResp
 
 from workhook.core import json
 from workhook.core.errors import Malformed, Problem, TargetTooLong, Unavailable
-from workhook.http import metrics
+from workhook.http import metrics, streams
 from workhook.http.operations import AREA_A, AREA_B
 from workhook.http.problems import render
 
@@ -56,6 +56,15 @@ class BoundedProtocol(HttpToolsProtocol):
         self._header_bytes = 0
         self._body_bytes = 0
         self._body_began = 0.0
+
+    @property
+    def limit_concurrency(self) -> int | None:
+        """Streams that go on for hours keep nobody else from being served: they have a limit of their own."""
+        return None if self._limit is None else self._limit + streams.opened()
+
+    @limit_concurrency.setter
+    def limit_concurrency(self, limit: int | None) -> None:
+        self._limit = limit
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn types it
         super().connection_made(transport)

@@ -6,7 +6,7 @@ import hashlib
 import re
 import time
 import uuid
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from functools import partial
 from typing import Any
@@ -23,6 +23,7 @@ from workhook.http import metrics
 from workhook.http.calls import Answer, Call, Services, origin
 from workhook.http.operations import AREA_A, AREA_B, Area, Operation
 from workhook.http.problems import UnsupportedVersion, render
+from workhook.http.streams import Streamed
 
 VERSIONS = ("2026-03-10", "2022-11-28")
 VERSION_HEADERS = ("X-Service-Api-Version", "X-GitHub-Api-Version")
@@ -142,6 +143,8 @@ def _respond(call: Call, answer: Answer) -> Response[bytes]:
     headers = {**_HEADERS, "X-Request-Id": call.request_id, **call.answer_headers, **answer.headers}
     if answer.body is None:
         return Response(b"", status_code=answer.status, headers=headers, media_type="")
+    if isinstance(answer.body, AsyncIterator):
+        return Streamed(answer.body, status_code=answer.status, headers=headers, media_type=answer.media_type)
     body = answer.body if isinstance(answer.body, bytes) else json.encode(answer.body)
     if call.operation.etag and answer.status in (200, 201) and call.operation.method in ("GET", "POST"):
         tag = f'"{hashlib.sha256(body).hexdigest()}"'
