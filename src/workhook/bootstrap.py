@@ -17,6 +17,7 @@ from workhook.events import outbox
 from workhook.hooks.fan_out import fan_out
 from workhook.http.calls import Services
 from workhook.storage import Database
+from workhook.storage.blobs import open_blobs
 from workhook.storage.dialects import upsert
 from workhook.storage.metadata import key_check
 from workhook.storage.migrate import migrate
@@ -37,14 +38,17 @@ async def open_services(settings: Settings, *, serving: bool = False) -> AsyncIt
         raise CannotStart("this version does not deliver over NATS yet.", "Leave nats_url away: the database queues.")
     outbox.subscribe(fan_out)
     database = await _open_database(settings, serving=serving)
+    blobs = open_blobs(settings.data, settings.files_url)
     try:
         yield Services(
             settings=settings,
             database=database,
             vault=await _open_vault(settings, database),
+            blobs=blobs,
             check_url=lambda url: _check_url(url, settings),
         )
     finally:
+        blobs.close()
         await database.close()
 
 

@@ -81,6 +81,14 @@ def _database_url(value: Any) -> str:
     return str(value)
 
 
+def _files_url(value: Any) -> str:
+    """s3://BUCKET or s3://BUCKET/PREFIX"""
+    parts = urlsplit(str(value))
+    if parts.scheme != "s3" or not parts.netloc or "@" in parts.netloc or parts.query or parts.fragment:
+        raise ValueError
+    return str(value).rstrip("/")
+
+
 def _prefix(value: Any) -> str:
     """letters, digits and hyphens, such as X-Service"""
     text = str(value).strip("-")
@@ -115,10 +123,16 @@ def _setting(default: Any, parse: Callable[[Any], Any], help_text: str, *, secre
 class Settings:
     """What a process was told at its start. Nothing reads the environment later."""
 
-    data: Path = _setting(Path("data"), Path, "Folder of the database, the key and the server's address.")
+    data: Path = _setting(Path("data"), Path, "Folder of the database, the files, the key and the server's address.")
     database_url: str | None = _setting(
         None, _database_url, "Database; without it SQLite in the data folder.", secret=True
     )
+    files_url: str | None = _setting(
+        None,
+        _files_url,
+        "Store of files; without it a folder in the data folder. AWS_… variables say how to get there.",
+    )
+    upload_max_mb: int = _setting(100, _whole(1, 100_000), "Size of a file in MiB at most.")
     nats_url: str | None = _setting(None, str, "Reserved: this version refuses to start with it.", secret=True)
     nats_prefix: str = _setting("workhook", _prefix, "Reserved: this version does not use it.")
     host: str = _setting("127.0.0.1", str, "Address to listen on.")

@@ -18,6 +18,7 @@ from workhook.core.errors import Fault, Invalid, Malformed, NotFound, TooLarge, 
 from workhook.core.vault import Vault
 from workhook.http import idempotency
 from workhook.storage import Database
+from workhook.storage.blobs import Blobs
 
 if TYPE_CHECKING:
     from litestar import Request
@@ -38,6 +39,7 @@ class Services:
     settings: Settings
     database: Database
     vault: Vault
+    blobs: Blobs  # the content of files
     check_url: Callable[[str], str | None]  # why no delivery could ever go to this URL, or None
     stopping: asyncio.Event = field(default_factory=asyncio.Event)  # the process ends: what goes on for long ends too
 
@@ -148,9 +150,13 @@ class Call:
         was revoked in the meantime finishes nothing that it had begun.
         """
         data = await self._body(limit)
+        await self.body_came()
+        return data
+
+    async def body_came(self) -> None:
+        """For who reads the request's stream itself: what `body` does at its end."""
         if self.recheck is not None and time.monotonic() - self.checked_at_s > CHECK_STANDS_S:
             await self.recheck()
-        return data
 
     async def _body(self, limit: int) -> bytes:
         too_large = TooLarge(f"The request body is larger than {limit} bytes.")

@@ -1,4 +1,4 @@
-"""Prometheus metrics of the database."""
+"""Prometheus metrics of the database and of the store of files."""
 
 from __future__ import annotations
 
@@ -12,3 +12,4 @@ COMMIT_GROUP = Histogram(
     buckets=(1, 2, 4, 8, 16, 32, 64, 128),
 )
 LISTEN_LOST = Counter("workhook_database_signals_lost_total", "Times that the connection for signals was lost.")
+BLOB_TROUBLE = Counter("workhook_files_trouble_total", "Times that the store of files could not be used.", ["code"])

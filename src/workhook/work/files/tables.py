@@ -19,6 +19,8 @@ folders = sa.Table(
     sa.Index("ix_folders_repository_id", "repository_id"),
 )
 
+_deleted = sa.text("deleted_at IS NOT NULL")
+
 files = sa.Table(
     "files",
     metadata,
@@ -26,8 +28,10 @@ files = sa.Table(
     sa.Column(
         "repository_id", sa.BigInteger, sa.ForeignKey("projects.repository_id", ondelete="CASCADE"), nullable=False
     ),
-    sa.Column("folder_id", sa.Text, sa.ForeignKey("folders.id")),
+    # A folder that is deleted may hold files that were deleted before it.
+    sa.Column("folder_id", sa.Text, sa.ForeignKey("folders.id", ondelete="SET NULL")),
     sa.Column("title", sa.Text, nullable=False),
+    sa.Column("name", sa.Text, nullable=False),  # under which it is saved by who downloads it
     sa.Column("user_id", sa.BigInteger, sa.ForeignKey("accounts.id"), nullable=False),
     sa.Column("private", sa.Boolean, nullable=False),
     sa.Column("size", sa.BigInteger, nullable=False),
@@ -39,4 +43,6 @@ files = sa.Table(
     sa.Column("updated_at", Millis, nullable=False),
     sa.Index("ix_files_repository_id", "repository_id", "id"),
     sa.Index("ix_files_folder_id", "folder_id"),
+    sa.Index("ix_files_blob", "blob", unique=True),
+    sa.Index("ix_files_deleted_at", "deleted_at", sqlite_where=_deleted, postgresql_where=_deleted),
 )

@@ -72,6 +72,7 @@ def _files() -> None:
         sa.Column("repository_id", sa.BigInteger(), nullable=False),
         sa.Column("folder_id", sa.Text(), nullable=True),
         sa.Column("title", sa.Text(), nullable=False),
+        sa.Column("name", sa.Text(), nullable=False),
         sa.Column("user_id", sa.BigInteger(), nullable=False),
         sa.Column("private", sa.Boolean(), nullable=False),
         sa.Column("size", sa.BigInteger(), nullable=False),
@@ -81,12 +82,21 @@ def _files() -> None:
         sa.Column("deleted_at", sa.BigInteger(), nullable=True),
         sa.Column("created_at", sa.BigInteger(), nullable=False),
         sa.Column("updated_at", sa.BigInteger(), nullable=False),
-        sa.ForeignKeyConstraint(["folder_id"], ["folders.id"], name=op.f("fk_files_folder_id")),
+        sa.ForeignKeyConstraint(["folder_id"], ["folders.id"], name=op.f("fk_files_folder_id"), ondelete="SET NULL"),
         sa.ForeignKeyConstraint(
             ["repository_id"], ["projects.repository_id"], name=op.f("fk_files_repository_id"), ondelete="CASCADE"
         ),
         sa.ForeignKeyConstraint(["user_id"], ["accounts.id"], name=op.f("fk_files_user_id")),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_files")),
+    )
+    op.create_index("ix_files_blob", "files", ["blob"], unique=True)
+    op.create_index(
+        "ix_files_deleted_at",
+        "files",
+        ["deleted_at"],
+        unique=False,
+        sqlite_where=sa.text("deleted_at IS NOT NULL"),
+        postgresql_where=sa.text("deleted_at IS NOT NULL"),
     )
     op.create_index("ix_files_folder_id", "files", ["folder_id"], unique=False)
     op.create_index("ix_files_repository_id", "files", ["repository_id", "id"], unique=False)

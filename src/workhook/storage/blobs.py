@@ -1,0 +1,337 @@
+"""Where the bytes of files are: a folder, or a bucket of S3 and what speaks like it.
+
+What comes is first a draft in the data folder, so that nothing of an upload that ends early, or comes for an hour, is
+in the store; `Incoming.keep` puts all of it there at once, and durably. Blobs never change.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import hashlib
+import os
+import re
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import cached_property, partial
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+import structlog
+
+from workhook.core.errors import Problem, Unavailable
+from workhook.core.ids import new_id
+from workhook.storage import metrics
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+T = TypeVar("T")
+
+FOLDER = "files"
+WRITE_BYTES = 64 * 1024  # of one upload that wait in memory for their write
+THREADS = 4
+BATCH = 500
+RETRY_AFTER_S = 30
+
+NAME = re.compile(r"blb_[0-9a-z]{26}")
+_DRAFTS = "incoming"
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+
+log = structlog.get_logger(__name__)
+
+
+class BlobMissing(Problem):
+    """The store does not have what the database says it has: a caller sees a server that failed."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__("The content of this file is missing.", code="content_missing")
+        self.name = name
+
+
+class Incoming:
+    """One upload. Left without `keep`, nothing of it stays."""
+
+    def __init__(self, blobs: Blobs) -> None:
+        self.name = new_id("blb")
+        self._blobs = blobs
+        self._draft = Draft(blobs.drafts / self.name)
+        self._waiting = bytearray()
+
+    @property
+    def size(self) -> int:
+        """Bytes; with `sha256` right once the blob is kept."""
+        return self._draft.size
+
+    @property
+    def sha256(self) -> str:
+        return self._draft.digest.hexdigest()
+
+    async def write(self, data: bytes) -> None:
+        """Raises `Unavailable` when the disk is full."""
+        self._waiting += data
+        if len(self._waiting) >= WRITE_BYTES:
+            await self._flush()
+
+    async def keep(self) -> None:
+        """It is in the store, under `name`, and stays there whatever happens. Raises `Unavailable`."""
+        await self._flush()
+        await self._blobs.keep(self._draft, self.name)
+
+    async def _flush(self) -> None:
+        data, self._waiting = bytes(self._waiting), bytearray()
+        await self._blobs.run(partial(self._draft.write, data))
+
+    async def __aenter__(self) -> Incoming:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await asyncio.shield(self._blobs.run(self._draft.discard))
+
+
+class Draft:
+    """The file of an upload, used by one thread at a time: who cancels does not wait for a write that is under way."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.digest = hashlib.sha256()
+        self.size = 0
+        self._descriptor: int | None = None
+        self._over = False
+        self._lock = threading.Lock()
+
+    def write(self, data: bytes) -> None:
+        with self._lock:
+            if self._over:
+                raise ValueError("the upload is over")
+            if self._descriptor is None:
+                _make_folder(self.path.parent)
+                self._descriptor = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+            rest = memoryview(data)
+            while rest:
+                rest = rest[os.write(self._descriptor, rest) :]
+            self.digest.update(data)
+            self.size += len(data)
+
+    def move_to(self, target: Path) -> None:
+        """Under its name there is all of it or nothing, also after the power failed."""
+        with self._lock:
+            assert self._descriptor is not None, "written, if only nothing"
+            os.utime(self._descriptor)  # its age counts from here
+            os.fsync(self._descriptor)
+            _make_folder(target.parent)
+            self.path.rename(target)
+            _sync_folder(target.parent)
+
+    def discard(self) -> None:
+        with self._lock:
+            self._over = True
+            if self._descriptor is not None:
+                os.close(self._descriptor)
+                self._descriptor = None
+                self.path.unlink(missing_ok=True)
+
+
+class Blobs(ABC):
+    """A store. It opens nothing before it is used."""
+
+    piece_bytes = 256 * 1024  # of a download that are in memory at once
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.drafts = folder / _DRAFTS
+
+    def incoming(self) -> Incoming:
+        """A new blob: `async with blobs.incoming() as incoming`."""
+        return Incoming(self)
+
+    async def read(self, name: str, start: int, stop: int) -> AsyncGenerator[bytes, None]:
+        """The bytes from `start` up to `stop`, piece by piece. The first one has been read when this returns.
+
+        Raises `BlobMissing` and `Unavailable`, also later.
+        """
+        first = await self._piece(name, start, stop) if start < stop else b""
+        return self._pieces(name, first, start, stop)
+
+    async def _pieces(self, name: str, piece: bytes, start: int, stop: int) -> AsyncGenerator[bytes, None]:
+        while piece:
+            yield piece
+            start += len(piece)
+            piece = await self._piece(name, start, stop) if start < stop else b""
+
+    async def _piece(self, name: str, start: int, stop: int) -> bytes:
+        wanted = min(self.piece_bytes, stop - start)
+        piece = await self.read_range(name, start, wanted)
+        if len(piece) != wanted:
+            log.error("blob_cut_short", blob=name, start=start, wanted=wanted, found=len(piece))
+            raise BlobMissing(name)
+        return piece
+
+    async def delete(self, names: Sequence[str]) -> None:
+        """What is not there is deleted already. Raises `Unavailable`."""
+        for each in names:
+            checked(each)
+        if names:
+            await self.remove(names)
+
+    async def delete_old_drafts(self, before: int) -> int:
+        """What processes that died left of uploads. `before`: milliseconds since the epoch, long ago. How many."""
+        return await self.run(partial(_delete_old_drafts, self.drafts, before))
+
+    @abstractmethod
+    async def exists(self, name: str) -> bool:
+        """Raises `Unavailable`."""
+
+    @abstractmethod
+    def older_than(self, before: int) -> AsyncIterator[Sequence[str]]:
+        """Names of the blobs that were kept before this time, some hundreds at once. Raises `Unavailable`."""
+
+    @abstractmethod
+    async def keep(self, draft: Draft, name: str) -> None: ...
+
+    @abstractmethod
+    async def read_range(self, name: str, start: int, length: int) -> bytes: ...
+
+    @abstractmethod
+    async def remove(self, names: Sequence[str]) -> None: ...
+
+    async def run(self, job: Callable[[], T]) -> T:
+        """On a thread of the store's own. Raises `Unavailable` for what the disk refuses."""
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self._threads, job)
+        except OSError as error:
+            raise unavailable(error) from error
+
+    @cached_property
+    def _threads(self) -> ThreadPoolExecutor:
+        return ThreadPoolExecutor(THREADS, thread_name_prefix="files")
+
+    def close(self) -> None:
+        """Waits for writes that are under way."""
+        if "_threads" in self.__dict__:
+            self._threads.shutdown()
+
+
+class FolderBlobs(Blobs):
+    """One file a blob, in folders by the last two characters of its name, which are random."""
+
+    def _path(self, name: str) -> Path:
+        return self.folder / checked(name)[-2:] / name
+
+    async def exists(self, name: str) -> bool:
+        return await self.run(self._path(name).is_file)
+
+    async def keep(self, draft: Draft, name: str) -> None:
+        await self.run(partial(draft.move_to, self._path(name)))
+
+    async def read_range(self, name: str, start: int, length: int) -> bytes:
+        found = await self.run(partial(_read, self._path(name), start, length))
+        if found is None:
+            log.error("blob_missing", blob=name)
+            raise BlobMissing(name)
+        return found
+
+    async def remove(self, names: Sequence[str]) -> None:
+        await self.run(partial(_unlink, [self._path(name) for name in names]))
+
+    async def older_than(self, before: int) -> AsyncIterator[Sequence[str]]:
+        old = _old_files(self.folder, before)
+        while batch := await self.run(lambda: list(islice(old, BATCH))):
+            yield batch
+
+
+def open_blobs(data: Path, url: str | None) -> Blobs:
+    """The store of the settings: the folder `files` in the data folder, or `s3://BUCKET/PREFIX`."""
+    folder = data / FOLDER
+    if url is None:
+        return FolderBlobs(folder)
+    from workhook.storage.blobs_s3 import S3Blobs
+
+    return S3Blobs(folder, url)
+
+
+def unavailable(error: Exception) -> Unavailable:
+    full = isinstance(error, OSError) and error.errno in _FULL
+    code = "storage_full" if full else "storage_unavailable"
+    log.error(code, reason=first_line(error))
+    metrics.BLOB_TROUBLE.labels(code).inc()
+    message = "There is no room for more files." if full else "The store of files cannot be used right now."
+    return Unavailable(message, code=code, retry_after_s=RETRY_AFTER_S)
+
+
+def first_line(error: Exception) -> str:
+    """The rest is for whoever wrote the library."""
+    return str(error).partition("\n")[0][:500]
+
+
+def checked(name: str) -> str:
+    """No other name reaches a path. Raises `ValueError`."""
+    if not NAME.fullmatch(name):
+        raise ValueError(f"not the name of a blob: {name!r}")
+    return name
+
+
+# On the store's threads:
+
+
+def _make_folder(path: Path) -> None:
+    """Durably, or a file in it could be lost with it."""
+    if not path.is_dir():
+        _make_folder(path.parent)
+        path.mkdir(mode=0o700, exist_ok=True)
+        _sync_folder(path.parent)
+
+
+def _sync_folder(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _read(path: Path, start: int, length: int) -> bytes | None:
+    try:
+        with path.open("rb", buffering=0) as file:
+            return os.pread(file.fileno(), length, start)
+    except FileNotFoundError:
+        return None
+
+
+def _unlink(paths: Sequence[Path]) -> None:
+    for path in paths:
+        path.unlink(missing_ok=True)
+
+
+def _old_files(folder: Path, before: int) -> Iterator[str]:
+    for shard in _entries(folder):
+        if shard.name != _DRAFTS and shard.is_dir(follow_symlinks=False):
+            for each in _entries(Path(shard.path)):
+                if NAME.fullmatch(each.name) and _is_older(each, before):
+                    yield each.name
+
+
+def _delete_old_drafts(folder: Path, before: int) -> int:
+    old = [Path(each.path) for each in _entries(folder) if _is_older(each, before)]
+    _unlink(old)
+    return len(old)
+
+
+def _entries(folder: Path) -> Sequence[os.DirEntry[str]]:
+    try:
+        with os.scandir(folder) as found:
+            return list(found)
+    except FileNotFoundError:  # nothing was ever uploaded
+        return []
+
+
+def _is_older(entry: os.DirEntry[str], before: int) -> bool:
+    try:
+        return entry.stat(follow_symlinks=False).st_mtime_ns // 1_000_000 < before
+    except FileNotFoundError:  # it was kept, or deleted, in the meantime
+        return False

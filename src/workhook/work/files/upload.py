@@ -1,0 +1,176 @@
+"""Reads an upload, `multipart/form-data` (RFC 7578), as it comes: of a file no more is in memory than a piece."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from multipart import (  # type: ignore[import-untyped]  # the library has no types
+    MultipartError,
+    MultipartSegment,
+    ParserLimitReached,
+    PushMultipartParser,
+    parse_options_header,
+)
+
+from workhook.core.errors import Fault, Invalid, Malformed, TooLarge, UnsupportedMediaType, shown
+from workhook.http.calls import Call
+from workhook.storage.blobs import Incoming
+from workhook.work.files.names import clean_media_type, clean_name, extended_name
+
+FORM = "multipart/form-data"
+FILE_FIELD = "file"
+BOUNDARY_MAX_CHARS = 200  # RFC 2046 has 70
+PARTS_MAX = 32
+FIELD_MAX_BYTES = 4 * 1024  # no parameter is longer
+AROUND_MAX_BYTES = 1024 * 1024  # of a body beside the content of the file
+
+_PLAIN = ("", "7bit", "8bit", "binary")
+
+
+@dataclass
+class Form:
+    """What a form holds. `fields` are the parameters, by name; the file's bytes are in the `Incoming`."""
+
+    fields: dict[str, list[str]] = field(default_factory=dict)
+    name: str | None = None
+    content_type: str | None = None
+    faults: list[Fault] = field(default_factory=list)
+
+
+async def read_form(call: Call, incoming: Incoming, *, limit: int) -> Form:
+    """The file goes to `incoming`, which the caller keeps or not. `limit`: bytes of a file.
+
+    Raises `UnsupportedMediaType`, `Malformed`, `TooLarge` as soon as there is too much, `Invalid` for a field that no
+    parameter can be, `Unavailable` when there is no room. Wrong use of the field `file` is among the form's `faults`.
+    """
+    too_large = TooLarge(f"A file may have at most {limit // 2**20} MiB.")
+    declared = call.header("content-length")
+    if declared and declared.isascii() and declared.isdigit() and int(declared[:20]) > limit + AROUND_MAX_BYTES:
+        raise too_large
+    reading = _Reading(incoming, limit, too_large)
+    parser = PushMultipartParser(_boundary(call.header("content-type")), max_segment_count=PARTS_MAX)
+    seen = 0
+    async for data in call.request.stream():
+        seen += len(data)
+        if seen > limit + AROUND_MAX_BYTES:
+            raise too_large
+        for event in _events(parser, data):
+            await reading.take(event)
+    _close(parser)
+    return reading.form()
+
+
+def _boundary(content_type: str | None) -> str:
+    media_type, options = parse_options_header(content_type or "")
+    if media_type != FORM:
+        raise UnsupportedMediaType(f"Send a form ({FORM}), not {shown(media_type) or 'a body without Content-Type'}.")
+    boundary: str = options.get("boundary", "")
+    if not 1 <= len(boundary) <= BOUNDARY_MAX_CHARS or not boundary.isascii() or not boundary.isprintable():
+        raise Malformed("The Content-Type has no boundary that parts of a form could have between them.")
+    return boundary
+
+
+def _events(parser: PushMultipartParser, data: bytes) -> Iterator[MultipartSegment | bytes | None]:
+    """The parser's: a part begins, some of its bytes, it ends (None). Raises `Malformed`."""
+    try:
+        yield from parser.parse(data)
+    except ParserLimitReached as error:
+        raise Malformed(f"A form may have {PARTS_MAX} parts with short heads: {error}.") from error
+    except MultipartError as error:
+        raise Malformed(f"Problems parsing the form: {error}.") from error
+
+
+def _close(parser: PushMultipartParser) -> None:
+    try:
+        parser.close()
+    except MultipartError as error:
+        raise Malformed("The form ends before its last boundary.") from error
+
+
+class _Reading:
+    """Takes the parts of a form one after the other."""
+
+    def __init__(self, incoming: Incoming, limit: int, too_large: TooLarge) -> None:
+        self._incoming = incoming
+        self._limit = limit
+        self._too_large = too_large
+        self._form = Form()
+        self._part: MultipartSegment | None = None
+        self._text = bytearray()
+        self._is_content = False
+        self._files = 0
+        self._size = 0
+
+    async def take(self, event: MultipartSegment | bytes | None) -> None:
+        if isinstance(event, MultipartSegment):
+            self._begin(event)
+        elif event is None:
+            self._end()
+        elif self._is_content:
+            self._size += len(event)
+            if self._size > self._limit:
+                raise self._too_large
+            await self._incoming.write(event)
+        else:
+            self._add(event)
+
+    def form(self) -> Form:
+        if self._files == 0 and not self._form.faults:
+            self._complain(FILE_FIELD, "missing", f"{FILE_FIELD} is required")
+        return self._form
+
+    def _begin(self, part: MultipartSegment) -> None:
+        self._part, self._is_content = part, False
+        self._text.clear()
+        encoding = part.header("Content-Transfer-Encoding") or ""
+        if encoding.strip().lower() not in _PLAIN:
+            raise Malformed(f"Parts of a form are sent as they are, not in {shown(encoding)} (RFC 7578, 4.7).")
+        name = extended_name(part.header("Content-Disposition") or "")
+        name = part.filename if name is None else name
+        if part.name == FILE_FIELD and name:
+            self._begin_file(name, part.header("Content-Type"))
+        elif name:
+            self._complain(
+                shown(part.name or ""), "unknown", f"there is no parameter {shown(part.name or '')} of a file"
+            )
+
+    def _begin_file(self, name: str, content_type: str | None) -> None:
+        self._files += 1
+        if self._files > 1:
+            raise Invalid(faults=[Fault(field=FILE_FIELD, message=f"{FILE_FIELD} must be one file")])
+        self._is_content = True
+        self._form.name = clean_name(name)
+        self._form.content_type = clean_media_type(content_type)
+
+    def _add(self, data: bytes) -> None:
+        assert self._part is not None, "bytes come after the head of their part"
+        self._text += data
+        if len(self._text) > FIELD_MAX_BYTES and not self._part.filename:
+            name = shown(self._part.name or "")
+            raise Invalid(faults=[Fault(field=name, message=f"{name} must be text of at most {FIELD_MAX_BYTES} bytes")])
+        del self._text[FIELD_MAX_BYTES + 1 :]  # of a file that nobody wants
+
+    def _end(self) -> None:
+        part = self._part
+        assert part is not None, "a part begins before it ends"
+        if self._is_content:
+            self._is_content = False
+        elif part.name == FILE_FIELD and (self._text or part.filename is None):
+            self._complain(FILE_FIELD, "invalid", f"{FILE_FIELD} must be a file, with a filename")
+        elif not part.filename and part.name != FILE_FIELD:
+            self._text_field(part.name or "")
+
+    def _text_field(self, name: str) -> None:
+        try:
+            self._form.fields.setdefault(name, []).append(self._text.decode())
+        except UnicodeDecodeError:
+            self._complain(shown(name), "invalid", f"{shown(name)} must be UTF-8")
+
+    def _complain(self, name: str, code: str, message: str) -> None:
+        self._form.faults.append(Fault(field=name, code=code, message=message))
+
+
+def parameters_of(query: Mapping[str, Sequence[str]], form: Form) -> dict[str, Sequence[str]]:
+    """Those of the form win over those of the query string."""
+    return {**query, **form.fields}
