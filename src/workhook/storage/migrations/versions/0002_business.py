@@ -36,6 +36,7 @@ def _services() -> None:
         sa.Column("cancel_at_period_end", sa.Boolean(), nullable=False),
         sa.Column("require_payment_method", sa.Boolean(), nullable=False),
         sa.Column("preview_image", sa.Text(), nullable=True),
+        sa.Column("prices", sa.Text(), nullable=False),
         sa.Column("deleted_at", sa.BigInteger(), nullable=True),
         sa.Column("created_at", sa.BigInteger(), nullable=False),
         sa.Column("updated_at", sa.BigInteger(), nullable=False),
@@ -125,12 +126,10 @@ def _service_prices() -> None:
         "service_prices",
         sa.Column("id", sa.Text(), nullable=False),
         sa.Column("service_id", sa.Text(), nullable=False),
-        sa.Column("position", sa.BigInteger(), nullable=False),
         sa.Column("amount_minor", sa.BigInteger(), nullable=False),
         sa.Column("currency", sa.Text(), nullable=False),
         sa.Column("interval", sa.Text(), nullable=False),
         sa.Column("credits_minor", sa.BigInteger(), nullable=True),
-        sa.Column("retired_at", sa.BigInteger(), nullable=True),
         sa.ForeignKeyConstraint(
             ["service_id"], ["services.id"], name=op.f("fk_service_prices_service_id"), ondelete="CASCADE"
         ),
@@ -195,14 +194,15 @@ def _service_checkouts() -> None:
         sa.Column("service_price_id", sa.Text(), nullable=True),
         sa.Column("user_id", sa.BigInteger(), nullable=False),
         sa.Column("qty", sa.BigInteger(), nullable=False),
-        sa.Column("status", sa.Text(), nullable=False),
         sa.Column("completed_at", sa.BigInteger(), nullable=True),
         sa.Column("pauses", sa.BigInteger(), nullable=False),
         sa.Column("pause_date", sa.BigInteger(), nullable=True),
         sa.Column("cancel_date", sa.BigInteger(), nullable=True),
-        sa.Column("period_start", sa.BigInteger(), nullable=True),
         sa.Column("period_end", sa.BigInteger(), nullable=True),
         sa.Column("periods", sa.BigInteger(), nullable=False),
+        sa.Column("anchor", sa.BigInteger(), nullable=True),
+        sa.Column("anchor_periods", sa.BigInteger(), nullable=False),
+        sa.Column("due_at", sa.BigInteger(), nullable=True),
         sa.Column("unsubscribe_reason", sa.Text(), nullable=True),
         sa.Column("unsubscribed_feedback", sa.Text(), nullable=True),
         sa.Column("deleted_at", sa.BigInteger(), nullable=True),
@@ -221,7 +221,7 @@ def _service_checkouts() -> None:
         sa.ForeignKeyConstraint(["user_id"], ["accounts.id"], name=op.f("fk_service_checkouts_user_id")),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_service_checkouts")),
     )
-    op.create_index("ix_service_checkouts_period_end", "service_checkouts", ["period_end"], unique=False)
+    op.create_index("ix_service_checkouts_due_at", "service_checkouts", ["due_at", "id"], unique=False)
     op.create_index("ix_service_checkouts_repository_id", "service_checkouts", ["repository_id", "id"], unique=False)
 
 
@@ -231,7 +231,6 @@ def _service_checkout_periods() -> None:
         sa.Column("service_checkout_id", sa.Text(), nullable=False),
         sa.Column("number", sa.BigInteger(), nullable=False),
         sa.Column("started_at", sa.BigInteger(), nullable=False),
-        sa.Column("ended_at", sa.BigInteger(), nullable=True),
         sa.Column("invoice_id", sa.Text(), nullable=True),
         sa.Column("credit_id", sa.Text(), nullable=True),
         sa.ForeignKeyConstraint(

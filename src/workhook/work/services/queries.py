@@ -1,0 +1,142 @@
+"""The SQL of services. Reads are confined to the accounts that the caller is in."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import msgspec
+import sqlalchemy as sa
+from msgspec import UnsetType
+
+from workhook.core import json
+from workhook.identity.queries import key_of
+from workhook.identity.schemas import Account, account_of
+from workhook.identity.tables import accounts, memberships
+from workhook.storage import Reader, Row, Transaction
+from workhook.storage.metadata import big, insert_into
+from workhook.work.services.rules import Price
+from workhook.work.services.schemas import Content, Service, ServiceQuery
+from workhook.work.services.tables import service_prices, services
+
+_CONTENT = Content.__struct_fields__
+_FLAGS = ("active", "addon", "disable_pause", "disable_quantity", "cancel_at_period_end", "require_payment_method")
+_WRITTEN = (*_CONTENT, "prices", "updated_at")
+
+
+def prices_text(prices: Sequence[Price]) -> str:
+    return json.encode_text([list(msgspec.structs.astuple(each)) for each in prices])
+
+
+def prices_of_text(text: str) -> tuple[Price, ...]:
+    return tuple(Price(*columns) for columns in json.decode(text))
+
+
+_role = (
+    sa.select(memberships.c.role)
+    .where(memberships.c.organization_id == services.c.account_id, memberships.c.user_id == big("user_id"))
+    .scalar_subquery()
+    .label("role")
+)
+_visible = (
+    sa.select(
+        services,
+        _role,
+        *(accounts.c[name].label("owner_" + name) for name in Account.__struct_fields__),
+    )
+    .join_from(services, accounts, accounts.c.id == services.c.account_id)
+    .where(
+        services.c.deleted_at.is_(None),
+        sa.or_(
+            services.c.account_id == big("user_id"),
+            sa.exists().where(
+                memberships.c.organization_id == services.c.account_id, memberships.c.user_id == big("user_id")
+            ),
+        ),
+    )
+)
+_one = _visible.where(services.c.id == sa.bindparam("id"))
+_locked = _one.with_for_update(of=services)
+
+_behind_the_others = sa.select(sa.func.coalesce(sa.func.max(services.c.position) + 1, 0)).where(
+    services.c.account_id == big("account_id"), services.c.deleted_at.is_(None)
+)
+_insert = (
+    sa.insert(services)
+    .values({name: sa.bindparam(name) for name in ("id", "account_id", *_WRITTEN, "created_at")})
+    .values(position=sa.func.coalesce(big("position"), _behind_the_others.scalar_subquery()))
+    .returning(services.c.position)
+)
+_update = (
+    sa.update(services)
+    .where(services.c.id == sa.bindparam("id"))
+    .values({name: sa.bindparam(name) for name in _WRITTEN})
+)
+_delete = sa.update(services).where(services.c.id == sa.bindparam("id")).values(deleted_at=big("now"))
+_insert_prices = insert_into(service_prices, "service_id", *Price.__struct_fields__)
+
+
+async def find_service(reader: Reader, service_id: str, user_id: int) -> Service | None:
+    row = await reader.fetch_one(_one, {"id": service_id, "user_id": user_id})
+    return _service_of(row, user_id) if row else None
+
+
+async def lock_service(tx: Transaction, service_id: str, user_id: int) -> Service | None:
+    """`find_service`; until the transaction ends nobody else changes or deletes it."""
+    row = await tx.fetch_one(_locked, {"id": service_id, "user_id": user_id})
+    return _service_of(row, user_id) if row else None
+
+
+async def list_services(reader: Reader, user_id: int, query: ServiceQuery, *, after: str | None) -> list[Service]:
+    """What the user sees and the filters let through, by id behind `after`; one more than the page shows."""
+    statement = _visible.order_by(services.c.id).limit(big("limit"))
+    params: dict[str, object] = {"user_id": user_id, "limit": query.limit + 1}
+    if after is not None:
+        statement, params["after"] = statement.where(services.c.id > sa.bindparam("after")), after
+    if not isinstance(query.organization, UnsetType):
+        statement = statement.where(accounts.c.login_key == sa.bindparam("login_key"))
+        params["login_key"] = key_of(query.organization)
+    if not isinstance(query.active, UnsetType):
+        statement = statement.where(services.c.active == sa.bindparam("active", type_=sa.Boolean()))
+        params["active"] = query.active
+    return [_service_of(row, user_id) for row in await reader.fetch_all(statement, params)]
+
+
+async def insert_service(tx: Transaction, service_id: str, account_id: int, values: Mapping[str, object]) -> int:
+    """`values`: the fields of `Content` (position None: behind the others), prices, created_at, updated_at.
+
+    Answers the position.
+    """
+    row = await tx.fetch_one(_insert, {**values, "id": service_id, "account_id": account_id})
+    assert row is not None
+    position: int = row["position"]
+    return position
+
+
+async def insert_prices(tx: Transaction, service_id: str, prices: Sequence[Price]) -> None:
+    rows = [{**msgspec.structs.asdict(each), "service_id": service_id} for each in prices]
+    await tx.execute_many(_insert_prices, rows)
+
+
+async def update_service(tx: Transaction, service_id: str, values: Mapping[str, object]) -> None:
+    """`values`: the fields of `Content`, prices, updated_at."""
+    await tx.execute(_update, {**values, "id": service_id})
+
+
+async def delete_service(tx: Transaction, service_id: str, now: int) -> None:
+    """Its row stays, out of everybody's sight: checkouts go on to use it."""
+    await tx.execute(_delete, {"id": service_id, "now": now})
+
+
+def _service_of(row: Row, user_id: int) -> Service:
+    content = Content(*(row[name] for name in _CONTENT))
+    flags = {name: bool(row[name]) for name in _FLAGS}
+    owner = account_of(row, "owner_")
+    return Service(
+        id=row["id"],
+        owner=owner,
+        role="owner" if owner.id == user_id else row["role"],
+        content=msgspec.structs.replace(content, **flags),
+        prices=prices_of_text(row["prices"]),
+        created_at=row["created_at"],
+        updated_at=row["updated_at"],
+    )

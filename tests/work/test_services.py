@@ -1,0 +1,265 @@
+"""Services: what an organization offers, for how much, and who may change it."""
+
+from __future__ import annotations
+
+import itertools
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+
+from tests.harness.receiver import Receiver
+from tests.harness.waiting import until
+from tests.work.studio import Caller, Studio
+from workhook.core import json
+
+MONTHLY = {"amount": 1200, "currency": "EUR", "interval": "month", "credits": 10}
+YEARLY = {"amount": 11999.5, "currency": "USD", "interval": "year", "credits": None}
+NEW: dict[str, Any] = {"title": "Design retainer", "service_prices": [MONTHLY, YEARLY]}
+
+
+@pytest.fixture
+def service(studio: Studio) -> dict[str, Any]:
+    found: dict[str, Any] = studio.owner.post("/services", json=NEW)["service"]
+    studio.happened()
+    return found
+
+
+def _without_id(price: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in price.items() if name != "id"}
+
+
+# --- creating and reading --------------------------------------------------------------------------------------------
+
+
+def test_a_service_is_created_with_every_field(studio: Studio) -> None:
+    answer = studio.owner.post("/services", json=NEW)
+    assert list(answer) == ["service", "success"]
+    service = answer["service"]
+    assert set(service) == {
+        "id", "title", "organization", "description", "active", "addon", "position", "disable_pause",
+        "disable_quantity", "limit_pausing", "minimum_months", "cancel_at_period_end", "require_payment_method",
+        "preview_image", "service_prices", "default_price", "checkout_link", "created_at", "updated_at",
+    }  # fmt: skip
+    assert service["id"].startswith("svc_")
+    assert service["organization"] == studio.world.organization
+    assert (service["active"], service["addon"], service["position"]) == (True, False, 0)
+    nulls = ("description", "limit_pausing", "minimum_months", "preview_image", "checkout_link")
+    assert [service[name] for name in nulls] == [None] * 5
+    assert [_without_id(each) for each in service["service_prices"]] == [MONTHLY, YEARLY]
+    assert all(each["id"].startswith("prc_") for each in service["service_prices"])
+    assert service["default_price"] == service["service_prices"][0]
+    [event] = studio.happened()
+    assert (event.name, event.action, event.record) == ("service", "created", service)
+    assert set(event.payload) == {"action", "service", "organization", "sender"}
+    assert event.payload["sender"]["login"] == studio.world.owner
+    assert studio.owner.get(f"/services/{service['id']}") == answer
+
+
+def test_every_parameter_is_kept(studio: Studio) -> None:
+    told = {
+        "title": "Retainer", "description": "All you need", "active": False, "addon": True, "position": 7,
+        "disable_pause": True, "disable_quantity": True, "limit_pausing": 2, "minimum_months": 3,
+        "cancel_at_period_end": True, "require_payment_method": True, "preview_image": "https://example.com/a.png",
+    }  # fmt: skip
+    service = studio.owner.post("/services", json={**told, "organization": studio.world.organization.upper()})[
+        "service"
+    ]
+    assert {name: service[name] for name in told} == told
+    assert (service["service_prices"], service["default_price"]) == ([], None)
+
+
+def test_parameters_may_stand_in_the_query(studio: Studio) -> None:
+    prices = json.encode_text([{**MONTHLY, "currency": "eur"}])
+    params = {"title": "Retainer", "service_prices": prices, "active": "false"}
+    service = studio.owner.post("/services", params=params)["service"]
+    assert service["active"] is False
+    assert [_without_id(each) for each in service["service_prices"]] == [MONTHLY]
+
+
+def test_the_next_service_stands_behind_the_others(studio: Studio, service: dict[str, Any]) -> None:
+    assert studio.owner.post("/services", json={"title": "Audit", "position": 5})["service"]["position"] == 5
+    assert studio.owner.post("/services", json={"title": "Logo"})["service"]["position"] == 6
+
+
+def test_every_wrong_field_is_named_at_once(studio: Studio) -> None:
+    bad = {
+        "title": "", "limit_pausing": -1, "minimum_months": 1.5, "preview_image": "nowhere", "price": 3,
+        "service_prices": [{"amount": 1.234, "currency": "EUR", "interval": "day"}, {"currency": "XYZ", "id": "prc"}],
+    }  # fmt: skip
+    assert studio.owner.faults("POST", "/services", json=bad) == {
+        "title": "invalid",
+        "limit_pausing": "invalid",
+        "minimum_months": "invalid",
+        "preview_image": "invalid",
+        "price": "unknown",
+        "service_prices[0].amount": "invalid",
+        "service_prices[0].interval": "invalid",
+        "service_prices[1].id": "unknown",
+        "service_prices[1].amount": "missing",
+        "service_prices[1].interval": "missing",
+        "service_prices[1].currency": "invalid",
+    }
+    assert studio.owner.faults("POST", "/services") == {"title": "missing"}
+    assert studio.happened() == []
+
+
+def test_the_list_filters_and_pages(studio: Studio, service: dict[str, Any]) -> None:
+    audit = studio.owner.post("/services", json={"title": "Audit", "active": False})["service"]
+    assert studio.member.get("/services") == {"services": [service, audit], "success": True}
+    assert studio.member.get("/services", params={"active": "true"})["services"] == [service]
+    organization = studio.world.organization.upper()
+    assert studio.member.get("/services", params={"organization": organization})["services"] == [service, audit]
+    assert studio.member.get("/services", params={"organization": "nobodys"})["services"] == []
+    first = studio.member.call("GET", "/services", params={"per_page": 1})
+    assert first.json()["services"] == [service]
+    assert studio.member.http.get(first.links["next"]["url"]).json()["services"] == [audit]
+    assert studio.member.faults("GET", "/services", params={"color": "red"}) == {"color": "unknown"}
+
+
+def test_a_read_that_was_seen_before_is_not_sent_again(studio: Studio, service: dict[str, Any]) -> None:
+    path = f"/services/{service['id']}"
+    tag = studio.member.call("GET", path).headers["etag"]
+    assert studio.member.call("GET", path, headers={"If-None-Match": tag}).status_code == 304
+    studio.owner.patch(path, json={"title": "Other"}, headers={"If-Match": tag})
+    studio.owner.refused(412, "PATCH", path, json={"title": "Third"}, headers={"If-Match": tag})
+    studio.owner.refused(412, "DELETE", path, headers={"If-Match": tag})
+
+
+# --- changing --------------------------------------------------------------------------------------------------------
+
+
+def test_a_change_says_what_changed(studio: Studio, service: dict[str, Any]) -> None:
+    path = f"/services/{service['id']}"
+    edited = studio.owner.patch(path, json={"title": "Retainer", "minimum_months": 3})["service"]
+    assert (edited["title"], edited["minimum_months"]) == ("Retainer", 3)
+    assert edited["updated_at"] > service["updated_at"]
+    [event] = studio.happened()
+    assert (event.action, event.record) == ("edited", edited)
+    assert event.changes == {
+        "title": {"from": "Design retainer", "to": "Retainer"},
+        "minimum_months": {"from": None, "to": 3},
+    }
+    assert studio.owner.patch(path, json={"minimum_months": None})["service"]["minimum_months"] is None
+
+
+def test_prices_are_replaced_as_a_whole_and_unchanged_ones_keep_their_id(
+    studio: Studio, service: dict[str, Any]
+) -> None:
+    monthly, yearly = service["service_prices"]
+    dearer = {**MONTHLY, "amount": 1300}
+    edited = studio.owner.patch(f"/services/{service['id']}", json={"service_prices": [YEARLY, dearer]})["service"]
+    assert edited["service_prices"][0] == yearly
+    assert edited["default_price"] == yearly
+    assert _without_id(edited["service_prices"][1]) == dearer
+    assert edited["service_prices"][1]["id"] != monthly["id"]
+    [event] = studio.happened()
+    assert set(event.changes) == {"service_prices", "default_price"}
+    assert event.changes["default_price"] == {"from": monthly, "to": yearly}
+
+
+def test_the_same_price_twice_is_two_prices(studio: Studio, service: dict[str, Any]) -> None:
+    path = f"/services/{service['id']}"
+    first, second = studio.owner.patch(path, json={"service_prices": [MONTHLY, MONTHLY]})["service"]["service_prices"]
+    assert first == service["service_prices"][0]
+    assert first["id"] != second["id"]
+    assert studio.owner.patch(path, json={"service_prices": []})["service"]["service_prices"] == []
+
+
+@pytest.mark.parametrize("same", [{}, {"title": "Design retainer"}, {"service_prices": [MONTHLY, YEARLY]}])
+def test_what_changes_nothing_writes_nothing(studio: Studio, service: dict[str, Any], same: dict[str, Any]) -> None:
+    assert studio.owner.patch(f"/services/{service['id']}", json=same)["service"] == service
+    assert studio.happened() == []
+
+
+def test_an_edit_takes_no_other_field(studio: Studio, service: dict[str, Any]) -> None:
+    path = f"/services/{service['id']}"
+    faults = studio.owner.faults("PATCH", path, json={"organization": "other", "title": None, "active": None})
+    assert faults == {"organization": "unknown", "title": "invalid", "active": "invalid"}
+
+
+def test_prices_that_are_replaced_at_once_do_not_mix(studio: Studio, service: dict[str, Any]) -> None:
+    path = f"/services/{service['id']}"
+
+    def replace(amount: int) -> list[int]:
+        wanted = [{**MONTHLY, "amount": amount}, {**MONTHLY, "amount": amount + 1}]
+        answer = studio.owner.patch(path, json={"service_prices": wanted})
+        return [each["amount"] for each in answer["service"]["service_prices"]]
+
+    amounts = range(10, 100, 10)
+    with ThreadPoolExecutor(8) as pool:
+        assert list(pool.map(replace, amounts)) == [[each, each + 1] for each in amounts]
+    events = studio.happened()
+    assert len(events) == len(amounts)
+    for before, after in itertools.pairwise(events):  # each began where the one before it ended
+        assert after.changes["service_prices"]["from"] == before.record["service_prices"]
+    assert studio.owner.get(path)["service"] == events[-1].record
+
+
+def test_a_deleted_service_is_gone(studio: Studio, service: dict[str, Any]) -> None:
+    path = f"/services/{service['id']}"
+    assert studio.owner.delete(path) == {"success": True}
+    [event] = studio.happened()
+    assert (event.action, event.record["id"]) == ("deleted", service["id"])
+    for method in ("GET", "PATCH", "DELETE"):
+        studio.owner.refused(404, method, path)
+    assert studio.owner.get("/services")["services"] == []
+
+
+# --- who may ---------------------------------------------------------------------------------------------------------
+
+
+def test_members_read_and_owners_change(studio: Studio, service: dict[str, Any]) -> None:
+    path = f"/services/{service['id']}"
+    assert studio.member.get(path)["service"] == service
+    for method, where in (("PATCH", path), ("DELETE", path), ("POST", "/services")):
+        body = {"title": "Mine"} if method != "DELETE" else None
+        assert studio.member.refused(403, method, where, json=body)["code"] == "missing_role"
+    assert studio.happened() == []
+
+
+@pytest.mark.parametrize("who", ["client", "stranger"])
+def test_for_others_there_is_no_service(studio: Studio, service: dict[str, Any], who: str) -> None:
+    caller: Caller = getattr(studio, who)
+    path = f"/services/{service['id']}"
+    assert caller.get("/services")["services"] == []
+    for method in ("GET", "PATCH", "DELETE"):
+        caller.refused(404, method, path)
+    named = {"title": "Mine", "organization": studio.world.organization}
+    assert caller.faults("POST", "/services", json=named) == {"organization": "invalid"}
+    own = caller.post("/services", json={"title": "Mine"})["service"]
+    assert own["organization"] != studio.world.organization
+    assert caller.get("/services")["services"] == [own]
+    studio.owner.refused(404, "GET", f"/services/{own['id']}")
+    assert caller.patch(f"/services/{own['id']}", json={"title": "Still mine"})["service"]["title"] == "Still mine"
+
+
+def test_nobody_gets_nothing(studio: Studio, service: dict[str, Any]) -> None:
+    for method, path in (("GET", "/services"), ("POST", "/services"), ("GET", f"/services/{service['id']}")):
+        studio.nobody.refused(401, method, path)
+
+
+def test_what_does_not_exist_is_not_found(studio: Studio) -> None:
+    for method in ("GET", "PATCH", "DELETE"):
+        studio.owner.refused(404, method, "/services/svc_00000000000000000000000000")
+
+
+# --- events ----------------------------------------------------------------------------------------------------------
+
+
+def test_only_hooks_of_the_organization_hear_of_services(studio: Studio, receiver: Receiver) -> None:
+    for place in (f"/repos/{studio.world.full_name}", f"/orgs/{studio.world.organization}"):
+        config = {"url": f"{receiver.url}{place}", "content_type": "json"}
+        made = studio.owner.http.post(f"{place}/hooks", json={"name": "web", "config": config, "events": ["*"]})
+        assert made.status_code == 201, made.text
+    service = studio.owner.post("/services", json=NEW)["service"]
+    studio.owner.patch(studio.project, json={"title": "Later"})  # both hooks hear of this one
+
+    def heard() -> list[tuple[str, str]]:
+        return sorted((each.path.split("/")[2], each.event) for each in receiver.requests if each.event != "ping")
+
+    until(lambda: len(heard()) >= 3)
+    assert heard() == [("orgs", "project"), ("orgs", "service"), ("repos", "project")]
+    [payload] = [each.payload() for each in receiver.requests if each.event == "service"]
+    assert payload["service"] == service
+    assert "repository" not in payload
