@@ -17,9 +17,20 @@ events = sa.Table(
     sa.Column("payload", sa.LargeBinary, nullable=False),  # compact JSON, the bytes that are sent and signed
     sa.Column("size", sa.BigInteger, nullable=False),  # of the payload, so that large ones are not loaded to be counted
     sa.Column("created_at", Millis, nullable=False),
+    sa.Column("actor_id", sa.BigInteger),  # the account that did it; null: Workhook itself
+    # Whether it is something that happened in its place. Not so: what was made for one hook, or tells of hooks.
+    sa.Column("listed", sa.Boolean, nullable=False, server_default=sa.true()),
     sa.Index("ix_events_created_at", "created_at"),
     sa.Index("ix_events_repository_id_name", "repository_id", "name", "id"),
     sqlite_autoincrement=True,
+)
+# What happened in a project, in order.
+activity_index = sa.Index(
+    "ix_events_activity",
+    events.c.repository_id,
+    events.c.id,
+    sqlite_where=events.c.listed,
+    postgresql_where=events.c.listed,
 )
 
 event_keys = sa.Table(

@@ -131,6 +131,7 @@ async def _publish(
         name=publication.event,
         action=publication.action,
         payload=_completed(publication, place.context(base, sender)),
+        actor_id=sender.id if sender else None,
     )
     if publication.id is not None:
         await tx.execute(_insert_key, {**key, "digest": digest, "event_id": event.id, "created_at": now_ms()})

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 from collections import defaultdict
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from typing import Any
 
@@ -156,15 +156,21 @@ class PostgresDatabase(Database):
             waiting, self._outgoing = self._outgoing, defaultdict(set)
             try:
                 async with _translated(), self._pool.acquire(timeout=ACQUIRE_TIMEOUT_S) as connection:
-                    for topic, ids in waiting.items():
-                        ordered = sorted(ids)
-                        for start in range(0, len(ordered), NOTIFY_IDS):
-                            some = ",".join(map(str, ordered[start : start + NOTIFY_IDS]))
-                            await connection.execute(
-                                "SELECT pg_notify($1, $2)", CHANNEL, f"{self._origin}:{topic}:{some}"
-                            )
+                    await connection.execute(
+                        "SELECT pg_notify($1, each) FROM unnest($2::text[]) AS each", CHANNEL, self._notices(waiting)
+                    )
             except Exception as error:  # noqa: BLE001  # a lost signal costs latency only
                 log.warning("notify_failed", error=str(error))
+
+    def _notices(self, waiting: Mapping[str, set[int]]) -> list[str]:
+        """What is said, in as many notices as it takes."""
+        notices = []
+        for topic, ids in waiting.items():
+            ordered = sorted(ids)
+            for start in range(0, len(ordered), NOTIFY_IDS):
+                some = ",".join(map(str, ordered[start : start + NOTIFY_IDS]))
+                notices.append(f"{self._origin}:{topic}:{some}")
+        return notices
 
     async def _listen(self) -> None:
         """Keeps one connection listening. After every (re)connection anything may have been missed."""

@@ -16,6 +16,7 @@ Forward = Callable[[str, frozenset[int]], None]
 
 DUE = "due"  # hook ids that have a dispatch to send
 HOOK = "hook"  # hook ids that were changed, turned off or deleted
+EVENTS = "events"  # repository ids in which something happened
 
 log = structlog.get_logger(__name__)
 

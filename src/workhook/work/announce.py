@@ -51,7 +51,13 @@ async def announce(
         payload["organization"] = organization_shape(repository.organization, base)
     payload["sender"] = account_shape(actor.user, base) if actor else None
     await outbox.append(
-        tx, account_id=repository.owner.id, repository_id=repository.id, name=noun, action=action, payload=payload
+        tx,
+        account_id=repository.owner.id,
+        repository_id=repository.id,
+        name=noun,
+        action=action,
+        payload=payload,
+        actor_id=actor.user.id if actor else None,
     )
 
 
@@ -73,7 +79,15 @@ async def announce_in_account(
     if account.kind == "organization":
         payload["organization"] = organization_shape(account, base)
     payload["sender"] = account_shape(actor.user, base) if actor else None
-    await outbox.append(tx, account_id=account.id, repository_id=None, name=noun, action=action, payload=payload)
+    await outbox.append(
+        tx,
+        account_id=account.id,
+        repository_id=None,
+        name=noun,
+        action=action,
+        payload=payload,
+        actor_id=actor.user.id if actor else None,
+    )
 
 
 def differences(
