@@ -87,7 +87,7 @@ def _operation(op: Operation, schemas: Schemas, access_of: AccessOf) -> dict[str
     if op.body is not None:
         shown["requestBody"] = {
             "required": op.body_required,
-            "content": {"application/json": {"schema": schemas.of(op.body)}},
+            "content": {op.body_media_type: {"schema": schemas.of(op.body)}},
         }
     shown["responses"] = _responses(op, schemas)
     return shown

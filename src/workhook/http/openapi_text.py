@@ -74,11 +74,12 @@ ANSWERS: Mapping[int, str] = {
     201: "It was created; `Location` says where it is.",
     202: "Accepted: it is stored, and happens after this answer.",
     204: "Done. There is no body.",
+    206: "The part that `Range` asked for; `Content-Range` says which it is.",
     304: "Nothing has changed since the `ETag` that was sent in `If-None-Match`. There is no body.",
 }
 
 _PROBLEMS: Mapping[int, str] = {
-    400: "The request cannot be read: its JSON, its query string, a cursor, or the version that it asks for.",
+    400: "The request cannot be read: its JSON or form, its query string, a cursor, or the version that it asks for.",
     401: "There is no token, or the token is not good (any more).",
     403: "The caller sees this but may not do it: the message names the role or scope that is missing.",
     404: "There is no such thing, or the caller cannot see it.",
@@ -86,7 +87,8 @@ _PROBLEMS: Mapping[int, str] = {
     412: "`If-Match` names another state than the current one: somebody else changed it.",
     413: "The body is too large.",
     414: "Path and query are too long. The connection is closed.",
-    415: "The body is not JSON.",
+    415: "The body is of another media type than the operation takes.",
+    416: "`Range` begins behind the end of the file; `Content-Range` says how long that is.",
     422: "A value is wrong; every wrong field is listed.",
     429: "The token has no requests left in this hour.",
     500: "The server failed. The request id tells those who run it why.",
@@ -105,6 +107,7 @@ _COMMON_EXAMPLES: Mapping[int, Mapping[str, Problem]] = {
     404: {"not found": NotFound()},
     413: {"too large": TooLarge("The request body is larger than 1048576 bytes.")},
     414: {"too long": TargetTooLong("The request target is longer than 8192 bytes.")},
+    416: {"behind the end": Problem("The file has 1048576 bytes.", code="range_not_satisfiable")},
     500: {"failed": Problem("The server failed. The request id helps to find out why.")},
     503: {"no database": Unavailable("The database cannot be written.")},
 }

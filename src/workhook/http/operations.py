@@ -50,6 +50,7 @@ class Operation:
     tag: str = ""
     body: Any = None  # a msgspec type, or a JSON Schema
     body_required: bool = False
+    body_media_type: str = "application/json"
     query: tuple[Query, ...] = ()
     answers: Mapping[int, Any] = field(default_factory=dict)  # status → msgspec type, JSON Schema, or None: no body
     problems: tuple[int, ...] = ()  # statuses beside those that every operation of its kind can answer

@@ -179,6 +179,13 @@ class Blobs(ABC):
         if names:
             await self.remove(names)
 
+    async def forget(self, name: str) -> None:
+        """`delete`, by who has an error to tell already: what cannot be deleted now, `trash.purge` sweeps."""
+        try:
+            await self.delete([name])
+        except Unavailable:
+            log.warning("blob_left", blob=name)
+
     async def delete_old_drafts(self, before: int) -> int:
         """What processes that died left of uploads. `before`: milliseconds since the epoch, long ago. How many."""
         return await self.run(partial(_delete_old_drafts, self.drafts, before))

@@ -1,0 +1,148 @@
+"""What can be done with files and folders: authorise, decide, write, announce.
+
+Members do everything. Clients see and download what is not private, upload, and delete what they uploaded themselves;
+folders they only see. What is deleted can be restored for `trash.KEPT_MS`.
+"""
+
+from __future__ import annotations
+
+import msgspec
+from msgspec import UnsetType
+
+from workhook.core.clock import now_ms
+from workhook.core.errors import Conflict, Fault, Forbidden, Invalid, NotFound
+from workhook.core.ids import new_id
+from workhook.identity.schemas import Actor
+from workhook.storage import Reader, Transaction
+from workhook.work.access import Access, find_access
+from workhook.work.announce import announce
+from workhook.work.files import queries
+from workhook.work.files.links import Links
+from workhook.work.files.schemas import (
+    Content,
+    File,
+    FileCreate,
+    FileFolder,
+    FileShape,
+    Folder,
+    FolderShape,
+    file_shape,
+    folder_shape,
+)
+from workhook.work.people import person_shape
+
+
+async def require_upload(reader: Reader, actor: Actor, project_id: str) -> None:
+    """Before the body is read: nobody else makes us store anything. Raises what `create_file` would."""
+    (await find_access(reader, actor, project_id)).require_writable()
+
+
+async def create_file(
+    tx: Transaction, actor: Actor, project_id: str, create: FileCreate, content: Content, *, links: Links, base: str
+) -> FileShape:
+    """`content` is in the store already. Raises `NotFound`, `Forbidden`, `Conflict`, `Invalid`."""
+    access, folder = await _place(tx, actor, project_id, create.folder)
+    access.require_writable()
+    private = create.private is True
+    _require_may_hide(access, private)
+    now = now_ms()
+    file = File(
+        id=new_id("fil"),
+        title=content.name if isinstance(create.title, UnsetType) else create.title,
+        content=content,
+        user=person_shape(actor.user),
+        private=private,
+        folder=folder,
+        created_at=now,
+        updated_at=now,
+    )
+    await queries.insert_file(tx, access.repository, file)
+    return await _announce_file(tx, access, "created", file, links, base)
+
+
+async def get_file(reader: Reader, actor: Actor, file_id: str) -> tuple[Access, File]:
+    """Raises `NotFound`."""
+    return _visible(*await queries.find_file(reader, actor, file_id))
+
+
+async def take_file(tx: Transaction, actor: Actor, file_id: str) -> tuple[Access, File]:
+    """For a change. Raises `NotFound`."""
+    return _visible(*await queries.take_file(tx, actor, file_id))
+
+
+async def delete_file(tx: Transaction, access: Access, file: File, *, links: Links, base: str) -> None:
+    """`access` and `file` are what `take_file` gave. Raises `Forbidden`, `Conflict`."""
+    access.require_writable()
+    access.require_own(file.user.id, "delete")
+    now = max(now_ms(), file.updated_at + 1)
+    deleted = msgspec.structs.replace(file, deleted_at=now, updated_at=now)
+    await queries.set_deleted(tx, deleted)
+    await _announce_file(tx, access, "deleted", deleted, links, base)
+
+
+async def restore_file(tx: Transaction, actor: Actor, file_id: str, *, links: Links, base: str) -> FileShape:
+    """It is there again, with its comments. Raises `NotFound` for one that was purged, `Forbidden`, `Conflict`."""
+    access, file = await queries.take_file(tx, actor, file_id)
+    access.require_sight(file.private)
+    if file.deleted_at is None:
+        return file_shape(file, access.repository, links)
+    access.require_writable()
+    access.require_own(file.user.id, "restore")
+    restored = msgspec.structs.replace(file, deleted_at=None, updated_at=max(now_ms(), file.updated_at + 1))
+    await queries.set_deleted(tx, restored)
+    return await _announce_file(tx, access, "created", restored, links, base)
+
+
+async def create_folder(tx: Transaction, actor: Actor, project_id: str, title: str, *, base: str) -> FolderShape:
+    """Raises `NotFound`, `Forbidden`, `Conflict`."""
+    access = await find_access(tx, actor, project_id)
+    access.require_writable()
+    access.require_member("create folders")
+    now = now_ms()
+    folder = Folder(new_id("fld"), title, now, now)
+    await queries.insert_folder(tx, access.repository.id, folder)
+    shape = folder_shape(folder)
+    await announce(tx, actor, access.repository, "folder", "created", shape, base=base)
+    return shape
+
+
+async def delete_folder(tx: Transaction, access: Access, folder: Folder, *, base: str) -> None:
+    """`access` and `folder` are what `queries.take_folder` gave. Raises `Forbidden`, `Conflict` unless it is empty."""
+    access.require_writable()
+    access.require_member("delete folders")
+    if not await queries.delete_empty_folder(tx, folder.id):
+        raise Conflict("The folder holds files; delete them first.", code="not_empty")
+    await announce(tx, access.actor, access.repository, "folder", "deleted", folder_shape(folder), base=base)
+
+
+async def _place(
+    tx: Transaction, actor: Actor, project_id: str, folder_id: str | UnsetType | None
+) -> tuple[Access, FileFolder | None]:
+    if folder_id is None or isinstance(folder_id, UnsetType):
+        return await find_access(tx, actor, project_id), None
+    found = await queries.take_folder_to_fill(tx, actor, project_id, folder_id)
+    if found is None:
+        await find_access(tx, actor, project_id)
+        raise Invalid(faults=[Fault(field="folder", message="folder must be one of the project")])
+    access, folder = found
+    return access, FileFolder(folder.id, folder.title)
+
+
+def _require_may_hide(access: Access, private: bool) -> None:
+    if private and access.is_client:
+        raise Forbidden("Clients cannot make files private.", code="missing_role")
+
+
+def _visible(access: Access, file: File) -> tuple[Access, File]:
+    access.require_sight(file.private)
+    if file.deleted_at is not None:
+        raise NotFound()
+    return access, file
+
+
+async def _announce_file(
+    tx: Transaction, access: Access, action: str, file: File, links: Links, base: str
+) -> FileShape:
+    shape = file_shape(file, access.repository, links)
+    await announce(tx, access.actor, access.repository, "file", action, shape, base=base)
+    return shape

@@ -1,0 +1,139 @@
+"""Files and folders on the wire, and what a caller may say about them."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import msgspec
+from msgspec import UNSET, Meta, UnsetType
+
+from workhook.core.clock import to_millis_text
+from workhook.http.lists import ListQuery
+from workhook.http.parameters import Title
+from workhook.identity.schemas import Repository
+from workhook.work.files.links import Links
+from workhook.work.people import PersonShape
+
+_FolderId = Annotated[str, Meta(max_length=64, description="Id of a folder of the project.")]
+
+
+class FileCreate(msgspec.Struct):
+    """Beside the file itself. Without `title` it is the name of the file."""
+
+    title: Title | UnsetType = UNSET
+    folder: _FolderId | UnsetType | None = UNSET
+    private: bool | UnsetType = UNSET
+
+
+class FileQuery(ListQuery):
+    folder: _FolderId | UnsetType = UNSET
+
+
+class FolderCreate(msgspec.Struct):
+    title: Title
+
+
+class FileProject(msgspec.Struct, frozen=True):
+    id: str
+    title: str
+
+
+class FileFolder(msgspec.Struct, frozen=True):
+    id: str
+    title: str
+
+
+class FileShape(msgspec.Struct):
+    """`file_link` is the content, for whoever has it: it needs no token, and expires. `size` is in bytes."""
+
+    id: str
+    title: str
+    file_link: str
+    user: PersonShape
+    project: FileProject
+    private: bool
+    folder: FileFolder | None
+    size: int
+    content_type: str
+    sha256: str
+    created_at: str
+    updated_at: str
+
+
+class FileAnswer(msgspec.Struct):
+    file: FileShape
+    success: bool = True
+
+
+class FilesAnswer(msgspec.Struct):
+    files: list[FileShape]
+    success: bool = True
+
+
+class FolderShape(msgspec.Struct):
+    id: str
+    title: str
+    created_at: str
+    updated_at: str
+
+
+class FolderAnswer(msgspec.Struct):
+    folder: FolderShape
+    success: bool = True
+
+
+class FoldersAnswer(msgspec.Struct):
+    folders: list[FolderShape]
+    success: bool = True
+
+
+class Content(msgspec.Struct, frozen=True):
+    """What was uploaded. `name` is the file's own; `blob` is where it is in the store."""
+
+    name: str
+    content_type: str
+    size: int
+    sha256: str
+    blob: str
+
+
+class File(msgspec.Struct, frozen=True):
+    """A row, with whom and what it refers to."""
+
+    id: str
+    title: str
+    content: Content
+    user: PersonShape
+    private: bool
+    folder: FileFolder | None
+    created_at: int
+    updated_at: int
+    deleted_at: int | None = None
+
+
+class Folder(msgspec.Struct, frozen=True):
+    id: str
+    title: str
+    created_at: int
+    updated_at: int
+
+
+def file_shape(file: File, repository: Repository, links: Links) -> FileShape:
+    return FileShape(
+        id=file.id,
+        title=file.title,
+        file_link=links(file.id),
+        user=file.user,
+        project=FileProject(repository.project_id, repository.title),
+        private=file.private,
+        folder=file.folder,
+        size=file.content.size,
+        content_type=file.content.content_type,
+        sha256=file.content.sha256,
+        created_at=to_millis_text(file.created_at),
+        updated_at=to_millis_text(file.updated_at),
+    )
+
+
+def folder_shape(folder: Folder) -> FolderShape:
+    return FolderShape(folder.id, folder.title, to_millis_text(folder.created_at), to_millis_text(folder.updated_at))

@@ -1,0 +1,69 @@
+"""What becomes of deleted files: they can be restored for 30 days, then they are gone, their content included."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+import structlog
+
+from workhook.core.clock import DAY_MS
+from workhook.http.calls import Services
+from workhook.storage import Reader
+from workhook.work.files import queries
+
+KEPT_MS = 30 * DAY_MS
+ORPHAN_MS = DAY_MS
+"""No upload takes so long from its last byte to its row."""
+BATCH = 100
+
+log = structlog.get_logger(__name__)
+
+
+class TrashedFile(msgspec.Struct, frozen=True):
+    """`deleted_at`: milliseconds since the epoch. Who may not see what is private may not see it here."""
+
+    id: str
+    title: str
+    private: bool
+    deleted_at: int
+    type: Literal["file"] = "file"
+
+
+async def trashed(reader: Reader, repository_id: int, *, limit: int) -> list[TrashedFile]:
+    """The deleted files of a project that can be restored, the last deleted first."""
+    rows = await queries.list_trashed(reader, repository_id, limit)
+    return [TrashedFile(row["id"], row["title"], bool(row["private"]), row["deleted_at"]) for row in rows]
+
+
+async def purge(services: Services, now: int) -> int:
+    """Remove what was deleted too long ago, and what uploads that died left in the store. Answers how many files.
+
+    Row first, blob after the commit: a crash between leaves a blob that the next run sweeps, never a file without its
+    content. Several processes may do this at once. Raises `Unavailable`.
+    """
+    purged = await _purge_rows(services, now - KEPT_MS)
+    await _sweep(services, now - ORPHAN_MS)
+    return purged
+
+
+async def _purge_rows(services: Services, before: int) -> int:
+    purged = 0
+    while True:
+        async with services.database.transaction() as tx:
+            blobs = await queries.purge_files(tx, before, BATCH)
+        await services.blobs.delete(blobs)
+        purged += len(blobs)
+        if len(blobs) < BATCH:
+            return purged
+
+
+async def _sweep(services: Services, before: int) -> None:
+    async for names in services.blobs.older_than(before):
+        used = await queries.blobs_in_use(services.database, names) if names else set()
+        orphans = [name for name in names if name not in used]
+        await services.blobs.delete(orphans)
+        if orphans:
+            log.info("blobs_swept", count=len(orphans))
+    if drafts := await services.blobs.delete_old_drafts(before):
+        log.info("drafts_swept", count=drafts)
