@@ -222,7 +222,8 @@ _TASK_CREDIT = record(
         "reverses": {**_MAYBE_TEXT, "description": "of a reversal: the id of the entry that it undoes"},
         "expires_at": _MAYBE_MOMENT,
         **_TIMES,
-    }
+    },
+    optional=("reverses",),
 )
 
 _INVOICE_ITEM = record({"description": TEXT, "qty": {"type": "number"}, "unit_price": AMOUNT})

@@ -72,11 +72,17 @@ async def write_grant(
 async def settle(pen: Pen, *, enough_minor: int = 0) -> Position:
     """Append what has expired by now. The position after it has no lot that is due, and so many of the others that
     they hold `enough_minor`, if all together do."""
+    return (await expire(pen, enough_minor=enough_minor))[0]
+
+
+async def expire(pen: Pen, *, enough_minor: int = 0) -> tuple[Position, int]:
+    """`settle`, and how many entries that took."""
     found = await queries.position(pen.tx, pen.repository.id, pen.now, enough_minor=enough_minor)
     steps = rules.expire(found.balance_minor, found.lots, pen.now)
     last_id = await write_all(pen, found.last_id, [(step, Words()) for step in steps])
     balance = steps[-1].balance_after_minor if steps else found.balance_minor
-    return Position(last_id, balance, tuple(each for each in found.lots if not each.is_due(pen.now)))
+    left = tuple(each for each in found.lots if not each.is_due(pen.now))
+    return Position(last_id, balance, left), len(steps)
 
 
 async def write_all(pen: Pen, last_id: str, entries: Sequence[tuple[Step, Words]]) -> str:

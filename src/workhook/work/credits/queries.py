@@ -10,7 +10,7 @@ import sqlalchemy as sa
 
 from workhook.core import json
 from workhook.identity.tables import accounts, projects
-from workhook.storage import Row, Transaction
+from workhook.storage import Reader, Row, Transaction
 from workhook.storage.dialects import any_of
 from workhook.storage.metadata import big, insert_into
 from workhook.work.access import with_access
@@ -93,7 +93,34 @@ def _position(*branches: sa.Select[Any]) -> sa.Select[Any]:
 
 _not_due = sa.or_(task_credits.c.expires_at.is_(None), task_credits.c.expires_at > big("now"))
 _next = _position(_oldest(_open, _due), _oldest(_open, _not_due))
-_these = _position(sa.select(*_lot).where(_in_project, any_of(task_credits.c.id, "lot_ids")))
+_these = _position(
+    sa.select(*_lot, task_credits.c.reversed, task_credits.c.updated_at).where(
+        _in_project, any_of(task_credits.c.id, "lot_ids")
+    )
+)
+_unspent = sa.and_(task_credits.c.remaining_minor > 0, _not_due)
+
+
+def _sum(column: sa.ColumnElement[int], *conditions: sa.ColumnElement[bool]) -> sa.ColumnElement[int]:
+    total = sa.func.sum(column).filter(*conditions)
+    return sa.cast(sa.func.coalesce(total, 0), sa.BigInteger)  # PostgreSQL's sum is wider
+
+
+_standing = task_credits.c.reversed.is_(sa.false())
+_balance = sa.select(
+    _sum(task_credits.c.remaining_minor, _unspent).label("balance_minor"),
+    _sum(task_credits.c.amount_minor, task_credits.c.kind == "grant", _standing).label("granted_minor"),
+    _sum(-task_credits.c.amount_minor, task_credits.c.kind == "spend", _standing).label("used_minor"),
+    sa.func.min(task_credits.c.expires_at).filter(_unspent).label("expires_next"),
+).where(_in_project)
+_listed = (
+    sa.select(*_entry_columns)
+    .join_from(task_credits, _people, _people.c.id == task_credits.c.user_id, isouter=True)
+    .where(_in_project)
+    .order_by(task_credits.c.id)
+    .limit(big("limit"))
+)
+_listed_after = _listed.where(task_credits.c.id > sa.bindparam("after"))
 _overdue_ledgers = (
     sa.select(task_credits.c.repository_id)
     .join_from(task_credits, projects, projects.c.repository_id == task_credits.c.repository_id)
@@ -147,10 +174,31 @@ async def position(tx: Transaction, repository_id: int, now: int, *, enough_mino
         limit *= 10
 
 
-async def position_of(tx: Transaction, repository_id: int, lot_ids: Iterable[str]) -> Position:
-    """With these lots, whatever is left of them."""
-    params = {"repository_id": repository_id, "lot_ids": list(lot_ids)}
-    return _position_of(await tx.fetch_all(_these, params))
+async def position_of(
+    tx: Transaction, repository_id: int, entry_id: str, lot_ids: Iterable[str]
+) -> tuple[Position, Row]:
+    """With these lots, whatever is left of them; and `reversed` and `updated_at` of the entry."""
+    params = {"repository_id": repository_id, "lot_ids": sorted({entry_id, *lot_ids})}
+    rows = await tx.fetch_all(_these, params)
+    return _position_of(rows), next(row for row in rows if row["id"] == entry_id)
+
+
+async def list_entries(reader: Reader, repository_id: int, *, after: str | None, limit: int) -> Sequence[Row]:
+    """By id; `after` is the id behind which to start."""
+    params = {"repository_id": repository_id, "limit": limit, "after": after}
+    return await reader.fetch_all(_listed if after is None else _listed_after, params)
+
+
+async def balance(reader: Reader, repository_id: int, now: int) -> Row:
+    """`balance_minor`, `granted_minor`, `used_minor`, `expires_next`; what is due counts as lost."""
+    row = await reader.fetch_one(_balance, {"repository_id": repository_id, "now": now})
+    assert row is not None, "an aggregate has a row"
+    return row
+
+
+async def overdue_ledgers(reader: Reader, now: int, limit: int) -> list[int]:
+    """Repositories where something is due."""
+    return [row["repository_id"] for row in await reader.fetch_all(_overdue_ledgers, {"now": now, "limit": limit})]
 
 
 async def insert_entry(tx: Transaction, values: Mapping[str, object]) -> None:

@@ -8,6 +8,7 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from workhook.core.clock import to_millis_text
+from workhook.core.errors import Fault
 from workhook.http.parameters import LongText, Moment, Read
 from workhook.http.values import WIRE_TYPE, read_money, to_amount
 from workhook.storage import Row
@@ -28,7 +29,7 @@ Credits = Annotated[
         extra_json_schema={WIRE_TYPE: "number", "exclusiveMinimum": 0},
         description="More than 0, with at most two decimals.",
     ),
-    Read(_read_credits),
+    Read(_read_credits, (int, float)),
 ]
 """Minor units."""
 
@@ -41,10 +42,23 @@ class TaskCreditCreate(msgspec.Struct):
     task_id: Annotated[str, Meta(description="Of a spend: the task that it pays for.")] | UnsetType | None = UNSET
     notes: LongText | UnsetType | None = UNSET
     expires_at: (
-        Annotated[Moment, Meta(description="Of a grant: when what is left of it is lost.", extra_json_schema={})]
-        | UnsetType
-        | None
+        Annotated[Moment, Meta(description="Of a grant: when what is left of it is lost.")] | UnsetType | None
     ) = UNSET
+
+
+def faults_of(create: TaskCreditCreate, now: int) -> list[Fault]:
+    """What is wrong with the parameters together."""
+    faults, spends = [], create.kind == "spend"
+    if spends and not create.task_id:
+        faults.append(Fault(field="task_id", code="missing", message="task_id is required of a spend"))
+    if not spends and create.task_id:
+        faults.append(Fault(field="task_id", message="task_id is for spends; a grant has none"))
+    if isinstance(create.expires_at, int):
+        if spends:
+            faults.append(Fault(field="expires_at", message="expires_at is for grants; a spend has none"))
+        elif create.expires_at <= now:
+            faults.append(Fault(field="expires_at", message="expires_at must be in the future"))
+    return faults
 
 
 class CreditTaskShape(msgspec.Struct):

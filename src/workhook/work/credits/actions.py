@@ -1,0 +1,122 @@
+"""Granting, spending and reversing: for owners and members. Credits do not exist for clients."""
+
+from __future__ import annotations
+
+import msgspec
+from msgspec import UnsetType
+
+from workhook.core.clock import now_ms, to_millis_text
+from workhook.core.errors import Conflict, Fault, Invalid
+from workhook.http.values import AMOUNT_MAX_MINOR, to_amount
+from workhook.identity.schemas import Actor
+from workhook.storage import Reader, Row, Transaction
+from workhook.work.access import Access, access_of, find_access
+from workhook.work.credits import queries, rules
+from workhook.work.credits.ledger import Pen, Words, settle, write, write_all, write_grant
+from workhook.work.credits.schemas import TaskCreditCreate, TaskCreditShape, faults_of, task_credit_shape
+
+
+async def look_into(reader: Reader, actor: Actor, project_id: str) -> int:
+    """The repository whose ledger the caller may read. Raises `NotFound`."""
+    access = await find_access(reader, actor, project_id)
+    access.hide_from_clients()
+    return access.repository.id
+
+
+async def create(
+    tx: Transaction, actor: Actor, project_id: str, wanted: TaskCreditCreate, *, base: str
+) -> TaskCreditShape:
+    """Grant or spend. Raises `NotFound`, `Forbidden`, `Invalid`, and `Conflict` if the project is archived or there is
+    not enough to spend."""
+    task_id = wanted.task_id or None
+    row = await queries.lock_project(tx, project_id, actor.user.id, task_id)
+    access = _writer(row, actor)
+    assert row is not None, "access_of refuses none"
+    now = now_ms()
+    faults = faults_of(wanted, now)
+    if wanted.kind == "spend" and task_id and row["task_title"] is None:
+        faults.append(Fault(field="task_id", message="task_id: the project has no such task"))
+    if faults:
+        raise Invalid(faults=faults)
+    pen = Pen(tx, access.repository, now, base)
+    words = Words(actor, wanted.notes or None, (task_id, row["task_title"]) if task_id else None)
+    if wanted.kind == "grant":
+        return await _grant(pen, words, wanted)
+    return await _spend(pen, words, wanted.amount)
+
+
+async def _grant(pen: Pen, words: Words, wanted: TaskCreditCreate) -> TaskCreditShape:
+    position = await settle(pen)
+    if position.balance_minor + wanted.amount > AMOUNT_MAX_MINOR:
+        message = f"amount must leave the balance at {AMOUNT_MAX_MINOR // 100} or less"
+        raise Invalid(faults=[Fault(field="amount", message=message)])
+    expires_at = None if isinstance(wanted.expires_at, UnsetType) else wanted.expires_at
+    return await write_grant(pen, position, words, wanted.amount, expires_at)
+
+
+async def _spend(pen: Pen, words: Words, amount_minor: int) -> TaskCreditShape:
+    position = await settle(pen, enough_minor=amount_minor)
+    step = rules.spend(position.balance_minor, position.lots, amount_minor)
+    if step is None:
+        have, want = to_amount(position.balance_minor), to_amount(amount_minor)
+        raise Conflict(f"The balance is {have}; {want} cannot be spent.", code="insufficient_credits")
+    return await write(pen, position.last_id, step, words)
+
+
+class Taken(msgspec.Struct, frozen=True):
+    """An entry whose ledger nobody else changes until the transaction ends."""
+
+    access: Access
+    row: Row
+    position: queries.Position
+    record: TaskCreditShape
+
+
+async def take(tx: Transaction, actor: Actor, entry_id: str) -> Taken:
+    """For reversing it. Raises `NotFound`, `Forbidden`, `Conflict` if the project is archived."""
+    row = await queries.lock_entry(tx, entry_id, actor.user.id)
+    access = _writer(row, actor)
+    assert row is not None, "access_of refuses none"
+    lot_ids = [use.grant_id for use in queries.uses_of(row)]
+    # What the lock returned is of before it was waited for.
+    position, fresh = await queries.position_of(tx, access.repository.id, entry_id, lot_ids)
+    record = task_credit_shape(row)
+    record.reversed, record.updated_at = bool(fresh["reversed"]), to_millis_text(fresh["updated_at"])
+    return Taken(access, row, position, record)
+
+
+async def reverse(tx: Transaction, actor: Actor, taken: Taken, *, base: str) -> None:
+    """Undo a spend, or a grant of which nothing was spent. What is reversed already stays so, without an event.
+
+    Raises `Conflict` for a grant that was used, and for what cannot be undone.
+    """
+    row, now = taken.row, now_ms()
+    if taken.record.reversed:
+        return
+    if row["kind"] not in ("grant", "spend"):
+        raise Conflict("Only grants and spends can be reversed.", code="not_reversible")
+    lots = {each.id: each for each in taken.position.lots}
+    balance = taken.position.balance_minor
+    if row["kind"] == "grant":
+        steps = _taken_back(balance, lots[row["id"]], now)
+    else:
+        steps = rules.reverse_spend(balance, queries.uses_of(row), lots.values(), now)
+    task = (row["task_id"], row["task_title"]) if row["task_id"] else None
+    first = Words(actor, task=task, reverses_id=row["id"])
+    pen = Pen(tx, taken.access.repository, now, base)
+    await write_all(pen, taken.position.last_id, [(step, Words() if n else first) for n, step in enumerate(steps)])
+    await queries.set_reversed(tx, row["id"], max(now, row["updated_at"] + 1))
+
+
+def _taken_back(balance_minor: int, lot: rules.Lot, now: int) -> list[rules.Step]:
+    step = None if lot.is_due(now) else rules.reverse_grant(balance_minor, lot)
+    if step is None:
+        raise Conflict("Some of this grant was spent or has expired.", code="credit_used")
+    return [step]
+
+
+def _writer(row: Row | None, actor: Actor) -> Access:
+    access = access_of(row, actor)
+    access.hide_from_clients()
+    access.require_writable()
+    return access

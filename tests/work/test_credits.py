@@ -1,0 +1,399 @@
+"""Granting, spending and reversing credits; who may; what is announced."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+
+from tests.harness.receiver import Receiver
+from tests.work.studio import Caller, Studio
+from workhook.core.clock import DAY_MS, now_ms, to_millis_text
+from workhook.core.ids import new_id
+from workhook.http.calls import Services
+from workhook.identity.tables import accounts, projects
+from workhook.storage.metadata import insert_into
+from workhook.work.columns.tables import columns
+from workhook.work.credits.expiry import expire
+from workhook.work.credits.tables import task_credits
+from workhook.work.tasks.tables import tasks
+
+MISSING = "crd_00000000000000000000000000"
+_insert_column = insert_into(
+    columns, "id", "repository_id", "title", "position", "finished", "start_timer", "created_at", "updated_at"
+)
+_insert_task = insert_into(
+    tasks,
+    "id", "repository_id", "column_id", "title", "fields", "sections", "labels", "user_id", "deleted_at",
+    "created_at", "updated_at",
+)  # fmt: skip
+
+
+def add_task(studio: Studio, *, deleted_at: int | None = None) -> str:
+    async def make(services: Services) -> str:
+        db, now = services.database, now_ms()
+        place = await db.fetch_one(sa.select(projects).where(projects.c.id == studio.project_id))
+        user = await db.fetch_one(sa.select(accounts.c.id).where(accounts.c.login == studio.world.owner))
+        assert place is not None
+        assert user is not None
+        common = {"repository_id": place["repository_id"], "created_at": now, "updated_at": now}
+        column, task = new_id("col"), new_id("tsk")
+        flags = {"position": 0, "finished": False, "start_timer": False}
+        held = {"fields": "{}", "sections": "{}", "labels": "[]", "user_id": user["id"], "deleted_at": deleted_at}
+        async with db.transaction() as tx:
+            await tx.execute(_insert_column, {"id": column, "title": "To do", **flags, **common})
+            await tx.execute(_insert_task, {"id": task, "column_id": column, "title": "Logo", **held, **common})
+        return task
+
+    made: str = studio.server.run(make)
+    return made
+
+
+@pytest.fixture
+def task_id(studio: Studio) -> str:
+    return add_task(studio)
+
+
+@pytest.fixture
+def path(studio: Studio) -> str:
+    return f"{studio.project}/task_credits"
+
+
+@pytest.fixture
+def grant(studio: Studio, path: str) -> Callable[..., Any]:
+    return lambda amount, **more: studio.owner.post(path, json={"amount": amount, **more})["task_credit"]
+
+
+@pytest.fixture
+def spend(studio: Studio, path: str, task_id: str) -> Callable[..., Any]:
+    body = {"kind": "spend", "task_id": task_id}
+    return lambda amount, **more: studio.owner.post(path, json={"amount": amount, **body, **more})["task_credit"]
+
+
+def balance(studio: Studio) -> Any:
+    return studio.owner.get(f"{studio.project}/task_credits/balance")
+
+
+def entries(studio: Studio) -> list[tuple[str, float, float]]:
+    found = studio.owner.get(f"{studio.project}/task_credits")["task_credits"]
+    return [(each["kind"], each["amount"], each["balance_after"]) for each in found]
+
+
+def in_ms(after_ms: int) -> str:
+    return to_millis_text(now_ms() + after_ms)
+
+
+def make_due(studio: Studio, *credit_ids: str) -> None:
+    """As if the time of these grants had come."""
+
+    async def change(services: Services) -> None:
+        async with services.database.transaction() as tx:
+            for each in credit_ids:
+                update = sa.update(task_credits).where(task_credits.c.id == each)
+                await tx.execute(update.values(expires_at=now_ms() - 1))
+
+    studio.server.run(change)
+
+
+# --- grants and spends -------------------------------------------------------------------------------------------
+
+
+def test_a_grant(studio: Studio, path: str) -> None:
+    expires = in_ms(DAY_MS)
+    answer = studio.owner.post(path, json={"amount": 12.5, "notes": "Plan", "expires_at": expires})
+    assert answer["success"] is True
+    record = answer["task_credit"]
+    assert set(record) == {
+        "id", "kind", "amount", "balance_after", "task", "notes", "user", "reversed", "reverses", "expires_at",
+        "created_at", "updated_at",
+    }  # fmt: skip
+    assert record["id"].startswith("crd_")
+    assert (record["kind"], record["amount"], record["balance_after"]) == ("grant", 12.5, 12.5)
+    assert (record["task"], record["notes"], record["expires_at"]) == (None, "Plan", expires)
+    assert (record["reversed"], record["reverses"]) == (False, None)
+    assert record["user"]["username"] == studio.world.owner
+    assert studio.owner.get(path) == {"success": True, "task_credits": [record]}
+    [event] = studio.happened()
+    assert (event.name, event.action, event.record) == ("task_credit", "granted", record)
+
+
+def test_a_spend(studio: Studio, path: str, task_id: str, grant: Callable[..., Any]) -> None:
+    grant(10)
+    studio.happened()
+    record = studio.owner.post(path, params={"amount": "2.75", "kind": "spend", "task_id": task_id})["task_credit"]
+    assert (record["kind"], record["amount"], record["balance_after"]) == ("spend", -2.75, 7.25)
+    assert record["task"] == {"id": task_id, "title": "Logo"}
+    [event] = studio.happened()
+    assert (event.name, event.action, event.record) == ("task_credit", "spent", record)
+    assert balance(studio) == {"success": True, "balance": 7.25, "granted": 10, "used": 2.75, "expires_next": None}
+
+
+def test_an_empty_ledger(studio: Studio, path: str) -> None:
+    assert studio.owner.get(path) == {"success": True, "task_credits": []}
+    assert balance(studio) == {"success": True, "balance": 0, "granted": 0, "used": 0, "expires_next": None}
+
+
+@pytest.mark.parametrize(
+    ("body", "faults"),
+    [
+        ({}, {"amount": "missing"}),
+        ({"amount": 0}, {"amount": "invalid"}),
+        ({"amount": -1}, {"amount": "invalid"}),
+        ({"amount": 1.001}, {"amount": "invalid"}),
+        ({"amount": "1"}, {"amount": "invalid"}),
+        ({"amount": True, "kind": "gift", "more": 1}, {"amount": "invalid", "kind": "invalid", "more": "unknown"}),
+        ({"amount": 1, "kind": "expire"}, {"kind": "invalid"}),
+        ({"amount": 1, "kind": "spend"}, {"task_id": "missing"}),
+        (
+            {"amount": 1, "kind": "spend", "task_id": "tsk_0", "expires_at": "2999-01-01T00:00:00Z"},
+            {"task_id": "invalid", "expires_at": "invalid"},
+        ),
+        ({"amount": 1, "task_id": "tsk_0"}, {"task_id": "invalid"}),
+        ({"amount": 1, "expires_at": "2020-01-01T00:00:00Z"}, {"expires_at": "invalid"}),
+        ({"amount": 1, "expires_at": "2999-01-01T00:00:00"}, {"expires_at": "invalid"}),
+    ],
+)
+def test_wrong_parameters(studio: Studio, path: str, body: dict[str, Any], faults: dict[str, str]) -> None:
+    assert studio.owner.faults("POST", path, json=body) == faults
+    assert entries(studio) == []
+
+
+def test_tasks_of_others_and_deleted_ones_cannot_be_paid_for(studio: Studio, path: str) -> None:
+    other = Studio(studio.server, studio.server.world())
+    try:
+        for task_id in (add_task(other), add_task(studio, deleted_at=now_ms())):
+            body = {"amount": 1, "kind": "spend", "task_id": task_id}
+            assert studio.owner.faults("POST", path, json=body) == {"task_id": "invalid"}
+    finally:
+        other.close()
+
+
+def test_a_balance_that_numbers_cannot_show_is_refused(studio: Studio, path: str, grant: Callable[..., Any]) -> None:
+    grant(10**11)
+    assert studio.owner.faults("POST", path, json={"amount": 0.01}) == {"amount": "invalid"}
+
+
+def test_overspending(studio: Studio, path: str, task_id: str, grant: Callable[..., Any]) -> None:
+    grant(10)
+    studio.happened()
+    body = {"amount": 10.01, "kind": "spend", "task_id": task_id}
+    assert studio.owner.refused(409, "POST", path, json=body)["code"] == "insufficient_credits"
+    assert (studio.happened(), balance(studio)["balance"]) == ([], 10)
+
+
+def test_spends_at_once_never_overspend(studio: Studio, path: str, task_id: str, grant: Callable[..., Any]) -> None:
+    grant(4)
+    grant(6)
+    body = {"amount": 1, "kind": "spend", "task_id": task_id}
+    with ThreadPoolExecutor(20) as pool:
+        calls = [pool.submit(studio.owner.call, "POST", path, json=body) for _ in range(20)]
+    statuses = [each.result().status_code for each in calls]
+    assert (statuses.count(200), statuses.count(409)) == (10, 10)
+    assert balance(studio) == {"success": True, "balance": 0, "granted": 10, "used": 10, "expires_next": None}
+    assert [after for _, _, after in entries(studio)] == [4, 10, *range(9, -1, -1)]
+
+
+def test_a_list_by_pages(studio: Studio, path: str, grant: Callable[..., Any]) -> None:
+    made = [grant(1)["id"] for _ in range(5)]
+    first = studio.owner.call("GET", path, params={"per_page": 3})
+    assert [each["id"] for each in first.json()["task_credits"]] == made[:3]
+    second = studio.owner.http.get(first.links["next"]["url"])
+    assert [each["id"] for each in second.json()["task_credits"]] == made[3:]
+    assert studio.owner.faults("GET", path, params={"kind": "grant"}) == {"kind": "unknown"}
+
+
+# --- reversing ---------------------------------------------------------------------------------------------------
+
+
+def test_a_spend_is_reversed(studio: Studio, grant: Callable[..., Any], spend: Callable[..., Any]) -> None:
+    grant(10)
+    spent = spend(4)
+    studio.happened()
+    assert studio.owner.delete(f"/task_credits/{spent['id']}") == {"success": True}
+    _, before, record = studio.owner.get(f"{studio.project}/task_credits")["task_credits"]
+    assert before == {**spent, "reversed": True, "updated_at": before["updated_at"]}
+    assert before["updated_at"] > spent["updated_at"]
+    assert (record["kind"], record["amount"], record["balance_after"]) == ("reversal", 4, 10)
+    assert (record["reverses"], record["task"], record["reversed"]) == (spent["id"], spent["task"], False)
+    [event] = studio.happened()
+    assert (event.action, event.record) == ("reversed", record)
+    assert balance(studio) == {"success": True, "balance": 10, "granted": 10, "used": 0, "expires_next": None}
+
+    assert studio.owner.delete(f"/task_credits/{spent['id']}") == {"success": True}
+    refused = studio.owner.refused(409, "DELETE", f"/task_credits/{record['id']}")
+    assert refused["code"] == "not_reversible"
+    assert (studio.happened(), len(entries(studio))) == ([], 3)
+
+
+def test_what_was_reversed_can_be_spent_again(
+    studio: Studio, grant: Callable[..., Any], spend: Callable[..., Any]
+) -> None:
+    grant(3)
+    grant(7)
+    spent = spend(8)
+    studio.owner.delete(f"/task_credits/{spent['id']}")
+    assert spend(10)["balance_after"] == 0
+
+
+def test_a_grant_is_taken_back_only_while_nobody_used_it(
+    studio: Studio, grant: Callable[..., Any], spend: Callable[..., Any]
+) -> None:
+    used, unused = grant(5), grant(3)
+    spent = spend(2)
+    assert studio.owner.refused(409, "DELETE", f"/task_credits/{used['id']}")["code"] == "credit_used"
+    studio.owner.delete(f"/task_credits/{unused['id']}")
+    assert entries(studio)[-1] == ("reversal", -3, 3)
+    assert balance(studio)["granted"] == 5
+    studio.owner.delete(f"/task_credits/{spent['id']}")
+    studio.owner.delete(f"/task_credits/{used['id']}")
+    assert balance(studio) == {"success": True, "balance": 0, "granted": 0, "used": 0, "expires_next": None}
+
+
+def test_reversals_at_once_happen_once(studio: Studio, grant: Callable[..., Any], spend: Callable[..., Any]) -> None:
+    grant(10)
+    spent = spend(4)
+    with ThreadPoolExecutor(8) as pool:
+        calls = [pool.submit(studio.owner.call, "DELETE", f"/task_credits/{spent['id']}") for _ in range(8)]
+    assert {each.result().status_code for each in calls} == {200}
+    assert [kind for kind, _, _ in entries(studio)] == ["grant", "spend", "reversal"]
+
+
+def test_a_reversal_of_something_else_than_was_seen(studio: Studio, grant: Callable[..., Any]) -> None:
+    granted = grant(1)
+    studio.owner.refused(412, "DELETE", f"/task_credits/{granted['id']}", headers={"If-Match": '"else"'})
+    assert len(entries(studio)) == 1
+
+
+# --- expiry ------------------------------------------------------------------------------------------------------
+
+
+def test_what_has_expired_is_gone_before_the_chore_runs(
+    studio: Studio, path: str, task_id: str, grant: Callable[..., Any], spend: Callable[..., Any]
+) -> None:
+    soon, later = grant(5, expires_at=in_ms(DAY_MS)), grant(3, expires_at=in_ms(2 * DAY_MS))
+    grant(2)
+    spend(1)
+    assert balance(studio)["expires_next"] == soon["expires_at"]
+    make_due(studio, soon["id"])
+    after = {"success": True, "balance": 5, "granted": 10, "used": 1, "expires_next": later["expires_at"]}
+    assert balance(studio) == after
+    studio.happened()
+    body = {"amount": 6, "kind": "spend", "task_id": task_id}
+    assert studio.owner.refused(409, "POST", path, json=body)["code"] == "insufficient_credits"
+    assert studio.happened() == []
+    assert spend(5)["balance_after"] == 0
+    assert entries(studio)[-2:] == [("expire", -4, 5), ("spend", -5, 0)]
+    expired, spent = studio.happened()
+    assert (expired.action, expired.payload["sender"], expired.record["user"]) == ("expired", None, None)
+    assert spent.action == "spent"
+
+
+def test_the_chore_takes_what_has_expired_once(studio: Studio, grant: Callable[..., Any]) -> None:
+    made = [grant(amount, expires_at=in_ms(DAY_MS))["id"] for amount in (1, 2, 3)]
+    grant(4)
+    make_due(studio, *made[:2])
+    studio.happened()
+
+    async def run(services: Services) -> int:
+        return await expire(services, now_ms())
+
+    with ThreadPoolExecutor(3) as pool:
+        counts = [each.result() for each in [pool.submit(studio.server.run, run) for _ in range(3)]]
+    assert sum(counts) == 2
+    assert entries(studio)[-2:] == [("expire", -1, 9), ("expire", -2, 7)]
+    assert [each.action for each in studio.happened()] == ["expired", "expired"]
+    refused = studio.owner.refused(409, "DELETE", f"/task_credits/{made[0]}")
+    assert refused["code"] == "credit_used"
+
+
+def test_what_goes_back_to_an_expired_grant_expires_at_once(
+    studio: Studio, grant: Callable[..., Any], spend: Callable[..., Any]
+) -> None:
+    soon = grant(5, expires_at=in_ms(DAY_MS))
+    grant(3)
+    spent = spend(6)
+    make_due(studio, soon["id"])
+    studio.happened()
+    studio.owner.delete(f"/task_credits/{spent['id']}")
+    assert entries(studio)[-2:] == [("reversal", 6, 8), ("expire", -5, 3)]
+    assert [each.action for each in studio.happened()] == ["reversed", "expired"]
+    assert balance(studio)["balance"] == 3
+
+
+def test_more_lots_than_are_read_at_first(studio: Studio, grant: Callable[..., Any], spend: Callable[..., Any]) -> None:
+    async def many(services: Services) -> None:
+        async with services.database.transaction() as tx:
+            row = await tx.fetch_one(sa.select(task_credits).where(task_credits.c.id == first))
+            assert row is not None
+            known = {column.name: row[column.name] for column in task_credits.c}
+            insert = insert_into(task_credits, *known)
+            for number in range(150):
+                due = now_ms() - 1 if number % 2 else None
+                changed = {"id": new_id("crd"), "balance_after_minor": 100 * (number + 2), "expires_at": due}
+                await tx.execute(insert, {**known, **changed})
+            last = {"id": "crd_7" + "z" * 25, "balance_after_minor": 100 * 152}
+            await tx.execute(insert, {**known, **last})
+
+    first = grant(1)["id"]
+    studio.server.run(many)
+    assert balance(studio)["balance"] == 77
+    assert spend(77)["balance_after"] == 0
+
+
+# --- who may -----------------------------------------------------------------------------------------------------
+
+
+def _doings(studio: Studio, credit_id: str) -> list[tuple[str, str, dict[str, Any]]]:
+    path = f"{studio.project}/task_credits"
+    return [
+        ("GET", path, {}),
+        ("GET", f"{path}/balance", {}),
+        ("POST", path, {"json": {"amount": 1}}),
+        ("DELETE", f"/task_credits/{credit_id}", {}),
+    ]
+
+
+def test_members_do_everything(studio: Studio, grant: Callable[..., Any]) -> None:
+    for method, where, more in _doings(studio, grant(1)["id"]):
+        studio.member.answer(method, where, **more)
+
+
+@pytest.mark.parametrize(("who", "status"), [("client", 404), ("stranger", 404), ("nobody", 401)])
+def test_for_others_there_are_no_credits(studio: Studio, grant: Callable[..., Any], who: str, status: int) -> None:
+    caller: Caller = getattr(studio, who)
+    for method, where, more in _doings(studio, grant(1)["id"]):
+        caller.refused(status, method, where, **more)
+    assert len(entries(studio)) == 1
+
+
+def test_readers_read_and_archived_projects_stay(studio: Studio, grant: Callable[..., Any]) -> None:
+    reader, doings = studio.add(role="read"), _doings(studio, grant(1)["id"])
+    for method, where, more in doings[:2]:
+        reader.answer(method, where, **more)
+    for method, where, more in doings[2:]:
+        reader.refused(403, method, where, **more)
+    studio.owner.patch(studio.project, json={"archive": True})
+    for method, where, more in doings[2:]:
+        assert studio.owner.refused(409, method, where, **more)["code"] == "archived"
+    studio.owner.delete(studio.project)
+    for method, where, more in doings:
+        studio.owner.refused(404, method, where, **more)
+
+
+def test_what_is_not_there(studio: Studio) -> None:
+    studio.owner.refused(404, "DELETE", f"/task_credits/{MISSING}")
+    for method, more in (("GET", {}), ("POST", {"json": {"amount": 1}})):
+        studio.owner.refused(404, method, f"/projects/{MISSING}/task_credits", **more)
+
+
+def test_a_hook_hears_of_it(studio: Studio, receiver: Receiver, grant: Callable[..., Any]) -> None:
+    hook = {"name": "web", "events": ["task_credit"], "config": {"url": receiver.url, "content_type": "json"}}
+    response = studio.owner.http.post(f"{studio.world.repo_path}/hooks", json=hook)
+    assert response.status_code == 201
+    record = grant(2.5)
+    receiver.wait_for(lambda _: bool(receiver.events("task_credit")))
+    [received] = receiver.events("task_credit")
+    assert received.payload()["task_credit"] == record
