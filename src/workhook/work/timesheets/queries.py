@@ -13,7 +13,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from workhook.identity.queries import key_of, repository_columns, repository_of, role_columns
-from workhook.identity.schemas import Account, Actor
+from workhook.identity.schemas import Account, Actor, Repository
 from workhook.identity.tables import accounts, projects
 from workhook.storage import Reader, Row, Transaction
 from workhook.storage.dialects import any_of
@@ -124,11 +124,11 @@ class Place:
         self.task_title: str | None = row["wanted_title"] if there else None
 
 
-def _timesheet_of(row: Row, user_id: int, *, gone: bool = False) -> Timesheet:
-    """`user_id` is whose role the row tells; `gone`: its project was deleted."""
+def _timesheet_of(row: Row, repository: Repository, *, gone: bool = False) -> Timesheet:
+    """`gone`: its project was deleted."""
     return Timesheet(
         id=row["ts_id"],
-        repository=repository_of(row, user_id, _PROJECT),
+        repository=repository,
         task=TimesheetTaskShape(row["ts_task_id"], row["task_title"]),
         user=person_of_row(row, "person_"),
         times=Times(
@@ -150,14 +150,18 @@ def _timesheet_of(row: Row, user_id: int, *, gone: bool = False) -> Timesheet:
 
 
 def _timesheets_of(rows: Sequence[Row], user_id: int) -> list[Timesheet]:
-    return [_timesheet_of(row, user_id, gone=row["project_deleted_at"] is not None) for row in rows]
+    """Of `_everywhere`; `user_id` is whose roles the rows tell."""
+    return [
+        _timesheet_of(row, repository_of(row, user_id, _PROJECT), gone=row["project_deleted_at"] is not None)
+        for row in rows
+    ]
 
 
 async def _find(reader: Reader, statement: sa.Select[Any], timesheet_id: str, actor: Actor) -> tuple[Timesheet, Access]:
     row = await reader.fetch_one(statement, {"id": timesheet_id, "user_id": actor.user.id})
     access = access_of(row, actor)
     assert row is not None, "access_of refuses it"
-    return _timesheet_of(row, actor.user.id), access
+    return _timesheet_of(row, access.repository), access
 
 
 async def find_timesheet(reader: Reader, actor: Actor, timesheet_id: str) -> tuple[Timesheet, Access]:
@@ -184,7 +188,7 @@ async def lock_to_edit(
     access = access_of(row, actor)
     assert row is not None, "access_of refuses it"
     there = row["wanted_repository_id"] == access.repository.id
-    return _timesheet_of(row, actor.user.id), access, row["wanted_title"] if there else None
+    return _timesheet_of(row, access.repository), access, row["wanted_title"] if there else None
 
 
 async def find_place(tx: Transaction, actor: Actor, project_id: str, task_id: str, *, lock_user: bool) -> Place:
@@ -289,3 +293,13 @@ def filters_of(query: TimesheetFilters) -> dict[str, object]:
         "invoiced": given(query.invoiced),
     }
     return {name: value for name, value in found.items() if value is not None}
+
+
+async def list_timesheets(
+    reader: Reader, access: Access, filters: Mapping[str, object], *, after: str | None, limit: int
+) -> list[Timesheet]:
+    """Those of the project that fit, by id; `after` is the id behind which to start."""
+    chosen = dict(filters) if after is None else {**filters, "after": after}
+    params = {**chosen, "repository_id": access.repository.id, "limit": limit}
+    rows = await reader.fetch_all(_listing(frozenset(chosen)), params)
+    return [_timesheet_of(row, access.repository) for row in rows]

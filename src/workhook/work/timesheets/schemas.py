@@ -37,7 +37,7 @@ Rate = Annotated[
         extra_json_schema={WIRE_TYPE: "number", "minimum": 0, "maximum": RATE_MAX_MINOR // 100},
         description="What an hour costs: an amount with at most two decimals.",
     ),
-    Read(_read_rate),
+    Read(_read_rate, (int, float)),
 ]
 Duration = Annotated[int, Meta(ge=0, le=DURATION_MAX_MS, description="Milliseconds.")]
 

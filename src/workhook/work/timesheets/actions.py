@@ -1,0 +1,204 @@
+"""What can be done with timesheets: authorise, decide, write, append the event.
+
+Whoever sees the project as an owner or a member may do everything with its timesheets, also with others'. A timesheet
+is made for the caller. Clients see none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from msgspec import UNSET, UnsetType
+from msgspec.structs import replace
+
+from workhook.core.errors import Conflict, Fault, Invalid, NotFound
+from workhook.identity.schemas import Actor
+from workhook.storage import Reader, Transaction
+from workhook.work.access import Access, find_access
+from workhook.work.announce import differences
+from workhook.work.timesheets import queries, rules, timers
+from workhook.work.timesheets.rules import Times
+from workhook.work.timesheets.schemas import (
+    Timesheet,
+    TimesheetCreate,
+    TimesheetEdit,
+    TimesheetTaskShape,
+    changed,
+    given,
+    timesheet_shape,
+)
+from workhook.work.timesheets.timers import tell
+
+V = TypeVar("V")
+
+Check = Callable[[Timesheet], None]
+"""Told what the timesheet is now, in the transaction of the change; raises if the caller has seen something else."""
+
+
+async def see_timesheets(reader: Reader, actor: Actor, project_id: str) -> Access:
+    """The project whose timesheets are to be listed. Raises `NotFound`."""
+    access = await find_access(reader, actor, project_id)
+    access.hide_from_clients()
+    return access
+
+
+async def get_timesheet(reader: Reader, actor: Actor, timesheet_id: str) -> Timesheet:
+    """Raises `NotFound`."""
+    timesheet, access = await queries.find_timesheet(reader, actor, timesheet_id)
+    access.hide_from_clients()
+    return timesheet
+
+
+async def create_timesheet(
+    tx: Transaction, actor: Actor, project_id: str, create: TimesheetCreate, *, now: int, base: str
+) -> Timesheet:
+    """Raises `NotFound`, `Forbidden`, `Conflict`, `Invalid`."""
+    runs = create.times.duration_ms is None and create.times.end is None
+    place = await queries.find_place(tx, actor, project_id, create.task_id, lock_user=runs)
+    _require_writable(place.access)
+    task, times = _decided(create.task_id, place.task_title, lambda: rules.created(create.times, now))
+    timesheet = replace(
+        timers.new_timesheet(place.access, task, times, now),
+        notes=given(create.notes),
+        billable=given(create.billable) or False,
+        billable_rate_minor=given(create.billable_rate),
+    )
+    if runs:
+        await timers.pause(tx, actor, await queries.lock_running(tx, actor.user.id), now=now, base=base)
+    await queries.insert_timesheet(tx, timesheet)
+    await tell(tx, actor, timesheet, "started" if runs else "finished", now=now, base=base)
+    return timesheet
+
+
+async def edit_timesheet(
+    tx: Transaction, actor: Actor, timesheet_id: str, edit: TimesheetEdit, check: Check, *, now: int, base: str
+) -> Timesheet:
+    """The timesheet after the change; what changes nothing has no event. Raises `NotFound`, `Forbidden`, `Conflict`,
+    `Invalid`, and what `check` raises."""
+    task_id = given(edit.task_id)
+    before, access, task_title = await queries.lock_to_edit(tx, actor, timesheet_id, task_id)
+    _require_writable(access)
+    check(before)
+    if _says_nothing_new(before, edit):
+        return before
+    if before.invoice_id is not None:
+        raise Conflict("The timesheet is on an invoice; it can be changed when it is off it again.", code="invoiced")
+    if edit.end_time is None and before.times.finished:
+        raise Conflict("The timesheet is finished; a finished one is not opened again.", code="finished")
+    if task_id in (None, before.task.id):
+        task_id, task_title = before.task.id, before.task.title
+    task, times = _decided(str(task_id), task_title, lambda: rules.edited(before.times, edit.times, now))
+    after = replace(
+        changed(before, times, now),
+        task=task,
+        notes=_or(edit.notes, before.notes),
+        billable=_or(edit.billable, before.billable),
+        billable_rate_minor=_or(edit.billable_rate, before.billable_rate_minor),
+    )
+    await queries.update_timesheets(tx, [after])
+    action = "finished" if after.times.finished and not before.times.finished else "edited"
+    changes = differences(timesheet_shape(before, now), timesheet_shape(after, now))
+    await tell(tx, actor, after, action, now=now, base=base, changes=changes)
+    return after
+
+
+async def pause_timesheet(tx: Transaction, actor: Actor, timesheet_id: str, *, now: int, base: str) -> Timesheet:
+    """Raises `NotFound`, `Forbidden`, and `Conflict` if it is finished."""
+    return await _turn(tx, actor, timesheet_id, rules.paused, "paused", now=now, base=base)
+
+
+async def finish_timesheet(tx: Transaction, actor: Actor, timesheet_id: str, *, now: int, base: str) -> Timesheet:
+    """Raises `NotFound`, `Forbidden`, `Conflict`."""
+    return await _turn(tx, actor, timesheet_id, rules.finished, "finished", now=now, base=base)
+
+
+async def resume_timesheet(tx: Transaction, actor: Actor, timesheet_id: str, *, now: int, base: str) -> Timesheet:
+    """The other timer of its user is paused. Raises `NotFound`, `Forbidden`, and `Conflict` if it is finished."""
+    found, access = await queries.lock_user_of(tx, actor, timesheet_id)
+    _require_writable(access)
+    timers_of_user = await queries.lock_running(tx, found.user.id, and_id=timesheet_id)
+    before = next((each for each in timers_of_user if each.id == timesheet_id), None)
+    if before is None:  # it was deleted while this waited
+        raise NotFound()
+    times = rules.resumed(before.times, now)
+    if times == before.times:
+        return before
+    others = [each for each in timers_of_user if each.id != timesheet_id]
+    await timers.pause(tx, actor, others, now=now, base=base)
+    return await _put(tx, actor, before, times, "resumed", now=now, base=base)
+
+
+async def delete_timesheet(
+    tx: Transaction, actor: Actor, timesheet_id: str, check: Check, *, now: int, base: str
+) -> None:
+    """Raises `NotFound`, `Forbidden`, `Conflict`, and what `check` raises."""
+    timesheet, access = await queries.lock_timesheet(tx, actor, timesheet_id)
+    _require_writable(access)
+    check(timesheet)
+    if timesheet.invoice_id is not None:
+        raise Conflict("The timesheet is on an invoice; it can be deleted when it is off it again.", code="invoiced")
+    await queries.delete_timesheet(tx, timesheet_id)
+    await tell(tx, actor, timesheet, "deleted", now=now, base=base)
+
+
+async def _turn(
+    tx: Transaction,
+    actor: Actor,
+    timesheet_id: str,
+    turn: Callable[[Times, int], Times],
+    action: str,
+    *,
+    now: int,
+    base: str,
+) -> Timesheet:
+    before, access = await queries.lock_timesheet(tx, actor, timesheet_id)
+    _require_writable(access)
+    times = turn(before.times, now)
+    return before if times == before.times else await _put(tx, actor, before, times, action, now=now, base=base)
+
+
+async def _put(
+    tx: Transaction, actor: Actor, before: Timesheet, times: Times, action: str, *, now: int, base: str
+) -> Timesheet:
+    after = changed(before, times, now)
+    await queries.update_timesheets(tx, [after])
+    await tell(tx, actor, after, action, now=now, base=base)
+    return after
+
+
+def _require_writable(access: Access) -> None:
+    access.hide_from_clients()
+    access.require_writable()
+
+
+def _decided(task_id: str, title: str | None, times: Callable[[], Times]) -> tuple[TimesheetTaskShape, Times]:
+    """`title` is None for what is no task of the project. Raises `Invalid` with what is wrong with either."""
+    faults = []
+    if title is None:
+        faults.append(Fault(field="task_id", message="task_id must be a task of the project"))
+    try:
+        found = times()
+    except Invalid as wrong:
+        raise Invalid(faults=[*faults, *wrong.faults]) from None
+    if title is None:
+        raise Invalid(faults=faults)
+    return TimesheetTaskShape(task_id, title), found
+
+
+def _says_nothing_new(timesheet: Timesheet, edit: TimesheetEdit) -> bool:
+    times = timesheet.times
+    current: dict[str, object] = {
+        "task_id": timesheet.task.id,
+        "start_time": times.start,
+        "end_time": times.end,
+        "duration": times.counted_ms if times.finished else None,
+        "notes": timesheet.notes,
+        "billable": timesheet.billable,
+        "billable_rate": timesheet.billable_rate_minor,
+    }
+    return all(getattr(edit, name) in (UNSET, value) for name, value in current.items())
+
+
+def _or(value: V | UnsetType, otherwise: V) -> V:
+    return otherwise if isinstance(value, UnsetType) else value

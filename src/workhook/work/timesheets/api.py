@@ -1,0 +1,236 @@
+"""`/projects/{id}/timesheets` and `/timesheets`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from msgspec import UnsetType
+
+from workhook.core.clock import now_ms
+from workhook.http import lists, parameters
+from workhook.http.calls import Answer, Call
+from workhook.http.operations import AREA_A, Operation
+from workhook.identity.guard import actor_of
+from workhook.identity.schemas import Actor
+from workhook.storage import Transaction
+from workhook.work.access import Access
+from workhook.work.announce import base_of
+from workhook.work.schemas import Done
+from workhook.work.timesheets import actions, conditions, export, queries
+from workhook.work.timesheets.schemas import (
+    Timesheet,
+    TimesheetAnswer,
+    TimesheetCreate,
+    TimesheetEdit,
+    TimesheetFilters,
+    TimesheetsAnswer,
+    TimesheetsQuery,
+    timesheet_shape,
+)
+from workhook.work.timesheets.table import table, whole_table
+
+TAG = "Timesheets"
+
+
+async def list_timesheets(call: Call) -> Answer:
+    query = parameters.read_query(call, TimesheetsQuery)
+    key = lists.after(query, tuple[str])
+    access = await actions.see_timesheets(call.database, actor_of(call), call.path("id"))
+    found = await queries.list_timesheets(
+        call.database, access, queries.filters_of(query), after=key[0] if key else None, limit=query.limit + 1
+    )
+    if export.wants_csv(call.header("accept")):
+        return _table(call, access, query, found)
+    timesheets, headers = lists.page(call, found, query, _key)
+    now = now_ms()
+    body = TimesheetsAnswer([timesheet_shape(each, now) for each in timesheets])
+    return Answer(body, headers={**headers, **export.VARY})
+
+
+def _key(timesheet: Timesheet) -> tuple[str]:
+    return (timesheet.id,)
+
+
+def _table(call: Call, access: Access, query: TimesheetFilters, found: Sequence[Timesheet]) -> Answer:
+    """A page if the caller asks for one by `per_page`, else everything."""
+    headers = export.headers(f"{access.repository.name.replace('.', '-')}-timesheets")
+    if isinstance(query.per_page, UnsetType) and len(found) > query.limit:
+        body = whole_table(call.database, access, queries.filters_of(query), found)
+        return Answer(body, headers=headers, media_type=export.MEDIA_TYPE)
+    timesheets, link = lists.page(call, found, query, _key)
+    return Answer(table(timesheets), headers={**headers, **link}, media_type=export.MEDIA_TYPE)
+
+
+async def create_timesheet(call: Call) -> Answer:
+    create = await parameters.read(call, TimesheetCreate)
+
+    async def change(tx: Transaction) -> Answer:
+        now = now_ms()
+        made = await actions.create_timesheet(tx, actor_of(call), call.path("id"), create, now=now, base=base_of(call))
+        return conditions.answer(call, made, now)
+
+    return await call.write(change)
+
+
+async def get_timesheet(call: Call) -> Answer:
+    found = await actions.get_timesheet(call.database, actor_of(call), call.path("id"))
+    return conditions.answer(call, found, now_ms())
+
+
+async def edit_timesheet(call: Call) -> Answer:
+    edit = await parameters.read(call, TimesheetEdit)
+
+    async def change(tx: Transaction) -> Answer:
+        now = now_ms()
+        edited = await actions.edit_timesheet(
+            tx,
+            actor_of(call),
+            call.path("id"),
+            edit,
+            lambda current: conditions.require_match(call, current),
+            now=now,
+            base=base_of(call),
+        )
+        return conditions.answer(call, edited, now)
+
+    return await call.write(change)
+
+
+async def delete_timesheet(call: Call) -> Answer:
+    async def change(tx: Transaction) -> Answer:
+        await actions.delete_timesheet(
+            tx,
+            actor_of(call),
+            call.path("id"),
+            lambda current: conditions.require_match(call, current),
+            now=now_ms(),
+            base=base_of(call),
+        )
+        return Answer(Done())
+
+    return await call.write(change)
+
+
+class _Turn(Protocol):
+    async def __call__(self, tx: Transaction, actor: Actor, timesheet_id: str, *, now: int, base: str) -> Timesheet: ...
+
+
+async def _turn(call: Call, turn: _Turn) -> Answer:
+    async def change(tx: Transaction) -> Answer:
+        now = now_ms()
+        turned = await turn(tx, actor_of(call), call.path("id"), now=now, base=base_of(call))
+        return conditions.answer(call, turned, now)
+
+    return await call.write(change)
+
+
+async def pause_timesheet(call: Call) -> Answer:
+    return await _turn(call, actions.pause_timesheet)
+
+
+async def resume_timesheet(call: Call) -> Answer:
+    return await _turn(call, actions.resume_timesheet)
+
+
+async def finish_timesheet(call: Call) -> Answer:
+    return await _turn(call, actions.finish_timesheet)
+
+
+_RUNNING = "While a timer runs, its `ETag` grows with it; `If-Match` takes every one since it was last changed."
+
+OPERATIONS: tuple[Operation, ...] = (
+    Operation(
+        AREA_A,
+        "GET",
+        "/projects/{id}/timesheets",
+        list_timesheets,
+        "list_timesheets",
+        "List the timesheets of a project",
+        "work.read",
+        tag=TAG,
+        query=parameters.documented(TimesheetsQuery),
+        answers={200: TimesheetsAnswer},
+        problems=(404, 422),
+        description="With `Accept: text/csv` a table: all that fits, or with `per_page` a page of it.",
+    ),
+    Operation(
+        AREA_A,
+        "POST",
+        "/projects/{id}/timesheets",
+        create_timesheet,
+        "create_timesheet",
+        "Start a timer, or note time that was spent",
+        "work.write",
+        tag=TAG,
+        body=TimesheetCreate,
+        query=parameters.documented(TimesheetCreate, or_body=True),
+        answers={200: TimesheetAnswer},
+        problems=(400, 403, 404, 409, 413, 415, 422),
+        etag=False,
+        description="With `duration` or `end_time` it is finished. Otherwise a timer starts, and the caller's other "
+        "one is paused, in whatever project it runs.",
+    ),
+    Operation(
+        AREA_A,
+        "GET",
+        "/timesheets/{id}",
+        get_timesheet,
+        "get_timesheet",
+        "Get a timesheet",
+        "work.read",
+        tag=TAG,
+        answers={200: TimesheetAnswer, 304: None},
+        problems=(404,),
+        etag=False,
+        description=_RUNNING,
+    ),
+    Operation(
+        AREA_A,
+        "PATCH",
+        "/timesheets/{id}",
+        edit_timesheet,
+        "edit_timesheet",
+        "Correct a timesheet",
+        "work.write",
+        tag=TAG,
+        body=TimesheetEdit,
+        query=parameters.documented(TimesheetEdit, or_body=True),
+        answers={200: TimesheetAnswer},
+        problems=(400, 403, 404, 409, 412, 413, 415, 422),
+        description="A `duration` alone keeps the start and sets the end; `start_time` and `end_time` alone recompute "
+        "the duration. A `duration` or an `end_time` finishes a timer. What is on an invoice cannot be changed.",
+    ),
+    Operation(
+        AREA_A,
+        "DELETE",
+        "/timesheets/{id}",
+        delete_timesheet,
+        "delete_timesheet",
+        "Delete a timesheet",
+        "work.write",
+        tag=TAG,
+        answers={200: Done},
+        problems=(403, 404, 409, 412),
+    ),
+    *(
+        Operation(
+            AREA_A,
+            "POST",
+            f"/timesheets/{{id}}/{name}",
+            handler,
+            f"{name}_timesheet",
+            summary,
+            "work.write",
+            tag=TAG,
+            answers={200: TimesheetAnswer},
+            problems=(403, 404, 409, 422),
+            etag=False,
+        )
+        for name, handler, summary in (
+            ("pause", pause_timesheet, "Pause a timer"),
+            ("resume", resume_timesheet, "Let a timer run on; the other one of its user is paused"),
+            ("finish", finish_timesheet, "Finish a timer"),
+        )
+    ),
+)

@@ -1,0 +1,73 @@
+"""A project's timesheets as a table: everything that fits the filters, however much it is."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from decimal import Decimal
+
+from workhook.core.clock import now_ms, to_millis_text
+from workhook.http.lists import WHOLE_LIST_MAX
+from workhook.storage import Reader
+from workhook.work.access import Access
+from workhook.work.timesheets import export, queries, rules
+from workhook.work.timesheets.export import Cell
+from workhook.work.timesheets.schemas import Timesheet
+
+COLUMNS = (
+    "id",
+    "date",
+    "user",
+    "task",
+    "start_time",
+    "end_time",
+    "duration_ms",
+    "hours",
+    "billable",
+    "billable_rate",
+    "amount",
+    "notes",
+)
+
+
+def cells(timesheet: Timesheet, now: int) -> tuple[Cell, ...]:
+    """`date` is the day in UTC on which it started; `amount` is empty for what is not billable or has no rate."""
+    times, rate = timesheet.times, timesheet.billable_rate_minor
+    duration = rules.elapsed_ms(times, now)
+    amount = rules.amount_minor(duration, rate) if timesheet.billable and rate is not None else None
+    start = to_millis_text(times.start)
+    return (
+        timesheet.id,
+        start.partition("T")[0],
+        timesheet.user.username,
+        timesheet.task.title,
+        start,
+        None if times.end is None else to_millis_text(times.end),
+        duration,
+        Decimal(rules.hours_text(duration)),
+        timesheet.billable,
+        _decimal(rate),
+        _decimal(amount),
+        timesheet.notes,
+    )
+
+
+def table(timesheets: Sequence[Timesheet]) -> bytes:
+    """With the line of the columns' names before it."""
+    now = now_ms()
+    return export.rows([COLUMNS, *(cells(each, now) for each in timesheets)])
+
+
+async def whole_table(
+    reader: Reader, access: Access, filters: Mapping[str, object], first: Sequence[Timesheet]
+) -> AsyncIterator[bytes]:
+    """The same, and all that follows `first`, in parts of a page each."""
+    page = first
+    yield table(page)
+    while page:
+        page = await queries.list_timesheets(reader, access, filters, after=page[-1].id, limit=WHOLE_LIST_MAX)
+        now = now_ms()
+        yield export.rows(cells(each, now) for each in page)
+
+
+def _decimal(minor: int | None) -> Decimal | None:
+    return None if minor is None else Decimal(rules.two_decimals(minor))

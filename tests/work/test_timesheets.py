@@ -1,0 +1,328 @@
+"""Timesheets: made, read, changed, deleted."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.work.studio import Studio
+from tests.work.timesheets_kit import HOUR, Desk, archive, bury, claim, make_project, make_task, run_since
+from workhook.core.clock import now_ms, parse_rfc3339
+
+FIELDS = {
+    "id", "created_at", "updated_at", "task", "project", "user", "is_active", "elapsed_time", "start_time", "end_time",
+    "duration", "notes", "billable", "billable_rate", "finished", "formatted_duration", "short_formatted_duration",
+    "hourly_rate",
+}  # fmt: skip
+
+TEN, ELEVEN = "2026-01-01T10:00:00Z", "2026-01-01T11:00:00Z"
+
+
+@pytest.fixture
+def desk(studio: Studio) -> Desk:
+    return Desk(studio, studio.owner)
+
+
+@pytest.fixture
+def task_id(studio: Studio) -> str:
+    return make_task(studio)
+
+
+def test_time_that_was_spent(studio: Studio, desk: Desk, task_id: str) -> None:
+    times = {"duration": HOUR + HOUR // 2, "start_time": "2026-11-20T10:00:00+01:00"}
+    made = desk.new(task_id, **times, notes="Sketches", billable=True, billable_rate=80)
+    assert set(made) == FIELDS
+    assert made["id"].startswith("tms_")
+    assert made["task"] == {"id": task_id, "title": "Draw"}
+    assert made["project"] == {"id": studio.project_id, "title": "Website"}
+    assert made["user"]["username"] == studio.world.owner
+    assert (made["is_active"], made["finished"]) == (False, True)
+    assert (made["start_time"], made["end_time"]) == ("2026-11-20T09:00:00.000Z", "2026-11-20T10:30:00.000Z")
+    assert made["duration"] == made["elapsed_time"] == 5_400_000
+    assert made["formatted_duration"] == "1h 30m"
+    assert made["short_formatted_duration"] == {"display": "1:30", "decimal": 1.5}
+    assert (made["notes"], made["billable"], made["billable_rate"], made["hourly_rate"]) == (
+        "Sketches",
+        True,
+        80,
+        "80.00",
+    )
+    assert desk.get(made) == made
+    assert desk.caller.get(desk.path) == {"success": True, "timesheets": [made]}
+    (event,) = studio.happened()
+    assert (event.name, event.action, event.record) == ("timesheet", "finished", made)
+    assert event.changes == {}
+
+
+def test_a_timer(studio: Studio, desk: Desk, task_id: str) -> None:
+    before = now_ms()
+    made = desk.new(task_id)
+    assert (made["is_active"], made["finished"], made["end_time"]) == (True, False, None)
+    assert before <= parse_rfc3339(made["start_time"]) <= now_ms()
+    assert (made["notes"], made["billable"], made["billable_rate"], made["hourly_rate"]) == (None, False, None, None)
+    (event,) = studio.happened()
+    assert (event.action, event.record) == ("started", made)
+    run_since(studio, made["id"], HOUR)
+    shown = desk.get(made)
+    assert shown["duration"] == shown["elapsed_time"] >= HOUR
+    assert shown["formatted_duration"].startswith("1h")
+
+
+def test_parameters_of_the_query(desk: Desk, task_id: str) -> None:
+    params = {"task_id": task_id, "duration": "1000", "billable": "true", "billable_rate": "12.5", "notes": "query"}
+    made = desk.caller.post(desk.path, params=params, json={"notes": "body"})["timesheet"]
+    assert (made["duration"], made["billable_rate"], made["hourly_rate"]) == (1000, 12.5, "12.50")
+    assert made["notes"] == "body"
+
+
+@pytest.mark.parametrize(
+    ("times", "start", "end", "duration"),
+    [
+        ({"start_time": TEN, "end_time": ELEVEN}, "10:00", "11:00", HOUR),
+        ({"start_time": TEN, "end_time": ELEVEN, "duration": 60_000}, "10:00", "11:00", 60_000),
+        ({"end_time": ELEVEN, "duration": HOUR}, "10:00", "11:00", HOUR),
+        ({"start_time": TEN, "duration": 0}, "10:00", "10:00", 0),
+    ],
+)  # fmt: skip
+def test_times_that_follow(
+    desk: Desk, task_id: str, times: dict[str, object], start: str, end: str, duration: int
+) -> None:
+    made = desk.new(task_id, **times)
+    assert made["start_time"] == f"2026-01-01T{start}:00.000Z"
+    assert made["end_time"] == f"2026-01-01T{end}:00.000Z"
+    assert (made["duration"], made["finished"]) == (duration, True)
+
+
+def test_a_duration_alone_ended_now(desk: Desk, task_id: str) -> None:
+    made = desk.new(task_id, duration=HOUR)
+    assert parse_rfc3339(made["end_time"]) - parse_rfc3339(made["start_time"]) == HOUR
+    assert abs(parse_rfc3339(made["end_time"]) - now_ms()) < 60_000
+
+
+@pytest.mark.parametrize(
+    ("body", "faults"),
+    [
+        ({}, {"task_id": "missing"}),
+        ({"task_id": "tsk_none"}, {"task_id": "invalid"}),
+        ({"duration": -1}, {"duration": "invalid"}),
+        ({"duration": 1.5}, {"duration": "invalid"}),
+        ({"duration": 10**12}, {"duration": "invalid"}),
+        ({"start_time": "2026-01-01T10:00:00"}, {"start_time": "invalid"}),
+        ({"start_time": "2100-01-01T10:00:00Z"}, {"start_time": "invalid"}),
+        ({"end_time": "2026-01-01T10:00:00Z"}, {"start_time": "missing"}),
+        ({"start_time": "2026-01-01T10:00:00Z", "end_time": "2026-01-01T09:00:00Z"}, {"end_time": "invalid"}),
+        ({"start_time": TEN, "end_time": ELEVEN, "duration": HOUR + 1}, {"duration": "invalid"}),
+        ({"start_time": "1990-01-01T10:00:00Z", "end_time": "2026-01-01T10:00:01Z"}, {"start_time": "invalid"}),
+        ({"start_time": "9998-12-31T23:00:00Z", "duration": 2 * HOUR}, {"duration": "invalid"}),
+        ({"billable_rate": 0.001, "billable": "yes"}, {"billable_rate": "invalid", "billable": "invalid"}),
+        ({"billable_rate": 1_000_000.01}, {"billable_rate": "invalid"}),
+        ({"notes": "x" * 65_537}, {"notes": "invalid"}),
+        ({"user": "somebody"}, {"user": "unknown"}),
+        ({"task_id": "tsk_none", "end_time": "2026-01-01T10:00:00Z"}, {"task_id": "invalid", "start_time": "missing"}),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_is_named(desk: Desk, task_id: str, body: dict[str, object], faults: dict[str, str]) -> None:
+    sent = body if body == {} or "task_id" in body else {"task_id": task_id, **body}
+    assert desk.caller.faults("POST", desk.path, json=sent) == faults
+    assert desk.all() == []
+
+
+def test_tasks_of_elsewhere_and_deleted_ones(studio: Studio, desk: Desk, task_id: str) -> None:
+    made = desk.new(task_id, duration=HOUR)
+    elsewhere, deleted = make_task(studio, project_id=make_project(studio)), make_task(studio)
+    bury(studio, deleted)
+    for wrong in (elsewhere, deleted):
+        assert desk.caller.faults("POST", desk.path, json={"task_id": wrong}) == {"task_id": "invalid"}
+        path = f"/timesheets/{made['id']}"
+        assert desk.caller.faults("PATCH", path, json={"task_id": wrong}) == {"task_id": "invalid"}
+    bury(studio, task_id)
+    assert desk.get(made)["task"] == {"id": task_id, "title": "Draw"}
+    assert desk.edit(made, json={"notes": "still here"})["notes"] == "still here"
+
+
+def test_an_edit(studio: Studio, desk: Desk, task_id: str) -> None:
+    made, other = desk.new(task_id, duration=HOUR, notes="was"), make_task(studio, "Paint")
+    studio.happened()
+    body = {"task_id": other, "notes": None, "billable": True, "billable_rate": 99.99}
+    edited = desk.edit(made, json=body)
+    assert edited["task"] == {"id": other, "title": "Paint"}
+    assert (edited["notes"], edited["billable"], edited["billable_rate"]) == (None, True, 99.99)
+    assert edited["updated_at"] > made["updated_at"]
+    unchanged = ("start_time", "end_time", "duration", "created_at", "user")
+    assert {name: edited[name] for name in unchanged} == {name: made[name] for name in unchanged}
+    (event,) = studio.happened()
+    assert (event.action, event.record) == ("edited", edited)
+    assert event.changes == {
+        "task": {"from": made["task"], "to": edited["task"]},
+        "notes": {"from": "was", "to": None},
+        "billable": {"from": False, "to": True},
+        "billable_rate": {"from": None, "to": 99.99},
+        "hourly_rate": {"from": None, "to": "99.99"},
+    }
+
+
+def test_the_duration_in_the_query_alone(studio: Studio, desk: Desk, task_id: str) -> None:
+    made = desk.new(task_id, start_time="2026-01-01T10:00:00Z", duration=HOUR)
+    studio.happened()
+    for headers in ({}, {"Content-Type": "application/json"}):
+        duration = 2 * HOUR if headers == {} else 3 * HOUR
+        edited = desk.edit(made, params={"duration": duration}, headers=headers)
+        assert (edited["start_time"], edited["duration"]) == (made["start_time"], duration)
+        assert edited["end_time"] == f"2026-01-01T{10 + duration // HOUR}:00:00.000Z"
+        (event,) = studio.happened()
+        assert event.action == "edited"
+        assert set(event.changes) >= {"end_time", "duration", "elapsed_time"}
+    assert desk.edit(made, json={"duration": 5000})["duration"] == 5000
+    assert desk.edit(made, params={"duration": 1}, json={"duration": 6000})["duration"] == 6000
+
+
+def test_times_and_duration_together(desk: Desk, task_id: str) -> None:
+    made = desk.new(task_id, start_time="2026-01-01T10:00:00Z", duration=HOUR)
+    assert desk.edit(made, json={"end_time": "2026-01-01T12:00:00Z"})["duration"] == 2 * HOUR
+    assert desk.edit(made, json={"start_time": "2026-01-01T09:00:00Z"})["duration"] == 3 * HOUR
+    body = {"start_time": "2026-01-01T09:30:00Z", "end_time": "2026-01-01T11:00:00Z"}
+    edited = desk.edit(made, params={"duration": HOUR}, json=body)  # the specification's way
+    assert (edited["duration"], edited["end_time"]) == (HOUR, "2026-01-01T11:00:00.000Z")
+    path = f"/timesheets/{made['id']}"
+    for wrong, fault in (
+        ({"end_time": "2026-01-01T09:00:00Z"}, "end_time"),
+        ({"start_time": "2026-01-01T11:00:01Z"}, "start_time"),
+        ({"end_time": "2026-01-01T10:00:00Z", "duration": HOUR}, "duration"),
+    ):
+        assert desk.caller.faults("PATCH", path, json=wrong) == {fault: "invalid"}
+    assert desk.get(made) == edited
+
+
+@pytest.mark.parametrize("change", [{"duration": HOUR}, {"end_time": "2098-01-01T00:00:00Z"}])
+def test_an_edit_that_finishes(studio: Studio, desk: Desk, task_id: str, change: dict[str, object]) -> None:
+    made = desk.new(task_id)
+    if "end_time" in change:
+        change = {"end_time": made["start_time"]}
+    studio.happened()
+    edited = desk.edit(made, json=change)
+    assert (edited["is_active"], edited["finished"]) == (False, True)
+    assert edited["duration"] == change.get("duration", 0)
+    (event,) = studio.happened()
+    assert (event.action, event.record) == ("finished", edited)
+    assert event.changes["finished"] == {"from": False, "to": True}
+
+
+def test_a_start_that_moves_takes_the_timer_with_it(studio: Studio, desk: Desk, task_id: str) -> None:
+    made = desk.new(task_id)
+    run_since(studio, made["id"], HOUR)
+    edited = desk.edit(made, json={"start_time": "2026-01-01T00:00:00Z"})
+    assert (edited["is_active"], edited["end_time"]) == (True, None)
+    since = now_ms() - parse_rfc3339("2026-01-01T00:00:00Z")
+    assert since - 60_000 <= edited["duration"] <= since
+
+
+def test_an_edit_that_changes_nothing(studio: Studio, desk: Desk, task_id: str) -> None:
+    made = desk.new(task_id, duration=HOUR, notes="as it was", billable_rate=10)
+    claim(studio, made["id"])
+    studio.happened()
+    same = {"task_id": task_id, "notes": "as it was", "duration": HOUR, "billable_rate": 10, "billable": False}
+    times = {"start_time": made["start_time"], "end_time": made["end_time"]}
+    for body in ({}, same, times, {**same, **times}):
+        assert desk.edit(made, json=body) == made
+    assert studio.happened() == []
+
+
+@pytest.mark.parametrize(
+    ("body", "faults"),
+    [
+        ({"start_time": None}, {"start_time": "invalid"}),
+        ({"task_id": None, "billable": None}, {"task_id": "invalid", "billable": "invalid"}),
+        ({"duration": "10"}, {"duration": "invalid"}),
+        ({"finished": False}, {"finished": "unknown"}),
+    ],
+)
+def test_wrong_edits(desk: Desk, task_id: str, body: dict[str, object], faults: dict[str, str]) -> None:
+    made = desk.new(task_id, duration=HOUR)
+    assert desk.caller.faults("PATCH", f"/timesheets/{made['id']}", json=body) == faults
+
+
+def test_a_finished_one_is_not_opened(studio: Studio, desk: Desk, task_id: str) -> None:
+    made = desk.new(task_id, duration=HOUR)
+    studio.happened()
+    path = f"/timesheets/{made['id']}"
+    assert desk.caller.refused(409, "PATCH", path, json={"end_time": None})["code"] == "finished"
+    for how in ("pause", "resume"):
+        assert desk.caller.refused(409, "POST", f"{path}/{how}")["code"] == "finished"
+    assert studio.happened() == []
+
+
+def test_an_invoiced_one_stays(studio: Studio, desk: Desk, task_id: str) -> None:
+    made = desk.new(task_id, duration=HOUR, billable=True)
+    claim(studio, made["id"])
+    studio.happened()
+    path = f"/timesheets/{made['id']}"
+    assert desk.caller.refused(409, "PATCH", path, json={"notes": "late"})["code"] == "invoiced"
+    assert desk.caller.refused(409, "PATCH", path, params={"duration": 1})["code"] == "invoiced"
+    assert desk.caller.refused(409, "DELETE", path)["code"] == "invoiced"
+    assert desk.turn(made, "finish") == made
+    assert studio.happened() == []
+
+
+def test_deleted(studio: Studio, desk: Desk, task_id: str) -> None:
+    made = desk.new(task_id, duration=HOUR)
+    studio.happened()
+    path = f"/timesheets/{made['id']}"
+    assert desk.caller.delete(path) == {"success": True}
+    (event,) = studio.happened()
+    assert (event.action, event.record) == ("deleted", made)
+    for method, where in (("GET", path), ("PATCH", path), ("DELETE", path), ("POST", f"{path}/resume")):
+        desk.caller.refused(404, method, where)
+
+
+def test_conditions(desk: Desk, task_id: str) -> None:
+    made = desk.new(task_id, duration=HOUR)
+    path = f"/timesheets/{made['id']}"
+    read = desk.caller.call("GET", path)
+    tag = read.headers["etag"]
+    unchanged = desk.caller.call("GET", path, headers={"If-None-Match": tag})
+    assert (unchanged.status_code, unchanged.content, unchanged.headers["etag"]) == (304, b"", tag)
+    desk.edit(made, json={"notes": "new"}, headers={"If-Match": tag})
+    for method in ("PATCH", "DELETE"):
+        assert desk.caller.refused(412, method, path, headers={"If-Match": tag})["code"] == "precondition_failed"
+    assert desk.caller.call("GET", path, headers={"If-None-Match": tag}).status_code == 200
+    desk.caller.delete(path, headers={"If-Match": desk.caller.call("GET", path).headers["etag"]})
+
+
+def test_conditions_of_a_running_timer(studio: Studio, desk: Desk, task_id: str) -> None:
+    made = desk.new(task_id)
+    path = f"/timesheets/{made['id']}"
+    tag = desk.caller.call("GET", path).headers["etag"]
+    while (later := desk.get(made))["duration"] == made["duration"]:
+        pass
+    again = desk.caller.call("GET", path, headers={"If-None-Match": tag})
+    assert again.status_code == 200, "its duration is another"
+    assert again.json()["timesheet"]["duration"] >= later["duration"]
+    edited = desk.caller.call("PATCH", path, json={"notes": "new"}, headers={"If-Match": tag})
+    assert edited.status_code == 200
+    desk.caller.refused(412, "PATCH", path, json={"notes": "newer"}, headers={"If-Match": tag})
+    desk.caller.patch(path, json={"notes": "newer"}, headers={"If-Match": edited.headers["etag"]})
+
+
+def test_who_may(studio: Studio, desk: Desk, task_id: str) -> None:
+    made = desk.new(task_id, duration=HOUR)
+    path = f"/timesheets/{made['id']}"
+    reader = studio.add(role="read")
+    assert reader.get(path)["timesheet"] == made
+    assert studio.member.patch(path, json={"notes": "mended"})["timesheet"]["user"] == made["user"]
+    mine = Desk(studio, studio.member).new(task_id, duration=HOUR)
+    assert mine["user"]["username"] != made["user"]["username"]
+    everything = [
+        ("GET", desk.path, {}), ("POST", desk.path, {"json": {"task_id": task_id}}), ("GET", path, {}),
+        ("PATCH", path, {"json": {"notes": "x"}}), ("DELETE", path, {}),
+        *(("POST", f"{path}/{how}", {}) for how in ("pause", "resume", "finish")),
+    ]  # fmt: skip
+    for method, where, more in everything:
+        studio.client.refused(404, method, where, **more)
+        studio.stranger.refused(404, method, where, **more)
+        studio.nobody.refused(401, method, where, **more)
+        if method != "GET":
+            assert reader.refused(403, method, where, **more)["code"] == "missing_role"
+    archive(studio)
+    for method, where, more in everything:
+        if method != "GET":
+            assert desk.caller.refused(409, method, where, **more)["code"] == "archived"
+    assert desk.get(made)["notes"] == "mended"
