@@ -1,31 +1,184 @@
-"""The SQL of invoices."""
+"""The SQL of invoices.
+
+Locks are taken in this order: the invoice, the account's counter of numbers, timesheets by id.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
+from typing import Any
 
 import sqlalchemy as sa
 
 from workhook.core import json
-from workhook.storage import Transaction
-from workhook.storage.dialects import upsert
+from workhook.core.clock import to_millis_text
+from workhook.identity.tables import accounts, projects
+from workhook.storage import Reader, Row, Transaction
+from workhook.storage.dialects import any_of, upsert
 from workhook.storage.metadata import big, insert_into
-from workhook.work.invoices.rules import Item, number_text
+from workhook.work.access import with_access
+from workhook.work.invoices.rules import Item, Time, number_text
 from workhook.work.invoices.tables import invoice_numbers, invoices
+from workhook.work.people import person_columns
+from workhook.work.tasks.tables import tasks
+from workhook.work.timesheets.tables import timesheets
 
-_insert = insert_into(invoices, *(each.name for each in invoices.c))
-_count = (
-    upsert(invoice_numbers)
-    .values(account_id=big("account_id"), last=sa.literal(1, sa.BigInteger))
-    .on_conflict_do_update(
-        index_elements=[invoice_numbers.c.account_id], set_={"last": invoice_numbers.c.last + sa.literal(1)}
-    )
-    .returning(invoice_numbers.c.last)
+CONTENT = (
+    "invoice_number", "status", "bill_from", "bill_to", "address", "tax_millionths", "amount_minor", "total_minor",
+    "currency", "issued", "due", "paid_at", "payment_method", "payment_terms", "credit_type", "items", "updated_at",
+)  # fmt: skip
+"""What changes."""
+
+_people = accounts.alias("people")
+_columns = [*(each for each in invoices.c if each.name not in ("account_id", "user_id")), *person_columns(_people)]
+_invoices = sa.select(*_columns).join_from(invoices, _people, _people.c.id == invoices.c.user_id, isouter=True)
+
+# --- reads ------------------------------------------------------------------------------------------------------
+
+_one = with_access(_invoices.where(invoices.c.id == sa.bindparam("id")), invoices.c.repository_id)
+_printed = _one.add_columns(projects.c.avatar.label("project_avatar"))
+_locked = _one.with_for_update(of=invoices)
+_named = projects.alias("named")
+_last_currency = (
+    sa.select(invoices.c.currency)
+    .where(invoices.c.repository_id == _named.c.repository_id)
+    .order_by(invoices.c.id.desc())
+    .limit(1)
+    .scalar_subquery()
 )
+_project = with_access(
+    sa.select(_last_currency.label("last_currency"))
+    .select_from(_named)
+    .where(_named.c.id == sa.bindparam("project_id")),
+    _named.c.repository_id,
+)
+
+# --- timesheets -------------------------------------------------------------------------------------------------
+
+_times = (
+    sa.select(
+        timesheets.c.id,
+        tasks.c.title,
+        timesheets.c.start_time,
+        timesheets.c.duration_ms,
+        timesheets.c.billable_rate_minor,
+        timesheets.c.billable,
+        timesheets.c.finished,
+        timesheets.c.invoice_id,
+    )
+    .join_from(timesheets, tasks, tasks.c.id == timesheets.c.task_id)
+    .where(
+        timesheets.c.repository_id == big("repository_id"),
+        sa.or_(any_of(timesheets.c.id, "timesheet_ids"), timesheets.c.invoice_id == sa.bindparam("invoice_id")),
+    )
+    .order_by(timesheets.c.id)
+    .with_for_update(of=timesheets)
+)
+_claim = (
+    sa.update(timesheets)
+    .where(timesheets.c.repository_id == big("repository_id"), any_of(timesheets.c.id, "timesheet_ids"))
+    .values(invoice_id=sa.bindparam("invoice_id"))
+)
+_release = (
+    sa.update(timesheets)
+    .where(timesheets.c.invoice_id == sa.bindparam("claimed_by"), any_of(timesheets.c.id, "kept_ids", negate=True))
+    .values(invoice_id=sa.null())
+)
+
+# --- writes -----------------------------------------------------------------------------------------------------
+
+_update = (
+    sa.update(invoices)
+    .where(invoices.c.id == sa.bindparam("invoice_id"))
+    .values({name: sa.bindparam(name, type_=invoices.c[name].type) for name in CONTENT})
+)
+_delete = sa.delete(invoices).where(invoices.c.id == sa.bindparam("id"))
+_insert = insert_into(invoices, *(each.name for each in invoices.c))
+
+
+def _counted(step: int) -> sa.Executable:
+    """Locks the account's counter, and counts."""
+    counter = upsert(invoice_numbers).values(account_id=big("account_id"), last=sa.literal(step, sa.BigInteger))
+    return counter.on_conflict_do_update(
+        index_elements=[invoice_numbers.c.account_id],
+        set_={"last": invoice_numbers.c.last + sa.literal(step, sa.BigInteger)},
+    ).returning(invoice_numbers.c.last)
+
+
+_count, _hold = _counted(1), _counted(0)
 _numbered = sa.select(invoices.c.id).where(
     invoices.c.account_id == big("account_id"), invoices.c.invoice_number == sa.bindparam("invoice_number")
 )
+
+
+async def find_project(reader: Reader, project_id: str, user_id: int) -> Row | None:
+    """For `access_of`; with `last_currency`, of the project's last invoice."""
+    return await reader.fetch_one(_project, {"project_id": project_id, "user_id": user_id})
+
+
+async def find_invoice(reader: Reader, invoice_id: str, user_id: int) -> Row | None:
+    """For `access_of` and `invoice_shape`; with `project_avatar`."""
+    return await reader.fetch_one(_printed, {"id": invoice_id, "user_id": user_id})
+
+
+async def lock_invoice(tx: Transaction, invoice_id: str, user_id: int) -> Row | None:
+    """For `access_of` and `invoice_shape`; until the transaction ends nobody else changes it."""
+    return await tx.fetch_one(_locked, {"id": invoice_id, "user_id": user_id})
+
+
+async def list_invoices(
+    reader: Reader,
+    repository_id: int,
+    *,
+    drafts: bool,
+    status: str | None,
+    overdue: bool | None,
+    now: int,
+    after: str | None,
+    limit: int,
+) -> Sequence[Row]:
+    """By id; `after` is the id behind which to start."""
+    late: sa.ColumnElement[Any] = sa.and_(
+        invoices.c.status == "sent", invoices.c.due.is_not(None), invoices.c.due < big("now")
+    )
+    query = _invoices.where(invoices.c.repository_id == big("repository_id"))
+    if not drafts:
+        query = query.where(invoices.c.status != "draft")
+    if status is not None:
+        query = query.where(invoices.c.status == sa.bindparam("status"))
+    if overdue is not None:
+        query = query.where(late if overdue else sa.not_(late))
+    if after is not None:
+        query = query.where(invoices.c.id > sa.bindparam("after"))
+    params = {"repository_id": repository_id, "status": status, "now": now, "after": after, "limit": limit}
+    return await reader.fetch_all(query.order_by(invoices.c.id).limit(big("limit")), params)
+
+
+async def lock_times(tx: Transaction, repository_id: int, timesheet_ids: Sequence[str], invoice_id: str) -> list[Time]:
+    """These timesheets of the project and those that the invoice has claimed."""
+    params = {"repository_id": repository_id, "timesheet_ids": timesheet_ids, "invoice_id": invoice_id}
+    return [_time_of(row) for row in await tx.fetch_all(_times, params)]
+
+
+async def claim(tx: Transaction, repository_id: int, timesheet_ids: Sequence[str], invoice_id: str) -> None:
+    params = {"repository_id": repository_id, "timesheet_ids": timesheet_ids, "invoice_id": invoice_id}
+    await tx.execute(_claim, params)
+
+
+async def release(tx: Transaction, invoice_id: str, *, but: Sequence[str] = ()) -> None:
+    """The timesheets that the invoice has claimed, but for these, can be invoiced again."""
+    await tx.execute(_release, {"claimed_by": invoice_id, "kept_ids": but})
+
+
+async def update_invoice(tx: Transaction, invoice_id: str, values: Mapping[str, object]) -> None:
+    """`values`: CONTENT."""
+    await tx.execute(_update, {**values, "invoice_id": invoice_id})
+
+
+async def delete_invoice(tx: Transaction, invoice_id: str) -> None:
+    """Its timesheets can be invoiced again."""
+    await tx.execute(_delete, {"id": invoice_id})
 
 
 async def insert_invoice(tx: Transaction, values: Mapping[str, object]) -> None:
@@ -39,11 +192,17 @@ async def next_number(tx: Transaction, account_id: int) -> str:
         row = await tx.fetch_one(_count, {"account_id": account_id})
         assert row is not None, "the statement inserts or updates"
         number = number_text(row["last"])
-        if not await is_taken(tx, account_id, number):
+        if not await _is_taken(tx, account_id, number):
             return number
 
 
-async def is_taken(tx: Transaction, account_id: int, number: str) -> bool:
+async def is_free(tx: Transaction, account_id: int, number: str) -> bool:
+    """Whether a caller may choose it. Until the transaction ends nobody else chooses or gets a number there."""
+    await tx.fetch_one(_hold, {"account_id": account_id})
+    return not await _is_taken(tx, account_id, number)
+
+
+async def _is_taken(tx: Transaction, account_id: int, number: str) -> bool:
     return await tx.fetch_one(_numbered, {"account_id": account_id, "invoice_number": number}) is not None
 
 
@@ -54,3 +213,16 @@ def items_text(items: Iterable[Item]) -> str:
 
 def items_of(text: str) -> tuple[Item, ...]:
     return tuple(Item(each[0], Decimal(each[1]), each[2], each[3]) for each in json.decode(text))
+
+
+def _time_of(row: Row) -> Time:
+    return Time(
+        id=row["id"],
+        title=row["title"],
+        day=to_millis_text(row["start_time"])[:10],
+        duration_ms=row["duration_ms"],
+        rate_minor=row["billable_rate_minor"],
+        billable=bool(row["billable"]),
+        finished=bool(row["finished"]),
+        invoice_id=row["invoice_id"],
+    )

@@ -6,21 +6,23 @@ that whoever adds up the lines gets it. The tax is a part of the sum, rounded ha
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from decimal import Decimal
+import math
+from collections.abc import Iterable, Sequence
+from decimal import ROUND_HALF_UP, Decimal, InvalidOperation
 from typing import Literal
 
 import msgspec
 
+from workhook.core.clock import HOUR_MS
 from workhook.http.values import AMOUNT_MAX_MINOR
 
 Status = Literal["draft", "sent", "paid", "void"]
 
+DEFAULT_CURRENCY = "USD"
 QTY_DECIMALS = 6
-QTY_MAX = 10**9
+QTY_MAX = 999_999_999
 TAX_DECIMALS = 4
-TAX_MAX_MILLIONTHS = 10**6
-"""100 percent."""
+NUMBER_MAX_CHARS = 64
 
 _MILLION = 10**6
 
@@ -58,6 +60,97 @@ def number_text(number: int) -> str:
 
 def is_overdue(status: str, due: int | None, now: int) -> bool:
     return status == "sent" and due is not None and due < now
+
+
+def read_qty(raw: object) -> Decimal:
+    """Of a parameter. Raises `ValueError` that says what it has to be."""
+    wanted = f"a number of more than 0 and at most {QTY_MAX}, with at most six decimals"
+    qty = _decimal(raw, wanted)
+    if not 0 < qty <= QTY_MAX or qty != round(qty, QTY_DECIMALS):
+        raise ValueError(wanted)
+    return qty.normalize()
+
+
+def read_percent(raw: object) -> int:
+    """Likewise; millionths."""
+    wanted = "a number from 0 to 100 with at most four decimals"
+    percent = _decimal(raw, wanted)
+    if not 0 <= percent <= 100 or percent != round(percent, TAX_DECIMALS):
+        raise ValueError(wanted)
+    return int(percent * 10_000)
+
+
+def read_number(raw: object) -> str:
+    """Likewise; a JSON number becomes its digits."""
+    wanted = f"a number, or text of 1 to {NUMBER_MAX_CHARS} characters"
+    if isinstance(raw, bool) or not isinstance(raw, (str, int, float)):
+        raise ValueError(wanted)
+    if not isinstance(raw, str) and (not math.isfinite(raw) or abs(raw) >= 10**15):
+        raise ValueError(wanted)
+    text = raw.strip() if isinstance(raw, str) else f"{Decimal(str(raw)):f}".removesuffix(".0")
+    if not 1 <= len(text) <= NUMBER_MAX_CHARS or not text.isprintable():
+        raise ValueError(wanted)
+    return text
+
+
+def _decimal(raw: object, wanted: str) -> Decimal:
+    if isinstance(raw, bool) or not isinstance(raw, (int, float, str)) or len(str(raw)) > 40:
+        raise ValueError(wanted)
+    try:
+        found = Decimal(str(raw).strip())
+    except InvalidOperation:
+        raise ValueError(wanted) from None
+    if not found.is_finite() or abs(found.adjusted()) > 20:
+        raise ValueError(wanted)
+    return found
+
+
+class Time(msgspec.Struct, frozen=True):
+    """A timesheet, as far as an invoice wants to know."""
+
+    id: str
+    title: str
+    day: str
+    duration_ms: int
+    rate_minor: int | None
+    billable: bool
+    finished: bool
+    invoice_id: str | None
+
+
+def complaint(time: Time | None, invoice_id: str | None) -> str | None:
+    """Why the time cannot be on the invoice (None: a new one), or None."""
+    if time is None:
+        return "the project has no such timesheet"
+    if time.invoice_id is not None and time.invoice_id != invoice_id:
+        return "it is on another invoice"
+    if not time.finished:
+        return "it is not finished"
+    return None if time.billable else "it is not billable"
+
+
+def item_of(time: Time) -> Item:
+    """Its hours at its rate. One without a rate costs nothing until somebody says what it costs."""
+    hours = (Decimal(time.duration_ms) / HOUR_MS).quantize(Decimal(1).scaleb(-QTY_DECIMALS), ROUND_HALF_UP)
+    return Item(f"{time.title} ({time.day})", hours.normalize(), time.rate_minor or 0, time.id)
+
+
+def replaced(items: Sequence[Item], given: Iterable[Item]) -> list[Item]:
+    """`given`, of which those that are like an item that was there before go on being of its timesheet."""
+    known: dict[tuple[str, Decimal, int], list[str | None]] = {}
+    for each in items:
+        known.setdefault((each.description, each.qty, each.unit_price_minor), []).append(each.timesheet_id)
+    found = []
+    for each in given:
+        ids = known.get((each.description, each.qty, each.unit_price_minor))
+        found.append(msgspec.structs.replace(each, timesheet_id=ids.pop(0) if ids else None))
+    return found
+
+
+def with_times(items: Sequence[Item], released: Iterable[str], added: Iterable[Time]) -> list[Item]:
+    """Without the items of timesheets that were `released`, and with those of timesheets that were `added`."""
+    gone = set(released)
+    return [*(each for each in items if each.timesheet_id not in gone), *map(item_of, added)]
 
 
 def _half_up(millionths: int) -> int:

@@ -7,15 +7,92 @@ from decimal import Decimal
 from typing import Annotated
 
 import msgspec
-from msgspec import Meta
+from msgspec import UNSET, Meta, UnsetType
 
 from workhook.core.clock import to_millis_text
-from workhook.http.values import to_amount
+from workhook.http.currencies import Currency
+from workhook.http.lists import ListQuery
+from workhook.http.parameters import DayOrMoment, LongText, Money, Prepared, Read
+from workhook.http.values import WIRE_TYPE, to_amount
 from workhook.storage import Row
 from workhook.work.invoices import rules
 from workhook.work.invoices.queries import items_of
 from workhook.work.invoices.rules import Item, Status
 from workhook.work.people import PersonShape, person_of_row
+
+ITEMS_MAX = 1000
+TIMESHEETS_MAX = 1000
+
+Qty = Annotated[
+    Decimal,
+    Meta(
+        extra_json_schema={WIRE_TYPE: "number", "exclusiveMinimum": 0, "maximum": rules.QTY_MAX},
+        description="More than 0, with at most six decimals.",
+    ),
+    Read(rules.read_qty, (int, float)),
+]
+Percent = Annotated[
+    int,
+    Meta(
+        extra_json_schema={WIRE_TYPE: "number", "minimum": 0, "maximum": 100},
+        description="Percent, with at most four decimals.",
+    ),
+    Read(rules.read_percent, (int, float)),
+]
+"""Millionths."""
+InvoiceNumber = Annotated[
+    str,
+    Meta(
+        extra_json_schema={WIRE_TYPE: ["string", "number"]},
+        description="1 to 64 characters, or a number; unique in the organization. Without one the next of the "
+        "organization's sequence is given when the invoice is sent.",
+    ),
+    Read(rules.read_number, (str, int, float)),
+]
+
+
+class InvoiceItemInput(msgspec.Struct):
+    """A line."""
+
+    description: Annotated[str, Meta(min_length=1, max_length=4000), Prepared(str.strip)]
+    qty: Qty
+    unit_price: Money
+
+
+_Items = Annotated[list[InvoiceItemInput], Meta(max_length=ITEMS_MAX)]
+_TimesheetIds = Annotated[
+    list[str],
+    Meta(max_length=TIMESHEETS_MAX, description="Billable and finished ones that no invoice has; they become items."),
+]
+
+
+class InvoiceCreate(msgspec.Struct):
+    """A draft. Without `currency` it has the one of the project's last invoice, or else USD."""
+
+    bill_to: LongText | UnsetType | None = UNSET
+    bill_from: LongText | UnsetType | None = UNSET
+    address: LongText | UnsetType | None = UNSET
+    tax: Percent | UnsetType | None = UNSET
+    payment_terms: LongText | UnsetType | None = UNSET
+    due: DayOrMoment | UnsetType | None = UNSET
+    payment_method: LongText | UnsetType | None = UNSET
+    invoice_number: InvoiceNumber | UnsetType | None = UNSET
+    currency: Currency | UnsetType = UNSET
+    credit_type: bool | UnsetType | None = UNSET
+    invoice_items: _Items | UnsetType = UNSET
+    timesheet_ids: _TimesheetIds | UnsetType = UNSET
+
+
+class InvoiceEdit(InvoiceCreate):
+    """What is absent stays. `invoice_items` and `timesheet_ids` replace what was there. Once the invoice is sent only
+    `payment_method` may change."""
+
+
+class InvoiceList(ListQuery):
+    """Filters."""
+
+    status: Status | UnsetType = UNSET
+    overdue: Annotated[bool, Meta(description="Sent, and due in the past.")] | UnsetType = UNSET
 
 
 class InvoiceItemShape(msgspec.Struct):
@@ -52,6 +129,16 @@ class InvoiceShape(msgspec.Struct):
     user: Annotated[PersonShape | None, Meta(description="Null where Workhook made the invoice by itself.")]
     created_at: str
     updated_at: str
+
+
+class InvoiceAnswer(msgspec.Struct):
+    invoice: InvoiceShape
+    success: bool = True
+
+
+class InvoicesAnswer(msgspec.Struct):
+    invoices: list[InvoiceShape]
+    success: bool = True
 
 
 def invoice_shape(row: Row, now: int) -> InvoiceShape:

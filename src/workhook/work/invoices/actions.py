@@ -1,0 +1,172 @@
+"""Invoices from draft to paid: owners and members make them, clients see what was sent."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import msgspec
+
+from workhook.core.clock import now_ms
+from workhook.core.errors import Conflict, NotFound
+from workhook.core.ids import new_id
+from workhook.identity.schemas import Actor
+from workhook.storage import Reader, Row, Transaction
+from workhook.work.access import Access, access_of
+from workhook.work.announce import announce, differences
+from workhook.work.invoices import drafting, queries, rules
+from workhook.work.invoices.drafting import Plan
+from workhook.work.invoices.queries import CONTENT
+from workhook.work.invoices.schemas import InvoiceCreate, InvoiceEdit, InvoiceShape, invoice_shape
+
+_AFTER_SENDING = frozenset({"payment_method"})
+_DOING = "change invoices"
+
+
+class Taken(msgspec.Struct, frozen=True):
+    """An invoice of somebody who sees it; for a change nobody else changes it until the transaction ends."""
+
+    access: Access
+    row: Row
+    record: InvoiceShape
+
+
+async def look_at(reader: Reader, actor: Actor, invoice_id: str) -> Taken:
+    """Raises `NotFound`; drafts do not exist for clients."""
+    return _seen(await queries.find_invoice(reader, invoice_id, actor.user.id), actor)
+
+
+async def take(tx: Transaction, actor: Actor, invoice_id: str) -> Taken:
+    """For a change. Raises `NotFound`, `Forbidden`, `Conflict` if the project is archived."""
+    taken = _seen(await queries.lock_invoice(tx, invoice_id, actor.user.id), actor)
+    taken.access.require_writable()
+    taken.access.require_member(_DOING)
+    return taken
+
+
+async def create(tx: Transaction, actor: Actor, project_id: str, wanted: InvoiceCreate, *, base: str) -> InvoiceShape:
+    """A draft. Raises `NotFound`, `Forbidden`, `Conflict` if the project is archived, `Invalid`."""
+    row = await queries.find_project(tx, project_id, actor.user.id)
+    access = access_of(row, actor)
+    access.require_writable()
+    access.require_member(_DOING)
+    assert row is not None, "access_of refuses none"
+    now, user, repository = now_ms(), actor.user, access.repository
+    fresh = {
+        "id": new_id("inv"),
+        "repository_id": repository.id,
+        "account_id": repository.owner.id,
+        "user_id": user.id,
+        "service_checkout_id": None,
+        **dict.fromkeys(CONTENT),
+        "status": "draft",
+        "currency": row["last_currency"] or rules.DEFAULT_CURRENCY,
+        "items": queries.items_text(()),
+        "recurring_items": queries.items_text(()),
+        "created_at": now,
+        "updated_at": now,
+    }
+    plan = await drafting.plan(tx, repository, fresh, wanted)
+    values = {**fresh, **plan.values}
+    await queries.insert_invoice(tx, values)
+    await _claim(tx, access, str(values["id"]), plan)
+    person = {"user_login": user.login, "user_email": user.email, "user_avatar": user.avatar}
+    record = invoice_shape({**values, **person}, now)
+    await announce(tx, actor, repository, "invoice", "created", record, base=base)
+    return record
+
+
+async def edit(tx: Transaction, actor: Actor, taken: Taken, wanted: InvoiceEdit, *, base: str) -> InvoiceShape:
+    """The invoice after the change; nothing happens if there is none. `taken` is what `take` gave.
+
+    Raises `Invalid`, and `Conflict` for what may not change any more.
+    """
+    row = taken.row
+    plan = await drafting.plan(tx, taken.access.repository, row, wanted)
+    changed = {name for name, value in plan.values.items() if value != row[name]}
+    if plan.claims_differ:
+        changed.add("timesheet_ids")
+    if not changed:
+        return taken.record
+    if row["status"] == "void" or (row["status"] != "draft" and not changed <= _AFTER_SENDING):
+        message = f"The invoice is {row['status']}; only drafts can be changed."
+        raise Conflict(message, code=f"invoice_{row['status']}")
+    if plan.claims_differ:
+        await queries.release(tx, row["id"], but=plan.kept_ids)
+    await _claim(tx, taken.access, row["id"], plan)
+    claims: dict[str, dict[str, object]] = {}
+    if plan.claims_differ:
+        claims["timesheet_ids"] = {"from": plan.claimed_before, "to": plan.timesheet_ids}
+    return await _write(tx, actor, taken, "edited", plan.values, base=base, more_changes=claims)
+
+
+async def delete(tx: Transaction, actor: Actor, taken: Taken, *, base: str) -> None:
+    """`taken` is what `take` gave. Raises `Conflict` unless it is a draft."""
+    if taken.row["status"] != "draft":
+        raise Conflict("Only drafts can be deleted.", code=f"invoice_{taken.row['status']}")
+    await queries.delete_invoice(tx, taken.row["id"])
+    await announce(tx, actor, taken.access.repository, "invoice", "deleted", taken.record, base=base)
+
+
+async def send(tx: Transaction, actor: Actor, taken: Taken, *, base: str) -> InvoiceShape:
+    """A draft is issued: it gets its number, and its amounts stay. Raises `Conflict` if it is paid or void."""
+    if _is_already(taken, "sent", possible_from="draft"):
+        return taken.record
+    number = taken.row["invoice_number"] or await queries.next_number(tx, taken.access.repository.owner.id)
+    values = {"status": "sent", "issued": now_ms(), "invoice_number": number}
+    return await _write(tx, actor, taken, "sent", values, base=base)
+
+
+async def pay(tx: Transaction, actor: Actor, taken: Taken, *, base: str) -> InvoiceShape:
+    """Raises `Conflict` unless it was sent."""
+    if _is_already(taken, "paid", possible_from="sent"):
+        return taken.record
+    return await _write(tx, actor, taken, "paid", {"status": "paid", "paid_at": now_ms()}, base=base)
+
+
+async def void(tx: Transaction, actor: Actor, taken: Taken, *, base: str) -> InvoiceShape:
+    """Its timesheets can be invoiced again. Raises `Conflict` unless it was sent."""
+    if _is_already(taken, "void", possible_from="sent"):
+        return taken.record
+    await queries.release(tx, taken.row["id"])
+    return await _write(tx, actor, taken, "voided", {"status": "void"}, base=base)
+
+
+def _seen(row: Row | None, actor: Actor) -> Taken:
+    access = access_of(row, actor)
+    if row is None:
+        raise NotFound()
+    access.require_sight(row["status"] == "draft")
+    return Taken(access, row, invoice_shape(row, now_ms()))
+
+
+def _is_already(taken: Taken, status: str, *, possible_from: str) -> bool:
+    current = taken.row["status"]
+    if current not in (status, possible_from):
+        message = f"The invoice is {current}; it would have to be {possible_from}."
+        raise Conflict(message, code=f"invoice_{current}")
+    return bool(current == status)
+
+
+async def _claim(tx: Transaction, access: Access, invoice_id: str, plan: Plan) -> None:
+    if plan.new_ids:
+        await queries.claim(tx, access.repository.id, plan.new_ids, invoice_id)
+
+
+async def _write(
+    tx: Transaction,
+    actor: Actor,
+    taken: Taken,
+    action: str,
+    values: dict[str, object],
+    *,
+    base: str,
+    more_changes: dict[str, dict[str, object]] | None = None,
+) -> InvoiceShape:
+    now, row = now_ms(), taken.row
+    names: Iterable[str] = row.keys()
+    after = {**{name: row[name] for name in names}, **values, "updated_at": max(now, row["updated_at"] + 1)}
+    await queries.update_invoice(tx, row["id"], {name: after[name] for name in CONTENT})
+    record = invoice_shape(after, now)
+    changes = {**differences(taken.record, record), **(more_changes or {})}
+    await announce(tx, actor, taken.access.repository, "invoice", action, record, base=base, changes=changes)
+    return record

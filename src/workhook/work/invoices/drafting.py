@@ -1,0 +1,100 @@
+"""What the parameters of an invoice make of it: its columns, and which timesheets it claims."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import msgspec
+from msgspec import UnsetType
+
+from workhook.core.errors import Fault, Invalid, shown
+from workhook.identity.schemas import Repository
+from workhook.storage import Row, Transaction
+from workhook.work.invoices import queries, rules
+from workhook.work.invoices.rules import Item, Time
+from workhook.work.invoices.schemas import InvoiceCreate
+
+_AS_GIVEN = ("bill_to", "bill_from", "address", "payment_terms", "due", "payment_method", "invoice_number", "currency")
+
+
+class Plan(msgspec.Struct, frozen=True):
+    """`values`: the columns that the caller spoke of, and those that follow from them. Of the timesheets, by id: what
+    the invoice claims when this is done, and what it claimed before."""
+
+    values: dict[str, object]
+    timesheet_ids: list[str] = []
+    claimed_before: list[str] = []
+
+    @property
+    def claims_differ(self) -> bool:
+        return self.timesheet_ids != self.claimed_before
+
+    @property
+    def new_ids(self) -> list[str]:
+        return [each for each in self.timesheet_ids if each not in set(self.claimed_before)]
+
+    @property
+    def kept_ids(self) -> list[str]:
+        return [each for each in self.claimed_before if each in set(self.timesheet_ids)]
+
+
+async def plan(tx: Transaction, repository: Repository, row: Row | Mapping[str, object], wanted: InvoiceCreate) -> Plan:
+    """From the invoice as it is (`row`) and what the caller says. Nothing is written, but the account's numbers and the
+    timesheets are locked. Raises `Invalid`."""
+    values: dict[str, object] = {
+        name: given for name in _AS_GIVEN if not isinstance(given := getattr(wanted, name), UnsetType)
+    }
+    if not isinstance(wanted.tax, UnsetType):
+        values["tax_millionths"] = wanted.tax
+    if not isinstance(wanted.credit_type, UnsetType):
+        values["credit_type"] = None if wanted.credit_type is None else str(wanted.credit_type).lower()
+    faults = await _number_faults(tx, repository, row, values.get("invoice_number"))
+    items = list(queries.items_of(str(row["items"])))
+    if not isinstance(wanted.invoice_items, UnsetType):
+        given = [Item(each.description, each.qty, each.unit_price) for each in wanted.invoice_items]
+        items = rules.replaced(items, given)
+    ids, before = [], []
+    if not isinstance(wanted.timesheet_ids, UnsetType):
+        asked = list(dict.fromkeys(wanted.timesheet_ids))
+        times = {each.id: each for each in await queries.lock_times(tx, repository.id, asked, str(row["id"]))}
+        faults += _time_faults(wanted.timesheet_ids, times, str(row["id"]))
+        before = sorted(each.id for each in times.values() if each.invoice_id == row["id"])
+        ids = sorted(asked)
+        added = [times[each] for each in asked if each in times and each not in set(before)]
+        items = rules.with_times(items, set(before) - set(asked), added)
+    values["items"] = queries.items_text(items)
+    faults += _amounts(row, values, items)
+    if faults:
+        raise Invalid(faults=faults)
+    return Plan(values, ids, before)
+
+
+def _amounts(row: Row | Mapping[str, object], values: dict[str, object], items: Sequence[Item]) -> list[Fault]:
+    """Adds the amounts to `values`."""
+    amount = rules.amount_minor([*items, *queries.items_of(str(row["recurring_items"]))])
+    if rules.too_much(amount):
+        return [Fault(field="invoice_items", message="invoice_items: the sum is more than an invoice can have")]
+    millionths = values.get("tax_millionths", row["tax_millionths"])
+    assert millionths is None or isinstance(millionths, int)
+    values["amount_minor"] = amount
+    values["total_minor"] = amount + rules.tax_minor(amount, millionths)
+    return []
+
+
+async def _number_faults(
+    tx: Transaction, repository: Repository, row: Row | Mapping[str, object], number: object
+) -> list[Fault]:
+    if not isinstance(number, str) or number == row["invoice_number"]:
+        return []
+    if await queries.is_free(tx, repository.owner.id, number):
+        return []
+    message = f"invoice_number: {number} is the number of another invoice"
+    return [Fault(field="invoice_number", code="already_exists", message=message)]
+
+
+def _time_faults(asked: Sequence[str], times: Mapping[str, Time], invoice_id: str) -> list[Fault]:
+    return [
+        Fault(field=f"timesheet_ids[{index}]", message=f"timesheet_ids[{index}] ({shown(each)}): {wrong}")
+        for index, each in enumerate(asked)
+        if (wrong := rules.complaint(times.get(each), invoice_id))
+    ]

@@ -1,0 +1,372 @@
+"""Invoices from draft to paid: what they hold, how they are numbered, what is announced."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+
+from tests.harness.receiver import Receiver
+from tests.work.studio import Caller, Studio
+
+MISSING = "inv_00000000000000000000000000"
+FIELDS = {
+    "id", "name", "invoice_number", "status", "bill_from", "bill_to", "address", "amount", "tax", "total", "currency",
+    "issued", "due", "paid_at", "overdue", "payment_method", "payment_terms", "credit_type", "invoice_items",
+    "recurring_invoice_items", "user", "created_at", "updated_at",
+}  # fmt: skip
+WORK = {"description": "Design", "qty": 1.5, "unit_price": 99.99}
+Draw = Callable[..., Any]
+
+
+@pytest.fixture
+def path(studio: Studio) -> str:
+    return f"{studio.project}/invoices"
+
+
+@pytest.fixture
+def draw(studio: Studio, path: str) -> Draw:
+    """Makes an invoice and takes it so far: `draw("send", "pay", tax=19)`."""
+
+    def make(*steps: str, **parameters: Any) -> Any:
+        record = studio.owner.post(path, json={"invoice_items": [WORK], **parameters})["invoice"]
+        for step in steps:
+            record = studio.owner.post(f"/invoices/{record['id']}/{step}")["invoice"]
+        return record
+
+    return make
+
+
+def shown(studio: Studio, record: Any) -> Any:
+    return studio.owner.get(f"/invoices/{record['id']}")["invoice"]
+
+
+# --- drafts ------------------------------------------------------------------------------------------------------
+
+
+def test_a_draft(studio: Studio, path: str) -> None:
+    body = {
+        "bill_to": "Client & Co.\nMain Street 1",
+        "bill_from": "Acme",
+        "address": "Harbour 2",
+        "tax": 19,
+        "payment_terms": "14 days",
+        "due": "2026-12-24",
+        "payment_method": "Transfer",
+        "invoice_number": 42,
+        "currency": "eur",
+        "credit_type": True,
+        "invoice_items": [WORK, {"description": "Hosting", "qty": 12, "unit_price": 5}],
+    }
+    answer = studio.owner.post(path, json=body)
+    assert answer["success"] is True
+    record = answer["invoice"]
+    assert set(record) == FIELDS
+    assert record["id"].startswith("inv_")
+    for name in ("bill_to", "bill_from", "address", "tax", "payment_terms", "payment_method", "invoice_items"):
+        assert record[name] == body[name]
+    assert (record["invoice_number"], record["name"], record["credit_type"]) == ("42", "Invoice 42", "true")
+    assert (record["currency"], record["due"]) == ("EUR", "2026-12-24T00:00:00.000Z")
+    assert (record["amount"], record["total"]) == (209.99, 249.89)
+    assert (record["status"], record["issued"], record["paid_at"], record["overdue"]) == ("draft", None, None, False)
+    assert (record["recurring_invoice_items"], record["user"]["username"]) == ([], studio.world.owner)
+    assert studio.owner.get(f"/invoices/{record['id']}") == answer
+    assert studio.owner.get(path) == {"success": True, "invoices": [record]}
+    [event] = studio.happened()
+    assert (event.name, event.action, event.record) == ("invoice", "created", record)
+
+
+def test_an_empty_draft(studio: Studio, path: str) -> None:
+    record = studio.owner.post(path)["invoice"]
+    unset = {name for name, value in record.items() if value is None}
+    assert unset == {
+        "invoice_number", "bill_from", "bill_to", "address", "tax", "issued", "due", "paid_at", "payment_method",
+        "payment_terms", "credit_type",
+    }  # fmt: skip
+    assert (record["amount"], record["total"], record["currency"]) == (0, 0, "USD")
+    assert (record["name"], record["invoice_items"]) == ("Draft invoice", [])
+
+
+def test_the_currency_of_the_last_invoice_is_kept(studio: Studio, path: str) -> None:
+    studio.owner.post(path, params={"currency": "CHF", "tax": "7.7", "credit_type": "false"})
+    record = studio.owner.post(path)["invoice"]
+    assert (record["currency"], record["tax"]) == ("CHF", None)
+
+
+def test_quantities_are_kept_exactly_and_amounts_rounded_per_line(studio: Studio, draw: Draw) -> None:
+    lines = [{"description": "Third", "qty": 0.333333, "unit_price": 0.01}] * 3
+    lines.append({"description": "Half a cent", "qty": 0.5, "unit_price": 0.01})
+    lines.append({"description": "Many", "qty": 123456.654321, "unit_price": 1.11})
+    record = draw(invoice_items=lines, tax=7.5)
+    assert record["invoice_items"] == lines
+    assert record["amount"] == 137036.90  # 0.00 three times, 0.01, 137036.886… = 137036.89
+    assert record["total"] == 147314.67  # 137036.90 and 10277.7675
+
+
+@pytest.mark.parametrize(
+    ("body", "faults"),
+    [
+        ({"tax": 101, "due": "soon", "currency": "XYZ", "x": 1}, ["tax", "due", "currency", "x"]),
+        ({"tax": 1.23456}, ["tax"]),
+        ({"tax": True, "credit_type": "yes", "currency": None}, ["tax", "credit_type", "currency"]),
+        ({"due": "2026-12-24T00:00:00"}, ["due"]),
+        ({"invoice_number": ""}, ["invoice_number"]),
+        ({"invoice_number": False, "bill_to": 1}, ["invoice_number", "bill_to"]),
+        ({"invoice_number": "x" * 65, "address": "ä" * 33_000}, ["invoice_number", "address"]),
+        ({"invoice_items": {}}, ["invoice_items"]),
+        ({"invoice_items": [WORK] * 1001}, ["invoice_items"]),
+        (
+            {"invoice_items": [{**WORK, "qty": 0}, {"description": " ", "unit_price": -1, "tax": 1}]},
+            [
+                "invoice_items[0].qty",
+                "invoice_items[1].description",
+                "invoice_items[1].qty",
+                "invoice_items[1].unit_price",
+                "invoice_items[1].tax",
+            ],
+        ),
+        ({"invoice_items": [{**WORK, "qty": 0.0000001}, {**WORK, "qty": "1"}]},
+         ["invoice_items[0].qty", "invoice_items[1].qty"]),
+        ({"invoice_items": [{"description": "All", "qty": 10**8, "unit_price": 10**8}]}, ["invoice_items"]),
+        ({"timesheet_ids": ["tms_0", "tms_1"]}, ["timesheet_ids[0]", "timesheet_ids[1]"]),
+    ],
+)  # fmt: skip
+def test_wrong_parameters(studio: Studio, path: str, draw: Draw, body: dict[str, Any], faults: list[str]) -> None:
+    record = draw()
+    for method, where in (("POST", path), ("PATCH", f"/invoices/{record['id']}")):
+        assert set(studio.owner.faults(method, where, json=body)) == set(faults)
+    assert studio.owner.get(path)["invoices"] == [record]
+
+
+def test_a_draft_is_changed(studio: Studio, draw: Draw) -> None:
+    record = draw(tax=10, bill_to="Client", due="2026-12-24", invoice_number="A-1")
+    where = f"/invoices/{record['id']}"
+    studio.happened()
+    lines = [{"description": "More", "qty": 2, "unit_price": 50}]
+    edited = studio.owner.patch(where, json={"invoice_items": lines, "due": None, "invoice_number": 7})["invoice"]
+    assert (edited["amount"], edited["total"], edited["due"]) == (100, 110, None)
+    assert (edited["bill_to"], edited["invoice_number"]) == ("Client", "7")
+    assert edited["updated_at"] > record["updated_at"]
+    [event] = studio.happened()
+    assert (event.action, event.record) == ("edited", edited)
+    assert set(event.changes) == {"invoice_items", "amount", "total", "due", "invoice_number", "name"}
+    assert event.changes["amount"] == {"from": 149.99, "to": 100}
+
+    for nothing in ({}, {"bill_to": "Client"}, {"invoice_number": "7", "invoice_items": lines}):
+        assert studio.owner.patch(where, json=nothing)["invoice"] == edited
+    assert studio.happened() == []
+
+
+def test_a_draft_is_deleted(studio: Studio, path: str, draw: Draw) -> None:
+    record = draw()
+    studio.happened()
+    where = f"/invoices/{record['id']}"
+    studio.owner.refused(412, "DELETE", where, headers={"If-Match": '"else"'})
+    tag = studio.owner.call("GET", where).headers["etag"]
+    assert studio.owner.delete(where, headers={"If-Match": tag}) == {"success": True}
+    studio.owner.refused(404, "GET", where)
+    assert studio.owner.get(path)["invoices"] == []
+    [event] = studio.happened()
+    assert (event.action, event.record) == ("deleted", record)
+
+
+# --- states ------------------------------------------------------------------------------------------------------
+
+
+def test_sending_and_paying(studio: Studio, draw: Draw) -> None:
+    draft = draw(tax=19)
+    where = f"/invoices/{draft['id']}"
+    studio.happened()
+    sent = studio.owner.post(f"{where}/send")["invoice"]
+    assert (sent["status"], sent["invoice_number"], sent["name"]) == ("sent", "INV-00001", "Invoice INV-00001")
+    assert sent["issued"] >= draft["created_at"]
+    assert {**sent, "status": "", "invoice_number": 0, "name": 0, "issued": 0, "updated_at": 0} == {
+        **draft, "status": "", "invoice_number": 0, "name": 0, "issued": 0, "updated_at": 0
+    }  # fmt: skip
+    assert studio.owner.post(f"{where}/send")["invoice"] == sent
+    paid = studio.owner.post(f"{where}/pay")["invoice"]
+    assert paid["status"] == "paid"
+    assert paid["paid_at"] >= sent["issued"]
+    assert studio.owner.post(f"{where}/pay")["invoice"] == paid == shown(studio, draft)
+    events = studio.happened()
+    assert [(each.action, each.record) for each in events] == [("sent", sent), ("paid", paid)]
+    assert events[0].changes["status"] == {"from": "draft", "to": "sent"}
+    assert events[0].changes["invoice_number"] == {"from": None, "to": "INV-00001"}
+
+
+def test_voiding(studio: Studio, draw: Draw) -> None:
+    record = draw("send")
+    studio.happened()
+    void = studio.owner.post(f"/invoices/{record['id']}/void")["invoice"]
+    assert (void["status"], void["invoice_number"]) == ("void", "INV-00001")
+    assert studio.owner.post(f"/invoices/{record['id']}/void")["invoice"] == void
+    assert [(each.action, each.record) for each in studio.happened()] == [("voided", void)]
+
+
+@pytest.mark.parametrize(
+    ("steps", "verb"),
+    [((), "pay"), ((), "void"), (("send", "pay"), "send"), (("send", "pay"), "void"), (("send", "void"), "send"),
+     (("send", "void"), "pay")],
+)  # fmt: skip
+def test_steps_that_cannot_be_taken(studio: Studio, draw: Draw, steps: tuple[str, ...], verb: str) -> None:
+    record = draw(*steps)
+    studio.happened()
+    refused = studio.owner.refused(409, "POST", f"/invoices/{record['id']}/{verb}")
+    assert refused["code"] == f"invoice_{record['status']}"
+    assert (studio.happened(), shown(studio, record)) == ([], record)
+
+
+@pytest.mark.parametrize("steps", [("send",), ("send", "pay"), ("send", "void")])
+def test_what_was_sent_stays(studio: Studio, draw: Draw, steps: tuple[str, ...]) -> None:
+    record = draw(*steps, payment_method="Transfer")
+    where, code = f"/invoices/{record['id']}", f"invoice_{record['status']}"
+    changes: list[dict[str, Any]] = [{"invoice_items": []}, {"tax": 1}, {"due": "2030-01-01"}, {"invoice_number": "1"}]
+    for change in [*changes, {"currency": "EUR"}, {"bill_to": "Else"}, {"payment_terms": "x", "payment_method": "y"}]:
+        assert studio.owner.refused(409, "PATCH", where, json=change)["code"] == code
+    assert studio.owner.refused(409, "DELETE", where)["code"] == code
+    same = {"invoice_items": [WORK], "payment_method": "Transfer", "invoice_number": record["invoice_number"]}
+    assert studio.owner.patch(where, json=same)["invoice"] == record
+    if steps[-1] == "void":
+        studio.owner.refused(409, "PATCH", where, json={"payment_method": "Card"})
+    else:
+        assert studio.owner.patch(where, json={"payment_method": "Card"})["invoice"]["payment_method"] == "Card"
+
+
+def test_overdue(studio: Studio, path: str, draw: Draw) -> None:
+    late, paid = draw("send", due="2026-01-01"), draw("send", "pay", due="2026-01-01")
+    early, draft = draw("send", due="2999-01-01T12:00:00+01:00"), draw(due="2026-01-01")
+    assert [each["overdue"] for each in (late, paid, early, draft)] == [True, False, False, False]
+
+    def ids(**filters: str) -> list[str]:
+        return [each["id"] for each in studio.owner.get(path, params=filters)["invoices"]]
+
+    assert ids(overdue="true") == [late["id"]]
+    assert ids(overdue="false") == [paid["id"], early["id"], draft["id"]]
+    assert ids(status="sent") == [late["id"], early["id"]]
+    assert ids(status="sent", overdue="false") == [early["id"]]
+    assert studio.owner.faults("GET", path, params={"status": "late", "x": "1"}) == {
+        "status": "invalid",
+        "x": "unknown",
+    }
+
+
+# --- numbers -----------------------------------------------------------------------------------------------------
+
+
+def test_many_are_sent_at_once(studio: Studio, draw: Draw) -> None:
+    ids = [draw()["id"] for _ in range(20)]
+    with ThreadPoolExecutor(20) as pool:
+        calls = [pool.submit(studio.owner.post, f"/invoices/{each}/send") for each in ids]
+    numbers = sorted(each.result()["invoice"]["invoice_number"] for each in calls)
+    assert numbers == [f"INV-{number:05d}" for number in range(1, 21)]
+
+
+def test_one_is_sent_by_many_at_once(studio: Studio, draw: Draw) -> None:
+    record = draw()
+    studio.happened()
+    with ThreadPoolExecutor(8) as pool:
+        calls = [pool.submit(studio.owner.post, f"/invoices/{record['id']}/send") for _ in range(8)]
+    assert {each.result()["invoice"]["invoice_number"] for each in calls} == {"INV-00001"}
+    assert [each.action for each in studio.happened()] == ["sent"]
+    assert draw("send")["invoice_number"] == "INV-00002"
+
+
+def test_a_callers_own_number_stands_outside_the_sequence(studio: Studio, path: str, draw: Draw) -> None:
+    assert draw("send", invoice_number="2026/7")["invoice_number"] == "2026/7"
+    assert draw("send")["invoice_number"] == "INV-00001"
+    draw(invoice_number="INV-00002")
+    assert draw("send")["invoice_number"] == "INV-00003"
+    for taken in ("2026/7", "INV-00001", "INV-00002"):
+        faults = {"invoice_number": "already_exists"}
+        assert studio.owner.faults("POST", path, json={"invoice_number": taken}) == faults
+        where = f"/invoices/{draw()['id']}"
+        assert studio.owner.faults("PATCH", where, json={"invoice_number": taken}) == faults
+
+
+def test_one_number_is_chosen_by_many_at_once(studio: Studio, path: str) -> None:
+    with ThreadPoolExecutor(8) as pool:
+        calls = [pool.submit(studio.owner.call, "POST", path, json={"invoice_number": "7"}) for _ in range(8)]
+    assert sorted(each.result().status_code for each in calls) == [200] + [422] * 7
+
+
+def test_numbers_of_other_accounts_are_free(studio: Studio, draw: Draw) -> None:
+    draw("send", invoice_number="7")
+    other = Studio(studio.server, studio.server.world())
+    try:
+        record = other.owner.post(f"{other.project}/invoices", json={"invoice_number": "7"})["invoice"]
+        assert record["invoice_number"] == "7"
+    finally:
+        other.close()
+
+
+# --- who may -----------------------------------------------------------------------------------------------------
+
+
+def _writes(studio: Studio, record: Any) -> list[tuple[str, str, dict[str, Any]]]:
+    where = f"/invoices/{record['id']}"
+    return [
+        ("POST", f"{studio.project}/invoices", {}),
+        ("PATCH", where, {"json": {"bill_to": "Me"}}),
+        ("DELETE", where, {}),
+        *(("POST", f"{where}/{verb}", {}) for verb in ("send", "pay", "void")),
+    ]
+
+
+def test_clients_see_what_was_sent_and_change_nothing(studio: Studio, path: str, draw: Draw) -> None:
+    draft, sent, void = draw(), draw("send"), draw("send", "void")
+    assert studio.client.get(path)["invoices"] == [sent, void]
+    assert studio.client.get(path, params={"status": "draft"})["invoices"] == []
+    assert studio.client.get(f"/invoices/{sent['id']}")["invoice"] == sent
+    studio.client.refused(404, "GET", f"/invoices/{draft['id']}")
+    for method, where, more in _writes(studio, sent):
+        studio.client.refused(403, method, where, **more)
+    for method, where, more in _writes(studio, draft)[1:]:
+        studio.client.refused(404, method, where, **more)
+    assert studio.owner.get(path)["invoices"] == [draft, sent, void]
+
+
+def test_members_do_everything(studio: Studio, path: str, draw: Draw) -> None:
+    record = studio.member.post(path)["invoice"]
+    for verb in ("send", "pay"):
+        studio.member.post(f"/invoices/{record['id']}/{verb}")
+    studio.member.post(f"/invoices/{draw('send')['id']}/void")
+    studio.member.delete(f"/invoices/{draw()['id']}")
+
+
+@pytest.mark.parametrize(("who", "status"), [("stranger", 404), ("nobody", 401)])
+def test_for_others_there_are_none(studio: Studio, path: str, draw: Draw, who: str, status: int) -> None:
+    caller: Caller = getattr(studio, who)
+    record = draw("send")
+    reads: list[tuple[str, str, dict[str, Any]]] = [("GET", path, {}), ("GET", f"/invoices/{record['id']}", {})]
+    for method, where, more in [*reads, *_writes(studio, record)]:
+        caller.refused(status, method, where, **more)
+
+
+def test_readers_read_and_archived_projects_stay(studio: Studio, path: str, draw: Draw) -> None:
+    record, reader = draw(), studio.add(role="read")
+    assert reader.get(path)["invoices"] == [record]
+    for method, where, more in _writes(studio, record):
+        reader.refused(403, method, where, **more)
+    studio.owner.patch(studio.project, json={"archive": True})
+    for method, where, more in _writes(studio, record):
+        assert studio.owner.refused(409, method, where, **more)["code"] == "archived"
+    assert shown(studio, record) == record
+    studio.owner.delete(studio.project)
+    for method, where, more in [("GET", path, {}), *_writes(studio, record)]:
+        studio.owner.refused(404, method, where, **more)
+
+
+def test_what_is_not_there(studio: Studio) -> None:
+    for method, where, more in _writes(studio, {"id": MISSING})[1:]:
+        studio.owner.refused(404, method, where, **more)
+    studio.owner.refused(404, "GET", f"/invoices/{MISSING}")
+
+
+def test_a_hook_hears_of_it(studio: Studio, receiver: Receiver, draw: Draw) -> None:
+    hook = {"name": "web", "events": ["invoice"], "config": {"url": receiver.url, "content_type": "json"}}
+    assert studio.owner.http.post(f"{studio.world.repo_path}/hooks", json=hook).status_code == 201
+    record = draw("send")
+    receiver.wait_for(lambda _: len(receiver.events("invoice")) == 2)
+    assert receiver.events("invoice")[1].payload()["invoice"] == record

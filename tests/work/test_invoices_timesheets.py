@@ -1,0 +1,123 @@
+"""Timesheets on invoices: each is on one, from the draft on, and free again when that goes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+
+from tests.work.scene import Scene
+from tests.work.studio import Studio
+
+HOUR_MS = 3_600_000
+MISSING = "tms_00000000000000000000000000"
+Draw = Callable[..., Any]
+
+
+@pytest.fixture
+def scene(studio: Studio) -> Scene:
+    return Scene(studio.owner, studio.project_id, studio.world.organization)
+
+
+@pytest.fixture
+def draw(studio: Studio) -> Draw:
+    def make(*timesheet_ids: str, **more: Any) -> Any:
+        body = {"timesheet_ids": timesheet_ids, **more}
+        return studio.owner.post(f"{studio.project}/invoices", json=body)["invoice"]
+
+    return make
+
+
+def invoiced(studio: Studio) -> set[str]:
+    found = studio.owner.get(f"{studio.project}/timesheets", params={"invoiced": "true"})["timesheets"]
+    return {each["id"] for each in found}
+
+
+def test_time_becomes_items(studio: Studio, scene: Scene, draw: Draw) -> None:
+    times = {"start_time": "2026-11-02T09:00:00Z", "end_time": "2026-11-02T12:00:00Z"}
+    first = scene.timesheet(duration=90 * 60_000, billable_rate=80.5, **times)
+    second = scene.timesheet(duration=20 * 60_000, billable_rate=90, **times)
+    line = {"description": "Hosting", "qty": 1, "unit_price": 10}
+    record = draw(second, first, invoice_items=[line], tax=10)
+    assert record["invoice_items"] == [
+        line,
+        {"description": "Task (2026-11-02)", "qty": 0.333333, "unit_price": 90},
+        {"description": "Task (2026-11-02)", "qty": 1.5, "unit_price": 80.5},
+    ]
+    assert (record["amount"], record["total"]) == (160.75, 176.83)
+    assert invoiced(studio) == {first, second}
+    assert studio.happened()[-1].record == record
+
+
+def test_only_billable_finished_time_that_no_invoice_has(studio: Studio, scene: Scene, draw: Draw) -> None:
+    taken, other = scene.timesheet(), Studio(studio.server, studio.server.world())
+    draw(taken)
+    try:
+        foreign = Scene(other.owner, other.project_id, other.world.organization).timesheet()
+        wrong = [taken, scene.timesheet(billable=False), scene.running(), foreign, MISSING]
+        body = {"timesheet_ids": [scene.timesheet(), *wrong]}
+        errors = studio.owner.refused(422, "POST", f"{studio.project}/invoices", json=body)["errors"]
+    finally:
+        other.close()
+    assert [each["field"] for each in errors] == [f"timesheet_ids[{index}]" for index in range(1, 6)]
+    assert all(timesheet_id in each["message"] for timesheet_id, each in zip(wrong, errors, strict=True))
+    assert invoiced(studio) == {taken}
+
+
+def test_an_invoice_that_goes_frees_its_time(studio: Studio, scene: Scene, draw: Draw) -> None:
+    timesheet = scene.timesheet()
+    studio.owner.delete(f"/invoices/{draw(timesheet)['id']}")
+    assert invoiced(studio) == set()
+    where = f"/invoices/{draw(timesheet)['id']}"
+    studio.owner.post(f"{where}/send")
+    assert invoiced(studio) == {timesheet}
+    void = studio.owner.post(f"{where}/void")["invoice"]
+    assert (invoiced(studio), len(void["invoice_items"])) == (set(), 1)
+    draw(timesheet)
+
+
+def test_the_claim_is_replaced(studio: Studio, scene: Scene, draw: Draw) -> None:
+    first, second, third = scene.timesheet(), scene.timesheet(billable_rate=50), scene.timesheet(billable_rate=60)
+    line = {"description": "Hosting", "qty": 1, "unit_price": 10}
+    record = draw(first, second, invoice_items=[line])
+    where = f"/invoices/{record['id']}"
+    studio.happened()
+    edited = studio.owner.patch(where, json={"timesheet_ids": [third, second]})["invoice"]
+    assert [each["unit_price"] for each in edited["invoice_items"]] == [10, 50, 60]
+    assert invoiced(studio) == {second, third}
+    [event] = studio.happened()
+    assert event.changes["timesheet_ids"] == {"from": sorted([first, second]), "to": sorted([second, third])}
+    assert studio.owner.patch(where, json={"timesheet_ids": [second, third]})["invoice"] == edited
+    assert studio.happened() == []
+    studio.owner.post(f"{where}/send")
+    assert studio.owner.refused(409, "PATCH", where, json={"timesheet_ids": []})["code"] == "invoice_sent"
+    assert invoiced(studio) == {second, third}
+
+
+def test_items_as_they_were_shown_can_be_sent_back(studio: Studio, scene: Scene, draw: Draw) -> None:
+    first, second = scene.timesheet(), scene.timesheet(billable_rate=50)
+    record = draw(first, second)
+    where = f"/invoices/{record['id']}"
+    lines = [{"description": "Hosting", "qty": 1, "unit_price": 10}, *record["invoice_items"]]
+    edited = studio.owner.patch(where, json={"invoice_items": lines})["invoice"]
+    assert edited["invoice_items"] == lines
+    assert invoiced(studio) == {first, second}
+    edited = studio.owner.patch(where, json={"timesheet_ids": [second]})["invoice"]
+    assert [each["unit_price"] for each in edited["invoice_items"]] == [10, 50]
+
+
+def test_time_is_claimed_by_one_of_many(studio: Studio, scene: Scene) -> None:
+    body = {"timesheet_ids": [scene.timesheet(), scene.timesheet()]}
+    path = f"{studio.project}/invoices"
+    turned = {"timesheet_ids": body["timesheet_ids"][::-1]}
+    with ThreadPoolExecutor(8) as pool:
+        calls = [pool.submit(studio.owner.call, "POST", path, json=each) for each in (body, turned) * 4]
+    assert sorted(each.result().status_code for each in calls) == [200] + [422] * 7
+    assert len(studio.owner.get(path)["invoices"]) == 1
+
+
+def test_time_without_a_rate_is_for_nothing(scene: Scene, draw: Draw) -> None:
+    record = draw(scene.timesheet(billable_rate=None, duration=HOUR_MS))
+    assert [(each["qty"], each["unit_price"]) for each in record["invoice_items"]] == [(1, 0)]
