@@ -36,7 +36,7 @@ LOCK_CLASS = 0x77686576  # of the advisory locks; the repository is the other ha
 _KEY_MASK = 0x7FFFFFFF  # which has 32 bits
 
 PAGE_ROWS = 200
-PAGE_BYTES = 1024 * 1024
+PAGE_BYTES = 256 * 1024
 
 _lock = sa.func.pg_advisory_xact_lock_shared(
     LOCK_CLASS, sa.cast(big("repository_id").op("&")(sa.cast(_KEY_MASK, sa.BigInteger)), sa.Integer)
@@ -47,7 +47,9 @@ numbered: sa.ColumnElement[int] = sa.case((_lock.is_(None), _next_number), else_
 """The number of an event, for the INSERT on PostgreSQL."""
 
 _newest = sa.func.coalesce(sa.select(sa.func.max(events.c.id)).scalar_subquery(), 0).label("newest")
-_database: sa.Select[Any] = sa.select(sa.literal_column("oid")).select_from(sa.text("pg_database WHERE datname = current_database()"))
+_database: sa.Select[Any] = sa.select(sa.literal_column("oid")).select_from(
+    sa.text("pg_database WHERE datname = current_database()")
+)
 _locks = sa.table("pg_locks", *(sa.column(name) for name in ("objid", "virtualtransaction")))
 _appending = (
     sa.select(json_rows(sa.cast(_locks.c.objid, sa.BigInteger), _locks.c.virtualtransaction))
@@ -111,8 +113,9 @@ _between = page(
 )
 
 
-async def between(reader: Reader, repository_ids: Sequence[int], after: int, upto: int) -> Sequence[Row]:
-    """A page of what is listed of these repositories: (`after`, `upto`], oldest first; none if there is no more."""
+async def between(reader: Reader, repository_ids: Sequence[int], after: int, upto: int) -> tuple[Sequence[Row], bool]:
+    """A page of what is listed of these repositories: (`after`, `upto`], oldest first, and whether that is all."""
     params = {"repository_ids": list(repository_ids), "after": after, "upto": upto}
     rows = await reader.fetch_all(_between, {**params, "limit": PAGE_ROWS, "bytes_max": PAGE_BYTES})
-    return [row for row in rows if row["payload"] is not None]
+    whole = [row for row in rows if row["payload"] is not None]
+    return whole, len(whole) == len(rows) < PAGE_ROWS

@@ -201,10 +201,12 @@ _SERVICE_CHECKOUT = record(
         "days_left": _MAYBE_COUNT,
         "months_since_creation": COUNT,
         "disable_pause": FLAG,
-        "addons_purchased": {"description": "the add-ons that were bought with it"},
+        "addons_purchased": {**list_of(reference("svc")), "description": "the add-ons that were bought with it"},
         "retention_coupon_used": FLAG,
         "unsubscribe_reason": _MAYBE_TEXT,
         "unsubscribed_feedback": _MAYBE_TEXT,
+        "payment_customer_id": _MAYBE_TEXT,
+        "payment_subscription_id": _MAYBE_TEXT,
         **_TIMES,
     }
 )

@@ -82,11 +82,8 @@ def require_not_archived(repository: Repository) -> None:
         raise Conflict("The project is archived; take it up again (archive: false) to change it.", code="archived")
 
 
-_client = (
-    sa.exists()
-    .where(clients.c.repository_id == projects.c.repository_id, clients.c.user_id == big("user_id"))
-    .label("is_client")
-)
+is_client = sa.exists().where(clients.c.repository_id == projects.c.repository_id, clients.c.user_id == big("user_id"))
+"""Whether the parameter `user_id` is a client of the project."""
 
 
 def with_access(statement: sa.Select[Any], repository_id: sa.ColumnElement[Any]) -> sa.Select[Any]:
@@ -99,12 +96,12 @@ def with_access(statement: sa.Select[Any], repository_id: sa.ColumnElement[Any])
         statement.join(projects, projects.c.repository_id == repository_id)
         .join(accounts, accounts.c.id == projects.c.account_id)
         .where(projects.c.deleted_at.is_(None))
-        .add_columns(*repository_columns(_PREFIX), *role_columns, _client)
+        .add_columns(*repository_columns(_PREFIX), *role_columns, is_client.label("is_client"))
     )
 
 
 _project = (
-    sa.select(*repository_columns(_PREFIX), *role_columns, _client)
+    sa.select(*repository_columns(_PREFIX), *role_columns, is_client.label("is_client"))
     .join_from(projects, accounts, accounts.c.id == projects.c.account_id)
     .where(projects.c.id == sa.bindparam("project_id"), projects.c.deleted_at.is_(None))
 )

@@ -1,7 +1,7 @@
 """What can be done with projects: authorise, decide, write, append the event.
 
 Whoever is in an organization creates projects in it and may change those it can write to; deleting takes an
-organization owner or an admin of the repository. The creator is an admin of what it creates.
+organization owner or an admin of the repository. The creator is an admin of what it creates. Clients only look.
 """
 
 from __future__ import annotations
@@ -146,7 +146,8 @@ async def _make_admin(tx: Transaction, actor: Actor, repository_id: int) -> Proj
 async def _stay_in(tx: Transaction, actor: Actor, project: Project) -> Project:
     """The project as it is now. A member who made it private is added to it, rather than shut out by it."""
     project_id, user_id = project.repository.project_id, actor.user.id
-    if (edited := await queries.find_project(tx, project_id, user_id)) is not None:
+    edited = await queries.find_project(tx, project_id, user_id)
+    if edited is not None and edited.repository.role is not None:
         return edited
     await set_collaborator(tx, project.repository, actor.user, "write")
     return _found(await queries.find_project(tx, project_id, user_id))

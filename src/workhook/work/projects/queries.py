@@ -1,4 +1,4 @@
-"""The SQL of projects. Reads are confined to what the caller has a role in."""
+"""The SQL of projects. Reads are confined to what the caller has a role in, or is a client of."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from workhook.identity.queries import key_of, repositories, repository_of
 from workhook.identity.tables import accounts, collaborators, memberships, projects
 from workhook.storage import Reader, Row, Transaction
 from workhook.storage.metadata import big, insert_into
+from workhook.work.access import is_client
 from workhook.work.projects.schemas import NAME_MAX_CHARS, Project
 
-_projects = repositories.add_columns(projects.c.avatar)
+_projects = repositories.add_columns(projects.c.avatar, is_client.label("is_client"))
 _one = _projects.where(projects.c.id == sa.bindparam("project_id"))
 # Others may go on to add what belongs to the project: that takes a key share of its row, which this lock lets through.
 _locked = _one.with_for_update(of=projects, key_share=True)
@@ -29,6 +30,7 @@ _visible = _projects.where(
         sa.exists().where(
             collaborators.c.repository_id == projects.c.repository_id, collaborators.c.user_id == _caller
         ),
+        is_client,
     ),
 )
 _first = _visible.order_by(projects.c.id).limit(big("limit"))
@@ -58,9 +60,9 @@ _delete = (
 
 
 def _project_of(row: Row, user_id: int) -> Project | None:
-    """None for a project in which the user has no role: it is not told apart from one that is not there."""
+    """None for a project in which the user has no place: it is not told apart from one that is not there."""
     repository = repository_of(row, user_id)
-    return Project(repository, row["avatar"]) if repository.role else None
+    return Project(repository, row["avatar"]) if repository.role or row["is_client"] else None
 
 
 async def find_project(reader: Reader, project_id: str, user_id: int) -> Project | None:

@@ -83,7 +83,7 @@ class ProjectsAnswer(msgspec.Struct):
 
 
 class Project(msgspec.Struct, frozen=True):
-    """A project as one caller sees it: `repository.role` is what the caller may do."""
+    """A project as one caller sees it: `repository.role` is what the caller may do; None: it is a client."""
 
     repository: Repository
     avatar: str | None

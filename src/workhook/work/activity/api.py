@@ -1,0 +1,126 @@
+"""`/projects/{id}/activity` and `/projects/{id}/stream`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+from msgspec import UnsetType
+
+from workhook.core.clock import to_millis_text
+from workhook.core.errors import Fault, Invalid
+from workhook.http import lists, parameters
+from workhook.http.calls import Answer, Call
+from workhook.http.operations import AREA_A, Operation
+from workhook.identity.guard import actor_of
+from workhook.storage import Row
+from workhook.work.access import find_access
+from workhook.work.activity import live, queries
+from workhook.work.activity.schemas import ActivityAnswer, ActivityQuery, ActivityShape, StreamQuery
+from workhook.work.people import person_of_row
+
+TAG = "Activity"
+ID_MAX = 2**53 - 1
+LAST_EVENT_ID = "Last-Event-ID"
+
+
+async def list_activity(call: Call) -> Answer:
+    query = parameters.read_query(call, ActivityQuery)
+    key = lists.after(query, tuple[int])
+    access = await find_access(call.database, actor_of(call), call.path("id"))
+    access.require_member("see what happens in a project")
+    rows = await queries.list_activity(
+        call.database,
+        access.repository.id,
+        before=max(0, min(key[0], ID_MAX)) if key else ID_MAX,
+        limit=query.limit + 1,
+        event=_given(query.event),
+        actor=_given(query.actor),
+        since=None if isinstance(query.since, UnsetType) else query.since,
+    )
+    shown, headers = lists.page(call, rows, _as_much_as_came(query, rows), lambda row: (row["id"],))
+    return Answer(ActivityAnswer([_shape(row) for row in shown]), headers=headers)
+
+
+def _as_much_as_came(query: ActivityQuery, rows: Sequence[Row]) -> ActivityQuery:
+    """A page that is shorter where the payloads are very long."""
+    came = sum(row["payload"] is not None for row in rows)
+    return msgspec.structs.replace(query, per_page=came) if came < min(len(rows), query.limit) else query
+
+
+def _given(text: str | UnsetType) -> str | None:
+    return None if isinstance(text, UnsetType) else text
+
+
+def _shape(row: Row) -> ActivityShape:
+    return ActivityShape(
+        id=row["id"],
+        event=row["name"],
+        action=row["action"],
+        actor=person_of_row(row) if row["user_id"] is not None else None,
+        created_at=to_millis_text(row["created_at"]),
+        payload=msgspec.Raw(row["payload"]),
+    )
+
+
+async def follow(call: Call) -> Answer:
+    query = parameters.read_query(call, StreamQuery)
+    after = _last_event(call)
+    if after is None and not isinstance(query.last_event_id, UnsetType):
+        after = query.last_event_id
+    access = await find_access(call.database, actor_of(call), call.path("id"))
+    access.require_member("follow what happens in a project")
+    stream = await live.follow(call.services, access.repository.id, actor_of(call).token_id, after)
+    # Proxies are asked not to gather what comes; nginx wants to be told in a way of its own.
+    headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+    return Answer(stream, headers=headers, media_type="text/event-stream")
+
+
+def _last_event(call: Call) -> int | None:
+    """Raises `Invalid`."""
+    text = (call.header(LAST_EVENT_ID) or "").strip()
+    if not text:
+        return None
+    if not text.isascii() or not text.isdigit() or len(text) > 15:
+        message = f"{LAST_EVENT_ID} must be the id of an event"
+        raise Invalid(faults=[Fault(field=LAST_EVENT_ID, message=message)])
+    return int(text)
+
+
+OPERATIONS: tuple[Operation, ...] = (
+    Operation(
+        AREA_A,
+        "GET",
+        "/projects/{id}/activity",
+        list_activity,
+        "list_activity",
+        "List what happened in a project, the newest first",
+        "work.read",
+        tag=TAG,
+        query=parameters.documented(ActivityQuery),
+        answers={200: ActivityAnswer},
+        problems=(403, 404, 422),
+        description="Not for clients. What was published to the project is listed too, pings and the like are not. A "
+        "page is shorter where payloads are very long. Events are kept as long as deliveries.",
+    ),
+    Operation(
+        AREA_A,
+        "GET",
+        "/projects/{id}/stream",
+        follow,
+        "follow_project",
+        "Follow what happens in a project, as it happens",
+        "work.read",
+        tag=TAG,
+        query=parameters.documented(StreamQuery),
+        answers={200: {"type": "string", "contentMediaType": "text/event-stream"}},
+        problems=(403, 404, 422),
+        media_type="text/event-stream",
+        etag=False,
+        description="Server-sent events: `id` is the event's, `event` its name, `data` one line of JSON, "
+        "`{event, action, created_at, payload}`. Begins with what is new, or after the event that the header "
+        "`Last-Event-ID` (or `last_event_id`) names: with everything since, in order, once. Comments keep the "
+        "connection alive. The stream ends with the right to it, and when the server stops: come back with the last "
+        "id. Not for clients.",
+    ),
+)

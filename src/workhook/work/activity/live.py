@@ -1,0 +1,315 @@
+"""What happens in projects, told as it happens to those who listen.
+
+A `Hub` looks for all streams of its process: when a signal says that something happened in a project with listeners,
+and every other moment in any case, since signals may be lost. It reads each event once and hands it to every stream of
+the project. How far it has got in a project is `Place.settled`: whatever will ever be up to there was handed out
+(`events.order` tells how that can be known).
+
+A stream that comes with the id of its last event, or that its client reads too slowly, is not handed events but reads
+what it lacks by itself, page by page as the client takes them, until it has caught up with `settled`. So what waits in
+memory for a client is bounded, nothing is lost, and nothing comes twice.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Sequence
+
+import structlog
+from prometheus_client import Counter
+
+from workhook.core.errors import TooManyRequests, Unavailable
+from workhook.events import order
+from workhook.http import streams
+from workhook.http.calls import Services
+from workhook.storage import Database, Row
+from workhook.storage.signals import EVENTS
+from workhook.work.activity import frames, queries
+
+LOOK_S = 2.0  # how late an event is whose signal was lost
+HELD_LOOK_S = 0.25  # likewise while an earlier event may still come: one that is rolled back sends no signal
+GATHER_S = 0.01  # so many signals are one look
+CHECK_S = 3.0  # how long somebody listens on who may no more
+HEARTBEAT_S = 15.0
+START_S = 5.0  # for those to end who change the project when a stream begins
+BUFFER_MAX_BYTES = 1024 * 1024
+PART_BYTES = 64 * 1024
+PER_TOKEN_MAX = 10
+
+TROUBLE = Counter("workhook_streams_trouble_total", "Looks for streams that failed and are tried again.", ["step"])
+
+log = structlog.get_logger(__name__)
+
+
+class _Fence:
+    """The newest event that was seen, and who may still commit an earlier one."""
+
+    def __init__(self, upto: int, held_by: frozenset[str], waiting: list[asyncio.Future[int]]) -> None:
+        self.upto, self.held_by, self.waiting = upto, held_by, waiting
+
+
+class Place:
+    """A project with listeners."""
+
+    def __init__(self, repository_id: int) -> None:
+        self.repository_id = repository_id
+        self.streams: set[Stream] = set()
+        self.settled: int | None = None
+        self.fence: _Fence | None = None
+        self.waiting: list[asyncio.Future[int]] = []  # for a fence that is set up from now on
+
+    def meet(self, survey: order.Survey) -> bool:
+        """Whether the fence is free: all who could commit below it have ended."""
+        appending = survey.appending_to(self.repository_id)
+        if self.fence is None:
+            self.fence = _Fence(max(survey.newest, self.settled or 0), appending, self.waiting)
+            self.waiting = []
+        else:
+            self.fence.held_by &= appending
+        return not self.fence.held_by
+
+    def pass_fence(self) -> None:
+        fence, self.fence = self.fence, None
+        assert fence is not None, "it was met"
+        first, self.settled = self.settled is None, fence.upto
+        for waiting in fence.waiting:
+            if not waiting.done():
+                waiting.set_result(fence.upto)
+        if first:
+            for stream in self.streams:
+                stream.wake()
+
+
+class Stream(streams.Endless):
+    """One listener: an iterator over what is sent to it."""
+
+    def __init__(self, hub: Hub, place: Place, token_id: int, position: int | None) -> None:
+        super().__init__()
+        self._hub, self.place, self.token_id = hub, place, token_id
+        self.position = position or 0  # the last event that was sent
+        self._opening = True
+        self._handed = False  # the hub hands events over; otherwise they are read here
+        self._waiting: deque[tuple[int, bytes]] = deque()
+        self._waiting_bytes = 0
+        self._woken = asyncio.Event()
+        self._ended = False
+
+    def offer(self, event_id: int, data: bytes) -> None:
+        """By the hub, in order. What does not fit is read later, with what waited."""
+        if not self._handed or event_id <= self.position:
+            return
+        self._waiting.append((event_id, data))
+        self._waiting_bytes += len(data)
+        if self._waiting_bytes > BUFFER_MAX_BYTES:
+            self._waiting.clear()
+            self._waiting_bytes = 0
+            self._handed = False
+        self.wake()
+
+    def wake(self) -> None:
+        self._woken.set()
+
+    def end(self) -> None:
+        self._ended = True
+        self.wake()
+
+    async def aclose(self) -> None:
+        await super().aclose()
+        await self._hub.leave(self)
+
+    async def __anext__(self) -> bytes:
+        while not self._ended:
+            self._woken.clear()
+            part = self._take() or await self._catch_up()
+            if part:
+                return part
+            try:
+                async with asyncio.timeout(HEARTBEAT_S):
+                    await self._woken.wait()
+            except TimeoutError:
+                return frames.HEARTBEAT
+        raise StopAsyncIteration
+
+    def _take(self) -> bytes:
+        """Of what was handed over, about as much as the connection takes at once."""
+        if self._opening:
+            self._opening = False
+            return frames.opening(self.position)
+        parts, size = [], 0
+        while self._waiting and size < PART_BYTES:
+            self.position, data = self._waiting.popleft()
+            parts.append(data)
+            size += len(data)
+        self._waiting_bytes -= size
+        return b"".join(parts)
+
+    async def _catch_up(self) -> bytes:
+        """A page of what was missed. From where nothing is missed on, the hub hands over: no await lies between."""
+        while not self._handed and (settled := self.place.settled) is not None and not self._ended:
+            self.position = min(self.position, settled)  # an id from the future is one that never was
+            if self.position == settled:
+                self._handed = True
+                break
+            rows, complete = await self._hub.read(self.place, self.position, settled)
+            self.position = settled if complete else rows[-1]["id"]
+            if rows:
+                return b"".join(map(frames.frame, rows))
+        return b""
+
+
+class Hub:
+    """All streams of one database in this process. It begins with the first and ends with the last."""
+
+    def __init__(self, services: Services) -> None:
+        self._database, self._stopping = services.database, services.stopping
+        self._places: dict[int, Place] = {}
+        self._woken = asyncio.Event()
+        self._unlisten = services.database.signals.listen(EVENTS, self._heard)
+        self._tasks = [
+            asyncio.create_task(each, name="streams")
+            for each in (self._look_on(), self._check_on(), self._end_in_time())
+        ]
+
+    def join(self, repository_id: int, token_id: int, position: int | None) -> Stream:
+        """Raises `TooManyRequests`."""
+        if sum(each.token_id == token_id for place in self._places.values() for each in place.streams) >= PER_TOKEN_MAX:
+            message = f"The token has {PER_TOKEN_MAX} streams open, which is the most."
+            raise TooManyRequests(message, code="too_many_streams", headers={"Retry-After": "10"})
+        place = self._places.setdefault(repository_id, Place(repository_id))
+        stream = Stream(self, place, token_id, position)
+        place.streams.add(stream)
+        self._woken.set()
+        return stream
+
+    async def begin(self, stream: Stream) -> None:
+        """Begin with what is new: whoever was at it meanwhile has ended. Raises `Unavailable`."""
+        settled: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+        stream.place.waiting.append(settled)
+        self._woken.set()
+        try:
+            async with asyncio.timeout(START_S):
+                stream.position = await settled
+        except TimeoutError:
+            raise Unavailable("The project is being changed for very long.", code="busy") from None
+
+    async def leave(self, stream: Stream) -> None:
+        place = stream.place
+        place.streams.discard(stream)
+        if not place.streams and self._places.get(place.repository_id) is place:
+            del self._places[place.repository_id]
+        if not self._places and _hubs.get(self._database) is self:
+            del _hubs[self._database]
+            self._unlisten()
+            for task in self._tasks:
+                task.cancel()
+            await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def read(self, place: Place, after: int, upto: int) -> tuple[Sequence[Row], bool]:
+        return await order.between(self._database, [place.repository_id], after, upto)
+
+    def _heard(self, repository_ids: frozenset[int] | None) -> None:
+        if repository_ids is None or not repository_ids.isdisjoint(self._places):
+            self._woken.set()
+
+    async def _look_on(self) -> None:
+        while True:
+            self._woken.clear()
+            try:
+                wait_s = await self._look()
+            except Exception:
+                TROUBLE.labels("look").inc()
+                log.exception("streams_look_failed", again_in_s=LOOK_S)
+                await asyncio.sleep(LOOK_S)
+                continue
+            try:
+                async with asyncio.timeout(wait_s):
+                    await self._woken.wait()
+            except TimeoutError:
+                continue
+            await asyncio.sleep(GATHER_S)
+
+    async def _look(self) -> float:
+        """Answers when to look again, at the latest."""
+        places = list(self._places.values())
+        survey = await order.survey(self._database)
+        free = [place for place in places if place.meet(survey)]
+        behind = [each for each in free if each.settled is not None and each.fence and each.settled < each.fence.upto]
+        await self._hand_out({place.repository_id: place for place in behind})
+        older = any(place.fence is not None and place.fence.upto < survey.newest for place in free)
+        for place in free:
+            place.pass_fence()
+        if older or any(place.waiting for place in free):
+            return 0
+        return HELD_LOOK_S if len(free) < len(places) else LOOK_S
+
+    async def _hand_out(self, places: dict[int, Place]) -> None:
+        """What is between `settled` and the fence of each. `settled` moves with every page, before anything else runs:
+        a stream that catches up meanwhile goes on where the page ended."""
+        complete = not places
+        after = min((place.settled or 0 for place in places.values()), default=0)
+        upto = max((place.fence.upto for place in places.values() if place.fence), default=0)
+        while not complete:
+            rows, complete = await order.between(self._database, list(places), after, upto)
+            after = upto if complete else rows[-1]["id"]
+            for row in rows:
+                place = places[row["repository_id"]]
+                assert place.fence is not None
+                assert place.settled is not None
+                if place.settled < row["id"] <= place.fence.upto and place.streams:
+                    data = frames.frame(row)
+                    for stream in place.streams:
+                        stream.offer(row["id"], data)
+            for place in places.values():
+                if place.fence is not None and place.settled is not None:
+                    place.settled = max(place.settled, min(after, place.fence.upto))
+
+    async def _check_on(self) -> None:
+        """Ask again whether those who listen still may."""
+        while True:
+            await asyncio.sleep(CHECK_S)
+            for place in list(self._places.values()):
+                try:
+                    await self._check(place)
+                except Exception:
+                    TROUBLE.labels("check").inc()
+                    log.exception("streams_check_failed", again_in_s=CHECK_S)
+
+    async def _check(self, place: Place) -> None:
+        asked = {stream.token_id for stream in place.streams}
+        allowed = await queries.who_may_follow(self._database, place.repository_id, asked)
+        for stream in list(place.streams):
+            if stream.token_id in asked - allowed:
+                stream.end()
+
+    async def _end_in_time(self) -> None:
+        """A process that stops waits for no listener: they come back, and find another or the next."""
+        await self._stopping.wait()
+        for place in list(self._places.values()):
+            for stream in place.streams:
+                stream.end()
+
+
+_hubs: dict[Database, Hub] = {}
+
+
+async def follow(services: Services, repository_id: int, token_id: int, after: int | None) -> Stream:
+    """A stream of what happens in a project: everything after the event `after`, or what is new.
+
+    Raises `TooManyRequests`, `Unavailable`. Who may was decided by the caller, and is asked again while it lasts.
+    """
+    if services.stopping.is_set():
+        raise Unavailable("The server is stopping.", code="stopping")
+    if streams.opened() >= streams.endless_max():
+        raise Unavailable("The server has too many streams.", code="too_many_streams", retry_after_s=10)
+    hub = _hubs.get(services.database)
+    if hub is None:
+        hub = _hubs[services.database] = Hub(services)
+    stream = hub.join(repository_id, token_id, after)
+    if after is None:
+        try:
+            await hub.begin(stream)
+        except BaseException:
+            await stream.aclose()
+            raise
+    return stream

@@ -1,0 +1,134 @@
+"""What can be done with clients: authorise, decide, write, append the event.
+
+Members and owners of a project invite clients. There is no mail: the invitation is the record, and whoever runs
+Workhook gives the client a token. Clients do not see one another.
+"""
+
+from __future__ import annotations
+
+from msgspec import UnsetType
+
+from workhook.core.clock import now_ms
+from workhook.core.errors import Fault, Invalid, NotFound
+from workhook.core.ids import new_id
+from workhook.identity import audit
+from workhook.identity.actions import create_account
+from workhook.identity.queries import key_of
+from workhook.identity.schemas import Account, Actor
+from workhook.storage import Reader, Row, Transaction
+from workhook.storage.database import UniqueViolation
+from workhook.work.access import Access, find_access
+from workhook.work.announce import announce
+from workhook.work.clients import queries
+from workhook.work.clients.schemas import (
+    Client,
+    ClientCreate,
+    ClientShape,
+    Invitation,
+    Person,
+    client_shape,
+    first_free,
+    login_from,
+)
+
+
+async def list_clients(reader: Reader, actor: Actor, project_id: str, *, after: str, limit: int) -> list[Row]:
+    """Raises `NotFound`, `Forbidden`."""
+    access = await find_access(reader, actor, project_id)
+    access.require_member("see who else is a client")
+    return list(await queries.list_clients(reader, access.repository.id, after=after, limit=limit))
+
+
+async def get_client(reader: Reader, actor: Actor, client_id: str) -> Client:
+    """A client finds itself only. Raises `NotFound`."""
+    return _visible(await queries.find_client(reader, actor, client_id))
+
+
+async def take_client(tx: Transaction, actor: Actor, client_id: str) -> Client:
+    """Likewise for a change: nobody else removes it until the transaction ends."""
+    return _visible(await queries.lock_client(tx, actor, client_id))
+
+
+async def add_client(tx: Transaction, actor: Actor, project_id: str, create: ClientCreate, *, base: str) -> ClientShape:
+    """Who is a client already stays as they are: no event.
+
+    Raises `NotFound`, `Forbidden`, `Conflict`, `Invalid`; `UniqueViolation` if somebody else took the login meanwhile:
+    the same again finds another.
+    """
+    username = None if isinstance(create.username, UnsetType) else create.username
+    login = username or login_from(create.email)
+    invitation = await queries.find_invitation(
+        tx, actor, project_id, email=create.email, username=username, login=key_of(login)
+    )
+    access = invitation.access
+    access.require_member("invite clients")
+    access.require_writable()
+    person = _meant(invitation, create.email, username)
+    if person is not None and person.has_place:
+        raise _wrong("email", f"{create.email} is in the project already, as a member", "is_member")
+    if person is not None and person.client is not None:
+        return person.client
+    if person is not None:
+        account = person.account
+    else:
+        free = username or first_free(login, invitation.taken)
+        account = await create_account(tx, "user", free, name=None, email=create.email)
+    return await _link(tx, actor, access, account, create.email, base)
+
+
+async def remove_client(tx: Transaction, actor: Actor, client: Client, *, base: str) -> None:
+    """The account stays. `client` is what `take_client` gave. Raises `Forbidden`, `Conflict`."""
+    client.access.require_member("remove clients")
+    client.access.require_writable()
+    await queries.delete_client(tx, client.shape.id)
+    await _tell(tx, actor, client.access, client.shape, "removed", base)
+
+
+def _visible(client: Client) -> Client:
+    if client.access.is_client and client.user_id != client.access.user.id:
+        raise NotFound()
+    return client
+
+
+def _meant(invitation: Invitation, email: str, username: str | None) -> Person | None:
+    """The person with the name, or else the one with the address; of several the client, or else the oldest account.
+
+    An account whose address is another is not given away by its name alone.
+    """
+    if username is not None:
+        named = [each for each in invitation.people if key_of(each.account.login) == key_of(username)]
+        if named and not _same(named[0].account.email, email):
+            raise _wrong("username", f"username {username} is taken", "already_exists")
+        if named:
+            return named[0]
+        if key_of(username) in invitation.taken:  # by an organization
+            raise _wrong("username", f"username {username} is taken", "already_exists")
+    with_place = [each for each in invitation.people if each.has_place or each.client is not None]
+    return next(iter([*with_place, *invitation.people]), None)
+
+
+def _same(one: str | None, other: str) -> bool:
+    return one is not None and one.casefold() == other.casefold()
+
+
+async def _link(tx: Transaction, actor: Actor, access: Access, account: Account, email: str, base: str) -> ClientShape:
+    now = now_ms()
+    values: dict[str, object] = {"id": new_id("cli"), "email": email, "created_at": now, "updated_at": now}
+    shape = client_shape({**values, "username": account.login})
+    keys = {"repository_id": access.repository.id, "user_id": account.id}
+    if not await queries.insert_client(tx, {**values, **keys}):
+        raise UniqueViolation("somebody else invited the same person meanwhile")
+    await _tell(tx, actor, access, shape, "added", base)
+    return shape
+
+
+def _wrong(field: str, message: str, code: str) -> Invalid:
+    return Invalid(faults=[Fault(field=field, code=code, message=message)])
+
+
+async def _tell(tx: Transaction, actor: Actor, access: Access, client: ClientShape, action: str, base: str) -> None:
+    repository = access.repository
+    await announce(tx, actor, repository, "client", action, client, base=base)
+    await audit.record(
+        tx, actor, f"client.{action}", client.id, account_id=repository.owner.id, repository_id=repository.id
+    )

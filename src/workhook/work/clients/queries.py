@@ -1,0 +1,160 @@
+"""The SQL of clients. Each query is confined to one project."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import sqlalchemy as sa
+
+from workhook.core import json
+from workhook.core.clock import to_millis_text
+from workhook.identity.queries import key_of
+from workhook.identity.schemas import Account, Actor
+from workhook.identity.tables import accounts, collaborators, memberships, projects
+from workhook.storage import Reader, Row, Transaction
+from workhook.storage.dialects import json_rows, upsert
+from workhook.storage.metadata import big
+from workhook.work.access import access_of, with_access
+from workhook.work.clients.schemas import LOGIN_MAX_CHARS, Client, ClientShape, Invitation, Person, client_shape
+from workhook.work.clients.tables import clients
+
+_person = accounts.alias("person")
+_fields = (
+    clients.c.id,
+    _person.c.login.label("username"),
+    clients.c.email,
+    clients.c.created_at,
+    clients.c.updated_at,
+)
+_clients = sa.select(*_fields, clients.c.user_id).join_from(clients, _person, _person.c.id == clients.c.user_id)
+_one = with_access(
+    _clients.where(clients.c.id == sa.bindparam("id")).with_only_columns(
+        *(each.label(f"client_{each.name}") for each in (*_fields, clients.c.user_id))
+    ),
+    clients.c.repository_id,
+)
+_locked = _one.with_for_update(of=clients)
+_page = (
+    _clients.where(clients.c.repository_id == big("repository_id"), clients.c.id > sa.bindparam("after"))
+    .order_by(clients.c.id)
+    .limit(big("limit"))
+)
+
+# Who fits an address or a name, and what they are in the project.
+_place = projects.alias("place")
+_here = clients.alias("here")
+_owner = sa.exists().where(
+    memberships.c.organization_id == _place.c.account_id,
+    memberships.c.user_id == _person.c.id,
+    sa.or_(memberships.c.role == "owner", _place.c.private.is_(sa.false())),
+)
+_added = sa.exists().where(
+    collaborators.c.repository_id == _place.c.repository_id, collaborators.c.user_id == _person.c.id
+)
+_people = (
+    sa.select(
+        json_rows(
+            *(_person.c[name] for name in Account.__struct_fields__),
+            sa.case((sa.or_(_person.c.id == _place.c.account_id, _owner, _added), 1), else_=0),
+            _here.c.id,
+            _here.c.email,
+            _here.c.created_at,
+            _here.c.updated_at,
+        )
+    )
+    .select_from(
+        _person.outerjoin(
+            _here, sa.and_(_here.c.repository_id == _place.c.repository_id, _here.c.user_id == _person.c.id)
+        )
+    )
+    .where(
+        _person.c.kind == "user",
+        sa.or_(
+            # The database's own `lower` on both sides: what each does with letters beyond ASCII differs.
+            sa.func.lower(_person.c.email) == sa.func.lower(sa.bindparam("email", type_=sa.Text)),
+            _person.c.login_key == sa.bindparam("login_key", type_=sa.Text),
+        ),
+    )
+    .correlate(_place)
+    .scalar_subquery()
+)
+_other = accounts.alias("other")
+_taken = (
+    sa.select(json_rows(_other.c.login_key))
+    .where(_other.c.login_key.like(sa.bindparam("pattern", type_=sa.Text)))
+    .scalar_subquery()
+)
+_invitation = with_access(
+    sa.select(_people.label("people"), _taken.label("taken"))
+    .select_from(_place)
+    .where(_place.c.id == sa.bindparam("project_id")),
+    _place.c.repository_id,
+)
+
+_COLUMNS = ("id", "repository_id", "user_id", "email", "created_at", "updated_at")
+_insert = (
+    upsert(clients)
+    .values({name: sa.bindparam(name) for name in _COLUMNS})
+    .on_conflict_do_nothing(index_elements=["repository_id", "user_id"])
+)
+_delete = sa.delete(clients).where(clients.c.id == sa.bindparam("id"))
+
+
+async def list_clients(reader: Reader, repository_id: int, *, after: str, limit: int) -> Sequence[Row]:
+    """By id; rows that `schemas.client_shape` takes."""
+    return await reader.fetch_all(_page, {"repository_id": repository_id, "after": after, "limit": limit})
+
+
+async def find_client(reader: Reader, actor: Actor, client_id: str) -> Client:
+    """Raises `NotFound`."""
+    return _client_of(await reader.fetch_one(_one, {"id": client_id, "user_id": actor.user.id}), actor)
+
+
+async def lock_client(tx: Transaction, actor: Actor, client_id: str) -> Client:
+    """Likewise; until the transaction ends nobody else removes it."""
+    return _client_of(await tx.fetch_one(_locked, {"id": client_id, "user_id": actor.user.id}), actor)
+
+
+def _client_of(row: Row | None, actor: Actor) -> Client:
+    access = access_of(row, actor)
+    assert row is not None, "access_of raises for no row"
+    return Client(access, row["client_user_id"], client_shape(row, "client_"))
+
+
+async def find_invitation(
+    reader: Reader, actor: Actor, project_id: str, *, email: str, username: str | None, login: str
+) -> Invitation:
+    """Who has the address or the name, and the logins that begin like `login`. Raises `NotFound` for the project."""
+    params = {
+        "project_id": project_id,
+        "user_id": actor.user.id,
+        "email": email,
+        "login_key": None if username is None else key_of(username),
+        # A suffix can replace the last characters of a login of full length.
+        "pattern": login[: LOGIN_MAX_CHARS - 8] + "%",
+    }
+    row = await reader.fetch_one(_invitation, params)
+    access = access_of(row, actor)
+    assert row is not None, "access_of raises for no row"
+    people = sorted((_person_of(each) for each in json.decode(row["people"])), key=lambda person: person.account.id)
+    return Invitation(access, people, {login_key for (login_key,) in json.decode(row["taken"])})
+
+
+def _person_of(fields: Sequence[object]) -> Person:
+    count = len(Account.__struct_fields__)
+    account = Account(*fields[:count])  # type: ignore[arg-type]  # as the columns are
+    has_place, client_id, email, created_at, updated_at = fields[count:]
+    client = None
+    if client_id is not None:
+        times = [to_millis_text(each) for each in (created_at, updated_at) if isinstance(each, int)]
+        client = ClientShape(str(client_id), account.login, str(email), *times)
+    return Person(account, bool(has_place), client)
+
+
+async def insert_client(tx: Transaction, values: Mapping[str, object]) -> bool:
+    """`values`: id, repository_id, user_id, email, created_at, updated_at. False: the user is a client there."""
+    return await tx.execute(_insert, values) > 0
+
+
+async def delete_client(tx: Transaction, client_id: str) -> None:
+    await tx.execute(_delete, {"id": client_id})

@@ -1,0 +1,155 @@
+"""The SQL of members. Each query is confined to one project or one organization."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import sqlalchemy as sa
+
+from workhook.core.clock import now_ms
+from workhook.identity.queries import key_of
+from workhook.identity.schemas import Account, Actor, Repository, account_of
+from workhook.identity.tables import accounts, collaborators, memberships, projects
+from workhook.storage import Reader, Row, Transaction
+from workhook.storage.dialects import upsert
+from workhook.storage.metadata import big
+from workhook.work.access import access_of, with_access
+from workhook.work.clients.tables import clients
+from workhook.work.members.schemas import Candidate
+from workhook.work.people import person_columns
+
+# --- a project -------------------------------------------------------------------------------------------------------
+
+_in_organization = (
+    sa.select(memberships.c.user_id)
+    .join(projects, projects.c.account_id == memberships.c.organization_id)
+    .where(
+        projects.c.repository_id == big("repository_id"),
+        sa.or_(memberships.c.role == "owner", projects.c.private.is_(sa.false())),
+    )
+)
+_owning = sa.select(projects.c.account_id).where(projects.c.repository_id == big("repository_id"))
+_added = sa.select(collaborators.c.user_id).where(collaborators.c.repository_id == big("repository_id"))
+_members = (
+    sa.select(*person_columns())
+    .where(
+        accounts.c.kind == "user",
+        accounts.c.id > big("after"),
+        sa.or_(*(accounts.c.id.in_(each) for each in (_in_organization, _owning, _added))),
+    )
+    .order_by(accounts.c.id)
+    .limit(big("limit"))
+)
+
+_place = projects.alias("place")
+_person = accounts.alias("person")
+_role = (
+    sa.select(collaborators.c.role)
+    .where(collaborators.c.repository_id == _place.c.repository_id, collaborators.c.user_id == _person.c.id)
+    .scalar_subquery()
+)
+_organization_role = (
+    sa.select(memberships.c.role)
+    .where(memberships.c.organization_id == _place.c.account_id, memberships.c.user_id == _person.c.id)
+    .scalar_subquery()
+)
+_looks = sa.exists().where(clients.c.repository_id == _place.c.repository_id, clients.c.user_id == _person.c.id)
+_candidate = with_access(
+    sa.select(
+        *(_person.c[name].label(f"person_{name}") for name in Account.__struct_fields__),
+        _role.label("person_role"),
+        _organization_role.label("person_organization_role"),
+        _looks.label("person_is_client"),
+    )
+    .select_from(
+        _place.outerjoin(_person, sa.and_(_person.c.login_key == sa.bindparam("login_key"), _person.c.kind == "user"))
+    )
+    .where(_place.c.id == sa.bindparam("project_id")),
+    _place.c.repository_id,
+)
+_add = (
+    upsert(collaborators)
+    .values({name: sa.bindparam(name) for name in ("repository_id", "user_id", "role", "created_at")})
+    .on_conflict_do_nothing()
+)
+_remove = sa.delete(collaborators).where(
+    collaborators.c.repository_id == big("repository_id"), collaborators.c.user_id == big("user_id")
+)
+
+
+async def list_members(reader: Reader, repository_id: int, *, after: int, limit: int) -> Sequence[Row]:
+    """Who is in a project, each once, by id: owners of its organization, members of it unless the project is private,
+    and who was added. Rows of `people.person_columns`."""
+    return await reader.fetch_all(_members, {"repository_id": repository_id, "after": after, "limit": limit})
+
+
+async def find_candidate(reader: Reader, actor: Actor, project_id: str, username: str) -> Candidate:
+    """`account` None: there is nobody of this name. Raises `NotFound` for the project."""
+    params = {"project_id": project_id, "login_key": key_of(username), "user_id": actor.user.id}
+    row = await reader.fetch_one(_candidate, params)
+    access = access_of(row, actor)
+    assert row is not None, "access_of raises for no row"
+    account = account_of(row, "person_") if row["person_id"] is not None else None
+    repository = access.repository
+    in_organization = row["person_organization_role"]
+    owns = account is not None and (account.id == repository.owner.id or in_organization == "owner")
+    return Candidate(
+        access=access,
+        account=account,
+        role=row["person_role"],
+        owns=owns,
+        has_place=owns or (in_organization is not None and not repository.private),
+        is_client=bool(row["person_is_client"]),
+    )
+
+
+async def add_member(tx: Transaction, repository: Repository, user: Account) -> bool:
+    """With the role write. Answers whether that changed anything."""
+    params = {"repository_id": repository.id, "user_id": user.id, "role": "write", "created_at": now_ms()}
+    return await tx.execute(_add, params) > 0
+
+
+async def remove_member(tx: Transaction, repository: Repository, user: Account) -> bool:
+    """Answers whether that changed anything."""
+    return await tx.execute(_remove, {"repository_id": repository.id, "user_id": user.id}) > 0
+
+
+# --- an organization -------------------------------------------------------------------------------------------------
+
+_organization = accounts.alias("organization")
+_caller_in = memberships.alias("caller_in")
+_people: sa.Select[Any] = (
+    sa.select(*person_columns())
+    .select_from(
+        _organization.join(
+            _caller_in,
+            sa.and_(_caller_in.c.organization_id == _organization.c.id, _caller_in.c.user_id == big("user_id")),
+        )
+        .join(memberships, memberships.c.organization_id == _organization.c.id)
+        .join(accounts, accounts.c.id == memberships.c.user_id)
+    )
+    .where(_organization.c.login_key == sa.bindparam("login_key"), _organization.c.kind == "organization")
+)
+_people_page = _people.where(accounts.c.id > big("after")).order_by(accounts.c.id).limit(big("limit"))
+_is_in = (
+    sa.select(_caller_in.c.role)
+    .join_from(
+        _caller_in,
+        _organization,
+        sa.and_(
+            _organization.c.id == _caller_in.c.organization_id, _organization.c.login_key == sa.bindparam("login_key")
+        ),
+    )
+    .where(_caller_in.c.user_id == big("user_id"))
+)
+
+
+async def list_people(reader: Reader, login: str, user_id: int, *, after: int, limit: int) -> Sequence[Row]:
+    """Who is in an organization, by id. None at all for somebody who is not, and for an organization that is not."""
+    params = {"login_key": key_of(login), "user_id": user_id, "after": after, "limit": limit}
+    return await reader.fetch_all(_people_page, params)
+
+
+async def is_in(reader: Reader, login: str, user_id: int) -> bool:
+    return await reader.fetch_one(_is_in, {"login_key": key_of(login), "user_id": user_id}) is not None

@@ -1,0 +1,204 @@
+"""Who is in a project and in an organization, and who may change that."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+
+from tests.harness.receiver import Receiver
+from tests.work.studio import Caller, Studio
+
+KEYS = {"id", "login", "username", "email", "avatar"}
+
+
+def _name(caller: Caller) -> str:
+    username: str = caller.get("/me")["user"]["username"]
+    return username
+
+
+def _names(caller: Caller, path: str, **more: Any) -> list[str]:
+    return [each["username"] for each in caller.get(path, **more)["members"]]
+
+
+@pytest.fixture
+def members(studio: Studio) -> str:
+    return f"{studio.project}/members"
+
+
+def _make_private(studio: Studio) -> None:
+    studio.owner.patch(studio.project, json={"private": True})
+    studio.happened()
+
+
+# --- who there is ----------------------------------------------------------------------------------------------------
+
+
+def test_me(studio: Studio) -> None:
+    answer = studio.owner.get("/me")
+    assert set(answer) == {"success", "user"}
+    assert set(answer["user"]) == KEYS
+    assert answer["success"] is True
+    assert answer["user"]["username"] == answer["user"]["login"] == studio.world.owner
+    assert answer["user"]["email"] == "octo@example.com"
+    assert studio.client.get("/me")["user"]["id"] != answer["user"]["id"]
+    studio.nobody.refused(401, "GET", "/me")
+
+
+def test_a_project_lists_who_is_in_it_once_each_by_id(studio: Studio, members: str) -> None:
+    owner, member = _name(studio.owner), _name(studio.member)
+    reader = _name(studio.add(role="read"))
+    both = _name(studio.add(member="member", role="admin"))
+    _ = studio.client, studio.stranger
+    answer = studio.owner.get(members)
+    assert set(answer) == {"success", "members"}
+    assert all(set(each) == KEYS for each in answer["members"])
+    assert [each["username"] for each in answer["members"]] == [owner, member, reader, both]
+    assert _names(studio.member, members) == [owner, member, reader, both]
+    _make_private(studio)
+    assert _names(studio.owner, members) == [owner, reader, both]
+
+
+def test_pages_of_members(studio: Studio, members: str) -> None:
+    everybody = [_name(each) for each in (studio.owner, studio.member, studio.add(role="write"))]
+    for path in (members, f"/organizations/{studio.world.organization}/members"):
+        wanted = everybody if path == members else everybody[:2]
+        first = studio.owner.call("GET", path, params={"per_page": 1})
+        found = [first.json()["members"][0]["username"]]
+        while "next" in first.links:
+            first = studio.owner.http.get(first.links["next"]["url"])
+            found += [each["username"] for each in first.json()["members"]]
+        assert found == wanted
+    assert studio.owner.faults("GET", members, params={"per_page": 0, "role": "x"}) == {
+        "per_page": "invalid",
+        "role": "unknown",
+    }
+
+
+def test_who_may_not_see_members(studio: Studio, members: str) -> None:
+    assert studio.client.refused(403, "GET", members)["code"] == "missing_role"
+    studio.stranger.refused(404, "GET", members)
+    studio.nobody.refused(401, "GET", members)
+    studio.owner.refused(404, "GET", "/projects/prj_x/members")
+
+
+def test_an_organization_lists_who_is_in_it_for_those(studio: Studio) -> None:
+    path = f"/organizations/{studio.world.organization}/members"
+    owner, member = _name(studio.owner), _name(studio.member)
+    collaborator = studio.add(role="admin")
+    answer = studio.member.get(path)
+    assert set(answer) == {"success", "members"}
+    assert set(answer["members"][0]) == KEYS
+    assert _names(studio.owner, path.replace("acme", "ACME")) == [owner, member]
+    for other in (collaborator, studio.client, studio.stranger):
+        other.refused(404, "GET", path)
+    studio.owner.refused(404, "GET", f"/organizations/{studio.world.owner}/members")
+    studio.owner.refused(404, "GET", "/organizations/none/members")
+
+
+# --- add -------------------------------------------------------------------------------------------------------------
+
+
+def test_somebody_is_added(studio: Studio, members: str) -> None:
+    name = _name(studio.stranger)
+    answer = studio.owner.post(members, json={"username": name.upper()})
+    assert set(answer) == {"success", "member"}
+    assert set(answer["member"]) == KEYS
+    assert answer["member"]["username"] == name
+    assert name in _names(studio.owner, members)
+    assert studio.stranger.patch(studio.project, json={"title": "Ours"})["project"]["title"] == "Ours"
+    [added, _] = studio.happened()
+    assert (added.name, added.action, added.record["username"]) == ("member", "added", name)
+    assert added.payload["repository"]["full_name"] == studio.world.full_name
+    assert added.payload["sender"]["username"] == studio.world.owner
+
+
+def test_adding_again_changes_nothing(studio: Studio, members: str) -> None:
+    admin, owner = studio.add(role="admin"), _name(studio.owner)
+    for name in (_name(admin), owner):
+        assert studio.owner.post(members, params={"username": name})["member"]["username"] == name
+    assert studio.happened() == []
+    # Still an admin.
+    assert admin.post(members, json={"username": _name(studio.stranger)})
+    assert [each.action for each in studio.happened()] == ["added"]
+
+
+def test_a_member_of_the_organization_is_added_for_the_time_that_the_project_is_private(
+    studio: Studio, members: str
+) -> None:
+    name = _name(studio.member)
+    studio.owner.post(members, json={"username": name})
+    assert [each.action for each in studio.happened()] == ["added"]
+    _make_private(studio)
+    assert studio.member.get(studio.project)["project"]["private"] is True
+
+
+def test_who_cannot_be_added(studio: Studio, members: str) -> None:
+    for name in ("nobody-at-all", studio.world.organization, "ä", ""):
+        assert studio.owner.faults("POST", members, json={"username": name}) == {"username": "invalid"}
+    assert studio.owner.faults("POST", members, json={"username": _name(studio.client)}) == {"username": "is_client"}
+    assert studio.owner.faults("POST", members, json={"role": "admin"}) == {"username": "missing", "role": "unknown"}
+    assert studio.happened() == []
+
+
+def test_only_owners_and_admins_change_members(studio: Studio, members: str) -> None:
+    added = studio.add(role="write")
+    name = _name(added)
+    for caller in (studio.member, studio.add(role="read"), added, studio.client):
+        assert caller.refused(403, "POST", members, json={"username": name})["code"] == "missing_role"
+        assert caller.refused(403, "DELETE", f"{members}/{name}")["code"] == "missing_role"
+    for caller, status in ((studio.stranger, 404), (studio.nobody, 401)):
+        caller.refused(status, "POST", members, json={"username": name})
+        caller.refused(status, "DELETE", f"{members}/{name}")
+    assert studio.happened() == []
+
+
+def test_nothing_changes_in_an_archived_project(studio: Studio, members: str) -> None:
+    name = _name(studio.add(role="write"))
+    studio.owner.patch(studio.project, json={"archive": True})
+    assert studio.owner.refused(409, "POST", members, json={"username": name})["code"] == "archived"
+    assert studio.owner.refused(409, "DELETE", f"{members}/{name}")["code"] == "archived"
+
+
+def test_added_by_several_at_once_somebody_is_added_once(studio: Studio, members: str) -> None:
+    name = _name(studio.stranger)
+    with ThreadPoolExecutor(6) as pool:
+        answers = list(pool.map(lambda _: studio.owner.call("POST", members, json={"username": name}), range(6)))
+    assert {each.status_code for each in answers} == {200}
+    assert [(each.name, each.action) for each in studio.happened()] == [("member", "added")]
+
+
+# --- remove ----------------------------------------------------------------------------------------------------------
+
+
+def test_somebody_is_removed(studio: Studio, members: str) -> None:
+    added = studio.add(role="write")
+    name = _name(added)
+    assert studio.owner.delete(f"{members}/{name.upper()}") == {"success": True}
+    added.refused(404, "GET", studio.project)
+    [removed] = studio.happened()
+    assert (removed.name, removed.action, removed.record["username"]) == ("member", "removed", name)
+    studio.owner.refused(404, "DELETE", f"{members}/{name}")
+    studio.owner.refused(404, "DELETE", f"{members}/nobody-at-all")
+    assert studio.happened() == []
+
+
+def test_what_the_organization_gives_is_not_taken_here(studio: Studio, members: str) -> None:
+    name = _name(studio.add(member="member", role="write"))
+    assert studio.owner.delete(f"{members}/{name}") == {"success": True}
+    assert name in _names(studio.owner, members)
+    for each in (name, _name(studio.owner)):
+        assert studio.owner.refused(409, "DELETE", f"{members}/{each}")["code"] == "not_added"
+    _make_private(studio)
+    studio.owner.refused(404, "DELETE", f"{members}/{name}")
+
+
+def test_a_webhook_tells_of_a_member(studio: Studio, members: str, receiver: Receiver) -> None:
+    hook = {"name": "web", "events": ["member"], "config": {"url": receiver.url, "content_type": "json"}}
+    assert studio.owner.http.post(f"{studio.world.repo_path}/hooks", json=hook).status_code == 201
+    name = _name(studio.stranger)
+    studio.owner.post(members, json={"username": name})
+    received = receiver.wait_for(lambda requests: any(each.event == "member" for each in requests))
+    [told] = [each.payload() for each in received if each.event == "member"]
+    assert (told["action"], told["member"]["username"]) == ("added", name)
