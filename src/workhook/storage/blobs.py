@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 FOLDER = "files"
-WRITE_BYTES = 64 * 1024  # of one upload that wait in memory for their write
+WRITE_BYTES = 32 * 1024  # of one upload that wait in memory for their write
 THREADS = 4
 BATCH = 500
 RETRY_AFTER_S = 30
@@ -72,6 +72,9 @@ class Incoming:
 
     async def write(self, data: bytes) -> None:
         """Raises `Unavailable` when the disk is full."""
+        if not self._waiting and len(data) >= WRITE_BYTES:
+            await self._blobs.run(partial(self._draft.write, data))
+            return
         self._waiting += data
         if len(self._waiting) >= WRITE_BYTES:
             await self._flush()

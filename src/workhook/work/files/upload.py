@@ -22,6 +22,7 @@ FORM = "multipart/form-data"
 FILE_FIELD = "file"
 BOUNDARY_MAX_CHARS = 200  # RFC 2046 has 70
 PARTS_MAX = 32
+STEP_BYTES = 64 * 1024
 FIELD_MAX_BYTES = 4 * 1024  # no parameter is longer
 AROUND_MAX_BYTES = 1024 * 1024  # of a body beside the content of the file
 
@@ -55,8 +56,10 @@ async def read_form(call: Call, incoming: Incoming, *, limit: int) -> Form:
         seen += len(data)
         if seen > limit + AROUND_MAX_BYTES:
             raise too_large
-        for event in _events(parser, data):
-            await reading.take(event)
+        # The server reads pieces of 256 KiB, of which the parser and what follows would each hold a copy.
+        for start in range(0, len(data), STEP_BYTES):
+            for event in _events(parser, data[start : start + STEP_BYTES]):
+                await reading.take(event)
     _close(parser)
     return reading.form()
 
@@ -163,9 +166,11 @@ class _Reading:
 
     def _text_field(self, name: str) -> None:
         try:
-            self._form.fields.setdefault(name, []).append(self._text.decode())
+            text = self._text.decode()
         except UnicodeDecodeError:
             self._complain(shown(name), "invalid", f"{shown(name)} must be UTF-8")
+        else:
+            self._form.fields.setdefault(name, []).append(text)
 
     def _complain(self, name: str, code: str, message: str) -> None:
         self._form.faults.append(Fault(field=name, code=code, message=message))

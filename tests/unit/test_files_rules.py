@@ -1,0 +1,152 @@
+"""Names of files and ranges of bytes, as strangers write them."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from urllib.parse import quote, unquote
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from workhook.work.files.names import UNKNOWN_TYPE, attachment, clean_media_type, clean_name, extended_name
+from workhook.work.files.ranges import Unsatisfiable, read_range
+
+
+@pytest.mark.parametrize(
+    ("raw", "name"),
+    [
+        ("report.pdf", "report.pdf"),
+        ("../../etc/passwd", "passwd"),
+        ("/etc/passwd", "passwd"),
+        ("C:\\Users\\me\\report.pdf", "report.pdf"),
+        ("..\\..\\boot.ini", "boot.ini"),
+        ("a/", "file"),
+        ("..", "file"),
+        (".", "file"),
+        (" . ", "file"),
+        ("", "file"),
+        (".gitignore", ".gitignore"),
+        ("a\r\nSet-Cookie: b\x00.txt", "aSet-Cookie: b.txt"),
+        ("Überblick - 概要 👩‍💻.md", "Überblick - 概要 👩‍💻.md"),
+        ("photo\u202egpj.exe", "photogpj.exe"),
+        ("  spaces .txt ", "spaces .txt"),
+        ("x" * 300 + ".tar", "x" * 251 + ".tar"),
+        ("x" * 300, "x" * 255),
+        ("a." + "x" * 300, "a." + "x" * 253),
+    ],
+)
+def test_a_name_is_the_last_component_that_can_be_seen(raw: str, name: str) -> None:
+    assert clean_name(raw) == name
+
+
+@given(st.text())
+def test_every_name_is_one(raw: str) -> None:
+    name = clean_name(raw)
+    assert 1 <= len(name) <= 255
+    assert name not in (".", "..")
+    assert not set(name) & {"/", "\\", "\0"}
+    assert "Cc" not in map(unicodedata.category, name)
+    assert clean_name(name) == name
+
+
+@pytest.mark.parametrize(
+    ("header", "name"),
+    [
+        ("form-data; name=\"file\"; filename*=UTF-8''na%C3%AFve%20plan.txt", "naïve plan.txt"),
+        ('form-data; name="file"; filename="x"; filename*=utf-8\'en\'%e2%82%ac', "€"),
+        ("form-data; filename*=iso-8859-1''%A3", "£"),
+        ('form-data; name="file"; filename="a; filename*=UTF-8\'\'b"', None),
+        ("form-data; name=\"file; filename*=UTF-8''b", None),
+        ("form-data; filename*=UTF-8''%ff", None),
+        ("form-data; filename*=klingon''a", None),
+        ("form-data; name=file", None),
+        ("", None),
+    ],
+)
+def test_the_extended_name_of_rfc_8187(header: str, name: str | None) -> None:
+    assert extended_name(header) == name
+
+
+@pytest.mark.parametrize("kind", ["text/plain", "text/plain; charset=utf-8", 'a/b+c; x="y z"', "image/svg+xml"])
+def test_a_media_type_stays(kind: str) -> None:
+    assert clean_media_type(f" {kind} ") == kind
+
+
+@pytest.mark.parametrize(
+    "kind", [None, "", "text", "text/", "text/plain;", "text/plain\r\nX: y", "té/xt", "a/" + "b" * 200, "a/b; c=\x01"]
+)
+def test_what_is_no_media_type_says_nothing(kind: str | None) -> None:
+    assert clean_media_type(kind) == UNKNOWN_TYPE
+
+
+@given(st.text(min_size=1).map(clean_name))
+def test_the_header_names_the_file_and_is_one_line_of_ascii(name: str) -> None:
+    header = attachment(name)
+    assert header.isascii()
+    assert header.isprintable()
+    found = re.fullmatch(r'attachment; filename="([^"\\%]+)"; filename\*=UTF-8\'\'([A-Za-z0-9%._~-]+)', header)
+    assert found is not None
+    assert unquote(found[2]) == name
+    assert extended_name(header) == name == unquote(quote(name))
+
+
+@pytest.mark.parametrize(
+    ("header", "found"),
+    [
+        ("bytes=0-0", (0, 1)),
+        ("bytes=2-4", (2, 5)),
+        ("bytes=2-", (2, 10)),
+        ("bytes=-3", (7, 10)),
+        ("bytes=-99", (0, 10)),
+        ("bytes=5-99", (5, 10)),
+        ("BYTES = 5-" + "9" * 5000, (5, 10)),
+        ("bytes=0002-04", (2, 5)),
+        (None, None),
+        ("", None),
+        ("bytes=", None),
+        ("bytes=-", None),
+        ("bytes=4-2", None),
+        ("bytes=1-2,4-5", None),
+        ("bytes=+1-2", None),
+        ("bytes=1-2x", None),
+        ("bytes=\u0661-", None),
+        ("items=0-1", None),
+    ],
+)
+def test_a_range(header: str | None, found: tuple[int, int] | None) -> None:
+    assert read_range(header, 10) == found
+
+
+@pytest.mark.parametrize("header", ["bytes=10-", "bytes=10-20", "bytes=-0", "bytes=" + "9" * 5000 + "-"])
+def test_a_range_that_begins_behind_the_end(header: str) -> None:
+    with pytest.raises(Unsatisfiable):
+        read_range(header, 10)
+
+
+def test_of_nothing_there_is_no_part() -> None:
+    assert read_range("bytes=-5", 0) is None
+    with pytest.raises(Unsatisfiable):
+        read_range("bytes=0-", 0)
+
+
+@given(st.text(), st.integers(0, 2**63))
+def test_a_range_is_within_the_file(text: str, size: int) -> None:
+    for header in (text, f"bytes={text}"):
+        try:
+            found = read_range(header, size)
+        except Unsatisfiable:
+            continue
+        assert found is None or 0 <= found[0] < found[1] <= size
+
+
+@given(st.integers(0, 1000), st.integers(0, 1000), st.integers(0, 1000))
+def test_a_range_that_can_be_answered_is(first: int, last: int, size: int) -> None:
+    try:
+        found = read_range(f"bytes={first}-{last}", size)
+    except Unsatisfiable:
+        assert first >= size
+        assert first <= last
+        return
+    assert found == (None if last < first else (first, min(last, size - 1) + 1))

@@ -1,0 +1,329 @@
+"""Files and folders: what they are, who sees and changes them, what is told about it."""
+
+from __future__ import annotations
+
+import hashlib
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+
+from tests.harness.receiver import Receiver
+from tests.work.studio import Caller, JsonObject, Studio
+
+HELLO = b"hello world"
+NOWHERE = "fil_" + "0" * 26
+
+
+def upload(caller: Caller, project: str, data: bytes = HELLO, name: str = "hello.txt", **fields: str) -> JsonObject:
+    """The file that was made."""
+    made: JsonObject = caller.post(f"{project}/files", files={"file": (name, data, "text/plain")}, data=fields)["file"]
+    return made
+
+
+def attempt(caller: Caller, project: str, **fields: str) -> Any:
+    """Arguments of a call that uploads."""
+    return {"files": {"file": ("hello.txt", HELLO, "text/plain")}, "data": fields}
+
+
+def test_an_upload_answers_the_record(studio: Studio) -> None:
+    folder = studio.owner.post(f"{studio.project}/folders", json={"title": "Plans"})["folder"]
+    file = upload(studio.owner, studio.project, title="Greeting", folder=folder["id"], private="true")
+    assert file == {
+        "id": file["id"],
+        "title": "Greeting",
+        "file_link": file["file_link"],
+        "user": file["user"],
+        "project": {"id": studio.project_id, "title": "Website"},
+        "private": True,
+        "folder": {"id": folder["id"], "title": "Plans"},
+        "size": len(HELLO),
+        "content_type": "text/plain",
+        "sha256": hashlib.sha256(HELLO).hexdigest(),
+        "created_at": file["created_at"],
+        "updated_at": file["created_at"],
+    }
+    assert set(file["user"]) == {"id", "login", "username", "email", "avatar"}
+    assert (file["user"]["username"], file["user"]["email"]) == (studio.world.owner, "octo@example.com")
+    assert file["file_link"].startswith(f"{studio.server.url}/api/v1/files/{file['id']}/content?")
+    assert studio.owner.get(f"/files/{file['id']}") == {"success": True, "file": file}
+    created = studio.happened()
+    assert [(each.name, each.action) for each in created] == [("folder", "created"), ("file", "created")]
+    assert created[1].record == file
+
+
+def test_what_is_absent_has_a_default(studio: Studio) -> None:
+    file = upload(studio.owner, studio.project, name="grüße.txt")
+    assert (file["title"], file["private"], file["folder"]) == ("grüße.txt", False, None)
+
+
+def test_parameters_come_from_the_query_too_and_the_form_wins(studio: Studio) -> None:
+    params = {"title": "From the query", "private": "true"}
+    made = studio.owner.post(f"{studio.project}/files", params=params, **attempt(studio.owner, studio.project))["file"]
+    assert (made["title"], made["private"]) == ("From the query", True)
+    both = attempt(studio.owner, studio.project, title="From the form")
+    made = studio.owner.post(f"{studio.project}/files", params=params, **both)["file"]
+    assert (made["title"], made["private"]) == ("From the form", True)
+
+
+def test_every_wrong_parameter_is_named_at_once(studio: Studio) -> None:
+    body = {"files": {"image": ("a.png", b"x")}, "data": {"title": " ", "private": "perhaps", "colour": "red"}}
+    assert studio.owner.faults("POST", f"{studio.project}/files", **body) == {
+        "image": "unknown",
+        "title": "invalid",
+        "private": "invalid",
+        "colour": "unknown",
+    }
+    elsewhere = attempt(studio.owner, studio.project, folder="fld_" + "0" * 26)
+    assert studio.owner.faults("POST", f"{studio.project}/files", **elsewhere) == {"folder": "invalid"}
+    assert studio.happened() == []
+
+
+def test_a_folder_of_another_project_is_none_of_this(studio: Studio) -> None:
+    other = studio.owner.post("/projects", json={"title": "Other"})["project"]
+    folder = studio.owner.post(f"/projects/{other['id']}/folders", json={"title": "Theirs"})["folder"]
+    there = attempt(studio.owner, studio.project, folder=folder["id"])
+    assert studio.owner.faults("POST", f"{studio.project}/files", **there) == {"folder": "invalid"}
+
+
+def test_files_are_listed_by_age_in_pages_and_by_folder(studio: Studio) -> None:
+    folder = studio.owner.post(f"{studio.project}/folders", json={"title": "Plans"})["folder"]
+    first = upload(studio.owner, studio.project, name="1")
+    second = upload(studio.owner, studio.project, name="2", folder=folder["id"])
+    third = upload(studio.owner, studio.project, name="3")
+    path = f"{studio.project}/files"
+    assert studio.owner.get(path) == {"success": True, "files": [first, second, third]}
+    assert studio.owner.get(path, params={"folder": folder["id"]})["files"] == [second]
+    assert studio.owner.get(path, params={"folder": "fld_none"})["files"] == []
+    page = studio.owner.call("GET", path, params={"per_page": 2})
+    assert [each["title"] for each in page.json()["files"]] == ["1", "2"]
+    rest = studio.owner.http.get(page.links["next"]["url"])
+    assert [each["title"] for each in rest.json()["files"]] == ["3"]
+    assert "link" not in rest.headers
+    assert studio.owner.faults("GET", path, params={"colour": "red", "per_page": 101}) == {
+        "colour": "unknown",
+        "per_page": "invalid",
+    }
+
+
+def test_a_deleted_file_is_gone_until_it_is_restored(studio: Studio) -> None:
+    file = upload(studio.owner, studio.project)
+    path = f"/files/{file['id']}"
+    assert studio.owner.delete(path) == {"success": True}
+    studio.owner.refused(404, "GET", path)
+    studio.owner.refused(404, "GET", f"{path}/content")
+    studio.owner.refused(404, "DELETE", path)
+    assert studio.nobody.http.get(file["file_link"]).status_code == 404
+    assert studio.owner.get(f"{studio.project}/files")["files"] == []
+    restored = studio.owner.post(f"{path}/restore")["file"]
+    assert restored == {**file, "updated_at": restored["updated_at"]}
+    assert restored["updated_at"] > file["updated_at"]
+    assert studio.owner.get(path)["file"] == restored
+    assert studio.nobody.http.get(file["file_link"]).content == HELLO
+    assert studio.owner.post(f"{path}/restore")["file"] == restored
+    happened = studio.happened()
+    assert [(each.name, each.action) for each in happened] == [
+        ("file", "created"),
+        ("file", "deleted"),
+        ("file", "created"),
+    ]
+    assert happened[1].record["id"] == file["id"]
+    assert happened[2].record == restored
+
+
+def test_a_file_that_nobody_made(studio: Studio) -> None:
+    for method, path in (("GET", ""), ("DELETE", ""), ("POST", "/restore"), ("GET", "/content")):
+        studio.owner.refused(404, method, f"/files/{NOWHERE}{path}")
+
+
+def test_a_file_is_deleted_only_as_it_was_seen(studio: Studio) -> None:
+    file = upload(studio.owner, studio.project)
+    path = f"/files/{file['id']}"
+    tag = studio.owner.call("GET", path).headers["etag"]
+    assert studio.owner.call("GET", path, headers={"If-None-Match": tag}).status_code == 304
+    studio.owner.refused(412, "DELETE", path, headers={"If-Match": '"of something else"'})
+    assert studio.owner.delete(path, headers={"If-Match": tag}) == {"success": True}
+
+
+def test_members_do_everything_and_strangers_nothing(studio: Studio) -> None:
+    file = upload(studio.member, studio.project, private="true")
+    assert studio.owner.get(f"/files/{file['id']}")["file"]["private"] is True
+    for caller, status in ((studio.stranger, 404), (studio.nobody, 401)):
+        for method, path in (
+            ("GET", f"{studio.project}/files"),
+            ("POST", f"{studio.project}/files"),
+            ("GET", f"/files/{file['id']}"),
+            ("GET", f"/files/{file['id']}/content"),
+            ("DELETE", f"/files/{file['id']}"),
+            ("POST", f"/files/{file['id']}/restore"),
+            ("GET", f"{studio.project}/folders"),
+            ("POST", f"{studio.project}/folders"),
+        ):
+            body = {"json": {"title": "A"}} if path.endswith("folders") and method == "POST" else {}
+            refused = caller.refused(status, method, path, **body)
+            assert refused["code"] == ("not_found" if status == 404 else "unauthenticated")
+    assert studio.owner.delete(f"/files/{file['id']}") == {"success": True}
+
+
+def test_clients_see_what_is_not_private_and_delete_what_is_theirs(studio: Studio) -> None:
+    public = upload(studio.owner, studio.project, name="public")
+    private = upload(studio.owner, studio.project, name="private", private="true")
+    own = upload(studio.client, studio.project, name="own")
+    assert [each["title"] for each in studio.client.get(f"{studio.project}/files")["files"]] == ["public", "own"]
+    assert studio.client.call("GET", f"/files/{public['id']}/content").content == HELLO
+    for method, path in (("GET", ""), ("GET", "/content"), ("DELETE", ""), ("POST", "/restore")):
+        studio.client.refused(404, method, f"/files/{private['id']}{path}")
+    hidden = studio.client.refused(
+        403, "POST", f"{studio.project}/files", **attempt(studio.client, studio.project, private="true")
+    )
+    assert hidden["code"] == "missing_role"
+    assert studio.client.refused(403, "DELETE", f"/files/{public['id']}")["code"] == "missing_role"
+    assert studio.client.delete(f"/files/{own['id']}") == {"success": True}
+    assert studio.client.post(f"/files/{own['id']}/restore")["file"]["title"] == "own"
+    studio.owner.delete(f"/files/{public['id']}")
+    studio.client.refused(403, "POST", f"/files/{public['id']}/restore")
+
+
+def test_who_only_reads_changes_nothing(studio: Studio) -> None:
+    reader = studio.add(role="read")
+    file = upload(studio.owner, studio.project)
+    assert reader.get(f"/files/{file['id']}")["file"] == file
+    for method, path, body in (
+        ("POST", f"{studio.project}/files", attempt(reader, studio.project)),
+        ("DELETE", f"/files/{file['id']}", {}),
+        ("POST", f"{studio.project}/folders", {"json": {"title": "A"}}),
+    ):
+        assert reader.refused(403, method, path, **body)["code"] == "missing_role"
+
+
+def test_an_archived_project_keeps_what_it_has(studio: Studio) -> None:
+    file, gone = upload(studio.owner, studio.project), upload(studio.owner, studio.project)
+    folder = studio.owner.post(f"{studio.project}/folders", json={"title": "A"})["folder"]
+    studio.owner.delete(f"/files/{gone['id']}")
+    studio.owner.patch(studio.project, json={"archive": True})
+    assert studio.owner.get(f"/files/{file['id']}")["file"] == file
+    for method, path, body in (
+        ("POST", f"{studio.project}/files", attempt(studio.owner, studio.project)),
+        ("DELETE", f"/files/{file['id']}", {}),
+        ("POST", f"/files/{gone['id']}/restore", {}),
+        ("POST", f"{studio.project}/folders", {"json": {"title": "B"}}),
+        ("DELETE", f"/folders/{folder['id']}", {}),
+    ):
+        assert studio.owner.refused(409, method, path, **body)["code"] == "archived"
+
+
+def test_a_deleted_project_takes_its_files_along(studio: Studio) -> None:
+    file = upload(studio.owner, studio.project)
+    studio.owner.delete(studio.project)
+    studio.owner.refused(404, "GET", f"/files/{file['id']}")
+    assert studio.nobody.http.get(file["file_link"]).status_code == 404
+
+
+def test_folders_are_made_listed_and_deleted_when_empty(studio: Studio) -> None:
+    path = f"{studio.project}/folders"
+    first = studio.owner.post(path, json={"title": " Plans "})["folder"]
+    second = studio.member.post(path, params={"title": "Drafts"})["folder"]
+    assert first == {**first, "title": "Plans"}
+    assert set(first) == {"id", "title", "created_at", "updated_at"}
+    assert studio.client.get(path) == {"success": True, "folders": [first, second]}
+    page = studio.owner.call("GET", path, params={"per_page": 1})
+    assert page.json()["folders"] == [first]
+    assert studio.owner.http.get(page.links["next"]["url"]).json()["folders"] == [second]
+    file = upload(studio.owner, studio.project, folder=first["id"])
+    assert studio.owner.refused(409, "DELETE", f"/folders/{first['id']}")["code"] == "not_empty"
+    studio.owner.delete(f"/files/{file['id']}")
+    assert studio.owner.delete(f"/folders/{first['id']}") == {"success": True}
+    studio.owner.refused(404, "DELETE", f"/folders/{first['id']}")
+    assert studio.owner.get(path)["folders"] == [second]
+    assert studio.owner.post(f"/files/{file['id']}/restore")["file"]["folder"] is None
+    assert [(each.name, each.action) for each in studio.happened()] == [
+        ("folder", "created"),
+        ("folder", "created"),
+        ("file", "created"),
+        ("file", "deleted"),
+        ("folder", "deleted"),
+        ("file", "created"),
+    ]
+
+
+def test_folders_are_for_members(studio: Studio) -> None:
+    folder = studio.owner.post(f"{studio.project}/folders", json={"title": "Plans"})["folder"]
+    for caller, status in ((studio.client, 403), (studio.stranger, 404), (studio.nobody, 401)):
+        caller.refused(status, "POST", f"{studio.project}/folders", json={"title": "A"})
+        caller.refused(status, "DELETE", f"/folders/{folder['id']}")
+    assert upload(studio.client, studio.project, folder=folder["id"])["folder"] == {
+        "id": folder["id"],
+        "title": "Plans",
+    }
+
+
+def test_a_folder_needs_a_title(studio: Studio) -> None:
+    path = f"{studio.project}/folders"
+    assert studio.owner.faults("POST", path) == {"title": "missing"}
+    assert studio.owner.faults("POST", path, json={"title": "", "parent": "x"}) == {
+        "title": "invalid",
+        "parent": "unknown",
+    }
+
+
+def test_a_folder_is_deleted_or_filled_never_both(studio: Studio) -> None:
+    for _ in range(5):
+        folder = studio.owner.post(f"{studio.project}/folders", json={"title": "Contested"})["folder"]
+        into = attempt(studio.member, studio.project, folder=folder["id"])
+        with ThreadPoolExecutor(2) as pool:
+            filled = pool.submit(studio.member.call, "POST", f"{studio.project}/files", **into)
+            deleted = pool.submit(studio.owner.call, "DELETE", f"/folders/{folder['id']}")
+            outcome = (filled.result().status_code, deleted.result().status_code)
+        assert outcome in ((200, 409), (422, 200)), outcome
+        if outcome[0] == 200:
+            assert filled.result().json()["file"]["folder"]["id"] == folder["id"]
+            assert studio.owner.get(f"/files/{filled.result().json()['file']['id']}")["file"]["folder"] is not None
+
+
+def test_a_file_is_deleted_once(studio: Studio) -> None:
+    file = upload(studio.owner, studio.project)
+    with ThreadPoolExecutor(6) as pool:
+        calls = [pool.submit(studio.owner.call, "DELETE", f"/files/{file['id']}") for _ in range(6)]
+        statuses = sorted(each.result().status_code for each in calls)
+    assert statuses == [200, 404, 404, 404, 404, 404]
+    assert [each.action for each in studio.happened()] == ["created", "deleted"]
+
+
+def test_the_same_upload_again_gets_the_stored_answer(studio: Studio) -> None:
+    headers = {"Idempotency-Key": "upload-1"}
+    path, body = f"{studio.project}/files", attempt(studio.owner, studio.project, title="Once")
+    before = studio.server.data / "files"
+    first = studio.owner.call("POST", path, headers=headers, **body)
+    stored = sorted(each.name for each in before.rglob("blb_*"))
+    again = studio.owner.call("POST", path, headers=headers, **body)  # with another boundary
+    assert (first.status_code, again.status_code) == (200, 200)
+    assert again.content == first.content
+    assert again.headers["idempotent-replayed"] == "true"
+    assert sorted(each.name for each in before.rglob("blb_*")) == stored
+    assert [each["title"] for each in studio.owner.get(path)["files"]] == ["Once"]
+    for other in (
+        {"files": {"file": ("hello.txt", b"other", "text/plain")}, "data": {"title": "Once"}},
+        {"files": {"file": ("other.txt", HELLO, "text/plain")}, "data": {"title": "Once"}},
+        attempt(studio.owner, studio.project, title="Twice"),
+    ):
+        assert studio.owner.faults("POST", path, headers=headers, **other) == {
+            "Idempotency-Key": "idempotency_key_reused"
+        }
+    assert sorted(each.name for each in before.rglob("blb_*")) == stored
+    assert [each.action for each in studio.happened()] == ["created"]
+
+
+@pytest.mark.parametrize("action", ["created", "deleted"])
+def test_a_webhook_is_told_with_a_link_that_works(studio: Studio, receiver: Receiver, action: str) -> None:
+    body = {"name": "web", "config": {"url": receiver.url, "content_type": "json"}, "events": ["file"]}
+    studio.owner.http.post(f"{studio.world.repo_path}/hooks", json=body).raise_for_status()
+    file = upload(studio.owner, studio.project, private="true")
+    if action == "deleted":
+        studio.owner.delete(f"/files/{file['id']}")
+    wanted = ["created"] if action == "created" else ["created", "deleted"]
+    receiver.wait_for(lambda requests: len([each for each in requests if each.event == "file"]) == len(wanted))
+    told = [each.payload() for each in receiver.events("file")]
+    assert [each["action"] for each in told] == wanted
+    assert told[0]["file"] == file
+    answer = studio.nobody.http.get(told[0]["file"]["file_link"])
+    assert answer.status_code == (200 if action == "created" else 404)
