@@ -63,6 +63,7 @@ TAGS: Mapping[str, str] = {
     "Invoices": "Drafts become sent, then paid or void.",
     "Users": "The caller, and the people of an organization.",
     "Activity": "What happened in a project.",
+    "Search": "Words in tasks, files, comments and replies.",
     "repository webhooks": "Webhooks of one repository, their deliveries, and publishing events of it.",
     "organization webhooks": "Webhooks that get the events of every repository of an organization, and its own.",
     "support": "What clients ask besides: who am I, what is there, which events exist.",

@@ -1,0 +1,124 @@
+"""Markup in replies: what is dangerous is taken out when it is written, so that whoever shows it need not.
+
+A body is HTML of a few elements. Who writes plain text is understood too: a `<` that begins no element of HTML is the
+character itself. The sanitising is nh3's; what happens before it only makes its input plainer.
+"""
+
+from __future__ import annotations
+
+import re
+from html.parser import HTMLParser
+
+import nh3
+
+from workhook.http.parameters import TEXT_MAX_BYTES
+
+INLINE = frozenset({"a", "b", "code", "em", "i", "s", "strong", "u"})
+BLOCKS = frozenset({"blockquote", "br", "h1", "h2", "h3", "h4", "li", "ol", "p", "pre", "ul"})
+SCHEMES = frozenset({"http", "https", "mailto"})
+LINK_REL = "noopener noreferrer nofollow"
+TAGS_MAX = 4000
+"""The parser takes time in the square of how deep elements are nested."""
+
+# Taken out with all that is in them.
+_SILENT = frozenset({"script", "style"})
+# Other elements of HTML: their tags are taken out, their text stays. Any other name is no element but text.
+_WITHIN_WORDS = frozenset("abbr big del font ins mark small span strike sub sup tt wbr".split())  # noqa: SIM905  # words read better
+_BETWEEN_WORDS = frozenset(
+    """
+    acronym address applet area article aside audio base basefont bdi bdo body button canvas caption center cite col
+    colgroup data datalist dd details dfn dialog dir dl dt embed fieldset figcaption figure footer form frame frameset
+    h5 h6 head header hgroup hr html iframe img input kbd label legend link main map marquee math menu meta meter nav
+    noembed noframes noscript object optgroup option output param picture plaintext progress q rp rt ruby samp search
+    section select slot source summary svg table tbody td template textarea tfoot th thead time title tr track var
+    video xmp
+    """.split()  # noqa: SIM905  # likewise
+)
+
+_TAG = re.compile(r"<(?:(/?)([A-Za-z][A-Za-z0-9]*)((?:[\s/][^<>]*)?)>)?")
+_HREF = re.compile(r"""(?:^|[\s/])href\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s"'=`]+))""", re.IGNORECASE)
+_FIRST_LINES = re.compile(r"<pre>\n+")  # HTML leaves out the first, however often it is read
+_SPACES = re.compile(r"\s+")
+
+
+def read_markup(raw: object) -> str:
+    """What is stored of a body. Raises `ValueError` that says what it has to be."""
+    if not isinstance(raw, str):
+        raise ValueError("text")
+    _require_size(raw, "")
+    cleaned = clean(raw)
+    _require_size(cleaned, ", counted as the markup that is stored")
+    if not plain(cleaned):
+        raise ValueError("more than markup without text")
+    return cleaned
+
+
+def _require_size(text: str, counted: str) -> None:
+    if len(text.encode()) > TEXT_MAX_BYTES:
+        raise ValueError(f"at most {TEXT_MAX_BYTES // 1024} KiB of text{counted}")
+
+
+def clean(text: str) -> str:
+    """The markup with only the elements above, and of attributes only the `href` of links. Cleaning it again changes
+    nothing. Raises `ValueError` for too many tags."""
+    if text.count("<") > TAGS_MAX:
+        raise ValueError(f"of at most {TAGS_MAX:,} tags")
+    cleaned = nh3.clean(
+        _TAG.sub(_plainer, _without_comments(text)),
+        tags=set(INLINE | BLOCKS),
+        clean_content_tags=set(_SILENT),
+        attributes={"a": {"href"}},
+        url_schemes=set(SCHEMES),
+        url_relative="deny",
+        link_rel=LINK_REL,
+    )
+    return _FIRST_LINES.sub("<pre>", cleaned)
+
+
+def _plainer(tag: re.Match[str]) -> str:
+    """Only tags that mean something, without attributes that do not; a lone `<` as the text that it is."""
+    slash, name, attributes = tag[1], (tag[2] or "").lower(), tag[3]
+    if name == "a" and not slash:
+        href = _HREF.search(attributes)
+        address = (href[1] or href[2] or href[3] or "") if href else ""
+        return '<a href="' + address.replace('"', "&quot;") + '">'
+    if name == "div":  # a line in what browsers' editors make
+        return f"<{slash}p>"
+    if name in INLINE or name in BLOCKS or name in _SILENT:
+        return f"<{slash}{name}>"
+    if name in _WITHIN_WORDS:
+        return ""
+    return " " if name in _BETWEEN_WORDS else "&lt;" + tag[0][1:]
+
+
+def _without_comments(text: str) -> str:
+    """Each `<!-- … -->` is taken out; one that does not end is text."""
+    parts, at = [], 0
+    while (start := text.find("<!--", at)) >= 0 and (end := text.find("-->", start + 4)) >= 0:
+        parts.append(text[at:start])
+        at = end + 3
+    return "".join([*parts, text[at:]])
+
+
+class _Words(HTMLParser):
+    def __init__(self) -> None:
+        super().__init__(convert_charrefs=True)
+        self.parts: list[str] = []
+
+    def handle_data(self, data: str) -> None:
+        self.parts.append(data)
+
+    def handle_starttag(self, tag: str, attrs: object) -> None:
+        if tag in BLOCKS:
+            self.parts.append(" ")
+
+    def handle_endtag(self, tag: str) -> None:
+        self.handle_starttag(tag, ())
+
+
+def plain(cleaned: str) -> str:
+    """What a reader reads of markup that was cleaned, in one line: to be searched and quoted."""
+    words = _Words()
+    words.feed(cleaned)
+    words.close()
+    return _SPACES.sub(" ", "".join(words.parts)).strip()

@@ -1,0 +1,301 @@
+"""The SQL of comments and replies. What belongs to a task or file that was deleted is not there."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import sqlalchemy as sa
+from sqlalchemy.sql.expression import Executable
+
+from workhook.core import json
+from workhook.identity.tables import accounts
+from workhook.storage import Reader, Row, Transaction
+from workhook.storage.dialects import json_rows
+from workhook.storage.metadata import big, insert_into
+from workhook.work.access import with_access
+from workhook.work.comments.markup import plain
+from workhook.work.comments.schemas import CommentedTask, FileComment, Reply, TaskComment
+from workhook.work.comments.tables import file_comment_replies, file_comments, task_comments
+from workhook.work.files.tables import files
+from workhook.work.people import person_columns, person_of_row
+from workhook.work.tasks.tables import tasks
+
+_authors = accounts.alias("authors")
+_repliers = accounts.alias("repliers")
+
+_OF_COMMENT = ("id", "text", "private", "created_at", "updated_at")
+_OF_REPLY = ("id", "body", "file_comment_id", "private", "created_at", "updated_at")
+_NESTED = (*_OF_REPLY, "user_id", "user_login", "user_email", "user_avatar")
+_EVERYTHING = sa.bindparam("everything", type_=sa.Boolean())
+"""Of conditions: whether the caller also sees what is private."""
+
+# Whoever comments on something keeps it from being deleted meanwhile.
+_task = with_access(
+    sa.select(tasks.c.id, tasks.c.title).where(tasks.c.id == sa.bindparam("id"), tasks.c.deleted_at.is_(None)),
+    tasks.c.repository_id,
+)
+_task_held = _task.with_for_update(of=tasks, read=True)
+_file = with_access(
+    sa.select(files.c.id, files.c.title, files.c.private).where(
+        files.c.id == sa.bindparam("id"), files.c.deleted_at.is_(None)
+    ),
+    files.c.repository_id,
+)
+_file_held = _file.with_for_update(of=files, read=True)
+
+_task_comments = (
+    sa.select(
+        *(task_comments.c[name] for name in _OF_COMMENT),
+        tasks.c.id.label("task_id"),
+        tasks.c.title.label("task_title"),
+        *person_columns(_authors),
+    )
+    .join_from(task_comments, tasks, tasks.c.id == task_comments.c.task_id)
+    .join(_authors, _authors.c.id == task_comments.c.user_id)
+    .where(tasks.c.deleted_at.is_(None))
+)
+_task_comments_of = (
+    _task_comments.where(
+        task_comments.c.task_id == sa.bindparam("task_id"),
+        task_comments.c.id > big("after"),
+        sa.or_(_EVERYTHING, task_comments.c.private.is_(sa.false())),
+    )
+    .order_by(task_comments.c.id)
+    .limit(big("limit"))
+)
+_task_comment = with_access(
+    _task_comments.where(task_comments.c.id == big("id")), task_comments.c.repository_id
+).with_for_update(of=task_comments)
+
+_nested = (
+    sa.select(
+        json_rows(
+            *(file_comment_replies.c[name] for name in _OF_REPLY),
+            *(_repliers.c[name] for name in ("id", "login", "email", "avatar")),
+        )
+    )
+    .join_from(file_comment_replies, _repliers, _repliers.c.id == file_comment_replies.c.user_id)
+    .where(file_comment_replies.c.file_comment_id == file_comments.c.id)
+    .scalar_subquery()
+    .label("replies")
+)
+_file_comments = (
+    sa.select(
+        *(file_comments.c[name] for name in _OF_COMMENT),
+        files.c.id.label("file_id"),
+        files.c.title.label("file_title"),
+        files.c.private.label("file_private"),
+        *person_columns(_authors),
+    )
+    .join_from(file_comments, files, files.c.id == file_comments.c.file_id)
+    .join(_authors, _authors.c.id == file_comments.c.user_id)
+    .where(files.c.deleted_at.is_(None))
+)
+_file_comments_of = (
+    _file_comments.add_columns(_nested)
+    .where(
+        file_comments.c.file_id == sa.bindparam("file_id"),
+        file_comments.c.id > big("after"),
+        sa.or_(_EVERYTHING, file_comments.c.private.is_(sa.false())),
+    )
+    .order_by(file_comments.c.id)
+    .limit(big("limit"))
+)
+_one_file_comment = with_access(_file_comments.where(file_comments.c.id == big("id")), file_comments.c.repository_id)
+_file_comment = _one_file_comment.with_for_update(of=file_comments)
+_file_comment_held = _one_file_comment.with_for_update(of=[file_comments, files], read=True)
+
+_reply_columns = (*(file_comment_replies.c[name] for name in _OF_REPLY), *person_columns(_authors))
+_replies_to = (
+    sa.select(*_reply_columns)
+    .join_from(file_comment_replies, _authors, _authors.c.id == file_comment_replies.c.user_id)
+    .where(file_comment_replies.c.file_comment_id == big("id"))
+    .order_by(file_comment_replies.c.id)
+)
+_reply = with_access(
+    sa.select(
+        *_reply_columns,
+        sa.or_(files.c.private, file_comments.c.private).label("parent_private"),
+    )
+    .join_from(file_comment_replies, file_comments, file_comments.c.id == file_comment_replies.c.file_comment_id)
+    .join(files, files.c.id == file_comments.c.file_id)
+    .join(_authors, _authors.c.id == file_comment_replies.c.user_id)
+    .where(
+        file_comment_replies.c.id == big("id"),
+        file_comment_replies.c.file_comment_id == big("file_comment_id"),
+        files.c.deleted_at.is_(None),
+    ),
+    file_comment_replies.c.repository_id,
+).with_for_update(of=file_comment_replies)
+
+_ALWAYS = ("repository_id", "user_id", "private", "created_at", "updated_at")
+_insert_task_comment = insert_into(task_comments, "task_id", "text", *_ALWAYS).returning(task_comments.c.id)
+_insert_file_comment = insert_into(file_comments, "file_id", "text", *_ALWAYS).returning(file_comments.c.id)
+_insert_reply = insert_into(file_comment_replies, "file_comment_id", "body", "plain_body", *_ALWAYS).returning(
+    file_comment_replies.c.id
+)
+
+
+def _update(table: sa.Table, *names: str) -> sa.Update:
+    values: dict[str, sa.BindParameter[object]] = {
+        name: sa.bindparam(name) for name in (*names, "private", "updated_at")
+    }
+    return sa.update(table).where(table.c.id == big("row_id")).values(values)
+
+
+def _delete(table: sa.Table) -> sa.Delete:
+    return sa.delete(table).where(table.c.id == big("row_id"))
+
+
+_UPDATES = {
+    TaskComment: _update(task_comments, "text"),
+    FileComment: _update(file_comments, "text"),
+    Reply: _update(file_comment_replies, "body", "plain_body"),
+}
+_DELETES = {
+    TaskComment: _delete(task_comments),
+    FileComment: _delete(file_comments),
+    Reply: _delete(file_comment_replies),
+}
+
+
+async def find_task(reader: Reader, task_id: str, user_id: int) -> Row | None:
+    """id, title, and what `access_of` reads."""
+    return await reader.fetch_one(_task, {"id": task_id, "user_id": user_id})
+
+
+async def hold_task(tx: Transaction, task_id: str, user_id: int) -> Row | None:
+    """`find_task`; nobody deletes it until the transaction ends."""
+    return await tx.fetch_one(_task_held, {"id": task_id, "user_id": user_id})
+
+
+async def find_file(reader: Reader, file_id: str, user_id: int) -> Row | None:
+    """id, title, private, and what `access_of` reads."""
+    return await reader.fetch_one(_file, {"id": file_id, "user_id": user_id})
+
+
+async def hold_file(tx: Transaction, file_id: str, user_id: int) -> Row | None:
+    """`find_file`; nobody deletes it until the transaction ends."""
+    return await tx.fetch_one(_file_held, {"id": file_id, "user_id": user_id})
+
+
+async def list_task_comments(
+    reader: Reader, task_id: str, *, everything: bool, after: int, limit: int
+) -> list[TaskComment]:
+    """By id, from behind `after`. Without `everything` those that are private are left out."""
+    params = {"task_id": task_id, "everything": everything, "after": after, "limit": limit}
+    return [task_comment_of(row) for row in await reader.fetch_all(_task_comments_of, params)]
+
+
+async def list_file_comments(
+    reader: Reader, file_id: str, *, everything: bool, after: int, limit: int
+) -> list[FileComment]:
+    """Likewise; each has all its replies."""
+    params = {"file_id": file_id, "everything": everything, "after": after, "limit": limit}
+    rows = await reader.fetch_all(_file_comments_of, params)
+    return [file_comment_of(row, _replies_of(row["replies"])) for row in rows]
+
+
+async def lock_task_comment(tx: Transaction, comment_id: int, user_id: int) -> Row | None:
+    """For `task_comment_of` and `access_of`; until the transaction ends nobody else changes or deletes it."""
+    return await tx.fetch_one(_task_comment, {"id": comment_id, "user_id": user_id})
+
+
+async def lock_file_comment(tx: Transaction, comment_id: int, user_id: int) -> Row | None:
+    """For `file_comment_of` and `access_of`, likewise; nobody replies to it either. `file_private` is its file's."""
+    return await tx.fetch_one(_file_comment, {"id": comment_id, "user_id": user_id})
+
+
+async def replies_to(reader: Reader, comment_id: int) -> tuple[Reply, ...]:
+    """By id. Asked only once the comment is locked, it tells of all: a statement sees what was there when it began."""
+    return tuple(reply_of(row) for row in await reader.fetch_all(_replies_to, {"id": comment_id}))
+
+
+async def hold_file_comment(tx: Transaction, comment_id: int, user_id: int) -> Row | None:
+    """Likewise; nobody changes or deletes it or its file until the transaction ends."""
+    return await tx.fetch_one(_file_comment_held, {"id": comment_id, "user_id": user_id})
+
+
+async def lock_reply(tx: Transaction, comment_id: int, reply_id: int, user_id: int) -> Row | None:
+    """For `reply_of` and `access_of`. `parent_private`: the comment or its file is private."""
+    params = {"id": reply_id, "file_comment_id": comment_id, "user_id": user_id}
+    return await tx.fetch_one(_reply, params)
+
+
+def task_comment_of(row: Row) -> TaskComment:
+    return TaskComment(
+        id=row["id"],
+        text=row["text"],
+        private=bool(row["private"]),
+        task=CommentedTask(row["task_id"], row["task_title"]),
+        user=person_of_row(row),
+        created_at=row["created_at"],
+        updated_at=row["updated_at"],
+    )
+
+
+def file_comment_of(row: Row, replies: tuple[Reply, ...]) -> FileComment:
+    return FileComment(
+        id=row["id"],
+        text=row["text"],
+        private=bool(row["private"]),
+        file_id=row["file_id"],
+        file_title=row["file_title"],
+        user=person_of_row(row),
+        comments=replies,
+        created_at=row["created_at"],
+        updated_at=row["updated_at"],
+    )
+
+
+def reply_of(row: Row) -> Reply:
+    return Reply(
+        id=row["id"],
+        body=row["body"],
+        file_comment_id=row["file_comment_id"],
+        private=bool(row["private"]),
+        user=person_of_row(row),
+        created_at=row["created_at"],
+        updated_at=row["updated_at"],
+    )
+
+
+def _replies_of(text: str) -> tuple[Reply, ...]:
+    rows = sorted(json.decode(text))  # the first column is the id
+    return tuple(reply_of(dict(zip(_NESTED, row, strict=True))) for row in rows)
+
+
+async def insert_task_comment(tx: Transaction, values: Mapping[str, object]) -> int:
+    """`values`: task_id, text, repository_id, user_id, private, created_at, updated_at. The comment's id."""
+    return await _insert(tx, _insert_task_comment, values)
+
+
+async def insert_file_comment(tx: Transaction, values: Mapping[str, object]) -> int:
+    """`values`: file_id, and otherwise as above."""
+    return await _insert(tx, _insert_file_comment, values)
+
+
+async def insert_reply(tx: Transaction, values: Mapping[str, object]) -> int:
+    """`values`: file_comment_id, body, repository_id, user_id, private, created_at, updated_at. The reply's id."""
+    return await _insert(tx, _insert_reply, {**values, "plain_body": plain(str(values["body"]))})
+
+
+async def _insert(tx: Transaction, statement: Executable, values: Mapping[str, object]) -> int:
+    row = await tx.fetch_one(statement, values)
+    assert row is not None
+    return int(row["id"])
+
+
+async def update(tx: Transaction, changed: TaskComment | FileComment | Reply) -> None:
+    """Store its text or body, whether it is private, and when it was changed."""
+    values: dict[str, object] = {"row_id": changed.id, "private": changed.private, "updated_at": changed.updated_at}
+    if isinstance(changed, Reply):
+        values |= {"body": changed.body, "plain_body": plain(changed.body)}
+    else:
+        values |= {"text": changed.text}
+    await tx.execute(_UPDATES[type(changed)], values)
+
+
+async def delete(tx: Transaction, gone: TaskComment | FileComment | Reply) -> None:
+    """A file comment's replies go with it."""
+    await tx.execute(_DELETES[type(gone)], {"row_id": gone.id})

@@ -1,0 +1,56 @@
+"""`/search`."""
+
+from __future__ import annotations
+
+from workhook.http import lists, parameters
+from workhook.http.calls import Answer, Call
+from workhook.http.operations import AREA_A, Operation
+from workhook.identity.guard import actor_of
+from workhook.work.access import find_access
+from workhook.work.search import queries
+from workhook.work.search.match import words_of
+from workhook.work.search.schemas import SearchAnswer, SearchQuery, search_result
+
+TAG = "Search"
+
+
+async def search(call: Call) -> Answer:
+    query = parameters.read_query(call, SearchQuery)
+    after = lists.after(query, queries.Key)
+    actor, words = actor_of(call), words_of(query.q)
+    project_id = query.project_id if isinstance(query.project_id, str) else None
+    if project_id is not None:
+        await find_access(call.database, actor, project_id)  # 404, rather than nothing found
+    found = await queries.search(
+        call.database,
+        actor.user.id,
+        words,
+        kinds=query.kinds,
+        project_id=project_id,
+        after=after,
+        limit=query.limit + 1,
+    )
+    shown, headers = lists.page(call, found, query, queries.key_of)
+    return Answer(SearchAnswer([search_result(each, words) for each in shown]), headers=headers)
+
+
+OPERATIONS: tuple[Operation, ...] = (
+    Operation(
+        AREA_A,
+        "GET",
+        "/search",
+        search,
+        "search",
+        "Search tasks, files, comments and replies in every project that the caller sees",
+        "work.read",
+        tag=TAG,
+        query=parameters.documented(SearchQuery),
+        answers={200: SearchAnswer},
+        problems=(404, 422, 503),
+        etag=False,
+        description="The newest come first; without `per_page` there are 30 on a page. What was deleted is not found; "
+        "what is in archived projects is. Text without spaces between words, as in Chinese or Japanese, is found by "
+        "the beginning of what stands between two spaces or punctuation marks. A search that takes seconds is given up "
+        "with 503.",
+    ),
+)
