@@ -16,6 +16,7 @@ from prometheus_client import Counter
 from workhook.core.clock import now_ms
 from workhook.http import idempotency
 from workhook.http.calls import Services
+from workhook.work.checkouts import scheduler
 
 EVERY_MIN_S = 1.0
 HOUR_S = 3600.0
@@ -86,4 +87,7 @@ async def _forget_idempotency_keys(services: Services, now: int) -> int:
 
 
 # Every chore of the program, a line each.
-CHORES: tuple[Chore, ...] = (Chore("idempotency_keys", HOUR_S, _forget_idempotency_keys),)
+CHORES: tuple[Chore, ...] = (
+    Chore("idempotency_keys", HOUR_S, _forget_idempotency_keys),
+    Chore("service_checkout_periods", scheduler.EVERY_S, scheduler.begin_due_periods),
+)

@@ -3,20 +3,36 @@
 from __future__ import annotations
 
 from workhook.http.operations import Operation
+from workhook.work.activity import api as activity
+from workhook.work.checkouts import api as service_checkouts
+from workhook.work.clients import api as clients
+from workhook.work.columns import api as columns
 from workhook.work.comments import api as comments
 from workhook.work.credits import api as task_credits
 from workhook.work.files import api as files
+from workhook.work.invoices import api as invoices
+from workhook.work.members import api as members
 from workhook.work.projects import api as projects
 from workhook.work.search import api as search
 from workhook.work.services import api as services
+from workhook.work.tasks import api as tasks
 from workhook.work.timesheets import api as timesheets
+from workhook.work.timesheets import reports as timesheet_reports
 
 OPERATIONS: tuple[Operation, ...] = (
     *projects.OPERATIONS,
+    *members.OPERATIONS,
+    *clients.OPERATIONS,
+    *columns.OPERATIONS,
+    *tasks.OPERATIONS,
+    *activity.OPERATIONS,
     *files.OPERATIONS,
     *comments.OPERATIONS,
     *search.OPERATIONS,
     *services.OPERATIONS,
+    *service_checkouts.OPERATIONS,
     *task_credits.OPERATIONS,
+    *invoices.OPERATIONS,
     *timesheets.OPERATIONS,
+    *timesheet_reports.OPERATIONS,
 )

@@ -1,0 +1,103 @@
+"""A period begins: its invoice, its credits, and the row that says so, in one transaction."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from decimal import Decimal
+
+from msgspec.structs import replace
+
+from workhook.identity.schemas import Actor
+from workhook.storage import Transaction
+from workhook.work.checkouts import queries, rules
+from workhook.work.checkouts.rules import State
+from workhook.work.checkouts.schemas import Checkout
+from workhook.work.credits import ledger
+from workhook.work.invoices import issuing
+from workhook.work.invoices.rules import Item
+
+
+async def catch_up(tx: Transaction, checkout: Checkout, *, now: int, base: str) -> Checkout:
+    """Begin every period that is due by `now`, by Workhook itself. The row of the checkout is locked.
+
+    So that a change finds what it would have found if the scheduler had come by a moment before.
+    """
+    while checkout.state.is_due(now):
+        checkout = await begin_next(tx, checkout, now=now, base=base)
+    return checkout
+
+
+async def begin_next(tx: Transaction, checkout: Checkout, *, now: int, base: str) -> Checkout:
+    """The checkout in its next period, which begins where the last one ended. Its row is locked."""
+    return await begin_period(
+        tx, checkout, rules.next_period(checkout.state, checkout.terms), actor=None, now=now, base=base
+    )
+
+
+async def begin_period(
+    tx: Transaction, checkout: Checkout, state: State, *, actor: Actor | None, now: int, base: str
+) -> Checkout:
+    """`state` is the one in the new period. Raises `UniqueViolation` for a period that began before."""
+    started_at = checkout.state.period_end or state.completed_at or now
+    words = _words(checkout, started_at, state.period_end)
+    begun = changed(checkout, state, now)
+    await queries.update_checkout(tx, begun)
+    invoice_id = await _issue(tx, checkout, words, actor=actor, now=now, base=base)
+    credit_id = await _grant(tx, checkout, words, actor=actor, now=now, base=base)
+    await queries.insert_period(
+        tx, checkout.id, state.periods, started_at=started_at, invoice_id=invoice_id, credit_id=credit_id
+    )
+    return begun
+
+
+def changed(checkout: Checkout, state: State, now: int) -> Checkout:
+    return replace(checkout, state=state, updated_at=max(now, checkout.updated_at + 1))
+
+
+async def _issue(
+    tx: Transaction, checkout: Checkout, words: str, *, actor: Actor | None, now: int, base: str
+) -> str | None:
+    """What costs nothing has no invoice."""
+    price = checkout.price
+    if price is None or price.amount_minor == 0:
+        return None
+    return await issuing.issue(
+        tx,
+        checkout.repository,
+        actor=actor,
+        service_checkout_id=checkout.id,
+        items=[Item(words, Decimal(checkout.qty), price.amount_minor)],
+        currency=price.currency,
+        now=now,
+        base=base,
+    )
+
+
+async def _grant(
+    tx: Transaction, checkout: Checkout, words: str, *, actor: Actor | None, now: int, base: str
+) -> str | None:
+    """Credits of a period do not expire."""
+    price = checkout.price
+    if price is None or not price.credits_minor:
+        return None
+    amount_minor = price.credits_minor * checkout.qty
+    return await ledger.grant(
+        tx,
+        checkout.repository,
+        actor=actor,
+        amount_minor=amount_minor,
+        notes=words,
+        expires_at=None,
+        now=now,
+        base=base,
+    )
+
+
+def _words(checkout: Checkout, start: int, end: int | None) -> str:
+    """`Design retainer, 2026-01-31 to 2026-02-28`; the title alone for what is paid once."""
+    title = checkout.service.title
+    return title if end is None else f"{title}, {_day(start)} to {_day(end)}"
+
+
+def _day(at: int) -> str:
+    return datetime.fromtimestamp(at // 1000, UTC).date().isoformat()

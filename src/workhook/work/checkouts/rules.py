@@ -1,0 +1,144 @@
+"""The states of a subscription and the ways between them: pure functions.
+
+pending → (complete) active ⇄ paused → canceled. Nothing but times is stored, and a status follows from them: a
+subscription that ends with its period is active until then, and canceled from then on without anybody doing anything.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+from msgspec.structs import replace
+
+from workhook.core.errors import Conflict
+from workhook.work.checkouts.periods import add_months, days_left, period_end
+from workhook.work.services.rules import Interval
+
+Status = Literal["pending", "active", "paused", "canceled"]
+
+
+class Terms(msgspec.Struct, frozen=True):
+    """What the service and the price say. `interval` None: there is no price, so there are no periods."""
+
+    interval: Interval | None
+    disable_pause: bool
+    limit_pausing: int | None
+    minimum_months: int | None
+    cancel_at_period_end: bool
+
+
+class State(msgspec.Struct, frozen=True):
+    """Times in milliseconds. `periods` have begun, and the last of them ends at `period_end`; that of the period number
+    n is n - `anchor_periods` intervals behind `anchor`."""
+
+    completed_at: int | None = None
+    pauses: int = 0
+    pause_date: int | None = None
+    cancel_date: int | None = None
+    period_end: int | None = None
+    periods: int = 0
+    anchor: int | None = None
+    anchor_periods: int = 0
+
+    @property
+    def due_at(self) -> int | None:
+        """When the next period begins; None while none will."""
+        if self.completed_at is None or self.pause_date is not None or self.cancel_date is not None:
+            return None
+        return self.period_end
+
+    def is_due(self, now: int) -> bool:
+        return self.due_at is not None and self.due_at <= now
+
+    def status(self, now: int) -> Status:
+        if self.pause_date is not None:
+            return "paused"
+        if self.cancel_date is not None and self.cancel_date <= now:
+            return "canceled"
+        return "pending" if self.completed_at is None else "active"
+
+    def days_left(self, now: int) -> int | None:
+        """Of the period; they stand still in a pause. None for what has no period."""
+        if self.period_end is None:
+            return None
+        if self.status(now) == "canceled":
+            return 0
+        return days_left(now if self.pause_date is None else self.pause_date, self.period_end)
+
+
+def complete(state: State, terms: Terms, now: int) -> State:
+    """The first period begins. What was completed stays as it is. Raises `Conflict`."""
+    if state.completed_at is None:
+        return next_period(replace(state, completed_at=now, anchor=now), terms)
+    _require_not_canceled(state, now)
+    return state
+
+
+def next_period(state: State, terms: Terms) -> State:
+    """The next period begins where the last one ended. What has no price, or is paid once, has no end."""
+    number, end = state.periods + 1, None
+    if state.anchor is not None and terms.interval is not None:
+        end = period_end(state.anchor, terms.interval, number - state.anchor_periods)
+    return replace(state, periods=number, period_end=end)
+
+
+def pause(state: State, terms: Terms, now: int) -> State:
+    """Raises `Conflict`. `state` has no period that is due."""
+    _require_completed(state)
+    _require_not_canceled(state, now)
+    if state.pause_date is not None:
+        return state
+    if terms.disable_pause:
+        raise Conflict("The service does not let its checkouts be paused.", code="pause_disabled")
+    if terms.limit_pausing is not None and state.pauses >= terms.limit_pausing:
+        message = f"The service lets a checkout be paused {terms.limit_pausing} times, which it was."
+        raise Conflict(message, code="pause_limit_reached")
+    return replace(state, pauses=state.pauses + 1, pause_date=now)
+
+
+def unpause(state: State, now: int) -> State:
+    """The period ends later by exactly the time of the pause, and further ones are counted from there. Raises
+    `Conflict`."""
+    _require_completed(state)
+    _require_not_canceled(state, now)
+    if state.pause_date is None:
+        return state
+    paused_ms = max(0, now - state.pause_date)  # a clock may be set back
+    going = replace(state, pause_date=None)
+    if state.period_end is None:
+        return going
+    end = state.period_end + paused_ms
+    canceled = None if state.cancel_date is None else end  # with its period, which is longer now
+    return replace(going, period_end=end, anchor=end, anchor_periods=state.periods, cancel_date=canceled)
+
+
+def cancel(state: State, terms: Terms, now: int) -> State:
+    """Ends now, or with the period if the terms say so; a paused one, whose period stands still, ends now. Raises
+    `Conflict`. `state` has no period that is due."""
+    _require_completed(state)
+    if state.cancel_date is not None:
+        return state
+    if state.completed_at is not None and terms.minimum_months:
+        earliest = add_months(state.completed_at, terms.minimum_months)
+        if now < earliest:
+            message = f"The service cannot be canceled in its first {terms.minimum_months} months."
+            raise Conflict(message, code="minimum_months")
+    if terms.cancel_at_period_end and state.pause_date is None and state.period_end is not None:
+        return replace(state, cancel_date=state.period_end)
+    return end(state, now)
+
+
+def end(state: State, now: int) -> State:
+    """Canceled now, whatever the terms are."""
+    return replace(state, pause_date=None, cancel_date=now)
+
+
+def _require_completed(state: State) -> None:
+    if state.completed_at is None:
+        raise Conflict("The checkout is pending: complete it first.", code="pending")
+
+
+def _require_not_canceled(state: State, now: int) -> None:
+    if state.status(now) == "canceled":
+        raise Conflict("The checkout is canceled.", code="canceled")

@@ -1,0 +1,141 @@
+"""Service checkouts on the wire, and what a caller may say about one."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import msgspec
+from msgspec import UNSET, Meta, UnsetType
+
+from workhook.core.clock import to_millis_text
+from workhook.http.fields import Time
+from workhook.http.parameters import LongText
+from workhook.identity.schemas import Repository
+from workhook.work.checkouts.periods import months_between
+from workhook.work.checkouts.rules import State, Status, Terms
+from workhook.work.services.rules import Price
+from workhook.work.services.schemas import ServicePriceShape, price_shape
+
+QTY_MAX = 10_000
+
+
+class ServiceCheckoutCreate(msgspec.Struct):
+    """Without `service_price_id` it is the service's default price."""
+
+    service_id: Annotated[str, Meta(description="Of an active service of the project's owner.")]
+    service_price_id: Annotated[str, Meta(description="One of the service's prices.")] | UnsetType | None = UNSET
+    qty: Annotated[int, Meta(ge=1, le=QTY_MAX)] = 1
+
+
+class ServiceCheckoutCancel(msgspec.Struct):
+    """Why it was canceled."""
+
+    reason: LongText | None = None
+    feedback: LongText | None = None
+
+
+class CheckoutServiceShape(msgspec.Struct):
+    """The service that was bought."""
+
+    id: str
+    title: str
+
+
+class ServiceCheckoutShape(msgspec.Struct):
+    """`status` and what depends on the time are as they are when it is asked for."""
+
+    id: str
+    service: CheckoutServiceShape
+    service_price: ServicePriceShape | None
+    qty: int
+    currency: str | None
+    default: Annotated[bool, Meta(description="Its price is the service's default price.")]
+    status: Status
+    completed: bool
+    paused: bool
+    pause_date: Time | None
+    cancel_date: Annotated[Time | None, Meta(description="When it ended, or will end.")]
+    period_end: Time | None
+    archive: Annotated[bool, Meta(description="It is over.")]
+    days_left: Annotated[int | None, Meta(description="Of the period; they stand still in a pause.")]
+    months_since_creation: int
+    disable_pause: bool
+    addons_purchased: Annotated[list[CheckoutServiceShape], Meta(description="Always empty: add-ons are checkouts.")]
+    retention_coupon_used: Annotated[bool, Meta(description="Always false: there are no coupons.")]
+    unsubscribe_reason: str | None
+    unsubscribed_feedback: str | None
+    payment_customer_id: Annotated[str | None, Meta(description="Null without a payment provider.")]
+    payment_subscription_id: Annotated[str | None, Meta(description="Null without a payment provider.")]
+    created_at: Time
+    updated_at: Time
+
+
+class ServiceCheckoutAnswer(msgspec.Struct):
+    service_checkout: ServiceCheckoutShape
+    success: bool = True
+
+
+class ServiceCheckoutsAnswer(msgspec.Struct):
+    service_checkouts: list[ServiceCheckoutShape]
+    success: bool = True
+
+
+class Bought(msgspec.Struct, frozen=True):
+    """The service, as far as a checkout of it needs it. `offered`: it is active, and was not deleted."""
+
+    id: str
+    title: str
+    offered: bool
+    disable_quantity: bool
+    prices: tuple[Price, ...]
+
+
+class Checkout(msgspec.Struct, frozen=True):
+    """A subscription in a project; `price` is the one that was chosen, whether or not it is still on offer."""
+
+    id: str
+    repository: Repository
+    service: Bought
+    terms: Terms
+    price: Price | None
+    qty: int
+    state: State
+    unsubscribe_reason: str | None
+    unsubscribed_feedback: str | None
+    created_at: int
+    updated_at: int
+
+
+def checkout_shape(checkout: Checkout, now: int) -> ServiceCheckoutShape:
+    state, service, price = checkout.state, checkout.service, checkout.price
+    status = state.status(now)
+    return ServiceCheckoutShape(
+        id=checkout.id,
+        service=CheckoutServiceShape(service.id, service.title),
+        service_price=price_shape(price) if price else None,
+        qty=checkout.qty,
+        currency=price.currency if price else None,
+        default=price is not None and service.prices[:1] == (price,),
+        status=status,
+        completed=state.completed_at is not None,
+        paused=status == "paused",
+        pause_date=_time(state.pause_date),
+        cancel_date=_time(state.cancel_date),
+        period_end=_time(state.period_end),
+        archive=status == "canceled",
+        days_left=state.days_left(now),
+        months_since_creation=months_between(checkout.created_at, now),
+        disable_pause=checkout.terms.disable_pause,
+        addons_purchased=[],
+        retention_coupon_used=False,
+        unsubscribe_reason=checkout.unsubscribe_reason,
+        unsubscribed_feedback=checkout.unsubscribed_feedback,
+        payment_customer_id=None,
+        payment_subscription_id=None,
+        created_at=to_millis_text(checkout.created_at),
+        updated_at=to_millis_text(checkout.updated_at),
+    )
+
+
+def _time(at: int | None) -> str | None:
+    return None if at is None else to_millis_text(at)

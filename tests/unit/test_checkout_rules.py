@@ -1,0 +1,194 @@
+"""The states of a subscription and the ways between them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from workhook.core.clock import DAY_MS, HOUR_MS, parse_rfc3339
+from workhook.core.errors import Conflict
+from workhook.work.checkouts import rules
+from workhook.work.checkouts.periods import add_months, period_end
+from workhook.work.checkouts.rules import State, Terms
+from workhook.work.services.rules import Interval, Offer, offer_of, replaced
+
+NOW = parse_rfc3339("2026-01-31T10:00:00Z")
+FEBRUARY = parse_rfc3339("2026-02-28T10:00:00Z")
+
+
+def terms(
+    interval: Interval | None = "month",
+    *,
+    disable_pause: bool = False,
+    limit_pausing: int | None = None,
+    minimum_months: int | None = None,
+    cancel_at_period_end: bool = False,
+) -> Terms:
+    return Terms(interval, disable_pause, limit_pausing, minimum_months, cancel_at_period_end)
+
+
+def active(kind: Terms, at: int = NOW) -> State:
+    return rules.complete(State(), kind, at)
+
+
+def refusal(step: Callable[[], State]) -> str:
+    with pytest.raises(Conflict) as refused:
+        step()
+    return refused.value.code
+
+
+def test_a_new_one_is_pending_and_cannot_be_paused_or_canceled() -> None:
+    state = State()
+    assert (state.status(NOW), state.due_at, state.days_left(NOW)) == ("pending", None, None)
+    assert refusal(lambda: rules.pause(state, terms(), NOW)) == "pending"
+    assert refusal(lambda: rules.unpause(state, NOW)) == "pending"
+    assert refusal(lambda: rules.cancel(state, terms(), NOW)) == "pending"
+
+
+def test_completing_begins_the_first_period() -> None:
+    state = active(terms())
+    assert (state.status(NOW), state.periods, state.period_end, state.due_at) == ("active", 1, FEBRUARY, FEBRUARY)
+    assert state.days_left(NOW) == 28
+    assert rules.complete(state, terms(), NOW + 1) is state
+
+
+@pytest.mark.parametrize("interval", ["one_time", None])
+def test_what_is_paid_once_or_not_at_all_is_never_due(interval: Interval | None) -> None:
+    state = active(terms(interval))
+    assert (state.status(NOW), state.periods, state.period_end, state.due_at) == ("active", 1, None, None)
+    paused = rules.pause(state, terms(interval), NOW + 5)
+    assert rules.unpause(paused, NOW + 10).period_end is None
+    assert rules.cancel(state, terms(interval, cancel_at_period_end=True), NOW + 5).status(NOW + 5) == "canceled"
+
+
+def test_periods_are_counted_from_the_first_day() -> None:
+    state, found = active(terms()), []
+    for _ in range(3):
+        found.append(state.period_end)
+        state = rules.next_period(state, terms())
+    days = ("2026-02-28", "2026-03-31", "2026-04-30")
+    assert found == [parse_rfc3339(f"{day}T10:00:00Z") for day in days]
+
+
+def test_pauses_are_counted_and_can_be_refused() -> None:
+    once = terms(limit_pausing=1)
+    state = rules.pause(active(once), once, NOW + 1)
+    assert (state.status(NOW + 2), state.pauses, state.due_at) == ("paused", 1, None)
+    assert rules.pause(state, once, NOW + 2) is state  # it is paused already
+    again = rules.unpause(state, NOW + 3)
+    assert rules.unpause(again, NOW + 4) is again
+    assert refusal(lambda: rules.pause(again, once, NOW + 4)) == "pause_limit_reached"
+    assert refusal(lambda: rules.pause(active(once), terms(limit_pausing=0), NOW)) == "pause_limit_reached"
+    assert refusal(lambda: rules.pause(active(once), terms(disable_pause=True), NOW)) == "pause_disabled"
+
+
+def test_days_stand_still_in_a_pause() -> None:
+    paused = rules.pause(active(terms()), terms(), NOW + 10 * DAY_MS)
+    assert {paused.days_left(NOW + days * DAY_MS) for days in (10, 11, 28, 400)} == {18}
+    assert rules.unpause(paused, NOW + 400 * DAY_MS).days_left(NOW + 400 * DAY_MS) == 18
+
+
+def test_canceling_ends_it_now_or_with_its_period() -> None:
+    now = rules.cancel(active(terms()), terms(), NOW + 5)
+    assert (now.cancel_date, now.status(NOW + 5), now.due_at, now.days_left(NOW + 5)) == (NOW + 5, "canceled", None, 0)
+    later = terms(cancel_at_period_end=True)
+    state = rules.cancel(active(later), later, NOW + 5)
+    assert (state.cancel_date, state.due_at) == (FEBRUARY, None)
+    assert (state.status(FEBRUARY - 1), state.status(FEBRUARY)) == ("active", "canceled")
+    assert rules.cancel(state, later, NOW + 6) is state
+    assert rules.cancel(now, terms(), NOW + 6) is now
+
+
+def test_nothing_comes_after_the_end() -> None:
+    state = rules.cancel(active(terms()), terms(), NOW + 5)
+    assert refusal(lambda: rules.pause(state, terms(), NOW + 6)) == "canceled"
+    assert refusal(lambda: rules.unpause(state, NOW + 6)) == "canceled"
+    assert refusal(lambda: rules.complete(state, terms(), NOW + 6)) == "canceled"
+
+
+def test_the_least_time_is_counted_in_months_of_the_calendar() -> None:
+    bound = terms(minimum_months=3)
+    earliest = add_months(NOW, 3)
+    assert earliest == parse_rfc3339("2026-04-30T10:00:00Z")
+    assert refusal(lambda: rules.cancel(active(bound), bound, earliest - 1)) == "minimum_months"
+    assert rules.cancel(active(bound), bound, earliest).status(earliest) == "canceled"
+
+
+def test_a_paused_one_is_canceled_at_once() -> None:
+    later = terms(cancel_at_period_end=True)
+    paused = rules.pause(active(later), later, NOW + 5)
+    state = rules.cancel(paused, later, NOW + 9)
+    assert (state.status(NOW + 9), state.cancel_date, state.pause_date) == ("canceled", NOW + 9, None)
+
+
+def test_a_pause_moves_the_end_that_a_cancellation_waits_for() -> None:
+    later = terms(cancel_at_period_end=True)
+    waiting = rules.cancel(active(later), later, NOW + 5)
+    paused = rules.pause(waiting, later, NOW + DAY_MS)
+    assert paused.status(FEBRUARY + DAY_MS) == "paused"
+    going = rules.unpause(paused, NOW + 3 * DAY_MS)
+    assert (going.cancel_date, going.period_end) == (FEBRUARY + 2 * DAY_MS, FEBRUARY + 2 * DAY_MS)
+
+
+RECURRING: st.SearchStrategy[Interval] = st.sampled_from(["week", "month", "year"])
+WAITS = st.lists(st.integers(0, 500 * HOUR_MS), max_size=12)
+
+
+@given(RECURRING, st.integers(0, 20), st.integers(0, 6 * DAY_MS), st.integers(0, 4000 * DAY_MS))
+def test_a_pause_moves_the_end_by_exactly_its_time(interval: Interval, periods: int, into_ms: int, ms: int) -> None:
+    state = active(terms(interval))
+    for _ in range(periods):
+        state = rules.next_period(state, terms(interval))
+    begun = NOW if periods == 0 else period_end(NOW, interval, periods)
+    assert begun is not None
+    paused = rules.pause(state, terms(interval), begun + into_ms)
+    going = rules.unpause(paused, begun + into_ms + ms)
+    assert state.period_end is not None
+    assert going.period_end == state.period_end + ms
+    assert going.days_left(begun + into_ms + ms) == state.days_left(begun + into_ms)
+    following = rules.next_period(going, terms(interval))
+    assert following.period_end == period_end(going.period_end, interval, 1)
+
+
+@given(RECURRING, WAITS)
+def test_whatever_is_done_time_that_was_not_paused_is_what_periods_are_made_of(
+    interval: Interval, waits: list[int]
+) -> None:
+    """Pausing and going on by turns: the periods of a week hold so much time that was not paused."""
+    kind, now, state, paused_ms = terms(interval), NOW, active(terms(interval)), 0
+    for wait in waits:
+        now += wait
+        while state.is_due(now):
+            state = rules.next_period(state, kind)
+        if state.pause_date is None:
+            state = rules.pause(state, kind, now)
+        else:
+            paused_ms += now - state.pause_date
+            state = rules.unpause(state, now)
+        assert state.period_end is not None
+        assert state.pause_date is not None or state.period_end >= now
+        if interval == "week":
+            assert state.period_end - NOW - paused_ms == state.periods * 7 * DAY_MS
+
+
+# --- prices ----------------------------------------------------------------------------------------------------------
+
+INTERVALS: st.SearchStrategy[Interval] = st.sampled_from(["one_time", "week", "month", "year"])
+OFFERS = st.lists(
+    st.builds(Offer, st.integers(0, 2), st.sampled_from(["EUR", "USD"]), INTERVALS, st.sampled_from([None, 0, 5])),
+    max_size=8,
+)
+
+
+@given(OFFERS, OFFERS)
+def test_prices_are_what_is_wanted_and_the_same_ones_keep_their_ids(old: list[Offer], wanted: list[Offer]) -> None:
+    before = replaced((), old)
+    after = replaced(before, wanted)
+    assert [offer_of(each) for each in after] == wanted
+    assert len({each.id for each in after}) == len(after)
+    kept = {each.id for each in before} & {each.id for each in after}
+    assert len(kept) == sum(min(old.count(each), wanted.count(each)) for each in set(old))
+    assert replaced(after, wanted) == after

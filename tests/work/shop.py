@@ -1,0 +1,140 @@
+"""Services to buy in a studio, and a clock for what was bought."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import Any
+
+import sqlalchemy as sa
+
+from tests.work.studio import Caller, Happened, JsonObject, Studio
+from workhook.bootstrap import open_services
+from workhook.core.clock import parse_rfc3339
+from workhook.core.config import load
+from workhook.http.calls import Services
+from workhook.identity.queries import find_account
+from workhook.identity.schemas import Actor
+from workhook.work.checkouts import actions, scheduler
+from workhook.work.checkouts.schemas import ServiceCheckoutCancel
+from workhook.work.checkouts.tables import service_checkout_periods, service_checkouts
+
+MONTHLY: JsonObject = {"amount": 1200, "currency": "EUR", "interval": "month", "credits": 10}
+BASE = "http://work.example.com"
+
+_periods = (
+    sa.select(service_checkout_periods)
+    .where(service_checkout_periods.c.service_checkout_id == sa.bindparam("id"))
+    .order_by(service_checkout_periods.c.number)
+)
+_forget = sa.update(service_checkouts).values(due_at=None)
+
+Step = Callable[..., Awaitable[object]]  # (tx, actor, checkout, *, now, base)
+
+
+_STEPS: dict[str, Step] = {
+    "complete": actions.complete,
+    "pause": actions.pause,
+    "unpause": actions.unpause,
+    "cancel": partial(actions.cancel, why=ServiceCheckoutCancel()),
+    "delete": actions.delete,
+}
+
+
+class Shop:
+    """What it does through the API happens now; what takes a time happens then. Times are text, `2031-01-31T10:00`,
+    and in the future, so that the server's own scheduler leaves them alone."""
+
+    def __init__(self, studio: Studio) -> None:
+        self.studio = studio
+
+    def service(self, *prices: JsonObject, **more: Any) -> JsonObject:
+        body = {"title": "Design retainer", "service_prices": [*(prices or (MONTHLY,))], **more}
+        found: JsonObject = self.studio.owner.post("/services", json=body)["service"]
+        return found
+
+    def choose(self, service: JsonObject | None = None, *, by: Caller | None = None, **more: Any) -> JsonObject:
+        """A pending checkout."""
+        body = {"service_id": (service or self.service())["id"], **more}
+        path = f"{self.studio.project}/service_checkouts"
+        found: JsonObject = (by or self.studio.owner).post(path, json=body)["service_checkout"]
+        return found
+
+    def checkout(self, checkout: JsonObject) -> JsonObject:
+        """As it is now."""
+        found: JsonObject = self.studio.owner.get(f"/service_checkouts/{checkout['id']}")["service_checkout"]
+        return found
+
+    def buy(self, at: str, service: JsonObject | None = None, **more: Any) -> JsonObject:
+        """A checkout that was completed at that time. What happened up to here is forgotten."""
+        checkout = self.choose(service, **more)
+        self.at(at, "complete", checkout)
+        self.studio.happened()
+        return self.checkout(checkout)
+
+    def at(self, time: str, step: str, checkout: JsonObject) -> None:
+        """`complete`, `pause`, `unpause`, `cancel`, `delete` by the owner at that time."""
+
+        async def run(services: Services) -> None:
+            user = await find_account(services.database, self.studio.world.owner)
+            assert user is not None
+            actor = Actor(user, token_id=0, token_kind="classic", scopes=frozenset())
+            async with services.database.transaction() as tx:
+                taken = await actions.take_checkout(tx, actor, checkout["id"])
+                await _STEPS[step](tx, actor, taken, now=millis(time), base=BASE)
+
+        self.studio.server.run(run)
+
+    def schedule(self, at: str) -> int:
+        """One run of the scheduler at that time: how many periods it began."""
+
+        async def run(services: Services) -> int:
+            return await scheduler.begin_due_periods(services, millis(at))
+
+        begun: int = self.studio.server.run(run)
+        return begun
+
+    def schedule_at_once(self, at: str, schedulers: int) -> list[int]:
+        """Likewise, by several at once, as if each were a process."""
+
+        async def one() -> int:
+            async with open_services(load(self.studio.server.settings, {})) as services:
+                return await scheduler.begin_due_periods(services, millis(at))
+
+        async def run(_: Services) -> list[int]:
+            return list(await asyncio.gather(*(one() for _ in range(schedulers))))
+
+        begun: list[int] = self.studio.server.run(run)
+        return begun
+
+    def periods(self, checkout: JsonObject) -> list[tuple[int, str | None, str | None]]:
+        """The number of each period that began, its invoice and its credits."""
+
+        async def read(services: Services) -> list[tuple[int, str | None, str | None]]:
+            rows = await services.database.fetch_all(_periods, {"id": checkout["id"]})
+            return [(row["number"], row["invoice_id"], row["credit_id"]) for row in rows]
+
+        found: list[tuple[int, str | None, str | None]] = self.studio.server.run(read)
+        return found
+
+    def close(self) -> None:
+        """Nothing is due any more on the server, which other tests use after this one."""
+
+        async def forget(services: Services) -> None:
+            async with services.database.transaction() as tx:
+                await tx.execute(_forget)
+
+        self.studio.server.run(forget)
+
+    def balance(self) -> float:
+        found: float = self.studio.owner.get(f"{self.studio.project}/task_credits/balance")["balance"]
+        return found
+
+
+def millis(time: str) -> int:
+    return parse_rfc3339(f"{time}:00Z")
+
+
+def names(events: list[Happened]) -> list[str]:
+    return [f"{each.name} {each.action}" for each in events]

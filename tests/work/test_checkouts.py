@@ -1,0 +1,406 @@
+"""Service checkouts: from pending to canceled, who may do what, and what everybody hears of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from tests.harness.receiver import Receiver
+from tests.work.shop import MONTHLY, Shop, names
+from tests.work.studio import Caller, JsonObject, Studio
+from workhook.core.clock import DAY_MS, parse_rfc3339
+
+ONCE = {"amount": 500, "currency": "usd", "interval": "one_time", "credits": 2.5}
+FREE = {"amount": 0, "currency": "EUR", "interval": "month", "credits": 1}
+
+
+@pytest.fixture
+def shop(studio: Studio) -> Iterator[Shop]:
+    shop = Shop(studio)
+    yield shop
+    shop.close()
+
+
+@pytest.fixture
+def pending(shop: Shop) -> JsonObject:
+    checkout = shop.choose()
+    shop.studio.happened()
+    return checkout
+
+
+@pytest.fixture
+def active(shop: Shop) -> JsonObject:
+    return _completed(shop, shop.choose())
+
+
+def _completed(shop: Shop, checkout: JsonObject) -> JsonObject:
+    found: JsonObject = shop.studio.owner.post(_path(checkout, "complete"))["service_checkout"]
+    shop.studio.happened()
+    return found
+
+
+def _path(checkout: JsonObject, step: str = "") -> str:
+    return f"/service_checkouts/{checkout['id']}{step and '/' + step}"
+
+
+# --- choosing --------------------------------------------------------------------------------------------------------
+
+
+def test_a_checkout_is_pending_and_has_every_field(studio: Studio, shop: Shop) -> None:
+    service = shop.service()
+    studio.happened()
+    answer = studio.owner.post(f"{studio.project}/service_checkouts", json={"service_id": service["id"], "qty": 3})
+    assert list(answer) == ["service_checkout", "success"]
+    checkout = answer["service_checkout"]
+    assert checkout["id"].startswith("sco_")
+    assert {name: value for name, value in checkout.items() if name not in ("id", "created_at", "updated_at")} == {
+        "service": {"id": service["id"], "title": "Design retainer"},
+        "service_price": service["default_price"],
+        "qty": 3,
+        "currency": "EUR",
+        "default": True,
+        "status": "pending",
+        "completed": False,
+        "paused": False,
+        "pause_date": None,
+        "cancel_date": None,
+        "period_end": None,
+        "archive": False,
+        "days_left": None,
+        "months_since_creation": 0,
+        "disable_pause": False,
+        "addons_purchased": [],
+        "retention_coupon_used": False,
+        "unsubscribe_reason": None,
+        "unsubscribed_feedback": None,
+        "payment_customer_id": None,
+        "payment_subscription_id": None,
+    }
+    [event] = studio.happened()
+    assert (event.name, event.action, event.record) == ("service_checkout", "created", checkout)
+    assert studio.owner.get(_path(checkout)) == answer
+
+
+def test_another_price_of_the_service_can_be_chosen(shop: Shop) -> None:
+    service = shop.service(MONTHLY, ONCE)
+    checkout = shop.choose(service, service_price_id=service["service_prices"][1]["id"])
+    assert (checkout["service_price"], checkout["currency"]) == (service["service_prices"][1], "USD")
+    assert checkout["default"] is False
+
+
+def test_a_price_that_went_stays_with_who_has_it(studio: Studio, shop: Shop) -> None:
+    service = shop.service(MONTHLY)
+    checkout = shop.choose(service)
+    studio.owner.patch(f"/services/{service['id']}", json={"title": "Care", "service_prices": [ONCE]})
+    kept = shop.checkout(checkout)
+    assert kept["service_price"] == service["default_price"]
+    assert (kept["default"], kept["service"]["title"]) == (False, "Care")
+    body = {"service_id": service["id"], "service_price_id": service["default_price"]["id"]}
+    assert studio.owner.faults("POST", f"{studio.project}/service_checkouts", json=body) == {
+        "service_price_id": "invalid"
+    }
+
+
+def test_what_cannot_be_chosen(studio: Studio, shop: Shop) -> None:
+    path = f"{studio.project}/service_checkouts"
+    single, inactive, deleted = shop.service(disable_quantity=True), shop.service(active=False), shop.service()
+    studio.owner.delete(f"/services/{deleted['id']}")
+    foreign = studio.stranger.post("/services", json={"title": "Foreign"})["service"]
+    studio.happened()
+    for service in (inactive, deleted, foreign, {"id": "svc_none"}):
+        body = {"service_id": service["id"]}
+        assert studio.owner.faults("POST", path, json=body) == {"service_id": "not_offered"}
+    wrong = {"service_id": single["id"], "service_price_id": inactive["default_price"]["id"], "qty": 2}
+    assert studio.owner.faults("POST", path, json=wrong) == {"service_price_id": "invalid", "qty": "invalid"}
+    assert studio.owner.faults("POST", path, json={"qty": 0, "color": 1}) == {
+        "service_id": "missing", "qty": "invalid", "color": "unknown",
+    }  # fmt: skip
+    dear = shop.service({**MONTHLY, "amount": 90_000_000_000})
+    studio.happened()
+    assert studio.owner.faults("POST", path, json={"service_id": dear["id"], "qty": 2}) == {"qty": "invalid"}
+    assert studio.happened() == []
+    assert shop.choose(single, qty=1)["qty"] == 1
+
+
+def test_the_list_is_of_one_project_and_pages(studio: Studio, shop: Shop) -> None:
+    first, second = shop.choose(), shop.choose()
+    other = studio.owner.post("/projects", json={"title": "Other"})["project"]
+    path = f"{studio.project}/service_checkouts"
+    assert studio.owner.get(path) == {"service_checkouts": [first, second], "success": True}
+    assert studio.owner.get(f"/projects/{other['id']}/service_checkouts")["service_checkouts"] == []
+    page = studio.owner.call("GET", path, params={"per_page": 1})
+    assert page.json()["service_checkouts"] == [first]
+    assert studio.owner.http.get(page.links["next"]["url"]).json()["service_checkouts"] == [second]
+    assert studio.owner.faults("GET", path, params={"status": "active"}) == {"status": "unknown"}
+
+
+# --- completing ------------------------------------------------------------------------------------------------------
+
+
+def test_completing_brings_invoice_and_credits_at_once(studio: Studio, shop: Shop) -> None:
+    pending = shop.choose(qty=2)
+    studio.happened()
+    answer = studio.owner.post(_path(pending, "complete"))
+    checkout = answer["service_checkout"]
+    assert (checkout["status"], checkout["completed"], checkout["archive"]) == ("active", True, False)
+    assert checkout["days_left"] in (28, 29, 30, 31)
+    assert parse_rfc3339(checkout["period_end"]) - parse_rfc3339(checkout["updated_at"]) >= 28 * DAY_MS
+    assert studio.owner.get(_path(pending))["service_checkout"] == checkout
+    completed, invoice, credit = studio.happened()
+    assert names([completed, invoice, credit]) == [
+        "service_checkout completed", "invoice created", "task_credit granted",
+    ]  # fmt: skip
+    assert completed.record == checkout
+    assert (invoice.record["status"], invoice.record["amount"], invoice.record["currency"]) == ("sent", 2400, "EUR")
+    assert invoice.record["invoice_number"] == "INV-00001"
+    [item] = invoice.record["recurring_invoice_items"]
+    start, end = checkout["updated_at"][:10], checkout["period_end"][:10]
+    assert item["description"] == f"Design retainer, {start} to {end}"
+    assert (item["qty"], item["unit_price"]) == (2, 1200)
+    assert (credit.record["amount"], credit.record["expires_at"]) == (20, None)
+    assert all(each.payload["sender"]["login"] == studio.world.owner for each in (completed, invoice, credit))
+    assert shop.balance() == 20
+    [(number, invoice_id, credit_id)] = shop.periods(checkout)
+    assert (number, invoice_id, credit_id) == (1, invoice.record["id"], credit.record["id"])
+
+
+def test_completing_twice_is_once(studio: Studio, shop: Shop, active: JsonObject) -> None:
+    assert studio.owner.post(_path(active, "complete"))["service_checkout"] == active
+    studio.owner.post(_path(active, "pause"))
+    assert studio.owner.post(_path(active, "complete"))["service_checkout"]["status"] == "paused"
+    assert names(studio.happened()) == ["service_checkout paused"]
+
+
+def test_completing_at_once_is_once(studio: Studio, shop: Shop, pending: JsonObject) -> None:
+    with ThreadPoolExecutor(8) as pool:
+        answers = [pool.submit(studio.owner.post, _path(pending, "complete")) for _ in range(8)]
+        assert len({each.result()["service_checkout"]["period_end"] for each in answers}) == 1
+    assert len(studio.happened()) == 3
+    assert shop.balance() == 10
+
+
+def test_what_is_paid_once_has_one_invoice_and_no_end(studio: Studio, shop: Shop) -> None:
+    checkout = shop.choose(shop.service(ONCE))
+    studio.happened()
+    done = studio.owner.post(_path(checkout, "complete"))["service_checkout"]
+    assert (done["status"], done["period_end"], done["days_left"]) == ("active", None, None)
+    _, invoice, credit = studio.happened()
+    assert invoice.record["recurring_invoice_items"][0]["description"] == "Design retainer"
+    assert (invoice.record["total"], invoice.record["currency"], credit.record["amount"]) == (500, "USD", 2.5)
+    assert shop.schedule("2060-01-01T00:00") == 0
+    assert studio.happened() == []
+
+
+def test_what_is_free_has_credits_and_no_invoice(studio: Studio, shop: Shop) -> None:
+    checkout = shop.choose(shop.service(FREE))
+    studio.happened()
+    studio.owner.post(_path(checkout, "complete"))
+    assert names(studio.happened()) == ["service_checkout completed", "task_credit granted"]
+
+
+def test_a_service_without_prices_can_be_checked_out_for_nothing(studio: Studio, shop: Shop) -> None:
+    service = studio.owner.post("/services", json={"title": "Chat"})["service"]
+    checkout = shop.choose(service)
+    assert (checkout["service_price"], checkout["currency"], checkout["default"]) == (None, None, False)
+    studio.happened()
+    assert studio.owner.post(_path(checkout, "complete"))["service_checkout"]["status"] == "active"
+    assert names(studio.happened()) == ["service_checkout completed"]
+
+
+def test_what_is_no_longer_offered_cannot_be_completed(studio: Studio, shop: Shop) -> None:
+    service = shop.service()
+    checkout, going = shop.choose(service), _completed(shop, shop.choose(service))
+    studio.owner.patch(f"/services/{service['id']}", json={"active": False})
+    assert studio.owner.faults("POST", _path(checkout, "complete")) == {"service_id": "not_offered"}
+    studio.owner.delete(f"/services/{service['id']}")
+    assert studio.owner.faults("POST", _path(checkout, "complete")) == {"service_id": "not_offered"}
+    assert shop.checkout(going)["status"] == "active"
+    assert studio.owner.post(_path(going, "complete"))["service_checkout"]["status"] == "active"
+    assert studio.owner.post(_path(going, "cancel")) == {"success": True}
+
+
+# --- pausing ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_pause_and_its_end(studio: Studio, shop: Shop, active: JsonObject) -> None:
+    assert studio.owner.post(_path(active, "pause")) == {"success": True}
+    paused = shop.checkout(active)
+    assert (paused["status"], paused["paused"], paused["days_left"]) == ("paused", True, active["days_left"])
+    assert (paused["pause_date"], paused["period_end"]) == (paused["updated_at"], active["period_end"])
+    assert studio.owner.post(_path(active, "pause")) == {"success": True}
+    assert studio.owner.post(_path(active, "unpause")) == {"success": True}
+    assert studio.owner.post(_path(active, "unpause")) == {"success": True}
+    going = shop.checkout(active)
+    assert (going["status"], going["paused"], going["pause_date"]) == ("active", False, None)
+    paused_ms = parse_rfc3339(going["updated_at"]) - parse_rfc3339(paused["pause_date"])
+    assert parse_rfc3339(going["period_end"]) - parse_rfc3339(active["period_end"]) in (paused_ms, paused_ms - 1)
+    first, second = studio.happened()
+    assert (first.action, first.record) == ("paused", paused)
+    assert (second.action, second.record) == ("unpaused", going)
+
+
+def test_pauses_that_are_refused(studio: Studio, shop: Shop, pending: JsonObject) -> None:
+    def code(checkout: JsonObject, step: str) -> object:
+        return studio.owner.refused(409, "POST", _path(checkout, step))["code"]
+
+    assert (code(pending, "pause"), code(pending, "unpause")) == ("pending", "pending")
+    still = _completed(shop, shop.choose(shop.service(disable_pause=True)))
+    assert still["disable_pause"] is True
+    assert code(still, "pause") == "pause_disabled"
+    twice = _completed(shop, shop.choose(shop.service(limit_pausing=2)))
+    for _ in range(2):
+        studio.owner.post(_path(twice, "pause"))
+        studio.owner.post(_path(twice, "unpause"))
+    assert code(twice, "pause") == "pause_limit_reached"
+    studio.owner.post(_path(twice, "cancel"))
+    assert (code(twice, "pause"), code(twice, "unpause"), code(twice, "complete")) == ("canceled",) * 3
+    assert names(studio.happened()) == [
+        f"service_checkout {each}" for each in ("paused", "unpaused") * 2 + ("canceled",)
+    ]
+
+
+def test_pausing_at_once_is_one_pause(studio: Studio, shop: Shop) -> None:
+    active = _completed(shop, shop.choose(shop.service(limit_pausing=1)))
+    with ThreadPoolExecutor(8) as pool:
+        answers = [pool.submit(studio.owner.call, "POST", _path(active, "pause")) for _ in range(8)]
+        assert {each.result().status_code for each in answers} == {200}
+    assert names(studio.happened()) == ["service_checkout paused"]
+
+
+# --- canceling and deleting ------------------------------------------------------------------------------------------
+
+
+def test_canceling_ends_it_with_a_reason(studio: Studio, shop: Shop, active: JsonObject) -> None:
+    body = {"reason": "too dear", "feedback": "It was nice"}
+    assert studio.owner.post(_path(active, "cancel"), json=body) == {"success": True}
+    over = shop.checkout(active)
+    assert (over["status"], over["archive"], over["days_left"]) == ("canceled", True, 0)
+    assert over["cancel_date"] == over["updated_at"]
+    assert (over["unsubscribe_reason"], over["unsubscribed_feedback"]) == ("too dear", "It was nice")
+    [event] = studio.happened()
+    assert (event.action, event.record) == ("canceled", over)
+    assert studio.owner.post(_path(active, "cancel"), json={"reason": "other"}) == {"success": True}
+    assert shop.checkout(active) == over
+    assert studio.happened() == []
+
+
+def test_canceling_takes_no_body_or_a_good_one(studio: Studio, shop: Shop, active: JsonObject) -> None:
+    path = _path(active, "cancel")
+    assert studio.owner.faults("POST", path, json={"reason": 5, "why": "so"}) == {"reason": "invalid", "why": "unknown"}
+    studio.owner.post(path, headers={"Content-Type": "application/json"})
+    assert shop.checkout(active)["unsubscribe_reason"] is None
+
+
+def test_canceling_with_the_period_leaves_it_active_until_then(studio: Studio, shop: Shop) -> None:
+    active = _completed(shop, shop.choose(shop.service(cancel_at_period_end=True)))
+    for _ in range(2):
+        assert studio.owner.post(_path(active, "cancel")) == {"success": True}
+    ending = shop.checkout(active)
+    assert (ending["status"], ending["archive"], ending["cancel_date"]) == ("active", False, active["period_end"])
+    assert ending["days_left"] == active["days_left"]
+    [event] = studio.happened()
+    assert (event.action, event.record) == ("canceled", ending)
+
+
+def test_a_pending_one_cannot_be_canceled(studio: Studio, pending: JsonObject) -> None:
+    assert studio.owner.refused(409, "POST", _path(pending, "cancel"))["code"] == "pending"
+
+
+def test_the_least_time_holds(studio: Studio, shop: Shop) -> None:
+    active = _completed(shop, shop.choose(shop.service(minimum_months=2)))
+    assert studio.owner.refused(409, "POST", _path(active, "cancel"))["code"] == "minimum_months"
+    assert studio.happened() == []
+    assert shop.checkout(active) == active
+
+
+@pytest.mark.parametrize("steps", [[], ["complete"], ["complete", "pause"], ["complete", "cancel"]])
+def test_deleting_ends_it_and_hides_it(studio: Studio, shop: Shop, pending: JsonObject, steps: list[str]) -> None:
+    for step in steps:
+        studio.owner.post(_path(pending, step))
+    studio.happened()
+    assert studio.owner.delete(_path(pending)) == {"success": True}
+    [event] = studio.happened()
+    assert (event.name, event.action) == ("service_checkout", "deleted")
+    assert (event.record["status"], event.record["archive"]) == ("canceled", True)
+    for method, step in (("GET", ""), ("DELETE", ""), ("POST", "pause"), ("POST", "cancel"), ("POST", "complete")):
+        studio.owner.refused(404, method, _path(pending, step))
+    assert studio.owner.get(f"{studio.project}/service_checkouts")["service_checkouts"] == []
+    assert shop.schedule("2060-01-01T00:00") == 0
+    assert studio.happened() == []
+
+
+def test_a_deletion_can_ask_for_what_was_seen(studio: Studio, pending: JsonObject) -> None:
+    tag = studio.owner.call("GET", _path(pending)).headers["etag"]
+    studio.owner.post(_path(pending, "complete"))
+    studio.owner.refused(412, "DELETE", _path(pending), headers={"If-Match": tag})
+    tag = studio.owner.call("GET", _path(pending)).headers["etag"]
+    assert studio.owner.delete(_path(pending), headers={"If-Match": tag}) == {"success": True}
+
+
+# --- who may ---------------------------------------------------------------------------------------------------------
+
+STEPS = ("complete", "pause", "unpause", "cancel")
+
+
+def test_members_do_everything(studio: Studio, shop: Shop) -> None:
+    checkout = shop.choose(by=studio.member)
+    studio.happened()
+    for step in STEPS:
+        studio.member.post(_path(checkout, step))
+    studio.member.delete(_path(checkout))
+    assert len(studio.happened()) == 7
+
+
+def test_clients_read(studio: Studio, shop: Shop, active: JsonObject) -> None:
+    assert studio.client.get(_path(active))["service_checkout"] == active
+    assert studio.client.get(f"{studio.project}/service_checkouts")["service_checkouts"] == [active]
+    for step in STEPS:
+        assert studio.client.refused(403, "POST", _path(active, step))["code"] == "missing_role"
+    studio.client.refused(403, "DELETE", _path(active))
+    body = {"service_id": active["service"]["id"]}
+    studio.client.refused(403, "POST", f"{studio.project}/service_checkouts", json=body)
+    assert studio.happened() == []
+
+
+def test_who_only_reads_changes_nothing(studio: Studio, active: JsonObject) -> None:
+    reader = studio.add(role="read")
+    assert reader.get(_path(active))["service_checkout"] == active
+    assert reader.refused(403, "POST", _path(active, "pause"))["code"] == "missing_role"
+
+
+@pytest.mark.parametrize(("who", "status"), [("stranger", 404), ("nobody", 401)])
+def test_for_others_there_is_nothing(studio: Studio, active: JsonObject, who: str, status: int) -> None:
+    caller: Caller = getattr(studio, who)
+    caller.refused(status, "GET", _path(active))
+    caller.refused(status, "DELETE", _path(active))
+    caller.refused(status, "GET", f"{studio.project}/service_checkouts")
+    caller.refused(status, "POST", f"{studio.project}/service_checkouts", json={"service_id": "svc"})
+    for step in STEPS:
+        caller.refused(status, "POST", _path(active, step))
+    assert studio.happened() == []
+
+
+def test_an_archived_project_is_left_as_it_is(studio: Studio, active: JsonObject) -> None:
+    studio.owner.patch(studio.project, json={"archive": True})
+    for method, path in (("POST", _path(active, "pause")), ("DELETE", _path(active))):
+        assert studio.owner.refused(409, method, path)["code"] == "archived"
+    body = {"service_id": active["service"]["id"]}
+    assert studio.owner.refused(409, "POST", f"{studio.project}/service_checkouts", json=body)["code"] == "archived"
+    assert studio.owner.get(_path(active))["service_checkout"]["status"] == "active"
+
+
+# --- events ----------------------------------------------------------------------------------------------------------
+
+
+def test_hooks_hear_of_each_step(studio: Studio, shop: Shop, receiver: Receiver, pending: JsonObject) -> None:
+    hook = {"name": "web", "config": {"url": receiver.url, "content_type": "json"}, "events": ["service_checkout"]}
+    assert studio.owner.http.post(f"/repos/{studio.world.full_name}/hooks", json=hook).status_code == 201
+    for step in STEPS:
+        studio.owner.post(_path(pending, step))
+    receiver.wait_for(lambda requests: len([each for each in requests if each.event == "service_checkout"]) == 4)
+    heard = [each.payload() for each in receiver.events("service_checkout")]
+    actions = {"completed": "active", "paused": "paused", "unpaused": "active", "canceled": "canceled"}
+    assert {each["action"]: each["service_checkout"]["status"] for each in heard} == actions
+    assert {each["repository"]["full_name"] for each in heard} == {studio.world.full_name}
