@@ -82,7 +82,10 @@ def require_not_archived(repository: Repository) -> None:
         raise Conflict("The project is archived; take it up again (archive: false) to change it.", code="archived")
 
 
-is_client = sa.exists().where(clients.c.repository_id == projects.c.repository_id, clients.c.user_id == big("user_id"))
+_looking = clients.alias("looking")  # a statement may select clients besides
+is_client = sa.exists().where(
+    _looking.c.repository_id == projects.c.repository_id, _looking.c.user_id == big("user_id")
+)
 """Whether the parameter `user_id` is a client of the project."""
 
 

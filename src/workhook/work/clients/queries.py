@@ -26,16 +26,18 @@ _fields = (
     clients.c.created_at,
     clients.c.updated_at,
 )
-_clients = sa.select(*_fields, clients.c.user_id).join_from(clients, _person, _person.c.id == clients.c.user_id)
+_clients = clients.join(_person, _person.c.id == clients.c.user_id)
 _one = with_access(
-    _clients.where(clients.c.id == sa.bindparam("id")).with_only_columns(
-        *(each.label(f"client_{each.name}") for each in (*_fields, clients.c.user_id))
-    ),
+    sa.select(*(each.label(f"client_{each.name}") for each in (*_fields, clients.c.user_id)))
+    .select_from(_clients)
+    .where(clients.c.id == sa.bindparam("id")),
     clients.c.repository_id,
 )
 _locked = _one.with_for_update(of=clients)
 _page = (
-    _clients.where(clients.c.repository_id == big("repository_id"), clients.c.id > sa.bindparam("after"))
+    sa.select(*_fields)
+    .select_from(_clients)
+    .where(clients.c.repository_id == big("repository_id"), clients.c.id > sa.bindparam("after"))
     .order_by(clients.c.id)
     .limit(big("limit"))
 )

@@ -1,0 +1,240 @@
+"""Clients: who invites them, who they turn out to be, and what they see."""
+
+from __future__ import annotations
+
+import re
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+
+from tests.harness.receiver import Receiver
+from tests.work.studio import Caller, Studio
+from workhook.http.calls import Services
+from workhook.identity.actions import issue_token
+from workhook.identity.queries import find_account
+from workhook.work.clients.schemas import first_free, login_from
+
+KEYS = {"id", "username", "email", "created_at", "updated_at"}
+
+
+@pytest.fixture
+def clients(studio: Studio) -> str:
+    return f"{studio.project}/clients"
+
+
+def _me(caller: Caller) -> dict[str, Any]:
+    user: dict[str, Any] = caller.get("/me")["user"]
+    return user
+
+
+def _token(studio: Studio, username: str) -> Caller:
+    """A client's own, as `workhook token create` makes it."""
+
+    async def issue(services: Services) -> str:
+        async with services.database.transaction() as tx:
+            user = await find_account(tx, username)
+            assert user is not None
+            return (await issue_token(tx, user, ["work"])).token
+
+    return studio._caller(studio.server.run(issue))
+
+
+def _unique(studio: Studio, name: str) -> str:
+    return f"{name}.{studio.world.owner}"
+
+
+# --- invite ----------------------------------------------------------------------------------------------------------
+
+
+def test_somebody_new_is_invited_and_sees_the_project(studio: Studio, clients: str) -> None:
+    email = f"{_unique(studio, 'Jo')}@Customer.example"
+    answer = studio.member.post(clients, json={"email": f" {email} "})
+    assert set(answer) == {"success", "client"}
+    client = answer["client"]
+    assert set(client) == KEYS
+    assert re.fullmatch(r"cli_[0-9a-z]{26}", client["id"])
+    assert (client["email"], client["username"]) == (email, login_from(email))
+    assert client["created_at"] == client["updated_at"]
+    [added] = studio.happened()
+    assert (added.name, added.action, added.record) == ("client", "added", client)
+    assert added.payload["sender"]["id"] == _me(studio.member)["id"]
+    invited = _token(studio, client["username"])
+    assert invited.get(studio.project)["project"]["id"] == studio.project_id
+    assert invited.get(f"/clients/{client['id']}")["client"] == client
+    assert studio.owner.get(f"/clients/{client['id']}")["client"] == client
+
+
+def test_the_name_of_the_account_can_be_chosen(studio: Studio, clients: str) -> None:
+    name = f"ann-{studio.world.owner}"[:39]
+    params = {"email": f"{name}@a.example", "username": name}
+    assert studio.owner.post(clients, params=params)["client"]["username"] == name
+    assert studio.owner.faults("POST", clients, json={"email": "other@a.example", "username": name.upper()}) == {
+        "username": "already_exists"
+    }
+    taken = {"email": "other@a.example", "username": studio.world.organization}
+    assert studio.owner.faults("POST", clients, json=taken) == {"username": "already_exists"}
+
+
+def test_whoever_has_the_address_is_linked(studio: Studio, clients: str) -> None:
+    stranger = _me(studio.stranger)
+    client = studio.owner.post(clients, json={"email": stranger["email"].upper()})["client"]
+    assert (client["username"], client["email"]) == (stranger["username"], stranger["email"].upper())
+    assert [each["id"] for each in studio.stranger.get("/projects")["projects"]] == [studio.project_id]
+    again = {"email": stranger["email"], "username": stranger["username"]}
+    assert studio.owner.post(clients, json=again)["client"] == client
+    assert [each.action for each in studio.happened()] == ["added"]
+    assert studio.owner.get(clients)["clients"] == [client]
+
+
+def test_a_name_alone_gives_nobody_away(studio: Studio, clients: str) -> None:
+    stranger = _me(studio.stranger)
+    other = {"email": "somebody-else@a.example", "username": stranger["username"]}
+    assert studio.owner.faults("POST", clients, json=other) == {"username": "already_exists"}
+    assert studio.owner.get(clients)["clients"] == []
+
+
+def test_a_name_that_is_made_up_is_one_that_is_free(studio: Studio, clients: str) -> None:
+    local = _unique(studio, "sam")
+    names = [
+        studio.owner.post(clients, json={"email": f"{local}@{each}.example"})["client"]["username"] for each in "abc"
+    ]
+    base = login_from(f"{local}@a.example")
+    assert names == [base, first_free(base, {base}), first_free(base, {base, f"{base}-2"})]
+
+
+@pytest.mark.parametrize(
+    ("email", "login"),
+    [
+        ("jo@a.example", "jo"),
+        ("Jo.Müller+news@a.example", "jo-muller-news"),
+        ("日本@a.example", "client"),
+        ("--__--@a.example", "client"),
+        (f"{'a' * 38}.b@a.example", "a" * 38),
+    ],
+)
+def test_a_login_is_made_from_the_address(email: str, login: str) -> None:
+    assert login_from(email) == login
+
+
+def test_suffixes_stay_within_a_login(studio: Studio) -> None:
+    assert first_free("a" * 39, {"a" * 39}) == "a" * 37 + "-2"
+    assert first_free("a" * 36 + "-bc", {"a" * 36 + "-bc"}) == "a" * 36 + "-2"
+
+
+def test_a_member_is_no_client(studio: Studio, clients: str) -> None:
+    for caller in (studio.owner, studio.member, studio.add(role="read")):
+        email = _me(caller)["email"]
+        body = {"email": email, "username": _me(caller)["username"]}
+        assert studio.owner.faults("POST", clients, json=body) == {"email": "is_member"}
+    assert studio.happened() == []
+
+
+@pytest.mark.parametrize("email", ["", "jo", "@", "jo@", "a b@c.example", "a@b@c", f"{'a' * 250}@b.example", None, 7])
+def test_an_address_that_is_none(studio: Studio, clients: str, email: object) -> None:
+    assert studio.owner.faults("POST", clients, json={"email": email}) == {"email": "invalid"}
+
+
+def test_every_fault_at_once(studio: Studio, clients: str) -> None:
+    for name in ("-a", "a--b", "a_b", "a" * 40, ""):
+        body = {"username": name, "role": "x"}
+        assert studio.owner.faults("POST", clients, json=body) == {
+            "email": "missing",
+            "username": "invalid",
+            "role": "unknown",
+        }
+
+
+def test_invited_by_several_at_once_somebody_is_a_client_once(studio: Studio, clients: str) -> None:
+    body = {"email": f"{_unique(studio, 'kim')}@a.example"}
+    with ThreadPoolExecutor(6) as pool:
+        answers = list(pool.map(lambda _: studio.owner.call("POST", clients, json=body), range(6)))
+    assert {each.status_code for each in answers} == {200}
+    assert len({each.json()["client"]["id"] for each in answers}) == 1
+    assert [(each.name, each.action) for each in studio.happened()] == [("client", "added")]
+
+
+# --- who may ---------------------------------------------------------------------------------------------------------
+
+
+def test_clients_do_not_see_or_change_clients(studio: Studio, clients: str) -> None:
+    other = studio.owner.post(clients, json={"email": f"{_unique(studio, 'ed')}@a.example"})["client"]
+    name = _me(studio.client)["username"]
+    [own] = [each for each in studio.owner.get(clients)["clients"] if each["username"] == name]
+    assert studio.client.refused(403, "GET", clients)["code"] == "missing_role"
+    assert studio.client.refused(403, "POST", clients, json={"email": "a@b.example"})["code"] == "missing_role"
+    studio.client.refused(404, "GET", f"/clients/{other['id']}")
+    studio.client.refused(404, "DELETE", f"/clients/{other['id']}")
+    assert studio.client.get(f"/clients/{own['id']}")["client"] == own
+    assert studio.client.refused(403, "DELETE", f"/clients/{own['id']}")["code"] == "missing_role"
+
+
+def test_others_see_nothing_and_readers_only_read(studio: Studio, clients: str) -> None:
+    client = studio.owner.post(clients, json={"email": f"{_unique(studio, 'al')}@a.example"})["client"]
+    reader = studio.add(role="read")
+    assert reader.get(clients)["clients"] == [client]
+    for caller, status in ((reader, 403), (studio.stranger, 404), (studio.nobody, 401)):
+        caller.refused(status, "POST", clients, json={"email": "a@b.example"})
+        caller.refused(status, "DELETE", f"/clients/{client['id']}")
+    for path in (clients, f"/clients/{client['id']}"):
+        studio.stranger.refused(404, "GET", path)
+    studio.owner.refused(404, "GET", "/clients/cli_x")
+
+
+def test_clients_see_their_projects_and_change_none(studio: Studio) -> None:
+    hidden = studio.owner.post("/projects", json={"title": "Other"})["project"]
+    project = studio.client.get(studio.project)["project"]
+    assert project == studio.owner.get(studio.project)["project"]
+    assert studio.client.get("/projects")["projects"] == [project]
+    studio.client.refused(404, "GET", f"/projects/{hidden['id']}")
+    assert studio.client.refused(403, "PATCH", studio.project, json={"title": "Mine"})["code"] == "missing_role"
+    assert studio.client.refused(403, "DELETE", studio.project)["code"] == "missing_role"
+    studio.owner.patch(studio.project, json={"private": True})
+    assert studio.client.get(studio.project)["project"]["private"] is True
+
+
+# --- remove ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_client_is_removed(studio: Studio, clients: str) -> None:
+    client = studio.owner.post(clients, json={"email": f"{_unique(studio, 'bo')}@a.example"})["client"]
+    path = f"/clients/{client['id']}"
+    tag = studio.owner.call("GET", path).headers["etag"]
+    studio.happened()
+    studio.owner.refused(412, "DELETE", path, headers={"If-Match": '"other"'})
+    invited = _token(studio, client["username"])
+    assert studio.member.delete(path, headers={"If-Match": tag}) == {"success": True}
+    [removed] = studio.happened()
+    assert (removed.name, removed.action, removed.record) == ("client", "removed", client)
+    invited.refused(404, "GET", studio.project)
+    assert invited.get("/projects")["projects"] == []
+    for method in ("GET", "DELETE"):
+        studio.owner.refused(404, method, path)
+
+
+def test_nothing_changes_in_an_archived_project(studio: Studio, clients: str) -> None:
+    client = studio.owner.post(clients, json={"email": f"{_unique(studio, 'cy')}@a.example"})["client"]
+    studio.owner.patch(studio.project, json={"archive": True})
+    assert studio.owner.refused(409, "POST", clients, json={"email": "a@b.example"})["code"] == "archived"
+    assert studio.owner.refused(409, "DELETE", f"/clients/{client['id']}")["code"] == "archived"
+    assert studio.owner.get(clients)["clients"] == [client]
+
+
+def test_pages_of_clients(studio: Studio, clients: str) -> None:
+    for each in "abc":
+        studio.owner.post(clients, json={"email": f"{_unique(studio, each)}@a.example"})
+    every = studio.owner.get(clients)["clients"]
+    assert [each["id"] for each in every] == sorted(each["id"] for each in every)
+    page = studio.owner.call("GET", clients, params={"per_page": 2})
+    rest = studio.owner.http.get(page.links["next"]["url"])
+    assert page.json()["clients"] + rest.json()["clients"] == every
+    assert "next" not in rest.links
+
+
+def test_a_webhook_tells_of_a_client(studio: Studio, clients: str, receiver: Receiver) -> None:
+    hook = {"name": "web", "events": ["client"], "config": {"url": receiver.url, "content_type": "json"}}
+    assert studio.owner.http.post(f"{studio.world.repo_path}/hooks", json=hook).status_code == 201
+    client = studio.owner.post(clients, json={"email": f"{_unique(studio, 'di')}@a.example"})["client"]
+    received = receiver.wait_for(lambda requests: any(each.event == "client" for each in requests))
+    [told] = [each.payload() for each in received if each.event == "client"]
+    assert (told["action"], told["client"]) == ("added", client)
