@@ -125,6 +125,28 @@ def run_since(studio: Studio, timesheet_id: str, ago_ms: int) -> None:
     _run(studio, work)
 
 
+def fill(studio: Studio, task_id: str, count: int) -> list[str]:
+    """Finished timesheets of the owner, an hour after the other; every second one is billable. Their ids."""
+    ids = sorted(new_id("tms") for _ in range(count))
+
+    async def work(services: Services) -> None:
+        row = await services.database.fetch_one(_project, {"project_id": studio.project_id})
+        assert row is not None
+        now = now_ms()
+        place = {"repository_id": row["repository_id"], "user_id": row["user_id"], "task_id": task_id}
+        state = {"is_active": False, "finished": True, "duration_ms": MINUTE, "created_at": now, "updated_at": now}
+        rows = [
+            {"id": each, "start_time": at, "end_time": at + MINUTE, "billable": bool(number % 2), **place, **state}
+            for number, each in enumerate(ids)
+            for at in [1_700_000_000_000 + number * HOUR]
+        ]
+        async with services.database.transaction() as tx:
+            await tx.execute_many(insert_into(timesheets, *rows[0]), rows)
+
+    _run(studio, work)
+    return ids
+
+
 class Desk:
     """One caller's timesheets in one project."""
 

@@ -57,7 +57,9 @@ async def create_timesheet(
     runs = create.times.duration_ms is None and create.times.end is None
     place = await queries.find_place(tx, actor, project_id, create.task_id, lock_user=runs)
     _require_writable(place.access)
-    task, times = _decided(create.task_id, place.task_title, lambda: rules.created(create.times, now))
+    task = _task(create.task_id, place.task_title)
+    times = _times(task is not None, lambda: rules.created(create.times, now))
+    assert task is not None, "else there was a fault"
     timesheet = replace(
         timers.new_timesheet(place.access, task, times, now),
         notes=given(create.notes),
@@ -86,9 +88,8 @@ async def edit_timesheet(
         raise Conflict("The timesheet is on an invoice; it can be changed when it is off it again.", code="invoiced")
     if edit.end_time is None and before.times.finished:
         raise Conflict("The timesheet is finished; a finished one is not opened again.", code="finished")
-    if task_id in (None, before.task.id):
-        task_id, task_title = before.task.id, before.task.title
-    task, times = _decided(str(task_id), task_title, lambda: rules.edited(before.times, edit.times, now))
+    task = before.task if task_id is None or task_id == _task_id(before) else _task(task_id, task_title)
+    times = _times(task_id is None or task is not None, lambda: rules.edited(before.times, edit.times, now))
     after = replace(
         changed(before, times, now),
         task=task,
@@ -172,24 +173,31 @@ def _require_writable(access: Access) -> None:
     access.require_writable()
 
 
-def _decided(task_id: str, title: str | None, times: Callable[[], Times]) -> tuple[TimesheetTaskShape, Times]:
-    """`title` is None for what is no task of the project. Raises `Invalid` with what is wrong with either."""
-    faults = []
-    if title is None:
-        faults.append(Fault(field="task_id", message="task_id must be a task of the project"))
+def _task(task_id: str, title: str | None) -> TimesheetTaskShape | None:
+    """`title` is None for what is no task of the project."""
+    return None if title is None else TimesheetTaskShape(task_id, title)
+
+
+def _task_id(timesheet: Timesheet) -> str | None:
+    return timesheet.task.id if timesheet.task else None
+
+
+def _times(task_found: bool, times: Callable[[], Times]) -> Times:
+    """What `times` answers. Raises `Invalid` with what is wrong with them, and with the task if it was not found."""
+    faults = [] if task_found else [Fault(field="task_id", message="task_id must be a task of the project")]
     try:
         found = times()
     except Invalid as wrong:
         raise Invalid(faults=[*faults, *wrong.faults]) from None
-    if title is None:
+    if faults:
         raise Invalid(faults=faults)
-    return TimesheetTaskShape(task_id, title), found
+    return found
 
 
 def _says_nothing_new(timesheet: Timesheet, edit: TimesheetEdit) -> bool:
     times = timesheet.times
     current: dict[str, object] = {
-        "task_id": timesheet.task.id,
+        "task_id": _task_id(timesheet),
         "start_time": times.start,
         "end_time": times.end,
         "duration": times.counted_ms if times.finished else None,

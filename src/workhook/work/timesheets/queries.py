@@ -50,8 +50,8 @@ _timesheets = (
         tasks.c.title.label("task_title"),
         *person_columns(people, "person_"),
     )
-    .join_from(timesheets, tasks, tasks.c.id == timesheets.c.task_id)
-    .join(people, people.c.id == timesheets.c.user_id)
+    .join_from(timesheets, people, people.c.id == timesheets.c.user_id)
+    .outerjoin(tasks, tasks.c.id == timesheets.c.task_id)
 )
 _by_id = with_access(_timesheets, timesheets.c.repository_id).where(timesheets.c.id == sa.bindparam("id"))
 _locked = _by_id.with_for_update(of=timesheets, key_share=True)
@@ -129,7 +129,7 @@ def _timesheet_of(row: Row, repository: Repository, *, gone: bool = False) -> Ti
     return Timesheet(
         id=row["ts_id"],
         repository=repository,
-        task=TimesheetTaskShape(row["ts_task_id"], row["task_title"]),
+        task=TimesheetTaskShape(row["ts_task_id"], row["task_title"]) if row["ts_task_id"] else None,
         user=person_of_row(row, "person_"),
         times=Times(
             start=row["ts_start_time"],
@@ -226,7 +226,7 @@ async def lock_running_on(tx: Transaction, task_ids: Sequence[str], mover_id: in
 def _values(timesheet: Timesheet) -> Mapping[str, object]:
     times = timesheet.times
     return {
-        "task_id": timesheet.task.id,
+        "task_id": timesheet.task.id if timesheet.task else None,
         "start_time": times.start,
         "end_time": times.end,
         "running_since": times.running_since,

@@ -129,7 +129,7 @@ class TimesheetShape(msgspec.Struct):
     """
 
     id: str
-    task: TimesheetTaskShape
+    task: Annotated[TimesheetTaskShape | None, Meta(description="Null when the task is gone for good.")]
     project: TimesheetProjectShape
     user: PersonShape
     is_active: bool
@@ -163,7 +163,7 @@ class Timesheet(msgspec.Struct, frozen=True):
 
     id: str
     repository: Repository
-    task: TimesheetTaskShape
+    task: TimesheetTaskShape | None
     user: PersonShape
     times: Times
     notes: str | None

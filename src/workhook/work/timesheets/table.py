@@ -39,7 +39,7 @@ def cells(timesheet: Timesheet, now: int) -> tuple[Cell, ...]:
         timesheet.id,
         start.partition("T")[0],
         timesheet.user.username,
-        timesheet.task.title,
+        timesheet.task.title if timesheet.task else None,
         start,
         None if times.end is None else to_millis_text(times.end),
         duration,

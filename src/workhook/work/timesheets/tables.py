@@ -13,7 +13,8 @@ timesheets = sa.Table(
     sa.Column(
         "repository_id", sa.BigInteger, sa.ForeignKey("projects.repository_id", ondelete="CASCADE"), nullable=False
     ),
-    sa.Column("task_id", sa.Text, sa.ForeignKey("tasks.id"), nullable=False),
+    # Time that was spent outlives its task, whatever becomes of what was deleted.
+    sa.Column("task_id", sa.Text, sa.ForeignKey("tasks.id", ondelete="SET NULL")),
     sa.Column("user_id", sa.BigInteger, sa.ForeignKey("accounts.id"), nullable=False),
     sa.Column("start_time", Millis, nullable=False),
     sa.Column("end_time", Millis),

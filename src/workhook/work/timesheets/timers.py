@@ -56,7 +56,7 @@ async def start_for(tx: Transaction, access: Access, task_id: str, *, now: int, 
     task = await queries.lock_user_for(tx, access.user, task_id)
     assert task is not None, "the task is the one that the caller moves"
     running = await queries.lock_running(tx, access.user.id)
-    if any(each.task.id == task_id for each in running):
+    if any(each.task and each.task.id == task_id for each in running):
         return
     await pause(tx, access.actor, running, now=now, base=base)
     timer = new_timesheet(access, task, rules.started(now), now)

@@ -17,6 +17,7 @@ def _columns() -> None:
         sa.Column("stage", sa.Text(), nullable=True),
         sa.Column("finished", sa.Boolean(), nullable=False),
         sa.Column("start_timer", sa.Boolean(), nullable=False),
+        sa.Column("revision", sa.BigInteger(), server_default=sa.text("0"), nullable=False),
         sa.Column("created_at", sa.BigInteger(), nullable=False),
         sa.Column("updated_at", sa.BigInteger(), nullable=False),
         sa.ForeignKeyConstraint(
@@ -102,34 +103,19 @@ def _files() -> None:
     op.create_index("ix_files_repository_id", "files", ["repository_id", "id"], unique=False)
 
 
-def _tasks() -> None:
+def _task_buckets() -> None:
     op.create_table(
-        "tasks",
-        sa.Column("id", sa.Text(), nullable=False),
-        sa.Column("repository_id", sa.BigInteger(), nullable=False),
+        "task_buckets",
+        sa.Column("id", sa.BigInteger(), autoincrement=False, nullable=False),
         sa.Column("column_id", sa.Text(), nullable=False),
-        sa.Column("title", sa.Text(), nullable=False),
-        sa.Column("description", sa.Text(), nullable=True),
-        sa.Column("priority", sa.Text(), nullable=True),
-        sa.Column("deadline", sa.BigInteger(), nullable=True),
-        sa.Column("cover_url", sa.Text(), nullable=True),
-        sa.Column("fields", sa.Text(), nullable=False),
-        sa.Column("sections", sa.Text(), nullable=False),
-        sa.Column("labels", sa.Text(), nullable=False),
-        sa.Column("user_id", sa.BigInteger(), nullable=False),
-        sa.Column("completed_at", sa.BigInteger(), nullable=True),
-        sa.Column("deleted_at", sa.BigInteger(), nullable=True),
-        sa.Column("created_at", sa.BigInteger(), nullable=False),
-        sa.Column("updated_at", sa.BigInteger(), nullable=False),
-        sa.ForeignKeyConstraint(["column_id"], ["columns.id"], name=op.f("fk_tasks_column_id")),
+        sa.Column("rank", sa.BigInteger(), nullable=False),
+        sa.Column("size", sa.BigInteger(), nullable=False),
         sa.ForeignKeyConstraint(
-            ["repository_id"], ["projects.repository_id"], name=op.f("fk_tasks_repository_id"), ondelete="CASCADE"
+            ["column_id"], ["columns.id"], name=op.f("fk_task_buckets_column_id"), ondelete="CASCADE"
         ),
-        sa.ForeignKeyConstraint(["user_id"], ["accounts.id"], name=op.f("fk_tasks_user_id")),
-        sa.PrimaryKeyConstraint("id", name=op.f("pk_tasks")),
+        sa.PrimaryKeyConstraint("id", name=op.f("pk_task_buckets")),
     )
-    op.create_index("ix_tasks_column_id", "tasks", ["column_id"], unique=False)
-    op.create_index("ix_tasks_repository_id", "tasks", ["repository_id", "id"], unique=False)
+    op.create_index("ix_task_buckets_column_id", "task_buckets", ["column_id", "rank"], unique=False)
 
 
 def _file_comments() -> None:
@@ -156,6 +142,82 @@ def _file_comments() -> None:
     )
     op.create_index("ix_file_comments_file_id", "file_comments", ["file_id", "id"], unique=False)
     op.create_index("ix_file_comments_repository_id", "file_comments", ["repository_id"], unique=False)
+
+
+def _tasks() -> None:
+    op.create_table(
+        "tasks",
+        sa.Column("id", sa.Text(), nullable=False),
+        sa.Column("repository_id", sa.BigInteger(), nullable=False),
+        sa.Column("column_id", sa.Text(), nullable=True),
+        sa.Column("bucket_id", sa.BigInteger(), nullable=True),
+        sa.Column("rank", sa.BigInteger(), nullable=True),
+        sa.Column("title", sa.Text(), nullable=False),
+        sa.Column("description", sa.Text(), nullable=True),
+        sa.Column("priority", sa.Text(), nullable=True),
+        sa.Column("deadline", sa.BigInteger(), nullable=True),
+        sa.Column("cover_url", sa.Text(), nullable=True),
+        sa.Column("fields", sa.Text(), nullable=False),
+        sa.Column("sections", sa.Text(), nullable=False),
+        sa.Column("labels", sa.Text(), nullable=False),
+        sa.Column("user_id", sa.BigInteger(), nullable=False),
+        sa.Column("completed_at", sa.BigInteger(), nullable=True),
+        sa.Column("deleted_at", sa.BigInteger(), nullable=True),
+        sa.Column("created_at", sa.BigInteger(), nullable=False),
+        sa.Column("updated_at", sa.BigInteger(), nullable=False),
+        sa.ForeignKeyConstraint(["bucket_id"], ["task_buckets.id"], name=op.f("fk_tasks_bucket_id")),
+        sa.ForeignKeyConstraint(["column_id"], ["columns.id"], name=op.f("fk_tasks_column_id"), ondelete="SET NULL"),
+        sa.ForeignKeyConstraint(
+            ["repository_id"], ["projects.repository_id"], name=op.f("fk_tasks_repository_id"), ondelete="CASCADE"
+        ),
+        sa.ForeignKeyConstraint(["user_id"], ["accounts.id"], name=op.f("fk_tasks_user_id")),
+        sa.PrimaryKeyConstraint("id", name=op.f("pk_tasks")),
+    )
+    op.create_index("ix_tasks_bucket_id", "tasks", ["bucket_id", "rank"], unique=False)
+    op.create_index("ix_tasks_column_id", "tasks", ["column_id"], unique=False)
+    op.create_index(
+        "ix_tasks_deleted_at",
+        "tasks",
+        ["deleted_at"],
+        unique=False,
+        sqlite_where=sa.text("deleted_at IS NOT NULL"),
+        postgresql_where=sa.text("deleted_at IS NOT NULL"),
+    )
+    op.create_index("ix_tasks_repository_id", "tasks", ["repository_id", "id"], unique=False)
+
+
+def _file_comment_replies() -> None:
+    op.create_table(
+        "file_comment_replies",
+        sa.Column("id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
+        sa.Column("repository_id", sa.BigInteger(), nullable=False),
+        sa.Column("file_comment_id", sa.BigInteger(), nullable=False),
+        sa.Column("user_id", sa.BigInteger(), nullable=False),
+        sa.Column("body", sa.Text(), nullable=False),
+        sa.Column("plain_body", sa.Text(), nullable=False),
+        sa.Column("private", sa.Boolean(), nullable=False),
+        sa.Column("created_at", sa.BigInteger(), nullable=False),
+        sa.Column("updated_at", sa.BigInteger(), nullable=False),
+        sa.ForeignKeyConstraint(
+            ["file_comment_id"],
+            ["file_comments.id"],
+            name=op.f("fk_file_comment_replies_file_comment_id"),
+            ondelete="CASCADE",
+        ),
+        sa.ForeignKeyConstraint(
+            ["repository_id"],
+            ["projects.repository_id"],
+            name=op.f("fk_file_comment_replies_repository_id"),
+            ondelete="CASCADE",
+        ),
+        sa.ForeignKeyConstraint(["user_id"], ["accounts.id"], name=op.f("fk_file_comment_replies_user_id")),
+        sa.PrimaryKeyConstraint("id", name=op.f("pk_file_comment_replies")),
+        sqlite_autoincrement=True,
+    )
+    op.create_index(
+        "ix_file_comment_replies_file_comment_id", "file_comment_replies", ["file_comment_id", "id"], unique=False
+    )
+    op.create_index("ix_file_comment_replies_repository_id", "file_comment_replies", ["repository_id"], unique=False)
 
 
 def _task_assignees() -> None:
@@ -203,7 +265,7 @@ def _timesheets() -> None:
         "timesheets",
         sa.Column("id", sa.Text(), nullable=False),
         sa.Column("repository_id", sa.BigInteger(), nullable=False),
-        sa.Column("task_id", sa.Text(), nullable=False),
+        sa.Column("task_id", sa.Text(), nullable=True),
         sa.Column("user_id", sa.BigInteger(), nullable=False),
         sa.Column("start_time", sa.BigInteger(), nullable=False),
         sa.Column("end_time", sa.BigInteger(), nullable=True),
@@ -223,7 +285,7 @@ def _timesheets() -> None:
         sa.ForeignKeyConstraint(
             ["repository_id"], ["projects.repository_id"], name=op.f("fk_timesheets_repository_id"), ondelete="CASCADE"
         ),
-        sa.ForeignKeyConstraint(["task_id"], ["tasks.id"], name=op.f("fk_timesheets_task_id")),
+        sa.ForeignKeyConstraint(["task_id"], ["tasks.id"], name=op.f("fk_timesheets_task_id"), ondelete="SET NULL"),
         sa.ForeignKeyConstraint(["user_id"], ["accounts.id"], name=op.f("fk_timesheets_user_id")),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_timesheets")),
     )
@@ -240,48 +302,15 @@ def _timesheets() -> None:
     )
 
 
-def _file_comment_replies() -> None:
-    op.create_table(
-        "file_comment_replies",
-        sa.Column("id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
-        sa.Column("repository_id", sa.BigInteger(), nullable=False),
-        sa.Column("file_comment_id", sa.BigInteger(), nullable=False),
-        sa.Column("user_id", sa.BigInteger(), nullable=False),
-        sa.Column("body", sa.Text(), nullable=False),
-        sa.Column("plain_body", sa.Text(), nullable=False),
-        sa.Column("private", sa.Boolean(), nullable=False),
-        sa.Column("created_at", sa.BigInteger(), nullable=False),
-        sa.Column("updated_at", sa.BigInteger(), nullable=False),
-        sa.ForeignKeyConstraint(
-            ["file_comment_id"],
-            ["file_comments.id"],
-            name=op.f("fk_file_comment_replies_file_comment_id"),
-            ondelete="CASCADE",
-        ),
-        sa.ForeignKeyConstraint(
-            ["repository_id"],
-            ["projects.repository_id"],
-            name=op.f("fk_file_comment_replies_repository_id"),
-            ondelete="CASCADE",
-        ),
-        sa.ForeignKeyConstraint(["user_id"], ["accounts.id"], name=op.f("fk_file_comment_replies_user_id")),
-        sa.PrimaryKeyConstraint("id", name=op.f("pk_file_comment_replies")),
-        sqlite_autoincrement=True,
-    )
-    op.create_index(
-        "ix_file_comment_replies_file_comment_id", "file_comment_replies", ["file_comment_id", "id"], unique=False
-    )
-    op.create_index("ix_file_comment_replies_repository_id", "file_comment_replies", ["repository_id"], unique=False)
-
-
 def upgrade() -> None:
     _columns()
     _folders()
     _import_links()
     _files()
-    _tasks()
+    _task_buckets()
     _file_comments()
+    _tasks()
+    _file_comment_replies()
     _task_assignees()
     _task_comments()
     _timesheets()
-    _file_comment_replies()

@@ -1,0 +1,269 @@
+"""Timesheets: durations, amounts and states, without a database; and the cells of a table."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from decimal import ROUND_HALF_UP, Decimal
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from workhook.core.errors import Conflict, Invalid
+from workhook.work.timesheets import export, rules
+from workhook.work.timesheets.rules import DURATION_MAX_MS, RATE_MAX_MINOR, Given, Times
+
+S, M, H = 1_000, 60_000, 3_600_000
+NOW = 1_800_000_000_000
+
+durations = st.integers(0, DURATION_MAX_MS)
+moments = st.integers(NOW - DURATION_MAX_MS, NOW)
+steps = st.lists(st.tuples(st.sampled_from(["pause", "resume", "finish"]), st.integers(0, 10 * H)), max_size=12)
+
+
+# --- how durations are written -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("duration", "text", "display", "decimal"),
+    [
+        (0, "0s", "0:00", 0),
+        (999, "0s", "0:00", 0),
+        (S, "1s", "0:00", 0),
+        (18 * S - 1, "17s", "0:00", 0),
+        (18 * S, "18s", "0:00", 0.01),
+        (30 * S - 1, "29s", "0:00", 0.01),
+        (30 * S, "30s", "0:01", 0.01),
+        (59 * M + 59 * S, "59m 59s", "1:00", 1),
+        (H, "1h", "1:00", 1),
+        (H + 5 * S, "1h 5s", "1:00", 1),
+        (H + 30 * M + 5 * S, "1h 30m 5s", "1:30", 1.5),
+        (H + 20 * M, "1h 20m", "1:20", 1.33),
+        (25 * H, "25h", "25:00", 25),
+        (1000 * H + M, "1000h 1m", "1000:01", 1000.02),
+    ],
+)
+def test_written(duration: int, text: str, display: str, decimal: float) -> None:
+    assert rules.formatted(duration) == text
+    assert rules.display(duration) == display
+    assert rules.decimal_hours(duration) == decimal
+
+
+@given(durations)
+def test_the_text_says_the_whole_seconds(duration: int) -> None:
+    unit = {"h": H, "m": M, "s": S}
+    parts = re.fullmatch(r"(?:(\d+h) ?)?(?:(\d+m) ?)?(?:(\d+s))?", rules.formatted(duration))
+    assert parts is not None
+    told = sum(int(part[:-1]) * unit[part[-1]] for part in parts.groups() if part)
+    assert told == duration - duration % S
+
+
+@given(durations)
+def test_the_short_forms_are_rounded_to_the_nearest(duration: int) -> None:
+    hours, minutes = map(int, rules.display(duration).split(":"))
+    assert 0 <= minutes < 60
+    assert -M // 2 <= duration - (hours * H + minutes * M) < M // 2 or duration - (hours * H + minutes * M) == -M // 2
+    exact = (Decimal(duration) / H).quantize(Decimal("0.01"), ROUND_HALF_UP)
+    assert Decimal(str(rules.decimal_hours(duration))) == exact
+    assert rules.hours_text(duration) == str(exact)
+
+
+@given(st.integers(0, 10**15))
+def test_two_decimals(minor: int) -> None:
+    assert rules.two_decimals(minor) == str(Decimal(minor).scaleb(-2))
+
+
+# --- what it is worth --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("duration", "rate", "amount"),
+    [(H, 8000, 8000), (H + H // 2, 8000, 12000), (0, 8000, 0), (H, 0, 0), (H // 2, 1, 1), (H // 2 - 1, 1, 0)],
+)
+def test_amounts(duration: int, rate: int, amount: int) -> None:
+    assert rules.amount_minor(duration, rate) == amount
+
+
+@given(durations, st.integers(0, RATE_MAX_MINOR))
+def test_amounts_are_rounded_half_up_once(duration: int, rate: int) -> None:
+    hours, rest = divmod(duration, H)  # as the database computes it, within 64 bits
+    assert rules.amount_minor(duration, rate) == hours * rate + (rest * rate + H // 2) // H
+    exact = Decimal(duration * rate) / H
+    assert abs(rules.amount_minor(duration, rate) - exact) <= Decimal("0.5")
+    assert (hours + 1) * rate < 2**63
+
+
+# --- states ------------------------------------------------------------------------------------------------------
+
+
+def _sound(times: Times) -> None:
+    assert (times.is_active, times.finished) in {(True, False), (False, False), (False, True)}
+    assert (times.running_since is not None) == times.is_active
+    assert (times.end is not None) == times.finished
+    assert times.counted_ms >= 0
+    if times.end is not None:
+        assert times.start <= times.end
+        assert times.counted_ms <= times.end - times.start
+
+
+@given(steps)
+def test_what_ran_is_counted(taken: list[tuple[str, int]]) -> None:
+    times, now, ran = rules.started(NOW), NOW, 0
+    for step, later in taken:
+        now += later
+        ran += later if times.is_active else 0
+        assert rules.elapsed_ms(times, now) == ran
+        before = times
+        if step != "finish" and times.finished:
+            with pytest.raises(Conflict):
+                (rules.paused if step == "pause" else rules.resumed)(times, now)
+            continue
+        times = {"pause": rules.paused, "resume": rules.resumed, "finish": rules.finished}[step](times, now)
+        _sound(times)
+        assert rules.elapsed_ms(times, now) == ran
+        turned = {"pause": not before.is_active, "resume": before.is_active, "finish": before.finished}[step]
+        assert (times == before) == turned, "a repeat, and only that, changes nothing"
+
+
+@given(steps)
+def test_a_clock_that_goes_back_takes_nothing_off(taken: list[tuple[str, int]]) -> None:
+    times, now = rules.started(NOW), NOW
+    for step, earlier in taken:
+        counted, now = rules.elapsed_ms(times, now), now - earlier
+        if times.finished:
+            break
+        times = {"pause": rules.paused, "resume": rules.resumed, "finish": rules.finished}[step](times, now)
+        _sound(times)
+        assert times.counted_ms <= counted
+
+
+@given(st.none() | moments, st.none() | moments, st.none() | durations)
+def test_made(start: int | None, end: int | None, duration: int | None) -> None:
+    try:
+        times = rules.created(Given(start, end, duration), NOW)
+    except Invalid:
+        too_long = None not in (start, end, duration) and duration > end - start  # type: ignore[operator]  # not None
+        backwards = start is not None and end is not None and end < start
+        assert too_long or backwards or (start is None and duration is None)
+        return
+    _sound(times)
+    assert times.finished == (end is not None or duration is not None)
+    assert start in (None, times.start)
+    assert end in (None, times.end)
+    assert duration in (None, times.counted_ms)
+
+
+@given(
+    st.tuples(moments, st.integers(0, 10 * H), st.sampled_from(["run", "pause", "finish"])),
+    st.none() | moments,
+    st.none() | moments,
+    st.none() | durations,
+)
+def test_edited(made: tuple[int, int, str], start: int | None, end: int | None, duration: int | None) -> None:
+    times = rules.started(made[0])
+    if made[2] != "run":
+        times = (rules.paused if made[2] == "pause" else rules.finished)(times, made[0] + made[1])
+    now = max(NOW, made[0] + made[1])
+    wanted = Given(start, end, duration)
+    try:
+        edited = rules.edited(times, wanted, now)
+    except Invalid as error:
+        wrong = {fault.field for fault in error.faults}
+    else:
+        wrong = set()
+    assert wrong <= set(wanted.names())
+    if wrong:
+        return
+    _sound(edited)
+    if edited == times:
+        return
+    assert edited.start == (times.start if start is None else start)
+    if duration is not None:
+        assert edited.counted_ms == duration
+        assert edited.end == (edited.start + duration if end is None else end)
+    elif edited.finished:
+        assert edited.end == (times.end if end is None else end)
+        assert edited.end is not None
+        assert edited.counted_ms == edited.end - edited.start
+    else:
+        assert edited.is_active == times.is_active
+        assert rules.elapsed_ms(edited, now) == max(0, rules.elapsed_ms(times, now) + times.start - edited.start)
+
+
+@given(moments, durations)
+def test_a_duration_alone_keeps_the_start(start: int, duration: int) -> None:
+    edited = rules.edited(rules.started(start), Given(duration_ms=duration), NOW)
+    assert (edited.start, edited.end, edited.counted_ms, edited.finished) == (start, start + duration, duration, True)
+
+
+def test_a_pause_makes_it_shorter_and_saying_so_again_changes_nothing() -> None:
+    paused = rules.paused(rules.started(NOW), NOW + H)
+    done = rules.finished(rules.resumed(paused, NOW + 2 * H), NOW + 3 * H)
+    assert (done.end, done.counted_ms) == (NOW + 3 * H, 2 * H)
+    for same in (Given(), Given(done.start, done.end), Given(duration_ms=2 * H), Given(done.start, done.end, 2 * H)):
+        assert rules.edited(done, same, NOW + 9 * H) == done
+    assert rules.edited(done, Given(end=NOW + 4 * H), NOW + 9 * H).counted_ms == 4 * H
+    with pytest.raises(Invalid):
+        rules.edited(done, Given(end=NOW + H, duration_ms=H + 1), NOW)
+
+
+def test_a_timer_does_not_start_in_the_future() -> None:
+    for start in (NOW + 2 * M, NOW + 10 * H):
+        with pytest.raises(Invalid):
+            rules.created(Given(start), NOW)
+        with pytest.raises(Invalid):
+            rules.edited(rules.started(NOW), Given(start), NOW)
+    ahead = rules.created(Given(NOW + S), NOW)  # a clock that goes a little fast
+    assert rules.elapsed_ms(ahead, NOW) == 0
+    _sound(rules.finished(ahead, NOW))
+
+
+# --- tables ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("accept", "csv_wanted"),
+    [
+        (None, False),
+        ("", False),
+        ("*/*", False),
+        ("application/json", False),
+        ("text/csv", True),
+        ("TEXT/CSV;charset=utf-8", True),
+        ("text/csv, */*;q=0.5", True),
+        ("text/csv, */*", True),
+        ("application/json, text/csv", False),
+        ("application/json;q=0.5, text/csv", True),
+        ("text/csv;q=0.1, */*", False),
+        ("text/csv;q=0", False),
+        ("text/csv;q=nan", False),
+        ("text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8", False),
+        (";,;;q=", False),
+    ],
+)
+def test_who_wants_a_table(accept: str | None, csv_wanted: bool) -> None:
+    assert export.wants_csv(accept) is csv_wanted
+
+
+@given(st.lists(st.lists(st.text() | st.integers() | st.none(), min_size=2, max_size=5)))
+def test_a_table_reads_back_without_formulas(cells: list[list[str | int | None]]) -> None:
+    written = export.rows(cells).decode()
+    assert written.endswith("\r\n") or not cells
+    read = list(csv.reader(io.StringIO(written, newline="")))
+    assert len(read) == len(cells)
+    for row, line in zip(cells, read, strict=True):
+        for cell, shown in zip(row, line, strict=True):
+            if isinstance(cell, str):
+                assert shown in (cell, f"'{cell}")
+                assert not shown.startswith(("=", "+", "-", "@", "\t", "\r"))
+                assert (shown == cell) is not cell.startswith(("=", "+", "-", "@", "\t", "\r"))
+            else:
+                assert shown == ("" if cell is None else str(cell))
+
+
+def test_numbers_are_no_formulas_and_flags_are_words() -> None:
+    assert export.rows([(-1, Decimal("-0.50"), True, False, None, "-1", '"', "a,b", "a\nb")]) == (
+        b'-1,-0.50,true,false,,\'-1,"""","a,b","a\nb"\r\n'
+    )

@@ -1,0 +1,279 @@
+"""Timers: running, paused, finished; one that runs for each user."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
+from typing import Any
+
+import pytest
+
+from tests.harness.receiver import Receiver
+from tests.work.studio import Caller, JsonObject, Studio
+from tests.work.timesheets_kit import HOUR, Desk, archive, make_project, make_task, run_since
+from workhook.core.clock import now_ms
+from workhook.http.calls import Services
+from workhook.identity.guard import digest_of
+from workhook.identity.queries import find_account, find_token
+from workhook.identity.schemas import Actor
+from workhook.work.access import Access, find_access
+from workhook.work.timesheets import timers
+
+
+@pytest.fixture
+def desk(studio: Studio) -> Desk:
+    return Desk(studio, studio.owner)
+
+
+@pytest.fixture
+def task_id(studio: Studio) -> str:
+    return make_task(studio)
+
+
+def _state(timesheet: JsonObject) -> tuple[bool, bool]:
+    return timesheet["is_active"], timesheet["finished"]
+
+
+def _told(studio: Studio) -> list[tuple[str | None, str]]:
+    return [(each.action, each.record["id"]) for each in studio.happened() if each.name == "timesheet"]
+
+
+def test_pause_resume_finish(studio: Studio, desk: Desk, task_id: str) -> None:
+    timer = desk.new(task_id)
+    run_since(studio, timer["id"], HOUR)
+    studio.happened()
+    paused = desk.turn(timer, "pause")
+    assert (_state(paused), paused["end_time"]) == ((False, False), None)
+    assert HOUR <= paused["duration"] < HOUR + 60_000
+    assert desk.get(timer) == paused, "its time stands"
+    resumed = desk.turn(timer, "resume")
+    assert _state(resumed) == (True, False)
+    assert resumed["duration"] >= paused["duration"]
+    finished = desk.turn(timer, "finish")
+    assert _state(finished) == (False, True)
+    assert finished["duration"] >= resumed["duration"]
+    assert finished["end_time"] is not None
+    assert timer["updated_at"] < paused["updated_at"] < resumed["updated_at"] < finished["updated_at"]
+    events = [each for each in studio.happened() if each.name == "timesheet"]
+    assert [(each.action, each.record, each.changes) for each in events] == [
+        ("paused", paused, {}),
+        ("resumed", resumed, {}),
+        ("finished", finished, {}),
+    ]
+
+
+def test_a_repeat_changes_nothing(studio: Studio, desk: Desk, task_id: str) -> None:
+    timer = desk.new(task_id)
+    for how, state in (("resume", (True, False)), ("pause", (False, False)), ("finish", (False, True))):
+        first = desk.turn(timer, how)
+        studio.happened()
+        again = desk.turn(timer, how)
+        assert _state(again) == state
+        assert again["updated_at"] == first["updated_at"]
+        assert _told(studio) == []
+
+
+def test_what_is_paused_finishes(desk: Desk, task_id: str) -> None:
+    timer = desk.new(task_id)
+    paused = desk.turn(timer, "pause")
+    finished = desk.turn(timer, "finish")
+    assert (_state(finished), finished["duration"]) == ((False, True), paused["duration"])
+
+
+def test_starting_one_pauses_the_other_in_whatever_project(studio: Studio, desk: Desk, task_id: str) -> None:
+    other = make_project(studio)
+    first = desk.new(task_id)
+    theirs = Desk(studio, studio.member).new(task_id)
+    studio.happened()
+    second = Desk(studio, studio.owner, other).new(make_task(studio, project_id=other))
+    assert second["project"]["id"] == other
+    paused, started = (each for each in studio.happened() if each.name == "timesheet")
+    assert (paused.action, paused.record) == ("paused", desk.get(first))
+    assert paused.payload["repository"]["project_id"] == studio.project_id
+    assert (started.action, started.record["id"]) == ("started", second["id"])
+    assert started.payload["repository"]["project_id"] == other
+    assert _state(desk.get(theirs)) == (True, False)
+    desk.turn(first, "resume")
+    assert _told(studio) == [("paused", second["id"]), ("resumed", first["id"])]
+    desk.new(task_id, duration=HOUR)  # finished ones pause nothing
+    assert _state(desk.get(first)) == (True, False)
+
+
+def test_a_timer_of_a_deleted_project_keeps_nobody_from_starting(studio: Studio, desk: Desk, task_id: str) -> None:
+    gone = make_project(studio)
+    Desk(studio, studio.owner, gone).new(make_task(studio, project_id=gone))
+    studio.owner.delete(f"/projects/{gone}")
+    studio.happened()
+    timer = desk.new(task_id)
+    assert _told(studio) == [("started", timer["id"])]
+
+
+def test_a_timer_of_an_archived_project_is_paused_by_another(studio: Studio, desk: Desk, task_id: str) -> None:
+    old = make_project(studio)
+    there = Desk(studio, studio.owner, old).new(make_task(studio, project_id=old))
+    archive(studio, old)
+    assert desk.caller.refused(409, "POST", f"/timesheets/{there['id']}/pause")["code"] == "archived"
+    timer = desk.new(task_id)
+    assert _told(studio)[-2:] == [("paused", there["id"]), ("started", timer["id"])]
+
+
+def test_somebody_elses_timer_is_resumed_for_them(studio: Studio, desk: Desk, task_id: str) -> None:
+    theirs = Desk(studio, studio.member)
+    first = theirs.new(task_id)
+    second, mine = theirs.new(task_id), desk.new(task_id)
+    studio.happened()
+    desk.turn(first, "resume")
+    assert _told(studio) == [("paused", second["id"]), ("resumed", first["id"])]
+    assert _state(desk.get(mine)) == (True, False)
+
+
+def test_a_hook_gets_it(studio: Studio, desk: Desk, task_id: str, receiver: Receiver) -> None:
+    body = {"name": "web", "config": {"url": receiver.url, "content_type": "json"}, "events": ["timesheet"]}
+    response = studio.owner.http.post(f"{studio.world.repo_path}/hooks", json=body)
+    assert response.status_code == 201, response.text
+    timer = desk.new(task_id)
+    received = receiver.wait_for(2)  # the first is the ping
+    (told,) = [each.payload() for each in received if each.event == "timesheet"]
+    assert (told["action"], told["timesheet"]) == ("started", timer)
+
+
+# --- at once -----------------------------------------------------------------------------------------------------
+
+
+def _at_once(calls: Sequence[Callable[[], Any]]) -> list[Any]:
+    with ThreadPoolExecutor(len(calls)) as pool:
+        return [each.result() for each in [pool.submit(call) for call in calls]]
+
+
+def _running(desk: Desk) -> list[str]:
+    return desk.all(is_active="true")
+
+
+def test_starts_at_once_leave_one_running(studio: Studio, desk: Desk, task_id: str) -> None:
+    for _ in range(3):
+        answers = _at_once([lambda: desk.new(task_id)] * 6)
+        made = {each["id"] for each in answers}
+        assert len(made) == 6
+        (running,) = _running(desk)
+        told = _told(studio)
+        assert {each for action, each in told if action == "started"} == made
+        assert len([each for action, each in told if action == "paused"]) in (5, 6)
+        assert running in made
+        assert told[-1] == ("started", running)
+
+
+def test_resumes_at_once_leave_one_running(studio: Studio, desk: Desk, task_id: str) -> None:
+    made = [desk.new(task_id) for _ in range(6)]
+    studio.happened()
+    answers = _at_once([lambda each=each: desk.turn(each, "resume") for each in made])  # type: ignore[misc]  # mypy types no such lambda
+    assert len(answers) == 6
+    (running,) = _running(desk)
+    told = _told(studio)
+    assert told[-1] == ("resumed", running) or not told
+    for each in made:
+        turns = [action for action, timesheet_id in told if timesheet_id == each["id"]]
+        assert all(one != two for one, two in pairwise(turns)), "paused and resumed alternate"
+
+
+def test_resume_against_pause_and_finish(studio: Studio, desk: Desk, task_id: str) -> None:
+    timer = desk.new(task_id)
+    studio.happened()
+    hows = ["pause", "resume", "pause", "resume", "pause", "resume"]
+    _at_once([lambda how=how: desk.turn(timer, how) for how in hows])  # type: ignore[misc]  # mypy types no such lambda
+    turns = [action for action, _ in _told(studio)]
+    assert all(one != two for one, two in pairwise(["resumed", *turns]))
+    assert _state(desk.get(timer)) == ((turns or ["resumed"])[-1] == "resumed", False)
+
+
+def test_finished_once(studio: Studio, desk: Desk, task_id: str) -> None:
+    timer = desk.new(task_id)
+    studio.happened()
+    answers = _at_once([lambda: desk.turn(timer, "finish")] * 6)
+    assert all(each == answers[0] for each in answers)
+    assert _told(studio) == [("finished", timer["id"])]
+
+
+# --- by what happens to tasks ------------------------------------------------------------------------------------
+
+
+async def _access(services: Services, studio: Studio, caller: Caller) -> Access:
+    assert caller.token is not None
+    row = await find_token(services.database, digest_of(caller.token))
+    assert row is not None
+    user = await find_account(services.database, row["user_login"])
+    assert user is not None
+    actor = Actor(user, row["token_id"], "classic", frozenset())
+    return await find_access(services.database, actor, studio.project_id)
+
+
+def _start_for(studio: Studio, caller: Caller, task_id: str) -> None:
+    async def start(services: Services) -> None:
+        access = await _access(services, studio, caller)
+        async with services.database.transaction() as tx:
+            await timers.start_for(tx, access, task_id, now=now_ms(), base="http://workhook.invalid")
+
+    studio.server.run(start)
+
+
+def _finish_running(studio: Studio, *task_ids: str) -> None:
+    async def finish(services: Services) -> None:
+        access = await _access(services, studio, studio.owner)
+        async with services.database.transaction() as tx:
+            await timers.finish_running(tx, access, task_ids, now=now_ms(), base="http://workhook.invalid")
+
+    studio.server.run(finish)
+
+
+def test_timers_of_tasks_that_are_done_finish(studio: Studio, desk: Desk, task_id: str) -> None:
+    done, other = make_task(studio), make_task(studio)
+    members, third = Desk(studio, studio.member), Desk(studio, studio.add(member="member"))
+    paused = desk.new(task_id)
+    mine, theirs, elsewhere = desk.new(task_id), members.new(done), third.new(other)
+    studio.happened()
+    _finish_running(studio, task_id, done)
+    assert _told(studio) == [("finished", mine["id"]), ("finished", theirs["id"])]
+    assert [_state(desk.get(each)) for each in (mine, theirs)] == [(False, True)] * 2
+    assert _state(desk.get(paused)) == (False, False), "a paused one stays"
+    assert _state(desk.get(elsewhere)) == (True, False)
+    _finish_running(studio, task_id, done)
+    _finish_running(studio)
+    assert _told(studio) == []
+
+
+def test_a_timer_starts_for_the_mover(studio: Studio, desk: Desk, task_id: str) -> None:
+    before = desk.new(make_task(studio))
+    studio.happened()
+    _start_for(studio, studio.owner, task_id)
+    (running,) = _running(desk)
+    assert _told(studio) == [("paused", before["id"]), ("started", running)]
+    assert desk.get({"id": running})["task"]["id"] == task_id
+    _start_for(studio, studio.owner, task_id)
+    assert _running(desk) == [running], "it runs already"
+    _start_for(studio, studio.client, task_id)
+    assert _told(studio) == [], "clients have no timers"
+
+
+def test_movers_neither_deadlock_nor_leave_two_running(studio: Studio, desk: Desk) -> None:
+    """Cards enter a column that both finishes and starts timers, in every order."""
+    tasks = [make_task(studio) for _ in range(4)]
+    callers = [studio.owner, studio.member, studio.add(member="member")]
+    for caller, task in zip(callers, tasks, strict=False):
+        Desk(studio, caller).new(task)
+
+    async def move(services: Services, access: Access, number: int) -> None:
+        async with services.database.transaction() as tx:
+            moved = [tasks[number % 4], tasks[(number * 3 + 1) % 4]]
+            now, base = now_ms(), "http://workhook.invalid"
+            await timers.finish_running(tx, access, moved, now=now, base=base)
+            await timers.start_for(tx, access, moved[0], now=now, base=base)
+
+    async def race(services: Services) -> None:
+        places = [await _access(services, studio, caller) for caller in callers]
+        await asyncio.gather(*(move(services, places[number % 3], number) for number in range(36)))
+
+    studio.server.run(race)
+    running = desk.caller.get(desk.path, params={"is_active": "true"})["timesheets"]
+    users = [each["user"]["id"] for each in running]
+    assert len(users) == len(set(users))
