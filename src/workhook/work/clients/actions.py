@@ -71,8 +71,7 @@ async def add_client(tx: Transaction, actor: Actor, project_id: str, create: Cli
     if person is not None:
         account = person.account
     else:
-        free = username or first_free(login, invitation.taken)
-        account = await create_account(tx, "user", free, name=None, email=create.email)
+        account = await _invite(tx, username or first_free(login, invitation.taken), create.email)
     return await _link(tx, actor, access, account, create.email, base)
 
 
@@ -105,6 +104,13 @@ def _meant(invitation: Invitation, email: str, username: str | None) -> Person |
             raise _wrong("username", f"username {username} is taken", "already_exists")
     with_place = [each for each in invitation.people if each.has_place or each.client is not None]
     return next(iter([*with_place, *invitation.people]), None)
+
+
+async def _invite(tx: Transaction, login: str, email: str) -> Account:
+    try:
+        return await create_account(tx, "user", login, name=None, email=email)
+    except Invalid as taken:  # it was free when the invitation was looked at
+        raise UniqueViolation(f"somebody took the login {login} meanwhile") from taken
 
 
 def _same(one: str | None, other: str) -> bool:
