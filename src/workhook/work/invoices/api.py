@@ -14,7 +14,7 @@ from workhook.identity.guard import actor_of
 from workhook.storage import Transaction
 from workhook.work.access import find_access
 from workhook.work.announce import base_of
-from workhook.work.invoices import actions, queries
+from workhook.work.invoices import actions, pdf, printing, queries
 from workhook.work.invoices.schemas import (
     InvoiceAnswer,
     InvoiceCreate,
@@ -27,6 +27,7 @@ from workhook.work.invoices.schemas import (
 from workhook.work.schemas import Done
 
 TAG = "Invoices"
+PDF = "application/pdf"
 
 Verb = Callable[..., Awaitable[InvoiceShape]]
 
@@ -104,6 +105,18 @@ async def _do(call: Call, verb: Verb) -> Answer:
         return Answer(InvoiceAnswer(await verb(tx, actor_of(call), taken, base=base_of(call))))
 
     return await call.write(change)
+
+
+async def get_invoice_pdf(call: Call) -> Answer:
+    seen = await actions.look_at(call.database, actor_of(call), call.path("invoice_id"))
+    repository, logo = seen.access.repository, None
+    if file_id := pdf.file_id_of(seen.row["project_avatar"], (call.base, call.base_for_others)):
+        file = await queries.find_logo(call.database, repository.id, file_id)
+        logo = await pdf.read_logo(call.services.blobs, file)
+    document = printing.printed(seen.row, repository)
+    content = await pdf.make_pdf(document, logo, printing.timestamp_s(seen.row))
+    headers = {"Content-Disposition": f'inline; filename="{printing.file_name(seen.row)}"'}
+    return Answer(content, headers=headers, media_type=PDF)
 
 
 OPERATIONS: tuple[Operation, ...] = (
@@ -212,5 +225,20 @@ OPERATIONS: tuple[Operation, ...] = (
         answers={200: InvoiceAnswer},
         problems=(403, 404, 409, 422),
         description="It keeps its number; its timesheets can be invoiced again.",
+    ),
+    Operation(
+        AREA_A,
+        "GET",
+        "/invoices/{invoice_id}/pdf",
+        get_invoice_pdf,
+        "get_invoice_pdf",
+        "Get an invoice as a PDF",
+        "work.read",
+        tag=TAG,
+        answers={200: {"type": "string", "format": "binary"}},
+        problems=(404,),
+        media_type=PDF,
+        description="A draft is marked as one. The logo is the project's `avatar` if that is a PNG, JPEG or SVG among "
+        "the project's files that is not private; otherwise the initials of who bills stand in its place.",
     ),
 )

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
 from typing import Any
 
+import msgspec
 import sqlalchemy as sa
 
 from workhook.core import json
@@ -18,6 +19,7 @@ from workhook.storage import Reader, Row, Transaction
 from workhook.storage.dialects import any_of, upsert
 from workhook.storage.metadata import big, insert_into
 from workhook.work.access import with_access
+from workhook.work.files.tables import files
 from workhook.work.invoices.rules import Item, Time, number_text
 from workhook.work.invoices.tables import invoice_numbers, invoices
 from workhook.work.people import person_columns
@@ -29,6 +31,15 @@ CONTENT = (
     "currency", "issued", "due", "paid_at", "payment_method", "payment_terms", "credit_type", "items", "updated_at",
 )  # fmt: skip
 """What changes."""
+
+
+class LogoFile(msgspec.Struct, frozen=True):
+    """A file of a project, and where its content is."""
+
+    content_type: str
+    size: int
+    blob: str
+
 
 _people = accounts.alias("people")
 _columns = [*(each for each in invoices.c if each.name not in ("account_id", "user_id")), *person_columns(_people)]
@@ -52,6 +63,13 @@ _project = with_access(
     .select_from(_named)
     .where(_named.c.id == sa.bindparam("project_id")),
     _named.c.repository_id,
+)
+
+_logo = sa.select(files.c.content_type, files.c.size, files.c.blob).where(
+    files.c.id == sa.bindparam("file_id"),
+    files.c.repository_id == big("repository_id"),
+    files.c.deleted_at.is_(None),
+    files.c.private.is_(sa.false()),
 )
 
 # --- timesheets -------------------------------------------------------------------------------------------------
@@ -120,6 +138,12 @@ async def find_project(reader: Reader, project_id: str, user_id: int) -> Row | N
 async def find_invoice(reader: Reader, invoice_id: str, user_id: int) -> Row | None:
     """For `access_of` and `invoice_shape`; with `project_avatar`."""
     return await reader.fetch_one(_printed, {"id": invoice_id, "user_id": user_id})
+
+
+async def find_logo(reader: Reader, repository_id: int, file_id: str) -> LogoFile | None:
+    """A file of the project that everybody in it sees."""
+    row = await reader.fetch_one(_logo, {"repository_id": repository_id, "file_id": file_id})
+    return LogoFile(row["content_type"], row["size"], row["blob"]) if row else None
 
 
 async def lock_invoice(tx: Transaction, invoice_id: str, user_id: int) -> Row | None:

@@ -152,7 +152,7 @@ def invoice_shape(row: Row, now: int) -> InvoiceShape:
         bill_to=row["bill_to"],
         address=row["address"],
         amount=to_amount(row["amount_minor"]),
-        tax=_percent(row["tax_millionths"]),
+        tax=None if row["tax_millionths"] is None else to_number(percent_of(row["tax_millionths"])),
         total=to_amount(row["total_minor"]),
         currency=row["currency"],
         issued=_moment(row["issued"]),
@@ -179,8 +179,8 @@ def to_number(value: Decimal) -> int | float:
     return int(value) if value == value.to_integral_value() else float(value)
 
 
-def _percent(millionths: int | None) -> int | float | None:
-    return None if millionths is None else to_number(Decimal(millionths) / 10_000)
+def percent_of(millionths: int) -> Decimal:
+    return Decimal(millionths) / 10_000
 
 
 def _moment(at_ms: int | None) -> str | None:

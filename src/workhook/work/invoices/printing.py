@@ -1,0 +1,129 @@
+"""What a printed invoice says: every value as the text that stands on the page. Pure."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from datetime import UTC, datetime
+from decimal import Decimal
+
+import msgspec
+
+from workhook.identity.schemas import Repository
+from workhook.storage import Row
+from workhook.work.invoices.queries import items_of
+from workhook.work.invoices.rules import Item
+from workhook.work.invoices.schemas import name_of, percent_of
+
+_MARKS = {"draft": "DRAFT", "void": "VOID"}
+_LONG_WORD = re.compile(r"\S{25,}")
+_BREAK_EVERY = 20
+_MAY_BREAK = "\u200b"
+
+
+class PrintedItem(msgspec.Struct):
+    """A line of the table."""
+
+    description: str
+    qty: str
+    unit_price: str
+    amount: str
+
+
+class Printed(msgspec.Struct):
+    """What `invoice.typ` reads; `logo` is added by whoever has one."""
+
+    name: str
+    number: str | None
+    seller: str
+    initials: str
+    mark: str | None
+    bill_from: str
+    bill_to: str
+    facts: list[tuple[str, str]]
+    items: list[PrintedItem]
+    sums: list[tuple[str, str]]
+    total: str
+    payment_terms: str | None
+    logo: str | None = None
+
+
+def printed(row: Row, repository: Repository) -> Printed:
+    """From a row of the table. Nothing that may change once the invoice was sent is on the page."""
+    seller = repository.owner.name or repository.owner.login
+    currency, amount, total = row["currency"], row["amount_minor"], row["total_minor"]
+    sums = [("Subtotal", _money(amount, currency))]
+    if row["tax_millionths"] is not None:
+        sums.append((f"Tax {_plain(percent_of(row['tax_millionths']))} %", _money(total - amount, currency)))
+    bill_to = "\n".join(each for each in (row["bill_to"], row["address"]) if each)
+    return Printed(
+        name=_text(name_of(row["invoice_number"])),
+        number=_text(row["invoice_number"]) if row["invoice_number"] else None,
+        seller=_text(seller),
+        initials=initials_of(seller),
+        mark=_MARKS.get(row["status"]),
+        bill_from=_text(row["bill_from"] or seller),
+        bill_to=_text(bill_to),
+        facts=_facts(row, repository.title),
+        items=[_line(each) for each in (*items_of(row["items"]), *items_of(row["recurring_items"]))],
+        sums=sums,
+        total=_money(total, currency),
+        payment_terms=_text(row["payment_terms"]) if row["payment_terms"] else None,
+    )
+
+
+def initials_of(name: str) -> str:
+    """Of the first two words: `AS` of Acme Studio."""
+    letters = [next((each for each in word if each.isalnum()), "") for word in re.split(r"[\W_]+", name)]
+    return "".join([each for each in letters if each][:2]).upper()
+
+
+def _facts(row: Row, project: str) -> list[tuple[str, str]]:
+    days = [("Issued", row["issued"]), ("Due", row["due"])]
+    return [*((name, _day(at_ms)) for name, at_ms in days if at_ms is not None), ("Project", _text(project))]
+
+
+def _line(item: Item) -> PrintedItem:
+    return PrintedItem(
+        _text(item.description), _plain(item.qty), _number(item.unit_price_minor), _number(item.amount_minor)
+    )
+
+
+def _day(at_ms: int) -> str:
+    """In UTC, as all times are."""
+    at = datetime.fromtimestamp(at_ms // 1000, UTC)
+    return f"{at.day} {at:%b %Y}"
+
+
+def _number(minor: int) -> str:
+    return f"{Decimal(minor) / 100:,.2f}"
+
+
+def _money(minor: int, currency: str) -> str:
+    return f"{_number(minor)} {currency}"
+
+
+def _plain(value: Decimal) -> str:
+    return f"{value.normalize():,f}"
+
+
+def _text(value: str) -> str:
+    """Without control characters, and with places to break in words that no line would hold."""
+    one_kind = value.replace("\r\n", "\n").replace("\r", "\n").replace("\t", " ")
+    seen = "".join(each for each in one_kind if each == "\n" or unicodedata.category(each) not in ("Cc", "Cs"))
+    return _LONG_WORD.sub(lambda word: _breakable(word[0]), seen)
+
+
+def _breakable(word: str) -> str:
+    return _MAY_BREAK.join(word[at : at + _BREAK_EVERY] for at in range(0, len(word), _BREAK_EVERY))
+
+
+def timestamp_s(row: Row) -> int:
+    """When the document was made, as it says itself: the same invoice is the same file, to the byte."""
+    return int((row["issued"] or row["created_at"]) // 1000)
+
+
+def file_name(row: Row) -> str:
+    """ASCII without what file systems do not like."""
+    plain = unicodedata.normalize("NFKD", name_of(row["invoice_number"])).encode("ascii", "ignore").decode()
+    return re.sub(r"[^A-Za-z0-9._-]+", "-", plain).strip("-.") + ".pdf"

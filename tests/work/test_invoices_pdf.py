@@ -1,0 +1,232 @@
+"""Invoices on paper: what is on the pages, whatever people write, and that nothing else can be got to be there."""
+
+from __future__ import annotations
+
+import io
+import re
+import struct
+import zlib
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+from pypdf import PdfReader
+
+from tests.work.studio import Studio
+
+Draw = Callable[..., Any]
+LINE = {"description": "Design", "qty": 1.5, "unit_price": 1299.99}
+
+
+def png(width: int = 4, height: int = 4) -> bytes:
+    def chunk(kind: bytes, data: bytes) -> bytes:
+        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
+    rows = zlib.compress((b"\0" + b"\xc0\x20\x20" * width) * height)
+    header = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
+    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", rows) + chunk(b"IEND", b"")
+
+
+@pytest.fixture
+def draw(studio: Studio) -> Draw:
+    def make(*steps: str, **parameters: Any) -> str:
+        body = {"invoice_items": [LINE], "currency": "EUR", **parameters}
+        invoice_id: str = studio.owner.post(f"{studio.project}/invoices", json=body)["invoice"]["id"]
+        for step in steps:
+            studio.owner.post(f"/invoices/{invoice_id}/{step}")
+        return invoice_id
+
+    return make
+
+
+def read(studio: Studio, invoice_id: str) -> PdfReader:
+    response = studio.owner.call("GET", f"/invoices/{invoice_id}/pdf")
+    assert response.status_code == 200, response.text
+    assert response.headers["content-type"] == "application/pdf"
+    return PdfReader(io.BytesIO(response.content))
+
+
+def text_of(reader: PdfReader) -> str:
+    return "\n".join(page.extract_text() for page in reader.pages)
+
+
+def images_of(reader: PdfReader) -> int:
+    return sum(len(page.images) for page in reader.pages)
+
+
+def test_what_is_on_the_page(studio: Studio, draw: Draw) -> None:
+    invoice_id = draw(
+        "send",
+        bill_to="Łódź Kreatywna\nЯщик · Ελλάδα",
+        address="Hafenstraße 12",
+        bill_from="Acme Studio",
+        tax=19,
+        due="2030-12-24",
+        payment_terms="Within 14 days",
+        payment_method="Cash",
+    )
+    response = studio.owner.call("GET", f"/invoices/{invoice_id}/pdf")
+    assert response.headers["content-disposition"] == 'inline; filename="Invoice-INV-00001.pdf"'
+    reader = PdfReader(io.BytesIO(response.content))
+    text = text_of(reader)
+    for wanted in (
+        "INV-00001",
+        "Łódź Kreatywna",
+        "Ящик · Ελλάδα",
+        "Hafenstraße 12",
+        "Acme Studio",
+        "Website",
+        "24 Dec 2030",
+        "Design 1.5 1,299.99 1,949.99",
+        "Subtotal 1,949.99 EUR",
+        "Tax 19 % 370.50 EUR",
+        "2,320.49 EUR",
+        "Within 14 days",
+        "Page 1 of 1",
+    ):
+        assert wanted in text, (wanted, text)
+    assert "DRAFT" not in text
+    assert "Cash" not in text  # it may change after sending
+    assert reader.metadata is not None
+    assert reader.metadata.title == "Invoice INV-00001"
+
+
+def test_the_same_invoice_is_the_same_file(studio: Studio, draw: Draw) -> None:
+    where = f"/invoices/{draw('send')}/pdf"
+    first = studio.owner.call("GET", where)
+    again = studio.owner.call("GET", where, headers={"If-None-Match": first.headers["etag"]})
+    assert (again.status_code, again.content) == (304, b"")
+
+
+def test_drafts_and_void_invoices_are_marked(studio: Studio, draw: Draw) -> None:
+    draft = studio.owner.call("GET", f"/invoices/{draw()}/pdf")
+    assert draft.headers["content-disposition"] == 'inline; filename="Draft-invoice.pdf"'
+    assert "DRAFT" in text_of(PdfReader(io.BytesIO(draft.content)))
+    assert "VOID" in text_of(read(studio, draw("send", "void")))
+
+
+def test_long_tables_go_over_several_pages_with_their_header(studio: Studio, draw: Draw) -> None:
+    lines = [{**LINE, "description": f"Line {number:03d}"} for number in range(300)]
+    reader = read(studio, draw("send", invoice_items=lines))
+    pages = [page.extract_text() for page in reader.pages]
+    assert 7 <= len(pages) <= 12
+    assert all(f"Page {number} of {len(pages)}" in page for number, page in enumerate(pages, 1))
+    assert all("DESCRIPTION QUANTITY UNIT PRICE AMOUNT" in page for page in pages if "Line " in page)
+    found = re.findall(r"Line (\d{3}) 1\.5 1,299\.99 1,949\.99", "\n".join(pages))
+    assert found == [f"{number:03d}" for number in range(300)]
+    assert "584,997.00 EUR" in pages[-1]  # 300 times a line that was rounded by itself
+
+
+@pytest.mark.parametrize(
+    "hostile",
+    [
+        '#read("/etc/passwd")',
+        '#include "main.typ"',
+        "#panic() \\ ] [ ) ( } {",
+        "*a* _b_ $c$ `d` <e> @f",
+        "// = - + / a: b ~ -- '\"",
+        "#import sys: inputs",
+    ],
+)
+def test_markup_is_text(studio: Studio, draw: Draw, hostile: str) -> None:
+    everywhere = dict.fromkeys(("bill_to", "bill_from", "address", "payment_terms", "invoice_number"), hostile)
+    text = text_of(read(studio, draw(invoice_items=[{**LINE, "description": hostile}], **everywhere)))
+    assert text.count(hostile) >= 6
+    assert "root:" not in text
+
+
+def test_every_script_and_every_length_is_printed(studio: Studio, draw: Draw) -> None:
+    lines = [
+        {**LINE, "description": each}
+        for each in ("你好世界", "سلام", "שלום", "😀👩‍👩‍👧", "a" * 4000, "a\u0007b\u202ec\r\nd", "\ue000")
+    ]
+    text = text_of(read(studio, draw(invoice_items=lines, bill_to="字" * 20_000, payment_terms="word " * 2_000)))
+    assert text.count("a" * 20) == 200
+    assert text.count("1,949.99") == len(lines)
+
+
+# --- logos -------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def upload(studio: Studio) -> Callable[..., str]:
+    def make(content: bytes, name: str, media_type: str, **more: str) -> str:
+        answer = studio.owner.post(f"{studio.project}/files", files={"file": (name, content, media_type)}, data=more)
+        link: str = answer["file"]["file_link"]
+        studio.owner.patch(studio.project, json={"avatar": link})
+        return link
+
+    return make
+
+
+def test_the_logo_is_a_file_of_the_project(studio: Studio, draw: Draw, upload: Callable[..., str]) -> None:
+    invoice_id = draw("send")
+    assert images_of(read(studio, invoice_id)) == 0
+    upload(png(), "logo.png", "image/png")
+    reader = read(studio, invoice_id)
+    assert (images_of(reader), "INV-00001" in text_of(reader)) == (1, True)
+
+
+@pytest.mark.parametrize(
+    ("content", "name", "media_type", "more"),
+    [
+        (b"no image", "logo.png", "image/png", {}),
+        (png(), "logo.gif", "image/gif", {}),
+        (png(), "logo.png", "image/png", {"private": "true"}),
+        (b"", "logo.png", "image/png", {}),
+        (png()[:50], "logo.png", "image/png", {}),
+        (
+            b'<svg xmlns="http://www.w3.org/2000/svg" width="9" height="9"><image href="/etc/logo.png"/></svg>',
+            "logo.svg",
+            "image/svg+xml",
+            {},
+        ),
+    ],
+    ids=["text", "gif", "private", "empty", "cut short", "svg that reads files"],
+)
+def test_what_is_no_logo_is_left_away(
+    studio: Studio, draw: Draw, upload: Callable[..., str], content: bytes, name: str, media_type: str, more: Any
+) -> None:
+    upload(content, name, media_type, **more)
+    reader = read(studio, draw("send"))
+    assert (images_of(reader), "INV-00001" in text_of(reader)) == (0, True)
+
+
+def test_nothing_is_fetched_and_files_of_others_stay_theirs(
+    studio: Studio, draw: Draw, upload: Callable[..., str]
+) -> None:
+    invoice_id, link = draw("send"), upload(png(), "logo.png", "image/png")
+    other = studio.owner.post("/projects", json={"title": "Other"})["project"]
+    studio.owner.patch(f"/projects/{other['id']}", json={"avatar": link})
+    theirs = studio.owner.post(f"/projects/{other['id']}/invoices")["invoice"]
+    assert images_of(read(studio, theirs["id"])) == 0
+    # The port is closed: who fetched it would wait or fail.
+    for avatar in (link.replace("127.0.0.1", "127.0.0.9"), link.replace("/files/", "/else/"), None):
+        studio.owner.patch(studio.project, json={"avatar": avatar})
+        assert images_of(read(studio, invoice_id)) == 0
+
+
+# --- who may -----------------------------------------------------------------------------------------------------
+
+
+def test_who_sees_the_invoice_sees_the_pdf(studio: Studio, draw: Draw) -> None:
+    draft, sent = f"/invoices/{draw()}/pdf", f"/invoices/{draw('send')}/pdf"
+    for caller in (studio.member, studio.client):
+        assert caller.call("GET", sent).content.startswith(b"%PDF-")
+    assert studio.member.call("GET", draft).status_code == 200
+    studio.client.refused(404, "GET", draft)
+    studio.stranger.refused(404, "GET", sent)
+    studio.nobody.refused(401, "GET", sent)
+
+
+def test_printing_keeps_nobody_waiting(studio: Studio, draw: Draw) -> None:
+    lines = [{**LINE, "description": f"Line {number}"} for number in range(900)]
+    where = f"/invoices/{draw('send', invoice_items=lines)}/pdf"
+    with ThreadPoolExecutor(5) as pool:
+        prints = [pool.submit(studio.owner.call, "GET", where) for _ in range(4)]
+        slowest = 0.0
+        while not all(each.done() for each in prints):
+            slowest = max(slowest, studio.owner.call("GET", studio.project).elapsed.total_seconds())
+    assert {each.result().status_code for each in prints} == {200}
+    assert slowest < 2
