@@ -16,7 +16,7 @@ from workhook.storage import dialects
 log = structlog.get_logger(__name__)
 
 MIGRATIONS = Path(__file__).parent / "migrations"
-HEAD = "0004"  # a test compares it with the newest file in `versions`
+HEAD = "0006"  # a test compares it with the newest file in `versions`
 LOCK_KEY = 0x776F726B686F6F6B  # PostgreSQL's advisory lock: one process migrates, the others wait
 
 

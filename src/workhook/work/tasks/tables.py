@@ -1,10 +1,28 @@
-"""Tasks."""
+"""Tasks, and the order that they have in their columns.
+
+The tasks of a column stand in buckets of some dozens. A bucket has a `rank` among those of its column, and a task one
+in its bucket, both with gaps (`work.tasks.order`). A task's position is the sizes of the buckets before its own and the
+number of tasks before it there: neither reading nor changing it touches the other thousands.
+
+Triggers (migration 0006) keep `task_buckets.size` true and let `columns.revision` grow, whoever writes `bucket_id` and
+`rank`. A task that was deleted is in no bucket; its column may be gone.
+"""
 
 from __future__ import annotations
 
 import sqlalchemy as sa
 
 from workhook.storage.metadata import Millis, metadata
+
+task_buckets = sa.Table(
+    "task_buckets",
+    metadata,
+    sa.Column("id", sa.BigInteger, primary_key=True, autoincrement=False),  # random, see `order.new_bucket_id`
+    sa.Column("column_id", sa.Text, sa.ForeignKey("columns.id", ondelete="CASCADE"), nullable=False),
+    sa.Column("rank", sa.BigInteger, nullable=False),
+    sa.Column("size", sa.BigInteger, nullable=False),
+    sa.Index("ix_task_buckets_column_id", "column_id", "rank"),
+)
 
 tasks = sa.Table(
     "tasks",
@@ -13,7 +31,9 @@ tasks = sa.Table(
     sa.Column(
         "repository_id", sa.BigInteger, sa.ForeignKey("projects.repository_id", ondelete="CASCADE"), nullable=False
     ),
-    sa.Column("column_id", sa.Text, sa.ForeignKey("columns.id"), nullable=False),
+    sa.Column("column_id", sa.Text, sa.ForeignKey("columns.id", ondelete="SET NULL")),
+    sa.Column("bucket_id", sa.BigInteger, sa.ForeignKey("task_buckets.id")),
+    sa.Column("rank", sa.BigInteger),
     sa.Column("title", sa.Text, nullable=False),
     sa.Column("description", sa.Text),
     sa.Column("priority", sa.Text),
@@ -28,7 +48,15 @@ tasks = sa.Table(
     sa.Column("created_at", Millis, nullable=False),
     sa.Column("updated_at", Millis, nullable=False),
     sa.Index("ix_tasks_column_id", "column_id"),
+    sa.Index("ix_tasks_bucket_id", "bucket_id", "rank"),
     sa.Index("ix_tasks_repository_id", "repository_id", "id"),
+    # What the trash holds, and what is to be removed from it.
+    sa.Index(
+        "ix_tasks_deleted_at",
+        "deleted_at",
+        sqlite_where=sa.text("deleted_at IS NOT NULL"),
+        postgresql_where=sa.text("deleted_at IS NOT NULL"),
+    ),
 )
 
 task_assignees = sa.Table(

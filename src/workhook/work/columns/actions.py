@@ -1,0 +1,142 @@
+"""What can be done with columns: authorise, decide, write, append the event.
+
+Whoever can write to a project changes its board; a client does not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypeVar
+
+import msgspec
+from msgspec import UnsetType
+
+from workhook.core.clock import now_ms
+from workhook.core.errors import Conflict, Fault, Invalid
+from workhook.core.ids import new_id
+from workhook.identity.schemas import Actor
+from workhook.storage import Transaction
+from workhook.work.access import Access
+from workhook.work.announce import announce, differences
+from workhook.work.columns import queries
+from workhook.work.columns.queries import Emptied, Found, Ranked
+from workhook.work.columns.schemas import (
+    COLUMNS_MAX,
+    Column,
+    ColumnCreate,
+    ColumnEdit,
+    column_shape,
+    require_flags_that_fit,
+)
+from workhook.work.tasks import emptying
+from workhook.work.tasks.order import is_crowded, rank_between, spread
+
+V = TypeVar("V")
+
+
+async def create_column(tx: Transaction, actor: Actor, project_id: str, create: ColumnCreate, *, base: str) -> Column:
+    """Raises `NotFound`, `Forbidden`, `Conflict`, `Invalid`."""
+    access, board = await queries.find_board(tx, actor, project_id)
+    _require_board(access)
+    if len(board) >= COLUMNS_MAX:
+        message = f"a project has at most {COLUMNS_MAX} columns"
+        raise Invalid(faults=[Fault(field="project_id", code="too_many", message=message)])
+    now = now_ms()
+    position = min(_given(create.position, len(board)), len(board))
+    column = Column(
+        id=new_id("col"),
+        title=create.title,
+        rank=_rank_at(await _without_ties(tx, board), position),
+        position=position,
+        stage=_given(create.stage, None),
+        finished=_given(create.finished, False),
+        start_timer=_given(create.start_timer, False),
+        created_at=now,
+        updated_at=now,
+    )
+    require_flags_that_fit(column.stage, column.finished, column.start_timer)
+    await queries.insert_column(tx, access.repository.id, column)
+    await _keep_room(tx, access, column)
+    await announce(tx, actor, access.repository, "column", "created", column_shape(column), base=base)
+    return column
+
+
+async def edit_column(tx: Transaction, found: Found, edit: ColumnEdit, *, base: str) -> Column:
+    """The column after the change; `found` is what `lock_column` gave. Raises `Forbidden`, `Conflict`, `Invalid`.
+
+    An edit that changes nothing writes nothing and has no event.
+    """
+    access, before = found.access, found.column
+    _require_board(access)
+    after = msgspec.structs.replace(
+        before,
+        title=_given(edit.title, before.title),
+        stage=_given(edit.stage, before.stage),
+        finished=_given(edit.finished, before.finished),
+        start_timer=_given(edit.start_timer, before.start_timer),
+    )
+    position = min(_given(edit.position, before.position), len(found.board) - 1)
+    if position != before.position:
+        board = await _without_ties(tx, found.board)
+        others = [each for each in board if each.id != before.id]
+        after = msgspec.structs.replace(after, position=position, rank=_rank_at(others, position))
+    if after == before:
+        return before
+    require_flags_that_fit(after.stage, after.finished, after.start_timer)
+    after = msgspec.structs.replace(after, updated_at=max(now_ms(), before.updated_at + 1))
+    await queries.update_column(tx, after)
+    if position != before.position:
+        await _keep_room(tx, access, after)
+    shape = column_shape(after)
+    action = "edited" if position == before.position else "moved"
+    changes = differences(column_shape(before), shape)
+    await announce(tx, access.actor, access.repository, "column", action, shape, base=base, changes=changes)
+    return after
+
+
+async def delete_column(tx: Transaction, doomed: Emptied, *, base: str) -> None:
+    """Its tasks go to the end of the project's first other column. `doomed` is what `lock_board` gave.
+
+    Raises `Forbidden`, and `Conflict` for the last column.
+    """
+    access, column = doomed.access, doomed.column
+    _require_board(access)
+    if doomed.heir is None:
+        raise Conflict("The last column of a project stays.", code="last_column")
+    if doomed.holds:
+        await emptying.move_all(tx, access, column, doomed.heir, base=base)
+    await queries.delete_column(tx, column.id)
+    await announce(tx, access.actor, access.repository, "column", "deleted", column_shape(column), base=base)
+
+
+def _require_board(access: Access) -> None:
+    access.require_writable()
+    access.require_member("change columns")
+
+
+def _given(value: V | UnsetType, otherwise: V) -> V:
+    return otherwise if isinstance(value, UnsetType) else value
+
+
+def _rank_at(others: Sequence[Ranked], position: int) -> int:
+    before = others[position - 1].rank if position > 0 else None
+    after = others[position].rank if position < len(others) else None
+    return rank_between(before, after)
+
+
+async def _without_ties(tx: Transaction, board: Sequence[Ranked]) -> Sequence[Ranked]:
+    """Between two columns of one rank there is no place. They have come to it at the same moment: rare."""
+    if len({each.rank for each in board}) == len(board):
+        return board
+    fresh = [Ranked(rank, each.id) for rank, each in zip(spread(len(board)), board, strict=True)]
+    await queries.set_ranks(tx, {each.id: each.rank for each in fresh})
+    return fresh
+
+
+async def _keep_room(tx: Transaction, access: Access, column: Column) -> None:
+    """Give all columns new ranks when the last one was used up. Rare: after dozens of moves to one place."""
+    if is_crowded(column.rank):
+        ranked = await queries.ranks(tx, access.repository.id)
+        await queries.set_ranks(
+            tx, {each.id: rank for each, rank in zip(ranked, spread(len(ranked)), strict=True) if each.rank != rank}
+        )

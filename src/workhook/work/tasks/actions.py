@@ -1,0 +1,285 @@
+"""What can be done with tasks: authorise, decide, write, append the event.
+
+Whoever can write to a project changes its tasks; a client creates some, and changes and deletes those.
+"""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from workhook.core import json
+from workhook.core.clock import now_ms
+from workhook.core.errors import Fault, Invalid, NotFound
+from workhook.core.ids import new_id
+from workhook.identity.schemas import Actor
+from workhook.storage import Reader, Transaction
+from workhook.work.access import Access
+from workhook.work.announce import announce, differences
+from workhook.work.people import PersonShape
+from workhook.work.tasks import assignees, queries, writes
+from workhook.work.tasks.queries import FoundTask, Movable, Target
+from workhook.work.tasks.schemas import Task, TaskContent, TaskCreate, TaskEdit, task_shape
+from workhook.work.timesheets import timers
+
+V = TypeVar("V")
+
+OWN = "change or delete"  # what a client does only to its own tasks
+
+
+async def get_task(reader: Reader, actor: Actor, task_id: str, *, project_id: str | UnsetType = UNSET) -> Task:
+    """Raises `NotFound`, also if `project_id` is that of another project."""
+    found = await queries.find_task(reader, actor, task_id)
+    require_project(found.access, project_id)
+    return found.task
+
+
+async def take_task(tx: Transaction, actor: Actor, task_id: str, edit: TaskEdit) -> FoundTask | Movable:
+    """The task, locked for this edit; with its columns if it may move. Raises `NotFound`, `Invalid`."""
+    column_id = None if isinstance(edit.column_id, UnsetType) else edit.column_id
+    if column_id is None and isinstance(edit.position, UnsetType):
+        found: FoundTask | Movable = await queries.lock_task(tx, actor, task_id)
+    else:
+        found = await _take_to_move(tx, actor, task_id, column_id)
+    require_project(found.access, edit.project_id)
+    return found
+
+
+async def take_to_delete(tx: Transaction, actor: Actor, task_id: str, project_id: str | UnsetType) -> Movable:
+    """Raises `NotFound`."""
+    found = await _take_to_move(tx, actor, task_id, None)
+    require_project(found.access, project_id)
+    return found
+
+
+async def create_task(tx: Transaction, actor: Actor, column_id: str, create: TaskCreate, *, base: str) -> Task:
+    """Raises `NotFound`, `Forbidden`, `Conflict`, `Invalid`."""
+    access, target = await queries.lock_column(tx, actor, column_id)
+    require_project(access, create.project_id)
+    access.require_writable()
+    now = now_ms()
+    task = new_task(access, target, create, await _people(tx, access, create), now)
+    spot = await writes.make_spot(tx, target.column.id, target.buckets, given(create.position, None))
+    task = msgspec.structs.replace(task, position=spot.position)
+    await writes.insert_task(tx, access.repository.id, task, spot)
+    await announce(tx, actor, access.repository, "task", "created", task_shape(task), base=base)
+    return task
+
+
+async def edit_task(tx: Transaction, found: FoundTask | Movable, edit: TaskEdit, *, base: str) -> Task:
+    """The task after the change. `found` is what `take_task` gave. Raises `Forbidden`, `Conflict`, `Invalid`.
+
+    An edit that changes nothing writes nothing and has no event.
+    """
+    access, before = found.access, found.task
+    require_changeable(access, before)
+    now = now_ms()
+    after = edited(before, edit, await _people(tx, access, edit), now)
+    if isinstance(found, Movable):
+        after = await _move(tx, found, after, edit, now)
+    elif after is not before:
+        await writes.update_task(tx, after)
+    if after is before:
+        return before
+    await writes.set_assignees(tx, before, after)
+    await tell_edited(tx, access, before, after, base=base)
+    if isinstance(found, Movable) and not found.stays:
+        await run_timers(tx, access, found.target, after.id, now=now, base=base)
+    return after
+
+
+async def delete_task(tx: Transaction, found: Movable, *, base: str) -> None:
+    """It can be restored for a while. `found` is what `take_to_delete` gave. Raises `Forbidden`, `Conflict`."""
+    access, task = found.access, found.task
+    require_changeable(access, task)
+    await writes.trash_task(tx, msgspec.structs.replace(task, updated_at=max(now_ms(), task.updated_at + 1)))
+    bucket = found.source.buckets[found.bucket]
+    bucket.size -= 1
+    await writes.drop_if_empty(tx, found.source.buckets, bucket)
+    await announce(tx, access.actor, access.repository, "task", "deleted", task_shape(task), base=base)
+
+
+async def restore_task(tx: Transaction, actor: Actor, task_id: str, *, project_id: str | UnsetType, base: str) -> Task:
+    """Back to the end of its column, or of the project's first if that is gone; for receivers it is created again.
+
+    A task that was not deleted stays as it is. Raises `NotFound`, `Forbidden`, `Conflict`.
+    """
+    found = await queries.lock_to_restore(tx, actor, task_id)
+    if found is None:
+        return await get_task(tx, actor, task_id, project_id=project_id)
+    access, before = found.access, found.task
+    require_project(access, project_id)
+    require_changeable(access, before)
+    now = now_ms()
+    after = msgspec.structs.replace(
+        before,
+        completed_at=completed_at(found.target, before.completed_at, now),
+        updated_at=max(now, before.updated_at + 1),
+    )
+    spot = await writes.make_spot(tx, found.target.column.id, found.target.buckets, None)
+    await writes.move_task(tx, after, spot)
+    await announce(tx, actor, access.repository, "task", "created", task_shape(after), base=base)
+    if found.target.completes:
+        await timers.finish_running(tx, access, [after.id], now=now, base=base)
+    return after
+
+
+# --- parts that bulk operations share ---------------------------------------------------------------------------------
+
+
+def require_project(access: Access, project_id: str | UnsetType) -> None:
+    """A caller may say which project it means. Raises `NotFound` if it is another."""
+    if project_id not in (UNSET, access.repository.project_id):
+        raise NotFound()
+
+
+def require_changeable(access: Access, task: Task) -> None:
+    """Raises `Forbidden`, `Conflict`."""
+    access.require_writable()
+    access.require_own(task.user_id, OWN)
+
+
+def given(value: V | UnsetType, otherwise: V) -> V:
+    return otherwise if isinstance(value, UnsetType) else value
+
+
+def completed_at(target: Target, before: int | None, now: int) -> int | None:
+    """Of a task that enters the column: the first completion's time stays while it remains done. ("States")"""
+    if not target.completes:
+        return None
+    return now if before is None else before
+
+
+def new_task(
+    access: Access, target: Target, create: TaskCreate, people: tuple[PersonShape, ...] | UnsetType, now: int
+) -> Task:
+    blank = Task(
+        id=new_id("tsk"),
+        project=queries.project_of(access),
+        column=target.column,
+        title=create.title,
+        description=None,
+        cover_url=None,
+        priority=None,
+        deadline=None,
+        position=0,
+        fields="{}",
+        sections="{}",
+        labels="[]",
+        assignees=(),
+        user_id=access.user.id,
+        completed_at=completed_at(target, None, now),
+        created_at=now,
+        updated_at=now,
+    )
+    return _with_content(blank, create, people)
+
+
+def edited(before: Task, edit: TaskEdit, people: tuple[PersonShape, ...] | UnsetType, now: int) -> Task:
+    """What the task says after the edit; `before` itself if it says the same. Its place is not looked at."""
+    after = _with_content(before, edit, people)
+    after = msgspec.structs.replace(after, title=given(edit.title, before.title))
+    return before if after == before else touched(after, now)
+
+
+def touched(task: Task, now: int) -> Task:
+    return msgspec.structs.replace(task, updated_at=max(now, task.updated_at + 1))
+
+
+def moved(task: Task, source: Target, target: Target, position: int, now: int) -> Task:
+    """The task at its new place; itself if it is there already."""
+    if target is source:
+        return task if position == task.position else msgspec.structs.replace(task, position=position)
+    done = completed_at(target, task.completed_at, now)
+    return msgspec.structs.replace(task, column=target.column, position=position, completed_at=done)
+
+
+async def tell_edited(tx: Transaction, access: Access, before: Task, after: Task, *, base: str) -> None:
+    """One event, whatever was changed: completed or reopened before moved before edited."""
+    old, new = task_shape(before), task_shape(after)
+    changes = differences(old, new, ignore=("updated_at", "column"))
+    if before.column.id != after.column.id:
+        changes["column_id"] = {"from": before.column.id, "to": after.column.id}
+    action = "edited"
+    if (before.completed_at is None) != (after.completed_at is None):
+        action = "reopened" if after.completed_at is None else "completed"
+    elif "column_id" in changes or "position" in changes:
+        action = "moved"
+    await announce(tx, access.actor, access.repository, "task", action, new, base=base, changes=changes)
+
+
+async def run_timers(tx: Transaction, access: Access, target: Target, task_id: str, *, now: int, base: str) -> None:
+    """What the column wants that the task came to."""
+    if target.completes:
+        await timers.finish_running(tx, access, [task_id], now=now, base=base)
+    elif target.start_timer:
+        await timers.start_for(tx, access, task_id, now=now, base=base)
+
+
+def _with_content(task: Task, content: TaskContent, people: tuple[PersonShape, ...] | UnsetType) -> Task:
+    return msgspec.structs.replace(
+        task,
+        description=given(content.description, task.description),
+        cover_url=given(content.cover_url, task.cover_url),
+        priority=given(content.priority, task.priority),
+        deadline=given(content.deadline, task.deadline),
+        fields=_stored(content.fields, task.fields, {}),
+        sections=_stored(content.sections, task.sections, {}),
+        labels=_stored(_once_each(content.labels), task.labels, []),
+        assignees=given(people, task.assignees),
+    )
+
+
+def _once_each(labels: list[str] | UnsetType | None) -> list[str] | UnsetType | None:
+    return list(dict.fromkeys(labels)) if isinstance(labels, list) else labels
+
+
+def _stored(value: object, stored: str, empty: object) -> str:
+    """As JSON; null clears. The order of the keys of an object is no difference."""
+    if value is UNSET:
+        return stored
+    wanted = empty if value is None else value
+    return stored if json.decode(stored) == wanted else json.encode_text(wanted)
+
+
+async def _people(tx: Transaction, access: Access, content: TaskContent) -> tuple[PersonShape, ...] | UnsetType:
+    """Raises `Invalid` that names who does not see the project."""
+    if isinstance(content.assignees, UnsetType):
+        return UNSET
+    usernames = content.assignees or []
+    return assignees.chosen(await assignees.find_people(tx, access.repository.id, usernames), usernames)
+
+
+async def _take_to_move(tx: Transaction, actor: Actor, task_id: str, column_id: str | None) -> Movable:
+    found = await queries.lock_to_move(tx, actor, task_id, column_id)
+    if found is None:
+        await queries.find_task(tx, actor, task_id)  # raises for a task that is not there
+        raise Invalid(faults=[no_such_column("column_id")])
+    return found
+
+
+def no_such_column(field: str) -> Fault:
+    return Fault(field=field, code="not_found", message=f"{field}: there is no such column in the task's project")
+
+
+async def _move(tx: Transaction, found: Movable, after: Task, edit: TaskEdit, now: int) -> Task:
+    """Write the task with its place, if there is anything to write."""
+    source, target = found.source, found.target
+    bucket = source.buckets[found.bucket]
+    bucket.size -= 1  # the places are those among the others
+    total = sum(each.size for each in target.buckets)
+    position = min(given(edit.position, found.task.position if found.stays else total), total)
+    there = moved(after, source, target, position, now)
+    if there == after:
+        if after is not found.task:
+            await writes.update_task(tx, after)
+        return after
+    if after is found.task:
+        there = touched(there, now)
+    spot = await writes.make_spot(tx, target.column.id, target.buckets, position, task_id=there.id)
+    await writes.move_task(tx, there, spot)
+    if bucket.id != spot.bucket_id:
+        await writes.drop_if_empty(tx, source.buckets, bucket)
+    return there

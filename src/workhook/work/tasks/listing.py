@@ -1,0 +1,109 @@
+"""The SQL of a project's tasks, with filters and in every order.
+
+A statement is made for each combination of filters that is asked for, once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import lru_cache
+
+import sqlalchemy as sa
+from msgspec import UNSET
+
+from workhook.identity.queries import key_of
+from workhook.identity.tables import accounts
+from workhook.storage import Reader
+from workhook.storage.metadata import big
+from workhook.storage.statements import PerDialect
+from workhook.work.access import Access
+from workhook.work.search.match import task_matches, words_of
+from workhook.work.tasks.queries import project_of
+from workhook.work.tasks.rows import every_column, task_of, with_column
+from workhook.work.tasks.schemas import Task, TasksQuery
+from workhook.work.tasks.tables import task_assignees, tasks
+
+Key = tuple[int | str, str]
+"""The value that the list is sorted by, and the id of the task."""
+
+_LATER_THAN_ALL, _EARLIER_THAN_ALL = 1 << 62, -1
+
+_conditions: dict[str, sa.ColumnElement[bool]] = {
+    "priority": tasks.c.priority == sa.bindparam("priority"),
+    "assignee": sa.exists().where(
+        task_assignees.c.task_id == tasks.c.id,
+        task_assignees.c.user_id == accounts.c.id,
+        accounts.c.login_key == sa.bindparam("assignee"),
+    ),
+    "deadline_before": tasks.c.deadline < big("deadline_before"),
+    "deadline_after": tasks.c.deadline > big("deadline_after"),
+    "finished": tasks.c.completed_at.is_not(None) == sa.bindparam("finished", type_=sa.Boolean()),
+    "q": task_matches(),
+}
+
+
+def _has_label(dialect: str) -> sa.ColumnElement[bool]:
+    """Labels are a JSON array."""
+    if dialect == "sqlite":
+        each = sa.func.json_each(tasks.c.labels).table_valued("value")
+    else:
+        each = sa.func.json_array_elements_text(sa.cast(tasks.c.labels, sa.JSON)).table_valued("value")
+    return sa.exists().select_from(each).where(sa.cast(each.c.value, sa.Text) == sa.bindparam("label", type_=sa.Text()))
+
+
+def _sort_key(sort: str) -> sa.ColumnElement[int | str]:
+    """Tasks without a deadline come last, whichever way it goes."""
+    column = tasks.c[sort.removeprefix("-")]
+    if column is not tasks.c.deadline:
+        return column
+    return sa.func.coalesce(
+        column, sa.literal(_EARLIER_THAN_ALL if sort.startswith("-") else _LATER_THAN_ALL, sa.BigInteger)
+    )
+
+
+def _select(filters: frozenset[str], sort: str, continues: bool, dialect: str) -> sa.Select[tuple[object, ...]]:
+    key = _sort_key(sort)
+    statement = (
+        sa.select(*every_column, key.label("sort_key"))
+        .select_from(with_column)
+        .where(tasks.c.repository_id == big("repository_id"), tasks.c.deleted_at.is_(None))
+        .where(*(_has_label(dialect) if name == "label" else _conditions[name] for name in sorted(filters)))
+        .limit(big("limit"))
+    )
+    pair = sa.tuple_(key, tasks.c.id)
+    behind = sa.tuple_(sa.bindparam("after_key", type_=key.type), sa.bindparam("after_id", type_=sa.Text()))
+    if sort.startswith("-"):
+        statement = statement.order_by(key.desc(), tasks.c.id.desc())
+        return statement.where(pair < behind) if continues else statement
+    statement = statement.order_by(key, tasks.c.id)
+    return statement.where(pair > behind) if continues else statement
+
+
+@lru_cache(maxsize=512)
+def _statement(filters: frozenset[str], sort: str, continues: bool) -> PerDialect:
+    return PerDialect(
+        sqlite=_select(filters, sort, continues, "sqlite"), postgresql=_select(filters, sort, continues, "postgresql")
+    )
+
+
+def params_of(query: TasksQuery) -> dict[str, object]:
+    """The filters that are given, as the statements take them."""
+    given = {name: getattr(query, name) for name in (*_conditions, "label")}
+    params = {name: value for name, value in given.items() if value is not UNSET}
+    if "assignee" in params:
+        params["assignee"] = key_of(str(params["assignee"]))
+    if "q" in params:
+        params["q"] = words_of(str(params["q"]))
+    return params
+
+
+async def list_tasks(
+    reader: Reader, access: Access, filters: Mapping[str, object], *, sort: str, after: Key | None, limit: int
+) -> list[tuple[Task, Key]]:
+    """What fits every filter, as `params_of` gives them, each with its sort key; `after` is the one to start behind."""
+    params: dict[str, object] = {**filters, "repository_id": access.repository.id, "limit": limit}
+    if after is not None:
+        params["after_key"], params["after_id"] = after
+    rows = await reader.fetch_all(_statement(frozenset(filters), sort, after is not None), params)
+    project = project_of(access)
+    return [(task_of(row, project), (row["sort_key"], row["task_id"])) for row in rows]

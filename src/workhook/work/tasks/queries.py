@@ -1,0 +1,304 @@
+"""The SQL of tasks. Each statement is confined to a project, or to the task that an earlier one found there.
+
+Whoever changes the order of a column holds the lock of its row, and of several in the order of their ids; tasks are
+locked after columns. On PostgreSQL a statement that had to wait for a lock sees the row that it waited for as it is
+then, and everything else as it was before: what it answers is `fresh` only if nothing happened meanwhile, and is asked
+for again, with the locks in hand, if it is not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+import sqlalchemy as sa
+
+from workhook.core import json
+from workhook.core.errors import Unavailable
+from workhook.identity.schemas import Actor
+from workhook.storage import Reader, Row, Transaction
+from workhook.storage.dialects import json_rows
+from workhook.storage.metadata import big
+from workhook.work.access import Access, access_of, with_access
+from workhook.work.columns.schemas import completes
+from workhook.work.columns.tables import columns
+from workhook.work.tasks.order import Bucket
+from workhook.work.tasks.rows import bucket_index, every_column, listed_task_of, task_columns, task_of, with_column
+from workhook.work.tasks.schemas import Task, TaskColumnShape, TaskProjectShape
+from workhook.work.tasks.tables import task_buckets, tasks
+
+
+class Target(msgspec.Struct, frozen=True):
+    """A column that a task is in or comes to, with its buckets."""
+
+    column: TaskColumnShape
+    completes: bool
+    start_timer: bool
+    buckets: list[Bucket]
+
+
+class FoundTask(msgspec.Struct, frozen=True):
+    """A task that is to be changed, as its project's `access` shows it."""
+
+    access: Access
+    task: Task
+
+
+class Movable(msgspec.Struct, frozen=True):
+    """A task with the column that it is in (`bucket`: where in the list of buckets) and the one that it comes to."""
+
+    access: Access
+    task: Task
+    bucket: int
+    source: Target
+    target: Target
+
+    @property
+    def stays(self) -> bool:
+        """Whether it comes to the column that it is in."""
+        return self.source is self.target
+
+
+def project_of(access: Access) -> TaskProjectShape:
+    return TaskProjectShape(access.repository.project_id, access.repository.title)
+
+
+# --- reading --------------------------------------------------------------------------------------------------------
+
+_alive = tasks.c.deleted_at.is_(None)
+_one = with_access(
+    sa.select(*every_column).select_from(with_column).where(tasks.c.id == sa.bindparam("task_id"), _alive),
+    tasks.c.repository_id,
+)
+_column = with_access(
+    sa.select(columns.c.id.label("column_id"), columns.c.title.label("column_title")).where(
+        columns.c.id == sa.bindparam("column_id")
+    ),
+    columns.c.repository_id,
+)
+_passed = sa.select(sa.func.count()).select_from(tasks.join(task_buckets, task_buckets.c.id == tasks.c.bucket_id))
+_buckets_passed = sa.select(sa.cast(sa.func.coalesce(sa.func.sum(task_buckets.c.size), 0), sa.BigInteger)).where(
+    task_buckets.c.column_id == columns.c.id, task_buckets.c.rank < big("bucket_rank")
+)
+_tasks_passed = _passed.where(
+    task_buckets.c.column_id == columns.c.id,
+    task_buckets.c.rank == big("bucket_rank"),
+    tasks.c.rank <= big("rank"),
+)
+_column_from = _column.add_columns(
+    (_buckets_passed.scalar_subquery() + _tasks_passed.scalar_subquery()).label("passed")
+)
+_listed = (
+    sa.select(*task_columns(), task_buckets.c.rank.label("bucket_rank"), tasks.c.rank.label("rank"))
+    .select_from(task_buckets.join(tasks, tasks.c.bucket_id == task_buckets.c.id))
+    .where(task_buckets.c.column_id == sa.bindparam("column_id"))
+    .order_by(task_buckets.c.rank, tasks.c.rank, tasks.c.id)
+    .limit(big("limit"))
+)
+_listed_from = _listed.where(
+    task_buckets.c.rank >= big("bucket_rank"),
+    sa.or_(task_buckets.c.rank > big("bucket_rank"), tasks.c.rank > big("rank")),
+)
+
+
+async def find_task(reader: Reader, actor: Actor, task_id: str) -> FoundTask:
+    """Raises `NotFound`."""
+    row = await reader.fetch_one(_one, {"task_id": task_id, "user_id": actor.user.id})
+    access = access_of(row, actor)
+    assert row is not None, "`access_of` says that it is not there"
+    return FoundTask(access, task_of(row, project_of(access)))
+
+
+class Placed(msgspec.Struct, frozen=True):
+    """A task with its sort key in its column: the rank of its bucket, and its own there."""
+
+    task: Task
+    key: tuple[int, int]
+
+
+async def list_column(
+    reader: Reader, actor: Actor, column_id: str, *, after: tuple[int, int] | None, limit: int
+) -> tuple[Access, list[Placed]]:
+    """The tasks of a column in their order; `after` is the sort key behind which to start. Raises `NotFound`."""
+    params: dict[str, object] = {"column_id": column_id, "user_id": actor.user.id, "limit": limit}
+    if after is not None:
+        params["bucket_rank"], params["rank"] = after
+    row = await reader.fetch_one(_column if after is None else _column_from, params)
+    access = access_of(row, actor)
+    assert row is not None, "`access_of` says that it is not there"
+    column, project = TaskColumnShape(row["column_id"], row["column_title"]), project_of(access)
+    first = 0 if after is None else row["passed"]
+    rows = await reader.fetch_all(_listed if after is None else _listed_from, params)
+    return access, [
+        Placed(listed_task_of(row, project, column, position), (row["bucket_rank"], row["rank"]))
+        for position, row in enumerate(rows, first)
+    ]
+
+
+# --- reading to write -----------------------------------------------------------------------------------------------
+
+_low, _high = columns.alias("low"), columns.alias("high")
+_seen_columns, _seen_tasks = columns.alias("seen_columns"), tasks.alias("seen_tasks")
+
+
+def _buckets(column_id: sa.ColumnElement[str]) -> sa.ScalarSelect[str]:
+    inner = task_buckets.alias("listed_buckets")
+    rows = sa.select(json_rows(inner.c.rank, inner.c.id, inner.c.size)).where(inner.c.column_id == column_id)
+    return rows.scalar_subquery()
+
+
+def _unchanged(column: sa.FromClause) -> sa.ColumnElement[bool]:
+    seen = sa.select(_seen_columns.c.revision).where(_seen_columns.c.id == column.c.id).scalar_subquery()
+    return column.c.revision == seen
+
+
+def _flags(table: sa.FromClause, prefix: str) -> list[sa.Label[Any]]:
+    return [table.c[name].label(prefix + name) for name in ("id", "title", "stage", "finished", "start_timer")]
+
+
+_unchanged_task = (
+    tasks.c.updated_at == sa.select(_seen_tasks.c.updated_at).where(_seen_tasks.c.id == tasks.c.id).scalar_subquery()
+)
+_locked = _one.add_columns(_unchanged_task.label("fresh")).with_for_update(of=tasks, key_share=True)
+
+_to_column = with_access(
+    sa.select(
+        *_flags(columns, "low_"), _buckets(columns.c.id).label("buckets"), _unchanged(columns).label("fresh")
+    ).where(columns.c.id == sa.bindparam("column_id")),
+    columns.c.repository_id,
+).with_for_update(of=columns, key_share=True)
+
+_wanted = sa.func.coalesce(sa.bindparam("to_column", type_=sa.Text), tasks.c.column_id)
+_to_move = with_access(
+    sa.select(
+        *task_columns(),
+        tasks.c.column_id.label("column_id"),
+        tasks.c.bucket_id.label("bucket_id"),
+        bucket_index.label("bucket_index"),
+        *_flags(_low, "low_"),
+        *_flags(_high, "high_"),
+        _buckets(tasks.c.column_id).label("buckets"),
+        sa.case((_low.c.id != _high.c.id, _buckets(_wanted))).label("other_buckets"),
+        sa.and_(_unchanged_task, _unchanged(_low), _unchanged(_high)).label("fresh"),
+    )
+    .select_from(
+        tasks.join(
+            _low,
+            sa.and_(
+                _low.c.id == sa.case((_wanted < tasks.c.column_id, _wanted), else_=tasks.c.column_id),
+                _low.c.repository_id == tasks.c.repository_id,
+            ),
+        ).join(
+            _high,
+            sa.and_(
+                _high.c.id == sa.case((_wanted < tasks.c.column_id, tasks.c.column_id), else_=_wanted),
+                _high.c.repository_id == tasks.c.repository_id,
+            ),
+        )
+    )
+    .where(tasks.c.id == sa.bindparam("task_id"), _alive),
+    tasks.c.repository_id,
+).with_for_update(of=[_low, _high, tasks], key_share=True)  # they are locked in this order
+
+_first_column = columns.alias("first_column")
+_to_restore = with_access(
+    sa.select(
+        *task_columns(),
+        *_flags(columns, "low_"),
+        _buckets(columns.c.id).label("buckets"),
+        sa.and_(_unchanged_task, _unchanged(columns)).label("fresh"),
+    )
+    .select_from(
+        tasks.join(
+            columns,
+            columns.c.id
+            == sa.func.coalesce(
+                tasks.c.column_id,
+                sa.select(_first_column.c.id)
+                .where(_first_column.c.repository_id == tasks.c.repository_id)
+                .order_by(_first_column.c.position, _first_column.c.id)
+                .limit(1)
+                .correlate(tasks)
+                .scalar_subquery(),
+            ),
+        )
+    )
+    .where(tasks.c.id == sa.bindparam("task_id"), tasks.c.deleted_at.is_not(None)),
+    tasks.c.repository_id,
+).with_for_update(of=[columns, tasks], key_share=True)
+
+
+# The second time the rows are locked; if the task came to another column meanwhile, that one is with the third.
+_TRIES = 3
+
+
+async def _fresh(tx: Transaction, statement: sa.Select[Any], params: Mapping[str, object]) -> Row | None:
+    """The row, locked and as it is now. No row at all can mean that it came under another condition meanwhile."""
+    for _ in range(_TRIES):
+        row = await tx.fetch_one(statement, params)
+        if row is not None and row["fresh"]:
+            return row
+    if row is not None:
+        raise Unavailable("It is being changed by many at once.", code="busy")
+    return None
+
+
+def _target_of(row: Row, prefix: str, buckets: str) -> Target:
+    return Target(
+        column=TaskColumnShape(row[prefix + "id"], row[prefix + "title"]),
+        completes=completes(row[prefix + "stage"], bool(row[prefix + "finished"])),
+        start_timer=bool(row[prefix + "start_timer"]),
+        buckets=[Bucket(bucket_id, rank, size) for rank, bucket_id, size in sorted(json.decode(buckets))],
+    )
+
+
+async def lock_task(tx: Transaction, actor: Actor, task_id: str) -> FoundTask:
+    """For a change of what it says: nobody else changes it until the transaction ends. Raises `NotFound`."""
+    row = await _fresh(tx, _locked, {"task_id": task_id, "user_id": actor.user.id})
+    access = access_of(row, actor)
+    assert row is not None, "`access_of` says that it is not there"
+    return FoundTask(access, task_of(row, project_of(access)))
+
+
+async def lock_column(tx: Transaction, actor: Actor, column_id: str) -> tuple[Access, Target]:
+    """For a task that comes to it: nobody else changes the order of its tasks. Raises `NotFound`."""
+    row = await _fresh(tx, _to_column, {"column_id": column_id, "user_id": actor.user.id})
+    access = access_of(row, actor)
+    assert row is not None, "`access_of` says that it is not there"
+    return access, _target_of(row, "low_", row["buckets"])
+
+
+async def lock_to_move(tx: Transaction, actor: Actor, task_id: str, column_id: str | None) -> Movable | None:
+    """The task, its column, and the column that it comes to (None: its own). Nobody else changes any of them.
+
+    None if there is no such task, or no such column in its project. Raises `NotFound` for a caller with no place there.
+    """
+    params = {"task_id": task_id, "to_column": column_id, "user_id": actor.user.id}
+    row = await _fresh(tx, _to_move, params)
+    if row is None:
+        return None
+    access = access_of(row, actor)
+    low = row["column_id"] == row["low_id"]
+    source = _target_of(row, "low_" if low else "high_", row["buckets"])
+    target = source
+    if row["low_id"] != row["high_id"]:
+        target = _target_of(row, "high_" if low else "low_", row["other_buckets"])
+    bucket = next((number for number, each in enumerate(source.buckets) if each.id == row["bucket_id"]), 0)
+    position = sum(each.size for each in source.buckets[:bucket]) + row["bucket_index"]
+    task = listed_task_of(row, project_of(access), source.column, position)
+    return Movable(access, task, bucket, source, target)
+
+
+async def lock_to_restore(tx: Transaction, actor: Actor, task_id: str) -> Movable | None:
+    """A task that was deleted, and the column that it comes back to. None if no such task was.
+
+    Raises `NotFound` for a caller with no place in its project.
+    """
+    row = await _fresh(tx, _to_restore, {"task_id": task_id, "user_id": actor.user.id})
+    if row is None:
+        return None
+    access = access_of(row, actor)
+    target = _target_of(row, "low_", row["buckets"])
+    position = sum(each.size for each in target.buckets)
+    return Movable(access, listed_task_of(row, project_of(access), target.column, position), 0, target, target)

@@ -1,0 +1,96 @@
+"""What every statement that reads tasks selects, and what is made of its rows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import sqlalchemy as sa
+
+from workhook.core import json
+from workhook.identity.tables import accounts
+from workhook.storage import Row
+from workhook.storage.dialects import json_rows
+from workhook.work.columns.tables import columns
+from workhook.work.people import PersonShape
+from workhook.work.tasks.schemas import Task, TaskColumnShape, TaskProjectShape
+from workhook.work.tasks.tables import task_assignees, task_buckets, tasks
+
+CONTENT = ("title", "description", "priority", "deadline", "cover_url", "fields", "sections", "labels", "completed_at")
+_FIELDS = ("id", *CONTENT, "user_id", "created_at", "updated_at")
+
+_before = task_buckets.alias("before")
+_neighbours = tasks.alias("neighbours")
+_people = accounts.alias("people")  # not the owner of the project, whom the statement may join
+
+bucket_index: sa.ColumnElement[int] = (
+    sa.select(sa.func.count())
+    .select_from(_neighbours)
+    .where(_neighbours.c.bucket_id == tasks.c.bucket_id, _neighbours.c.rank < tasks.c.rank)
+    .scalar_subquery()
+)
+"""How many tasks are before a task in its bucket."""
+
+_buckets_before = (
+    sa.select(sa.cast(sa.func.coalesce(sa.func.sum(_before.c.size), 0), sa.BigInteger))
+    .where(_before.c.column_id == task_buckets.c.column_id, _before.c.rank < task_buckets.c.rank)
+    .scalar_subquery()
+)
+position = (_buckets_before + bucket_index).label("task_position")
+"""Of a task whose bucket is joined."""
+
+assignees = (
+    sa.select(json_rows(*(_people.c[name] for name in ("id", "login", "email", "avatar"))))
+    .where(task_assignees.c.task_id == tasks.c.id, _people.c.id == task_assignees.c.user_id)
+    .scalar_subquery()
+    .label("task_assignees")
+)
+
+
+def task_columns() -> list[sa.Label[Any]]:
+    """Of the tasks table alone; `task_of` needs the position and the column's title besides."""
+    return [*(tasks.c[name].label(f"task_{name}") for name in _FIELDS), assignees]
+
+
+with_column = tasks.join(columns, columns.c.id == tasks.c.column_id).outerjoin(
+    task_buckets, task_buckets.c.id == tasks.c.bucket_id
+)
+every_column = [*task_columns(), position, columns.c.id.label("column_id"), columns.c.title.label("column_title")]
+"""From `with_column`, what `task_of` needs."""
+
+
+def task_of(row: Row, project: TaskProjectShape) -> Task:
+    """From a row of `every_column`."""
+    return listed_task_of(row, project, TaskColumnShape(row["column_id"], row["column_title"]), row["task_position"])
+
+
+def listed_task_of(row: Row, project: TaskProjectShape, column: TaskColumnShape, position: int) -> Task:
+    """From a row of `task_columns`, where the rest is known already."""
+    return Task(
+        id=row["task_id"],
+        project=project,
+        column=column,
+        title=row["task_title"],
+        description=row["task_description"],
+        cover_url=row["task_cover_url"],
+        priority=row["task_priority"],
+        deadline=row["task_deadline"],
+        position=position,
+        fields=row["task_fields"],
+        sections=row["task_sections"],
+        labels=row["task_labels"],
+        assignees=_people_of(row["task_assignees"]),
+        user_id=row["task_user_id"],
+        completed_at=row["task_completed_at"],
+        created_at=row["task_created_at"],
+        updated_at=row["task_updated_at"],
+    )
+
+
+def _people_of(text: str) -> tuple[PersonShape, ...]:
+    """In the order of their ids, that is the oldest account first."""
+    if text == "[]":
+        return ()
+    return tuple(
+        PersonShape(user_id, login, login, email or "", avatar)
+        for user_id, login, email, avatar in sorted(json.decode(text))
+    )

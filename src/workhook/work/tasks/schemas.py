@@ -1,0 +1,175 @@
+"""A task on the wire, and what a caller may say about one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, Literal
+
+import msgspec
+from msgspec import UNSET, Meta, UnsetType
+
+from workhook.core import json
+from workhook.core.clock import to_millis_text
+from workhook.http.lists import ListQuery
+from workhook.http.parameters import DayOrMoment, LongText, Prepared, Title, WebAddress
+from workhook.work.people import PersonShape
+
+Level = Literal["low", "medium", "high"]
+Priority = Annotated[
+    Level,
+    Meta(
+        description="In any case.",
+        extra_json_schema={"enum": ["Low", "Medium", "High", "low", "medium", "high"]},
+    ),
+    Prepared(str.lower),
+]
+Position = Annotated[int, Meta(ge=0, le=2**53 - 1, description="0-based, in its column; past the end it is the end.")]
+KEYS_MAX = 100
+Texts = Annotated[dict[str, str], Meta(max_length=KEYS_MAX, description="Free keys; an object in JSON.")]
+Sections = Annotated[dict[str, Texts], Meta(max_length=KEYS_MAX, description="Objects by name; an object in JSON.")]
+Label = Annotated[str, Meta(min_length=1, max_length=255)]
+Labels = Annotated[list[Label], Meta(max_length=100)]
+Usernames = Annotated[list[str], Meta(max_length=100, description="Usernames of people who see the project.")]
+ColumnId = Annotated[str, Meta(description="A column of the task's project.")]
+OfProject = Annotated[str, Meta(description="The project's id: it must be that of the task.")]
+
+
+class TaskContent(msgspec.Struct):
+    """What a task says, whichever column it is in."""
+
+    description: LongText | UnsetType | None = UNSET
+    priority: Priority | UnsetType | None = UNSET
+    deadline: DayOrMoment | UnsetType | None = UNSET
+    position: Position | UnsetType = UNSET
+    cover_url: WebAddress | UnsetType | None = UNSET
+    fields: Texts | UnsetType | None = UNSET
+    sections: Sections | UnsetType | None = UNSET
+    assignees: Usernames | UnsetType | None = UNSET
+    labels: Labels | UnsetType | None = UNSET
+    project_id: OfProject | UnsetType = UNSET
+
+
+class TaskCreate(TaskContent, kw_only=True):
+    """Without `position` the task comes last in its column."""
+
+    title: Title
+
+
+class TaskEdit(TaskContent):
+    """What is absent stays. Without `position` a task that changes its column comes last there."""
+
+    title: Title | UnsetType = UNSET
+    column_id: ColumnId | UnsetType = UNSET
+
+
+class OfProjectQuery(msgspec.Struct):
+    project_id: OfProject | UnsetType = UNSET
+
+
+class ColumnTasksQuery(ListQuery):
+    project_id: OfProject | UnsetType = UNSET
+
+
+Sort = Literal[
+    "created_at", "-created_at", "updated_at", "-updated_at", "deadline", "-deadline", "title", "-title"
+]  # fmt: skip
+
+
+class TasksQuery(ListQuery):
+    """Filters of a project's tasks; each that is given narrows the list."""
+
+    priority: Priority | UnsetType = UNSET
+    assignee: Annotated[str, Meta(description="A username.")] | UnsetType = UNSET
+    label: Label | UnsetType = UNSET
+    deadline_before: DayOrMoment | UnsetType = UNSET
+    deadline_after: DayOrMoment | UnsetType = UNSET
+    finished: Annotated[bool, Meta(description="Whether the task is completed.")] | UnsetType = UNSET
+    q: Annotated[str, Meta(max_length=255, description="Words of title and description.")] | UnsetType = UNSET
+    sort: (
+        Annotated[Sort, Meta(description="`-` for descending; without a deadline comes last. By id without it.")]
+        | UnsetType
+    ) = UNSET
+
+
+class TaskProjectShape(msgspec.Struct):
+    id: str
+    title: str
+
+
+class TaskColumnShape(msgspec.Struct):
+    id: str
+    title: str
+
+
+class TaskShape(msgspec.Struct):
+    """`position` is 0-based in the task's column."""
+
+    id: str
+    title: str
+    description: str | None
+    cover_url: str | None
+    priority: Level | None
+    deadline: str | None
+    position: int
+    fields: dict[str, str]
+    sections: dict[str, dict[str, str]]
+    project: TaskProjectShape
+    column: TaskColumnShape
+    assignees: Sequence[PersonShape]
+    labels: Sequence[str]
+    completed_at: str | None
+    created_at: str
+    updated_at: str
+
+
+class TaskAnswer(msgspec.Struct):
+    task: TaskShape
+    success: bool = True
+
+
+class TasksAnswer(msgspec.Struct):
+    tasks: Sequence[TaskShape]
+    success: bool = True
+
+
+class Task(msgspec.Struct, frozen=True):
+    """A task. `fields`, `sections` and `labels` are JSON, as they are stored."""
+
+    id: str
+    project: TaskProjectShape
+    column: TaskColumnShape
+    title: str
+    description: str | None
+    cover_url: str | None
+    priority: Level | None
+    deadline: int | None
+    position: int
+    fields: str
+    sections: str
+    labels: str
+    assignees: tuple[PersonShape, ...]
+    user_id: int
+    completed_at: int | None
+    created_at: int
+    updated_at: int
+
+
+def task_shape(task: Task) -> TaskShape:
+    return TaskShape(
+        id=task.id,
+        title=task.title,
+        description=task.description,
+        cover_url=task.cover_url,
+        priority=task.priority,
+        deadline=None if task.deadline is None else to_millis_text(task.deadline),
+        position=task.position,
+        fields=json.decode(task.fields) if task.fields != "{}" else {},
+        sections=json.decode(task.sections) if task.sections != "{}" else {},
+        project=task.project,
+        column=task.column,
+        assignees=task.assignees,
+        labels=json.decode(task.labels) if task.labels != "[]" else [],
+        completed_at=None if task.completed_at is None else to_millis_text(task.completed_at),
+        created_at=to_millis_text(task.created_at),
+        updated_at=to_millis_text(task.updated_at),
+    )

@@ -1,0 +1,275 @@
+"""Columns: what is made, changed, moved and deleted, and who may."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import httpx
+
+from tests.work.studio import Caller, Studio
+
+
+def made(studio: Studio, *titles: str, **more: Any) -> list[str]:
+    """Columns, one behind the other; their ids."""
+    path = f"{studio.project}/columns"
+    return [studio.owner.post(path, json={"title": title, **more})["column"]["id"] for title in titles]
+
+
+def titles(studio: Studio) -> list[str]:
+    """In their order, which their positions agree with."""
+    columns = studio.owner.get(f"{studio.project}/columns")["columns"]
+    assert [each["position"] for each in columns] == list(range(len(columns)))
+    return [each["title"] for each in columns]
+
+
+def task(caller: Caller, column_id: str, title: str = "Task", **more: Any) -> Any:
+    return caller.post(f"/columns/{column_id}/tasks", json={"title": title, **more})["task"]
+
+
+def cards(studio: Studio, column_id: str) -> list[str]:
+    tasks = studio.owner.get(f"/columns/{column_id}/tasks")["tasks"]
+    assert [each["position"] for each in tasks] == list(range(len(tasks)))
+    return [each["title"] for each in tasks]
+
+
+def test_a_column_is_made_and_shown(studio: Studio) -> None:
+    answer = studio.owner.post(f"{studio.project}/columns", json={"title": " To do "})
+    column = answer["column"]
+    assert answer == {"success": True, "column": column}
+    times = {"created_at": column["created_at"], "updated_at": column["created_at"]}
+    assert column == {
+        "id": column["id"],
+        "title": "To do",
+        "position": 0,
+        "stage": None,
+        "finished": False,
+        "start_timer": False,
+        **times,
+    }
+    assert column["id"].startswith("col_")
+    assert studio.owner.get(f"/columns/{column['id']}") == answer
+    assert studio.owner.get(f"{studio.project}/columns") == {"success": True, "columns": [column]}
+    [event] = studio.happened()
+    assert (event.name, event.action, event.record) == ("column", "created", column)
+    assert event.payload["repository"]["project_id"] == studio.project_id
+
+
+def test_parameters_come_in_the_query_too(studio: Studio) -> None:
+    query = {"title": "Later", "stage": "in_progress", "start_timer": "true", "position": "3"}
+    column = studio.owner.post(f"{studio.project}/columns", params=query)["column"]
+    assert (column["title"], column["stage"], column["start_timer"], column["position"]) == (
+        "Later",
+        "in_progress",
+        True,
+        0,
+    )
+
+
+def test_columns_stand_where_they_were_put(studio: Studio) -> None:
+    first, _, third = made(studio, "A", "B", "C")
+    made(studio, "front", position=0)
+    made(studio, "middle", position=2)
+    made(studio, "far", position=99)
+    assert titles(studio) == ["front", "A", "middle", "B", "C", "far"]
+    studio.happened()
+    assert studio.owner.patch(f"/columns/{third}", json={"position": 0})["column"]["position"] == 0
+    assert studio.owner.patch(f"/columns/{first}", json={"position": 99})["column"]["position"] == 5
+    assert titles(studio) == ["C", "front", "middle", "B", "far", "A"]
+    moves = studio.happened()
+    assert [(each.name, each.action, each.changes) for each in moves] == [
+        ("column", "moved", {"position": {"from": 4, "to": 0}}),
+        ("column", "moved", {"position": {"from": 2, "to": 5}}),
+    ]
+
+
+def test_many_moves_to_one_place_keep_the_order(studio: Studio) -> None:
+    """More than there are ranks between two columns."""
+    first, last = made(studio, "first", "last")
+    assert first != last
+    for number in range(40):
+        made(studio, str(number), position=1)
+    assert titles(studio) == ["first", *(str(number) for number in reversed(range(40))), "last"]
+
+
+def test_an_edit_changes_what_it_names(studio: Studio) -> None:
+    [column_id] = made(studio, "A", stage="in_queue")
+    before = studio.owner.get(f"/columns/{column_id}")["column"]
+    studio.happened()
+    after = studio.owner.patch(f"/columns/{column_id}", json={"title": "B", "stage": None, "finished": True})["column"]
+    assert after == {**before, "title": "B", "stage": None, "finished": True, "updated_at": after["updated_at"]}
+    assert after["updated_at"] > before["updated_at"]
+    [event] = studio.happened()
+    assert (event.action, event.record) == ("edited", after)
+    assert event.changes == {
+        "title": {"from": "A", "to": "B"},
+        "stage": {"from": "in_queue", "to": None},
+        "finished": {"from": False, "to": True},
+    }
+
+
+def test_a_move_with_an_edit_is_one_event(studio: Studio) -> None:
+    made(studio, "A", "B")
+    [column_id] = made(studio, "C")
+    studio.happened()
+    studio.owner.patch(f"/columns/{column_id}", json={"title": "D", "position": 1})
+    [event] = studio.happened()
+    assert event.action == "moved"
+    assert event.changes == {"title": {"from": "C", "to": "D"}, "position": {"from": 2, "to": 1}}
+
+
+def test_what_changes_nothing_is_no_event(studio: Studio) -> None:
+    _, column_id = made(studio, "A", "B")
+    before = studio.owner.get(f"/columns/{column_id}")
+    studio.happened()
+    for body in ({}, {"title": "B"}, {"position": 1}, {"position": 7}, {"stage": None, "finished": False}):
+        assert studio.owner.patch(f"/columns/{column_id}", json=body) == before
+    assert studio.happened() == []
+
+
+def test_faults_are_named(studio: Studio) -> None:
+    [column_id] = made(studio, "A")
+    path = f"{studio.project}/columns"
+    body: dict[str, Any] = {"title": "x" * 256, "position": -1, "stage": "doing", "finished": "no", "color": "red"}
+    wrong = {"title": "invalid", "position": "invalid", "stage": "invalid", "finished": "invalid", "color": "unknown"}
+    assert studio.owner.faults("POST", path, json=body) == wrong
+    assert studio.owner.faults("PATCH", f"/columns/{column_id}", json=body) == wrong
+    assert studio.owner.faults("POST", path, json={}) == {"title": "missing"}
+    assert studio.owner.faults("POST", path, json={"title": "  "}) == {"title": "invalid"}
+    assert studio.owner.faults("PATCH", f"/columns/{column_id}", json={"title": None}) == {"title": "invalid"}
+
+
+def test_a_timer_does_not_start_where_tasks_are_completed(studio: Studio) -> None:
+    path = f"{studio.project}/columns"
+    for done in ({"stage": "done"}, {"finished": True}):
+        assert studio.owner.faults("POST", path, json={"title": "A", "start_timer": True, **done}) == {
+            "start_timer": "invalid"
+        }
+    [column_id] = made(studio, "A", stage="done")
+    assert studio.owner.faults("PATCH", f"/columns/{column_id}", json={"start_timer": True}) == {
+        "start_timer": "invalid"
+    }
+    studio.owner.patch(f"/columns/{column_id}", json={"start_timer": True, "stage": "in_progress"})
+
+
+def test_a_board_has_a_bound(studio: Studio) -> None:
+    made(studio, *(str(number) for number in range(200)))
+    refused = studio.owner.refused(422, "POST", f"{studio.project}/columns", json={"title": "one more"})
+    assert "200" in refused["errors"][0]["message"]
+
+
+def test_lists_come_in_pages(studio: Studio) -> None:
+    made(studio, *"ABCDE")
+    seen: list[str] = []
+    path, query = f"{studio.project}/columns", {"per_page": "2"}
+    while True:
+        response = studio.owner.call("GET", path, params=query)
+        columns = response.json()["columns"]
+        assert [each["position"] for each in columns] == list(range(len(seen), len(seen) + len(columns)))
+        seen += [each["title"] for each in columns]
+        if "next" not in response.links:
+            break
+        query = dict(httpx.URL(response.links["next"]["url"]).params)
+    assert seen == list("ABCDE")
+    assert studio.owner.faults("GET", path, params={"per_page": "101"}) == {"per_page": "invalid"}
+    assert studio.owner.faults("GET", path, params={"stage": "done"}) == {"stage": "unknown"}
+    assert studio.owner.faults("GET", path, params={"cursor": "v1_bm8"}) == {"cursor": "invalid"}
+
+
+def test_if_match_guards_changes(studio: Studio) -> None:
+    made(studio, "A")
+    [column_id] = made(studio, "B")
+    path = f"/columns/{column_id}"
+    tag = studio.owner.call("GET", path).headers["etag"]
+    made(studio, "front", position=0)  # a neighbour shifts it
+    for method in ("PATCH", "DELETE"):
+        studio.owner.refused(412, method, path, headers={"If-Match": tag})
+    tag = studio.owner.call("GET", path).headers["etag"]
+    studio.owner.patch(path, json={"title": "C"}, headers={"If-Match": tag})
+
+
+def test_deleting_moves_the_tasks_to_the_first_other_column(studio: Studio) -> None:
+    todo, done = made(studio, "To do", "Done")
+    for number in range(3):
+        task(studio.owner, done, f"there {number}")
+    going = [task(studio.owner, todo, f"going {number}") for number in range(3)]
+    studio.happened()
+    assert studio.owner.delete(f"/columns/{todo}") == {"success": True}
+    assert cards(studio, done) == ["there 0", "there 1", "there 2", "going 0", "going 1", "going 2"]
+    *moves, last = studio.happened()
+    assert [(each.name, each.action) for each in moves] == [("task", "moved")] * 3
+    assert [each.record for each in moves] == [studio.owner.get(f"/tasks/{each['id']}")["task"] for each in going]
+    assert moves[1].changes == {"column_id": {"from": todo, "to": done}, "position": {"from": 1, "to": 4}}
+    assert (last.name, last.action, last.record["id"]) == ("column", "deleted", todo)
+    assert titles(studio) == ["Done"]
+    for method in ("GET", "PATCH", "DELETE"):
+        studio.owner.refused(404, method, f"/columns/{todo}")
+    assert task(studio.owner, done, "later")["position"] == 6
+    assert studio.owner.patch(f"/tasks/{going[2]['id']}", json={"position": 0})["task"]["position"] == 0
+    assert cards(studio, done)[0] == "going 2"
+
+
+def test_tasks_that_come_to_a_done_column_are_completed(studio: Studio) -> None:
+    todo, _ = made(studio, "To do", "Done", stage="done")
+    column = studio.owner.patch(f"/columns/{todo}", json={"stage": None})["column"]
+    going = task(studio.owner, column["id"])
+    studio.happened()
+    studio.owner.delete(f"/columns/{todo}")
+    moved, _ = studio.happened()
+    assert moved.action == "moved"
+    assert moved.changes["completed_at"]["from"] is None
+    assert studio.owner.get(f"/tasks/{going['id']}")["task"]["completed_at"] == moved.changes["completed_at"]["to"]
+
+
+def test_the_last_column_stays(studio: Studio) -> None:
+    [column_id] = made(studio, "Only")
+    assert studio.owner.refused(409, "DELETE", f"/columns/{column_id}")["code"] == "last_column"
+    assert titles(studio) == ["Only"]
+
+
+def test_two_columns_that_are_deleted_at_once_are_not_both(studio: Studio) -> None:
+    """One is the last one then, and has the tasks of both."""
+    one, two = made(studio, "A", "B")
+    task(studio.owner, one, "a")
+    task(studio.owner, two, "b")
+    with ThreadPoolExecutor(2) as pool:
+        answers = list(pool.map(lambda each: studio.owner.call("DELETE", f"/columns/{each}"), (one, two)))
+    assert sorted(each.status_code for each in answers) == [200, 409]
+    [left] = studio.owner.get(f"{studio.project}/columns")["columns"]
+    assert sorted(cards(studio, left["id"])) == ["a", "b"]
+
+
+def test_who_may(studio: Studio) -> None:
+    path = f"{studio.project}/columns"
+    made(studio, "A")
+    column_id = studio.member.post(path, json={"title": "Member's"})["column"]["id"]
+    for method, place in (("POST", path), ("PATCH", f"/columns/{column_id}"), ("DELETE", f"/columns/{column_id}")):
+        assert studio.client.refused(403, method, place, json={"title": "x"})["code"] == "missing_role"
+        assert studio.add(role="read").refused(403, method, place, json={"title": "x"})["code"] == "missing_role"
+        studio.stranger.refused(404, method, place, json={"title": "x"})
+        studio.nobody.refused(401, method, place, json={"title": "x"})
+    for caller in (studio.client, studio.member):
+        assert len(caller.get(path)["columns"]) == 2
+        caller.get(f"/columns/{column_id}")
+    studio.stranger.refused(404, "GET", path)
+    studio.stranger.refused(404, "GET", f"/columns/{column_id}")
+    studio.nobody.refused(401, "GET", path)
+
+
+def test_an_archived_project_stays_as_it_is(studio: Studio) -> None:
+    one, _ = made(studio, "A", "B")
+    studio.owner.patch(studio.project, json={"archive": True})
+    for method, place in (
+        ("POST", f"{studio.project}/columns"),
+        ("PATCH", f"/columns/{one}"),
+        ("DELETE", f"/columns/{one}"),
+    ):
+        assert studio.owner.refused(409, method, place, json={"title": "x"})["code"] == "archived"
+    assert titles(studio) == ["A", "B"]
+
+
+def test_columns_of_a_deleted_project_are_gone(studio: Studio) -> None:
+    [column_id] = made(studio, "A")
+    studio.owner.delete(studio.project)
+    studio.owner.refused(404, "GET", f"/columns/{column_id}")
+    studio.owner.refused(404, "GET", f"{studio.project}/columns")

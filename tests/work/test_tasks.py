@@ -1,0 +1,373 @@
+"""Tasks: what is made, changed, completed and deleted, and who may. Moves are in `test_positions.py`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.harness.receiver import Receiver
+from tests.harness.waiting import until
+from tests.work.studio import Caller, JsonObject, Studio
+
+
+def column(studio: Studio, title: str = "To do", **more: Any) -> str:
+    made: str = studio.owner.post(f"{studio.project}/columns", json={"title": title, **more})["column"]["id"]
+    return made
+
+
+def task(caller: Caller, column_id: str, title: str = "Task", **more: Any) -> JsonObject:
+    made: JsonObject = caller.post(f"/columns/{column_id}/tasks", json={"title": title, **more})["task"]
+    return made
+
+
+def login(caller: Caller) -> str:
+    name: str = caller.get("/me")["user"]["username"]
+    return name
+
+
+EVERYTHING: JsonObject = {
+    "title": "  Paint the door ",
+    "description": "Both sides.\nTwice.",
+    "priority": "HIGH",
+    "deadline": "2026-12-24",
+    "cover_url": "https://example.com/door.png",
+    "fields": {"room": "hall"},
+    "sections": {"paint": {"colour": "blue", "tins": "2"}},
+    "labels": ["home", "weekend", "home"],
+}
+
+
+def test_a_task_is_made_and_shown(studio: Studio) -> None:
+    column_id = column(studio)
+    studio.happened()
+    answer = studio.owner.post(f"/columns/{column_id}/tasks", json={**EVERYTHING, "assignees": [login(studio.owner)]})
+    made = answer["task"]
+    assert answer == {"success": True, "task": made}
+    [assignee] = made["assignees"]
+    assert assignee["username"] == assignee["login"] == studio.world.owner
+    assert made == {
+        "id": made["id"],
+        "title": "Paint the door",
+        "description": "Both sides.\nTwice.",
+        "cover_url": "https://example.com/door.png",
+        "priority": "high",
+        "deadline": "2026-12-24T00:00:00.000Z",
+        "position": 0,
+        "fields": {"room": "hall"},
+        "sections": {"paint": {"colour": "blue", "tins": "2"}},
+        "project": {"id": studio.project_id, "title": "Website"},
+        "column": {"id": column_id, "title": "To do"},
+        "assignees": [assignee],
+        "labels": ["home", "weekend"],
+        "completed_at": None,
+        "created_at": made["created_at"],
+        "updated_at": made["created_at"],
+    }
+    assert made["id"].startswith("tsk_")
+    assert studio.owner.get(f"/tasks/{made['id']}") == answer
+    assert studio.owner.get(f"/columns/{column_id}/tasks") == {"success": True, "tasks": [made]}
+    [event] = studio.happened()
+    assert (event.name, event.action, event.record, event.changes) == ("task", "created", made, {})
+    assert event.payload["sender"]["login"] == studio.world.owner
+
+
+def test_a_bare_task_has_every_field(studio: Studio) -> None:
+    made = task(studio.owner, column(studio), "Bare")
+    assert {name for name, value in made.items() if value is None} == {
+        "description",
+        "cover_url",
+        "priority",
+        "deadline",
+        "completed_at",
+    }
+    assert (made["fields"], made["sections"], made["assignees"], made["labels"]) == ({}, {}, [], [])
+
+
+@pytest.mark.parametrize("headers", [{}, {"Content-Type": "application/json"}])
+def test_a_task_is_made_of_the_query_alone(studio: Studio, headers: dict[str, str]) -> None:
+    """As the specification has it: no body, or one of no bytes."""
+    query = {
+        "title": "From the query",
+        "description": "words",
+        "priority": "Low",
+        "deadline": "2026-12-24T10:00:00+01:00",
+        "position": "0",
+        "cover_url": "https://example.com/a.png",
+        "fields": '{"a": "b"}',
+        "labels": ["x", "y"],
+    }
+    made = studio.owner.post(f"/columns/{column(studio)}/tasks", params=query, headers=headers)["task"]
+    assert (made["title"], made["description"], made["priority"]) == ("From the query", "words", "low")
+    assert (made["deadline"], made["position"]) == ("2026-12-24T09:00:00.000Z", 0)
+    assert (made["cover_url"], made["fields"], made["labels"]) == ("https://example.com/a.png", {"a": "b"}, ["x", "y"])
+
+
+def test_the_body_wins_over_the_query(studio: Studio) -> None:
+    query, body = {"title": "query", "priority": "low"}, {"title": "body"}
+    made = studio.owner.post(f"/columns/{column(studio)}/tasks", params=query, json=body)["task"]
+    assert (made["title"], made["priority"]) == ("body", "low")
+
+
+def test_every_fault_is_named_at_once(studio: Studio) -> None:
+    column_id = column(studio)
+    made = task(studio.owner, column_id)
+    body: JsonObject = {
+        "title": "x" * 256,
+        "description": "x" * (64 * 1024 + 1),
+        "priority": "urgent",
+        "deadline": "2026-12-24T10:00:00",
+        "position": -1,
+        "cover_url": "ftp://example.com",
+        "fields": {"a": 1},
+        "sections": {"a": {"b": None}},
+        "labels": [""],
+        "assignees": "me",
+        "colour": "red",
+    }
+    wrong = {name: "unknown" if name == "colour" else "invalid" for name in body}
+    assert studio.owner.faults("POST", f"/columns/{column_id}/tasks", json=body) == wrong
+    assert studio.owner.faults("PATCH", f"/tasks/{made['id']}", json=body) == wrong
+    assert studio.owner.faults("POST", f"/columns/{column_id}/tasks", json={}) == {"title": "missing"}
+    for name in ("title", "position", "column_id"):
+        assert studio.owner.faults("PATCH", f"/tasks/{made['id']}", json={name: None}) == {name: "invalid"}
+    assert studio.owner.faults("POST", f"/columns/{column_id}/tasks", json={"title": "a", "column_id": "b"}) == {
+        "column_id": "unknown"
+    }
+
+
+def test_limits(studio: Studio) -> None:
+    column_id = column(studio)
+    most = {str(number): "value" for number in range(100)}
+    body: JsonObject = {"title": "é" * 255, "description": "é" * (32 * 1024), "fields": most}
+    body |= {"sections": {key: {} for key in most}, "labels": [str(number) * 85 for number in range(100, 200)]}
+    made = task(studio.owner, column_id, **body)
+    assert (len(made["fields"]), len(made["sections"]), len(made["labels"])) == (100, 100, 100)
+    over: JsonObject = {
+        "fields": {**most, "one": "more"},
+        "sections": {"a": {**most, "one": "more"}},
+        "labels": [str(number) for number in range(101)],
+    }
+    for name, value in over.items():
+        assert studio.owner.faults("PATCH", f"/tasks/{made['id']}", json={name: value}) == {name: "invalid"}
+    assert studio.owner.faults("PATCH", f"/tasks/{made['id']}", json={"labels": ["x" * 256]}) == {"labels": "invalid"}
+
+
+def test_an_edit_changes_what_it_names(studio: Studio) -> None:
+    before = task(studio.owner, column(studio), **{**EVERYTHING, "title": "Old"})
+    studio.happened()
+    edit = {"title": "New", "priority": "Low", "labels": ["home"], "fields": {"room": "hall", "floor": "1"}}
+    after = studio.owner.patch(f"/tasks/{before['id']}", json=edit)["task"]
+    assert after == {**before, **edit, "priority": "low", "updated_at": after["updated_at"]}
+    assert after["updated_at"] > before["updated_at"]
+    [event] = studio.happened()
+    assert (event.name, event.action, event.record) == ("task", "edited", after)
+    assert event.changes == {
+        "title": {"from": "Old", "to": "New"},
+        "priority": {"from": "high", "to": "low"},
+        "labels": {"from": ["home", "weekend"], "to": ["home"]},
+        "fields": {"from": {"room": "hall"}, "to": {"room": "hall", "floor": "1"}},
+    }
+
+
+def test_null_clears(studio: Studio) -> None:
+    made = task(studio.owner, column(studio), **EVERYTHING, assignees=[login(studio.owner)])
+    names = ("description", "priority", "deadline", "cover_url", "fields", "sections", "labels", "assignees")
+    cleared = studio.owner.patch(f"/tasks/{made['id']}", json=dict.fromkeys(names))["task"]
+    assert [cleared[name] for name in names] == [None, None, None, None, {}, {}, [], []]
+    assert studio.owner.get(f"/tasks/{made['id']}")["task"] == cleared
+
+
+def test_what_changes_nothing_is_no_event(studio: Studio) -> None:
+    column_id = column(studio)
+    before = task(studio.owner, column_id, **EVERYTHING, assignees=[login(studio.owner)])
+    studio.happened()
+    same = {**EVERYTHING, "assignees": [login(studio.owner).upper()], "column_id": column_id, "position": 0}
+    for body in ({}, same, {"position": 5}, {"fields": {"room": "hall"}}, {"column_id": column_id}):
+        assert studio.owner.patch(f"/tasks/{before['id']}", json=body)["task"] == before
+    assert studio.happened() == []
+
+
+def test_assignees_are_people_who_see_the_project(studio: Studio) -> None:
+    column_id = column(studio)
+    people = [login(each) for each in (studio.owner, studio.member, studio.client, studio.add(role="read"))]
+    made = task(studio.owner, column_id, assignees=[*reversed(people), people[0].upper()])
+    assert [each["username"] for each in made["assignees"]] == people
+    outsider = login(studio.stranger)
+    names = [outsider, people[0], "nobody-at-all", studio.world.organization]
+    refused = studio.owner.refused(422, "POST", f"/columns/{column_id}/tasks", json={"title": "x", "assignees": names})
+    [fault] = refused["errors"]
+    assert fault["field"] == "assignees"
+    assert outsider in fault["message"]
+    assert "nobody-at-all" in fault["message"]
+    assert studio.world.organization in fault["message"]
+    assert people[0] not in fault["message"]
+    studio.happened()
+    after = studio.owner.patch(f"/tasks/{made['id']}", json={"assignees": people[:2]})["task"]
+    assert [each["username"] for each in after["assignees"]] == people[:2]
+    [event] = studio.happened()
+    assert event.action == "edited"
+    assert [each["username"] for each in event.changes["assignees"]["from"]] == people
+
+
+def test_members_of_a_private_project_are_those_who_were_added(studio: Studio) -> None:
+    column_id, member = column(studio), login(studio.member)
+    studio.owner.patch(studio.project, json={"private": True})
+    assert studio.owner.faults("POST", f"/columns/{column_id}/tasks", json={"title": "x", "assignees": [member]}) == {
+        "assignees": "invalid"
+    }
+
+
+def test_a_task_of_another_project_is_not_found_there(studio: Studio) -> None:
+    column_id = column(studio)
+    made = task(studio.owner, column_id)
+    other = studio.owner.post("/projects", json={"title": "Other", "organization": studio.world.organization})
+    for project_id, status in ((studio.project_id, 200), (other["project"]["id"], 404), ("x", 404)):
+        query: JsonObject = {"project_id": project_id}
+        for method, path in (("GET", f"/tasks/{made['id']}"), ("GET", f"/columns/{column_id}/tasks")):
+            assert studio.owner.call(method, path, params=query).status_code == status
+        assert studio.owner.call("PATCH", f"/tasks/{made['id']}", params=query).status_code == status
+        body = {"title": "x", **query}
+        assert studio.owner.call("POST", f"/columns/{column_id}/tasks", json=body).status_code == status
+    studio.owner.refused(404, "DELETE", f"/tasks/{made['id']}", params={"project_id": "x"})
+    studio.owner.delete(f"/tasks/{made['id']}", params={"project_id": studio.project_id})
+    studio.owner.refused(404, "POST", f"/tasks/{made['id']}/restore", params={"project_id": "x"})
+
+
+def test_a_column_of_another_project_is_none(studio: Studio) -> None:
+    made = task(studio.owner, column(studio))
+    other = studio.owner.post("/projects", json={"title": "Other", "organization": studio.world.organization})
+    path = f"/projects/{other['project']['id']}/columns"
+    far = studio.owner.post(path, json={"title": "Far"})["column"]["id"]
+    for column_id in (far, "col_none"):
+        assert studio.owner.faults("PATCH", f"/tasks/{made['id']}", json={"column_id": column_id}) == {
+            "column_id": "not_found"
+        }
+    studio.owner.refused(404, "PATCH", "/tasks/tsk_none", json={"column_id": far})
+
+
+def test_if_match_guards_changes(studio: Studio) -> None:
+    column_id = column(studio)
+    made = task(studio.owner, column_id)
+    path = f"/tasks/{made['id']}"
+    tag = studio.owner.call("GET", path).headers["etag"]
+    task(studio.owner, column_id, "in front", position=0)  # a neighbour shifts it
+    for method, body in (("PATCH", {"title": "x"}), ("PATCH", {"position": 0}), ("DELETE", None)):
+        studio.owner.refused(412, method, path, json=body, headers={"If-Match": tag})
+    for body in ({"title": "x"}, {"position": 0}):
+        tag = studio.owner.call("GET", path).headers["etag"]
+        studio.owner.patch(path, json=body, headers={"If-Match": tag})
+    tag = studio.owner.call("GET", path).headers["etag"]
+    assert studio.owner.call("GET", path, headers={"If-None-Match": tag}).status_code == 304
+    studio.owner.delete(path, headers={"If-Match": tag})
+
+
+def test_a_deleted_task_is_gone_and_can_come_back(studio: Studio) -> None:
+    column_id = column(studio)
+    made = [task(studio.owner, column_id, str(number), labels=["x"]) for number in range(3)]
+    path = f"/tasks/{made[0]['id']}"
+    studio.happened()
+    assert studio.owner.delete(path) == {"success": True}
+    [event] = studio.happened()
+    assert (event.action, event.record) == ("deleted", made[0])
+    for method in ("GET", "PATCH", "DELETE"):
+        studio.owner.refused(404, method, path)
+    left = studio.owner.get(f"/columns/{column_id}/tasks")["tasks"]
+    assert [(each["title"], each["position"]) for each in left] == [("1", 0), ("2", 1)]
+    assert [each["title"] for each in studio.owner.get(f"{studio.project}/tasks")["tasks"]] == ["1", "2"]
+    back = studio.owner.post(f"{path}/restore")["task"]
+    assert back == {**made[0], "position": 2, "updated_at": back["updated_at"]}
+    [event] = studio.happened()
+    assert (event.action, event.record) == ("created", back)
+    assert studio.owner.post(f"{path}/restore")["task"] == back
+    assert studio.happened() == []
+    assert studio.owner.get(path)["task"] == back
+
+
+def test_a_task_whose_column_is_gone_comes_back_to_the_first(studio: Studio) -> None:
+    first, gone = column(studio, "First", stage="done"), column(studio, "Gone")
+    made = task(studio.owner, gone)
+    studio.owner.delete(f"/tasks/{made['id']}")
+    studio.owner.delete(f"/columns/{gone}")
+    back = studio.owner.post(f"/tasks/{made['id']}/restore")["task"]
+    assert (back["column"]["id"], back["position"]) == (first, 0)
+    assert back["completed_at"] is not None
+    assert [each["id"] for each in studio.owner.get(f"/columns/{first}/tasks")["tasks"]] == [made["id"]]
+
+
+def test_the_column_that_was_emptied_takes_tasks(studio: Studio) -> None:
+    column_id = column(studio)
+    for _ in range(2):
+        made = task(studio.owner, column_id)
+        assert made["position"] == 0
+        studio.owner.delete(f"/tasks/{made['id']}")
+
+
+def test_who_may(studio: Studio) -> None:
+    column_id = column(studio)
+    made = task(studio.member, column_id)
+    path = f"/tasks/{made['id']}"
+    writes = [("POST", f"/columns/{column_id}/tasks", {"title": "x"}), ("PATCH", path, {"title": "x"})]
+    writes += [("PATCH", path, {"position": 0}), ("DELETE", path, {})]
+    reader = studio.add(role="read")
+    for method, place, body in writes:
+        assert reader.refused(403, method, place, json=body)["code"] == "missing_role"
+        studio.stranger.refused(404, method, place, json=body)
+        studio.nobody.refused(401, method, place, json=body)
+    for place in (path, f"/columns/{column_id}/tasks", f"{studio.project}/tasks"):
+        for caller in (studio.client, reader):
+            caller.get(place)
+        studio.stranger.refused(404, "GET", place)
+        studio.nobody.refused(401, "GET", place)
+    studio.member.delete(path)
+    for caller in (studio.stranger,):
+        caller.refused(404, "POST", f"{path}/restore")
+    reader.refused(403, "POST", f"{path}/restore")
+
+
+def test_a_client_changes_what_it_made_itself(studio: Studio) -> None:
+    column_id, other = column(studio), column(studio, "Doing")
+    theirs, own = task(studio.owner, column_id), task(studio.client, column_id, "Wish")
+    for method, body in (("PATCH", {"title": "x"}), ("PATCH", {"column_id": other}), ("DELETE", {})):
+        refused = studio.client.refused(403, method, f"/tasks/{theirs['id']}", json=body)
+        assert refused["code"] == "missing_role"
+    assert studio.client.patch(f"/tasks/{own['id']}", json={"title": "Wishes"})["task"]["title"] == "Wishes"
+    studio.owner.delete(f"/tasks/{theirs['id']}")
+    studio.client.refused(403, "POST", f"/tasks/{theirs['id']}/restore")
+    studio.client.delete(f"/tasks/{own['id']}")
+    studio.client.post(f"/tasks/{own['id']}/restore")
+
+
+def test_an_archived_project_stays_as_it_is(studio: Studio) -> None:
+    column_id = column(studio)
+    made, gone = task(studio.owner, column_id), task(studio.owner, column_id)
+    studio.owner.delete(f"/tasks/{gone['id']}")
+    studio.owner.patch(studio.project, json={"archive": True})
+    path = f"/tasks/{made['id']}"
+    for method, place, body in (
+        ("POST", f"/columns/{column_id}/tasks", {"title": "x"}),
+        ("PATCH", path, {"title": "x"}),
+        ("PATCH", path, {"position": 1}),
+        ("DELETE", path, {}),
+        ("POST", f"/tasks/{gone['id']}/restore", {}),
+    ):
+        assert studio.owner.refused(409, method, place, json=body)["code"] == "archived"
+    assert studio.owner.get(path)["task"] == made
+
+
+def test_a_deleted_project_takes_its_tasks_along(studio: Studio) -> None:
+    column_id = column(studio)
+    made = task(studio.owner, column_id)
+    studio.owner.delete(studio.project)
+    for path in (f"/tasks/{made['id']}", f"/columns/{column_id}/tasks", f"{studio.project}/tasks"):
+        studio.owner.refused(404, "GET", path)
+
+
+def test_a_webhook_delivers_what_happened(studio: Studio, receiver: Receiver) -> None:
+    hook = {"config": {"url": receiver.url, "content_type": "json"}, "events": ["task"]}
+    response = studio.owner.http.post(f"{studio.world.repo_path}/hooks", json=hook)
+    assert response.status_code == 201, response.text
+    made = task(studio.owner, column(studio))
+    [request] = until(lambda: [each for each in receiver.requests if each.event == "task"])
+    payload = request.payload()
+    assert (payload["action"], payload["task"]) == ("created", made)
