@@ -10,51 +10,28 @@ import pytest
 import sqlalchemy as sa
 
 from tests.harness.receiver import Receiver
+from tests.work.scene import Scene
 from tests.work.studio import Caller, Studio
 from workhook.core.clock import DAY_MS, now_ms, to_millis_text
 from workhook.core.ids import new_id
 from workhook.http.calls import Services
-from workhook.identity.tables import accounts, projects
 from workhook.storage.metadata import insert_into
-from workhook.work.columns.tables import columns
 from workhook.work.credits.expiry import expire
 from workhook.work.credits.tables import task_credits
-from workhook.work.tasks.tables import tasks
 
 MISSING = "crd_00000000000000000000000000"
-_insert_column = insert_into(
-    columns, "id", "repository_id", "title", "position", "finished", "start_timer", "created_at", "updated_at"
-)
-_insert_task = insert_into(
-    tasks,
-    "id", "repository_id", "column_id", "title", "fields", "sections", "labels", "user_id", "deleted_at",
-    "created_at", "updated_at",
-)  # fmt: skip
 
 
-def add_task(studio: Studio, *, deleted_at: int | None = None) -> str:
-    async def make(services: Services) -> str:
-        db, now = services.database, now_ms()
-        place = await db.fetch_one(sa.select(projects).where(projects.c.id == studio.project_id))
-        user = await db.fetch_one(sa.select(accounts.c.id).where(accounts.c.login == studio.world.owner))
-        assert place is not None
-        assert user is not None
-        common = {"repository_id": place["repository_id"], "created_at": now, "updated_at": now}
-        column, task = new_id("col"), new_id("tsk")
-        flags = {"position": 0, "finished": False, "start_timer": False}
-        held = {"fields": "{}", "sections": "{}", "labels": "[]", "user_id": user["id"], "deleted_at": deleted_at}
-        async with db.transaction() as tx:
-            await tx.execute(_insert_column, {"id": column, "title": "To do", **flags, **common})
-            await tx.execute(_insert_task, {"id": task, "column_id": column, "title": "Logo", **held, **common})
-        return task
-
-    made: str = studio.server.run(make)
-    return made
+def scene_of(studio: Studio) -> Scene:
+    return Scene(studio.owner, studio.project_id, studio.world.organization)
 
 
 @pytest.fixture
 def task_id(studio: Studio) -> str:
-    return add_task(studio)
+    """Made before anything is counted."""
+    made = scene_of(studio).task(title="Logo")
+    studio.happened()
+    return made
 
 
 @pytest.fixture
@@ -164,7 +141,7 @@ def test_wrong_parameters(studio: Studio, path: str, body: dict[str, Any], fault
 def test_tasks_of_others_and_deleted_ones_cannot_be_paid_for(studio: Studio, path: str) -> None:
     other = Studio(studio.server, studio.server.world())
     try:
-        for task_id in (add_task(other), add_task(studio, deleted_at=now_ms())):
+        for task_id in (scene_of(other).task(), scene_of(studio).deleted_task()):
             body = {"amount": 1, "kind": "spend", "task_id": task_id}
             assert studio.owner.faults("POST", path, json=body) == {"task_id": "invalid"}
     finally:

@@ -1,0 +1,131 @@
+"""Amounts, quantities and numbers of invoices."""
+
+from __future__ import annotations
+
+from decimal import ROUND_HALF_UP, Decimal
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from workhook.work.invoices import rules
+from workhook.work.invoices.printing import initials_of
+from workhook.work.invoices.queries import items_of, items_text
+from workhook.work.invoices.rules import Item, Time
+
+QUANTITIES = st.integers(1, rules.QTY_MAX * 10**6).map(lambda millionths: Decimal(millionths).scaleb(-6))
+ITEMS = st.builds(Item, st.text(), QUANTITIES, st.integers(0, 10**13), st.none() | st.text())
+
+
+@given(QUANTITIES, st.integers(0, 10**13))
+def test_a_line_is_rounded_half_up(qty: Decimal, unit_price_minor: int) -> None:
+    exact = qty * unit_price_minor if unit_price_minor < 10**9 else None
+    amount = Item("", qty, unit_price_minor).amount_minor
+    if exact is not None:
+        assert amount == exact.quantize(Decimal(1), ROUND_HALF_UP)
+    assert 2 * abs(amount * 10**6 - int(qty.scaleb(6)) * unit_price_minor) <= 10**6
+
+
+@given(st.lists(ITEMS, max_size=5))
+def test_an_invoice_is_the_sum_of_its_lines(items: list[Item]) -> None:
+    assert rules.amount_minor(items) == sum(each.amount_minor for each in items)
+
+
+@given(st.lists(ITEMS, max_size=5))
+def test_items_are_stored_exactly(items: list[Item]) -> None:
+    assert items_of(items_text(items)) == tuple(items)
+
+
+@pytest.mark.parametrize(
+    ("amount", "millionths", "tax"), [(100, None, 0), (100, 0, 0), (50, 10_000, 1), (49, 10_000, 0), (100, 10**6, 100)]
+)
+def test_tax(amount: int, millionths: int | None, tax: int) -> None:
+    assert rules.tax_minor(amount, millionths) == tax
+
+
+@pytest.mark.parametrize(
+    ("raw", "qty"), [(1, "1"), (0.1, "0.1"), ("2.50", "2.5"), (1e2, "100"), (0.000001, "0.000001"), (123.654321, None)]
+)
+def test_quantities_are_read_exactly(raw: object, qty: str | None) -> None:
+    assert rules.read_qty(raw) == Decimal(qty or str(raw))
+
+
+@pytest.mark.parametrize(
+    "raw", [0, -1, 0.0000001, 1e9, float("inf"), "NaN", "", "1,5", True, None, [], "1" * 99, "1e99"]
+)
+def test_what_is_no_quantity(raw: object) -> None:
+    with pytest.raises(ValueError, match="a number of more than 0"):
+        rules.read_qty(raw)
+
+
+@pytest.mark.parametrize(("raw", "millionths"), [(0, 0), (100, 10**6), (7.7, 77_000), (0.0001, 1), ("19", 190_000)])
+def test_percents(raw: object, millionths: int) -> None:
+    assert rules.read_percent(raw) == millionths
+
+
+@pytest.mark.parametrize("raw", [-0.1, 100.0001, 0.00001, False, "ten", "1e-30", None])
+def test_what_is_no_percent(raw: object) -> None:
+    with pytest.raises(ValueError, match="from 0 to 100"):
+        rules.read_percent(raw)
+
+
+@pytest.mark.parametrize(
+    ("raw", "text"), [(42, "42"), (42.0, "42"), (1.5, "1.5"), (-7, "-7"), (" A-1 ", "A-1"), (0, "0"), (1e-5, "0.00001")]
+)
+def test_numbers_of_callers(raw: object, text: str) -> None:
+    assert rules.read_number(raw) == text
+
+
+@pytest.mark.parametrize("raw", ["", "  ", "x" * 65, "a\nb", True, None, [], 1e300, 10**20, float("inf")])
+def test_what_is_no_number(raw: object) -> None:
+    with pytest.raises(ValueError, match="a number, or text"):
+        rules.read_number(raw)
+
+
+def test_the_sequence_goes_on_past_five_digits() -> None:
+    assert [rules.number_text(each) for each in (1, 99_999, 100_000)] == ["INV-00001", "INV-99999", "INV-100000"]
+
+
+# --- time --------------------------------------------------------------------------------------------------------
+
+
+def time(name: str = "tms_1", **more: object) -> Time:
+    known = {"duration_ms": 5_405_000, "rate_minor": 8000, "billable": True, "finished": True, "invoice_id": None}
+    return Time(**{"id": name, "title": "Logo", "day": "2026-11-20", **known, **more})  # type: ignore[arg-type]  # of tests
+
+
+def test_time_is_hours_at_a_rate() -> None:
+    assert rules.item_of(time()) == Item("Logo (2026-11-20)", Decimal("1.501389"), 8000, "tms_1")
+    assert rules.item_of(time(rate_minor=None, duration_ms=0)) == Item("Logo (2026-11-20)", Decimal(0), 0, "tms_1")
+
+
+@pytest.mark.parametrize(
+    ("found", "wrong"),
+    [
+        (None, "the project has no such timesheet"),
+        (time(invoice_id="inv_2"), "it is on another invoice"),
+        (time(finished=False), "it is not finished"),
+        (time(billable=False), "it is not billable"),
+        (time(), None),
+        (time(invoice_id="inv_1"), None),
+    ],
+)
+def test_time_that_cannot_be_invoiced(found: Time | None, wrong: str | None) -> None:
+    assert rules.complaint(found, "inv_1") == wrong
+
+
+def test_lines_that_come_back_as_they_were_go_on_being_of_their_time() -> None:
+    one, two = Item("Logo", Decimal(1), 8000, "tms_1"), Item("Logo", Decimal(1), 8000, "tms_2")
+    given = [Item("Logo", Decimal("1.0"), 8000)] * 3 + [Item("Logo", Decimal(2), 8000)]
+    found = rules.replaced([one, two], given)
+    assert [each.timesheet_id for each in found] == ["tms_1", "tms_2", None, None]
+    assert rules.with_times(found, ["tms_1"], [time("tms_3")])[-1].timesheet_id == "tms_3"
+    assert len(rules.with_times(found, ["tms_1"], [])) == 3
+
+
+@pytest.mark.parametrize(
+    ("name", "initials"),
+    [("Acme Studio GmbH", "AS"), ("acme", "A"), ("acme-1", "A1"), ("Łódź", "Ł"), ("!!!", ""), ("", ""), ("你好", "你")],
+)
+def test_initials(name: str, initials: str) -> None:
+    assert initials_of(name) == initials
