@@ -1,0 +1,222 @@
+"""Downloads: by token and by signed link, whole and in part."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.harness.s3 import S3, running_s3
+from tests.harness.server import Server
+from tests.harness.waiting import until
+from tests.harness.world import add_token
+from tests.work.studio import Caller, JsonObject, Studio
+from workhook.core.clock import DAY_MS, now_ms
+from workhook.http.calls import Services
+from workhook.work.files.links import Links, links_from
+
+DATA = bytes(range(256)) * 40
+
+
+def upload(caller: Caller, project: str, data: bytes = DATA, **fields: str) -> JsonObject:
+    made: JsonObject = caller.post(f"{project}/files", files={"file": ("ü.bin", data)}, data=fields)["file"]
+    return made
+
+
+@pytest.fixture
+def file(studio: Studio) -> JsonObject:
+    return upload(studio.owner, studio.project)
+
+
+def follow(studio: Studio, file: JsonObject, **headers: str) -> httpx.Response:
+    """The link of the file, as a browser does: without a token."""
+    return studio.nobody.http.get(
+        file["file_link"], headers={name.replace("_", "-"): headers[name] for name in headers}
+    )
+
+
+def stored(studio: Studio, data: bytes) -> Path:
+    """Where it is in the store."""
+    blobs = (studio.server.data / "files").rglob("blb_*")
+    return next(each for each in blobs if each.stat().st_size == len(data) and each.read_bytes() == data)
+
+
+def test_the_link_gives_the_file_to_be_saved(studio: Studio, file: JsonObject) -> None:
+    answer = follow(studio, file)
+    assert (answer.status_code, answer.content) == (200, DATA)
+    assert answer.headers["content-length"] == str(len(DATA))
+    assert answer.headers["content-type"] == "application/octet-stream"
+    assert answer.headers["content-disposition"] == "attachment; filename=\"u.bin\"; filename*=UTF-8''%C3%BC.bin"
+    assert answer.headers["accept-ranges"] == "bytes"
+    assert answer.headers["etag"] == f'"{file["sha256"]}"'
+    assert answer.headers["x-content-type-options"] == "nosniff"
+    assert answer.headers["content-security-policy"] == "sandbox; default-src 'none'"
+    assert answer.headers["cache-control"].startswith("private")
+
+
+def test_head_tells_what_get_would(studio: Studio, file: JsonObject) -> None:
+    answer = follow(studio, file)
+    head = studio.nobody.http.head(file["file_link"], headers={"Range": "bytes=0-1"})
+    assert (head.status_code, head.content) == (200, b"")
+    ours = ("content-length", "content-type", "etag", "accept-ranges", "content-disposition")
+    assert {name: head.headers[name] for name in ours} == {name: answer.headers[name] for name in ours}
+
+
+@pytest.mark.parametrize(
+    ("asked", "first", "last"),
+    [("0-0", 0, 0), ("100-199", 100, 199), ("10000-", 10000, 10239), ("-1", 10239, 10239), ("0-99999999999", 0, 10239)],
+)
+def test_a_part_of_it(studio: Studio, file: JsonObject, asked: str, first: int, last: int) -> None:
+    answer = follow(studio, file, Range=f"bytes={asked}")
+    assert (answer.status_code, answer.content) == (206, DATA[first : last + 1])
+    assert answer.headers["content-range"] == f"bytes {first}-{last}/{len(DATA)}"
+    assert answer.headers["content-length"] == str(last - first + 1)
+
+
+@pytest.mark.parametrize("asked", ["bytes=1-2,5-6", "bytes=5-1", "lines=1-2", "bytes=a-b"])
+def test_what_is_no_range_is_all_of_it(studio: Studio, file: JsonObject, asked: str) -> None:
+    assert follow(studio, file, Range=asked).status_code == 200
+
+
+@pytest.mark.parametrize("asked", ["10240-", "99999999999999999999-", "-0", "9" * 5000 + "-"])
+def test_a_part_that_is_not_there(studio: Studio, file: JsonObject, asked: str) -> None:
+    answer = follow(studio, file, Range=f"bytes={asked}")
+    assert (answer.status_code, answer.json()["code"]) == (416, "range_not_satisfiable")
+    assert answer.headers["content-range"] == f"bytes */{len(DATA)}"
+
+
+def test_a_download_goes_on_only_if_it_is_the_same(studio: Studio, file: JsonObject) -> None:
+    tag = f'"{file["sha256"]}"'
+    assert follow(studio, file, Range="bytes=5-9", If_Range=tag).status_code == 206
+    for other in ('"else"', f"W/{tag}", "Fri, 20 Nov 2026 09:00:00 GMT"):
+        assert follow(studio, file, Range="bytes=5-9", If_Range=other).content == DATA
+
+
+def test_what_has_not_changed_is_not_sent_again(studio: Studio, file: JsonObject) -> None:
+    for condition in (f'"{file["sha256"]}"', f'"x", W/"{file["sha256"]}"', "*"):
+        answer = follow(studio, file, If_None_Match=condition, Range="bytes=0-1")
+        assert (answer.status_code, answer.content) == (304, b"")
+        assert answer.headers["etag"] == f'"{file["sha256"]}"'
+    assert follow(studio, file, If_None_Match='"else"').status_code == 200
+
+
+def test_a_token_is_as_good_as_the_link(studio: Studio, file: JsonObject) -> None:
+    path = f"/files/{file['id']}/content"
+    assert studio.owner.call("GET", path).content == DATA
+    assert studio.client.call("GET", path).content == DATA
+    refused = studio.nobody.call("GET", path)
+    assert (refused.status_code, refused.headers["www-authenticate"]) == (401, "Bearer")
+
+    async def add(services: Services) -> str:
+        return await add_token(services, studio.world, ["repo"], member="member")
+
+    other = Caller(studio.server, studio.server.run(add))
+    assert other.refused(403, "GET", path)["code"] == "missing_scope"
+    assert other.http.get(file["file_link"]).content == DATA  # the link asks for no scope
+    other.http.close()
+
+
+def test_a_link_is_good_for_one_file_and_until_its_time(studio: Studio, file: JsonObject) -> None:
+    other = upload(studio.owner, studio.project, private="true")
+    expires, signature = (
+        httpx.URL(file["file_link"]).params["expires"],
+        httpx.URL(file["file_link"]).params["signature"],
+    )
+    assert now_ms() + DAY_MS <= int(expires) * 1000 <= now_ms() + 2 * DAY_MS
+    forged: list[tuple[str, dict[str, Any]]] = [
+        (other["id"], {"expires": expires, "signature": signature}),
+        (file["id"], {"expires": str(int(expires) + 86_400), "signature": signature}),
+        (file["id"], {"expires": f"0{expires}", "signature": signature}),
+        (file["id"], {"expires": f" {expires}", "signature": signature}),
+        (file["id"], {"expires": "\u0661\u0667", "signature": signature}),
+        (file["id"], {"expires": "9" * 400, "signature": signature}),
+        (file["id"], {"expires": expires, "signature": signature + "="}),
+        (file["id"], {"expires": expires, "signature": signature[:-1]}),
+        (file["id"], {"expires": expires, "signature": signature.swapcase()}),
+        (file["id"], {"expires": expires, "signature": "ü" * 43}),
+        (file["id"], {"expires": expires, "signature": ""}),
+        (file["id"], {"expires": expires}),
+        (file["id"], {"signature": signature}),
+        ("fil_" + "0" * 26, {"expires": expires, "signature": signature}),
+    ]
+    for file_id, params in forged:
+        refused = studio.nobody.refused(403, "GET", f"/files/{file_id}/content", params=params)
+        assert refused["code"] == "bad_link", params
+    # With a token that may see it the link does not matter.
+    assert studio.owner.call("GET", f"/files/{file['id']}/content", params=forged[1][1]).content == DATA
+
+
+def test_an_old_link_has_expired(studio: Studio, file: JsonObject) -> None:
+    async def make(services: Services) -> Links:
+        return links_from(services.vault, f"{studio.server.url}/api/v1")
+
+    links: Links = studio.server.run(make)
+    assert links(file["id"]) == file["file_link"]
+    assert studio.nobody.http.get(links.earlier().earlier()(file["id"])).json()["code"] == "bad_link"
+
+
+def test_links_stay_the_same(studio: Studio, file: JsonObject) -> None:
+    path = f"/files/{file['id']}"
+    first, again = studio.owner.call("GET", path), studio.member.call("GET", path)
+    assert first.json()["file"]["file_link"] == again.json()["file"]["file_link"] == file["file_link"]
+    assert first.headers["etag"] == again.headers["etag"]
+
+
+def test_a_file_that_is_not_in_the_store_any_more_is_no_answer(studio: Studio) -> None:
+    data = os.urandom(1000)
+    file = upload(studio.owner, studio.project, data)
+    stored(studio, data).unlink()
+    answer = follow(studio, file)
+    assert (answer.status_code, answer.json()["code"]) == (500, "content_missing")
+    assert answer.json()["message"] == "The content of this file is missing."
+
+
+def test_a_download_that_fails_on_the_way_is_cut_and_logged(studio: Studio) -> None:
+    data = os.urandom(4 * 2**20)
+    file = upload(studio.owner, studio.project, data)
+    os.truncate(stored(studio, data), 2**20)
+    with pytest.raises(httpx.RemoteProtocolError):
+        follow(studio, file)
+    until(lambda: "download_cut" in studio.server.log())
+    assert follow(studio, file, Range="bytes=0-9").content == data[:10]
+
+
+def test_who_leaves_early_keeps_nobody_waiting(studio: Studio) -> None:
+    data = os.urandom(16 * 2**20)
+    file = upload(studio.owner, studio.project, data)
+    url = httpx.URL(file["file_link"])
+    before = studio.server.log().count("Exception in ASGI")
+    for _ in range(3):
+        with socket.create_connection((url.host, url.port or 80), timeout=20) as connection:
+            connection.sendall(f"GET {url.raw_path.decode()} HTTP/1.1\r\nHost: {url.host}\r\n\r\n".encode())
+            assert connection.recv(1000).startswith(b"HTTP/1.1 200")
+    assert follow(studio, file).content == data
+    assert studio.server.log().count("Exception in ASGI") == before
+
+
+@pytest.fixture
+def s3(monkeypatch: pytest.MonkeyPatch) -> Iterator[S3]:
+    with running_s3() as running:
+        for name, value in running.environment.items():
+            monkeypatch.setenv(name, value)
+        yield running
+
+
+def test_files_may_be_kept_on_s3(new_server: Callable[..., Server], s3: S3) -> None:
+    server = new_server(files_url=s3.url)
+    studio = Studio(server, server.world())
+    data = os.urandom(6 * 2**20)
+    file = upload(studio.owner, studio.project, data)
+    assert len(s3.object_names()) == 1
+    assert not [each for each in (server.data / "files").rglob("*") if each.is_file()]
+    assert follow(studio, file).content == data
+    assert follow(studio, file, Range="bytes=3000000-3000009").content == data[3_000_000:3_000_010]
+    refused = studio.owner.call("POST", f"{studio.project}/files", files={"file": ("a", b"x")}, data={"folder": "none"})
+    assert refused.status_code == 422
+    assert len(s3.object_names()) == 1
+    studio.close()

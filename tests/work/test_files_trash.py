@@ -1,0 +1,120 @@
+"""What becomes of deleted files, and of what uploads left that died."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from tests.work.studio import Studio
+from workhook.core.clock import DAY_MS, now_ms
+from workhook.http.calls import Services
+from workhook.identity.guard import authenticate
+from workhook.work.access import find_access
+from workhook.work.files import trash
+from workhook.work.files.trash import TrashedFile, purge, trashed
+
+
+@pytest.fixture(autouse=True)
+def _empty_trash(studio: Studio) -> None:
+    """Purging is for everybody's files: what the tests before left."""
+    run_purge(studio, 31)
+
+
+def upload(studio: Studio, name: str) -> str:
+    """Its content is its name, after that of the organization."""
+    content = f"{studio.world.organization} {name}".encode()
+    made: str = studio.owner.post(f"{studio.project}/files", files={"file": (name, content)})["file"]["id"]
+    return made
+
+
+def stored(studio: Studio) -> list[str]:
+    """The contents of the store that are this test's."""
+    texts = [each.read_text() for each in (studio.server.data / "files").rglob("*") if each.is_file()]
+    own = f"{studio.world.organization} "
+    return sorted(text.removeprefix(own) for text in texts if text.startswith(own))
+
+
+def run_purge(studio: Studio, days: float) -> int:
+    """So many days from now."""
+
+    async def run(services: Services) -> int:
+        return await purge(services, now_ms() + round(days * DAY_MS))
+
+    removed: int = studio.server.run(run)
+    return removed
+
+
+def trash_of(studio: Studio, limit: int = 10) -> list[TrashedFile]:
+    async def read(services: Services) -> list[TrashedFile]:
+        actor = await authenticate(services.database, f"Bearer {studio.world.token}", None)
+        assert actor is not None
+        access = await find_access(services.database, actor, studio.project_id)
+        return await trashed(services.database, access.repository.id, limit=limit)
+
+    found: list[TrashedFile] = studio.server.run(read)
+    return found
+
+
+def leave(studio: Studio, name: str, text: str, days: float) -> None:
+    """What a process that died left, so many days ago."""
+    path = studio.server.data / "files" / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(f"{studio.world.organization} {text}")
+    at_s = (now_ms() - days * DAY_MS) / 1000
+    os.utime(path, (at_s, at_s))
+
+
+def test_deleted_files_are_in_the_trash_last_first(studio: Studio) -> None:
+    kept, first, second = (upload(studio, name) for name in ("kept", "first", "second"))
+    for each in (first, second):
+        studio.owner.delete(f"/files/{each}")
+    found = trash_of(studio)
+    assert [(each.type, each.id, each.title, each.private) for each in found] == [
+        ("file", second, "second", False),
+        ("file", first, "first", False),
+    ]
+    assert all(now_ms() - 60_000 < each.deleted_at <= now_ms() for each in found)
+    assert [each.id for each in trash_of(studio, limit=1)] == [second]
+    studio.owner.post(f"/files/{first}/restore")
+    assert [each.id for each in trash_of(studio)] == [second]
+    assert studio.owner.get(f"/files/{kept}")["file"]["id"] == kept
+
+
+def test_after_thirty_days_row_and_content_are_gone(studio: Studio) -> None:
+    kept, gone = upload(studio, "kept"), upload(studio, "gone")
+    studio.owner.delete(f"/files/{gone}")
+    assert run_purge(studio, 29.9) == 0
+    assert stored(studio) == ["gone", "kept"]
+    assert run_purge(studio, 30.1) == 1
+    assert stored(studio) == ["kept"]
+    studio.owner.refused(404, "POST", f"/files/{gone}/restore")
+    assert studio.owner.call("GET", f"/files/{kept}/content").text.endswith(" kept")
+    assert run_purge(studio, 30.1) == 0
+
+
+def test_many_are_purged_in_turn(studio: Studio, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(trash, "BATCH", 2)
+    for number in range(5):
+        studio.owner.delete(f"/files/{upload(studio, str(number))}")
+    assert run_purge(studio, 31) == 5
+    assert stored(studio) == []
+
+
+def test_what_no_file_has_is_swept_after_a_day(studio: Studio) -> None:
+    upload(studio, "kept")
+    deleted = upload(studio, "deleted")
+    studio.owner.delete(f"/files/{deleted}")
+    leave(studio, "0a/blb_" + "0" * 25 + "a", "an orphan", 1.1)
+    leave(studio, "0b/blb_" + "0" * 25 + "b", "perhaps a file in a moment", 0.9)
+    leave(studio, "incoming/blb_" + "0" * 25 + "c", "an old draft", 1.1)
+    leave(studio, "incoming/blb_" + "0" * 25 + "d", "under way", 0.9)
+    leave(studio, "0a/notes.txt", "somebody else's", 400)
+    assert run_purge(studio, 0) == 0
+    assert stored(studio) == ["deleted", "kept", "perhaps a file in a moment", "somebody else's", "under way"]
+    assert run_purge(studio, 2) == 0  # kept and deleted are older than a day then
+    assert stored(studio) == ["deleted", "kept", "somebody else's"]
+
+
+def test_purging_with_nothing_to_purge(studio: Studio) -> None:
+    assert run_purge(studio, 100) == 0
