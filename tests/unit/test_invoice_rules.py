@@ -12,9 +12,10 @@ from workhook.work.invoices import rules
 from workhook.work.invoices.printing import initials_of
 from workhook.work.invoices.queries import items_of, items_text
 from workhook.work.invoices.rules import Item, Time
+from workhook.work.timesheets import rules as timesheets
 
 QUANTITIES = st.integers(1, rules.QTY_MAX * 10**6).map(lambda millionths: Decimal(millionths).scaleb(-6))
-ITEMS = st.builds(Item, st.text(), QUANTITIES, st.integers(0, 10**13), st.none() | st.text())
+ITEMS = st.builds(Item, st.text(), QUANTITIES, st.integers(0, 10**13), st.none() | st.text(), st.none())
 
 
 @given(QUANTITIES, st.integers(0, 10**13))
@@ -95,8 +96,20 @@ def time(name: str = "tms_1", **more: object) -> Time:
 
 
 def test_time_is_hours_at_a_rate() -> None:
-    assert rules.item_of(time()) == Item("Logo (2026-11-20)", Decimal("1.501389"), 8000, "tms_1")
-    assert rules.item_of(time(rate_minor=None, duration_ms=0)) == Item("Logo (2026-11-20)", Decimal(0), 0, "tms_1")
+    assert rules.item_of(time()) == Item("Logo (2026-11-20)", Decimal("1.501389"), 8000, "tms_1", 5_405_000)
+    assert rules.item_of(time(rate_minor=None, duration_ms=0)) == Item("Logo (2026-11-20)", Decimal(0), 0, "tms_1", 0)
+
+
+@given(st.integers(0, 10**9), st.integers(0, 10**6))
+def test_time_on_an_invoice_is_worth_what_it_is_worth_in_reports(duration_ms: int, rate_minor: int) -> None:
+    assert rules.item_of(time(duration_ms=duration_ms, rate_minor=rate_minor)).amount_minor == timesheets.amount_minor(
+        duration_ms, rate_minor
+    )
+
+
+def test_a_tie_of_time_that_hours_of_six_decimals_would_miss() -> None:
+    item = rules.item_of(time(duration_ms=50 * 60_000, rate_minor=8703))
+    assert (item.qty, item.amount_minor) == (Decimal("0.833333"), 7253)
 
 
 @pytest.mark.parametrize(

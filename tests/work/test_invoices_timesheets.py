@@ -118,6 +118,22 @@ def test_time_is_claimed_by_one_of_many(studio: Studio, scene: Scene) -> None:
     assert len(studio.owner.get(path)["invoices"]) == 1
 
 
+def test_amounts_are_those_of_the_timesheets(studio: Studio, scene: Scene, draw: Draw) -> None:
+    timesheet = scene.timesheet(duration=50 * 60_000, billable_rate=87.03)
+    record = draw(timesheet)
+    assert (record["amount"], record["invoice_items"][0]["qty"]) == (72.53, 0.833333)
+    lines = [*record["invoice_items"], {"description": "Hosting", "qty": 1, "unit_price": 1}]
+    edited = studio.owner.patch(f"/invoices/{record['id']}", json={"invoice_items": lines})["invoice"]
+    assert edited["amount"] == 73.53
+
+
+def test_time_whose_task_is_gone(studio: Studio, scene: Scene, draw: Draw) -> None:
+    task_id = scene.task()
+    timesheet = scene.timesheet(task_id=task_id)
+    studio.owner.delete(f"/tasks/{task_id}")
+    assert len(draw(timesheet)["invoice_items"]) == 1
+
+
 def test_time_without_a_rate_is_for_nothing(scene: Scene, draw: Draw) -> None:
     record = draw(scene.timesheet(billable_rate=None, duration=HOUR_MS))
     assert [(each["qty"], each["unit_price"]) for each in record["invoice_items"]] == [(1, 0)]

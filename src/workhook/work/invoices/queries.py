@@ -77,7 +77,7 @@ _logo = sa.select(files.c.content_type, files.c.size, files.c.blob).where(
 _times = (
     sa.select(
         timesheets.c.id,
-        tasks.c.title,
+        sa.func.coalesce(tasks.c.title, sa.literal("Work")).label("title"),  # time outlives its task
         timesheets.c.start_time,
         timesheets.c.duration_ms,
         timesheets.c.billable_rate_minor,
@@ -85,7 +85,7 @@ _times = (
         timesheets.c.finished,
         timesheets.c.invoice_id,
     )
-    .join_from(timesheets, tasks, tasks.c.id == timesheets.c.task_id)
+    .join_from(timesheets, tasks, tasks.c.id == timesheets.c.task_id, isouter=True)
     .where(
         timesheets.c.repository_id == big("repository_id"),
         sa.or_(any_of(timesheets.c.id, "timesheet_ids"), timesheets.c.invoice_id == sa.bindparam("invoice_id")),
@@ -232,11 +232,12 @@ async def _is_taken(tx: Transaction, account_id: int, number: str) -> bool:
 
 def items_text(items: Iterable[Item]) -> str:
     """As the columns hold them."""
-    return json.encode_text([(e.description, f"{e.qty:f}", e.unit_price_minor, e.timesheet_id) for e in items])
+    rows = [(e.description, f"{e.qty:f}", e.unit_price_minor, e.timesheet_id, e.duration_ms) for e in items]
+    return json.encode_text(rows)
 
 
 def items_of(text: str) -> tuple[Item, ...]:
-    return tuple(Item(each[0], Decimal(each[1]), each[2], each[3]) for each in json.decode(text))
+    return tuple(Item(each[0], Decimal(each[1]), *each[2:]) for each in json.decode(text))
 
 
 def _time_of(row: Row) -> Time:

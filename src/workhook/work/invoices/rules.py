@@ -1,7 +1,8 @@
 """Amounts, numbers and states of invoices: pure functions.
 
-An item's amount is quantity times unit price, rounded half up to a minor unit; an invoice's is the sum of those, so
-that whoever adds up the lines gets it. The tax is a part of the sum, rounded half up once.
+An item's amount is quantity times unit price (of a timesheet: its exact time, times the rate), rounded half up to a
+minor unit; an invoice's is the sum of those, so that whoever adds up the lines gets it. The tax is a part of the sum,
+rounded half up once.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import msgspec
 
 from workhook.core.clock import HOUR_MS
 from workhook.http.values import AMOUNT_MAX_MINOR
+from workhook.work.timesheets.rules import amount_minor as worth_of
 
 Status = Literal["draft", "sent", "paid", "void"]
 
@@ -28,15 +30,21 @@ _MILLION = 10**6
 
 
 class Item(msgspec.Struct, frozen=True):
-    """A line of an invoice. `qty` has at most six decimals; `timesheet_id`: whose time it is."""
+    """A line of an invoice. `qty` has at most six decimals.
+
+    `timesheet_id`: whose time it is; `duration_ms` is that time then, which hours of six decimals are not exactly.
+    """
 
     description: str
     qty: Decimal
     unit_price_minor: int
     timesheet_id: str | None = None
+    duration_ms: int | None = None
 
     @property
     def amount_minor(self) -> int:
+        if self.duration_ms is not None:
+            return worth_of(self.duration_ms, self.unit_price_minor)
         return _half_up(int(self.qty * _MILLION) * self.unit_price_minor)
 
 
@@ -132,19 +140,19 @@ def complaint(time: Time | None, invoice_id: str | None) -> str | None:
 def item_of(time: Time) -> Item:
     """Its hours at its rate. One without a rate costs nothing until somebody says what it costs."""
     hours = (Decimal(time.duration_ms) / HOUR_MS).quantize(Decimal(1).scaleb(-QTY_DECIMALS), ROUND_HALF_UP)
-    return Item(f"{time.title} ({time.day})", hours.normalize(), time.rate_minor or 0, time.id)
+    return Item(f"{time.title} ({time.day})", hours.normalize(), time.rate_minor or 0, time.id, time.duration_ms)
 
 
 def replaced(items: Sequence[Item], given: Iterable[Item]) -> list[Item]:
     """`given`, of which those that are like an item that was there before go on being of its timesheet."""
-    known: dict[tuple[str, Decimal, int], list[str | None]] = {}
+    known: dict[tuple[str, Decimal, int], list[Item]] = {}
     for each in items:
-        known.setdefault((each.description, each.qty, each.unit_price_minor), []).append(each.timesheet_id)
-    found = []
-    for each in given:
-        ids = known.get((each.description, each.qty, each.unit_price_minor))
-        found.append(msgspec.structs.replace(each, timesheet_id=ids.pop(0) if ids else None))
-    return found
+        known.setdefault(_looks(each), []).append(each)
+    return [same.pop(0) if (same := known.get(_looks(each))) else each for each in given]
+
+
+def _looks(item: Item) -> tuple[str, Decimal, int]:
+    return item.description, item.qty, item.unit_price_minor
 
 
 def with_times(items: Sequence[Item], released: Iterable[str], added: Iterable[Time]) -> list[Item]:

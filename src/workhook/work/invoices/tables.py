@@ -7,7 +7,8 @@ import sqlalchemy as sa
 from workhook.storage.metadata import Millis, metadata
 
 # `items` and `recurring_items` are JSON: `[[description, quantity in decimal, unit price in minor units, the timesheet
-# that the item was made from or null], …]`. `credit_type` is `true` or `false`.
+# that the item was made from, its time in milliseconds], …]`, the last two null for others. `credit_type` is `true` or
+# `false`.
 invoices = sa.Table(
     "invoices",
     metadata,
