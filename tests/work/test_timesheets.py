@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.work.studio import Studio
-from tests.work.timesheets_kit import HOUR, Desk, archive, bury, claim, make_project, make_task, run_since
+from tests.work.timesheets_kit import HOUR, Desk, archive, bury, claim, make_project, make_task, remove, run_since
 from workhook.core.clock import now_ms, parse_rfc3339
 
 FIELDS = {
@@ -137,6 +137,18 @@ def test_tasks_of_elsewhere_and_deleted_ones(studio: Studio, desk: Desk, task_id
     bury(studio, task_id)
     assert desk.get(made)["task"] == {"id": task_id, "title": "Draw"}
     assert desk.edit(made, json={"notes": "still here"})["notes"] == "still here"
+
+
+def test_time_outlives_its_task(studio: Studio, desk: Desk, task_id: str) -> None:
+    made, running = desk.new(task_id, duration=HOUR), desk.new(task_id)
+    remove(studio, task_id)
+    assert desk.get(made) == {**made, "task": None}
+    assert desk.turn(running, "finish")["finished"] is True
+    assert [each.record["task"] for each in studio.happened() if each.action == "finished"][-1] is None
+    (row,) = desk.caller.get("/reports/timesheets", params={"group_by": "task"})["report"]
+    assert (row["task"], row["timesheets"]) == (None, 2)
+    assert desk.caller.call("GET", desk.path, headers={"Accept": "text/csv"}).text.count("Draw") == 0
+    assert desk.edit(made, json={"task_id": (other := make_task(studio))})["task"]["id"] == other
 
 
 def test_an_edit(studio: Studio, desk: Desk, task_id: str) -> None:

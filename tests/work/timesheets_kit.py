@@ -32,6 +32,7 @@ _claim = (
     .values(invoice_id=sa.bindparam("invoice_id"))
 )
 _bury_task = sa.update(tasks).where(tasks.c.id == sa.bindparam("task_id")).values(deleted_at=1)
+_remove_task = sa.delete(tasks).where(tasks.c.id == sa.bindparam("task_id"))
 _archive = sa.update(projects).where(projects.c.id == sa.bindparam("project_id")).values(archive=sa.true())
 _since = (
     sa.update(timesheets)
@@ -87,6 +88,16 @@ def bury(studio: Studio, task_id: str) -> None:
     async def work(services: Services) -> None:
         async with services.database.transaction() as tx:
             await tx.execute(_bury_task, {"task_id": task_id})
+
+    _run(studio, work)
+
+
+def remove(studio: Studio, task_id: str) -> None:
+    """The task is gone for good."""
+
+    async def work(services: Services) -> None:
+        async with services.database.transaction() as tx:
+            await tx.execute(_remove_task, {"task_id": task_id})
 
     _run(studio, work)
 
