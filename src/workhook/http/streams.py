@@ -60,23 +60,23 @@ class Streamed(Response[bytes]):
         super().__init__(b"", status_code=status_code, headers=headers, media_type=media_type)
         self.parts = parts
 
-    def to_asgi_response(self, *args: Any, is_head_response: bool = False, **more: Any) -> ASGIResponse:
-        return _Sending(self, is_head_response)
+    def to_asgi_response(self, *args: Any, **more: Any) -> ASGIResponse:
+        return _Sending(self)
 
 
 class _Sending(ASGIResponse):
     _should_set_content_length = False
 
-    def __init__(self, response: Streamed, is_head_response: bool) -> None:
+    def __init__(self, response: Streamed) -> None:
         super().__init__(
             headers=response.headers,
-            is_head_response=is_head_response,
             media_type=response.media_type,
             status_code=response.status_code,
         )
         self._parts = response.parts
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        self.is_head_response = scope["method"] == "HEAD"  # type: ignore[typeddict-item]  # only HTTP comes here
         try:
             await super().__call__(scope, receive, send)
         finally:

@@ -1,0 +1,347 @@
+"""`/projects/{id}/stream`: what happens, as it happens; nothing is lost, and nothing comes twice."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from typing import Any
+
+import pytest
+
+from tests.harness.server import Server
+from tests.harness.waiting import until
+from tests.work.listener import Listener
+from tests.work.studio import Caller, Studio
+from workhook.bootstrap import open_services
+from workhook.core.config import load
+from workhook.events import outbox
+from workhook.http.calls import Services
+from workhook.identity.actions import revoke_token
+from workhook.identity.guard import digest_of
+from workhook.identity.queries import find_project, find_token
+
+
+class Stage:
+    """A studio, and those who listen to its project."""
+
+    def __init__(self, studio: Studio, stack: ExitStack) -> None:
+        self.studio, self._stack = studio, stack
+        self.path = f"{studio.project}/stream"
+
+    def listen(self, caller: Caller | None = None, **more: Any) -> Listener:
+        """`server` is another one."""
+        caller = caller or self.studio.owner
+        url = more.pop("server", self.studio.server).url
+        return self._stack.enter_context(Listener(url, more.pop("path", self.path), caller.token, **more))
+
+    def rename(self, title: object) -> None:
+        self.studio.owner.patch(self.studio.project, json={"title": str(title)})
+
+    def open_streams(self) -> int:
+        text = self.studio.owner.http.get("/metrics").text
+        found = re.search(r"^workhook_streams_open (\d+)", text, re.MULTILINE)
+        return int(found[1]) if found else 0
+
+
+@pytest.fixture
+def stage(studio: Studio) -> Iterator[Stage]:
+    with ExitStack() as stack:
+        yield Stage(studio, stack)
+
+
+def _titles(told: list[Any]) -> list[str]:
+    return [each.data["payload"]["project"]["title"] for each in told]
+
+
+# --- what is told ----------------------------------------------------------------------------------------------------
+
+
+def test_what_happens_is_told(stage: Stage) -> None:
+    stage.rename("Before")
+    listener = stage.listen()
+    assert listener.status == 200
+    assert listener.headers["content-type"] == "text/event-stream; charset=utf-8"
+    assert listener.headers["cache-control"] == "no-store"
+    assert listener.opened() > 0
+    stage.rename("After")
+    [told] = listener.events(1)
+    assert told.event == "project"
+    assert set(told.data) == {"event", "action", "created_at", "payload"}
+    assert (told.data["event"], told.data["action"]) == ("project", "edited")
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", told.data["created_at"])
+    assert told.data["payload"] == stage.studio.happened()[-1].payload
+    [newest] = stage.studio.owner.get(f"{stage.studio.project}/activity", params={"per_page": 1})["activity"]
+    assert (newest["id"], newest["payload"]) == (told.id, told.data["payload"])
+
+
+def test_what_happens_elsewhere_is_not_told(stage: Stage) -> None:
+    listener = stage.listen()
+    other = stage.studio.owner.post("/projects", json={"title": "Other"})["project"]
+    elsewhere = stage.listen(path=f"/projects/{other['id']}/stream")
+    stage.rename("Here")
+    stage.studio.owner.patch(f"/projects/{other['id']}", json={"title": "There"})
+    assert _titles(listener.events(1)) == ["Here"]
+    assert _titles(elsewhere.events(1)) == ["There"]
+
+
+def test_published_events_are_told_but_not_what_is_about_hooks(stage: Stage) -> None:
+    studio = stage.studio
+    listener = stage.listen(studio.member)
+    hook = {"name": "web", "config": {"url": "http://127.0.0.1:9/secret"}, "events": ["push"]}
+    assert studio.owner.http.post(f"{studio.world.repo_path}/hooks", json=hook).status_code == 201
+    push = {"event": "push", "payload": {"ref": "refs/heads/main", "note": "a\nb\u2028c"}}
+    assert studio.owner.http.post(f"{studio.world.repo_path}/events", json=push).status_code == 202
+    [told] = listener.events(1)
+    assert (told.event, told.data["action"], told.data["payload"]["note"]) == ("push", None, "a\nb\u2028c")
+
+
+def test_everything_since_is_told_in_order_once(stage: Stage) -> None:
+    first = stage.listen()
+    stage.rename(0)
+    [seen] = first.events(1)
+    first.close()
+    for number in range(1, 450):  # more than are read at once
+        stage.rename(number)
+    wanted = [str(number) for number in range(1, 450)]
+    by_header = stage.listen(last=seen.id)
+    by_query = stage.listen(path=f"{stage.path}?last_event_id={seen.id}")
+    both = stage.listen(path=f"{stage.path}?last_event_id=1", last=seen.id)
+    stage.rename("and on")
+    for listener in (by_header, by_query, both):
+        told = listener.events(450)
+        assert _titles(told) == [*wanted, "and on"]
+        assert [each.id for each in told] == sorted({each.id for each in told})
+
+
+def test_who_comes_back_before_anything_happened_misses_nothing(stage: Stage) -> None:
+    first = stage.listen()
+    position = first.opened()
+    first.close()
+    stage.rename("Meanwhile")
+    assert _titles(stage.listen(last=position).events(1)) == ["Meanwhile"]
+
+
+def test_an_id_from_the_future_is_one_that_never_was(stage: Stage) -> None:
+    listener = stage.listen(last=10**14)
+    stage.rename("New")
+    assert _titles(listener.events(1)) == ["New"]
+
+
+def test_many_listeners_are_told_the_same_while_many_write(stage: Stage) -> None:
+    listeners = [stage.listen(each) for each in (stage.studio.owner, stage.studio.member) for _ in range(4)]
+    names = [f"client{number}.{stage.studio.world.owner}@a.example" for number in range(60)]
+    with ThreadPoolExecutor(6) as pool:
+        path = f"{stage.studio.project}/clients"
+        for answer in pool.map(lambda name: stage.studio.owner.call("POST", path, json={"email": name}), names):
+            assert answer.status_code == 200
+    for listener in listeners:
+        told = listener.events(60)
+        assert [each.id for each in told] == sorted({each.id for each in told})
+        assert sorted(each.data["payload"]["client"]["email"] for each in told) == sorted(names)
+
+
+def test_who_reads_slowly_gets_everything(stage: Stage) -> None:
+    listener = stage.listen(receive_bytes=8192)
+    published = f"{stage.studio.world.repo_path}/events"
+    for number in range(60):  # 12 MB: more than connections and buffers hold
+        push = {"event": "push", "payload": {"number": number, "text": "x" * 200_000}}
+        assert stage.studio.owner.http.post(published, json=push).status_code == 202
+    stage.rename("Last")
+    told = listener.events(61)
+    assert [each.data["payload"].get("number") for each in told] == [*range(60), None]
+
+
+# --- who may ---------------------------------------------------------------------------------------------------------
+
+
+def test_who_may_listen(stage: Stage) -> None:
+    studio = stage.studio
+    assert studio.client.refused(403, "GET", stage.path)["code"] == "missing_role"
+    studio.stranger.refused(404, "GET", stage.path)
+    studio.nobody.refused(401, "GET", stage.path)
+    studio.owner.refused(404, "GET", "/projects/prj_x/stream")
+    for wrong in ("x", "-1", "1.5", "9" * 16):
+        headers = {"Last-Event-ID": wrong}
+        assert studio.owner.faults("GET", stage.path, headers=headers) == {"Last-Event-ID": "invalid"}
+        assert studio.owner.faults("GET", stage.path, params={"last_event_id": wrong}) == {"last_event_id": "invalid"}
+    assert studio.owner.faults("GET", stage.path, params={"since": "1"}) == {"since": "unknown"}
+    assert stage.listen(studio.add(role="read")).status == 200
+
+
+def test_a_revoked_token_ends_its_streams_only(stage: Stage) -> None:
+    other = stage.studio.add(member="member")
+    mine, theirs = stage.listen(), stage.listen(other)
+
+    async def revoke(services: Services) -> None:
+        async with services.database.transaction() as tx:
+            row = await find_token(tx, digest_of(other.token or ""))
+            assert row is not None
+            await revoke_token(tx, row["token_id"])
+
+    stage.studio.server.run(revoke)
+    assert theirs.rest() == []
+    stage.rename("After")
+    assert _titles(mine.events(1)) == ["After"]
+
+
+def test_a_member_who_is_removed_hears_of_it_and_then_no_more(stage: Stage) -> None:
+    studio = stage.studio
+    added = studio.add(role="write")
+    name = added.get("/me")["user"]["username"]
+    listener = stage.listen(added)
+    studio.owner.delete(f"{studio.project}/members/{name}")
+    [told] = listener.rest()
+    assert (told.event, told.data["action"]) == ("member", "removed")
+
+
+def test_a_project_that_is_deleted_says_so_and_ends(stage: Stage) -> None:
+    listener = stage.listen()
+    stage.studio.owner.delete(stage.studio.project)
+    assert [each.data["action"] for each in listener.rest()] == ["deleted"]
+
+
+# --- limits ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_token_has_a_number_of_streams(stage: Stage) -> None:
+    caller = stage.studio.add(member="member")
+    listeners = [stage.listen(caller) for _ in range(10)]
+    assert {each.status for each in listeners} == {200}
+    refused = caller.call("GET", stage.path)
+    assert (refused.status_code, refused.json()["code"]) == (429, "too_many_streams")
+    assert refused.headers["retry-after"] == "10"
+    assert stage.listen().status == 200  # another's
+    listeners[0].close()
+    assert until(lambda: stage.listen(caller).status == 200)
+
+
+def test_who_leaves_leaves_nothing(stage: Stage) -> None:
+    before = stage.open_streams()
+    assert stage.studio.owner.call("HEAD", stage.path).status_code == 200
+    listener = stage.listen()
+    assert until(lambda: stage.open_streams() == before + 1)
+    listener.close()
+    assert until(lambda: stage.open_streams() == before)
+
+
+# --- several processes -----------------------------------------------------------------------------------------------
+
+
+def test_what_happens_through_another_process_is_told(new_server: Callable[..., Server]) -> None:
+    one, other = new_server(), new_server()
+    world = one.world()
+    path = f"/projects/{world.project_id}"
+    with (
+        Listener(one.url, f"{path}/stream", world.token) as here,
+        Listener(other.url, f"{path}/stream", world.token) as there,
+        other.client(world.token) as client,
+    ):
+        for number in range(20):
+            assert client.patch(f"/api/v1{path}", json={"title": str(number)}).status_code == 200
+        for listener in (here, there):
+            assert _titles(listener.events(20)) == [str(number) for number in range(20)]
+
+
+def test_a_server_that_stops_ends_its_streams_at_once(new_server: Callable[..., Server]) -> None:
+    server = new_server(drain_s=30)
+    world = server.world()
+    with Listener(server.url, f"/projects/{world.project_id}/stream", world.token) as listener:
+        position = listener.opened()
+        with ThreadPoolExecutor(1) as pool:
+            stopped = pool.submit(server.stop)
+            assert listener.rest(5.0) == []
+            assert stopped.result(10) == 0
+    assert "Traceback" not in server.log()
+    again = new_server()
+    with again.client(world.token) as client:
+        client.patch(f"/api/v1/projects/{world.project_id}", json={"title": "Later"})
+    with Listener(again.url, f"/projects/{world.project_id}/stream", world.token, last=position) as listener:
+        assert _titles(listener.events(1)) == ["Later"]
+
+
+# --- the order of commits --------------------------------------------------------------------------------------------
+
+
+class Undone(Exception):
+    pass
+
+
+@pytest.mark.parametrize("undone", [False, True])
+async def test_an_event_that_is_committed_late_is_not_passed_over(stage: Stage, undone: bool) -> None:
+    studio = stage.studio
+    if "database_url" not in studio.server.settings:
+        pytest.skip("SQLite has one writer at a time")
+    listener = stage.listen()
+    listener.opened()
+    async with open_services(load(studio.server.settings, {})) as services:
+
+        async def append(tx: Any, note: str) -> None:
+            project = await find_project(tx, studio.project_id, 0)
+            assert project is not None
+            payload = {"project": {"title": note}}
+            account_id, repository_id = project.owner.id, project.id
+            await outbox.append(
+                tx, account_id=account_id, repository_id=repository_id, name="push", action=None, payload=payload
+            )
+
+        try:
+            async with services.database.transaction() as held:
+                await append(held, "Early")  # it has the lower number
+                await asyncio.to_thread(stage.rename, "Late")
+                fresh = asyncio.create_task(asyncio.to_thread(stage.listen))
+                assert await asyncio.to_thread(listener.nothing_for, 1.0)
+                assert not fresh.done()  # who comes now begins when it is clear what was before
+                if undone:
+                    raise Undone
+        except Undone:
+            pass
+        wanted = ["Late"] if undone else ["Early", "Late"]
+        told = listener.events(len(wanted))
+        assert _titles(told) == wanted
+        assert [each.id for each in told] == sorted(each.id for each in told)
+        again = stage.listen(last=told[0].id)
+        newcomer = await fresh
+    stage.rename("Then")
+    for each, expected in ((listener, ["Then"]), (again, [*wanted[1:], "Then"]), (newcomer, ["Then"])):
+        assert _titles(each.events(len(expected))) == expected
+
+
+async def test_what_another_project_waits_for_holds_nothing_back(stage: Stage) -> None:
+    studio = stage.studio
+    if "database_url" not in studio.server.settings:
+        pytest.skip("SQLite has one writer at a time")
+    other = studio.owner.post("/projects", json={"title": "Other"})["project"]
+    listener = stage.listen()
+    async with open_services(load(studio.server.settings, {})) as services, services.database.transaction() as held:
+        repository_id: int = other["repository_id"]
+        await outbox.append(held, account_id=1, repository_id=repository_id, name="push", action=None, payload={})
+        await asyncio.to_thread(stage.rename, "Here")
+        assert _titles(await asyncio.to_thread(listener.events, 1)) == ["Here"]
+
+
+def test_listeners_and_writers_meet_at_any_time(stage: Stage) -> None:
+    """Who comes while others write gets every event behind the one it begins with."""
+    stop, opened = False, list[tuple[int, Listener]]()
+
+    def write() -> int:
+        number = 0
+        while not stop:
+            stage.rename(number)
+            number += 1
+        return number
+
+    with ThreadPoolExecutor(2) as pool:
+        writing = [pool.submit(write) for _ in range(2)]
+        for _ in range(8):
+            listener = stage.listen()
+            opened.append((listener.opened(), listener))
+        stop = True
+        assert all(each.result() for each in writing)
+    stage.rename("The end")
+    every: list[dict[str, Any]] = stage.studio.owner.get(f"{stage.studio.project}/activity")["activity"]
+    for position, listener in opened:
+        wanted = sorted(each["id"] for each in every if each["id"] > position)
+        assert [each.id for each in listener.events(len(wanted))] == wanted
