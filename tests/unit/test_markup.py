@@ -6,7 +6,7 @@ import re
 from html.parser import HTMLParser
 
 import pytest
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from workhook.http.parameters import TEXT_MAX_BYTES
@@ -121,6 +121,7 @@ _PIECES = st.sampled_from(
 )  # fmt: skip
 
 
+@settings(deadline=None)
 @given(st.one_of(st.text(max_size=60), st.lists(_PIECES, max_size=25).map("".join)))
 @example("<pre>\n\nx</pre>")
 @example("<p><a href='http://e.org'><div>x</a></div>")

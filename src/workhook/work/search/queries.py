@@ -76,7 +76,7 @@ _NO_TEXT: sa.ColumnElement[str] = sa.cast(sa.null(), sa.Text)
 
 
 @dataclass(frozen=True)
-class _Place:
+class Place:
     """Where a kind is found: `table` holds it, `owner` is it or the task or file that it is about, `joined` is all that
     is read. None of `private` may hold for a client to see it."""
 
@@ -97,9 +97,9 @@ _of_task = task_comments.join(tasks, tasks.c.id == task_comments.c.task_id)
 _of_file = file_comments.join(files, files.c.id == file_comments.c.file_id)
 _of_comment = file_comment_replies.join(_of_file, file_comments.c.id == file_comment_replies.c.file_comment_id)
 
-_PLACES: Mapping[Kind, _Place] = {
-    "task": _Place(tasks, tasks, tasks, task_matches(), text=tasks.c.description),
-    "task_comment": _Place(
+PLACES: Mapping[Kind, Place] = {
+    "task": Place(tasks, tasks, tasks, task_matches(), text=tasks.c.description),
+    "task_comment": Place(
         task_comments,
         tasks,
         _of_task,
@@ -107,8 +107,8 @@ _PLACES: Mapping[Kind, _Place] = {
         private=(task_comments.c.private,),
         text=task_comments.c.text,
     ),
-    "file": _Place(files, files, files, matches(files.c.id, files.c.title), private=(files.c.private,)),
-    "file_comment": _Place(
+    "file": Place(files, files, files, matches(files.c.id, files.c.title), private=(files.c.private,)),
+    "file_comment": Place(
         file_comments,
         files,
         _of_file,
@@ -116,7 +116,7 @@ _PLACES: Mapping[Kind, _Place] = {
         private=(files.c.private, file_comments.c.private),
         text=file_comments.c.text,
     ),
-    "file_comment_reply": _Place(
+    "file_comment_reply": Place(
         file_comment_replies,
         files,
         _of_comment,
@@ -130,7 +130,7 @@ _PLACES: Mapping[Kind, _Place] = {
 
 def _of_kind(kind: Kind, *, in_project: bool, further: bool) -> sa.Select[Any]:
     """The newest of a kind, no more than a page shows."""
-    place = _PLACES[kind]
+    place = PLACES[kind]
     found = (
         sa.select(
             _rank(kind).label("kind"),
@@ -174,6 +174,7 @@ _AFTER: tuple[sa.BindParameter[Any], ...] = (
 
 @cache
 def _statement(kinds: tuple[Kind, ...], *, in_project: bool, further: bool) -> sa.Select[Any]:
+    """One for each combination, since a statement is compiled once. `further`: it goes on behind a key."""
     each = [_of_kind(kind, in_project=in_project, further=further).subquery() for kind in kinds]
     found = sa.union_all(*(sa.select(one) for one in each)).subquery("found")
     return sa.select(found).order_by(*(found.c[name].desc() for name in Key._fields)).limit(big("limit"))
