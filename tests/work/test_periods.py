@@ -328,7 +328,7 @@ def test_a_server_that_was_down_catches_up_at_its_start(new_server: Callable[...
     assert studio.owner.http.post(f"/repos/{studio.world.full_name}/hooks", json=hook).status_code == 201
     checkout = shop.choose(shop.service(WEEKLY))
     studio.owner.post(_path(checkout, "complete"))
-    receiver.wait_for(1)
+    receiver.wait_for(lambda _: len(receiver.events("invoice")) == 1)
     assert server.stop() == 0
     ended = now_ms() - 15 * 24 * 3600 * 1000
 
@@ -339,9 +339,10 @@ def test_a_server_that_was_down_catches_up_at_its_start(new_server: Callable[...
     server.run(backdate)
     studio.close()
     again = Studio(new_server(base_url="https://work.example.com"), studio.world)
-    receiver.wait_for(4)
-    assert len(receiver.requests) == 4
-    told = receiver.requests[-1].payload()
+    receiver.wait_for(lambda _: len(receiver.events("invoice")) >= 4)
+    payloads = [each.payload() for each in receiver.events("invoice")]
+    assert sorted(each["invoice"]["invoice_number"] for each in payloads) == [f"INV-0000{n}" for n in (1, 2, 3, 4)]
+    told = payloads[-1]
     assert told["sender"] is None
     assert told["repository"]["url"].startswith("https://work.example.com/repos/")
     shown = again.owner.get(f"/service_checkouts/{checkout['id']}")["service_checkout"]

@@ -60,10 +60,11 @@ async def create_checkout(
     tx: Transaction, actor: Actor, project_id: str, create: ServiceCheckoutCreate, *, now: int, base: str
 ) -> Checkout:
     """Raises `NotFound`, `Forbidden`, `Conflict`, `Invalid`."""
-    access = await find_access(tx, actor, project_id)
+    row = await queries.find_offer(tx, project_id, create.service_id, actor.user.id)
+    access = access_of(row, actor)
+    assert row is not None, "access_of found it"
     _require_may_change(access)
-    offer = await queries.find_offer(tx, access.repository.owner.id, create.service_id)
-    if offer is None or not offer[0].offered:
+    if (offer := queries.offer_of(row)) is None:
         raise Invalid(faults=[_not_offered(create.service_id)])
     service, terms = offer
     price = _choose(service, create)

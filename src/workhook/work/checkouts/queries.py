@@ -70,10 +70,17 @@ _due = (
     .order_by(service_checkouts.c.due_at, service_checkouts.c.id)
     .limit(big("limit"))
 )
-_offered = sa.select(*_service_columns()).where(
-    services.c.id == sa.bindparam("service_id"),
-    services.c.account_id == big("account_id"),
-    services.c.deleted_at.is_(None),
+# A project, and a service of the account that it belongs to, if that has the service.
+_there = projects.alias("there")
+_offered = with_access(
+    sa.select(*_service_columns())
+    .select_from(_there)
+    .outerjoin(
+        services,
+        sa.and_(services.c.id == sa.bindparam("service_id"), services.c.account_id == _there.c.account_id),
+    )
+    .where(_there.c.id == sa.bindparam("project_id")),
+    _there.c.repository_id,
 )
 _insert = insert_into(
     service_checkouts,
@@ -120,10 +127,18 @@ async def list_checkouts(
     return [checkout_of(row) for row in rows]
 
 
-async def find_offer(reader: Reader, account_id: int, service_id: str) -> tuple[Bought, Terms] | None:
-    """A service of the account, active or not; the terms are without a price."""
-    row = await reader.fetch_one(_offered, {"service_id": service_id, "account_id": account_id})
-    return (_bought(row), _terms(row, None)) if row else None
+async def find_offer(reader: Reader, project_id: str, service_id: str, user_id: int) -> Row | None:
+    """For `access_of` to the project, and for `offer_of`."""
+    params = {"project_id": project_id, "service_id": service_id, "user_id": user_id}
+    return await reader.fetch_one(_offered, params)
+
+
+def offer_of(row: Row) -> tuple[Bought, Terms] | None:
+    """The service and its terms, without a price; None if it is not offered to the project."""
+    if row["service_id"] is None:
+        return None
+    service = _bought(row)
+    return (service, _terms(row, None)) if service.offered else None
 
 
 async def insert_checkout(tx: Transaction, checkout: Checkout, user_id: int) -> None:
