@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import sqlite3
 from typing import Any
 
+import pytest
 import sqlalchemy as sa
 
 from tests.harness.world import World, make_world
@@ -14,7 +16,11 @@ from workhook.events.tables import events
 from workhook.http.calls import Services
 from workhook.identity import queries as identity
 from workhook.identity.schemas import Repository
+from workhook.identity.tables import projects
 from workhook.storage import Transaction
+from workhook.storage.dialects import SQLITE
+from workhook.storage.metadata import metadata
+from workhook.work.credits import queries
 from workhook.work.credits.ledger import grant
 from workhook.work.credits.tables import task_credits
 
@@ -80,3 +86,27 @@ async def test_what_expired_goes_before_the_next_grant(services: Services) -> No
         await give(tx, repository, 300)
     assert await entries(services, repository) == [("grant", 500, 500), ("expire", -500, 0), ("grant", 300, 300)]
     assert [action for action, _ in await announced(services)] == ["granted", "expired", "granted"]
+
+
+@pytest.mark.parametrize("statement", [queries._next, queries._overdue_ledgers])
+def test_a_long_ledger_is_not_read(statement: sa.Select[Any]) -> None:
+    """What is left is found through an index that holds only the grants of which something is left."""
+    sql = str(statement.compile(dialect=SQLITE))
+    with sqlite3.connect(":memory:") as connection:
+        engine = sa.create_engine("sqlite://", creator=lambda: connection, poolclass=sa.StaticPool)
+        metadata.create_all(engine, tables=[task_credits, projects])
+        plan = [row[3] for row in connection.execute(f"EXPLAIN QUERY PLAN {sql}", [1] * sql.count("?"))]
+        engine.dispose()
+    looks = [each for each in plan if each.startswith(("SEARCH task_credits", "SCAN task_credits"))]
+    whole = [each for each in looks if "ix_task_credits_open" not in each and "ix_task_credits_expiring" not in each]
+    assert len(looks) > len(whole) <= 1  # the last entry alone comes from the index of all
+
+
+async def test_a_position_is_the_end_of_the_ledger_and_what_is_left(services: Services) -> None:
+    repository = await place(services, await make_world(services))
+    async with services.database.transaction() as tx:
+        await give(tx, repository, 500)
+        await give(tx, repository, 300)
+        found = await queries.position(tx, repository.id, now_ms(), enough_minor=800)
+    assert [each.remaining_minor for each in found.lots] == [500, 300]
+    assert (found.balance_minor, found.last_id) == (800, found.lots[-1].id)

@@ -31,7 +31,9 @@ class Position(msgspec.Struct, frozen=True):
 
 
 _in_project = task_credits.c.repository_id == big("repository_id")
-_open = sa.and_(_in_project, task_credits.c.remaining_minor > 0)
+# With a parameter for the 0 no database could use the indexes that hold only such rows.
+_something_left = task_credits.c.remaining_minor > sa.literal_column("0")
+_open = sa.and_(_in_project, _something_left)
 _due = task_credits.c.expires_at <= big("now")
 _people = accounts.alias("people")
 _entry_columns = [
@@ -98,7 +100,7 @@ _these = _position(
         _in_project, any_of(task_credits.c.id, "lot_ids")
     )
 )
-_unspent = sa.and_(task_credits.c.remaining_minor > 0, _not_due)
+_unspent = sa.and_(_something_left, _not_due)
 
 
 def _sum(column: sa.ColumnElement[int], *conditions: sa.ColumnElement[bool]) -> sa.ColumnElement[int]:
@@ -124,7 +126,7 @@ _listed_after = _listed.where(task_credits.c.id > sa.bindparam("after"))
 _overdue_ledgers = (
     sa.select(task_credits.c.repository_id)
     .join_from(task_credits, projects, projects.c.repository_id == task_credits.c.repository_id)
-    .where(task_credits.c.remaining_minor > 0, _due, projects.c.deleted_at.is_(None))
+    .where(_something_left, _due, projects.c.deleted_at.is_(None))
     .distinct()
     .limit(big("limit"))
 )
