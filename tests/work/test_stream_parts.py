@@ -1,0 +1,153 @@
+"""Streams in this process: what takes long otherwise, and what fails."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from tests.harness.world import make_world
+from workhook.bootstrap import open_services
+from workhook.core.errors import Unavailable
+from workhook.events import order, outbox
+from workhook.http import streams
+from workhook.http.calls import Services
+from workhook.http.protocol import BoundedProtocol
+from workhook.identity.queries import find_project
+from workhook.work.activity import frames, live
+
+
+@pytest.fixture
+async def repository_id(services: Services) -> int:
+    world = await make_world(services)
+    project = await find_project(services.database, world.project_id, 0)
+    assert project is not None
+    return project.id
+
+
+async def _append(services: Services, repository_id: int, **payload: object) -> int:
+    async with services.database.transaction() as tx:
+        event = await outbox.append(
+            tx, account_id=1, repository_id=repository_id, name="push", action=None, payload=payload
+        )
+    return event.id
+
+
+async def _next(stream: AsyncIterator[bytes]) -> bytes:
+    async with asyncio.timeout(15):
+        return await anext(stream)
+
+
+async def test_a_comment_keeps_the_connection_alive(
+    services: Services, repository_id: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(live, "HEARTBEAT_S", 0.05)
+    stream = await live.follow(services, repository_id, 1, None)
+    try:
+        assert await _next(stream) == b"retry: 2000\nid: 0\n\n"
+        assert [await _next(stream) for _ in range(2)] == [frames.HEARTBEAT] * 2
+        event_id = await _append(services, repository_id, text="line\nbreak")
+        while (part := await _next(stream)) == frames.HEARTBEAT:
+            pass
+        assert part.startswith(b"id: %d\nevent: push\ndata: {" % event_id)
+    finally:
+        await stream.aclose()
+
+
+async def test_a_signal_that_is_lost_costs_only_time(
+    services: Services, repository_id: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(live, "LOOK_S", 0.1)
+    stream = await live.follow(services, repository_id, 1, None)
+    try:
+        await _next(stream)
+        async with open_services(services.settings) as other:
+            other.database.signals.forward = None
+            event_id = await _append(other, repository_id)
+        assert (await _next(stream)).startswith(b"id: %d\n" % event_id)
+    finally:
+        await stream.aclose()
+
+
+async def test_a_look_that_fails_is_made_again(
+    services: Services, repository_id: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(live, "LOOK_S", 0.05)
+    right, failures = order.survey, 3
+
+    async def fails(reader: Any) -> order.Survey:
+        nonlocal failures
+        if failures:
+            failures -= 1
+            raise RuntimeError("no database")
+        return await right(reader)
+
+    monkeypatch.setattr(order, "survey", fails)
+    before = live.TROUBLE.labels("look")._value.get()
+    stream = await live.follow(services, repository_id, 1, None)
+    try:
+        assert (await _next(stream)).startswith(b"retry")
+        assert live.TROUBLE.labels("look")._value.get() == before + 3
+    finally:
+        await stream.aclose()
+
+
+async def test_a_process_has_a_number_of_streams_which_keep_it_from_nothing(
+    services: Services, repository_id: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(streams, "endless_max", lambda: 2)
+    protocol = BoundedProtocol.__new__(BoundedProtocol)
+    protocol.limit_concurrency = 100
+    opened = [await live.follow(services, repository_id, 1, None) for _ in range(2)]
+    try:
+        assert protocol.limit_concurrency == 102
+        with pytest.raises(Unavailable, match="too many streams") as refused:
+            await live.follow(services, repository_id, 1, None)
+        assert refused.value.headers["Retry-After"] == "10"
+    finally:
+        for each in opened:
+            await each.aclose()
+    assert protocol.limit_concurrency == 100
+    await (await live.follow(services, repository_id, 1, None)).aclose()
+
+
+async def test_who_is_there_when_the_server_stops_is_let_go_and_nobody_comes(
+    services: Services, repository_id: int
+) -> None:
+    stream = await live.follow(services, repository_id, 1, None)
+    await _next(stream)
+    services.stopping.set()
+    with pytest.raises(StopAsyncIteration):
+        await _next(stream)
+    await stream.aclose()
+    with pytest.raises(Unavailable, match="stopping"):
+        await live.follow(services, repository_id, 1, None)
+
+
+async def test_what_a_client_does_not_take_is_not_kept(
+    services: Services, repository_id: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(live, "BUFFER_MAX_BYTES", 2000)
+    slow = await live.follow(services, repository_id, 1, None)
+    quick = await live.follow(services, repository_id, 1, None)
+    try:
+        await _next(slow)
+        await _next(quick)
+        assert not slow._handed
+        slow_begins = asyncio.create_task(_next(slow))
+        ids = [await _append(services, repository_id, text="x" * 300)]
+        parts = [await slow_begins]
+        ids += [await _append(services, repository_id, text="x" * 300) for _ in range(20)]
+        seen = b""
+        while b"id: %d\n" % ids[-1] not in seen:
+            seen += await _next(quick)
+            assert slow._waiting_bytes <= 2000
+        while b"id: %d\n" % ids[-1] not in parts[-1]:
+            parts.append(await _next(slow))
+        told = [line for line in b"".join(parts).split(b"\n") if line.startswith(b"id: ")]
+        assert told == [b"id: %d" % each for each in ids]
+    finally:
+        await slow.aclose()
+        await quick.aclose()
