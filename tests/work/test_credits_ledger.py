@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import sqlite3
 from typing import Any
 
 import pytest
@@ -92,11 +91,12 @@ async def test_what_expired_goes_before_the_next_grant(services: Services) -> No
 def test_a_long_ledger_is_not_read(statement: sa.Select[Any]) -> None:
     """What is left is found through an index that holds only the grants of which something is left."""
     sql = str(statement.compile(dialect=SQLITE))
-    with sqlite3.connect(":memory:") as connection:
-        engine = sa.create_engine("sqlite://", creator=lambda: connection, poolclass=sa.StaticPool)
-        metadata.create_all(engine, tables=[task_credits, projects])
-        plan = [row[3] for row in connection.execute(f"EXPLAIN QUERY PLAN {sql}", [1] * sql.count("?"))]
-        engine.dispose()
+    engine = sa.create_engine("sqlite://")
+    with engine.connect() as connection:
+        metadata.create_all(connection, tables=[task_credits, projects])
+        rows = connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {sql}", (1,) * sql.count("?"))
+        plan = [row[3] for row in rows]
+    engine.dispose()
     looks = [each for each in plan if each.startswith(("SEARCH task_credits", "SCAN task_credits"))]
     whole = [each for each in looks if "ix_task_credits_open" not in each and "ix_task_credits_expiring" not in each]
     assert len(looks) > len(whole) <= 1  # the last entry alone comes from the index of all
