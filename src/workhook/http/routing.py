@@ -147,9 +147,10 @@ def _respond(call: Call, answer: Answer) -> Response[bytes]:
         return Streamed(answer.body, status_code=answer.status, headers=headers, media_type=answer.media_type)
     body = answer.body if isinstance(answer.body, bytes) else json.encode(answer.body)
     if call.operation.etag and answer.status in (200, 201) and call.operation.method in ("GET", "POST"):
-        tag = f'"{hashlib.sha256(body).hexdigest()}"'
-        headers["ETag"] = tag if answer.status == 201 else f"W/{tag}"
-        if call.operation.method == "GET" and _matches(call.header("if-none-match"), tag):
+        if "ETag" not in answer.headers:  # an answer that changes by itself, a running timer, brings its own
+            tag = f'"{hashlib.sha256(body).hexdigest()}"'
+            headers["ETag"] = tag if answer.status == 201 else f"W/{tag}"
+        if call.operation.method == "GET" and _matches(call.header("if-none-match"), headers["ETag"]):
             return Response(b"", status_code=304, headers=headers, media_type="")
     # Litestar adds the charset of text by itself.
     text = answer.media_type.startswith("text/")
@@ -161,7 +162,7 @@ def _matches(condition: str | None, tag: str) -> bool:
     """RFC 9110, 13.1.2: weak comparison."""
     if condition is None:
         return False
-    return condition.strip() == "*" or tag in [each.strip().removeprefix("W/") for each in condition.split(",")]
+    return condition.strip() == "*" or tag.removeprefix("W/") in [each.strip().removeprefix("W/") for each in condition.split(",")]
 
 
 def _refuse(call: Call, problem: Problem) -> Response[bytes]:

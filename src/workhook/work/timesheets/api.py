@@ -68,14 +68,14 @@ async def create_timesheet(call: Call) -> Answer:
     async def change(tx: Transaction) -> Answer:
         now = now_ms()
         made = await actions.create_timesheet(tx, actor_of(call), call.path("id"), create, now=now, base=base_of(call))
-        return conditions.answer(call, made, now)
+        return conditions.answer(made, now)
 
     return await call.write(change)
 
 
 async def get_timesheet(call: Call) -> Answer:
     found = await actions.get_timesheet(call.database, actor_of(call), call.path("id"))
-    return conditions.answer(call, found, now_ms())
+    return conditions.answer(found, now_ms())
 
 
 async def edit_timesheet(call: Call) -> Answer:
@@ -92,7 +92,7 @@ async def edit_timesheet(call: Call) -> Answer:
             now=now,
             base=base_of(call),
         )
-        return conditions.answer(call, edited, now)
+        return conditions.answer(edited, now)
 
     return await call.write(change)
 
@@ -120,7 +120,7 @@ async def _turn(call: Call, turn: _Turn) -> Answer:
     async def change(tx: Transaction) -> Answer:
         now = now_ms()
         turned = await turn(tx, actor_of(call), call.path("id"), now=now, base=base_of(call))
-        return conditions.answer(call, turned, now)
+        return conditions.answer(turned, now)
 
     return await call.write(change)
 
@@ -167,7 +167,6 @@ OPERATIONS: tuple[Operation, ...] = (
         query=parameters.documented(TimesheetCreate, or_body=True),
         answers={200: TimesheetAnswer},
         problems=(400, 403, 404, 409, 413, 415, 422),
-        etag=False,
         description="With `duration` or `end_time` it is finished. Otherwise a timer starts, and the caller's other "
         "one is paused, in whatever project it runs.",
     ),
@@ -180,9 +179,8 @@ OPERATIONS: tuple[Operation, ...] = (
         "Get a timesheet",
         "work.read",
         tag=TAG,
-        answers={200: TimesheetAnswer, 304: None},
+        answers={200: TimesheetAnswer},
         problems=(404,),
-        etag=False,
         description=_RUNNING,
     ),
     Operation(
@@ -225,7 +223,6 @@ OPERATIONS: tuple[Operation, ...] = (
             tag=TAG,
             answers={200: TimesheetAnswer},
             problems=(403, 404, 409, 422),
-            etag=False,
         )
         for name, handler, summary in (
             ("pause", pause_timesheet, "Pause a timer"),

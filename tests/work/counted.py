@@ -1,0 +1,96 @@
+"""A server in this process that counts the statements of each request."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import threading
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from typing import Any
+
+import httpx
+import uvicorn
+
+from tests.harness.world import World, make_world
+from workhook.asgi import build_app
+from workhook.bootstrap import open_services
+from workhook.core.config import load
+from workhook.http.calls import Services
+from workhook.storage import Database, Transaction
+
+COUNTED = ("fetch_all", "fetch_one", "fetch_slow", "execute", "execute_many")
+
+
+class Counted:
+    """A database that does what the real one does and counts; BEGIN and COMMIT are not statements here."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self.statements: list[str] = []
+        self._count(database)
+
+    def _count(self, what: Database | Transaction) -> None:
+        for name in COUNTED:
+            if (method := getattr(what, name, None)) is not None:
+                setattr(self if what is self._database else what, name, self._counting(method))
+
+    def _counting(self, method: Callable[..., Any]) -> Callable[..., Any]:
+        async def counted(statement: Any, *given: Any) -> Any:
+            self.statements.append(" ".join(str(statement).split())[:160])
+            return await method(statement, *given)
+
+        return counted
+
+    @asynccontextmanager
+    async def transaction(self) -> AsyncIterator[Transaction]:
+        async with self._database.transaction() as tx:
+            self._count(tx)
+            yield tx
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._database, name)
+
+
+class CountedServer:
+    """Without a worker. `statements` are those since `forget`."""
+
+    def __init__(self, settings: Mapping[str, Any]) -> None:
+        self._settings = {"api_rate_limit": 0, "hooks_per_event": 0, **settings}
+        self._ready = threading.Event()
+        self._thread = threading.Thread(target=lambda: asyncio.run(self._serve()))
+        self.url = ""
+        self.world: World
+
+    def start(self) -> CountedServer:
+        self._thread.start()
+        assert self._ready.wait(30)
+        return self
+
+    async def _serve(self) -> None:
+        async with open_services(load(self._settings, {}), serving=True) as services:
+            self._counted = Counted(services.database)
+            self.world = await make_world(services)
+            counting: Services = replace(services, database=self._counted)  # type: ignore[arg-type]  # it does what a Database does
+            config = uvicorn.Config(build_app(counting), loop="none", lifespan="off", log_config=None, ws="none")
+            self._server = uvicorn.Server(config)
+            listening = socket.create_server(("127.0.0.1", 0))
+            self.url = f"http://127.0.0.1:{listening.getsockname()[1]}"
+            self._ready.set()
+            await self._server.serve(sockets=[listening])
+
+    @property
+    def statements(self) -> list[str]:
+        return list(self._counted.statements)
+
+    def forget(self) -> None:
+        self._counted.statements.clear()
+
+    def client(self, token: str | None, **more: Any) -> httpx.Client:
+        headers = {"Authorization": f"Bearer {token}"} if token else {}
+        return httpx.Client(base_url=self.url, headers=headers, timeout=30, **more)
+
+    def close(self) -> None:
+        self._server.should_exit = True
+        self._thread.join(30)

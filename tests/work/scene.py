@@ -1,0 +1,109 @@
+"""One fresh thing of each kind, and a good request for every operation of Area A."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+from tests.work.studio import Caller, JsonObject
+
+_numbers = itertools.count(1)
+
+
+class Scene:
+    """Makes things in a project as its owner: each call makes a new one and answers its id."""
+
+    def __init__(self, owner: Caller, project_id: str, organization: str, somebody: str = "") -> None:
+        """`somebody` is the login of a member of the organization."""
+        self.owner = owner
+        self.project_id = project_id
+        self.organization = organization
+        self.somebody = somebody
+        self.project_path = f"/projects/{project_id}"
+
+    def _made(self, noun: str, path: str, **more: Any) -> Any:
+        answer: JsonObject = self.owner.post(path, **more)
+        return answer.get(noun, answer)["id"]
+
+    def project(self) -> str:
+        return str(self._made("project", "/projects", json={"title": "Other", "organization": self.organization}))
+
+    def deleted_project(self) -> str:
+        project_id = self.project()
+        self.owner.delete(f"/projects/{project_id}")
+        return project_id
+
+    def column(self, **more: Any) -> str:
+        return str(self._made("column", f"{self.project_path}/columns", json={"title": "To do", **more}))
+
+    def task(self, column_id: str | None = None, **more: Any) -> str:
+        return str(self._made("task", f"/columns/{column_id or self.column()}/tasks", json={"title": "Task", **more}))
+
+    def deleted_task(self) -> str:
+        task_id = self.task()
+        self.owner.delete(f"/tasks/{task_id}")
+        return task_id
+
+    def task_comment(self, **more: Any) -> int:
+        path = f"/tasks/{self.task()}/task_comments"
+        return int(self._made("task_comment", path, json={"text": "Said", **more}))
+
+    def file(self, **more: Any) -> str:
+        path = f"{self.project_path}/files"
+        return str(self._made("file", path, files={"file": ("a.txt", b"a file", "text/plain")}, data=more))
+
+    def deleted_file(self) -> str:
+        file_id = self.file()
+        self.owner.delete(f"/files/{file_id}")
+        return file_id
+
+    def folder(self) -> str:
+        return str(self._made("folder", f"{self.project_path}/folders", json={"title": "Folder"}))
+
+    def file_comment(self, **more: Any) -> int:
+        return int(self._made("file_comment", f"/files/{self.file()}/file_comments", json={"text": "Said", **more}))
+
+    def reply(self, comment_id: int, **more: Any) -> int:
+        path = f"/file_comments/{comment_id}/comments"
+        return int(self._made("comment", path, json={"body": "Answered", **more}))
+
+    def timesheet(self, **more: Any) -> str:
+        body = {"task_id": self.task(), "duration": 3_600_000, "billable": True, "billable_rate": 80, **more}
+        return str(self._made("timesheet", f"{self.project_path}/timesheets", json=body))
+
+    def running(self) -> str:
+        body = {"task_id": self.task()}
+        return str(self._made("timesheet", f"{self.project_path}/timesheets", json=body))
+
+    def paused(self) -> str:
+        timesheet_id = self.running()
+        self.owner.post(f"/timesheets/{timesheet_id}/pause")
+        return timesheet_id
+
+    def service(self) -> str:
+        price = {"amount": 100, "currency": "EUR", "interval": "month", "credits": 5}
+        body = {"title": "Care", "organization": self.organization, "service_prices": [price]}
+        return str(self._made("service", "/services", json=body))
+
+    def checkout(self, *steps: str) -> str:
+        body = {"service_id": self.service()}
+        checkout_id = str(self._made("service_checkout", f"{self.project_path}/service_checkouts", json=body))
+        for step in steps:
+            self.owner.post(f"/service_checkouts/{checkout_id}/{step}")
+        return checkout_id
+
+    def credit(self, **more: Any) -> str:
+        return str(self._made("task_credit", f"{self.project_path}/task_credits", json={"amount": 5, **more}))
+
+    def invoice(self, *steps: str) -> str:
+        items = [{"description": "Work", "qty": 2, "unit_price": 10.5}]
+        invoice_id = str(self._made("invoice", f"{self.project_path}/invoices", json={"invoice_items": items}))
+        for step in steps:
+            self.owner.post(f"/invoices/{invoice_id}/{step}")
+        return invoice_id
+
+    def client(self) -> str:
+        return str(self._made("client", f"{self.project_path}/clients", json={"email": self.new_email()}))
+
+    def new_email(self) -> str:
+        return f"client-{next(_numbers)}@example.com"
