@@ -31,10 +31,14 @@ task_credits = sa.Table(
     sa.Column("created_at", Millis, nullable=False),
     sa.Column("updated_at", Millis, nullable=False),
     sa.Index("ix_task_credits_repository_id", "repository_id", "id"),
+    # All that a spend reads: without statistics SQLite would as soon take the index of all entries.
     sa.Index(
         "ix_task_credits_open",
         "repository_id",
         "id",
+        "expires_at",
+        "remaining_minor",
+        "amount_minor",
         sqlite_where=sa.text("remaining_minor > 0"),
         postgresql_where=sa.text("remaining_minor > 0"),
     ),

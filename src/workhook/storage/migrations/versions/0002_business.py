@@ -177,7 +177,7 @@ def _task_credits() -> None:
     op.create_index(
         "ix_task_credits_open",
         "task_credits",
-        ["repository_id", "id"],
+        ["repository_id", "id", "expires_at", "remaining_minor", "amount_minor"],
         unique=False,
         sqlite_where=sa.text("remaining_minor > 0"),
         postgresql_where=sa.text("remaining_minor > 0"),
