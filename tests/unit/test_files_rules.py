@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 import unicodedata
 from urllib.parse import quote, unquote
 
@@ -67,6 +68,13 @@ def test_every_name_is_one(raw: str) -> None:
 )
 def test_the_extended_name_of_rfc_8187(header: str, name: str | None) -> None:
     assert extended_name(header) == name
+
+
+@pytest.mark.parametrize("hostile", ['"\\', '\\"', '"', "; a=", "; filename*=", "; filename* ", " "])
+def test_no_header_takes_long_to_read(hostile: str) -> None:
+    began = time.process_time()
+    extended_name("form-data" + hostile * (4000 // len(hostile)))
+    assert time.process_time() - began < 0.05
 
 
 @pytest.mark.parametrize("kind", ["text/plain", "text/plain; charset=utf-8", 'a/b+c; x="y z"', "image/svg+xml"])

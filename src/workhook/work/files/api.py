@@ -224,6 +224,7 @@ OPERATIONS: tuple[Operation, ...] = (
         tag=TAG,
         body=_UPLOAD,
         body_media_type=FORM,
+        body_required=True,
         query=parameters.documented(FileCreate, or_body=True),
         answers={200: FileAnswer},
         problems=(400, 403, 404, 409, 413, 415, 422),

@@ -16,7 +16,8 @@ _SUFFIX_MAX_CHARS = 20
 _TURNS = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 _UNPRINTABLE = ("Cc", "Cs", "Co", "Cn", "Zl", "Zp")
 
-_QUOTED = re.compile(r'"(?:\\.|[^"\\])*+(?:"|$)')  # one that does not end reaches to the end: never read twice
+# One that does not end reaches to the end, so that nothing is read twice.
+_QUOTED = re.compile(r'"(?:\\.|[^"\\])*+(?:"|\\?\Z)', re.DOTALL)
 _EXTENDED = re.compile(r";\s*filename\*\s*=\s*(utf-8|iso-8859-1)'[A-Za-z0-9-]*'([^;\s]*)", re.IGNORECASE)
 
 _TOKEN = r"[!#$%&'*+.^_`|~0-9A-Za-z-]+"  # noqa: S105  # RFC 9110, 5.6.2
