@@ -307,8 +307,12 @@ def test_who_may(studio: Studio) -> None:
     column_id = column(studio)
     made = task(studio.member, column_id)
     path = f"/tasks/{made['id']}"
-    writes = [("POST", f"/columns/{column_id}/tasks", {"title": "x"}), ("PATCH", path, {"title": "x"})]
-    writes += [("PATCH", path, {"position": 0}), ("DELETE", path, {})]
+    writes: list[tuple[str, str, JsonObject]] = [
+        ("POST", f"/columns/{column_id}/tasks", {"title": "x"}),
+        ("PATCH", path, {"title": "x"}),
+        ("PATCH", path, {"position": 0}),
+        ("DELETE", path, {}),
+    ]
     reader = studio.add(role="read")
     for method, place, body in writes:
         assert reader.refused(403, method, place, json=body)["code"] == "missing_role"

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 import msgspec
 
 from workhook.http import conditions, lists, parameters
 from workhook.http.calls import Answer, Call
+from workhook.http.idempotency import Change
 from workhook.http.operations import AREA_A, Operation
 from workhook.identity.guard import actor_of
 from workhook.storage import Transaction
@@ -13,7 +16,8 @@ from workhook.work.access import find_access
 from workhook.work.announce import base_of
 from workhook.work.columns.schemas import CursorInteger
 from workhook.work.schemas import Done
-from workhook.work.tasks import actions, listing, queries
+from workhook.work.tasks import actions, bulk, listing, queries
+from workhook.work.tasks.bulk_schemas import TasksBulk, TasksBulkAnswer
 from workhook.work.tasks.schemas import (
     ColumnTasksQuery,
     OfProjectQuery,
@@ -28,9 +32,19 @@ from workhook.work.tasks.schemas import (
 
 TAG = "Tasks"
 
+BUSY_TRIES = 20
+
 
 def _shown(task: Task) -> TaskAnswer:
     return TaskAnswer(task_shape(task))
+
+
+async def _write(call: Call, change: Change) -> Answer:
+    """`call.write`, again for a task that somebody else moved at the same moment: it is somewhere then."""
+    for _ in range(BUSY_TRIES - 1):
+        with suppress(queries.Busy):
+            return await call.write(change)
+    return await call.write(change)
 
 
 async def list_column_tasks(call: Call) -> Answer:
@@ -51,7 +65,7 @@ async def create_task(call: Call) -> Answer:
         actor, column_id = actor_of(call), call.path("id")
         return Answer(_shown(await actions.create_task(tx, actor, column_id, create, base=base_of(call))))
 
-    return await call.write(change)
+    return await _write(call, change)
 
 
 async def list_project_tasks(call: Call) -> Answer:
@@ -74,6 +88,16 @@ async def get_task(call: Call) -> Answer:
     return Answer(_shown(await actions.get_task(call.database, actor, task_id, project_id=query.project_id)))
 
 
+async def change_tasks(call: Call) -> Answer:
+    wanted = await parameters.read(call, TasksBulk)
+
+    async def change(tx: Transaction) -> Answer:
+        done = await bulk.do_all(tx, actor_of(call), wanted.operations, base=base_of(call))
+        return Answer(TasksBulkAnswer([task_shape(task) if task else None for task in done]))
+
+    return await _write(call, change)
+
+
 async def edit_task(call: Call) -> Answer:
     edit = await parameters.read(call, TaskEdit)
 
@@ -82,7 +106,7 @@ async def edit_task(call: Call) -> Answer:
         conditions.require_match(call, _shown(found.task))
         return Answer(_shown(await actions.edit_task(tx, found, edit, base=base_of(call))))
 
-    return await call.write(change)
+    return await _write(call, change)
 
 
 async def delete_task(call: Call) -> Answer:
@@ -94,7 +118,7 @@ async def delete_task(call: Call) -> Answer:
         await actions.delete_task(tx, found, base=base_of(call))
         return Answer(Done())
 
-    return await call.write(change)
+    return await _write(call, change)
 
 
 async def restore_task(call: Call) -> Answer:
@@ -105,7 +129,7 @@ async def restore_task(call: Call) -> Answer:
         restored = await actions.restore_task(tx, actor, task_id, project_id=query.project_id, base=base_of(call))
         return Answer(_shown(restored))
 
-    return await call.write(change)
+    return await _write(call, change)
 
 
 OPERATIONS: tuple[Operation, ...] = (
@@ -149,6 +173,21 @@ OPERATIONS: tuple[Operation, ...] = (
         query=parameters.documented(TasksQuery),
         answers={200: TasksAnswer},
         problems=(404, 422),
+    ),
+    Operation(
+        AREA_A,
+        "POST",
+        "/tasks/bulk",
+        change_tasks,
+        "change_tasks",
+        "Create, change, move and delete many tasks at once",
+        "work.write",
+        tag=TAG,
+        body=TasksBulk,
+        body_required=True,
+        answers={200: TasksBulkAnswer},
+        problems=(400, 403, 409, 413, 415, 422),
+        description="All of it is done, or nothing. The tasks may be in several projects.",
     ),
     Operation(
         AREA_A,

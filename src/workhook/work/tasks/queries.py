@@ -157,15 +157,20 @@ def _flags(table: sa.FromClause, prefix: str) -> list[sa.Label[Any]]:
     return [table.c[name].label(prefix + name) for name in ("id", "title", "stage", "finished", "start_timer")]
 
 
-_unchanged_task = (
+unchanged_task = (
     tasks.c.updated_at == sa.select(_seen_tasks.c.updated_at).where(_seen_tasks.c.id == tasks.c.id).scalar_subquery()
 )
-_locked = _one.add_columns(_unchanged_task.label("fresh")).with_for_update(of=tasks, key_share=True)
+_locked = _one.add_columns(unchanged_task.label("fresh")).with_for_update(of=tasks, key_share=True)
+
+target_columns = [
+    *_flags(columns, "low_"),
+    _buckets(columns.c.id).label("buckets"),
+    _unchanged(columns).label("fresh"),
+]
+"""Of a column that is to be locked, for `target_of`."""
 
 _to_column = with_access(
-    sa.select(
-        *_flags(columns, "low_"), _buckets(columns.c.id).label("buckets"), _unchanged(columns).label("fresh")
-    ).where(columns.c.id == sa.bindparam("column_id")),
+    sa.select(*target_columns).where(columns.c.id == sa.bindparam("column_id")),
     columns.c.repository_id,
 ).with_for_update(of=columns, key_share=True)
 
@@ -180,7 +185,7 @@ _to_move = with_access(
         *_flags(_high, "high_"),
         _buckets(tasks.c.column_id).label("buckets"),
         sa.case((_low.c.id != _high.c.id, _buckets(_wanted))).label("other_buckets"),
-        sa.and_(_unchanged_task, _unchanged(_low), _unchanged(_high)).label("fresh"),
+        sa.and_(unchanged_task, _unchanged(_low), _unchanged(_high)).label("fresh"),
     )
     .select_from(
         tasks.join(
@@ -201,13 +206,20 @@ _to_move = with_access(
     tasks.c.repository_id,
 ).with_for_update(of=[_low, _high, tasks], key_share=True)  # they are locked in this order
 
+_can_move = sa.select(columns.c.id).where(
+    columns.c.id == _wanted,
+    columns.c.repository_id == tasks.c.repository_id,
+    tasks.c.id == sa.bindparam("task_id"),
+    _alive,
+)
+
 _first_column = columns.alias("first_column")
 _to_restore = with_access(
     sa.select(
         *task_columns(),
         *_flags(columns, "low_"),
         _buckets(columns.c.id).label("buckets"),
-        sa.and_(_unchanged_task, _unchanged(columns)).label("fresh"),
+        sa.and_(unchanged_task, _unchanged(columns)).label("fresh"),
     )
     .select_from(
         tasks.join(
@@ -229,19 +241,24 @@ _to_restore = with_access(
 ).with_for_update(of=[columns, tasks], key_share=True)
 
 
-# The second time the rows are locked; if the task came to another column meanwhile, that one is with the third.
-_TRIES = 3
+class Busy(Unavailable):
+    """A task came to another column while its lock was waited for. The locks that are held now are the wrong ones, and
+    to wait for others with these in hand could be a deadlock: begin again with a new transaction."""
+
+    code = "busy"
 
 
 async def _fresh(tx: Transaction, statement: sa.Select[Any], params: Mapping[str, object]) -> Row | None:
-    """The row, locked and as it is now. No row at all can mean that it came under another condition meanwhile."""
-    for _ in range(_TRIES):
-        row = await tx.fetch_one(statement, params)
-        if row is not None and row["fresh"]:
-            return row
-    if row is not None:
-        raise Unavailable("It is being changed by many at once.", code="busy")
-    return None
+    """The row, locked and as it is now. None can also mean that it was another one while it was waited for."""
+    row = await tx.fetch_one(statement, params)
+    if row is not None and not row["fresh"]:
+        row = await tx.fetch_one(statement, params)  # the same locks, which are held now
+    return row
+
+
+def target_of(row: Row) -> Target:
+    """From a row of `target_columns`."""
+    return _target_of(row, "low_", row["buckets"])
 
 
 def _target_of(row: Row, prefix: str, buckets: str) -> Target:
@@ -255,7 +272,9 @@ def _target_of(row: Row, prefix: str, buckets: str) -> Target:
 
 async def lock_task(tx: Transaction, actor: Actor, task_id: str) -> FoundTask:
     """For a change of what it says: nobody else changes it until the transaction ends. Raises `NotFound`."""
-    row = await _fresh(tx, _locked, {"task_id": task_id, "user_id": actor.user.id})
+    params = {"task_id": task_id, "user_id": actor.user.id}
+    # None also for a task that came to another column meanwhile: its own lock, which is held then, is the right one.
+    row = await _fresh(tx, _locked, params) or await _fresh(tx, _locked, params)
     access = access_of(row, actor)
     assert row is not None, "`access_of` says that it is not there"
     return FoundTask(access, task_of(row, project_of(access)))
@@ -266,17 +285,20 @@ async def lock_column(tx: Transaction, actor: Actor, column_id: str) -> tuple[Ac
     row = await _fresh(tx, _to_column, {"column_id": column_id, "user_id": actor.user.id})
     access = access_of(row, actor)
     assert row is not None, "`access_of` says that it is not there"
-    return access, _target_of(row, "low_", row["buckets"])
+    return access, target_of(row)
 
 
 async def lock_to_move(tx: Transaction, actor: Actor, task_id: str, column_id: str | None) -> Movable | None:
     """The task, its column, and the column that it comes to (None: its own). Nobody else changes any of them.
 
-    None if there is no such task, or no such column in its project. Raises `NotFound` for a caller with no place there.
+    None if there is no such task, or no such column in its project. Raises `NotFound` for a caller with no place there,
+    and `Busy`.
     """
     params = {"task_id": task_id, "to_column": column_id, "user_id": actor.user.id}
     row = await _fresh(tx, _to_move, params)
     if row is None:
+        if await tx.fetch_one(_can_move, params) is not None:
+            raise Busy("It is being moved by many at once.")
         return None
     access = access_of(row, actor)
     low = row["column_id"] == row["low_id"]
@@ -295,10 +317,13 @@ async def lock_to_restore(tx: Transaction, actor: Actor, task_id: str) -> Movabl
 
     Raises `NotFound` for a caller with no place in its project.
     """
-    row = await _fresh(tx, _to_restore, {"task_id": task_id, "user_id": actor.user.id})
+    params = {"task_id": task_id, "user_id": actor.user.id}
+    row = await _fresh(tx, _to_restore, params)
     if row is None:
+        if await tx.fetch_one(_to_restore, params) is not None:
+            raise Busy("It is being moved by many at once.")
         return None
     access = access_of(row, actor)
-    target = _target_of(row, "low_", row["buckets"])
+    target = target_of(row)
     position = sum(each.size for each in target.buckets)
     return Movable(access, listed_task_of(row, project_of(access), target.column, position), 0, target, target)

@@ -164,6 +164,10 @@ async def trash_task(tx: Transaction, task: Task) -> None:
     await tx.execute(_trash, {"task_id": task.id, "updated_at": task.updated_at})
 
 
+async def trash_tasks(tx: Transaction, gone: Sequence[Task]) -> None:
+    await tx.execute_many(_trash, [{"task_id": task.id, "updated_at": task.updated_at} for task in gone])
+
+
 async def make_spot(
     tx: Transaction, column_id: str, buckets: list[Bucket], position: int | None, *, task_id: str = ""
 ) -> Spot:
@@ -189,7 +193,7 @@ async def _add_bucket(
     before = buckets[room.at - 1].rank if room.at > 0 else None
     after = buckets[room.at].rank if room.at < len(buckets) else None
     new = Bucket(order.new_bucket_id(), order.rank_between(before, after), old.size - room.keeps)
-    await tx.execute(_insert_bucket, {"id": new.id, "column_id": column_id, "rank": new.rank, "size": 0})
+    await insert_buckets(tx, [(column_id, new)])
     if new.size:
         params = {"from_bucket": old.id, "to_bucket": new.id, "task_id": task_id, "keeps": room.keeps}
         await tx.execute(_split, params)
@@ -198,7 +202,17 @@ async def _add_bucket(
     if order.is_crowded(new.rank):
         for each, rank in zip(buckets, order.spread(len(buckets)), strict=True):
             each.rank = rank
-        await tx.execute_many(_set_bucket_rank, [{"bucket_id": each.id, "new_rank": each.rank} for each in buckets])
+        await set_bucket_ranks(tx, buckets)
+
+
+async def insert_buckets(tx: Transaction, new: Sequence[tuple[str, Bucket]]) -> None:
+    """With the ids of their columns. They are empty: a trigger counts what comes into them."""
+    rows = [{"id": each.id, "column_id": column_id, "rank": each.rank, "size": 0} for column_id, each in new]
+    await tx.execute_many(_insert_bucket, rows)
+
+
+async def set_bucket_ranks(tx: Transaction, buckets: Sequence[Bucket]) -> None:
+    await tx.execute_many(_set_bucket_rank, [{"bucket_id": each.id, "new_rank": each.rank} for each in buckets])
 
 
 async def drop_if_empty(tx: Transaction, buckets: Sequence[Bucket], bucket: Bucket) -> None:

@@ -1,0 +1,268 @@
+"""Many changes of tasks in one transaction: read at once, done in memory, written at once; an event for each task."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+
+import msgspec
+from msgspec import UnsetType
+
+from workhook.core.clock import now_ms
+from workhook.core.errors import Fault, Invalid, NotFound
+from workhook.identity.schemas import Actor
+from workhook.storage import Transaction
+from workhook.work.access import Access
+from workhook.work.announce import announce
+from workhook.work.people import PersonShape
+from workhook.work.tasks import actions, assignees, bulk_queries
+from workhook.work.tasks.bulk_queries import Known, Written
+from workhook.work.tasks.bulk_schemas import TaskOperation, field_of, require_parameters
+from workhook.work.tasks.queries import Target
+from workhook.work.tasks.schemas import Task, TaskCreate, TaskEdit, task_shape
+from workhook.work.tasks.shelf import Shelf
+from workhook.work.timesheets import timers
+
+_CONTENT = tuple(name for name in TaskEdit.__struct_fields__ if name not in ("title", "column_id"))
+
+
+async def do_all(tx: Transaction, actor: Actor, operations: list[TaskOperation], *, base: str) -> list[Task | None]:
+    """The tasks as they are after all of it, in the order of the operations; None for what was deleted.
+
+    Raises `Invalid` naming the operation at fault, `Forbidden`, `Conflict`, `Busy`.
+    """
+    require_parameters(operations)
+    run = _Run(tx, actor, now_ms(), base)
+    await run.read(operations)
+    for number, operation in enumerate(operations):
+        run.do(number, operation)
+    await run.write()
+    return [None if task_id in run.deleted else run.final[task_id] for task_id in run.answered]
+
+
+class _Run:
+    """`columns` by id, `known` and `current` tasks by id; `moved` are those whose place was changed on purpose."""
+
+    def __init__(self, tx: Transaction, actor: Actor, now: int, base: str) -> None:
+        self.tx, self.actor, self.now, self.base = tx, actor, now, base
+        self.columns: dict[str, tuple[Access, Target]] = {}
+        self.known: dict[str, Known] = {}
+        self.shelves: dict[str, Shelf] = {}
+        self.people: dict[int, dict[str, PersonShape]] = {}
+        self.current: dict[str, Task] = {}
+        self.moved: set[str] = set()
+        self.deleted: dict[str, Task] = {}
+        self.entered: dict[str, str] = {}
+        self.answered: list[str] = []
+        self.final: dict[str, Task] = {}
+
+    # --- reading ----------------------------------------------------------------------------------------------------
+
+    async def read(self, operations: Sequence[TaskOperation]) -> None:
+        task_ids = {each.id for each in operations if not isinstance(each.id, UnsetType)}
+        column_ids = {each.column_id for each in operations if not isinstance(each.column_id, UnsetType)}
+        column_ids |= await bulk_queries.columns_of(self.tx, task_ids)
+        self.columns = await bulk_queries.lock_columns(self.tx, self.actor, column_ids)
+        self.known = await bulk_queries.lock_tasks(self.tx, task_ids, column_ids, self.columns)
+        self.current = {task_id: each.task for task_id, each in self.known.items()}
+        await self._read_people(operations)
+        await self._read_shelves(operations)
+
+    async def _read_people(self, operations: Sequence[TaskOperation]) -> None:
+        names: dict[int, set[str]] = defaultdict(set)
+        for each in operations:
+            if isinstance(each.assignees, list) and (access := self._access_of(each)) is not None:
+                names[access.repository.id] |= set(each.assignees)
+        for repository_id, usernames in names.items():
+            self.people[repository_id] = await assignees.find_people(self.tx, repository_id, usernames)
+
+    def _access_of(self, operation: TaskOperation) -> Access | None:
+        if operation.action == "create":
+            found = self.columns.get(str(operation.column_id))
+        else:
+            known = self.known.get(str(operation.id))
+            found = self.columns[known.task.column.id] if known else None
+        return found[0] if found else None
+
+    async def _read_shelves(self, operations: Sequence[TaskOperation]) -> None:
+        """Where tasks only come to the end, the last bucket is enough."""
+        touched: set[str] = set()
+        whole: set[str] = set()
+        at = {task_id: each.task.column.id for task_id, each in self.known.items()}
+        for each in operations:
+            source = at.get(str(each.id), "")
+            target = actions.given(each.column_id, source)
+            if isinstance(each.position, UnsetType) and isinstance(each.column_id, UnsetType) and each.action == "edit":
+                continue
+            touched |= {source, target}
+            whole |= {source} if isinstance(each.position, UnsetType) else {source, target}
+            at[str(each.id)] = target
+        wanted = {
+            column_id: target.buckets if column_id in whole else target.buckets[-1:]
+            for column_id, (_, target) in self.columns.items()
+            if column_id in touched
+        }
+        standing = await bulk_queries.standing_in(self.tx, {each.id for some in wanted.values() for each in some})
+        for column_id, some in wanted.items():
+            there = {task_id: each for bucket in some for task_id, each in standing[bucket.id].items()}
+            self.shelves[column_id] = Shelf(self.columns[column_id][1].buckets, there)
+
+    # --- doing ------------------------------------------------------------------------------------------------------
+
+    def do(self, number: int, operation: TaskOperation) -> None:
+        try:
+            if operation.action == "create":
+                self._create(number, operation)
+            else:
+                self._change(number, operation)
+        except Invalid as error:
+            faults = [
+                msgspec.structs.replace(each, field=field_of(number, each.field or ""))
+                if not (each.field or "").startswith("operations[")
+                else each
+                for each in error.faults
+            ]
+            raise Invalid(faults=faults) from error
+
+    def _create(self, number: int, operation: TaskOperation) -> None:
+        access, target = self._column(number, operation)
+        access.require_writable()
+        content = {name: getattr(operation, name) for name in _CONTENT}
+        create = TaskCreate(title=str(operation.title), **content)
+        task = actions.new_task(access, target, create, self._people(access, operation), self.now)
+        self.current[task.id] = task
+        self.answered.append(task.id)
+        self.shelves[target.column.id].insert(task.id, actions.given(operation.position, None))
+
+    def _change(self, number: int, operation: TaskOperation) -> None:
+        task_id = str(operation.id)
+        task = self.current.get(task_id)
+        if task is None or task_id in self.deleted:
+            field = field_of(number, "id")
+            raise Invalid(faults=[Fault(field=field, code="not_found", message=f"{field}: there is no such task")])
+        access, source = self.columns[task.column.id]
+        self._require_project(number, access, operation)
+        actions.require_changeable(access, task)
+        self.answered.append(task_id)
+        if operation.action == "delete":
+            self.shelves[task.column.id].remove(task_id)
+            self.deleted[task_id] = self.known[task_id].task
+            return
+        content = {name: getattr(operation, name) for name in _CONTENT}
+        edit = TaskEdit(title=operation.title, column_id=operation.column_id, **content)
+        self.current[task_id] = actions.edited(task, edit, self._people(access, operation), self.now)
+        if not (isinstance(operation.column_id, UnsetType) and isinstance(operation.position, UnsetType)):
+            self._move(number, operation, self.current[task_id], source)
+
+    def _move(self, number: int, operation: TaskOperation, task: Task, source: Target) -> None:
+        target = source
+        if not isinstance(operation.column_id, UnsetType) and operation.column_id != source.column.id:
+            access, target = self._column(number, operation)
+            if access.repository.id != self.columns[source.column.id][0].repository.id:
+                raise Invalid(faults=[actions.no_such_column(field_of(number, "column_id"))])
+        elif isinstance(operation.position, UnsetType):
+            return
+        self.shelves[source.column.id].remove(task.id)
+        self.shelves[target.column.id].insert(task.id, actions.given(operation.position, None))
+        self.current[task.id] = actions.moved(task, source, target, task.position, self.now)
+        self.moved.add(task.id)
+        if target is not source:
+            self.entered[task.id] = target.column.id
+
+    def _column(self, number: int, operation: TaskOperation) -> tuple[Access, Target]:
+        found = self.columns.get(str(operation.column_id))
+        field = field_of(number, "column_id")
+        if found is None:
+            raise Invalid(faults=[Fault(field=field, code="not_found", message=f"{field}: there is no such column")])
+        self._require_project(number, found[0], operation)
+        return found
+
+    def _require_project(self, number: int, access: Access, operation: TaskOperation) -> None:
+        try:
+            actions.require_project(access, operation.project_id)
+        except NotFound:
+            field = field_of(number, "project_id")
+            message = f"{field}: it is not the project of the task"
+            raise Invalid(faults=[Fault(field=field, code="not_found", message=message)]) from None
+
+    def _people(self, access: Access, operation: TaskOperation) -> tuple[PersonShape, ...] | UnsetType:
+        if isinstance(operation.assignees, UnsetType):
+            return operation.assignees
+        return assignees.chosen(self.people.get(access.repository.id, {}), operation.assignees or [])
+
+    # --- writing ----------------------------------------------------------------------------------------------------
+
+    async def write(self) -> None:
+        self.final = self._final()
+        written = [self._written(task_id) for task_id in self.final if self._differs(task_id)]
+        gone = [actions.touched(each, self.now) for each in self.deleted.values()]
+        await bulk_queries.write(self.tx, written, gone, self.shelves.items())
+        for each in written:
+            access = self.columns[each.after.column.id][0]
+            if each.before is None:
+                await self._tell(access, "created", each.after)
+            else:
+                await actions.tell_edited(self.tx, access, each.before, each.after, base=self.base)
+        for task in self.deleted.values():
+            await self._tell(self.columns[task.column.id][0], "deleted", task)
+        await self._run_timers()
+
+    def _final(self) -> dict[str, Task]:
+        """Every task that is left, at the position that it has in the end."""
+        positions: dict[str, int] = {}
+        for shelf in self.shelves.values():
+            positions |= shelf.positions(self.current)
+        final = {}
+        for task_id in dict.fromkeys(self.answered):
+            if task_id not in self.deleted:
+                task = self.current[task_id]
+                task = msgspec.structs.replace(task, position=positions.get(task_id, task.position))
+                final[task_id] = self._dated(task)
+        return final
+
+    def _dated(self, task: Task) -> Task:
+        """With the time of its last change, which is now if it differs from what it was."""
+        before = self._before(task.id, task)
+        if before is None:
+            return task
+        task = msgspec.structs.replace(task, updated_at=before.updated_at)
+        return task if task == before else actions.touched(task, self.now)
+
+    def _before(self, task_id: str, after: Task) -> Task | None:
+        """What it was. That others shifted it is no change of it."""
+        if task_id not in self.known:
+            return None
+        before = self.known[task_id].task
+        return before if task_id in self.moved else msgspec.structs.replace(before, position=after.position)
+
+    def _differs(self, task_id: str) -> bool:
+        return self._before(task_id, self.final[task_id]) != self.final[task_id]
+
+    def _written(self, task_id: str) -> Written:
+        task = self.final[task_id]
+        shelf = self.shelves.get(task.column.id)
+        standing = shelf.standing_of(task_id) if shelf else None
+        access = self.columns[task.column.id][0]
+        before = self._before(task_id, task)
+        return Written(access.repository.id, before, task, standing or self.known[task_id].standing)
+
+    async def _tell(self, access: Access, action: str, task: Task) -> None:
+        await announce(self.tx, self.actor, access.repository, "task", action, task_shape(task), base=self.base)
+
+    async def _run_timers(self) -> None:
+        """As single moves do; of several tasks that would start the mover's timer, the last one has it."""
+        finished: dict[str, list[str]] = defaultdict(list)
+        started: str | None = None
+        for task_id, column_id in self.entered.items():
+            target = self.columns[column_id][1]
+            if task_id in self.deleted or self.final[task_id].column.id != column_id:
+                continue
+            if target.completes:
+                finished[column_id].append(task_id)
+            elif target.start_timer:
+                started = task_id
+        for column_id, task_ids in finished.items():
+            await timers.finish_running(self.tx, self.columns[column_id][0], task_ids, now=self.now, base=self.base)
+        if started is not None:
+            access = self.columns[self.entered[started]][0]
+            await timers.start_for(self.tx, access, started, now=self.now, base=self.base)

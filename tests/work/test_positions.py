@@ -1,0 +1,318 @@
+"""Tasks that move: in their column, to another, many at once."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+
+from tests.work.studio import JsonObject, Studio
+
+AT_ONCE = 50
+
+
+def column(studio: Studio, title: str = "To do", **more: Any) -> str:
+    made: str = studio.owner.post(f"{studio.project}/columns", json={"title": title, **more})["column"]["id"]
+    return made
+
+
+def filled(studio: Studio, column_id: str, count: int) -> list[str]:
+    """The ids of new tasks at the column's end."""
+    body = {"operations": [{"action": "create", "column_id": column_id, "title": str(each)} for each in range(count)]}
+    return [each["id"] for each in studio.owner.post("/tasks/bulk", json=body)["tasks"]]
+
+
+def order(studio: Studio, column_id: str) -> list[str]:
+    """Ids, whose positions say the same."""
+    tasks = studio.owner.get(f"/columns/{column_id}/tasks")["tasks"]
+    assert [each["position"] for each in tasks] == list(range(len(tasks)))
+    return [each["id"] for each in tasks]
+
+
+def move(studio: Studio, task_id: str, **to: Any) -> JsonObject:
+    moved: JsonObject = studio.owner.patch(f"/tasks/{task_id}", json=to)["task"]
+    return moved
+
+
+@pytest.mark.parametrize(("which", "to"), [(0, 4), (4, 0), (1, 3), (3, 1), (2, 2), (0, 99)])
+def test_a_task_moves_in_its_column(studio: Studio, which: int, to: int) -> None:
+    column_id = column(studio)
+    wanted = filled(studio, column_id, 5)
+    studio.happened()
+    task_id = wanted.pop(which)
+    wanted.insert(to, task_id)
+    moved = move(studio, task_id, position=to)
+    assert moved["position"] == min(to, 4)
+    assert order(studio, column_id) == wanted
+    events = studio.happened()
+    if which == to:
+        assert events == []
+    else:
+        [event] = events
+        assert (event.action, event.record) == ("moved", moved)
+        assert event.changes == {"position": {"from": which, "to": min(to, 4)}}
+
+
+def test_a_task_moves_to_another_column(studio: Studio) -> None:
+    here, there = column(studio), column(studio, "Doing")
+    going, waiting = filled(studio, here, 3), filled(studio, there, 3)
+    studio.happened()
+    last = move(studio, going[1], column_id=there)
+    assert (last["column"], last["position"]) == ({"id": there, "title": "Doing"}, 3)
+    middle = move(studio, going[0], column_id=there, position=1)
+    assert order(studio, there) == [waiting[0], going[0], *waiting[1:], going[1]]
+    assert order(studio, here) == [going[2]]
+    first, second = studio.happened()
+    assert (first.action, first.record) == ("moved", last)
+    assert first.changes == {"column_id": {"from": here, "to": there}, "position": {"from": 1, "to": 3}}
+    assert (second.action, second.record) == ("moved", middle)
+    assert second.changes == {"column_id": {"from": here, "to": there}, "position": {"from": 0, "to": 1}}
+
+
+def test_a_move_with_an_edit_is_one_event(studio: Studio) -> None:
+    here, there = column(studio), column(studio, "Doing")
+    [task_id] = filled(studio, here, 1)
+    studio.happened()
+    edit = {"column_id": there, "title": "New", "assignees": [studio.world.owner]}
+    moved = studio.owner.patch(f"/tasks/{task_id}", json=edit)["task"]
+    [event] = studio.happened()
+    assert (event.action, event.record) == ("moved", moved)
+    assert set(event.changes) == {"column_id", "title", "assignees"}
+
+
+@pytest.mark.parametrize("flags", [{"stage": "done"}, {"finished": True}])
+def test_what_enters_a_done_column_is_completed(studio: Studio, flags: JsonObject) -> None:
+    todo, done, archive = column(studio), column(studio, "Done", **flags), column(studio, "Old", stage="done")
+    [task_id] = filled(studio, todo, 1)
+    studio.happened()
+    completed = studio.owner.patch(f"/tasks/{task_id}", json={"column_id": done, "title": "New"})["task"]
+    assert completed["completed_at"] is not None
+    kept = move(studio, task_id, column_id=archive)
+    assert kept["completed_at"] == completed["completed_at"]
+    reopened = move(studio, task_id, column_id=todo)
+    assert reopened["completed_at"] is None
+    events = studio.happened()
+    assert [each.action for each in events] == ["completed", "moved", "reopened"]
+    assert [each.record for each in events] == [completed, kept, reopened]
+    assert events[0].changes["completed_at"] == {"from": None, "to": completed["completed_at"]}
+    assert set(events[0].changes) == {"title", "column_id", "completed_at"}
+
+
+def test_what_is_made_in_a_done_column_is_completed(studio: Studio) -> None:
+    done = column(studio, "Done", stage="done")
+    studio.happened()
+    made = studio.owner.post(f"/columns/{done}/tasks", json={"title": "x"})["task"]
+    assert made["completed_at"] is not None
+    [event] = studio.happened()
+    assert (event.action, event.record) == ("created", made)
+
+
+def test_a_column_that_becomes_done_leaves_its_tasks_alone(studio: Studio) -> None:
+    column_id = column(studio)
+    task_id, other = filled(studio, column_id, 2)
+    studio.owner.patch(f"/columns/{column_id}", json={"stage": "done"})
+    assert studio.owner.get(f"/tasks/{task_id}")["task"]["completed_at"] is None
+    assert move(studio, task_id, position=1)["completed_at"] is None
+    done = column(studio, "Done", stage="done")
+    completed = move(studio, other, column_id=done)["completed_at"]
+    studio.owner.patch(f"/columns/{done}", json={"stage": None})
+    assert studio.owner.get(f"/tasks/{other}")["task"]["completed_at"] == completed
+
+
+def test_timers_run_where_the_column_wants_it(studio: Studio) -> None:
+    todo = column(studio)
+    doing, done = column(studio, "Doing", start_timer=True), column(studio, "Done", stage="done")
+    task_id, _ = filled(studio, todo, 2)
+    studio.happened()
+    move(studio, task_id, column_id=doing)
+    move(studio, task_id, position=5)
+    assert [(each.name, each.action) for each in studio.happened()] == [("task", "moved"), ("timesheet", "started")]
+    move(studio, task_id, column_id=done)
+    assert [(each.name, each.action) for each in studio.happened()] == [
+        ("task", "completed"),
+        ("timesheet", "finished"),
+    ]
+    [timesheet] = studio.owner.get(f"{studio.project}/timesheets")["timesheets"]
+    assert (timesheet["task"]["id"], timesheet["finished"]) == (task_id, True)
+
+
+def test_a_client_has_no_timer(studio: Studio) -> None:
+    todo, doing = column(studio), column(studio, "Doing", start_timer=True)
+    made = studio.client.post(f"/columns/{todo}/tasks", json={"title": "Wish"})["task"]
+    studio.happened()
+    studio.client.patch(f"/tasks/{made['id']}", json={"column_id": doing})
+    assert [each.name for each in studio.happened()] == ["task"]
+
+
+# --- long columns -----------------------------------------------------------------------------------------------------
+
+
+def test_a_long_column_keeps_its_order(studio: Studio) -> None:
+    """Several buckets, that are filled, split, emptied and dropped."""
+    column_id, other = column(studio), column(studio, "Other")
+    wanted, moved_away = filled(studio, column_id, 400), []
+    shuffle = random.Random(1)
+    for number in range(60):
+        task_id = wanted.pop(shuffle.randrange(len(wanted)))
+        position = 130 if number % 2 else shuffle.randrange(len(wanted))
+        wanted.insert(position, task_id)
+        assert move(studio, task_id, position=position)["position"] == position
+    assert order(studio, column_id) == wanted
+    for task_id in wanted[100:260]:
+        moved_away.append(task_id)
+        assert move(studio, task_id, column_id=other)["position"] == len(moved_away) - 1
+    del wanted[100:260]
+    assert order(studio, column_id) == wanted
+    assert order(studio, other) == moved_away
+    assert studio.owner.get(f"/tasks/{wanted[150]}")["task"]["position"] == 150
+
+
+def test_inserts_at_one_place(studio: Studio) -> None:
+    """More than there are ranks between two tasks, and more than go into a bucket."""
+    column_id = column(studio)
+    wanted = filled(studio, column_id, 10)
+    for number in range(150):
+        made = studio.owner.post(f"/columns/{column_id}/tasks", json={"title": str(number), "position": 5})["task"]
+        assert made["position"] == 5
+        wanted.insert(5, made["id"])
+    assert order(studio, column_id) == wanted
+
+
+# --- pages ------------------------------------------------------------------------------------------------------------
+
+
+def pages(studio: Studio, path: str, per_page: int, between: Callable[[], object] = lambda: None) -> Iterator[Any]:
+    """Each page of tasks; `between` happens after each."""
+    target = f"{path}?per_page={per_page}"
+    while True:
+        response = studio.owner.call("GET", target)
+        assert response.status_code == 200, response.text
+        yield response.json()["tasks"]
+        if "next" not in response.links:
+            return
+        target = response.links["next"]["url"].split("/api/v1", 1)[1]
+        between()
+
+
+def test_a_column_comes_in_pages(studio: Studio) -> None:
+    column_id = column(studio)
+    wanted = filled(studio, column_id, 300)
+    found = [each for page in pages(studio, f"/columns/{column_id}/tasks", 70) for each in page]
+    assert [each["id"] for each in found] == wanted
+    assert [each["position"] for each in found] == list(range(300))
+
+
+def test_tasks_that_come_meanwhile_neither_hide_nor_repeat_others(studio: Studio) -> None:
+    column_id = column(studio)
+    wanted = filled(studio, column_id, 6)
+    in_front = {"title": "in front", "position": 0}
+    found = [
+        each["id"]
+        for page in pages(
+            studio,
+            f"/columns/{column_id}/tasks",
+            2,
+            lambda: studio.owner.post(f"/columns/{column_id}/tasks", json=in_front),
+        )
+        for each in page
+    ]
+    assert found == wanted
+
+
+def test_a_whole_list_has_a_bound(studio: Studio) -> None:
+    column_id = column(studio)
+    wanted = filled(studio, column_id, 1000) + filled(studio, column_id, 5)
+    response = studio.owner.call("GET", f"/columns/{column_id}/tasks")
+    assert [each["id"] for each in response.json()["tasks"]] == wanted[:1000]
+    rest = studio.owner.call("GET", response.links["next"]["url"].split("/api/v1", 1)[1]).json()["tasks"]
+    assert [(each["id"], each["position"]) for each in rest] == list(zip(wanted[1000:], range(1000, 1005), strict=True))
+
+
+@pytest.mark.parametrize("cursor", ["v1_", "v1_W10", "v1_WzFd", "nonsense", "v1_WzEwMDAwMDAwMDAwMDAwMDAwMDAwMDAsMV0"])
+def test_a_cursor_that_is_none(studio: Studio, cursor: str) -> None:
+    column_id = column(studio)
+    assert studio.owner.faults("GET", f"/columns/{column_id}/tasks", params={"cursor": cursor}) == {"cursor": "invalid"}
+
+
+# --- many at once -----------------------------------------------------------------------------------------------------
+
+
+def at_once(work: Callable[[Any], Any], each: Sequence[Any]) -> list[Any]:
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        return list(pool.map(work, each))
+
+
+def test_moves_at_once_leave_the_others_in_order(studio: Studio) -> None:
+    column_id = column(studio)
+    before = filled(studio, column_id, 200)
+    shuffle = random.Random(2)
+    moved = shuffle.sample(before, AT_ONCE)
+    at_once(lambda task_id: move(studio, task_id, position=shuffle.randrange(200)), moved)
+    after = order(studio, column_id)
+    assert sorted(after) == sorted(before)
+    assert [each for each in after if each not in moved] == [each for each in before if each not in moved]
+
+
+def test_moves_between_two_columns_at_once(studio: Studio) -> None:
+    """In both directions, so that everybody wants the locks of both."""
+    here, there = column(studio), column(studio, "There")
+    mine, theirs = filled(studio, here, 60), filled(studio, there, 60)
+    ways = [(task_id, there) for task_id in mine[:25]] + [(task_id, here) for task_id in theirs[:25]]
+    random.Random(3).shuffle(ways)
+    at_once(lambda way: move(studio, way[0], column_id=way[1], position=10), ways)
+    left, right = order(studio, here), order(studio, there)
+    assert sorted(left) == sorted(mine[25:] + theirs[:25])
+    assert sorted(right) == sorted(theirs[25:] + mine[:25])
+    assert [each for each in left if each in mine] == mine[25:]
+    assert [each for each in right if each in theirs] == theirs[25:]
+
+
+def test_one_task_that_many_move(studio: Studio) -> None:
+    columns = [column(studio, title) for title in "ABC"]
+    others = [filled(studio, each, 5) for each in columns]
+    [task_id] = filled(studio, columns[0], 1)
+    studio.happened()
+    at_once(lambda number: move(studio, task_id, column_id=columns[number % 3], position=2), range(24))
+    found = [order(studio, each) for each in columns]
+    assert [[each for each in listed if each != task_id] for listed in found] == others
+    assert sum(listed.count(task_id) for listed in found) == 1
+    where = columns[0]
+    for event in studio.happened():  # each begins where the one before ended
+        assert event.action == "moved"
+        column_id = event.changes.get("column_id", {"from": where, "to": where})
+        assert column_id["from"] == where
+        where = column_id["to"]
+    assert studio.owner.get(f"/tasks/{task_id}")["task"]["column"]["id"] == where
+
+
+def test_tasks_that_come_and_go_at_once(studio: Studio) -> None:
+    column_id = column(studio)
+    before = filled(studio, column_id, 100)
+    gone = before[10:30]
+
+    def work(number: int) -> str | None:
+        if number < len(gone):
+            studio.owner.delete(f"/tasks/{gone[number]}")
+            return None
+        made = studio.owner.post(f"/columns/{column_id}/tasks", json={"title": "new", "position": number})
+        return str(made["task"]["id"])
+
+    new = [each for each in at_once(work, range(AT_ONCE)) if each is not None]
+    after = order(studio, column_id)
+    assert sorted(after) == sorted([each for each in before if each not in gone] + new)
+    assert [each for each in after if each not in new] == [each for each in before if each not in gone]
+
+
+def test_an_edit_and_a_move_at_once_are_both_kept(studio: Studio) -> None:
+    column_id, other = column(studio), column(studio, "Other")
+    task_ids = filled(studio, column_id, 10)
+    edits: list[tuple[str, JsonObject]] = [(each, {"title": f"new {each}"}) for each in task_ids]
+    edits += [(each, {"column_id": other}) for each in task_ids]
+    edits += [(each, {"labels": ["x"]}) for each in task_ids]
+    at_once(lambda edit: studio.owner.patch(f"/tasks/{edit[0]}", json=edit[1]), edits)
+    for each in studio.owner.get(f"/columns/{other}/tasks")["tasks"]:
+        assert (each["title"], each["labels"]) == (f"new {each['id']}", ["x"])
+    assert sorted(order(studio, other)) == sorted(task_ids)
