@@ -11,12 +11,13 @@ from hypothesis import strategies as st
 
 from tests.work.trello import OPTIONAL, encoded, make_export
 from workhook.core.clock import parse_rfc3339
-from workhook.work.imports.cards import KEYS_MAX, PROPERTIES_MAX_BYTES
+from workhook.work.imports.cards import PROPERTIES_MAX_BYTES
 from workhook.work.imports.mapping import plan_of
 from workhook.work.imports.nodes import NotUsable
 from workhook.work.imports.plan import Plan, PlannedTask, fingerprint
 from workhook.work.imports.texts import Distinct, within
 from workhook.work.imports.trello import read_export
+from workhook.work.tasks.schemas import KEYS_MAX
 
 Object = dict[str, Any]
 
@@ -163,6 +164,17 @@ def test_a_card_whose_list_is_gone_has_a_column_of_its_own() -> None:
     assert [each.column_key == made.columns[1].key for each in made.tasks] == [False, True, True]
 
 
+def test_more_lists_than_a_board_may_have_share_the_last_column() -> None:
+    lists = [{"id": f"l{at}", "name": f"List {at}", "pos": at} for at in range(300)]
+    made = plan(board_with(*({"idList": f"l{at}"} for at in (299, 0, 298, 196, 197)), lists=lists))
+    assert [each.title for each in made.columns[-2:]] == ["List 196", "More lists"]
+    assert len(made.columns) == 198
+    assert [(each.title, each.fields.get("trello_list")) for each in made.tasks] == [
+        ("Card 1", None), ("Card 3", None), ("Card 4", "List 197"), ("Card 2", "List 298"), ("Card 0", "List 299"),
+    ]  # fmt: skip
+    assert made.warnings == ["the cards of the last 103 lists share the column 'More lists'"]
+
+
 @pytest.mark.parametrize(
     ("name", "stage"),
     [
@@ -257,7 +269,7 @@ def test_what_is_too_much_is_told_by_card() -> None:
         card + "its due date 'soon' is no time; the field trello_due keeps it",
         card + "items of its checklists are cut to 255 characters",
         card + "only 100 of its checklists are kept",
-        card + "only 99 of its custom fields are kept",
+        card + "only 99 of its fields are kept",
         card + "1 of its comments cut to 64 KiB",
     }
     assert len(task.title) == 255

@@ -13,6 +13,7 @@ from workhook.cli import (
     deliveries,
     events,
     git_hook,
+    imports,
     members,
     serve,
     setup,
@@ -51,6 +52,7 @@ for name, group in (
     ("event", events),
     ("git-hook", git_hook),
     ("deliveries", deliveries),
+    ("import", imports),
 ):
     app.add_typer(group.app, name=name)
 database.register(app)

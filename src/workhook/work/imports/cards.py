@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from typing import TypeVar
 
 import msgspec
 
@@ -13,8 +14,11 @@ from workhook.http.parameters import TEXT_MAX_BYTES, TITLE_MAX_CHARS, WebAddress
 from workhook.work.imports import trello
 from workhook.work.imports.plan import PlannedColumn, PlannedComment, PlannedTask
 from workhook.work.imports.texts import NAMELESS, Distinct, is_cut, moment_of, moment_of_id, title_of, within
+from workhook.work.tasks.schemas import KEYS_MAX
 
-KEYS_MAX = 100  # of `fields`, of `sections`, and of each section
+T = TypeVar("T")
+
+LABELS_MAX = PEOPLE_MAX = 100  # as `TaskContent` has them
 PROPERTIES_MAX_BYTES = 256 * 1024  # fields and sections of a task together: every event of it carries them
 
 MEMBERS = "trello_members"
@@ -53,7 +57,7 @@ class CardMapper:
         if card.due and deadline is None:
             said(f"its due date {shown(card.due)!r} is no time; the field {DUE} keeps it")
         room = _Room(said)
-        fields = self._fields(card, room, list_name if card.closed else "", keep_due=deadline is None)
+        fields = self._fields(card, room, list_name, keep_due=deadline is None)
         if self._cut_comments[card.id]:
             said(f"{self._cut_comments[card.id]} of its comments cut to {TEXT_MAX_BYTES // 1024} KiB")
         finished = card.due_complete or column.completes
@@ -64,10 +68,10 @@ class CardMapper:
             description=_description(card, said),
             deadline=deadline,
             cover_url=_cover(card, said),
-            labels=self._labels(card),
+            labels=_first(self._labels(card), LABELS_MAX, "labels", said),
             fields=fields,
             sections=self._sections(card, room),
-            members=self._members(card),
+            members=_first(self._members(card), PEOPLE_MAX, "members", said),
             finished=finished,
             finished_at=moment_of(card.last_activity) if finished else None,
             created_at=moment_of_id(card.id),
@@ -113,7 +117,7 @@ class CardMapper:
         name_of = Distinct()
         for name, text in (*own.items(), *self._custom(card)):
             # One key stays free, for the members that nobody here is.
-            if text and room.take_key(len(fields), KEYS_MAX - 1, "custom fields"):
+            if text and room.take_key(len(fields), KEYS_MAX - 1, "fields"):
                 fields[name_of(name)] = room.take(text, name)
         return fields
 
@@ -133,6 +137,12 @@ class CardMapper:
                 if room.take_key(len(sections), KEYS_MAX, "checklists"):
                     sections[name_of(title_of(checklist.name, "Checklist"))] = dict(items[start : start + KEYS_MAX])
         return sections
+
+
+def _first(things: list[T], most: int, what: str, said: _Said) -> list[T]:
+    if len(things) > most:
+        said(f"only {most} of its {what} are kept")
+    return things[:most]
 
 
 def _items(checklist: trello.Checklist, room: _Room) -> Iterator[tuple[str, str]]:

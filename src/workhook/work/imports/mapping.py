@@ -13,6 +13,7 @@ from itertools import chain
 
 import msgspec
 
+from workhook.work.columns.schemas import COLUMNS_MAX, Stage
 from workhook.work.imports import trello
 from workhook.work.imports.cards import CardMapper, Lookups
 from workhook.work.imports.plan import Plan, PlannedColumn, PlannedComment, PlannedTask
@@ -20,10 +21,11 @@ from workhook.work.imports.texts import NAMELESS, Distinct, is_cut, moment_of, m
 
 SOURCE = "trello"
 KEY_MAX_CHARS = 1_000
-ARCHIVED, NO_LIST = "Archived", "No list"
+ARCHIVED, NO_LIST, MORE_LISTS = "Archived", "No list", "More lists"
+LISTS_MAX = COLUMNS_MAX - 3  # beside the three that are made here
 
 # Names that the templates of Trello and most boards have. Any other is named with `done`.
-_STAGES = {
+_STAGES: Mapping[Stage, tuple[str, ...]] = {
     "done": ("done", "completed", "complete", "finished"),
     "in_progress": ("doing", "in progress"),
     "in_queue": ("to do", "todo", "backlog"),
@@ -41,10 +43,12 @@ class _Place(msgspec.Struct, frozen=True):
 def plan_of(export: trello.Export, *, done: Collection[str] = ()) -> Plan:
     """`done`: names of further lists whose cards are finished."""
     warnings = _of_the_board(export, done)
-    places, homes = _places(export.lists, {_plain(each) for each in done})
+    places, homes = _places(export, {_plain(each) for each in done})
     mapper = CardMapper(_lookups(export), warnings)
     tasks = _tasks(export, places, homes, mapper)
-    columns = [place.column for place in places]
+    columns = list({place.column.key: place.column for place in places}.values())
+    if len(places) > len(columns):
+        warnings.append(f"the cards of the last {len(places) - LISTS_MAX:,} lists share the column {MORE_LISTS!r}")
     used = {task.column_key for task in tasks}
     columns += [each for each in (_no_list(export), _archived(export)) if each.key in used]
     warnings += [f"list {each.name!r}: its name is cut to 255 characters" for each in export.lists if is_cut(each.name)]
@@ -76,17 +80,23 @@ def _no_list(export: trello.Export) -> PlannedColumn:
     return PlannedColumn(f"column:{_board_key(export)}:no-list", NO_LIST)
 
 
+def _more_lists(export: trello.Export) -> PlannedColumn:
+    return PlannedColumn(f"column:{_board_key(export)}:more", MORE_LISTS)
+
+
 def _archived(export: trello.Export) -> PlannedColumn:
     return PlannedColumn(f"column:{_board_key(export)}:archived", ARCHIVED, stage="done", finished=True)
 
 
-def _places(lists: Sequence[trello.List], done: Collection[str]) -> tuple[list[_Place], dict[str, _Place]]:
+def _places(export: trello.Export, done: Collection[str]) -> tuple[list[_Place], dict[str, _Place]]:
     """Open lists by position, behind them those that are archived; and likewise by the id of the list."""
     key_of = Distinct(KEY_MAX_CHARS)
     places = []
-    for each in sorted(lists, key=lambda one: (one.closed, one.position)):  # stable: the file's order decides ties
+    # Sorting is stable: the file's order decides ties.
+    for at, each in enumerate(sorted(export.lists, key=lambda one: (one.closed, one.position))):
         key = key_of(f"column:{each.id or title_of(each.name)}")
-        places.append(_Place(_column(key, each, done), each))
+        column = _column(key, each, done) if at < LISTS_MAX else _more_lists(export)
+        places.append(_Place(column, each))
     homes: dict[str, _Place] = {}
     for place in places:
         homes.setdefault(place.list.id, place)
@@ -124,13 +134,13 @@ def _tasks(
 ) -> list[PlannedTask]:
     """In the order of the columns. Cards that are archived come behind all others, in the order of their lists."""
     no_list, archived = _no_list(export), _archived(export)
-    order = {place.column.key: at for at, place in enumerate(places)}
+    order = {place.list.id: at for at, place in reversed(list(enumerate(places)))}
     comments = _comments(export, mapper)
     sorted_cards = sorted(
         export.cards,
         key=lambda card: (
             card.closed,
-            order[homes[card.list_id].column.key] if card.list_id in homes else len(order),
+            order[card.list_id] if card.list_id in homes else len(places),
             card.position,
         ),
     )
@@ -141,7 +151,8 @@ def _tasks(
         column = archived if card.closed else home.column if home else no_list
         key = key_of(f"task:{card.id or _made_up_id(card)}")
         own = comments.pop(card.id, []) if card.id else []
-        tasks.append(mapper.task(card, key, column, home.list.name if home else "", own))
+        elsewhere = home is not None and (card.closed or column.title == MORE_LISTS)
+        tasks.append(mapper.task(card, key, column, home.list.name if home and elsewhere else "", own))
     mapper.tell_the_rest(sum(map(len, comments.values())))
     return tasks
 

@@ -11,19 +11,20 @@ from collections.abc import Mapping
 import msgspec
 
 from workhook.core import json
+from workhook.work.columns.schemas import Stage, completes
 from workhook.work.imports.trello import Member
 
 
 class PlannedColumn(msgspec.Struct, frozen=True):
     key: str
     title: str
-    stage: str | None = None
+    stage: Stage | None = None
     finished: bool = False
 
     @property
     def completes(self) -> bool:
         """A task that is in such a column is finished."""
-        return self.finished or self.stage == "done"
+        return completes(self.stage, self.finished)
 
 
 class PlannedComment(msgspec.Struct, frozen=True):

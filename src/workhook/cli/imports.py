@@ -1,0 +1,219 @@
+"""`workhook import`."""
+
+from __future__ import annotations
+
+import stat
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from workhook.cli.common import Context, base_address, command, find_organization, find_user, new_app
+from workhook.cli.faults import CliError, Misuse
+
+if TYPE_CHECKING:
+    from workhook.identity.schemas import Account, Actor
+    from workhook.storage import Database, Reader
+    from workhook.work.imports.people import People
+    from workhook.work.imports.plan import Plan
+    from workhook.work.imports.writing import Imported, Progress
+
+app = new_app("Boards from elsewhere.")
+
+FILE_MAX_BYTES = 1 << 30
+WARNINGS_SHOWN = 20
+_HOW = "In Trello: the menu of the board, Print, export and share, Export as JSON. Nothing was imported."
+
+
+def _pair(given: str) -> str:
+    name, sign, login = given.rpartition("=")
+    if not sign or not name.strip() or not login.strip():
+        raise typer.BadParameter(f"{given!r} is not of the form TRELLO=LOGIN.")
+    return given
+
+
+@command(app, "trello")
+async def trello(
+    context: Context,
+    *,
+    files: Annotated[list[Path], typer.Argument(metavar="FILE", help="Exports of boards, as JSON.")],
+    organization: Annotated[str, typer.Option(metavar="LOGIN", help="Where the projects are made.")],
+    member: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="TRELLO=LOGIN",
+            parser=_pair,
+            help="Who a member of the board is here, where the user names differ. May be given several times.",
+        ),
+    ] = None,
+    done: Annotated[
+        list[str] | None,
+        typer.Option(metavar="LIST", help="A list whose cards are finished, as those of Done are. Several times."),
+    ] = None,
+    as_login: Annotated[
+        str | None, typer.Option("--as", metavar="LOGIN", help="Who imports; else the organization's first owner.")
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be made.")] = False,
+) -> None:
+    """Make a project of each Trello board: columns, tasks, labels, checklists, comments and who is assigned.
+
+    A board that was imported before gets what is new in its export, and nothing else changes; each board is imported
+    whole or not at all.
+    """
+    with _progress() as progress:
+        plans = _plans(files, done or [], progress)
+        async with context.services() as services:
+            wanted = Wanted(organization, member or [], as_login, dry_run, base_address(context.settings))
+            made = await import_boards(services.database, [plan for _, plan in plans], wanted, progress)
+    shown = [_shown(file, each, dry_run) for (file, _), each in zip(plans, made, strict=True)]
+    context.answer(shown[0] if len(shown) == 1 else shown, "\n".join(_sentence(each) for each in shown))
+    if not context.as_json:
+        _warn(shown)
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """Where boards go, and who brings them; `base` is what links in events start with."""
+
+    organization: str
+    member: Sequence[str] = ()
+    as_login: str | None = None
+    dry_run: bool = False
+    base: str = ""
+
+
+async def import_boards(
+    database: Database, plans: Sequence[Plan], wanted: Wanted, progress: Progress
+) -> list[Imported]:
+    """One after the other, each in a transaction of its own. Raises `CliError`."""
+    from workhook.work.imports.writing import Import, import_plan, preview
+
+    place = await find_organization(database, wanted.organization)
+    actor = await _actor(database, place, wanted.as_login)
+    people = await _people(database, place, wanted.member)
+    made = []
+    for plan in plans:
+        this = Import(plan, place, actor, people, wanted.base)
+        made.append(await (preview(database, this) if wanted.dry_run else import_plan(database, this, progress)))
+    return made
+
+
+def _plans(files: list[Path], done: list[str], progress: Progress) -> list[tuple[Path, Plan]]:
+    """Every file is looked through before anything is written. Raises `CliError` that says what is wrong with any."""
+    from workhook.work.imports.mapping import plan_of
+    from workhook.work.imports.nodes import NotUsable
+    from workhook.work.imports.trello import read_export
+
+    plans, wrong = [], []
+    for file in files:
+        try:
+            plans.append((file, plan_of(read_export(_read(file, progress)), done=done)))
+        except NotUsable as error:
+            wrong += [f"{file}: {fault}" for fault in error.faults]
+    if wrong:
+        raise CliError("\n  ".join(["this cannot be imported:", *wrong]), _HOW)
+    return plans
+
+
+def _read(file: Path, progress: Progress) -> bytes:
+    try:
+        with file.open("rb") as source:
+            size = file.stat().st_size if stat.S_ISREG(file.stat().st_mode) else 0
+            data = bytearray()
+            while block := source.read(1 << 20):
+                data += block
+                progress(f"{file.name}: bytes read", len(data), max(size, len(data) + 1))
+                if len(data) > FILE_MAX_BYTES:
+                    raise CliError(f"{file} has more than {FILE_MAX_BYTES >> 30} GiB.", _HOW)
+            progress(f"{file.name}: bytes read", len(data), len(data))
+            return bytes(data)
+    except OSError as error:
+        raise CliError(
+            f"{file} cannot be read: {error.strerror}.", "Give the path of an export. Nothing was imported."
+        ) from error
+
+
+async def _actor(reader: Reader, place: Account, login: str | None) -> Actor:
+    from workhook.cli import queries
+    from workhook.identity.policy import SCOPES
+    from workhook.identity.queries import find_member_role
+    from workhook.identity.schemas import Actor
+
+    user = await find_user(reader, login) if login else await queries.an_owner(reader, place)
+    if user is None:
+        raise CliError(f"{place.login} has no owner.", "Add one with `workhook member add --role owner`.")
+    if login and await find_member_role(reader, place.id, user.id) is None:
+        raise CliError(f"{user.login} is not in {place.login}.", "Add them with `workhook member add`.")
+    return Actor(user, token_id=0, token_kind="command", scopes=frozenset(SCOPES))  # noqa: S106  # no secret
+
+
+async def _people(reader: Reader, place: Account, pairs: Sequence[str]) -> People:
+    from workhook.work.imports import queries
+    from workhook.work.imports.people import People
+
+    named = {name: login.strip() for name, _, login in (each.rpartition("=") for each in pairs)}
+    try:
+        return People(await queries.members_of(reader, place.id), named)
+    except KeyError as error:
+        raise Misuse(
+            f"--member: {error.args[0]} is not in {place.login}.", "Add them with `workhook member add`."
+        ) from error
+
+
+def _shown(file: Path, imported: Imported, dry_run: bool) -> dict[str, Any]:
+    import msgspec
+
+    return {"file": str(file), **msgspec.to_builtins(imported), "dry_run": dry_run}
+
+
+def _sentence(shown: dict[str, Any]) -> str:
+    def number(count: int, what: str) -> str:
+        return f"{count:,} {what}" if count == 1 else f"{count:,} {what}s"
+
+    created, skipped = shown["created"], shown["skipped"]
+    made = ", ".join(number(created[f"{each}s"], each) for each in ("column", "task", "comment", "label"))
+    there = ", ".join(
+        number(skipped[f"{each}s"], each) for each in ("column", "task", "comment") if skipped[f"{each}s"]
+    )
+    line = f"{shown['repository'] or shown['title']}: {'would make' if shown['dry_run'] else 'made'} {made}"
+    return f"{line}; left as they are: {there}" if there else line
+
+
+def _warn(shown: list[dict[str, Any]]) -> None:
+    for each in shown:
+        warnings = each["warnings"]
+        for warning in warnings[:WARNINGS_SHOWN]:
+            typer.echo(f"workhook: {each['title']}: {warning}", err=True)
+        if len(warnings) > WARNINGS_SHOWN:
+            typer.echo(f"workhook: and {len(warnings) - WARNINGS_SHOWN:,} more; --json has them all", err=True)
+
+
+@contextmanager
+def _progress() -> Iterator[Progress]:
+    """On standard error: a bar on a terminal, else a line for each stage that is done."""
+    import sys
+
+    if not sys.stderr.isatty():
+        yield _lines
+        return
+    from rich.console import Console
+    from rich.progress import Progress as Bars
+    from rich.progress import TaskID
+
+    with Bars(console=Console(stderr=True), transient=True) as bars:
+        known: dict[str, TaskID] = {}
+
+        def show(what: str, done: int, total: int) -> None:
+            if what not in known:
+                known[what] = bars.add_task(what, total=total)
+            bars.update(known[what], completed=done, total=total)
+
+        yield show
+
+
+def _lines(what: str, done: int, total: int) -> None:
+    if done == total and total:
+        typer.echo(f"workhook: {what}: {total:,}", err=True)

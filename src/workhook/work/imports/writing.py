@@ -1,0 +1,205 @@
+"""Writes a plan: all of it or nothing, one event for each thing that is made, as if it had been made over the API."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+import msgspec
+
+from workhook.core.clock import now_ms
+from workhook.identity.schemas import Account, Actor, Repository
+from workhook.storage import Database, Transaction
+from workhook.work.access import Access, find_access
+from workhook.work.announce import announce
+from workhook.work.columns import actions as columns
+from workhook.work.columns.schemas import ColumnCreate
+from workhook.work.comments.queries import insert_task_comment
+from workhook.work.comments.schemas import CommentedTask, TaskComment, task_comment_shape
+from workhook.work.imports import queries
+from workhook.work.imports.appending import append_tasks
+from workhook.work.imports.people import People
+from workhook.work.imports.plan import Plan, PlannedColumn, PlannedComment, PlannedTask, fingerprint
+from workhook.work.imports.remaining import Counts, Remaining, remaining_of
+from workhook.work.imports.settling import authored, listed, settle, unknown_people
+from workhook.work.people import person_shape
+from workhook.work.projects import actions as projects
+from workhook.work.projects.queries import lock_names
+from workhook.work.projects.schemas import ProjectCreate
+from workhook.work.tasks.assignees import find_people
+from workhook.work.tasks.queries import Target, lock_column
+from workhook.work.tasks.schemas import Task, task_shape
+
+Progress = Callable[[str, int, int], None]
+"""What is done, how much of it, of how much."""
+
+
+class Created(msgspec.Struct, frozen=True):
+    """`labels`: how many different ones the new tasks have."""
+
+    projects: int
+    columns: int
+    tasks: int
+    comments: int
+    labels: int
+
+
+class Imported(msgspec.Struct, frozen=True):
+    """`skipped`: what was there already. `changed`: how many of those tasks have changed in the other service since."""
+
+    title: str
+    project_id: str | None
+    repository: str | None
+    created: Created
+    skipped: Counts
+    changed: int
+    warnings: list[str]
+
+
+class Import(msgspec.Struct, frozen=True):
+    """One plan, where it goes, and who brings it. `base` is what links in events start with."""
+
+    plan: Plan
+    organization: Account
+    actor: Actor
+    people: People
+    base: str
+
+
+async def preview(database: Database, this: Import) -> Imported:
+    """What `import_plan` would do now."""
+    rest = await remaining_of(database, this.organization, this.plan, this.actor.user.id)
+    return _told(this, rest, rest.repository)
+
+
+async def import_plan(database: Database, this: Import, progress: Progress) -> Imported:
+    """Write what of the plan is not there yet. Where there is nothing to write, nothing is written.
+
+    Raises `Forbidden`, `Conflict` (the project is archived), `Invalid` (more columns than a project may have).
+    """
+    rest = await remaining_of(database, this.organization, this.plan, this.actor.user.id)
+    if rest.is_nothing:
+        return _told(this, rest, rest.repository)
+    async with database.transaction() as tx:
+        await lock_names(tx, this.organization.id)  # of two imports of a new board the second finds what the first made
+        rest = await remaining_of(tx, this.organization, this.plan, this.actor.user.id)
+        writer = _Writer(tx, this, await _access(tx, this, rest), progress)
+        await writer.write(rest)
+    return _told(this, rest, writer.access.repository)
+
+
+async def _access(tx: Transaction, this: Import, rest: Remaining) -> Access:
+    """To the project, which is made if it is not there."""
+    if rest.repository is not None:
+        access = await find_access(tx, this.actor, rest.repository.project_id)
+        access.require_writable()
+        return access
+    create = ProjectCreate(title=this.plan.title, organization=this.organization.login)
+    made = await projects.create_project(tx, this.actor, create, base=this.base)
+    return await find_access(tx, this.actor, made.repository.project_id)
+
+
+class _Writer:
+    """One transaction's work."""
+
+    def __init__(self, tx: Transaction, this: Import, access: Access, progress: Progress) -> None:
+        self._tx = tx
+        self._this = this
+        self.access = access
+        self._progress = progress
+        self._now = now_ms()
+        self._links: list[dict[str, str]] = []
+
+    async def write(self, rest: Remaining) -> None:
+        this, source = self._this, self._this.plan.source
+        await queries.forget_links(self._tx, this.organization.id, source, rest.again)
+        if rest.repository is None:
+            self._link("project", this.plan.key, self.access.repository.project_id, "")
+        column_ids = rest.columns | await self._columns(rest.new_columns)
+        made = await self._tasks(rest.new_tasks, column_ids)
+        on_new = [
+            (CommentedTask(task.id, task.title), comment)
+            for task, planned in zip(made, rest.new_tasks, strict=True)
+            for comment in planned.comments
+        ]
+        await self._comments([*rest.comments, *on_new])
+        await queries.insert_links(self._tx, this.organization.id, source, self.access.repository.id, self._links)
+
+    def _link(self, kind: str, key: str, internal_id: str, mark: str) -> None:
+        self._links.append({"kind": kind, "external_id": key, "internal_id": internal_id, "fingerprint": mark})
+
+    async def _columns(self, wanted: Sequence[PlannedColumn]) -> dict[str, str]:
+        """Ids by key."""
+        made = {}
+        for number, each in enumerate(wanted, 1):
+            create = ColumnCreate(title=each.title, stage=each.stage, finished=each.finished)
+            column = await columns.create_column(
+                self._tx, self._this.actor, self.access.repository.project_id, create, base=self._this.base
+            )
+            made[each.key] = column.id
+            self._link("column", each.key, column.id, fingerprint(each))
+            self._progress("columns", number, len(wanted))
+        return made
+
+    async def _tasks(self, wanted: Sequence[PlannedTask], column_ids: Mapping[str, str]) -> list[Task]:
+        targets = await self._targets({each.column_key: column_ids[each.column_key] for each in wanted})
+        seeing = await self._seeing(wanted)
+        settled = [settle(each, self._this.people, seeing) for each in wanted]
+        made = await append_tasks(self._tx, self.access, targets, settled, self._now)
+        for number, (planned, task) in enumerate(zip(wanted, made, strict=True), 1):
+            self._link("task", planned.key, task.id, fingerprint(planned))
+            await self._announce("task", task_shape(task))
+            self._progress("tasks", number, len(wanted))
+        return made
+
+    async def _targets(self, column_ids: Mapping[str, str]) -> dict[str, Target]:
+        """The columns that tasks come to, locked in the order in which everybody locks them."""
+        found = {}
+        for key, column_id in sorted(column_ids.items(), key=lambda item: item[1]):
+            _, found[key] = await lock_column(self._tx, self._this.actor, column_id)
+        return found
+
+    async def _seeing(self, wanted: Iterable[PlannedTask]) -> set[int]:
+        """Ids of those who are assigned and see the project: of a private one not every member does."""
+        people = (self._this.people.find(member) for task in wanted for member in task.members)
+        logins = {each.login for each in people if each is not None}
+        found = await find_people(self._tx, self.access.repository.id, logins)
+        return {each.id for each in found.values()}
+
+    async def _comments(self, wanted: Sequence[tuple[CommentedTask, PlannedComment]]) -> None:
+        for number, (task, planned) in enumerate(wanted, 1):
+            author, text = authored(planned, self._this.people, self.access.user)
+            at = min(planned.created_at or self._now, self._now)
+            places = {"task_id": task.id, "repository_id": self.access.repository.id, "user_id": author.id}
+            values = {"text": text, "private": False, "created_at": at, "updated_at": at}
+            comment_id = await insert_task_comment(self._tx, {**places, **values})
+            self._link("task_comment", planned.key, str(comment_id), fingerprint(planned))
+            comment = TaskComment(comment_id, text, False, task, person_shape(author), at, at)
+            await self._announce("task_comment", task_comment_shape(comment))
+            self._progress("comments", number, len(wanted))
+
+    async def _announce(self, noun: str, record: msgspec.Struct) -> None:
+        await announce(
+            self._tx, self._this.actor, self.access.repository, noun, "created", record, base=self._this.base
+        )
+
+
+def _told(this: Import, rest: Remaining, repository: Repository | None) -> Imported:
+    labels = {label for task in rest.new_tasks for label in task.labels}
+    made = rest.created
+    return Imported(
+        title=this.plan.title,
+        project_id=repository.project_id if repository else None,
+        repository=repository.full_name if repository else None,
+        created=Created(int(rest.repository is None), made.columns, made.tasks, made.comments, len(labels)),
+        skipped=rest.skipped,
+        changed=len(rest.changed),
+        warnings=[*this.plan.warnings, *_about(this, rest)],
+    )
+
+
+def _about(this: Import, rest: Remaining) -> list[str]:
+    said = unknown_people(rest.new_tasks, [comment for _, comment in rest.comments], this.people)
+    if rest.changed:
+        number = f"{len(rest.changed):,} task{'s have' if len(rest.changed) > 1 else ' has'}"
+        said.append(f"{number} changed there since, and stayed as here: {listed(rest.changed)}")
+    return said

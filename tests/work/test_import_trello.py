@@ -1,0 +1,315 @@
+"""`workhook import trello`, run as people run it: beside a server, on both databases."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from threading import Thread
+
+import pytest
+
+from tests.docs.pages import ROOT, Shell, new_machine, parts
+from tests.harness.receiver import Receiver
+from tests.work.studio import Studio
+from tests.work.trello import make_export
+from tests.work.trello_importer import (
+    Importer,
+    board_of,
+    columns_of,
+    comment,
+    comments_of,
+    logins,
+    small,
+    tasks_of,
+)
+from workhook.cli.faults import CliError
+from workhook.core.errors import Invalid
+
+
+@pytest.fixture
+def importer(studio: Studio, tmp_path: Path) -> Importer:
+    return Importer(studio, tmp_path)
+
+
+# --- one board --------------------------------------------------------------------------------------------------------
+
+
+def test_a_large_old_board_arrives_whole_and_only_once(studio: Studio, importer: Importer) -> None:
+    board = make_export(7)
+    studio.happened()
+    file = importer.file(board)
+    made = json.loads(importer.run(file, "--json").stdout)
+    organization = studio.world.organization
+    assert made == {
+        "file": file,
+        "title": "Website relaunch",
+        "project_id": made["project_id"],
+        "repository": f"{organization}/website-relaunch",
+        "created": {"projects": 1, "columns": 19, "tasks": 122, "comments": 300, "labels": 10},
+        "skipped": {"columns": 0, "tasks": 0, "comments": 0},
+        "changed": 0,
+        "warnings": made["warnings"],
+        "dry_run": False,
+    }
+    assert any("1,000 actions" in each for each in made["warnings"])
+
+    columns = columns_of(studio, made["project_id"])
+    lists = sorted(board["lists"], key=lambda each: (each["closed"], each.get("pos", float("inf"))))
+    wanted = [each["name"].strip() or "(no name)" for each in lists]
+    assert [each["title"].removesuffix(" (archived)") for each in columns] == [*wanted, "Archived"]
+    for column, one in zip(columns, lists, strict=False):
+        inside = [card for card in board["cards"] if card["idList"] == one["id"] and not card["closed"]]
+        inside.sort(key=lambda card: card.get("pos", float("inf")))
+        tasks = tasks_of(studio, column)
+        assert [each["title"] for each in tasks] == [card["name"].strip() for card in inside]
+        assert [each["position"] for each in tasks] == list(range(len(tasks)))
+    archived = tasks_of(studio, columns[-1])
+    assert len(archived) == 78
+    assert all(each["completed_at"] for each in archived)
+
+    happened = studio.happened()
+    assert [each.name for each in happened] == [
+        "project", *["column"] * 19, *["task"] * 122, *["task_comment"] * 300,
+    ]  # fmt: skip
+    assert {each.action for each in happened} == {"created"}
+    shown = {each["id"]: each for column in columns for each in tasks_of(studio, column)}
+    assert {each.record["id"]: each.record for each in happened if each.name == "task"} == shown
+
+    again = json.loads(importer.run(file, "--json").stdout)
+    nothing = {"projects": 0, "columns": 0, "tasks": 0, "comments": 0, "labels": 0}
+    assert again == {
+        **made,
+        "created": nothing,
+        "skipped": {"columns": 19, "tasks": 122, "comments": 300},
+        "warnings": [each for each in made["warnings"] if "nobody here" not in each],
+    }
+    assert studio.happened() == []
+    assert len(studio.owner.get("/projects")["projects"]) == 2
+
+
+def test_a_task_is_what_its_card_was(studio: Studio, importer: Importer) -> None:
+    login = logins(studio)
+    ada = {"id": "m1", "fullName": "Ada Lovelace", "username": login["member"].upper()}
+    bob = {"id": "m2", "fullName": "Bob", "username": "bob77"}
+    eve = {"id": "m3", "fullName": "Eve", "username": "eve"}
+    card = {
+        "desc": "What to *do*",
+        "due": "2024-05-01T12:00:00.000Z",
+        "dueComplete": True,
+        "dateLastActivity": "2024-05-02T12:00:00.000Z",
+        "id": "5ad3c82d8ac5afdb542bf3da",
+        "idMembers": ["m1", "m2", "m3"],
+        "labels": [{"id": "x", "name": "", "color": "green"}],
+        "cover": {"sharedSourceUrl": "https://images.example.com/a.jpg"},
+        "attachments": [{"name": "Plan", "url": "https://example.com/plan"}],
+        "customFieldItems": [{"idCustomField": "f", "value": {"number": "3"}}],
+    }
+    items = [{"name": "a", "state": "complete", "pos": 2}, {"name": "b", "state": "incomplete", "pos": 1}]
+    board = small(
+        card,
+        {"idList": "l2", "name": "Second"},
+        members=[ada, bob, eve],
+        customFields=[{"id": "f", "name": "Points"}],
+        checklists=[{"id": "k", "idCard": card["id"], "name": "Steps", "checkItems": items}],
+        actions=[
+            comment(3, "from Eve", str(card["id"]), eve),
+            comment(2, "from Bob", str(card["id"]), bob),
+            comment(1, "from Ada", str(card["id"]), ada),
+        ],
+    )
+    made = importer.board(board, member=[f"bob77={login['owner']}"])
+    assert made["warnings"] == ["nobody here is Eve (eve): --member TRELLO=LOGIN says who is who"]
+    ideas, done = columns_of(studio, made["project_id"])
+    assert (ideas["stage"], done["stage"]) == (None, "done")
+    [task] = tasks_of(studio, ideas)
+    assert {name: task[name] for name in ("title", "description", "deadline", "cover_url", "labels", "sections")} == {
+        "title": "Card 0",
+        "description": "What to *do*",
+        "deadline": "2024-05-01T12:00:00.000Z",
+        "cover_url": "https://images.example.com/a.jpg",
+        "labels": ["green"],
+        "sections": {"Steps": {"b": "incomplete", "a": "complete"}},
+    }
+    assert task["fields"] == {
+        "trello_attachments": "Plan: https://example.com/plan",
+        "Points": "3",
+        "trello_members": "Eve (eve)",
+    }
+    assert (task["completed_at"], task["created_at"]) == ("2024-05-02T12:00:00.000Z", "2018-04-15T21:46:21.000Z")
+    assert {each["username"] for each in task["assignees"]} == {login["owner"], login["member"]}
+    assert [
+        (each["text"], each["user"]["username"], each["created_at"]) for each in comments_of(studio, task["id"])
+    ] == [
+        ("from Ada", login["member"], "2024-01-01T10:00:00.000Z"),
+        ("from Bob", login["owner"], "2024-01-02T10:00:00.000Z"),
+        ("Eve (eve) wrote on 2024-01-03:\n\nfrom Eve", login["owner"], "2024-01-03T10:00:00.000Z"),
+    ]
+    [second] = tasks_of(studio, done)
+    assert second["completed_at"] is not None
+
+
+def test_the_order_can_be_changed_afterwards(studio: Studio, importer: Importer) -> None:
+    made = importer.board(small(*({} for _ in range(300))))
+    [ideas, _] = columns_of(studio, made["project_id"])
+    tasks = tasks_of(studio, ideas)
+    assert [each["title"] for each in tasks] == [f"Card {at}" for at in range(300)]
+    assert [each["position"] for each in tasks] == list(range(300))
+    assert [each["id"] for each in tasks] == sorted(each["id"] for each in tasks)
+    studio.owner.patch(f"/tasks/{tasks[299]['id']}", json={"position": 130})
+    new = studio.owner.post(f"/columns/{ideas['id']}/tasks", json={"title": "New", "position": 1})["task"]
+    assert new["position"] == 1
+    wanted = [f"Card {at}" for at in (*range(130), 299, *range(130, 299))]
+    assert [each["title"] for each in tasks_of(studio, ideas)] == ["Card 0", "New", *wanted[1:]]
+
+
+def test_webhooks_hear_of_all_of_it(studio: Studio, importer: Importer, receiver: Receiver) -> None:
+    hook = {"name": "web", "config": {"url": receiver.url, "content_type": "json"}, "events": ["*"]}
+    studio.owner.http.post(f"{studio.world.org_path}/hooks", json=hook).raise_for_status()
+    importer.board(small({}, {}, actions=[comment(1, "Said")]))
+    wanted = ["column", "column", "project", "task", "task", "task_comment"]
+    received = receiver.wait_for(lambda requests: len([each for each in requests if each.event in wanted]) == 6)
+    assert sorted(each.event for each in received if each.event != "ping") == wanted
+    [said] = [each.payload() for each in received if each.event == "task_comment"]
+    assert said["action"] == "created"
+    assert said["task_comment"]["task"]["title"] == "Card 0"
+    assert said["sender"]["login"] == studio.world.owner
+
+
+# --- nothing is written -----------------------------------------------------------------------------------------------
+
+
+def test_a_dry_run_says_what_would_be_and_does_nothing(studio: Studio, importer: Importer) -> None:
+    studio.happened()
+    would = importer.board(small({}, actions=[comment(1, "Said")]), dry_run=True)
+    assert (would["project_id"], would["repository"]) == (None, None)
+    assert would["created"] == {"projects": 1, "columns": 2, "tasks": 1, "comments": 1, "labels": 0}
+    said = importer.run(importer.file(small({})), "--dry-run").stdout
+    assert said == "Website relaunch: would make 2 columns, 1 task, 0 comments, 0 labels\n"
+    assert studio.happened() == []
+    assert len(studio.owner.get("/projects")["projects"]) == 1
+
+
+def test_one_file_that_cannot_be_used_stops_all(studio: Studio, importer: Importer) -> None:
+    studio.happened()
+    good = importer.file(small({}), "good.json")
+    wrong = importer.file(small({"pos": "top"}, {"closed": 1}), "wrong.json")
+    none = importer.file(b"Card ID,Card Name\n", "cards.csv")
+    said = importer.refused(good, wrong, none)
+    assert said.splitlines()[-5:] == [
+        "workhook: this cannot be imported:",
+        f"  {wrong}: cards[0].pos has to be a number, and is the text 'top'",
+        f"  {wrong}: cards[1].closed has to be true or false, and is the number 1",
+        f"  {none}: it is not JSON: line 1, column 1: Expecting value",
+        "In Trello: the menu of the board, Print, export and share, Export as JSON. Nothing was imported.",
+    ]
+    assert "No such file" in importer.refused(good, str(importer.folder / "gone.json"))
+    assert "cannot be read" in importer.refused(good, str(importer.folder))
+    assert studio.happened() == []
+
+
+def test_an_import_that_fails_half_way_leaves_nothing(studio: Studio, importer: Importer) -> None:
+    """A project that people filled with columns has no room for another."""
+    project_id = importer.board(small({}))["project_id"]
+    for at in range(198):
+        studio.owner.post(f"/projects/{project_id}/columns", json={"title": f"{at}"})
+    studio.happened()
+    with pytest.raises(Invalid) as raised:
+        importer.board(small({}, {}, {"closed": True}))
+    assert "at most 200 columns" in str(raised.value.faults[0].message)
+    assert studio.happened() == []
+    assert board_of(studio, project_id)["Ideas"] == ["Card 0"]
+
+
+def test_people_and_places_that_are_not_there_are_named(studio: Studio, importer: Importer) -> None:
+    place = studio.world.organization
+    login = studio.stranger.get("/me")["user"]["username"]
+    for wanted in ({"as_login": login}, {"member": [f"x={login}"]}):
+        with pytest.raises(CliError, match=f"{login} is not in {place}"):
+            importer.board(small({}), **wanted)
+    file = importer.file(small({}))
+    assert "there is no organization nowhere" in importer.refused(file, "--organization", "nowhere")
+    assert "'x' is not of the form TRELLO=LOGIN" in importer.refused(file, "--member", "x", status=2)
+    assert len(studio.owner.get("/projects")["projects"]) == 1
+
+
+def test_a_member_can_import(studio: Studio, importer: Importer) -> None:
+    login = logins(studio)["member"]
+    studio.happened()
+    importer.board(small({}), as_login=login)
+    assert {each.payload["sender"]["login"] for each in studio.happened()} == {login}
+
+
+# --- what people see --------------------------------------------------------------------------------------------------
+
+
+def test_a_terminal_shows_a_bar(studio: Studio, importer: Importer) -> None:
+    ours, theirs = os.openpty()
+    command = [sys.executable, "-m", "workhook", "import", "trello", importer.file(make_export(3, cards=60, closed=9))]
+    command += ["--organization", studio.world.organization]
+    environment = {**importer.environment, "TERM": "xterm", "COLUMNS": "100"}
+    shown = bytearray()
+
+    def read() -> None:
+        with contextlib.suppress(OSError):  # the other end is closed: nothing more will come
+            while block := os.read(ours, 65_536):
+                shown.extend(block)
+
+    reader = Thread(target=read, daemon=True)
+    reader.start()
+    done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, stderr=theirs, text=True, timeout=110)
+    os.close(theirs)
+    reader.join(30)
+    os.close(ours)
+    assert done.returncode == 0
+    assert "made 19 columns, 60 tasks" in done.stdout
+    assert "━" in shown.decode()
+    assert "tasks" in shown.decode()
+
+
+def test_beside_a_terminal_there_are_lines(importer: Importer) -> None:
+    done = importer.run(importer.file(small({}, {"name": "n" * 300}), "board.json"))
+    assert done.stderr.splitlines()[1:3] == ["workhook: columns: 2", "workhook: tasks: 2"]
+    assert "its name is cut to 255 characters" in done.stderr
+    assert done.stdout.endswith("/website-relaunch: made 2 columns, 2 tasks, 0 comments, 0 labels\n")
+
+
+def test_the_page_about_it_works(studio: Studio, importer: Importer) -> None:
+    """The blocks of docs/how-to/import-trello.md, as a reader runs them."""
+    login = logins(studio)
+    member = {"id": "m", "fullName": "Ada Lovelace", "username": "al"}
+    importer.file(small({"idMembers": ["m"]}, members=[member]))
+    blocks = [piece for kind, piece in parts(ROOT / "docs" / "how-to" / "import-trello.md") if kind == "sh"]
+    assert ["--dry-run" in each for each in blocks] == [True, False, False]
+    shell = Shell(importer.folder, importer.environment | new_machine(importer.folder) | importer.environment)
+    try:
+        said = [
+            shell.run(
+                each.replace("workhook ", f"{sys.executable} -m workhook ")
+                .replace("--organization acme", f"--organization {studio.world.organization}")
+                .replace("=ada", f"={login['member']}")
+                .replace("=bob", f"={login['owner']}")
+            )
+            for each in (blocks[0], blocks[2], blocks[1])
+        ]
+    finally:
+        shell.stop()
+    assert "would make 2 columns, 1 task" in said[0]
+    assert "made 2 columns, 1 task" in said[1]
+    assert "made 0 columns, 0 tasks" in said[2]
+    project_id = next(p["id"] for p in studio.owner.get("/projects")["projects"] if p["title"] == "Website relaunch")
+    [task] = tasks_of(studio, columns_of(studio, project_id)[0])
+    assert [each["username"] for each in task["assignees"]] == [login["member"]]
+
+
+def test_ten_thousand_cards(studio: Studio, importer: Importer) -> None:
+    board = make_export(5, lists=6, closed_lists=1, cards=10_000, closed=4_000, actions=50, comments=50, checklists=500)
+    made = importer.board(board)
+    assert made["created"]["tasks"] == 10_000
+    archived = columns_of(studio, made["project_id"])[-1]
+    page = studio.owner.get(f"/columns/{archived['id']}/tasks")["tasks"]
+    assert [each["position"] for each in page] == list(range(1000))
+    assert importer.board(board)["skipped"]["tasks"] == 10_000

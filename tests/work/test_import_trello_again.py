@@ -1,0 +1,133 @@
+"""A board that is imported again: what is new is added, and what is there is left alone."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.work.studio import Studio
+from tests.work.trello import make_export
+from tests.work.trello_importer import (
+    Importer,
+    board_of,
+    columns_of,
+    comment,
+    comments_of,
+    logins,
+    small,
+    tasks_of,
+)
+from workhook.core.errors import Conflict
+
+
+@pytest.fixture
+def importer(studio: Studio, tmp_path: Path) -> Importer:
+    return Importer(studio, tmp_path)
+
+
+def test_a_newer_export_adds_what_is_new_and_nothing_else(studio: Studio, importer: Importer) -> None:
+    first = small({}, {}, {}, actions=[comment(1, "old")])
+    made = importer.board(first)
+    project_id = made["project_id"]
+    ideas, done = columns_of(studio, project_id)
+    tasks = tasks_of(studio, ideas)
+    studio.owner.patch(f"/tasks/{tasks[0]['id']}", json={"title": "Edited here", "column_id": done["id"]})
+    studio.owner.delete(f"/tasks/{tasks[1]['id']}")
+    studio.owner.patch(f"/columns/{ideas['id']}", json={"title": "Thoughts"})
+    studio.happened()
+
+    newer = small({}, {}, {"name": "Edited there"}, {"name": "New", "pos": 0.5})
+    newer["lists"].append({"id": "l3", "name": "Later", "pos": 1.5})
+    newer["cards"].append({"id": "c9", "idList": "l3", "name": "In a new list"})
+    newer["actions"] = [
+        comment(3, "on a deleted task", "c1"),
+        comment(2, "new"),
+        comment(1, "old"),
+        comment(4, "first", "c3"),
+    ]
+    again = importer.board(newer)
+    assert again["project_id"] == project_id
+    assert again["created"] == {"projects": 0, "columns": 1, "tasks": 2, "comments": 2, "labels": 0}
+    assert again["skipped"] == {"columns": 2, "tasks": 3, "comments": 2}
+    assert again["changed"] == 1
+    assert "1 task has changed there since, and stayed as here: Edited there" in again["warnings"]
+    assert board_of(studio, project_id) == {
+        "Thoughts": ["Card 2", "New"], "Done": ["Edited here"], "Later": ["In a new list"],
+    }  # fmt: skip
+    assert [each["text"].split("\n")[-1] for each in comments_of(studio, tasks[0]["id"])] == ["old", "new"]
+    happened = studio.happened()
+    assert [(each.name, each.action) for each in happened] == [
+        ("column", "created"), ("task", "created"), ("task", "created"), ("task_comment", "created"),
+        ("task_comment", "created"),
+    ]  # fmt: skip
+    assert [each.record["position"] for each in happened if each.name == "task"] == [1, 0]
+    importer.board(newer)
+    assert studio.happened() == []
+
+
+def test_a_column_that_was_deleted_comes_back_for_new_cards_only(studio: Studio, importer: Importer) -> None:
+    project_id = importer.board(small({}))["project_id"]
+    _, done = columns_of(studio, project_id)
+    studio.owner.delete(f"/columns/{done['id']}")
+    assert importer.board(small({}))["created"]["columns"] == 0
+    made = importer.board(small({}, {"idList": "l2"}))
+    assert made["created"]["columns"] == 1
+    assert board_of(studio, project_id) == {"Ideas": ["Card 0"], "Done": ["Card 1"]}
+    assert importer.board(small({}, {"idList": "l2"}))["created"]["columns"] == 0
+
+
+def test_a_board_whose_project_was_deleted_is_imported_anew(studio: Studio, importer: Importer) -> None:
+    first = importer.board(small({}))
+    studio.owner.delete(f"/projects/{first['project_id']}")
+    second = importer.board(small({}))
+    assert second["project_id"] != first["project_id"]
+    assert second["created"] == first["created"]
+    assert board_of(studio, second["project_id"])["Ideas"] == ["Card 0"]
+
+
+def test_two_boards_of_one_name_are_two_projects(studio: Studio, importer: Importer) -> None:
+    other = {**small({"id": "other"}), "id": "b2", "lists": []}
+    files = importer.file(small({}), "a.json"), importer.file(other, "b.json")
+    made = json.loads(importer.run(*files, "--json").stdout)
+    assert [each["repository"].rpartition("/")[2] for each in made] == ["website-relaunch", "website-relaunch-2"]
+    assert [each["file"] for each in made] == list(files)
+
+
+def test_an_archived_project_is_left_alone(studio: Studio, importer: Importer) -> None:
+    project_id = importer.board(small({}))["project_id"]
+    studio.owner.patch(f"/projects/{project_id}", json={"archive": True})
+    assert importer.board(small({}))["created"]["tasks"] == 0
+    studio.happened()
+    with pytest.raises(Conflict, match="archived"):
+        importer.board(small({}, {}))
+    assert studio.happened() == []
+
+
+def test_who_does_not_see_a_private_project_is_not_assigned(studio: Studio, importer: Importer) -> None:
+    project_id = importer.board(small({}))["project_id"]
+    studio.owner.patch(f"/projects/{project_id}", json={"private": True})
+    member = {"id": "m1", "username": logins(studio)["member"], "fullName": ""}
+    importer.board(small({}, {"idMembers": ["m1"]}, members=[member]))
+    ideas, _ = columns_of(studio, project_id)
+    task = tasks_of(studio, ideas)[1]
+    assert task["assignees"] == []
+    assert task["fields"] == {"trello_members": member["username"]}
+
+
+def test_two_imports_at_once_make_one_project(studio: Studio, importer: Importer) -> None:
+    file = importer.file(make_export(2, lists=5, cards=200, comments=50))
+    command = [sys.executable, "-m", "workhook", "import", "trello", file, "--json"]
+    command += ["--organization", studio.world.organization]
+    running = [
+        subprocess.Popen(command, env=importer.environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        for _ in range(2)
+    ]
+    made = [json.loads(each.communicate(timeout=110)[0]) for each in running]
+    assert [each.returncode for each in running] == [0, 0]
+    assert sorted(each["created"]["tasks"] for each in made) == [0, 200]
+    assert len({each["project_id"] for each in made}) == 1
+    assert len(studio.owner.get("/projects")["projects"]) == 2

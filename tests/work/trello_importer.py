@@ -1,0 +1,100 @@
+"""Brings boards into a studio, and looks at what became of them."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from tests.work.studio import Studio
+from tests.work.trello import encoded
+from workhook.cli.imports import Wanted, import_boards
+from workhook.http.calls import Services
+from workhook.work.imports.mapping import plan_of
+from workhook.work.imports.trello import read_export
+from workhook.work.imports.writing import Imported
+
+Object = dict[str, Any]
+
+
+class Importer:
+    """Imports into the studio's organization, beside its server."""
+
+    def __init__(self, studio: Studio, folder: Path) -> None:
+        self.studio = studio
+        self.folder = folder
+        self.environment = studio.server.environment()
+
+    def file(self, board: Object | bytes, name: str = "board.json") -> str:
+        path = self.folder / name
+        path.write_bytes(board if isinstance(board, bytes) else encoded(board))
+        return str(path)
+
+    def run(self, *words: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", "workhook", "import", "trello", *words]
+        if "--organization" not in words:
+            command += ["--organization", self.studio.world.organization]
+        return subprocess.run(command, env=self.environment, capture_output=True, text=True, timeout=110)
+
+    def board(self, board: Object, **wanted: Any) -> Any:
+        """The same in this process, which starts sooner: what the command answers, without what is of the file."""
+        plan = plan_of(read_export(encoded(board)))
+        place = Wanted(self.studio.world.organization, base=self.studio.server.url, **wanted)
+
+        async def write(services: Services) -> Imported:
+            [made] = await import_boards(services.database, [plan], place, lambda what, done, total: None)
+            return made
+
+        return msgspec.to_builtins(self.studio.server.run(write))
+
+    def refused(self, *words: str, status: int = 1) -> str:
+        done = self.run(*words)
+        assert (done.returncode, done.stdout) == (status, ""), done.stderr
+        assert "Traceback" not in done.stderr
+        return done.stderr
+
+
+def small(*cards: Object, **more: Any) -> Object:
+    """A board of two lists; a card is in the first unless it says otherwise."""
+    lists = [{"id": "l1", "name": "Ideas", "pos": 1}, {"id": "l2", "name": "Done", "pos": 2}]
+    made = [{"id": f"c{at}", "idList": "l1", "name": f"Card {at}", "pos": at, **card} for at, card in enumerate(cards)]
+    return {"id": "b1", "name": "Website relaunch", "lists": lists, "cards": made, **more}
+
+
+def comment(number: int, text: str, card: str = "c0", author: Object | None = None) -> Object:
+    date = f"2024-01-0{number}T10:00:00.000Z"
+    return {
+        "id": f"a{number}", "type": "commentCard", "date": date, "memberCreator": author,
+        "data": {"text": text, "card": {"id": card}},
+    }  # fmt: skip
+
+
+def columns_of(studio: Studio, project_id: str) -> list[Object]:
+    found: list[Object] = studio.owner.get(f"/projects/{project_id}/columns")["columns"]
+    return found
+
+
+def board_of(studio: Studio, project_id: str) -> dict[str, list[str]]:
+    """Titles of tasks by the title of their column, each in its order."""
+    return {
+        each["title"]: [task["title"] for task in tasks_of(studio, each)] for each in columns_of(studio, project_id)
+    }
+
+
+def tasks_of(studio: Studio, column: Object) -> list[Object]:
+    found: list[Object] = studio.owner.get(f"/columns/{column['id']}/tasks")["tasks"]
+    return found
+
+
+def comments_of(studio: Studio, task_id: str) -> list[Object]:
+    found: list[Object] = studio.owner.get(f"/tasks/{task_id}/task_comments")["task_comments"]
+    return found
+
+
+def logins(studio: Studio) -> dict[str, str]:
+    """Login of everybody by who they are to the studio."""
+    callers = {"owner": studio.owner, "member": studio.member}
+    return {name: str(each.get("/me")["user"]["username"]) for name, each in callers.items()}
