@@ -63,7 +63,7 @@ _delete_assignee = sa.delete(task_assignees).where(
     task_assignees.c.task_id == sa.bindparam("task_id"), task_assignees.c.user_id == big("user_id")
 )
 _insert_assignee = insert_into(task_assignees, "task_id", "user_id")
-_drop_bucket = sa.delete(task_buckets).where(task_buckets.c.id == big("bucket_id"))
+_drop_bucket = sa.delete(task_buckets).where(task_buckets.c.id == big("bucket_id"), task_buckets.c.size == 0)
 
 
 class Known(msgspec.Struct, frozen=True):

@@ -32,7 +32,7 @@ tasks = sa.Table(
         "repository_id", sa.BigInteger, sa.ForeignKey("projects.repository_id", ondelete="CASCADE"), nullable=False
     ),
     sa.Column("column_id", sa.Text, sa.ForeignKey("columns.id", ondelete="SET NULL")),
-    sa.Column("bucket_id", sa.BigInteger, sa.ForeignKey("task_buckets.id")),
+    sa.Column("bucket_id", sa.BigInteger, sa.ForeignKey("task_buckets.id", ondelete="SET NULL")),
     sa.Column("rank", sa.BigInteger),
     sa.Column("title", sa.Text, nullable=False),
     sa.Column("description", sa.Text),

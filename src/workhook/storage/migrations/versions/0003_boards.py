@@ -165,7 +165,9 @@ def _tasks() -> None:
         sa.Column("deleted_at", sa.BigInteger(), nullable=True),
         sa.Column("created_at", sa.BigInteger(), nullable=False),
         sa.Column("updated_at", sa.BigInteger(), nullable=False),
-        sa.ForeignKeyConstraint(["bucket_id"], ["task_buckets.id"], name=op.f("fk_tasks_bucket_id")),
+        sa.ForeignKeyConstraint(
+            ["bucket_id"], ["task_buckets.id"], name=op.f("fk_tasks_bucket_id"), ondelete="SET NULL"
+        ),
         sa.ForeignKeyConstraint(["column_id"], ["columns.id"], name=op.f("fk_tasks_column_id"), ondelete="SET NULL"),
         sa.ForeignKeyConstraint(
             ["repository_id"], ["projects.repository_id"], name=op.f("fk_tasks_repository_id"), ondelete="CASCADE"
