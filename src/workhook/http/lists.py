@@ -64,9 +64,12 @@ def _decode(cursor: str, key: type[K]) -> K | None:
         return None
     try:
         data = base64.urlsafe_b64decode(cursor.removeprefix(_MARK) + "==")
-        return None if b"\\u0000" in data else msgspec.json.decode(data, type=key)
+        found = None if b"\\u0000" in data else msgspec.json.decode(data, type=key)
     except ValueError:  # base64's and msgspec's errors are of this kind, and that of text that is not ASCII
         return None
+    # What no column holds, no driver takes.
+    parts = found if isinstance(found, tuple) else ()
+    return None if any(isinstance(each, int) and not -(2**63) <= each < 2**63 for each in parts) else found
 
 
 def page(
