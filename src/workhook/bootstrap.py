@@ -15,7 +15,9 @@ from workhook.core.errors import CannotStart
 from workhook.core.vault import Vault, open_vault
 from workhook.events import outbox
 from workhook.hooks.fan_out import fan_out
+from workhook.hooks.removal import forget_repository
 from workhook.http.calls import Services
+from workhook.identity import removal
 from workhook.storage import Database
 from workhook.storage.blobs import open_blobs
 from workhook.storage.dialects import upsert
@@ -37,6 +39,7 @@ async def open_services(settings: Settings, *, serving: bool = False) -> AsyncIt
     if settings.nats_url is not None:
         raise CannotStart("this version does not deliver over NATS yet.", "Leave nats_url away: the database queues.")
     outbox.subscribe(fan_out)
+    removal.subscribe(forget_repository)
     database = await _open_database(settings, serving=serving)
     blobs = open_blobs(settings.data, settings.files_url)
     try:

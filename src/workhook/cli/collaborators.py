@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from workhook.cli.common import Context, command, find_repository, find_user, new_app
+from workhook.cli.common import Context, base_address, command, find_repository, find_user, new_app
 
 app = new_app("Who may do what in one repository (project) beyond what the organization gives.")
 
@@ -25,11 +25,11 @@ async def add(
     ],
 ) -> None:
     """Add a user to a repository, or change the role."""
-    from workhook.identity import actions
+    from workhook.work.members import by_hand
 
     async with context.services() as services, services.database.transaction() as tx:
         where, who = await find_repository(tx, repository), await find_user(tx, user)
-        await actions.set_collaborator(tx, where, who, role)
+        await by_hand.set_collaborator(tx, where, who, role, base=base_address(context.settings))
     data = {"repository": where.full_name, "user": who.login, "role": role}
     context.answer(data, f"{who.login} has the role {role} in {where.full_name}")
 
@@ -37,10 +37,10 @@ async def add(
 @command(app, "remove")
 async def remove(context: Context, *, repository: _Repository, user: _User) -> None:
     """Take a user out of a repository. What the organization gives stays."""
-    from workhook.identity import actions
+    from workhook.work.members import by_hand
 
     async with context.services() as services, services.database.transaction() as tx:
         where, who = await find_repository(tx, repository), await find_user(tx, user)
-        removed = await actions.remove_collaborator(tx, where, who)
+        removed = await by_hand.remove_collaborator(tx, where, who, base=base_address(context.settings))
     data = {"repository": where.full_name, "user": who.login, "removed": removed}
     context.answer(data, f"{who.login} {'is no longer' if removed else 'was not'} a collaborator of {where.full_name}")

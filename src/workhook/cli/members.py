@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from workhook.cli.common import Context, command, find_organization, find_user, new_app
+from workhook.cli.common import Context, base_address, command, find_organization, find_user, new_app
 
 app = new_app("Who is in an organization.")
 
@@ -25,11 +25,11 @@ async def add(
     ] = "member",
 ) -> None:
     """Add a user to an organization, or change the role."""
-    from workhook.identity import actions
+    from workhook.work.members import by_hand
 
     async with context.services() as services, services.database.transaction() as tx:
         place, who = await find_organization(tx, organization), await find_user(tx, user)
-        await actions.set_member(tx, place, who, role)
+        await by_hand.set_member(tx, place, who, role, base=base_address(context.settings))
     data = {"organization": place.login, "user": who.login, "role": role}
     context.answer(data, f"{who.login} is {role} of {place.login}")
 
@@ -37,10 +37,10 @@ async def add(
 @command(app, "remove")
 async def remove(context: Context, *, organization: _Organization, user: _User) -> None:
     """Take a user out of an organization."""
-    from workhook.identity import actions
+    from workhook.work.members import by_hand
 
     async with context.services() as services, services.database.transaction() as tx:
         place, who = await find_organization(tx, organization), await find_user(tx, user)
-        removed = await actions.remove_member(tx, place, who)
+        removed = await by_hand.remove_member(tx, place, who, base=base_address(context.settings))
     data = {"organization": place.login, "user": who.login, "removed": removed}
     context.answer(data, f"{who.login} {'is no longer' if removed else 'was not'} in {place.login}")

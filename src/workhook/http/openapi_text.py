@@ -49,6 +49,7 @@ Every answer has an `X-Request-Id`, under which the server's log tells what happ
 
 TAGS: Mapping[str, str] = {
     "Projects": "A project is also a repository: the webhook API knows it as `owner/name`.",
+    "Trash": "What was deleted, for the time in which it can be restored.",
     "Members": "Who of the organization is added to a project.",
     "Clients": "People from outside, who see only their own projects.",
     "Columns": "The columns of a project's board.",

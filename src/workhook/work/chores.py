@@ -17,8 +17,13 @@ from workhook.core.clock import now_ms
 from workhook.http import idempotency
 from workhook.http.calls import Services
 from workhook.work.checkouts import scheduler
+from workhook.work.credits import expiry
+from workhook.work.files import trash as files_trash
+from workhook.work.projects import trash as projects_trash
+from workhook.work.tasks import trash as tasks_trash
 
 EVERY_MIN_S = 1.0
+MINUTE_S = 60.0
 HOUR_S = 3600.0
 
 RUNS = Counter("workhook_chore_runs_total", "Runs of the chores of this process.", ["chore", "outcome"])
@@ -89,5 +94,9 @@ async def _forget_idempotency_keys(services: Services, now: int) -> int:
 # Every chore of the program, a line each.
 CHORES: tuple[Chore, ...] = (
     Chore("idempotency_keys", HOUR_S, _forget_idempotency_keys),
+    Chore("deleted_tasks", HOUR_S, tasks_trash.purge),
+    Chore("deleted_files", HOUR_S, files_trash.purge),
+    Chore("deleted_projects", HOUR_S, projects_trash.purge),
+    Chore("expired_task_credits", MINUTE_S, expiry.expire),
     Chore("service_checkout_periods", scheduler.EVERY_S, scheduler.begin_due_periods),
 )

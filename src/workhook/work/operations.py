@@ -14,6 +14,7 @@ from workhook.work.imports import tables as _imports  # noqa: F401  # it has no 
 from workhook.work.invoices import api as invoices
 from workhook.work.members import api as members
 from workhook.work.projects import api as projects
+from workhook.work.projects import trash_api as trash
 from workhook.work.search import api as search
 from workhook.work.services import api as services
 from workhook.work.tasks import api as tasks
@@ -22,6 +23,7 @@ from workhook.work.timesheets import reports as timesheet_reports
 
 OPERATIONS: tuple[Operation, ...] = (
     *projects.OPERATIONS,
+    *trash.OPERATIONS,
     *members.OPERATIONS,
     *clients.OPERATIONS,
     *columns.OPERATIONS,

@@ -78,6 +78,16 @@ _remove = sa.delete(collaborators).where(
 )
 
 
+_collaborator = sa.select(collaborators.c.role).where(
+    collaborators.c.repository_id == big("repository_id"), collaborators.c.user_id == big("user_id")
+)
+
+
+async def is_collaborator(reader: Reader, repository: Repository, user: Account) -> bool:
+    params = {"repository_id": repository.id, "user_id": user.id}
+    return await reader.fetch_one(_collaborator, params) is not None
+
+
 async def list_members(reader: Reader, repository_id: int, *, after: int, limit: int) -> Sequence[Row]:
     """Who is in a project, each once, by id: owners of its organization, members of it unless the project is private,
     and who was added. Rows of `people.person_columns`."""

@@ -15,12 +15,12 @@ from workhook.core.errors import Conflict, Fault, Forbidden, Invalid, NotFound
 from workhook.core.ids import new_id
 from workhook.identity import audit
 from workhook.identity.actions import set_collaborator
-from workhook.identity.queries import find_repository_by_id
+from workhook.identity.queries import find_repository_by_id, key_of
 from workhook.identity.schemas import Account, Actor
 from workhook.storage import Reader, Transaction
 from workhook.work.announce import announce, differences
 from workhook.work.owners import choose_owner
-from workhook.work.projects import queries
+from workhook.work.projects import queries, trash_queries
 from workhook.work.projects.schemas import (
     Project,
     ProjectCreate,
@@ -103,6 +103,25 @@ async def delete_project(tx: Transaction, actor: Actor, project: Project, *, bas
     await _announce(tx, actor, project, "deleted", base=base)
 
 
+async def restore_project(tx: Transaction, actor: Actor, project_id: str, *, base: str) -> Project:
+    """Out of the trash, with its webhooks; under another name if its own was taken meanwhile. Its receivers saw it
+    deleted, so they see it created. What is not deleted stays as it is. Raises `NotFound`, `Forbidden`."""
+    deleted = await trash_queries.lock_deleted(tx, project_id, actor.user.id)
+    if deleted is None:
+        project = await take_project(tx, actor, project_id)
+        _require_role(project, "admin")
+        return project
+    old, now = deleted.project.repository, now_ms()
+    if old.role != "admin" or deleted.deleted_at < now - trash_queries.KEPT_MS:
+        raise NotFound()
+    await queries.lock_names(tx, old.owner.id)
+    name = first_free(old.name, await queries.names_like(tx, old.owner.id, key_of(old.name)))
+    await trash_queries.restore_project(tx, old.id, name, max(now, old.updated_at + 1))
+    project = _found(await queries.find_project(tx, project_id, actor.user.id))
+    await _announce(tx, actor, project, "created", base=base, done="restored")
+    return project
+
+
 def _found(project: Project | None) -> Project:
     if project is None:
         raise NotFound()
@@ -161,13 +180,15 @@ async def _announce(
     *,
     base: str,
     changes: dict[str, dict[str, object]] | None = None,
+    done: str | None = None,
 ) -> None:
+    """`done`: what the audit log calls it, where that is not the event's action."""
     repository = project.repository
     await announce(tx, actor, repository, "project", action, project_shape(project), base=base, changes=changes)
     await audit.record(
         tx,
         actor,
-        f"project.{action}",
+        f"project.{done or action}",
         repository.full_name,
         account_id=repository.owner.id,
         repository_id=repository.id,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from typing import Annotated
+from typing import Annotated, Literal
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
@@ -72,6 +72,20 @@ class ProjectShape(msgspec.Struct):
     updated_at: str
 
 
+class TrashShape(msgspec.Struct):
+    """Something that was deleted and can be restored."""
+
+    type: Literal["project", "task", "file"]
+    id: str
+    title: str
+    deleted_at: str
+
+
+class TrashAnswer(msgspec.Struct):
+    trash: list[TrashShape]
+    success: bool = True
+
+
 class ProjectAnswer(msgspec.Struct):
     project: ProjectShape
     success: bool = True
@@ -114,10 +128,12 @@ def name_from(title: str) -> str:
 
 
 def first_free(name: str, taken: set[str]) -> str:
-    """`name`, or with the first suffix `-2`, `-3` … that is not taken; never longer than a name may be."""
-    if name not in taken:
-        return name
-    number = 2
-    while (numbered := name[: NAME_MAX_CHARS - len(f"-{number}")] + f"-{number}") in taken:
+    """`name`, or with the first suffix `-2`, `-3` … that is not taken; never longer than a name may be.
+
+    `taken` is in lower case, as names are compared.
+    """
+    free, number = name, 1
+    while free.lower() in taken:
         number += 1
-    return numbered
+        free = name[: NAME_MAX_CHARS - len(f"-{number}")] + f"-{number}"
+    return free

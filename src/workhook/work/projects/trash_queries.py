@@ -1,0 +1,151 @@
+"""The SQL of projects that were deleted: they can be restored for 30 days."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+import sqlalchemy as sa
+
+from workhook.core.clock import DAY_MS
+from workhook.identity.queries import key_of, repository_columns, repository_of, role_columns
+from workhook.identity.tables import accounts, collaborators, memberships, projects
+from workhook.storage import Reader, Row, Transaction
+from workhook.storage.metadata import big, metadata
+from workhook.work.files.tables import files
+from workhook.work.projects.schemas import Project
+
+KEPT_MS = 30 * DAY_MS
+BATCH = 1000  # rows that one transaction removes of a table
+
+_caller = big("user_id")
+_is_admin = sa.or_(
+    projects.c.account_id == _caller,
+    sa.exists().where(
+        memberships.c.organization_id == projects.c.account_id,
+        memberships.c.user_id == _caller,
+        memberships.c.role == "owner",
+    ),
+    sa.exists().where(
+        collaborators.c.repository_id == projects.c.repository_id,
+        collaborators.c.user_id == _caller,
+        collaborators.c.role == "admin",
+    ),
+)
+_trash = (
+    sa.select(projects.c.id, projects.c.title, projects.c.deleted_at)
+    .where(projects.c.deleted_at >= big("since"), _is_admin)
+    .order_by(projects.c.deleted_at.desc(), projects.c.id.desc())
+    .limit(big("limit"))
+)
+_trash_after = _trash.where(
+    sa.or_(
+        projects.c.deleted_at < big("deleted_at"),
+        sa.and_(projects.c.deleted_at == big("deleted_at"), projects.c.id < sa.bindparam("after_id", type_=sa.Text)),
+    )
+)
+_deleted = (
+    sa.select(*repository_columns(), *role_columns, projects.c.avatar, projects.c.deleted_at)
+    .join_from(projects, accounts, accounts.c.id == projects.c.account_id)
+    .where(projects.c.id == sa.bindparam("project_id"), projects.c.deleted_at.is_not(None))
+    .with_for_update(of=projects, key_share=True)
+)
+_restore = (
+    sa.update(projects)
+    .where(projects.c.repository_id == big("id"))
+    .values(deleted_at=None, updated_at=big("now"), name=sa.bindparam("name"), name_key=sa.bindparam("name_key"))
+)
+
+
+class Deleted(msgspec.Struct, frozen=True):
+    """`deleted_at`: milliseconds since the epoch."""
+
+    project: Project
+    deleted_at: int
+
+
+async def list_deleted(
+    reader: Reader, user_id: int, *, since: int, after: tuple[int, str] | None, limit: int
+) -> Sequence[Row]:
+    """What the user could restore: id, title, deleted_at; the last deleted first. `after`: deleted_at and id."""
+    params = {"user_id": user_id, "since": since, "limit": limit}
+    if after is None:
+        return await reader.fetch_all(_trash, params)
+    return await reader.fetch_all(_trash_after, {**params, "deleted_at": after[0], "after_id": after[1]})
+
+
+async def lock_deleted(tx: Transaction, project_id: str, user_id: int) -> Deleted | None:
+    """With the role that the user had and still has there. Until the transaction ends nobody else restores it."""
+    row = await tx.fetch_one(_deleted, {"project_id": project_id, "user_id": user_id})
+    if row is None:
+        return None
+    return Deleted(Project(repository_of(row, user_id), row["avatar"]), row["deleted_at"])
+
+
+async def restore_project(tx: Transaction, repository_id: int, name: str, now: int) -> None:
+    await tx.execute(_restore, {"id": repository_id, "name": name, "name_key": key_of(name), "now": now})
+
+
+# --- for good --------------------------------------------------------------------------------------------------------
+
+_old = sa.select(projects.c.repository_id).where(projects.c.deleted_at < big("before")).order_by(projects.c.deleted_at)
+_take = (
+    sa.select(projects.c.account_id, projects.c.name)
+    .where(projects.c.repository_id == big("repository_id"), projects.c.deleted_at < big("before"))
+    .with_for_update(skip_locked=True)
+)
+_blobs = sa.select(files.c.blob).where(files.c.repository_id == big("repository_id"))
+_remove = sa.delete(projects).where(projects.c.repository_id == big("repository_id"))
+
+
+def _contents() -> list[sa.Table]:
+    """The tables that hold what belongs to a project, each before those that it refers to.
+
+    One that this process has not imported goes with the project's row, in one piece.
+    """
+    return [
+        table
+        for table in reversed(metadata.sorted_tables)
+        if any(key.column is projects.c.repository_id and key.ondelete == "CASCADE" for key in table.foreign_keys)
+    ]
+
+
+def _some(table: sa.Table) -> sa.Delete:
+    """Removes a batch of what a project has in the table; all of it where a row has no single key."""
+    mine = table.c.repository_id == big("repository_id")
+    if len(table.primary_key.columns) > 1:
+        return sa.delete(table).where(mine)
+    key: sa.ColumnElement[Any] = next(iter(table.primary_key.columns))
+    return sa.delete(table).where(key.in_(sa.select(key).where(mine).limit(BATCH)))
+
+
+_steps: list[sa.Delete] = []
+
+
+async def deleted_before(reader: Reader, before: int) -> list[int]:
+    """Repository ids, the first deleted first."""
+    return [row["repository_id"] for row in await reader.fetch_all(_old, {"before": before})]
+
+
+async def take_deleted(tx: Transaction, repository_id: int, before: int) -> Row | None:
+    """account_id and name; None if it was restored, is gone, or somebody else is at it."""
+    return await tx.fetch_one(_take, {"repository_id": repository_id, "before": before})
+
+
+async def blobs_of(reader: Reader, repository_id: int) -> list[str]:
+    return [row["blob"] for row in await reader.fetch_all(_blobs, {"repository_id": repository_id})]
+
+
+async def empty(tx: Transaction, repository_id: int) -> bool:
+    """Remove a batch of what is in the project. Answers whether it was the last."""
+    if not _steps:  # now that every table is known
+        _steps.extend(map(_some, _contents()))
+    for step in _steps:
+        if await tx.execute(step, {"repository_id": repository_id}) >= BATCH:
+            return False
+    return True
+
+
+async def remove(tx: Transaction, repository_id: int) -> None:
+    await tx.execute(_remove, {"repository_id": repository_id})

@@ -1,0 +1,51 @@
+"""`workhook member` and `workhook collaborator` tell webhooks what the API would."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+from tests.work.studio import Studio
+
+
+def _run(studio: Studio, *command: str) -> None:
+    ran = subprocess.run(
+        [sys.executable, "-m", "workhook", *command],
+        env=studio.server.environment(),
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert ran.returncode == 0, ran.stderr
+
+
+def test_members_of_an_organization(studio: Studio) -> None:
+    name = studio.stranger.get("/me")["user"]["username"]
+    where = ("--organization", studio.world.organization, "--user", name)
+    _run(studio, "member", "add", *where)
+    [added] = studio.happened()
+    assert (added.name, added.action) == ("member", "added")
+    assert added.record == studio.stranger.get("/me")["user"]
+    assert "repository" not in added.payload
+    assert (added.payload["organization"]["login"], added.payload["sender"]) == (studio.world.organization, None)
+    assert added.payload["organization"]["url"].startswith(studio.server.url)
+    _run(studio, "member", "add", *where, "--role", "owner")  # another role is no event
+    assert studio.happened() == []
+    _run(studio, "member", "remove", *where)
+    _run(studio, "member", "remove", *where)
+    assert [each.action for each in studio.happened()] == ["removed"]
+
+
+def test_collaborators_of_a_project(studio: Studio) -> None:
+    name = studio.stranger.get("/me")["user"]["username"]
+    where = ("--repository", studio.world.full_name, "--user", name)
+    _run(studio, "collaborator", "add", *where, "--role", "read")
+    _run(studio, "collaborator", "add", *where, "--role", "write")
+    [added] = studio.happened()
+    assert (added.name, added.action, added.record["username"]) == ("member", "added", name)
+    assert added.payload["repository"]["full_name"] == studio.world.full_name
+    assert added.payload["sender"] is None
+    assert [each["actor"] for each in studio.owner.get(f"{studio.project}/activity")["activity"]] == [None]
+    _run(studio, "collaborator", "remove", *where)
+    _run(studio, "collaborator", "remove", *where)
+    assert [each.action for each in studio.happened()] == ["removed"]

@@ -1,0 +1,254 @@
+"""What was deleted: seen in the trash, restored, and after 30 days gone for good."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+
+from tests.harness.receiver import Receiver, Reply
+from tests.harness.waiting import until
+from tests.work.studio import Caller, Studio
+from workhook import asgi
+from workhook.core.clock import DAY_MS, now_ms
+from workhook.hooks.tables import hooks
+from workhook.http.calls import Services
+from workhook.identity.tables import audit_log, projects
+from workhook.storage import metadata
+from workhook.storage.metadata import big
+from workhook.work.projects import trash, trash_queries
+
+assert asgi  # every area's tables are on the metadata once it is imported
+
+KEYS = {"type", "id", "title", "deleted_at"}
+
+
+def _trash(caller: Caller, path: str = "/trash", **more: Any) -> list[dict[str, Any]]:
+    answer = caller.get(path, **more)
+    assert set(answer) == {"success", "trash"}
+    assert all(set(each) == KEYS for each in answer["trash"])
+    found: list[dict[str, Any]] = answer["trash"]
+    return found
+
+
+def _titles(found: list[dict[str, Any]]) -> list[str]:
+    return [each["title"] for each in found]
+
+
+def _upload(studio: Studio, title: str, project: str | None = None) -> str:
+    answer = studio.owner.post(
+        f"{project or studio.project}/files", files={"file": (title, b"content of " + title.encode(), "text/plain")}
+    )
+    file_id: str = answer["file"]["id"]
+    return file_id
+
+
+# --- projects --------------------------------------------------------------------------------------------------------
+
+
+def test_a_deleted_project_is_restored(studio: Studio) -> None:
+    before = studio.owner.get(studio.project)["project"]
+    assert _trash(studio.owner) == []
+    studio.owner.delete(studio.project)
+    studio.happened()
+    [deleted] = _trash(studio.owner)
+    assert (deleted["type"], deleted["id"], deleted["title"]) == ("project", studio.project_id, "Website")
+    assert deleted["deleted_at"] > before["updated_at"]
+    restored = studio.owner.post(f"{studio.project}/restore")["project"]
+    assert {**restored, "updated_at": before["updated_at"]} == before
+    assert restored["updated_at"] > before["updated_at"]
+    assert studio.owner.get(studio.project)["project"] == restored
+    assert _trash(studio.owner) == []
+    [told] = studio.happened()
+    assert (told.name, told.action, told.record) == ("project", "created", restored)
+    assert studio.owner.post(f"{studio.project}/restore")["project"] == restored  # again
+    assert studio.happened() == []
+
+
+def test_a_name_that_was_taken_meanwhile_gets_a_suffix(studio: Studio) -> None:
+    studio.owner.patch(studio.project, json={"name": "WebSite"})
+    studio.owner.delete(studio.project)
+    other = studio.owner.post("/projects", json={"title": "Website"})["project"]
+    assert other["name"] == "website"
+    assert studio.owner.post(f"{studio.project}/restore")["project"]["name"] == "WebSite-2"
+    assert studio.owner.get(f"/projects/{other['id']}")["project"]["name"] == "website"
+
+
+def test_the_trash_lists_the_last_deleted_first_in_pages(studio: Studio) -> None:
+    for title in "abc":
+        made = studio.owner.post("/projects", json={"title": title})["project"]
+        studio.owner.delete(f"/projects/{made['id']}")
+    assert _titles(_trash(studio.owner)) == ["c", "b", "a"]
+    page = studio.owner.call("GET", "/trash", params={"per_page": 2})
+    rest = studio.owner.http.get(page.links["next"]["url"])
+    assert _titles(page.json()["trash"] + rest.json()["trash"]) == ["c", "b", "a"]
+    assert "next" not in rest.links
+    assert studio.owner.faults("GET", "/trash", params={"type": "x", "cursor": "y"}) == {"type": "unknown"}
+
+
+def test_only_owners_and_admins_restore(studio: Studio) -> None:
+    admin, writer = studio.add(role="admin"), studio.add(role="write")
+    others = (studio.member, writer, studio.client, studio.stranger)
+    for caller in (studio.member, writer, studio.client):
+        assert caller.refused(403, "POST", f"{studio.project}/restore")["code"] == "missing_role"
+    studio.stranger.refused(404, "POST", f"{studio.project}/restore")
+    studio.owner.delete(studio.project)
+    for caller in others:
+        caller.refused(404, "POST", f"{studio.project}/restore")
+        assert _trash(caller) == []
+    studio.nobody.refused(401, "POST", f"{studio.project}/restore")
+    studio.nobody.refused(401, "GET", "/trash")
+    studio.owner.refused(404, "POST", "/projects/prj_x/restore")
+    assert _titles(_trash(admin)) == ["Website"]
+    assert admin.post(f"{studio.project}/restore")["project"]["title"] == "Website"
+
+
+def test_its_webhooks_work_again(studio: Studio, receiver: Receiver) -> None:
+    config = {"url": receiver.url, "content_type": "json"}
+    hook = {"name": "web", "events": ["project"], "config": config}
+    assert studio.owner.http.post(f"{studio.world.repo_path}/hooks", json=hook).status_code == 201
+    studio.owner.delete(studio.project)
+    studio.owner.post(f"{studio.project}/restore")
+    studio.owner.patch(studio.project, json={"title": "Again"})
+    received = receiver.wait_for(lambda requests: len([each for each in requests if each.event == "project"]) >= 3)
+    actions = [each.payload()["action"] for each in received if each.event == "project"]
+    assert sorted(actions) == ["created", "deleted", "edited"]
+
+
+# --- what is in a project ---------------------------------------------------------------------------------------------
+
+
+def test_what_was_deleted_in_a_project_is_listed_in_pages(studio: Studio) -> None:
+    path = f"{studio.project}/trash"
+    for title in ("a.txt", "b.txt", "c.txt", "kept.txt"):
+        file_id = _upload(studio, title)
+        if title != "kept.txt":
+            studio.owner.delete(f"/files/{file_id}")
+    column = studio.owner.post(f"{studio.project}/columns", json={"title": "To do"})["column"]
+    for title in ("First", "Second"):
+        task = studio.owner.post(f"/columns/{column['id']}/tasks", json={"title": title})["task"]
+        studio.owner.delete(f"/tasks/{task['id']}")
+    found = _trash(studio.owner, path)
+    assert _titles(found) == ["Second", "First", "c.txt", "b.txt", "a.txt"]
+    assert [each["type"] for each in found] == ["task", "task", "file", "file", "file"]
+    page = studio.owner.call("GET", path, params={"per_page": 3})
+    rest = studio.owner.http.get(page.links["next"]["url"])
+    assert page.json()["trash"] + rest.json()["trash"] == found
+    assert "next" not in rest.links
+    assert studio.client.refused(403, "GET", path)["code"] == "missing_role"
+    studio.stranger.refused(404, "GET", path)
+    assert _trash(studio.member, path) == found
+
+
+# --- for good --------------------------------------------------------------------------------------------------------
+
+_age = sa.update(projects).where(projects.c.id == sa.bindparam("project_id")).values(deleted_at=big("at"))
+_hooks = sa.select(hooks.c.id).where(hooks.c.repository_id == big("repository_id"))
+_audited = sa.select(audit_log.c.target).where(audit_log.c.action == "project.purged")
+
+
+def _delete_long_ago(studio: Studio, project_id: str, *, days: float = 30) -> None:
+    studio.owner.delete(f"/projects/{project_id}")
+
+    async def age(services: Services) -> None:
+        async with services.database.transaction() as tx:
+            await tx.execute(_age, {"project_id": project_id, "at": now_ms() - round(days * DAY_MS) - 1000})
+
+    studio.server.run(age)
+
+
+def _purge(studio: Studio) -> int:
+    async def purge(services: Services) -> int:
+        return await trash.purge(services, now_ms())
+
+    count: int = studio.server.run(purge)
+    return count
+
+
+def _left(studio: Studio, repository_id: int) -> dict[str, int]:
+    """Rows that a project still has, by table."""
+
+    async def count(services: Services) -> dict[str, int]:
+        found = {}
+        for table in metadata.sorted_tables:
+            if any(key.column is projects.c.repository_id for key in table.foreign_keys) or table is projects:
+                statement = sa.select(table.c.repository_id).where(table.c.repository_id == big("repository_id"))
+                found[table.name] = len(await services.database.fetch_all(statement, {"repository_id": repository_id}))
+        return {name: number for name, number in found.items() if number}
+
+    left: dict[str, int] = studio.server.run(count)
+    return left
+
+
+def _fill(studio: Studio) -> dict[str, Any]:
+    """A project with something of everything in it."""
+    project: dict[str, Any] = studio.owner.post("/projects", json={"title": "Full"})["project"]
+    path = f"/projects/{project['id']}"
+    studio.owner.post(f"{path}/members", json={"username": studio.stranger.get("/me")["user"]["username"]})
+    studio.owner.post(f"{path}/clients", json={"email": f"c.{studio.world.owner}@a.example"})
+    column = studio.owner.post(f"{path}/columns", json={"title": "To do"})["column"]
+    tasks = [studio.owner.post(f"/columns/{column['id']}/tasks", json={"title": each})["task"] for each in "abc"]
+    studio.owner.post(f"/tasks/{tasks[0]['id']}/task_comments", json={"text": "Hello"})
+    studio.owner.delete(f"/tasks/{tasks[1]['id']}")
+    folder = studio.owner.post(f"{path}/folders", json={"title": "Drafts"})["folder"]
+    upload = {"file": ("a.txt", b"some content", "text/plain")}
+    file = studio.owner.post(f"{path}/files", files=upload, data={"folder": folder["id"]})["file"]
+    comment = studio.owner.post(f"/files/{file['id']}/file_comments", json={"text": "Nice"})
+    studio.owner.post(f"/file_comments/{comment['id']}/comments", json={"body": "Thanks"})
+    sheet = {"task_id": tasks[0]["id"], "duration": 3_600_000, "billable": True, "billable_rate": 50}
+    timesheet = studio.owner.post(f"{path}/timesheets", json=sheet)["timesheet"]
+    studio.owner.post(f"{path}/invoices", json={"currency": "EUR", "timesheet_ids": [timesheet["id"]]})
+    studio.owner.post(f"{path}/task_credits", json={"amount": 5})
+    studio.owner.post(f"{path}/task_credits", json={"amount": 1, "kind": "spend", "task_id": tasks[0]["id"]})
+    return project
+
+
+@pytest.mark.parametrize("batch", [trash_queries.BATCH, 2])
+def test_after_30_days_a_project_is_gone_with_everything_in_it(
+    studio: Studio, batch: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(trash_queries, "BATCH", batch)
+    monkeypatch.setattr(trash_queries, "_steps", [])
+    full = _fill(studio)
+    repository_id = full["repository_id"]
+    before = _left(studio, repository_id)
+    assert {"projects", "tasks", "columns", "files", "timesheets", "invoices", "task_credits", "clients"} <= set(before)
+    kept = _left(studio, studio.owner.get(studio.project)["project"]["repository_id"])
+    _delete_long_ago(studio, full["id"], days=29.9)
+    assert _purge(studio) == 0
+    assert _left(studio, repository_id) == before
+    assert full["id"] in [each["id"] for each in _trash(studio.owner)]
+    studio.owner.post(f"/projects/{full['id']}/restore")
+    _delete_long_ago(studio, full["id"])
+    studio.owner.refused(404, "POST", f"/projects/{full['id']}/restore")
+    assert _trash(studio.owner) == []
+    blobs = [each for each in (studio.server.data / "files").rglob("blb_*") if each.is_file()]
+    assert _purge(studio) == 1
+    assert _left(studio, repository_id) == {}
+    assert len([each for each in (studio.server.data / "files").rglob("blb_*") if each.is_file()]) == len(blobs) - 1
+    assert _left(studio, studio.owner.get(studio.project)["project"]["repository_id"]) == kept
+    assert _purge(studio) == 0
+
+
+def test_deliveries_that_wait_keep_a_project(studio: Studio, receiver: Receiver) -> None:
+    receiver.reply = lambda received: Reply(status=500)
+    config = {"url": receiver.url, "content_type": "json"}
+    hook = {"name": "web", "events": ["project"], "config": config}
+    assert studio.owner.http.post(f"{studio.world.repo_path}/hooks", json=hook).status_code == 201
+    repository_id = studio.owner.get(studio.project)["project"]["repository_id"]
+    _delete_long_ago(studio, studio.project_id)
+    receiver.wait_for(lambda requests: any(each.event == "project" for each in requests))
+    assert _purge(studio) == 0
+    assert _left(studio, repository_id)["hooks"] == 1
+
+    async def give_up(services: Services) -> None:
+        async with services.database.transaction() as tx:
+            await tx.execute(sa.text("UPDATE dispatches SET next_attempt_at = NULL"))
+
+    def gone() -> bool:
+        studio.server.run(give_up)
+        return _purge(studio) == 1
+
+    assert until(gone)
+    assert _left(studio, repository_id) == {}
