@@ -102,10 +102,9 @@ async def reverse(tx: Transaction, actor: Actor, taken: Taken, *, base: str) -> 
     else:
         steps = rules.reverse_spend(balance, queries.uses_of(row), lots.values(), now)
     task = (row["task_id"], row["task_title"]) if row["task_id"] else None
-    first = Words(actor, task=task, reverses_id=row["id"])
+    first = Words(actor, task=task, reverses_id=row["id"], reverses_at=row["updated_at"])
     pen = Pen(tx, taken.access.repository, now, base)
     await write_all(pen, taken.position.last_id, [(step, Words() if n else first) for n, step in enumerate(steps)])
-    await queries.set_reversed(tx, row["id"], max(now, row["updated_at"] + 1))
 
 
 def _taken_back(balance_minor: int, lot: rules.Lot, now: int) -> list[rules.Step]:

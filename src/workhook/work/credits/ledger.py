@@ -30,6 +30,7 @@ class Words(msgspec.Struct, frozen=True):
     notes: str | None = None
     task: tuple[str, str] | None = None  # id and title
     reverses_id: str | None = None
+    reverses_at: int = 0  # when that was changed last
 
 
 class Pen(msgspec.Struct, frozen=True):
@@ -115,8 +116,9 @@ async def write(pen: Pen, last_id: str, step: Step, words: Words) -> TaskCreditS
         "updated_at": pen.now,
     }
     await queries.insert_entry(pen.tx, values)
-    if step.lots:
-        await queries.set_remaining(pen.tx, step.lots)
+    await queries.change_entries(
+        pen.tx, step.lots, reversed_id=words.reverses_id, changed_at=max(pen.now, words.reverses_at + 1)
+    )
     person = {"user_login": user.login, "user_email": user.email, "user_avatar": user.avatar} if user else {}
     record = task_credit_shape({**values, **person})
     action = _ACTIONS[step.kind]

@@ -134,15 +134,16 @@ _overdue_ledgers = (
 # --- writes -----------------------------------------------------------------------------------------------------
 
 _insert = insert_into(task_credits, *(each.name for each in task_credits.c))
-_set_remaining = (
-    sa.update(task_credits)
-    .where(task_credits.c.id == sa.bindparam("lot_id"))
-    .values(remaining_minor=big("remaining_minor"))
-)
-_set_reversed = (
+_change = (
     sa.update(task_credits)
     .where(task_credits.c.id == sa.bindparam("entry_id"))
-    .values(reversed=sa.true(), updated_at=big("now"))
+    .values(
+        remaining_minor=big("remaining_minor"),
+        reversed=sa.or_(task_credits.c.reversed, sa.bindparam("is_reversed", type_=sa.Boolean)),
+        updated_at=sa.case(
+            (sa.bindparam("is_reversed", type_=sa.Boolean), big("changed_at")), else_=task_credits.c.updated_at
+        ),
+    )
 )
 
 
@@ -207,12 +208,19 @@ async def insert_entry(tx: Transaction, values: Mapping[str, object]) -> None:
     await tx.execute(_insert, values)
 
 
-async def set_remaining(tx: Transaction, lots: Sequence[Lot]) -> None:
-    await tx.execute_many(_set_remaining, [{"lot_id": e.id, "remaining_minor": e.remaining_minor} for e in lots])
-
-
-async def set_reversed(tx: Transaction, entry_id: str, now: int) -> None:
-    await tx.execute(_set_reversed, {"entry_id": entry_id, "now": now})
+async def change_entries(
+    tx: Transaction, lots: Iterable[Lot], *, reversed_id: str | None = None, changed_at: int = 0
+) -> None:
+    """What is left of grants, and that an entry was reversed: of a spend nothing is left in any case."""
+    left = {each.id: each.remaining_minor for each in lots}
+    if reversed_id is not None:
+        left.setdefault(reversed_id, 0)
+    rows = [
+        {"entry_id": each, "remaining_minor": left[each], "is_reversed": each == reversed_id, "changed_at": changed_at}
+        for each in sorted(left)
+    ]
+    if rows:
+        await tx.execute_many(_change, rows)
 
 
 def uses_of(row: Row) -> tuple[Use, ...]:

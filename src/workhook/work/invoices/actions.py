@@ -111,9 +111,7 @@ async def send(tx: Transaction, actor: Actor, taken: Taken, *, base: str) -> Inv
     """A draft is issued: it gets its number, and its amounts stay. Raises `Conflict` if it is paid or void."""
     if _is_already(taken, "sent", possible_from="draft"):
         return taken.record
-    number = taken.row["invoice_number"] or await queries.next_number(tx, taken.access.repository.owner.id)
-    values = {"status": "sent", "issued": now_ms(), "invoice_number": number}
-    return await _write(tx, actor, taken, "sent", values, base=base)
+    return await _write(tx, actor, taken, "sent", {"status": "sent", "issued": now_ms()}, base=base, number=True)
 
 
 async def pay(tx: Transaction, actor: Actor, taken: Taken, *, base: str) -> InvoiceShape:
@@ -161,11 +159,17 @@ async def _write(
     *,
     base: str,
     more_changes: dict[str, dict[str, object]] | None = None,
+    number: bool = False,
 ) -> InvoiceShape:
+    """`number`: give it the next number, unless it has one."""
     now, row = now_ms(), taken.row
     names: Iterable[str] = row.keys()
     after = {**{name: row[name] for name in names}, **values, "updated_at": max(now, row["updated_at"] + 1)}
-    await queries.update_invoice(tx, row["id"], {name: after[name] for name in CONTENT})
+    content = {name: after[name] for name in CONTENT}
+    if number and row["invoice_number"] is None:
+        after |= await queries.update_and_number(tx, row["id"], taken.access.repository.owner.id, content)
+    else:
+        await queries.update_invoice(tx, row["id"], content)
     record = invoice_shape(after, now)
     changes = {**differences(taken.record, record), **(more_changes or {})}
     await announce(tx, actor, taken.access.repository, "invoice", action, record, base=base, changes=changes)

@@ -111,6 +111,13 @@ _update = (
     .where(invoices.c.id == sa.bindparam("invoice_id"))
     .values({name: sa.bindparam(name, type_=invoices.c[name].type) for name in CONTENT})
 )
+_others = invoices.alias("others")
+_update_numbered = _update.where(
+    ~sa.exists().where(
+        _others.c.account_id == big("account_id"),
+        _others.c.invoice_number == sa.bindparam("invoice_number", type_=sa.Text),
+    )
+)
 _delete = sa.delete(invoices).where(invoices.c.id == sa.bindparam("id"))
 _insert = insert_into(invoices, *(each.name for each in invoices.c))
 
@@ -195,6 +202,16 @@ async def release(tx: Transaction, invoice_id: str, *, but: Sequence[str] = ()) 
     await tx.execute(_release, {"claimed_by": invoice_id, "kept_ids": but})
 
 
+async def update_and_number(
+    tx: Transaction, invoice_id: str, account_id: int, values: Mapping[str, object]
+) -> dict[str, object]:
+    """`update_invoice`, with the account's next number (see `next_number`); the values with it."""
+    while True:
+        numbered = {**values, "invoice_number": await _count_one(tx, account_id)}
+        if await tx.execute(_update_numbered, {**numbered, "invoice_id": invoice_id, "account_id": account_id}):
+            return numbered
+
+
 async def update_invoice(tx: Transaction, invoice_id: str, values: Mapping[str, object]) -> None:
     """`values`: CONTENT."""
     await tx.execute(_update, {**values, "invoice_id": invoice_id})
@@ -212,12 +229,15 @@ async def insert_invoice(tx: Transaction, values: Mapping[str, object]) -> None:
 async def next_number(tx: Transaction, account_id: int) -> str:
     """The next of the account's sequence that no caller chose before. Until the transaction ends nobody else gets one,
     so that the numbers have no gap: what is rolled back gives its number back."""
-    while True:
-        row = await tx.fetch_one(_count, {"account_id": account_id})
-        assert row is not None, "the statement inserts or updates"
-        number = number_text(row["last"])
-        if not await _is_taken(tx, account_id, number):
-            return number
+    while await _is_taken(tx, account_id, number := await _count_one(tx, account_id)):
+        pass
+    return number
+
+
+async def _count_one(tx: Transaction, account_id: int) -> str:
+    row = await tx.fetch_one(_count, {"account_id": account_id})
+    assert row is not None, "the statement inserts or updates"
+    return number_text(row["last"])
 
 
 async def is_free(tx: Transaction, account_id: int, number: str) -> bool:
