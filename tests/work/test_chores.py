@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import importlib
+import inspect
+import pkgutil
 
 import pytest
 from prometheus_client import REGISTRY
 
 from tests.harness.server import Server
 from tests.harness.waiting import until
+from workhook import work
 from workhook.core.clock import now_ms
 from workhook.http.calls import Services
 from workhook.storage.metadata import insert_into, probe
-from workhook.work.chores import Chore, Chores, run_once
+from workhook.work.chores import CHORES, Chore, Chores, run_once
 
 _write = insert_into(probe, "id", "written_at")
 
@@ -124,3 +128,15 @@ def test_a_server_does_its_chores(server: Server) -> None:
     wanted = 'workhook_chore_runs_total{chore="idempotency_keys",outcome="success"}'
     with server.client(None) as http:
         until(lambda: wanted in http.get("/metrics").text)
+
+
+def test_whatever_can_be_a_chore_is_one() -> None:
+    written = set()
+    for found in pkgutil.walk_packages(work.__path__, f"{work.__name__}."):
+        module = importlib.import_module(found.name)
+        for name, function in inspect.getmembers(module, inspect.iscoroutinefunction):
+            takes = {key: str(kind) for key, kind in inspect.get_annotations(function).items()}
+            if takes == {"services": "Services", "now": "int", "return": "int"} and not name.startswith("_"):
+                written.add(function)
+    assert len(written) >= 5
+    assert written <= {chore.run for chore in CHORES}
