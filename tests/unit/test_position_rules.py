@@ -136,6 +136,16 @@ def test_a_thousand_inserts_at_one_place(position: int) -> None:
     check(shelf, listed)
 
 
+def test_buckets_that_have_no_room_between_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(order, "BUCKET_MAX", 4)
+    shelf, listed = Shelf([Bucket(1, 0, 0)], {}), list[str]()
+    for number in range(400):
+        shelf.insert(str(number), min(number, 9))
+        listed.insert(9, str(number))
+    assert standing_order(shelf) == listed
+    assert not any(order.is_crowded(each.rank) for each in shelf.buckets)
+
+
 @settings(max_examples=50, deadline=None)
 @given(st.integers(0, 3000), st.integers(0, 3000))
 def test_one_move_shifts_few_rows(which: int, where: int) -> None:
