@@ -8,6 +8,7 @@ import pytest
 
 from tests.work.studio import Studio
 from workhook.core.clock import DAY_MS, now_ms
+from workhook.core.ids import least_id, new_id
 from workhook.http.calls import Services
 from workhook.identity.guard import authenticate
 from workhook.work.access import find_access
@@ -65,6 +66,10 @@ def leave(studio: Studio, name: str, text: str, days: float) -> None:
     os.utime(path, (at_s, at_s))
 
 
+def place(blob: str) -> str:
+    return f"{blob[-2:]}/{blob}"
+
+
 def test_deleted_files_are_in_the_trash_last_first(studio: Studio) -> None:
     kept, first, second = (upload(studio, name) for name in ("kept", "first", "second"))
     for each in (first, second):
@@ -105,8 +110,8 @@ def test_what_no_file_has_is_swept_after_a_day(studio: Studio) -> None:
     upload(studio, "kept")
     deleted = upload(studio, "deleted")
     studio.owner.delete(f"/files/{deleted}")
-    leave(studio, "0a/blb_" + "0" * 25 + "a", "an orphan", 1.1)
-    leave(studio, "0b/blb_" + "0" * 25 + "b", "perhaps a file in a moment", 0.9)
+    leave(studio, place(new_id("blb")), "an orphan", 1.1)
+    leave(studio, place(new_id("blb")), "perhaps a file in a moment", 0.9)
     leave(studio, "incoming/blb_" + "0" * 25 + "c", "an old draft", 1.1)
     leave(studio, "incoming/blb_" + "0" * 25 + "d", "under way", 0.9)
     leave(studio, "0a/notes.txt", "somebody else's", 400)
@@ -114,6 +119,12 @@ def test_what_no_file_has_is_swept_after_a_day(studio: Studio) -> None:
     assert stored(studio) == ["deleted", "kept", "perhaps a file in a moment", "somebody else's", "under way"]
     assert run_purge(studio, 2) == 0  # kept and deleted are older than a day then
     assert stored(studio) == ["deleted", "kept", "somebody else's"]
+
+
+def test_files_of_another_database_are_left_alone(studio: Studio) -> None:
+    leave(studio, place(least_id("blb", now_ms() - 3 * DAY_MS)), "from before this database", 2)
+    assert run_purge(studio, 0) == 0
+    assert stored(studio) == ["from before this database"]
 
 
 def test_purging_with_nothing_to_purge(studio: Studio) -> None:

@@ -16,7 +16,16 @@ TOKEN_CHECK_CHARS = 6
 
 def new_id(prefix: str) -> str:
     """`prj_` and 26 lower-case base32 characters: 48 bits of milliseconds, then 80 random bits, so ids sort by time."""
-    number = (time.time_ns() // 1_000_000) << 80 | int.from_bytes(os.urandom(10))
+    return _id(prefix, time.time_ns() // 1_000_000, int.from_bytes(os.urandom(10)))
+
+
+def least_id(prefix: str, at_ms: int) -> str:
+    """What no `new_id` of this time or later sorts before. `at_ms`: milliseconds since the epoch."""
+    return _id(prefix, at_ms, 0)
+
+
+def _id(prefix: str, at_ms: int, tail: int) -> str:
+    number = at_ms << 80 | tail
     return f"{prefix}_" + "".join(_BASE32[number >> shift & 31] for shift in range(125, -1, -5))
 
 

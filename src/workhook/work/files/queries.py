@@ -94,6 +94,7 @@ _purge = (
     # Once more, of the row itself: who restores it while this waits for the row keeps it.
     sa.delete(files).where(files.c.id.in_(_old), files.c.deleted_at < big("before")).returning(files.c.blob)
 )
+_first_account_at = sa.select(accounts.c.created_at).order_by(accounts.c.id).limit(1)
 _blobs_in_use = sa.select(files.c.blob).where(any_of(files.c.blob, "blobs"))
 
 
@@ -217,3 +218,9 @@ async def purge_files(tx: Transaction, before: int, limit: int) -> list[str]:
 async def blobs_in_use(reader: Reader, names: Sequence[str]) -> set[str]:
     """Those that a file has, deleted ones included."""
     return {row["blob"] for row in await reader.fetch_all(_blobs_in_use, {"blobs": list(names)})}
+
+
+async def first_account_at(reader: Reader) -> int | None:
+    """When somebody first could upload something: milliseconds since the epoch; None: nobody can yet."""
+    row = await reader.fetch_one(_first_account_at)
+    return row["created_at"] if row else None

@@ -8,6 +8,7 @@ import msgspec
 import structlog
 
 from workhook.core.clock import DAY_MS
+from workhook.core.ids import least_id
 from workhook.http.calls import Services
 from workhook.storage import Reader
 from workhook.work.files import queries
@@ -59,7 +60,15 @@ async def _purge_rows(services: Services, before: int) -> int:
 
 
 async def _sweep(services: Services, before: int) -> None:
-    async for names in services.blobs.older_than(before):
+    """What is older than the database was stored under another one. A server that is started with an empty database by
+    mistake must not take the files of the right one for its own leftovers."""
+    since = await queries.first_account_at(services.database)
+    if since is None:
+        return
+    async for found in services.blobs.older_than(before):
+        names = [name for name in found if name >= least_id("blb", since)]
+        if len(names) < len(found):
+            log.warning("blobs_of_another_database", count=len(found) - len(names))
         used = await queries.blobs_in_use(services.database, names) if names else set()
         orphans = [name for name in names if name not in used]
         await services.blobs.delete(orphans)
