@@ -91,6 +91,7 @@ class Shell(Program):
 
     def __init__(self, folder: Path, environment: Mapping[str, str]) -> None:
         super().__init__(["bash", "-e"], folder, environment)
+        self.environment = environment
         self._script = folder / "block.sh"
 
     def run(self, block: str) -> str:

@@ -27,7 +27,7 @@ class Reader:
         self.shell = Shell(self.folder, self.environment)
         self.running: list[Program] = [self.shell]
         self.receiver: Program | None = None
-        self.substitutes = {"/tmp/website": str(folder / "website")}
+        self.substitutes = {"/tmp/": f"{folder}/"}
         self.said = ""  # what the last blocks of the shell printed, newest last
 
     def start(self, command: str) -> Program:
