@@ -18,7 +18,8 @@ from workhook.work.invoices.drafting import Plan
 from workhook.work.invoices.queries import CONTENT
 from workhook.work.invoices.schemas import InvoiceCreate, InvoiceEdit, InvoiceShape, invoice_shape
 
-_AFTER_SENDING = frozenset({"payment_method"})
+# What no amount follows from, and what does not name the invoice.
+_AFTER_SENDING = frozenset({"bill_to", "bill_from", "address", "payment_terms", "payment_method", "due", "credit_type"})
 _DOING = "change invoices"
 
 
@@ -88,7 +89,8 @@ async def edit(tx: Transaction, actor: Actor, taken: Taken, wanted: InvoiceEdit,
     if not changed:
         return taken.record
     if row["status"] == "void" or (row["status"] != "draft" and not changed <= _AFTER_SENDING):
-        message = f"The invoice is {row['status']}; only drafts can be changed."
+        stays = "everything" if row["status"] == "void" else "what its amounts follow from, and its number,"
+        message = f"The invoice is {row['status']}; {stays} stays as it is."
         raise Conflict(message, code=f"invoice_{row['status']}")
     if plan.claims_differ:
         await queries.release(tx, row["id"], but=plan.kept_ids)

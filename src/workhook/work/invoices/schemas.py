@@ -84,8 +84,8 @@ class InvoiceCreate(msgspec.Struct):
 
 
 class InvoiceEdit(InvoiceCreate):
-    """What is absent stays. `invoice_items` and `timesheet_ids` replace what was there. Once the invoice is sent only
-    `payment_method` may change."""
+    """What is absent stays. `invoice_items` and `timesheet_ids` replace what was there. Once the invoice is sent, its
+    lines, timesheets, tax, currency and number stay."""
 
 
 class InvoiceList(ListQuery):
