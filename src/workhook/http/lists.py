@@ -17,6 +17,7 @@ from workhook.core import json
 from workhook.core.errors import Fault, Invalid
 from workhook.http.calls import Call
 from workhook.http.paging import PER_PAGE_MAX, link
+from workhook.http.parameters import Checked
 
 R = TypeVar("R")
 K = TypeVar("K")
@@ -25,6 +26,14 @@ WHOLE_LIST_MAX = 1000
 """Rows that are answered when `per_page` is absent."""
 
 _MARK = "v1_"
+
+
+def _not_a_cursor(text: str) -> str | None:
+    """So that a wrong cursor is named with the other wrong parameters; `after` looks at what is in it."""
+    return None if _decode(text, list[object]) is not None else _WANTED
+
+
+_WANTED = "one that a Link header gave"
 
 
 class ListQuery(msgspec.Struct):
@@ -37,7 +46,11 @@ class ListQuery(msgspec.Struct):
         | UnsetType
     ) = UNSET
     cursor: (
-        Annotated[str, Meta(max_length=1024, description="Where the page starts, as the Link header gave it.")]
+        Annotated[
+            str,
+            Meta(max_length=1024, description="Where the page starts, as the Link header gave it."),
+            Checked(_not_a_cursor),
+        ]
         | UnsetType
     ) = UNSET
 
@@ -55,7 +68,7 @@ def after(query: ListQuery, key: type[K]) -> K | None:
         return None
     found = _decode(query.cursor, key)
     if found is None:
-        raise Invalid(faults=[Fault(field="cursor", message="cursor must be one that a Link header gave")])
+        raise Invalid(faults=[Fault(field="cursor", message=f"cursor must be {_WANTED}")])
     return found
 
 

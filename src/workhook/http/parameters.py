@@ -13,6 +13,7 @@ types below carry what JSON Schema cannot say.
 
 from __future__ import annotations
 
+import re
 import types
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -28,7 +29,7 @@ from workhook.core import json
 from workhook.core.errors import FAULTS_MAX, Fault, Invalid, Problem, shown
 from workhook.http.calls import Call
 from workhook.http.operations import Query
-from workhook.http.values import WIRE_TYPE, read_day_or_moment, read_moment, read_money, with_wire_type
+from workhook.http.values import WIRE_TYPE, read_day_or_moment, read_moment, read_money, with_plus, with_wire_type
 
 T = TypeVar("T", bound=msgspec.Struct)
 
@@ -54,12 +55,16 @@ class Checked:
 @dataclass(frozen=True)
 class Read:
     """Annotates a value that inside is another than in JSON: a time, an amount of money. `step` takes what the JSON
-    (or the query) holds and raises `ValueError` that says what it has to be; in JSON it has to be one of `types`."""
+    (or the query) holds and raises `ValueError` that says what it has to be; in JSON it has to be one of `types`.
+    `mend` repairs what the text suffers in a query."""
 
     step: Callable[[object], Any]
     types: tuple[type, ...] = (str,)
+    mend: Callable[[str], str] | None = None
 
     def value(self, raw: object, *, strict: bool) -> Any:
+        if self.mend is not None and not strict and isinstance(raw, str):
+            raw = self.mend(raw)
         return self.step(raw if not strict or isinstance(raw, self.types) else None)
 
 
@@ -90,7 +95,7 @@ WebAddress = Annotated[
 Moment = Annotated[
     int,
     Meta(extra_json_schema={WIRE_TYPE: "string", "format": "date-time"}, description="RFC 3339, with Z or an offset."),
-    Read(read_moment),
+    Read(read_moment, mend=with_plus),
 ]
 """Milliseconds since the epoch."""
 DayOrMoment = Annotated[
@@ -99,7 +104,7 @@ DayOrMoment = Annotated[
         extra_json_schema={WIRE_TYPE: "string"},
         description="RFC 3339 with Z or an offset, or a date (YYYY-MM-DD), which is midnight UTC.",
     ),
-    Read(read_day_or_moment),
+    Read(read_day_or_moment, mend=with_plus),
 ]
 """Likewise; a bare date is midnight UTC."""
 Money = Annotated[
@@ -184,6 +189,7 @@ class _Field:
     json: bool  # an object or a list of objects: in a query it is written as JSON
     item: type[msgspec.Struct] | None  # of a list of structs, which are read by the same rules
     read: Read | None
+    whole: bool  # an integer
     steps: tuple[Callable[[str], str], ...]
     rules: tuple[Callable[[str], str | None], ...]
 
@@ -208,6 +214,8 @@ class _Field:
             return self.read.value(raw, strict=strict)
         if self.item is not None:
             return _items(self.item, self.kind, raw, path)
+        if self.whole:
+            raw = _integer(raw, _wanted(inspect.type_info(self.kind)))
         try:
             value = msgspec.convert(raw, self.kind, strict=strict)
         except msgspec.ValidationError:
@@ -217,6 +225,17 @@ class _Field:
                 if complaint := rule(value):
                     raise ValueError(complaint)
         return value
+
+
+_DIGITS = re.compile(r"-?[0-9]+")
+
+
+def _integer(raw: object, wanted: str) -> object:
+    """JSON has one kind of number: `2.0` is the integer 2 (JSON Schema, 6.1.1). The text of a query is digits, which
+    msgspec alone would not insist on: to it `1e1` is ten."""
+    if isinstance(raw, str) and not _DIGITS.fullmatch(raw):
+        raise ValueError(wanted)
+    return int(raw) if isinstance(raw, float) and raw.is_integer() else raw
 
 
 def _json_of(text: str) -> object:
@@ -263,6 +282,7 @@ def _field(info: msgspec.structs.FieldInfo) -> _Field:
         json=bool(structs) or any(get_origin(each) is dict for each in plain),
         item=structs[0] if structs else None,
         read=next((note for note in notes if isinstance(note, Read)), None),
+        whole=set(plain) - {types.NoneType} == {int},
         steps=tuple(note.step for note in notes if isinstance(note, Prepared)),
         rules=tuple(note.complaint for note in notes if isinstance(note, Checked)),
     )

@@ -162,7 +162,8 @@ def _matches(condition: str | None, tag: str) -> bool:
     """RFC 9110, 13.1.2: weak comparison."""
     if condition is None:
         return False
-    return condition.strip() == "*" or tag.removeprefix("W/") in [each.strip().removeprefix("W/") for each in condition.split(",")]
+    named = [each.strip().removeprefix("W/") for each in condition.split(",")]
+    return condition.strip() == "*" or tag.removeprefix("W/") in named
 
 
 def _refuse(call: Call, problem: Problem) -> Response[bytes]:

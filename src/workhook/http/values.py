@@ -18,6 +18,13 @@ AMOUNT_MAX_MINOR = 10**13
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
 # RFC 3339, 5.6; `datetime.fromisoformat` takes more.
 _MOMENT = re.compile(r"\d{4}-\d{2}-\d{2}[Tt ]\d{2}:\d{2}:\d{2}(\.\d+)?([Zz]|[+-]\d{2}:\d{2})")
+# An offset whose `+` was not escaped: in a query that is a space.
+_LOST_PLUS = re.compile(r"(?<=[0-9]) (?=\d{2}:\d{2}$)")
+
+
+def with_plus(text: str) -> str:
+    """A moment of a query with the `+` that its offset was sent with."""
+    return _LOST_PLUS.sub("+", text.strip())
 
 
 def read_moment(raw: object) -> int:

@@ -233,7 +233,7 @@ def _with_content(task: Task, content: TaskContent, people: tuple[PersonShape, .
 
 
 def _once_each(labels: list[str] | UnsetType | None) -> list[str] | UnsetType | None:
-    return list(dict.fromkeys(labels)) if isinstance(labels, list) else labels
+    return list(dict.fromkeys(map(str.strip, labels))) if isinstance(labels, list) else labels
 
 
 def _stored(value: object, stored: str, empty: object) -> str:

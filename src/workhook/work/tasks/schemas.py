@@ -27,7 +27,8 @@ Position = Annotated[int, Meta(ge=0, le=2**53 - 1, description="0-based, in its 
 KEYS_MAX = 100
 Texts = Annotated[dict[str, str], Meta(max_length=KEYS_MAX, description="Free keys; an object in JSON.")]
 Sections = Annotated[dict[str, Texts], Meta(max_length=KEYS_MAX, description="Objects by name; an object in JSON.")]
-Label = Annotated[str, Meta(min_length=1, max_length=255)]
+# In a list `Prepared` does not apply: `actions` trims those.
+Label = Annotated[str, Meta(min_length=1, max_length=255, pattern=r"\S"), Prepared(str.strip)]
 Labels = Annotated[list[Label], Meta(max_length=100)]
 Usernames = Annotated[list[str], Meta(max_length=100, description="Usernames of people who see the project.")]
 ColumnId = Annotated[str, Meta(description="A column of the task's project.")]
