@@ -11,7 +11,8 @@ import pytest
 from tests.docs.pages import ROOT, Shell, new_machine, parts
 from tests.harness.server import Server
 
-PAGES, ONCE, CONDITION = [piece for kind, piece in parts(ROOT / "docs" / "reference" / "api.md") if kind == "sh"]
+PAGE = ROOT / "docs" / "reference" / "api.md"
+PAGES, ONCE, CONDITION = [piece for kind, piece in parts(PAGE) if kind == "sh"]
 
 
 @pytest.fixture
@@ -40,6 +41,8 @@ def test_the_rules(shell: Shell) -> None:
         refused(shell, "per_page", '"$API/projects?per_page=101"')
         both = shell.run('curl -sS -H "$A" "$API/projects?title=Query" -d \'{"title": "Body"}\'')
         assert json.loads(both)["project"]["title"] == "Body"
+        missing = json.loads(shell.run("curl -sS -H \"$A\" $API/projects -d '{}'"))
+        assert {**missing, "request_id": "…"} == json.loads(PAGE.read_text().split("```json\n")[1].split("```")[0])
         column = 'curl -sS -H "$A" $API/projects/$PROJECT/columns -d \'{"title": " ", "stage": "somewhere"}\''
         assert {each["field"] for each in json.loads(shell.run(column))["errors"]} == {"title", "stage"}
     finally:
