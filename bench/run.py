@@ -9,14 +9,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
-from bench import drain, fanout, idle, latency, machine, world
+from bench import board, drain, fanout, idle, latency, machine, world
 from bench.databases import Place, Postgres
 from bench.figures import Figure, median_text
 from bench.processes import CannotMeasure, cores
 from bench.remote import Receiver
 from bench.rounds import QUIET_WAIT_S, Kept, Unit, alternate
 
-IDS = ("D1", "D2", "D3", "D5", "M1", "S1")
+IDS = ("D1", "D2", "D3", "D5", "A1", "A2", "A4", "M1", "S1")
 
 Say = Callable[[str], None]
 T = TypeVar("T")
@@ -24,20 +24,22 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Plan:
-    """`events`: a backlog. `posts`: one run of the bare loop. `published`: events of a round of D3."""
+    """`events`: a backlog. `posts`: one run of the bare loop. `published`: events of a round of D3. `asked`: requests
+    of a round of A1 or A2."""
 
     only: Sequence[str]
     rounds: int
     events: int
     posts: int
     published: int
+    asked: int
     quick: bool
 
     @classmethod
     def of(cls, only: Sequence[str], rounds: int | None, *, quick: bool) -> Plan:
         if quick:
-            return cls(only, rounds or 2, 4_000, 4_000, 400, quick)
-        return cls(only, rounds or 5, 20_000, 20_000, 2_000, quick)
+            return cls(only, rounds or 2, 4_000, 4_000, 400, 400, quick)
+        return cls(only, rounds or 5, 20_000, 20_000, 2_000, 4_000, quick)
 
 
 class Run:
@@ -63,6 +65,9 @@ class Run:
             yield from self._latencies("PostgreSQL", self._database_url)
         if "D5" in wanted:
             yield self._fan_out()
+        if {"A1", "A2", "A4"} & set(wanted):
+            yield from self._boards("SQLite", None)
+            yield from self._boards("PostgreSQL", self._database_url)
         if {"M1", "S1"} & set(wanted):
             yield from (each for each in self._idle() if each.id in wanted)
 
@@ -112,7 +117,7 @@ class Run:
     def _bare(self) -> drain.Bare:
         return drain.bare(self._receiver, self._requests, self._core, self._plan.posts)
 
-    # --- D3, D5, M1, S1 ----------------------------------------------------------------------------------------------
+    # --- D3 ----------------------------------------------------------------------------------------------------------
 
     def _latencies(self, kind: str, new_database: Callable[[], str] | None) -> Iterator[Figure]:
         what = f"{kind}: 202 read → receiver has it, over a bare POST"
@@ -134,6 +139,55 @@ class Run:
         except CannotMeasure as error:
             p50.trouble = p99.trouble = str(error)
         yield from (p50, p99)
+
+    # --- A1, A2, A4 --------------------------------------------------------------------------------------------------
+
+    def _boards(self, kind: str, new_database: Callable[[], str] | None) -> Iterator[Figure]:
+        at_once = f"{board.WRITERS} at once"
+        every = [
+            Figure("A1", f"{kind}: GET a column's {board.SHOWN} tasks, against from memory", "x", "at least", 0.3),
+            Figure("A2", f"{kind}: POST a task, against a bare INSERT, {at_once}", "x", "at least", 0.4),
+            Figure("A4", f"{kind}: move a card among {board.LONG:,}, against among {board.SHORT}", "x", "at most", 1.2),
+        ]
+        figures = [each for each in every if each.id in self._plan.only]
+        try:
+            place = Place(self._folder / f"board-{kind}", new_database() if new_database else None)
+            with board.Board(place, self._core) as there:
+                for figure in figures:
+                    self._measure_board(there, figure, kind)
+        except CannotMeasure as error:
+            for figure in figures:
+                figure.trouble = figure.trouble or (None if figure.rounds else str(error))
+        yield from figures
+
+    def _measure_board(self, there: board.Board, figure: Figure, kind: str) -> None:
+        count, name = self._plan.asked, f"{figure.id}, {kind}"
+        if figure.id == "A1":
+            there.prepare_reading()
+            [reading] = self._alternate({name: Unit(lambda number: there.read(count))}).values()
+            _keep(figure, reading, lambda each: each.ratio)
+            figure.details = {
+                "answers/s": median_text([each.per_s for each in reading.found]),
+                "from memory": median_text([each.plain[0] for each in reading.found]),
+            }
+        elif figure.id == "A2":
+            there.prepare_writing()
+            [writing] = self._alternate({name: Unit(lambda number: there.write(count))}).values()
+            _keep(figure, writing, lambda each: each.ratio)
+            figure.details = {
+                "tasks/s": median_text([each.per_s for each in writing.found]),
+                "bare inserts/s": median_text([each.bare[0] for each in writing.found]),
+            }
+        else:
+            there.prepare_moving()
+            [moving] = self._alternate({name: Unit(lambda number: there.move(count // 8))}).values()
+            _keep(figure, moving, lambda each: each.ratio)
+            figure.details = {
+                "among few": median_text([each.short_ms for each in moving.found], "{:.2f} ms"),
+                "among many": median_text([each.long_ms for each in moving.found], "{:.2f} ms"),
+            }
+
+    # --- D5, M1, S1 --------------------------------------------------------------------------------------------------
 
     def _fan_out(self) -> Figure:
         what = f"one event to {fanout.HOOKS:,} webhooks, against as many single ones"

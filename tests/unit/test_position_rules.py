@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from workhook.work.tasks import order
-from workhook.work.tasks.order import BUCKET_MAX, Bucket, Place
+from workhook.work.tasks.order import BUCKET_FILL, BUCKET_MAX, Bucket, Place
 from workhook.work.tasks.shelf import Shelf, Standing
 
 # Ranks that are far from each other, and some that are as near as they may be.
@@ -51,7 +51,10 @@ def test_a_place_is_at_its_position(listed: list[int], position: int | None) -> 
 def test_room_is_made_at_the_same_position(listed: list[int], position: int) -> None:
     place = order.place_of(listed, position)
     room = order.room_at(listed, place)
-    assert (room is None) == (listed[place.bucket] < BUCKET_MAX)
+    if listed[place.bucket] < BUCKET_FILL:
+        assert room is None
+    if listed[place.bucket] >= BUCKET_MAX:
+        assert room is not None
     if room is not None:
         after = [*listed]
         after[place.bucket] = room.keeps
@@ -61,11 +64,14 @@ def test_room_is_made_at_the_same_position(listed: list[int], position: int) -> 
         assert order.position_of(after, room.place) == order.position_of(listed, place)
 
 
-def test_appending_leaves_full_buckets() -> None:
+@pytest.mark.parametrize("position", [None, 0])
+def test_adding_at_an_end_leaves_filled_buckets_with_room(position: int | None) -> None:
     shelf = Shelf([Bucket(1, 0, 0)], {})
-    for number in range(3 * BUCKET_MAX + 1):
-        shelf.insert(str(number), None)
-    assert [each.size for each in shelf.buckets] == [BUCKET_MAX] * 3 + [1]
+    for number in range(3 * BUCKET_FILL + 1):
+        shelf.insert(str(number), position)
+    sizes = [each.size for each in shelf.buckets]
+    assert (sizes if position is None else sizes[::-1]) == [BUCKET_FILL] * 3 + [1]
+    assert BUCKET_FILL < BUCKET_MAX
 
 
 def test_a_place_between_a_full_bucket_and_one_with_room() -> None:
@@ -138,6 +144,7 @@ def test_a_thousand_inserts_at_one_place(position: int) -> None:
 
 def test_buckets_that_have_no_room_between_them(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(order, "BUCKET_MAX", 4)
+    monkeypatch.setattr(order, "BUCKET_FILL", 3)
     shelf, listed = Shelf([Bucket(1, 0, 0)], {}), list[str]()
     for number in range(400):
         shelf.insert(str(number), min(number, 9))

@@ -83,6 +83,7 @@ class Runner:
 @pytest.fixture
 def runner(backend: Databases, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.setattr(order, "BUCKET_MAX", BUCKET)
+    monkeypatch.setattr(order, "BUCKET_FILL", BUCKET - 1)
     runner = Runner(backend, tmp_path)
     yield runner
     runner.close()

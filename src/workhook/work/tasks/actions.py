@@ -17,7 +17,7 @@ from workhook.core.ids import new_id
 from workhook.identity.schemas import Actor
 from workhook.storage import Reader, Transaction
 from workhook.work.access import Access
-from workhook.work.announce import announce, differences
+from workhook.work.announce import Happening, announce, announce_many, differences
 from workhook.work.people import PersonShape
 from workhook.work.tasks import assignees, queries, writes
 from workhook.work.tasks.queries import FoundTask, Movable, Target
@@ -84,7 +84,7 @@ async def edit_task(tx: Transaction, found: FoundTask | Movable, edit: TaskEdit,
     if after is before:
         return before
     await writes.set_assignees(tx, before, after)
-    await tell_edited(tx, access, before, after, base=base)
+    await announce_many(tx, access.actor, [edit_of(access, before, after)], base=base)
     if isinstance(found, Movable) and not found.stays:
         await run_timers(tx, access, found.target, after.id, now=now, base=base)
     return after
@@ -196,7 +196,7 @@ def moved(task: Task, source: Target, target: Target, position: int, now: int) -
     return msgspec.structs.replace(task, column=target.column, position=position, completed_at=done)
 
 
-async def tell_edited(tx: Transaction, access: Access, before: Task, after: Task, *, base: str) -> None:
+def edit_of(access: Access, before: Task, after: Task) -> Happening:
     """One event, whatever was changed: completed or reopened before moved before edited."""
     old, new = task_shape(before), task_shape(after)
     changes = differences(old, new, ignore=("updated_at", "column"))
@@ -207,7 +207,7 @@ async def tell_edited(tx: Transaction, access: Access, before: Task, after: Task
         action = "reopened" if after.completed_at is None else "completed"
     elif "column_id" in changes or "position" in changes:
         action = "moved"
-    await announce(tx, access.actor, access.repository, "task", action, new, base=base, changes=changes)
+    return Happening(access.repository, "task", action, new, changes)
 
 
 async def run_timers(tx: Transaction, access: Access, target: Target, task_id: str, *, now: int, base: str) -> None:

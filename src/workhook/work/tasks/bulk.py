@@ -13,7 +13,7 @@ from workhook.core.errors import Fault, Invalid, NotFound
 from workhook.identity.schemas import Actor
 from workhook.storage import Transaction
 from workhook.work.access import Access
-from workhook.work.announce import announce
+from workhook.work.announce import Happening, announce_many
 from workhook.work.people import PersonShape
 from workhook.work.tasks import actions, assignees, bulk_queries
 from workhook.work.tasks.bulk_queries import Known, Written
@@ -197,14 +197,9 @@ class _Run:
         written = [self._written(task_id) for task_id in self.final if self._differs(task_id)]
         gone = [actions.touched(each, self.now) for each in self.deleted.values()]
         await bulk_queries.write(self.tx, written, gone, self.shelves.items())
-        for each in written:
-            access = self.columns[each.after.column.id][0]
-            if each.before is None:
-                await self._tell(access, "created", each.after)
-            else:
-                await actions.tell_edited(self.tx, access, each.before, each.after, base=self.base)
-        for task in self.deleted.values():
-            await self._tell(self.columns[task.column.id][0], "deleted", task)
+        happened = [self._happening(each) for each in written]
+        happened += [self._told(task, "deleted") for task in self.deleted.values()]
+        await announce_many(self.tx, self.actor, happened, base=self.base)
         await self._run_timers()
 
     def _final(self) -> dict[str, Task]:
@@ -246,8 +241,13 @@ class _Run:
         before = self._before(task_id, task)
         return Written(access.repository.id, before, task, standing or self.known[task_id].standing)
 
-    async def _tell(self, access: Access, action: str, task: Task) -> None:
-        await announce(self.tx, self.actor, access.repository, "task", action, task_shape(task), base=self.base)
+    def _happening(self, written: Written) -> Happening:
+        if written.before is None:
+            return self._told(written.after, "created")
+        return actions.edit_of(self.columns[written.after.column.id][0], written.before, written.after)
+
+    def _told(self, task: Task, action: str) -> Happening:
+        return Happening(self.columns[task.column.id][0].repository, "task", action, task_shape(task))
 
     async def _run_timers(self) -> None:
         """As single moves do; of several tasks that would start the mover's timer, the last one has it."""

@@ -9,7 +9,7 @@ from workhook.core.clock import now_ms
 from workhook.storage import Transaction
 from workhook.storage.metadata import big
 from workhook.work.access import Access
-from workhook.work.announce import announce, differences
+from workhook.work.announce import Happening, announce_many, differences
 from workhook.work.columns.schemas import Column, completes
 from workhook.work.columns.tables import columns
 from workhook.work.tasks.order import STEP
@@ -67,18 +67,23 @@ async def move_all(tx: Transaction, access: Access, column: Column, heir: Column
     await tx.execute(_note_order, params)
     project, left, entered = project_of(access), _reference(column), _reference(heir)
     before = [listed_task_of(each, project, left, position) for position, each in enumerate(rows)]
-    for position, each in enumerate(before, first):
-        after = _moved(each, entered, position, now, done=done)
-        old, new = task_shape(each), task_shape(after)
-        changes = differences(old, new, ignore=("updated_at", "column"))
-        changes["column_id"] = {"from": left.id, "to": entered.id}
-        await announce(tx, access.actor, access.repository, "task", "moved", new, base=base, changes=changes)
+    after = [_moved(each, entered, position, now, done=done) for position, each in enumerate(before, first)]
+    happened = [_happening(access, *each) for each in zip(before, after, strict=True)]
+    await announce_many(tx, access.actor, happened, base=base)
     if done:
         await timers.finish_running(tx, access, [each.id for each in before], now=now, base=base)
 
 
 def _reference(column: Column) -> TaskColumnShape:
     return TaskColumnShape(column.id, column.title)
+
+
+def _happening(access: Access, before: Task, after: Task) -> Happening:
+    """It was moved, also where it is done by that: what was done is done to the column."""
+    old, new = task_shape(before), task_shape(after)
+    changes = differences(old, new, ignore=("updated_at", "column"))
+    changes["column_id"] = {"from": before.column.id, "to": after.column.id}
+    return Happening(access.repository, "task", "moved", new, changes)
 
 
 def _moved(task: Task, column: TaskColumnShape, position: int, now: int, *, done: bool) -> Task:

@@ -20,7 +20,10 @@ import msgspec
 STEP = 1 << 32
 """Between neighbours at first: the middle can be taken 31 times at the same place."""
 
-BUCKET_MAX = 128
+BUCKET_FILL = 96
+"""Tasks of a bucket at either end of a column before the next one is begun: with room for others to come between."""
+
+BUCKET_MAX = 160
 """Tasks in a bucket. Moving a card then costs the same in a column of 10 and of 10,000: larger buckets make counting
 in them slower, smaller ones counting them."""
 
@@ -93,11 +96,13 @@ class Room(msgspec.Struct, frozen=True):
 def room_at(sizes: Sequence[int], place: Place) -> Room | None:
     """None if the bucket has room.
 
-    At either end of the bucket the new one is empty, so that appending leaves full buckets behind; elsewhere the bucket
-    is halved.
+    At either end of the bucket the new one is empty, so that appending leaves filled buckets behind and moves none of
+    their tasks; elsewhere the bucket is halved.
     """
     size = sizes[place.bucket]
-    if size < BUCKET_MAX:
+    at_the_end = place.bucket == len(sizes) - 1 and place.offset == size
+    at_the_front = place.bucket == 0 and place.offset == 0
+    if size < (BUCKET_FILL if at_the_end or at_the_front else BUCKET_MAX):
         return None
     if place.offset == size:
         return Room(place.bucket + 1, size, Place(place.bucket + 1, 0))

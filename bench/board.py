@@ -1,0 +1,208 @@
+"""A1, A2, A4: reading a column, making tasks, moving cards."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import random
+import statistics
+import time
+from dataclasses import dataclass
+from typing import Any, Self
+
+import httpx
+import uvloop
+
+from bench import world
+from bench.client import Pool, closed_loop, post
+from bench.databases import Place
+from bench.processes import CannotMeasure, Process, run_module, workhook
+
+READERS = 16
+WRITERS = 16
+SHOWN = 50  # tasks of the column that A1 reads
+SHORT, LONG = 10, 10_000  # tasks of the columns that A4 compares
+COLUMNS = 4  # in each project that A2 writes to
+PROJECTS = 8
+AT_ONCE = 1000  # tasks in one bulk request
+
+
+@dataclass
+class Reading:
+    """Answers a second, from the database and from memory (before and after)."""
+
+    per_s: float
+    plain: tuple[float, float]
+
+    @property
+    def ratio(self) -> float:
+        return self.per_s / statistics.mean(self.plain)
+
+
+@dataclass
+class Writing:
+    """Tasks a second, and bare inserts a second (before and after)."""
+
+    per_s: float
+    bare: tuple[float, float]
+
+    @property
+    def ratio(self) -> float:
+        return self.per_s / statistics.mean(self.bare)
+
+
+@dataclass
+class Moving:
+    """Milliseconds of a move, the median: in the short column, and in the long one."""
+
+    short_ms: float
+    long_ms: float
+
+    @property
+    def ratio(self) -> float:
+        return self.long_ms / self.short_ms
+
+
+class Board:
+    """`serve` on a core, with projects of an organization. A context manager."""
+
+    def __init__(self, place: Place, core: int) -> None:
+        self._place, self._core = place, core
+        made = world.make_world(place, "http://127.0.0.1:9", repositories=PROJECTS, hooks=0)
+        self._token = made.token
+        self.process = workhook("serve", place.folder, place.settings, core, "--port", "0")
+        self.url = self.process.wait_for_line("workhook: listening on ").split()[-1]
+        self._http = httpx.Client(
+            base_url=f"{self.url}/api/v1", headers={"Authorization": f"Bearer {made.token}"}, timeout=120
+        )
+        self.projects = [each["id"] for each in self.call("GET", "/projects")["projects"]]
+        self._plain: Process | None = None
+        self._shuffle = random.Random(1)
+        self._numbers = itertools.count()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._http.close()
+        if self._plain is not None:
+            self._plain.stop()
+        self.process.stop()
+
+    def call(self, method: str, path: str, **more: Any) -> Any:
+        """What it answers. Raises `CannotMeasure` for anything but success."""
+        response = self._http.request(method, path, **more)
+        if response.status_code != 200:
+            raise CannotMeasure(f"{method} {path}: {response.status_code} {response.text}")
+        return response.json()
+
+    def column(self, project_id: str, count: int = 0) -> tuple[str, list[str]]:
+        """A new column with so many tasks; their ids."""
+        column_id = self.call("POST", f"/projects/{project_id}/columns", json={"title": "To do"})["column"]["id"]
+        task_ids: list[str] = []
+        for start in range(0, count, AT_ONCE):
+            numbers = range(start, min(start + AT_ONCE, count))
+            operations = [{"action": "create", "column_id": column_id, **_task(number)} for number in numbers]
+            made = self.call("POST", "/tasks/bulk", json={"operations": operations})["tasks"]
+            task_ids += [each["id"] for each in made]
+        return column_id, task_ids
+
+    # --- A1 ---------------------------------------------------------------------------------------------------------
+
+    def prepare_reading(self) -> None:
+        """The column that is read, and the server that answers its bytes from memory."""
+        column_id, _ = self.column(self.projects[0], SHOWN)
+        self._read_path = f"/api/v1/columns/{column_id}/tasks"
+        answer = self._http.get(f"/columns/{column_id}/tasks")
+        file = self._place.folder / "answer.json"
+        file.write_bytes(answer.content)
+        self._plain = Process("bench.plain", str(file), core=self._core)
+        self._plain_url = self._plain.wait_for_line("listening on ").split()[-1]
+
+    def read(self, count: int) -> Reading:
+        request = _get(self._read_path, self._token)
+        before = _rate(self._plain_url, [request], count, READERS)
+        per_s = _rate(self.url, [request], count, READERS)
+        return Reading(per_s, (before, _rate(self._plain_url, [request], count, READERS)))
+
+    # --- A2 ---------------------------------------------------------------------------------------------------------
+
+    def prepare_writing(self) -> None:
+        """Several columns in several projects: who makes a task waits for others only in the same column."""
+        made = [self.column(project_id)[0] for project_id in self.projects for _ in range(COLUMNS)]
+        self._write_paths = [f"/api/v1/columns/{each}/tasks" for each in made]
+
+    def write(self, count: int) -> Writing:
+        before = self._bare(count)
+        requests = [
+            post(self._write_paths[number % len(self._write_paths)], json.dumps(_task(number)).encode(), self._token)
+            for number in range(count)
+        ]
+        per_s = _rate(self.url, requests, count, WRITERS)
+        return Writing(per_s, (before, self._bare(count)))
+
+    def _bare(self, count: int) -> float:
+        where = self._place.url or str(self._place.folder / f"bare{next(self._numbers)}.db")
+        found = json.loads(run_module("bench.inserts", [where, str(count), str(WRITERS)], self._core))
+        return float(found["count"] / found["seconds"])
+
+    # --- A4 ---------------------------------------------------------------------------------------------------------
+
+    def prepare_moving(self) -> None:
+        self._short = self.column(self.projects[0], SHORT)[1]
+        self._long = self.column(self.projects[1], LONG)[1]
+
+    def move(self, count: int) -> Moving:
+        """A card of each column in turn, from anywhere to anywhere."""
+        short: list[float] = []
+        long: list[float] = []
+
+        async def run() -> None:
+            pool = Pool(self.url)
+            for _ in range(count):
+                for task_ids, found in ((self._short, short), (self._long, long)):
+                    found.append(await self._move_one(pool, task_ids))
+            pool.close()
+
+        uvloop.run(run())
+        return Moving(statistics.median(short) * 1000, statistics.median(long) * 1000)
+
+    async def _move_one(self, pool: Pool, task_ids: list[str]) -> float:
+        body = json.dumps({"position": self._shuffle.randrange(len(task_ids))}).encode()
+        path = f"/api/v1/tasks/{self._shuffle.choice(task_ids)}"
+        request = post(path, body, self._token).replace(b"POST ", b"PATCH ", 1)
+        started = time.monotonic()
+        status, answered = await pool.request(request)
+        if status != 200:
+            raise CannotMeasure(f"the server answered {status} to a move")
+        return answered - started
+
+
+def _task(number: int) -> dict[str, object]:
+    return {"title": f"Task {number}", "description": "x" * 200, "priority": "high", "labels": ["one", "two"]}
+
+
+def _get(path: str, token: str) -> bytes:
+    return f"GET {path} HTTP/1.1\r\nHost: bench\r\nAuthorization: Bearer {token}\r\n\r\n".encode()
+
+
+def _rate(url: str, requests: list[bytes], count: int, workers: int) -> float:
+    """Answers a second over kept connections. Raises `CannotMeasure` for any answer but 200."""
+    taken: list[float] = []
+
+    async def run() -> None:
+        pool = Pool(url)
+
+        async def send(number: int) -> None:
+            status, _ = await pool.request(requests[number % len(requests)])
+            if status != 200:
+                raise CannotMeasure(f"a server answered {status}")
+
+        await closed_loop(send, workers, workers)  # opens the connections
+        started = time.monotonic()
+        await closed_loop(send, count, workers)
+        taken.append(time.monotonic() - started)
+        pool.close()
+
+    uvloop.run(run())
+    return count / taken[0]
