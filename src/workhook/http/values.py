@@ -15,6 +15,7 @@ WIRE_TYPE = "x-wire-type"
 AMOUNT_MAX_MINOR = 10**13
 """A hundred thousand millions in hundredths: far from what 64 bits and the numbers of JavaScript hold exactly."""
 
+_MINOR = Decimal("0.01")
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
 # RFC 3339, 5.6; `datetime.fromisoformat` takes more.
 _MOMENT = re.compile(r"\d{4}-\d{2}-\d{2}[Tt ]\d{2}:\d{2}:\d{2}(\.\d+)?([Zz]|[+-]\d{2}:\d{2})")
@@ -64,14 +65,16 @@ def read_money(raw: object) -> int:
     if isinstance(raw, bool) or not isinstance(raw, (int, float, str)):
         raise ValueError(wanted)
     try:
-        minor = Decimal(str(raw).strip()) * 100
-    except InvalidOperation:
+        amount = Decimal(str(raw).strip())
+    except (InvalidOperation, ValueError):  # the latter: an integer of thousands of digits
         raise ValueError(wanted) from None
-    if not minor.is_finite() or minor < 0 or minor != minor.to_integral_value():
+    if not amount.is_finite() or amount < 0:
         raise ValueError(wanted)
-    if minor > AMOUNT_MAX_MINOR:
+    if amount > AMOUNT_MAX_MINOR // 100:  # before anything is calculated, which could be more than a Decimal holds
         raise ValueError(f"{wanted}, and at most {AMOUNT_MAX_MINOR // 100}")
-    return int(minor)
+    if amount % _MINOR:  # which is exact; a product would be rounded
+        raise ValueError(wanted)
+    return int(amount * 100)
 
 
 def to_amount(minor: int) -> int | float:

@@ -21,7 +21,8 @@ _QUOTED = re.compile(r'"(?:\\.|[^"\\])*+(?:"|\\?\Z)', re.DOTALL)
 _EXTENDED = re.compile(r";\s*filename\*\s*=\s*(utf-8|iso-8859-1)'[A-Za-z0-9-]*'([^;\s]*)", re.IGNORECASE)
 
 _TOKEN = r"[!#$%&'*+.^_`|~0-9A-Za-z-]+"  # noqa: S105  # RFC 9110, 5.6.2
-_MEDIA_TYPE = re.compile(rf'{_TOKEN}/{_TOKEN}(\s*;\s*{_TOKEN}=({_TOKEN}|"[ !#-\[\]-~]*"))*')
+_BLANKS = r"[ \t]*"  # any other white space breaks the header that it goes out in
+_MEDIA_TYPE = re.compile(rf'{_TOKEN}/{_TOKEN}({_BLANKS};{_BLANKS}{_TOKEN}=({_TOKEN}|"[ !#-\[\]-~]*"))*')
 _MEDIA_TYPE_MAX_CHARS = 127
 
 
@@ -64,5 +65,5 @@ def clean_media_type(raw: str | None) -> str:
 def attachment(name: str) -> str:
     """The Content-Disposition (RFC 6266) under which browsers save a file, and never show it."""
     plain = unicodedata.normalize("NFKD", name).encode("ascii", "ignore").decode()
-    plain = re.sub(r'["\\%]', "_", plain).strip() or _NAMELESS
+    plain = re.sub(r'["\\%/]', "_", plain).strip() or _NAMELESS
     return f"attachment; filename=\"{plain}\"; filename*=UTF-8''{quote(name, safe='')}"

@@ -7,7 +7,6 @@ rounded half up once.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Sequence
 from decimal import ROUND_HALF_UP, Decimal, InvalidOperation
 from typing import Literal
@@ -93,7 +92,7 @@ def read_number(raw: object) -> str:
     wanted = f"a number, or text of 1 to {NUMBER_MAX_CHARS} characters"
     if isinstance(raw, bool) or not isinstance(raw, (str, int, float)):
         raise ValueError(wanted)
-    if not isinstance(raw, str) and (not math.isfinite(raw) or abs(raw) >= 10**15):
+    if not isinstance(raw, str) and not abs(raw) < 10**15:  # nor is what is no number; an integer may be of any size
         raise ValueError(wanted)
     text = raw.strip() if isinstance(raw, str) else f"{Decimal(str(raw)):f}".removesuffix(".0")
     if not 1 <= len(text) <= NUMBER_MAX_CHARS or not text.isprintable():
@@ -102,12 +101,15 @@ def read_number(raw: object) -> str:
 
 
 def _decimal(raw: object, wanted: str) -> Decimal:
-    if isinstance(raw, bool) or not isinstance(raw, (int, float, str)) or len(str(raw)) > 40:
+    if isinstance(raw, bool) or not isinstance(raw, (int, float, str)):
         raise ValueError(wanted)
     try:
-        found = Decimal(str(raw).strip())
-    except InvalidOperation:
+        text = str(raw).strip()
+        found = Decimal(text)
+    except (InvalidOperation, ValueError):  # the latter: an integer of thousands of digits
         raise ValueError(wanted) from None
+    if len(text) > 40:
+        raise ValueError(wanted)
     if not found.is_finite() or abs(found.adjusted()) > 20:
         raise ValueError(wanted)
     return found

@@ -17,6 +17,7 @@ import sqlalchemy as sa
 from workhook.core import json
 from workhook.core.errors import Unavailable
 from workhook.identity.schemas import Actor
+from workhook.identity.tables import projects
 from workhook.storage import Reader, Row, Transaction
 from workhook.storage.dialects import json_rows
 from workhook.storage.metadata import big
@@ -211,6 +212,8 @@ _can_move = sa.select(columns.c.id).where(
     columns.c.repository_id == tasks.c.repository_id,
     tasks.c.id == sa.bindparam("task_id"),
     _alive,
+    projects.c.repository_id == tasks.c.repository_id,
+    projects.c.deleted_at.is_(None),
 )
 
 _first_column = columns.alias("first_column")

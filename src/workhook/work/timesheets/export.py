@@ -11,7 +11,7 @@ MEDIA_TYPE = "text/csv"
 
 Cell = str | int | Decimal | bool | None
 
-_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")  # also as wide characters
 
 
 def wants_csv(accept: str | None) -> bool:

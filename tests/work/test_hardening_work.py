@@ -1,0 +1,83 @@
+"""What strangers and bad clients try: nothing of it makes the server fail, and nothing stays behind that would."""
+
+from __future__ import annotations
+
+import httpx
+import pytest
+
+from tests.work.scene import Scene
+from tests.work.studio import Studio
+
+
+@pytest.fixture
+def scene(studio: Studio) -> Scene:
+    return Scene(studio.owner, studio.project_id, studio.world.organization)
+
+
+@pytest.mark.parametrize("amount", ["1e999999", "1e9999999999", "9" * 5000, "1." + "0" * 40 + "1", "nan", "1e13"])
+def test_no_amount_is_too_odd_to_be_refused(studio: Studio, amount: str) -> None:
+    assert studio.owner.faults("POST", f"{studio.project}/task_credits", params={"amount": amount}) == {
+        "amount": "invalid"
+    }
+
+
+def test_amounts_are_read_exactly(studio: Studio) -> None:
+    made = studio.owner.post(
+        f"{studio.project}/task_credits", params={"amount": "1.50000000000000000000000000000000000"}
+    )
+    assert made["task_credit"]["amount"] == 1.5
+
+
+@pytest.mark.parametrize("number", ["1" + "0" * 400, "1e308", "-1" + "0" * 400, "9" * 5000])
+def test_numbers_of_any_size_are_refused(studio: Studio, number: str) -> None:
+    item = f'{{"description":"Work","qty":{number},"unit_price":{number}}}'
+    body = f'{{"invoice_number":{number},"tax":{number},"invoice_items":[{item}]}}'
+    response = studio.owner.call("POST", f"{studio.project}/invoices", content=body)
+    assert response.status_code in (400, 422), response.text
+
+
+def _upload(studio: Studio, name: bytes, content_type: bytes) -> httpx.Response:
+    head = b'Content-Disposition: form-data; name="file"; filename="%s"\r\nContent-Type: %s' % (name, content_type)
+    return studio.owner.call(
+        "POST",
+        f"{studio.project}/files",
+        content=b"--BB\r\n" + head + b"\r\n\r\nDATA\r\n--BB--\r\n",
+        headers={"Content-Type": "multipart/form-data; boundary=BB"},
+    )
+
+
+@pytest.mark.parametrize("space", ["\n", "\r", "\x0b", "\x0c", "\x1c", "\u0085", "\u2003", "\u2028"])
+def test_no_media_type_breaks_the_head_of_the_download(studio: Studio, space: str) -> None:
+    made = _upload(studio, b"a.txt", f"text/plain;{space}a=b".encode())
+    assert made.status_code == 200, made.text
+    assert made.json()["file"]["content_type"] == "application/octet-stream"
+    content = studio.owner.call("GET", f"/files/{made.json()['file']['id']}/content")
+    assert (content.status_code, content.content) == (200, b"DATA")
+
+
+def test_no_name_of_a_file_is_a_path_once_it_is_ascii(studio: Studio) -> None:
+    made = _upload(studio, "\uff0e\uff0e\uff0fetc\uff0fpasswd".encode(), b"text/plain").json()["file"]
+    disposition = studio.owner.call("GET", f"/files/{made['id']}/content").headers["content-disposition"]
+    assert disposition.startswith('attachment; filename=".._etc_passwd"; ')
+
+
+@pytest.mark.parametrize("notes", ["\n=1+1", "\uff1d1+1", "\uff20SUM(1)"])
+def test_no_cell_is_a_formula(studio: Studio, scene: Scene, notes: str) -> None:
+    scene.timesheet(notes=notes)
+    table = studio.owner.call("GET", f"{studio.project}/timesheets", headers={"Accept": "text/csv"}).text
+    assert f"'{notes}" in table
+
+
+def test_tasks_of_a_deleted_project_are_not_there(studio: Studio) -> None:
+    """Least of all are they busy, however long somebody asks."""
+    owner = studio.owner
+    project_id = owner.post("/projects", json={"title": "Gone", "organization": studio.world.organization})["project"][
+        "id"
+    ]
+    gone = Scene(owner, project_id, studio.world.organization)
+    task_id, column_id = gone.task(), gone.column()
+    owner.delete(f"/projects/{project_id}")
+    owner.refused(404, "DELETE", f"/tasks/{task_id}")
+    owner.refused(404, "PATCH", f"/tasks/{task_id}", json={"column_id": column_id})
+    owner.refused(404, "PATCH", f"/tasks/{task_id}", json={"position": 0})
+    studio.stranger.refused(404, "DELETE", f"/tasks/{task_id}")
