@@ -136,4 +136,24 @@ def test_an_object_has_a_limit_of_keys() -> None:
 def test_the_document_shows_what_json_holds() -> None:
     schemas = {each.name: each.schema for each in documented(Bill)}
     assert schemas["at"]["type"] == "string"
-    assert [each["type"] for each in schemas["due"]["anyOf"]] == ["string", "null"]
+    day_or_moment, nothing = schemas["due"]["anyOf"]
+    assert (day_or_moment["type"], nothing) == ("string", {"const": ""})  # what clears it in a query
+
+
+def test_in_a_query_the_word_null_is_a_word() -> None:
+    class Said(msgspec.Struct):
+        text: str | UnsetType | None = UNSET
+        private: bool | UnsetType | None = UNSET
+
+    assert gather(Said, {"text": ["null"]}, {}).text == "null"
+    assert gather(Said, {"text": [""], "private": [""]}, {}) == Said(None, None)
+    with pytest.raises(Invalid, match="Validation Failed"):
+        gather(Said, {"private": ["null"]}, {})
+
+
+def test_the_document_shows_objects_in_a_query_as_json_and_whole() -> None:
+    items = next(each for each in documented(Bill) if each.name == "items")
+    assert items.json
+    assert "$ref" not in str(items.schema)
+    assert items.schema["items"]["additionalProperties"] is False
+    assert items.schema["items"]["properties"]["unit_price"]["type"] == "number"

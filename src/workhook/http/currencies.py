@@ -30,7 +30,7 @@ def _not_a_currency(text: str) -> str | None:
 
 Currency = Annotated[
     str,
-    Meta(description="ISO 4217; lower case is accepted.", extra_json_schema={"pattern": "^[A-Za-z]{3}$"}),
+    Meta(description="ISO 4217; lower case is accepted.", extra_json_schema={"enum": sorted(CODES)}),
     Prepared(_upper),
     Checked(_not_a_currency),
 ]

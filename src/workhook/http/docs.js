@@ -158,7 +158,8 @@ function curl({ method, path, operation }) {
   const address = path.replace(/\{(\w+)\}/g, (whole, name) => known[name] ?? name.toUpperCase());
   const parts = [`curl${method === "get" ? "" : ` -X ${method.toUpperCase()}`} ${quote(api.servers[0].url + address)}`];
   if ((operation.security || []).length) parts.push(`-H "Authorization: Bearer $TOKEN"`);
-  const body = operation.requestBody && resolve(operation.requestBody).content["application/json"];
+  const { "application/json": body, "multipart/form-data": form } = resolve(operation.requestBody).content || {};
+  if (form) parts.push("-F 'file=@picture.png'");
   if (body) parts.push(`-H 'Content-Type: application/json'`, `-d ${quote(JSON.stringify(sample(body.schema)))}`);
   return parts.join(" \\\n  ");
 }
@@ -185,8 +186,10 @@ function parameterList(operation) {
     const found = parametersOf(operation).filter((each) => each.in === place);
     if (!found.length) continue;
     const list = make("ul", { class: "props" });
-    for (const { name, schema, required, description } of found) {
-      list.append(property(name, { ...resolve(schema), description: description || resolve(schema).description }, required, []));
+    for (const { name, schema, content, required, description } of found) {
+      const shown = resolve(schema || content["application/json"].schema);
+      const said = [description || shown.description, content && "Written as JSON."].filter(Boolean).join(" ");
+      list.append(property(name, { ...shown, description: said }, required, []));
     }
     nodes.push(make("h4", {}, `${place} parameters`), list);
   }

@@ -102,6 +102,8 @@ def _responses(op: Operation, schemas: Schemas) -> dict[str, Any]:
         }
         if body is not None:
             answer["content"] = {op.media_type: {"schema": schemas.of(body)}}
+            if status == 200:
+                answer["content"] |= {each: {"schema": {"type": "string"}} for each in op.other_media_types}
         responses[str(status)] = answer
     if _has_etag(op):
         responses["304"] = {
@@ -126,6 +128,8 @@ def problems_of(op: Operation) -> set[int]:
     found |= {400, 403} if op.area is AREA_B else {429}  # a version that is not served; no requests left
     if op.area is AREA_A and (op.query or op.body is not None):
         found.add(400)
+    if op.area is AREA_A and op.method == "POST":
+        found |= {409, 422}  # an `Idempotency-Key` that is in use, or was used for another request
     if op.access is not None:
         found.add(403)
     if "{" in op.path:

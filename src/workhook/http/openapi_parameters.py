@@ -76,7 +76,8 @@ def _query(query: Query) -> dict[str, Any]:
     shown = {"name": query.name, "in": "query", "required": query.required}
     if query.description:
         shown["description"] = query.description
-    return {**shown, "schema": dict(query.schema)}
+    schema = {"schema": dict(query.schema)}
+    return {**shown, "content": {"application/json": schema}} if query.json else {**shown, **schema}
 
 
 def _header(description: str, *, kind: str = "string", required: bool = False, **more: Any) -> dict[str, Any]:

@@ -26,6 +26,7 @@ class Schemas:
         unique = list({repr(each): each for each in (*given, *taken)}.values())
         schemas, components = msgspec.json.schema_components(unique, ref_template=_PLACE + "{name}")
         _complete(components, given)
+        _close(components, taken)
         self._names = _names(components)
         self._filled = False
         self._by_type: dict[str, Schema] = {
@@ -104,6 +105,12 @@ def _complete(components: Mapping[str, Schema], given: Iterable[Any]) -> None:
                 shown["const"] = default
             if name.endswith("_at"):
                 _set_time(shown)
+
+
+def _close(components: Mapping[str, Schema], taken: Iterable[Any]) -> None:
+    """A body has no fields but those of its struct: `http.parameters` refuses them."""
+    for struct in _structs(taken):
+        components[struct.cls.__name__]["additionalProperties"] = False
 
 
 def _set_time(schema: Schema) -> None:

@@ -19,6 +19,7 @@ class Query:
     description: str
     schema: Mapping[str, Any] = field(default_factory=lambda: {"type": "string"})
     required: bool = False
+    json: bool = False  # its text is JSON
 
 
 @dataclass(frozen=True)
@@ -55,6 +56,7 @@ class Operation:
     answers: Mapping[int, Any] = field(default_factory=dict)  # status → msgspec type, JSON Schema, or None: no body
     problems: tuple[int, ...] = ()  # statuses beside those that every operation of its kind can answer
     media_type: str = "application/json"
+    other_media_types: tuple[str, ...] = ()  # of text, by `Accept`, where the answer has status 200
     etag: bool = True  # GETs only
     description: str = ""
     deprecated: bool = False

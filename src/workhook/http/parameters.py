@@ -29,7 +29,15 @@ from workhook.core import json
 from workhook.core.errors import FAULTS_MAX, Fault, Invalid, Problem, shown
 from workhook.http.calls import Call
 from workhook.http.operations import Query
-from workhook.http.values import WIRE_TYPE, read_day_or_moment, read_moment, read_money, with_plus, with_wire_type
+from workhook.http.values import (
+    AMOUNT_MAX_MINOR,
+    WIRE_TYPE,
+    read_day_or_moment,
+    read_moment,
+    read_money,
+    with_plus,
+    with_wire_type,
+)
 
 T = TypeVar("T", bound=msgspec.Struct)
 
@@ -98,10 +106,12 @@ Moment = Annotated[
     Read(read_moment, mend=with_plus),
 ]
 """Milliseconds since the epoch."""
+DAY_OR_MOMENT = {WIRE_TYPE: "string", "anyOf": [{"format": "date"}, {"format": "date-time"}]}
+"""As JSON Schema has it."""
 DayOrMoment = Annotated[
     int,
     Meta(
-        extra_json_schema={WIRE_TYPE: "string"},
+        extra_json_schema=DAY_OR_MOMENT,
         description="RFC 3339 with Z or an offset, or a date (YYYY-MM-DD), which is midnight UTC.",
     ),
     Read(read_day_or_moment, mend=with_plus),
@@ -109,7 +119,10 @@ DayOrMoment = Annotated[
 """Likewise; a bare date is midnight UTC."""
 Money = Annotated[
     int,
-    Meta(extra_json_schema={WIRE_TYPE: "number", "minimum": 0}, description="An amount with at most two decimals."),
+    Meta(
+        extra_json_schema={WIRE_TYPE: "number", "minimum": 0, "maximum": AMOUNT_MAX_MINOR // 100},
+        description="An amount with at most two decimals.",
+    ),
     Read(read_money, (int, float)),
 ]
 """Minor units (hundredths), not negative."""
@@ -171,11 +184,33 @@ def documented(shape: type[msgspec.Struct], *, or_body: bool = False) -> tuple[Q
 
 def _documented(name: str, field: _Field, or_body: bool) -> Query:
     schema = msgspec.json.schema(field.kind)
-    schema = {
-        **with_wire_type(schema),
-        **({"anyOf": [*map(with_wire_type, schema["anyOf"])]} if "anyOf" in schema else {}),
-    }
-    return Query(name, str(schema.pop("description", "")), schema, field.required and not or_body)
+    shown: dict[str, Any] = _whole(schema, schema.pop("$defs", {}))
+    if not field.json:
+        _write_null_as_text(shown)
+    return Query(name, str(shown.pop("description", "")), shown, field.required and not or_body, field.json)
+
+
+def _write_null_as_text(schema: dict[str, Any]) -> None:
+    """A query has no null: an empty text stands for it (`_Field.from_query`)."""
+    if "anyOf" in schema:
+        schema["anyOf"] = [{"const": ""} if each == {"type": "null"} else each for each in schema["anyOf"]]
+    if None in schema.get("enum", ()):
+        schema["enum"] = ["" if each is None else each for each in schema["enum"]]
+
+
+def _whole(schema: Any, definitions: Mapping[str, Any]) -> Any:
+    """The schema with what its references name in their place, and with the types that JSON has.
+
+    An object has no properties but those of its struct: `_gather` refuses them.
+    """
+    if isinstance(schema, list):
+        return [_whole(each, definitions) for each in schema]
+    if not isinstance(schema, Mapping):
+        return schema
+    if (reference := schema.get("$ref")) is not None:
+        return _whole(definitions[reference.removeprefix("#/$defs/")], definitions)
+    shown = {key: _whole(value, definitions) for key, value in schema.items()}
+    return with_wire_type({**shown, "additionalProperties": False} if "properties" in schema else shown)
 
 
 @dataclass(frozen=True)
@@ -183,6 +218,7 @@ class _Field:
     """One field of a shape: its type without `UnsetType`, and what its annotations add."""
 
     kind: Any
+    kind_but_null: Any
     required: bool
     nullable: bool
     many: bool
@@ -217,7 +253,8 @@ class _Field:
         if self.whole:
             raw = _integer(raw, _wanted(inspect.type_info(self.kind)))
         try:
-            value = msgspec.convert(raw, self.kind, strict=strict)
+            # From a query msgspec would make nothing of the text "null".
+            value = msgspec.convert(raw, self.kind if strict else self.kind_but_null, strict=strict)
         except msgspec.ValidationError:
             raise ValueError(_wanted(inspect.type_info(self.kind))) from None
         if isinstance(value, str):
@@ -276,6 +313,7 @@ def _field(info: msgspec.structs.FieldInfo) -> _Field:
     structs = [each for each in items if isinstance(each, type) and issubclass(each, msgspec.Struct)]
     return _Field(
         kind=Union[tuple(options)],  # noqa: UP007  # made of a list
+        kind_but_null=Union[tuple(each for each in options if each is not types.NoneType)],  # noqa: UP007  # likewise
         required=info.required,
         nullable=types.NoneType in options,
         many=bool(items),

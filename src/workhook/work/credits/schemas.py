@@ -10,7 +10,7 @@ from msgspec import UNSET, Meta, UnsetType
 from workhook.core.clock import to_millis_text
 from workhook.core.errors import Fault
 from workhook.http.parameters import LongText, Moment, Read
-from workhook.http.values import WIRE_TYPE, read_money, to_amount
+from workhook.http.values import AMOUNT_MAX_MINOR, WIRE_TYPE, read_money, to_amount
 from workhook.storage import Row
 from workhook.work.credits.rules import Kind
 from workhook.work.people import PersonShape, person_of_row
@@ -26,7 +26,7 @@ def _read_credits(raw: object) -> int:
 Credits = Annotated[
     int,
     Meta(
-        extra_json_schema={WIRE_TYPE: "number", "exclusiveMinimum": 0},
+        extra_json_schema={WIRE_TYPE: "number", "exclusiveMinimum": 0, "maximum": AMOUNT_MAX_MINOR // 100},
         description="More than 0, with at most two decimals.",
     ),
     Read(_read_credits, (int, float)),

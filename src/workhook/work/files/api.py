@@ -193,7 +193,7 @@ _UPLOAD: Mapping[str, Any] = {
         "file": {"type": "string", "format": "binary", "description": "The file, with its name and its media type."},
         "title": {"type": "string", "minLength": 1, "maxLength": 255},
         "folder": {"type": "string", "maxLength": 64},
-        "private": {"type": "boolean"},
+        "private": {"anyOf": [{"type": "boolean"}, {"type": "integer", "enum": [0, 1]}]},  # as text, in a form
     },
     "additionalProperties": False,
 }

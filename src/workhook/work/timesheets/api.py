@@ -151,6 +151,7 @@ OPERATIONS: tuple[Operation, ...] = (
         tag=TAG,
         query=parameters.documented(TimesheetsQuery),
         answers={200: TimesheetsAnswer},
+        other_media_types=(export.MEDIA_TYPE,),
         problems=(404, 422),
         description="With `Accept: text/csv` a table: all that fits, or with `per_page` a page of it.",
     ),

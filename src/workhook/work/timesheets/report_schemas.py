@@ -9,8 +9,8 @@ from typing import Annotated, Literal, cast
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from workhook.http.parameters import Checked, Read
-from workhook.http.values import WIRE_TYPE, read_day_or_moment, to_amount
+from workhook.http.parameters import DAY_OR_MOMENT, Checked, Read
+from workhook.http.values import read_day_or_moment, to_amount
 from workhook.work.people import PersonShape
 from workhook.work.timesheets import rules
 from workhook.work.timesheets.schemas import ShortDurationShape, TimesheetProjectShape, TimesheetTaskShape, given
@@ -45,7 +45,7 @@ def _read_bound(raw: object) -> int | date:
         return moment
 
 
-Bound = Annotated[int, Meta(extra_json_schema={WIRE_TYPE: "string"}), Read(_read_bound)]
+Bound = Annotated[int, Meta(extra_json_schema=DAY_OR_MOMENT), Read(_read_bound)]
 _FROM = "Timesheets that started then or later: RFC 3339, or a date, which is its midnight in `timezone`."
 From = Annotated[Bound, Meta(description=_FROM)]
 To = Annotated[Bound, Meta(description="Timesheets that started before; likewise.")]

@@ -98,6 +98,7 @@ OPERATIONS: tuple[Operation, ...] = (
         tag="Timesheets",
         query=parameters.documented(ReportQuery),
         answers={200: ReportAnswer},
+        other_media_types=(export.MEDIA_TYPE,),
         problems=(404, 422),
         description="Over all projects that the caller sees as an owner or a member. A timesheet belongs to the day on "
         "which it started. With `Accept: text/csv` a table.",

@@ -1,0 +1,77 @@
+"""The OpenAPI document, as it is made of all operations."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from workhook import asgi
+from workhook.http import openapi, openapi_text
+from workhook.http.calls import Services
+from workhook.identity.policy import access_of
+
+
+def _services() -> Services:
+    raise AssertionError("the document needs no services")
+
+
+@pytest.fixture(scope="module")
+def document() -> dict[str, Any]:
+    return openapi.document(asgi.operations(_services, dict), access_of)
+
+
+def _operations(document: dict[str, Any]) -> Iterator[tuple[str, str, dict[str, Any]]]:
+    for path, item in document["paths"].items():
+        yield from ((method, path, each) for method, each in item.items() if method != "servers")
+
+
+def _references(value: Any) -> Iterator[str]:
+    if isinstance(value, dict):
+        if isinstance(value.get("$ref"), str):
+            yield value["$ref"]
+        value = list(value.values())
+    if isinstance(value, list):
+        for each in value:
+            yield from _references(each)
+
+
+def test_every_reference_leads_somewhere(document: dict[str, Any]) -> None:
+    for reference in _references(document):
+        found: Any = document
+        for part in reference.removeprefix("#/").split("/"):
+            found = found[part]
+
+
+def test_objects_in_a_query_are_json(document: dict[str, Any]) -> None:
+    create = document["paths"]["/api/v1/projects/{id}/invoices"]["post"]
+    items = next(each for each in create["parameters"] if each.get("name") == "invoice_items")
+    line = items["content"]["application/json"]["schema"]["items"]
+    assert set(line["properties"]) == {"description", "qty", "unit_price"}
+
+
+def test_a_body_says_that_it_has_no_other_fields(document: dict[str, Any]) -> None:
+    for method, path, each in _operations(document):
+        if not path.startswith("/api/v1/") or "requestBody" not in each:
+            continue
+        ((_, content),) = each["requestBody"]["content"].items()
+        schema = content["schema"]
+        if "$ref" in schema:
+            schema = document["components"]["schemas"][schema["$ref"].rpartition("/")[2]]
+        assert schema["additionalProperties"] is False, f"{method} {path}"
+
+
+def test_an_idempotency_key_can_be_refused_by_every_post(document: dict[str, Any]) -> None:
+    posts = [each for method, path, each in _operations(document) if method == "post" and path.startswith("/api/v1/")]
+    assert posts
+    assert all({"409", "422"} <= set(each["responses"]) for each in posts)
+
+
+@pytest.mark.parametrize("path", ["/api/v1/projects/{id}/timesheets", "/api/v1/reports/timesheets"])
+def test_what_can_be_a_table_says_so(document: dict[str, Any], path: str) -> None:
+    assert set(document["paths"][path]["get"]["responses"]["200"]["content"]) == {"application/json", "text/csv"}
+
+
+def test_every_tag_is_described(document: dict[str, Any]) -> None:
+    assert all(tag["name"] in openapi_text.TAGS for tag in document["tags"])
