@@ -1,0 +1,45 @@
+"""The page of operations: several processes on one PostgreSQL, started as it says."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+
+import httpx
+import pytest
+
+from tests.docs.pages import ROOT, Program, new_machine, parts
+from tests.harness.databases import Databases
+from tests.harness.receiver import Receiver
+
+[BLOCK] = [piece for kind, piece in parts(ROOT / "docs" / "operations.md") if kind == "sh"]
+
+
+@pytest.mark.parametrize("backend", ["postgresql"], indirect=True)
+def test_one_process_serves_and_another_delivers(backend: Databases, receiver: Receiver, tmp_path: Path) -> None:
+    export, serve, work = (line.partition("#")[0].strip() for line in BLOCK.splitlines())
+    written = "export WORKHOOK_DATABASE_URL="
+    assert export.startswith(written)
+    environment = new_machine(tmp_path) | {
+        "WORKHOOK_DATABASE_URL": backend.empty(tmp_path)["database_url"],
+        "WORKHOOK_DATA": str(tmp_path / "data"),
+        "WORKHOOK_DELIVERY_ALLOW_NETWORKS": "127.0.0.0/8",
+    }
+    setup = "workhook setup --organization acme --owner octo --email octo@example.com --project Website --json"
+    made = subprocess.run(setup.split(), env=environment, capture_output=True, text=True, check=True)
+    server = Program(["bash", "-c", f"exec {serve} --port 0"], tmp_path, environment)
+    try:
+        url = server.wait_for("listening on ").split()[-1]
+        hook = {"config": {"url": receiver.url, "content_type": "json"}, "events": ["push"]}
+        headers = {"Authorization": f"Bearer {json.loads(made.stdout)['token']}"}
+        httpx.post(f"{url}/repos/acme/website/hooks", json=hook, headers=headers).raise_for_status()
+        assert receiver.requests == []
+        worker = Program(["bash", "-c", f"exec {work}"], tmp_path, environment)
+        try:
+            [ping] = receiver.wait_for(1)
+            assert ping.event == "ping"
+        finally:
+            worker.stop()
+    finally:
+        server.stop()
