@@ -24,10 +24,11 @@ from typing import Any
 
 import msgspec
 import sqlalchemy as sa
+from sqlalchemy.dialects import postgresql
 
 from workhook.core import json
 from workhook.events.tables import events
-from workhook.storage import Reader, Row
+from workhook.storage import Reader, Row, Transaction
 from workhook.storage.dialects import any_of, json_rows
 from workhook.storage.metadata import big
 from workhook.storage.statements import PerDialect
@@ -45,6 +46,32 @@ _next_number: sa.ColumnElement[int] = sa.literal_column("nextval('events_id_seq'
 # CASE asks its condition first: the lock is there before the number is. An event of no repository needs none.
 numbered: sa.ColumnElement[int] = sa.case((_lock.is_(None), _next_number), else_=_next_number)
 """The number of an event, for the INSERT on PostgreSQL."""
+
+_each = sa.func.unnest(sa.bindparam("repository_ids", type_=postgresql.ARRAY(sa.BigInteger()))).column_valued("each")
+_lock_each = sa.func.pg_advisory_xact_lock_shared(
+    LOCK_CLASS, sa.cast(_each.op("&")(sa.cast(_KEY_MASK, sa.BigInteger)), sa.Integer)
+)
+# SQLite, which has one writer, has told this one which numbers come next; they are taken when they are inserted.
+_listed = sa.func.json_each(sa.bindparam("repository_ids", type_=sa.Text())).table_valued("key", name="listed")
+_last_given = sa.func.coalesce(
+    sa.select(sa.literal_column("seq"))
+    .select_from(sa.text("sqlite_sequence"))
+    .where(sa.literal_column("name") == events.name)
+    .scalar_subquery(),
+    0,
+)
+_numbers = PerDialect(
+    sqlite=sa.select((_last_given + _listed.c.key + 1).label("number")),
+    postgresql=sa.select(sa.case((_lock_each.is_(None), _next_number), else_=_next_number).label("number")),
+)
+
+
+async def reserve(tx: Transaction, repository_ids: Sequence[int | None]) -> list[int]:
+    """A number for each of so many events of these repositories, rising. They are to be inserted at once: nothing else
+    may append before that. None: an event of no repository."""
+    rows = await tx.fetch_all(_numbers, {"repository_ids": list(repository_ids)})
+    return sorted(row["number"] for row in rows)
+
 
 _newest = sa.func.coalesce(sa.select(sa.func.max(events.c.id)).scalar_subquery(), 0).label("newest")
 _database: sa.Select[Any] = sa.select(sa.literal_column("oid")).select_from(

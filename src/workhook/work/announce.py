@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 
 import msgspec
 
 from workhook.events import outbox
+from workhook.events.outbox import Draft
 from workhook.http.calls import Call
 from workhook.identity.schemas import (
     Account,
@@ -26,6 +27,16 @@ def base_of(call: Call) -> str:
     return call.base_for_others.removesuffix(call.prefix)
 
 
+class Happening(msgspec.Struct, frozen=True):
+    """What `announce_many` tells. `repository` and `record` are as they are after the change."""
+
+    repository: Repository
+    noun: str
+    action: str
+    record: msgspec.Struct
+    changes: Changes | None = None
+
+
 async def announce(
     tx: Transaction,
     actor: Actor | None,
@@ -43,19 +54,29 @@ async def announce(
     change; `base` is what links start with. A user's own project has no `organization`. `actor` is None where Workhook
     acts by itself: the sender is null then.
     """
-    payload: dict[str, object] = {"action": action, noun: record}
-    if changes is not None:
-        payload["changes"] = changes
+    draft = _draft(actor, Happening(repository, noun, action, record, changes), base)
+    await outbox.append(tx, **msgspec.structs.asdict(draft))
+
+
+async def announce_many(tx: Transaction, actor: Actor | None, happened: Sequence[Happening], *, base: str) -> None:
+    """`announce` for each, in their order, in few statements however many they are."""
+    await outbox.append_many(tx, [_draft(actor, each, base) for each in happened])
+
+
+def _draft(actor: Actor | None, happening: Happening, base: str) -> Draft:
+    repository = happening.repository
+    payload: dict[str, object] = {"action": happening.action, happening.noun: happening.record}
+    if happening.changes is not None:
+        payload["changes"] = happening.changes
     payload["repository"] = repository_shape(repository, base)
     if repository.organization:
         payload["organization"] = organization_shape(repository.organization, base)
     payload["sender"] = account_shape(actor.user, base) if actor else None
-    await outbox.append(
-        tx,
+    return Draft(
         account_id=repository.owner.id,
         repository_id=repository.id,
-        name=noun,
-        action=action,
+        name=happening.noun,
+        action=happening.action,
         payload=payload,
         actor_id=actor.user.id if actor else None,
     )

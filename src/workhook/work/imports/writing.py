@@ -10,7 +10,7 @@ from workhook.core.clock import now_ms
 from workhook.identity.schemas import Account, Actor, Repository
 from workhook.storage import Database, Transaction
 from workhook.work.access import Access, find_access
-from workhook.work.announce import announce
+from workhook.work.announce import Happening, announce_many
 from workhook.work.columns import actions as columns
 from workhook.work.columns.schemas import ColumnCreate
 from workhook.work.comments.queries import insert_task_comment
@@ -147,8 +147,8 @@ class _Writer:
         made = await append_tasks(self._tx, self.access, targets, settled, self._now)
         for number, (planned, task) in enumerate(zip(wanted, made, strict=True), 1):
             self._link("task", planned.key, task.id, fingerprint(planned))
-            await self._announce("task", task_shape(task))
             self._progress("tasks", number, len(wanted))
+        await self._announce("task", [task_shape(each) for each in made])
         return made
 
     async def _targets(self, column_ids: Mapping[str, str]) -> dict[str, Target]:
@@ -166,6 +166,7 @@ class _Writer:
         return {each.id for each in found.values()}
 
     async def _comments(self, wanted: Sequence[tuple[CommentedTask, PlannedComment]]) -> None:
+        shapes = []
         for number, (task, planned) in enumerate(wanted, 1):
             author, text = authored(planned, self._this.people, self.access.user)
             at = min(planned.created_at or self._now, self._now)
@@ -174,13 +175,13 @@ class _Writer:
             comment_id = await insert_task_comment(self._tx, {**places, **values})
             self._link("task_comment", planned.key, str(comment_id), fingerprint(planned))
             comment = TaskComment(comment_id, text, False, task, person_shape(author), at, at)
-            await self._announce("task_comment", task_comment_shape(comment))
+            shapes.append(task_comment_shape(comment))
             self._progress("comments", number, len(wanted))
+        await self._announce("task_comment", shapes)
 
-    async def _announce(self, noun: str, record: msgspec.Struct) -> None:
-        await announce(
-            self._tx, self._this.actor, self.access.repository, noun, "created", record, base=self._this.base
-        )
+    async def _announce(self, noun: str, records: Iterable[msgspec.Struct]) -> None:
+        created = [Happening(self.access.repository, noun, "created", each) for each in records]
+        await announce_many(self._tx, self._this.actor, created, base=self._this.base)
 
 
 def _told(this: Import, rest: Remaining, repository: Repository | None) -> Imported:

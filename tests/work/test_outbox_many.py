@@ -1,0 +1,77 @@
+"""Many events in one transaction: as if each had been appended by itself, in few statements."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import sqlalchemy as sa
+
+from tests.harness.world import make_world
+from workhook.core import json
+from workhook.events import order, outbox
+from workhook.events.outbox import Draft, Event
+from workhook.events.tables import events
+from workhook.http.calls import Services
+from workhook.identity.queries import find_project
+from workhook.storage import Transaction
+
+_stored = sa.select(events.c.id, events.c.repository_id, events.c.payload, events.c.size).order_by(events.c.id)
+
+
+def _drafts(places: Sequence[int | None], first: int = 0) -> list[Draft]:
+    return [Draft(1, place, "task", "created", {"number": number}) for number, place in enumerate(places, first)]
+
+
+async def _one(tx: Transaction, number: int) -> Event:
+    return await outbox.append(
+        tx, account_id=1, repository_id=1, name="task", action="created", payload={"number": number}
+    )
+
+
+async def test_they_are_numbered_in_their_order_among_others(services: Services) -> None:
+    places = [None if number % 3 == 2 else number % 3 + 1 for number in range(1203)]
+    async with services.database.transaction() as tx:
+        before = await _one(tx, 0)
+        many = await outbox.append_many(tx, _drafts(places, 1))
+        after = await _one(tx, len(places) + 1)
+        assert await outbox.append_many(tx, []) == []
+        counts = await outbox.fan_out_now(tx)
+    async with services.database.transaction() as tx:
+        last = await outbox.append_many(tx, _drafts([1, 2], len(places) + 2))
+    expected = [before, *many, after]
+    assert [each.repository_id for each in many] == places
+    assert list(counts) == [each.id for each in expected], "all of them were looked up for, in their order"
+    rows = await services.database.fetch_all(_stored)
+    assert [row["id"] for row in rows] == [each.id for each in (*expected, *last)]
+    assert [json.decode(row["payload"])["number"] for row in rows] == list(range(len(places) + 4))
+    assert [row["repository_id"] for row in rows] == [1, *places, 1, 1, 2]
+    assert all(row["size"] == len(row["payload"]) for row in rows)
+
+
+async def test_what_is_rolled_back_leaves_the_others_numbers_alone(services: Services) -> None:
+    try:
+        async with services.database.transaction() as tx:
+            await outbox.append_many(tx, _drafts([1, 1, 1]))
+            raise LookupError
+    except LookupError:
+        pass
+    async with services.database.transaction() as tx:
+        kept = await outbox.append_many(tx, _drafts([1, 1]))
+    rows = await services.database.fetch_all(_stored)
+    assert [row["id"] for row in rows] == [each.id for each in kept]
+
+
+async def test_a_reader_knows_whom_to_wait_for_in_every_place(services: Services) -> None:
+    worlds = [await make_world(services) for _ in range(3)]
+    found = [await find_project(services.database, each.project_id, 0) for each in worlds]
+    first, second, other = [each.id for each in found if each is not None]
+    async with services.database.transaction() as tx:
+        await outbox.append_many(tx, _drafts([first, None, second, first]))
+        seen = await order.survey(services.database)
+    holders = [seen.appending_to(each) for each in (first, second, other)]
+    if services.database.name == "postgresql":
+        assert len(holders[0]) == 1
+        assert holders == [holders[0], holders[0], frozenset()]
+    else:
+        assert holders == [frozenset()] * 3
+    assert (await order.survey(services.database)).appending == {}
