@@ -23,6 +23,9 @@ class Databases(Protocol):
     def new(self, folder: Path) -> dict[str, str]:
         """A new, migrated database for a server whose data is in `folder`; answers its settings."""
 
+    def empty(self, folder: Path) -> dict[str, str]:
+        """Likewise, one without any table."""
+
 
 class SqliteDatabases:
     kind = "sqlite"
@@ -34,6 +37,10 @@ class SqliteDatabases:
     def new(self, folder: Path) -> dict[str, str]:
         folder.mkdir(parents=True, exist_ok=True)
         shutil.copy(self._template, folder / "workhook.db")
+        return {}
+
+    def empty(self, folder: Path) -> dict[str, str]:
+        folder.mkdir(parents=True, exist_ok=True)
         return {}
 
 
@@ -64,9 +71,15 @@ class PostgresDatabases:
             await connection.close()
 
     def new(self, folder: Path) -> dict[str, str]:
+        return self._create(folder, "template")
+
+    def empty(self, folder: Path) -> dict[str, str]:
+        return self._create(folder, "template0")
+
+    def _create(self, folder: Path, template: str) -> dict[str, str]:
         folder.mkdir(parents=True, exist_ok=True)
         name = f"t{uuid.uuid4().hex}"
-        finish(lambda: self._administer(f'CREATE DATABASE "{name}" TEMPLATE "template"'))
+        finish(lambda: self._administer(f'CREATE DATABASE "{name}" TEMPLATE "{template}"'))
         return {"database_url": self.url(name)}
 
     def close(self) -> None:
