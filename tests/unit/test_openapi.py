@@ -73,5 +73,10 @@ def test_what_can_be_a_table_says_so(document: dict[str, Any], path: str) -> Non
     assert set(document["paths"][path]["get"]["responses"]["200"]["content"]) == {"application/json", "text/csv"}
 
 
-def test_every_tag_is_described(document: dict[str, Any]) -> None:
-    assert all(tag["name"] in openapi_text.TAGS for tag in document["tags"])
+def test_every_tag_is_described_and_stands_where_its_description_does(document: dict[str, Any]) -> None:
+    assert [tag["name"] for tag in document["tags"]] == list(openapi_text.TAGS)
+
+
+def test_parts_of_a_path_are_called_what_they_are(document: dict[str, Any]) -> None:
+    get = document["paths"]["/api/v1/invoices/{invoice_id}"]["get"]
+    assert get["parameters"][0]["description"] == "The id of the invoice."

@@ -39,7 +39,8 @@ def document(operations: Sequence[Operation], access_of: AccessOf) -> dict[str, 
         if len(op.area.prefixes) > 1:
             item["servers"] = [{"url": _ORIGIN + prefix} for prefix in op.area.prefixes]
         item[op.method.lower()] = _operation(op, schemas, access_of)
-    tags = dict.fromkeys(op.tag for op in operations if op.tag)
+    used = {op.tag: None for op in operations if op.tag}
+    tags = dict.fromkeys([*(tag for tag in openapi_text.TAGS if tag in used), *used])  # in the order of the text
     return {
         "openapi": "3.1.0",
         "info": {

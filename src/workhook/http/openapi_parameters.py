@@ -67,7 +67,8 @@ def _path(op: Operation, name: str) -> dict[str, Any]:
     if described is None:
         before = op.path.partition(f"/{{{name}}}")[0].rpartition("/")[2]
         thing = before.removesuffix("s").replace("_", " ")
-        described = (f"The {name} of the {thing}.", _INTEGERS if op.path_types.get(name) == "integer" else _TEXT)
+        what = "id" if name.endswith("_id") else name
+        described = (f"The {what} of the {thing}.", _INTEGERS if op.path_types.get(name) == "integer" else _TEXT)
     description, schema = described
     return {"name": name, "in": "path", "required": True, "description": description, "schema": dict(schema)}
 
