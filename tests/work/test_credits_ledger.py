@@ -20,7 +20,7 @@ from workhook.storage import Transaction
 from workhook.storage.dialects import SQLITE
 from workhook.storage.metadata import metadata
 from workhook.work.credits import queries
-from workhook.work.credits.ledger import grant
+from workhook.work.credits.ledger import grant, take
 from workhook.work.credits.tables import task_credits
 
 BASE = "http://127.0.0.1:8080"
@@ -33,16 +33,8 @@ async def place(services: Services, world: World) -> Repository:
 
 
 async def give(tx: Transaction, repository: Repository, amount: int, expires_at: int | None = None) -> str:
-    return await grant(
-        tx,
-        repository,
-        actor=None,
-        amount_minor=amount,
-        notes="Plan",
-        expires_at=expires_at,
-        now=now_ms(),
-        base=BASE,
-    )
+    pen = await take(tx, repository, now=now_ms(), base=BASE)
+    return await grant(pen, actor=None, amount_minor=amount, notes="Plan", expires_at=expires_at)
 
 
 async def entries(services: Services, repository: Repository) -> list[tuple[str, int, int]]:

@@ -37,13 +37,18 @@ async def begin_next(tx: Transaction, checkout: Checkout, *, now: int, base: str
 async def begin_period(
     tx: Transaction, checkout: Checkout, state: State, *, actor: Actor | None, now: int, base: str
 ) -> Checkout:
-    """`state` is the one in the new period. Raises `UniqueViolation` for a period that began before."""
+    """`state` is the one in the new period. Raises `UniqueViolation` for a period that began before,
+    `NotFound` for a project that was deleted."""
     started_at = checkout.state.period_end or state.completed_at or now
     words = _words(checkout, started_at, state.period_end)
     begun = changed(checkout, state, now)
+    credits_minor = (checkout.price.credits_minor or 0) * checkout.qty if checkout.price else 0
+    pen = await ledger.take(tx, checkout.repository, now=now, base=base) if credits_minor else None
     await queries.update_checkout(tx, begun)
     invoice_id = await _issue(tx, checkout, words, actor=actor, now=now, base=base)
-    credit_id = await _grant(tx, checkout, words, actor=actor, now=now, base=base)
+    credit_id = None
+    if pen:  # credits of a period do not expire
+        credit_id = await ledger.grant(pen, actor=actor, amount_minor=credits_minor, notes=words, expires_at=None)
     await queries.insert_period(
         tx, checkout.id, state.periods, started_at=started_at, invoice_id=invoice_id, credit_id=credit_id
     )
@@ -68,26 +73,6 @@ async def _issue(
         service_checkout_id=checkout.id,
         items=[Item(words, Decimal(checkout.qty), price.amount_minor)],
         currency=price.currency,
-        now=now,
-        base=base,
-    )
-
-
-async def _grant(
-    tx: Transaction, checkout: Checkout, words: str, *, actor: Actor | None, now: int, base: str
-) -> str | None:
-    """Credits of a period do not expire."""
-    price = checkout.price
-    if price is None or not price.credits_minor:
-        return None
-    amount_minor = price.credits_minor * checkout.qty
-    return await ledger.grant(
-        tx,
-        checkout.repository,
-        actor=actor,
-        amount_minor=amount_minor,
-        notes=words,
-        expires_at=None,
         now=now,
         base=base,
     )

@@ -42,24 +42,21 @@ class Pen(msgspec.Struct, frozen=True):
     base: str
 
 
-async def grant(
-    tx: Transaction,
-    repository: Repository,
-    *,
-    actor: Actor | None,
-    amount_minor: int,
-    notes: str | None,
-    expires_at: int | None,
-    now: int,
-    base: str,
-) -> str:
-    """Append a grant of `amount_minor` hundredths of a credit; the entry's id. Announces `task_credit granted`, and
-    `expired` for what had run out before. Locks the project's row. Raises `NotFound` for a project that was deleted.
+async def take(tx: Transaction, repository: Repository, *, now: int, base: str) -> Pen:
+    """Lock the project's row. Who writes anything else into the project in the same transaction does so after this: a
+    row that refers to the project shares its lock, and two who share one cannot both go on to hold it alone.
+
+    Raises `NotFound` for a project that was deleted.
     """
     if not await queries.lock_ledger(tx, repository.id):
         raise NotFound()
-    pen, words = Pen(tx, repository, now, base), Words(actor, notes)
-    return (await write_grant(pen, await settle(pen), words, amount_minor, expires_at)).id
+    return Pen(tx, repository, now, base)
+
+
+async def grant(pen: Pen, *, actor: Actor | None, amount_minor: int, notes: str | None, expires_at: int | None) -> str:
+    """Append a grant of `amount_minor` hundredths of a credit; the entry's id. Announces `task_credit granted`, and
+    `expired` for what had run out before."""
+    return (await write_grant(pen, await settle(pen), Words(actor, notes), amount_minor, expires_at)).id
 
 
 async def write_grant(
