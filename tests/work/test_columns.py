@@ -273,3 +273,16 @@ def test_columns_of_a_deleted_project_are_gone(studio: Studio) -> None:
     studio.owner.delete(studio.project)
     studio.owner.refused(404, "GET", f"/columns/{column_id}")
     studio.owner.refused(404, "GET", f"{studio.project}/columns")
+
+
+def test_columns_that_are_moved_at_once_all_find_their_place(studio: Studio) -> None:
+    """Moves to one place give the same rank twice, and whoever comes next spreads all of them: that needs every row."""
+    columns = made(studio, *"ABCDEFGH")
+
+    def move(number: int) -> int:
+        wanted = {"position": 3 + number % 2}
+        return studio.owner.call("PATCH", f"/columns/{columns[number * 5 % 8]}", json=wanted).status_code
+
+    with ThreadPoolExecutor(6) as pool:
+        assert set(pool.map(move, range(120))) == {200}
+    assert sorted(titles(studio)) == list("ABCDEFGH")

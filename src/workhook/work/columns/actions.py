@@ -62,9 +62,9 @@ async def create_column(tx: Transaction, actor: Actor, project_id: str, create: 
 
 
 async def edit_column(tx: Transaction, found: Found, edit: ColumnEdit, *, base: str) -> Column:
-    """The column after the change; `found` is what `lock_column` gave. Raises `Forbidden`, `Conflict`, `Invalid`.
+    """The column after the change; `found` is what `lock_column` gave, or for a move `lock_order`.
 
-    An edit that changes nothing writes nothing and has no event.
+    Raises `Forbidden`, `Conflict`, `Invalid`. An edit that changes nothing writes nothing and has no event.
     """
     access, before = found.access, found.column
     _require_board(access)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from msgspec import UNSET
+
 from workhook.http import conditions, lists, parameters
 from workhook.http.calls import Answer, Call
 from workhook.http.lists import ListQuery
@@ -59,7 +61,8 @@ async def edit_column(call: Call) -> Answer:
     edit = await parameters.read(call, ColumnEdit)
 
     async def change(tx: Transaction) -> Answer:
-        found = await queries.lock_column(tx, actor_of(call), call.path("id"))
+        lock = queries.lock_column if edit.position is UNSET else queries.lock_order
+        found = await lock(tx, actor_of(call), call.path("id"))
         conditions.require_match(call, _shown(found.column))
         return Answer(_shown(await actions.edit_column(tx, found, edit, base=base_of(call))))
 

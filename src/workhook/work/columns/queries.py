@@ -1,7 +1,7 @@
 """The SQL of columns. Each statement is confined to a project.
 
-Columns are written under the lock of their own row. Two that come to the same place at once may get the same rank: the
-id decides then, for everybody alike.
+Columns are written under the lock of their own row, and moved under the locks of all rows of the board, taken by id.
+Two that are made at the same place at once may get the same rank: the id decides then, for everybody alike.
 """
 
 from __future__ import annotations
@@ -63,24 +63,23 @@ _all = (
 )
 _holder = columns.alias("holder")
 _seen = columns.alias("seen")
-_locked_board = (
-    with_access(
-        sa.select(
-            *(columns.c[name].label(f"column_{name}") for name in _FIELDS),
-            sa.exists().where(tasks.c.column_id == columns.c.id, tasks.c.deleted_at.is_(None)).label("holds"),
-            # What a wait for the lock made out of date.
-            (
-                columns.c.revision == sa.select(_seen.c.revision).where(_seen.c.id == columns.c.id).scalar_subquery()
-            ).label("fresh"),
-        ).where(
-            columns.c.repository_id
-            == sa.select(_holder.c.repository_id).where(_holder.c.id == sa.bindparam("column_id")).scalar_subquery()
+_whole_board = with_access(
+    sa.select(
+        *(columns.c[name].label(f"column_{name}") for name in _FIELDS),
+        sa.exists().where(tasks.c.column_id == columns.c.id, tasks.c.deleted_at.is_(None)).label("holds"),
+        # What a wait for the lock made out of date.
+        (columns.c.revision == sa.select(_seen.c.revision).where(_seen.c.id == columns.c.id).scalar_subquery()).label(
+            "fresh"
         ),
-        columns.c.repository_id,
-    )
-    .order_by(columns.c.id)
-    .with_for_update(of=columns)
-)
+    ).where(
+        columns.c.repository_id
+        == sa.select(_holder.c.repository_id).where(_holder.c.id == sa.bindparam("column_id")).scalar_subquery()
+    ),
+    columns.c.repository_id,
+).order_by(columns.c.id)
+_locked_board = _whole_board.with_for_update(of=columns)
+# For a move, which may give every column a new rank; others may go on to put tasks into them.
+_ranking_board = _whole_board.with_for_update(of=columns, key_share=True)
 _ranks = (
     sa.select(columns.c.position, columns.c.id)
     .where(columns.c.repository_id == big("repository_id"))
@@ -143,6 +142,19 @@ async def lock_column(tx: Transaction, actor: Actor, column_id: str) -> Found:
     return await _find(tx, _locked, actor, column_id)
 
 
+async def lock_order(tx: Transaction, actor: Actor, column_id: str) -> Found:
+    """For a move: every column of the board, by id, so that two moves wait for each other and never meet a deadlock.
+    Raises `NotFound`."""
+    rows = await tx.fetch_all(_ranking_board, {"column_id": column_id, "user_id": actor.user.id})
+    access = access_of(rows[0] if rows else None, actor)
+    board = sorted(Ranked(row["column_position"], row["column_id"]) for row in rows)
+    for position, each in enumerate(board):
+        if each.id == column_id:
+            row = next(row for row in rows if row["column_id"] == column_id)
+            return Found(access, _column_of(row, position), board)
+    raise NotFound()  # it was deleted while this waited
+
+
 class Emptied(msgspec.Struct, frozen=True):
     """A column that is to go. `heir`: the first other one, None if there is none; `holds`: whether there are tasks."""
 
@@ -196,8 +208,8 @@ async def update_column(tx: Transaction, column: Column) -> None:
 
 
 async def set_ranks(tx: Transaction, ranked: Mapping[str, int]) -> None:
-    """By column id."""
-    await tx.execute_many(_set_rank, [{"column_id": each, "position": rank} for each, rank in ranked.items()])
+    """By column id, and in the order of ids: that of every lock on several columns."""
+    await tx.execute_many(_set_rank, [{"column_id": each, "position": rank} for each, rank in sorted(ranked.items())])
 
 
 async def delete_column(tx: Transaction, column_id: str) -> None:
