@@ -81,3 +81,28 @@ def test_tasks_of_a_deleted_project_are_not_there(studio: Studio) -> None:
     owner.refused(404, "PATCH", f"/tasks/{task_id}", json={"column_id": column_id})
     owner.refused(404, "PATCH", f"/tasks/{task_id}", json={"position": 0})
     studio.stranger.refused(404, "DELETE", f"/tasks/{task_id}")
+
+
+def test_tasks_that_hold_much_are_answered_in_pages(studio: Studio, scene: Scene) -> None:
+    """A thousand of them would be a GiB, several times over in memory."""
+    column_id = scene.column()
+    much = {f"s{n}": {f"k{k}": "v" * 90 for k in range(100)} for n in range(95)}
+    made = [scene.task(column_id, sections=much) for _ in range(12)]
+    made.append(scene.task(column_id, title="Last"))
+    for path in (f"/columns/{column_id}/tasks", f"{studio.project}/tasks", f"{studio.project}/tasks?sort=-created_at"):
+        found: list[str] = []
+        address = f"/api/v1{path}"
+        pages = 0
+        while address:
+            response = studio.owner.http.get(address)
+            assert response.status_code == 200, response.text[:300]
+            assert len(response.content) < 12 * 2**20
+            found += [task["id"] for task in response.json()["tasks"]]
+            address = response.links.get("next", {}).get("url", "")
+            pages += 1
+        assert pages == 2
+        assert sorted(found) == sorted(made)
+        assert len(set(found)) == len(found)
+    edits = [{"action": "edit", "id": each, "priority": "low"} for each in made]
+    assert studio.owner.refused(413, "POST", "/tasks/bulk", json={"operations": edits})["code"] == "too_large"
+    assert studio.owner.post("/tasks/bulk", json={"operations": edits[-3:]})["tasks"][2]["priority"] == "low"

@@ -207,7 +207,7 @@ class Board(RuleBasedStateMachine):
             return
         database, actor = self.runner.services.database, self.runner.actor
         for column_id, wanted in zip(self.columns, self.lists, strict=True):
-            _, placed = self.runner.run(queries.list_column(database, actor, column_id, after=None, limit=1000))
+            _, placed, _ = self.runner.run(queries.list_column(database, actor, column_id, after=None, limit=1000))
             assert [each.task.id for each in placed] == wanted
             assert len({each.key for each in placed}) == len(wanted)
         buckets = [row for row in self.runner.run(database.fetch_all(_counted)) if row["column_id"] in self.columns]

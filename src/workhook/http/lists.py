@@ -86,10 +86,11 @@ def _decode(cursor: str, key: type[K]) -> K | None:
 
 
 def page(
-    call: Call, rows: Sequence[R], query: ListQuery, key: Callable[[R], tuple[object, ...]]
+    call: Call, rows: Sequence[R], query: ListQuery, key: Callable[[R], tuple[object, ...]], *, cut: bool = False
 ) -> tuple[Sequence[R], Mapping[str, str]]:
-    """What to show of `rows`, and the `Link` header. The caller has read one row more than `query.limit`."""
-    if len(rows) <= query.limit:
+    """What to show of `rows`, and the `Link` header. The caller has read one row more than `query.limit`, unless they
+    were `cut`: there are more, which would have been too much at once."""
+    if len(rows) <= query.limit and not cut:
         return rows, {}
     shown = rows[: query.limit]
     cursor = _MARK + base64.urlsafe_b64encode(json.encode(key(shown[-1]))).decode().rstrip("=")

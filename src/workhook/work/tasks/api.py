@@ -50,11 +50,11 @@ async def _write(call: Call, change: Change) -> Answer:
 async def list_column_tasks(call: Call) -> Answer:
     query = parameters.read_query(call, ColumnTasksQuery)
     after = lists.after(query, tuple[CursorInteger, CursorInteger])
-    access, found = await queries.list_column(
+    access, found, cut = await queries.list_column(
         call.database, actor_of(call), call.path("id"), after=after, limit=query.limit + 1
     )
     actions.require_project(access, query.project_id)
-    tasks, headers = lists.page(call, found, query, lambda placed: placed.key)
+    tasks, headers = lists.page(call, found, query, lambda placed: placed.key, cut=cut)
     return Answer(TasksAnswer([task_shape(each.task) for each in tasks]), headers=headers)
 
 
@@ -75,10 +75,10 @@ async def list_project_tasks(call: Call) -> Answer:
     after: listing.Key | None
     after = lists.after(query, tuple[str, str]) if by_text else lists.after(query, tuple[CursorInteger, str])
     access = await find_access(call.database, actor_of(call), call.path("id"))
-    found = await listing.list_tasks(
+    found, cut = await listing.list_tasks(
         call.database, access, listing.params_of(query), sort=sort, after=after, limit=query.limit + 1
     )
-    shown, headers = lists.page(call, found, query, lambda pair: pair[1])
+    shown, headers = lists.page(call, found, query, lambda pair: pair[1], cut=cut)
     return Answer(TasksAnswer([task_shape(task) for task, _ in shown]), headers=headers)
 
 

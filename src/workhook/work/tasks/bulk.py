@@ -9,7 +9,7 @@ import msgspec
 from msgspec import UnsetType
 
 from workhook.core.clock import now_ms
-from workhook.core.errors import Fault, Invalid, NotFound
+from workhook.core.errors import Fault, Invalid, NotFound, TooLarge
 from workhook.identity.schemas import Actor
 from workhook.storage import Transaction
 from workhook.work.access import Access
@@ -19,6 +19,7 @@ from workhook.work.tasks import actions, assignees, bulk_queries
 from workhook.work.tasks.bulk_queries import Known, Written
 from workhook.work.tasks.bulk_schemas import TaskOperation, field_of, require_parameters
 from workhook.work.tasks.queries import Target
+from workhook.work.tasks.rows import PAGE_CHARS
 from workhook.work.tasks.schemas import Task, TaskCreate, TaskEdit, task_shape
 from workhook.work.tasks.shelf import Shelf
 from workhook.work.timesheets import timers
@@ -29,7 +30,8 @@ _CONTENT = tuple(name for name in TaskEdit.__struct_fields__ if name not in ("ti
 async def do_all(tx: Transaction, actor: Actor, operations: list[TaskOperation], *, base: str) -> list[Task | None]:
     """The tasks as they are after all of it, in the order of the operations; None for what was deleted.
 
-    Raises `Invalid` naming the operation at fault, `Forbidden`, `Conflict`, `Busy`.
+    Raises `Invalid` naming the operation at fault, `Forbidden`, `Conflict`, `Busy`, and `TooLarge` where the tasks that
+    are changed hold more text than one answer may (`rows.PAGE_CHARS`).
     """
     require_parameters(operations)
     run = _Run(tx, actor, now_ms(), base)
@@ -61,8 +63,11 @@ class _Run:
     async def read(self, operations: Sequence[TaskOperation]) -> None:
         task_ids = {each.id for each in operations if not isinstance(each.id, UnsetType)}
         column_ids = {each.column_id for each in operations if not isinstance(each.column_id, UnsetType)}
-        column_ids |= await bulk_queries.columns_of(self.tx, task_ids)
+        weights = await bulk_queries.columns_of(self.tx, task_ids)
+        column_ids |= weights.keys()
         self.columns = await bulk_queries.lock_columns(self.tx, self.actor, column_ids)
+        if sum(weights.get(column_id, 0) for column_id in self.columns) > PAGE_CHARS:
+            raise TooLarge("The tasks have too much text to be changed in one request; change fewer at once.")
         self.known = await bulk_queries.lock_tasks(self.tx, task_ids, column_ids, self.columns)
         self.current = {task_id: each.task for task_id, each in self.known.items()}
         await self._read_people(operations)

@@ -17,13 +17,17 @@ from workhook.work.access import Access, access_of, with_access
 from workhook.work.columns.tables import columns
 from workhook.work.tasks import queries, writes
 from workhook.work.tasks.queries import Target
-from workhook.work.tasks.rows import CONTENT, bucket_index, listed_task_of, task_columns
+from workhook.work.tasks.rows import CONTENT, bucket_index, listed_task_of, task_columns, weight
 from workhook.work.tasks.schemas import Task
 from workhook.work.tasks.shelf import Shelf, Standing
 from workhook.work.tasks.tables import task_assignees, task_buckets, tasks
 
 _alive = tasks.c.deleted_at.is_(None)
-_columns_of = sa.select(tasks.c.column_id).where(any_of(tasks.c.id, "task_ids"), _alive).distinct()
+_columns_of = (
+    sa.select(tasks.c.column_id, sa.cast(sa.func.sum(weight), sa.BigInteger).label("weight"))
+    .where(any_of(tasks.c.id, "task_ids"), _alive)
+    .group_by(tasks.c.column_id)
+)
 _lock_columns = (
     with_access(sa.select(*queries.target_columns).where(any_of(columns.c.id, "column_ids")), columns.c.repository_id)
     .order_by(columns.c.id)
@@ -73,11 +77,12 @@ class Known(msgspec.Struct, frozen=True):
     standing: Standing
 
 
-async def columns_of(tx: Transaction, task_ids: Collection[str]) -> set[str]:
+async def columns_of(tx: Transaction, task_ids: Collection[str]) -> dict[str, int]:
+    """The columns that the tasks are in, with the characters of the texts of those tasks."""
     if not task_ids:
-        return set()
+        return {}
     rows = await tx.fetch_all(_columns_of, {"task_ids": sorted(task_ids)})
-    return {row["column_id"] for row in rows}
+    return {row["column_id"]: row["weight"] for row in rows}
 
 
 async def lock_columns(tx: Transaction, actor: Actor, column_ids: Collection[str]) -> dict[str, tuple[Access, Target]]:

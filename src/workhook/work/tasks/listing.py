@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import lru_cache
+from typing import Any
 
 import sqlalchemy as sa
 from msgspec import UNSET
@@ -19,7 +20,7 @@ from workhook.storage.statements import PerDialect
 from workhook.work.access import Access
 from workhook.work.search.match import task_matches, words_of
 from workhook.work.tasks.queries import project_of
-from workhook.work.tasks.rows import every_column, task_of, with_column
+from workhook.work.tasks.rows import every_column, is_cut, no_more_than_a_page, on_page, task_of, weight, with_column
 from workhook.work.tasks.schemas import Task, TasksQuery
 from workhook.work.tasks.tables import task_assignees, tasks
 
@@ -63,20 +64,30 @@ def _sort_key(sort: str) -> sa.ColumnElement[int | str]:
 
 def _select(filters: frozenset[str], sort: str, continues: bool, dialect: str) -> sa.Select[tuple[object, ...]]:
     key = _sort_key(sort)
-    statement = (
-        sa.select(*every_column, key.label("sort_key"))
-        .select_from(with_column)
+    falling = sort.startswith("-")
+    fitting = (
+        sa.select(tasks.c.id, key.label("sort_key"), weight.label("weight"))
         .where(tasks.c.repository_id == big("repository_id"), tasks.c.deleted_at.is_(None))
         .where(*(_has_label(dialect) if name == "label" else _conditions[name] for name in sorted(filters)))
+        .order_by(*_in_order(falling, key, tasks.c.id))
         .limit(big("limit"))
     )
-    pair = sa.tuple_(key, tasks.c.id)
-    behind = sa.tuple_(sa.bindparam("after_key", type_=key.type), sa.bindparam("after_id", type_=sa.Text()))
-    if sort.startswith("-"):
-        statement = statement.order_by(key.desc(), tasks.c.id.desc())
-        return statement.where(pair < behind) if continues else statement
-    statement = statement.order_by(key, tasks.c.id)
-    return statement.where(pair > behind) if continues else statement
+    if continues:
+        pair = sa.tuple_(key, tasks.c.id)
+        behind = sa.tuple_(sa.bindparam("after_key", type_=key.type), sa.bindparam("after_id", type_=sa.Text()))
+        fitting = fitting.where(pair < behind if falling else pair > behind)
+    some = fitting.subquery("some")
+    sized = no_more_than_a_page(some, *_in_order(falling, some.c.sort_key, some.c.id))
+    return (
+        sa.select(*every_column, sized.c.sort_key, sized.c.found)
+        .select_from(with_column.join(sized, sized.c.id == tasks.c.id))
+        .where(on_page(sized))
+        .order_by(*_in_order(falling, sized.c.sort_key, sized.c.id))
+    )
+
+
+def _in_order(falling: bool, *key: sa.ColumnElement[Any]) -> list[sa.ColumnElement[Any]]:
+    return [each.desc() if falling else each for each in key]
 
 
 @lru_cache(maxsize=512)
@@ -99,11 +110,12 @@ def params_of(query: TasksQuery) -> dict[str, object]:
 
 async def list_tasks(
     reader: Reader, access: Access, filters: Mapping[str, object], *, sort: str, after: Key | None, limit: int
-) -> list[tuple[Task, Key]]:
-    """What fits every filter, as `params_of` gives them, each with its sort key; `after` is the one to start behind."""
+) -> tuple[list[tuple[Task, Key]], bool]:
+    """What fits every filter, as `params_of` gives them, each with its sort key, and whether that is cut
+    (`rows.PAGE_CHARS`); `after` is the key to start behind."""
     params: dict[str, object] = {**filters, "repository_id": access.repository.id, "limit": limit}
     if after is not None:
         params["after_key"], params["after_id"] = after
     rows = await reader.fetch_all(_statement(frozenset(filters), sort, after is not None), params)
     project = project_of(access)
-    return [(task_of(row, project), (row["sort_key"], row["task_id"])) for row in rows]
+    return [(task_of(row, project), (row["sort_key"], row["task_id"])) for row in rows], is_cut(rows)

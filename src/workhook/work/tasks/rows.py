@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import sqlalchemy as sa
@@ -49,6 +50,35 @@ assignees = (
 def task_columns() -> list[sa.Label[Any]]:
     """Of the tasks table alone; `task_of` needs the position and the column's title besides."""
     return [*(tasks.c[name].label(f"task_{name}") for name in _FIELDS), assignees]
+
+
+PAGE_CHARS = 8 * 1024 * 1024
+"""Of texts in one answer; there is at least one task. A thousand tasks could hold a GiB."""
+
+weight: sa.ColumnElement[int] = sa.cast(
+    sum(
+        (sa.func.length(tasks.c[name]) for name in ("fields", "sections", "labels")),
+        start=sa.func.coalesce(sa.func.length(tasks.c.description), 0),
+    ),
+    sa.BigInteger,
+)
+"""Of the texts of a task, in characters."""
+
+
+def no_more_than_a_page(some: sa.Subquery, *order: sa.ColumnElement[Any]) -> sa.Subquery:
+    """Of the tasks that `some` selects by `id` with their `weight`, in this order: `weight_before` is that of all those
+    before it, `found` how many there are."""
+    before = (sa.func.sum(some.c.weight).over(order_by=order) - some.c.weight).label("weight_before")
+    return sa.select(some, before, sa.func.count().over().label("found")).subquery("sized")
+
+
+def on_page(sized: sa.Subquery) -> sa.ColumnElement[bool]:
+    return sized.c.weight_before < sa.literal_column(str(PAGE_CHARS), sa.BigInteger)
+
+
+def is_cut(rows: Sequence[Row]) -> bool:
+    """Whether more was `found` than came."""
+    return bool(rows) and len(rows) < rows[0]["found"]
 
 
 with_column = tasks.join(columns, columns.c.id == tasks.c.column_id).outerjoin(
