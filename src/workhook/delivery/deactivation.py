@@ -15,7 +15,6 @@ async def deactivate(services: Services, seen: Hook, reason: str) -> None:
     `seen`: the hook whose receiver failed. If it was changed since, the failure says nothing about what it is now, and
     nothing is done.
     """
-    base = services.settings.base_url or f"http://{services.settings.host}:{services.settings.port}"
     async with services.database.transaction() as tx:
         repository = None
         if seen.repository_id is not None:
@@ -26,4 +25,4 @@ async def deactivate(services: Services, seen: Hook, reason: str) -> None:
         place = Place(account, repository)
         hook = await hook_queries.find_hook(tx, place, seen.id, for_update=True)
         if hook is not None and hook.active and hook.version == seen.version:
-            await actions.deactivate(tx, place, hook, reason, base)
+            await actions.deactivate(tx, place, hook, reason, services.base)

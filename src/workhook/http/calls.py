@@ -43,6 +43,11 @@ class Services:
     check_url: Callable[[str], str | None]  # why no delivery could ever go to this URL, or None
     stopping: asyncio.Event = field(default_factory=asyncio.Event)  # the process ends: what goes on for long ends too
 
+    @property
+    def base(self) -> str:
+        """What links start with in what no request led to; see `Call.base_for_others`."""
+        return self.settings.base_url or f"http://{self.settings.host}:{self.settings.port}"
+
 
 class Answer(msgspec.Struct, frozen=True):
     """`body` is JSON to be, unless it is bytes, or an async iterator of bytes (`http.streams`); None is no body at all.

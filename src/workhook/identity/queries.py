@@ -37,12 +37,6 @@ _account_by_id = sa.select(*_columns()).where(accounts.c.id == big("id"))
 _member_role = sa.select(memberships.c.role).where(
     memberships.c.organization_id == big("organization_id"), memberships.c.user_id == big("user_id")
 )
-_organizations_of = (
-    sa.select(*_columns())
-    .join_from(accounts, memberships, memberships.c.organization_id == accounts.c.id)
-    .where(memberships.c.user_id == big("user_id"))
-    .order_by(accounts.c.id)
-)
 
 
 def repository_columns(prefix: str = "") -> list[sa.Label[Any]]:
@@ -110,10 +104,6 @@ async def find_organization(reader: Reader, login: str, user_id: int) -> Organiz
 async def find_member_role(reader: Reader, organization_id: int, user_id: int) -> str | None:
     row = await reader.fetch_one(_member_role, {"organization_id": organization_id, "user_id": user_id})
     return row["role"] if row else None
-
-
-async def organizations_of(reader: Reader, user_id: int) -> list[Account]:
-    return [account_of(row) for row in await reader.fetch_all(_organizations_of, {"user_id": user_id})]
 
 
 async def find_repository(reader: Reader, owner: str, name: str, user_id: int = 0) -> Repository | None:

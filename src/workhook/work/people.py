@@ -31,6 +31,11 @@ def person_columns(people: sa.FromClause = accounts, prefix: str = "user_") -> l
     return [people.c[name].label(prefix + name) for name in ("id", "login", "email", "avatar")]
 
 
+def person_values(account: Account | None) -> dict[str, object]:
+    """What `person_columns` would select of the account, but for its id; nothing for nobody."""
+    return {f"user_{name}": getattr(account, name) for name in ("login", "email", "avatar")} if account else {}
+
+
 def person_of_row(row: Row, prefix: str = "user_") -> PersonShape:
     login = row[prefix + "login"]
     return PersonShape(row[prefix + "id"], login, login, row[prefix + "email"] or "", row[prefix + "avatar"])

@@ -50,10 +50,9 @@ async def _go_on(services: Services, checkout_id: str, now: int) -> int:
 
 async def _begin_one(services: Services, checkout_id: str, now: int) -> bool:
     """One period in one transaction. False if none is due, or somebody else is at the checkout."""
-    base = services.settings.base_url or f"http://{services.settings.host}:{services.settings.port}"
     async with services.database.transaction() as tx:
         checkout = await queries.lock_if_due(tx, checkout_id, now)
         if checkout is None:
             return False
-        await billing.begin_next(tx, checkout, now=now, base=base)
+        await billing.begin_next(tx, checkout, now=now, base=services.base)
         return True

@@ -6,10 +6,8 @@ Whoever can write to a project changes its board; a client does not.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TypeVar
 
 import msgspec
-from msgspec import UnsetType
 
 from workhook.core.clock import now_ms
 from workhook.core.errors import Conflict, Fault, Invalid
@@ -28,10 +26,9 @@ from workhook.work.columns.schemas import (
     column_shape,
     require_flags_that_fit,
 )
+from workhook.work.schemas import given
 from workhook.work.tasks import emptying
 from workhook.work.tasks.order import is_crowded, rank_between, spread
-
-V = TypeVar("V")
 
 
 async def create_column(tx: Transaction, actor: Actor, project_id: str, create: ColumnCreate, *, base: str) -> Column:
@@ -42,15 +39,15 @@ async def create_column(tx: Transaction, actor: Actor, project_id: str, create: 
         message = f"a project has at most {COLUMNS_MAX} columns"
         raise Invalid(faults=[Fault(field="project_id", code="too_many", message=message)])
     now = now_ms()
-    position = min(_given(create.position, len(board)), len(board))
+    position = min(given(create.position, len(board)), len(board))
     column = Column(
         id=new_id("col"),
         title=create.title,
         rank=_rank_at(await _without_ties(tx, board), position),
         position=position,
-        stage=_given(create.stage, None),
-        finished=_given(create.finished, False),
-        start_timer=_given(create.start_timer, False),
+        stage=given(create.stage, None),
+        finished=given(create.finished, False),
+        start_timer=given(create.start_timer, False),
         created_at=now,
         updated_at=now,
     )
@@ -70,12 +67,12 @@ async def edit_column(tx: Transaction, found: Found, edit: ColumnEdit, *, base: 
     _require_board(access)
     after = msgspec.structs.replace(
         before,
-        title=_given(edit.title, before.title),
-        stage=_given(edit.stage, before.stage),
-        finished=_given(edit.finished, before.finished),
-        start_timer=_given(edit.start_timer, before.start_timer),
+        title=given(edit.title, before.title),
+        stage=given(edit.stage, before.stage),
+        finished=given(edit.finished, before.finished),
+        start_timer=given(edit.start_timer, before.start_timer),
     )
-    position = min(_given(edit.position, before.position), len(found.board) - 1)
+    position = min(given(edit.position, before.position), len(found.board) - 1)
     if position != before.position:
         board = await _without_ties(tx, found.board)
         others = [each for each in board if each.id != before.id]
@@ -112,10 +109,6 @@ async def delete_column(tx: Transaction, doomed: Emptied, *, base: str) -> None:
 def _require_board(access: Access) -> None:
     access.require_writable()
     access.require_member("change columns")
-
-
-def _given(value: V | UnsetType, otherwise: V) -> V:
-    return otherwise if isinstance(value, UnsetType) else value
 
 
 def _rank_at(others: Sequence[Ranked], position: int) -> int:

@@ -20,11 +20,10 @@ async def expire(services: Services, now: int) -> int:
 
 
 async def _settle(services: Services, repository_id: int, now: int) -> int:
-    base = services.settings.base_url or f"http://{services.settings.host}:{services.settings.port}"
     async with services.database.transaction() as tx:
         if not await queries.lock_ledger(tx, repository_id):
             return 0
         repository = await find_repository_by_id(tx, repository_id)
         assert repository is not None, "its row is held"
-        _, count = await ledger.expire(Pen(tx, repository, now, base))
+        _, count = await ledger.expire(Pen(tx, repository, now, services.base))
         return count

@@ -19,6 +19,7 @@ from workhook.work.credits import queries, rules
 from workhook.work.credits.queries import Position
 from workhook.work.credits.rules import Step
 from workhook.work.credits.schemas import TaskCreditShape, task_credit_shape
+from workhook.work.people import person_values
 
 _ACTIONS = {"grant": "granted", "spend": "spent", "expire": "expired", "reversal": "reversed"}
 
@@ -116,8 +117,7 @@ async def write(pen: Pen, last_id: str, step: Step, words: Words) -> TaskCreditS
     await queries.change_entries(
         pen.tx, step.lots, reversed_id=words.reverses_id, changed_at=max(pen.now, words.reverses_at + 1)
     )
-    person = {"user_login": user.login, "user_email": user.email, "user_avatar": user.avatar} if user else {}
-    record = task_credit_shape({**values, **person})
+    record = task_credit_shape({**values, **person_values(user)})
     action = _ACTIONS[step.kind]
     await announce(pen.tx, words.actor, pen.repository, "task_credit", action, record, base=pen.base)
     return record

@@ -17,6 +17,7 @@ from workhook.work.invoices import drafting, queries, rules
 from workhook.work.invoices.drafting import Plan
 from workhook.work.invoices.queries import CONTENT
 from workhook.work.invoices.schemas import InvoiceCreate, InvoiceEdit, InvoiceShape, invoice_shape
+from workhook.work.people import person_values
 
 # What no amount follows from, and what does not name the invoice.
 _AFTER_SENDING = frozenset({"bill_to", "bill_from", "address", "payment_terms", "payment_method", "due", "credit_type"})
@@ -70,8 +71,7 @@ async def create(tx: Transaction, actor: Actor, project_id: str, wanted: Invoice
     values = {**fresh, **plan.values}
     await queries.insert_invoice(tx, values)
     await _claim(tx, access, str(values["id"]), plan)
-    person = {"user_login": user.login, "user_email": user.email, "user_avatar": user.avatar}
-    record = invoice_shape({**values, **person}, now)
+    record = invoice_shape({**values, **person_values(user)}, now)
     await announce(tx, actor, repository, "invoice", "created", record, base=base)
     return record
 

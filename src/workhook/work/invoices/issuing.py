@@ -11,6 +11,7 @@ from workhook.work.announce import announce
 from workhook.work.invoices import queries, rules
 from workhook.work.invoices.rules import Item
 from workhook.work.invoices.schemas import invoice_shape
+from workhook.work.people import person_values
 
 
 async def issue(
@@ -49,7 +50,6 @@ async def issue(
         "updated_at": now,
     }
     await queries.insert_invoice(tx, values)
-    person = {"user_login": user.login, "user_email": user.email, "user_avatar": user.avatar} if user else {}
-    record = invoice_shape({**values, **person}, now)
+    record = invoice_shape({**values, **person_values(user)}, now)
     await announce(tx, actor, repository, "invoice", "created", record, base=base)
     return record.id

@@ -6,18 +6,17 @@ organization owner or an admin of the repository. The creator is an admin of wha
 
 from __future__ import annotations
 
-from typing import TypeVar
-
 from msgspec import UnsetType
 
 from workhook.core.clock import now_ms
-from workhook.core.errors import Conflict, Fault, Forbidden, Invalid, NotFound
+from workhook.core.errors import Fault, Forbidden, Invalid, NotFound
 from workhook.core.ids import new_id
 from workhook.identity import audit
 from workhook.identity.actions import set_collaborator
 from workhook.identity.queries import find_repository_by_id, key_of
 from workhook.identity.schemas import Account, Actor
 from workhook.storage import Reader, Transaction
+from workhook.work.access import require_not_archived
 from workhook.work.announce import announce, differences
 from workhook.work.owners import choose_owner
 from workhook.work.projects import queries, trash_queries
@@ -29,8 +28,7 @@ from workhook.work.projects.schemas import (
     name_from,
     project_shape,
 )
-
-V = TypeVar("V")
+from workhook.work.schemas import given
 
 
 async def get_project(reader: Reader, actor: Actor, project_id: str) -> Project:
@@ -43,13 +41,6 @@ async def take_project(tx: Transaction, actor: Actor, project_id: str) -> Projec
     return _found(await queries.lock_project(tx, project_id, actor.user.id))
 
 
-def require_writable(project: Project) -> None:
-    """Before anything in the project is changed. Raises `Forbidden` and, if it is archived, `Conflict`."""
-    _require_role(project, "write")
-    if project.repository.archive:
-        raise Conflict("The project is archived; take it up again (archive: false) to change it.", code="archived")
-
-
 async def create_project(tx: Transaction, actor: Actor, create: ProjectCreate, *, base: str) -> Project:
     """The project as its creator sees it. Raises `Invalid`."""
     owner = (await choose_owner(tx, actor, create.organization)).account
@@ -60,9 +51,9 @@ async def create_project(tx: Transaction, actor: Actor, create: ProjectCreate, *
         "account_id": owner.id,
         "name": await _new_name(tx, owner, create),
         "title": create.title,
-        "avatar": _given(create.avatar, None),
-        "private": _given(create.private, False),
-        "archive": _given(create.archive, False),
+        "avatar": given(create.avatar, None),
+        "private": given(create.private, False),
+        "archive": given(create.archive, False),
         "created_at": now,
         "updated_at": now,
     }
@@ -78,11 +69,11 @@ async def edit_project(tx: Transaction, actor: Actor, project: Project, edit: Pr
     """
     _require_role(project, "write")
     before, old = project_shape(project), project.repository
-    values = {name: _given(getattr(edit, name), getattr(before, name)) for name in ProjectEdit.__struct_fields__}
+    values = {name: given(getattr(edit, name), getattr(before, name)) for name in ProjectEdit.__struct_fields__}
     if all(value == getattr(before, name) for name, value in values.items()):
         return project
     if values["archive"]:
-        require_writable(project)
+        require_not_archived(old)
     if values["name"] != old.name:
         await queries.lock_names(tx, old.owner.id)
         await _require_free(tx, old.owner, str(values["name"]), repository_id=old.id)
@@ -126,10 +117,6 @@ def _found(project: Project | None) -> Project:
     if project is None:
         raise NotFound()
     return project
-
-
-def _given(value: V | UnsetType, otherwise: V) -> V:
-    return otherwise if isinstance(value, UnsetType) else value
 
 
 def _require_role(project: Project, role: str) -> None:

@@ -5,8 +5,6 @@ Whoever can write to a project changes its tasks; a client creates some, and cha
 
 from __future__ import annotations
 
-from typing import TypeVar
-
 import msgspec
 from msgspec import UNSET, UnsetType
 
@@ -19,12 +17,11 @@ from workhook.storage import Reader, Transaction
 from workhook.work.access import Access
 from workhook.work.announce import Happening, announce, announce_many, differences
 from workhook.work.people import PersonShape
+from workhook.work.schemas import given as given
 from workhook.work.tasks import assignees, queries, writes
 from workhook.work.tasks.queries import FoundTask, Movable, Target
 from workhook.work.tasks.schemas import Task, TaskContent, TaskCreate, TaskEdit, task_shape
 from workhook.work.timesheets import timers
-
-V = TypeVar("V")
 
 OWN = "change or delete"  # what a client does only to its own tasks
 
@@ -139,10 +136,6 @@ def require_changeable(access: Access, task: Task) -> None:
     """Raises `Forbidden`, `Conflict`."""
     access.require_writable()
     access.require_own(task.user_id, OWN)
-
-
-def given(value: V | UnsetType, otherwise: V) -> V:
-    return otherwise if isinstance(value, UnsetType) else value
 
 
 def completed_at(target: Target, before: int | None, now: int) -> int | None:

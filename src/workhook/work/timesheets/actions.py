@@ -7,9 +7,8 @@ is made for the caller. Clients see none.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TypeVar
 
-from msgspec import UNSET, UnsetType
+from msgspec import UNSET
 from msgspec.structs import replace
 
 from workhook.core.errors import Conflict, Fault, Invalid, NotFound
@@ -17,6 +16,7 @@ from workhook.identity.schemas import Actor
 from workhook.storage import Reader, Transaction
 from workhook.work.access import Access, find_access
 from workhook.work.announce import differences
+from workhook.work.schemas import given as given_or
 from workhook.work.timesheets import queries, rules, timers
 from workhook.work.timesheets.rules import Times
 from workhook.work.timesheets.schemas import (
@@ -29,8 +29,6 @@ from workhook.work.timesheets.schemas import (
     timesheet_shape,
 )
 from workhook.work.timesheets.timers import tell
-
-V = TypeVar("V")
 
 Check = Callable[[Timesheet], None]
 """Told what the timesheet is now, in the transaction of the change; raises if the caller has seen something else."""
@@ -93,9 +91,9 @@ async def edit_timesheet(
     after = replace(
         changed(before, times, now),
         task=task,
-        notes=_or(edit.notes, before.notes),
-        billable=_or(edit.billable, before.billable),
-        billable_rate_minor=_or(edit.billable_rate, before.billable_rate_minor),
+        notes=given_or(edit.notes, before.notes),
+        billable=given_or(edit.billable, before.billable),
+        billable_rate_minor=given_or(edit.billable_rate, before.billable_rate_minor),
     )
     await queries.update_timesheets(tx, [after])
     action = "finished" if after.times.finished and not before.times.finished else "edited"
@@ -206,7 +204,3 @@ def _says_nothing_new(timesheet: Timesheet, edit: TimesheetEdit) -> bool:
         "billable_rate": timesheet.billable_rate_minor,
     }
     return all(getattr(edit, name) in (UNSET, value) for name, value in current.items())
-
-
-def _or(value: V | UnsetType, otherwise: V) -> V:
-    return otherwise if isinstance(value, UnsetType) else value
