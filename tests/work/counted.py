@@ -29,7 +29,7 @@ COUNTED = ("fetch_all", "fetch_one", "fetch_slow", "execute", "execute_many")
 
 def _text(statement: Any) -> str:
     """The beginning of a statement, as SQLite gets it."""
-    written = statement.of("sqlite") if isinstance(statement, PerDialect) else statement
+    written: Any = statement.of("sqlite") if isinstance(statement, PerDialect) else statement
     return " ".join(str(written.compile(dialect=SQLITE)).split())[:160]
 
 
