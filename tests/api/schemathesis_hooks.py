@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import uuid
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +41,8 @@ def map_case(context: HookContext, case: Case[Any]) -> Case[Any]:
             case.body = _good(case.body, known)
         if "If-Match" in case.headers:
             case.headers["If-Match"] = "*"
+        if "Idempotency-Key" in case.headers:  # one that was used for another request is refused
+            case.headers["Idempotency-Key"] = uuid.uuid4().hex
     return case
 
 

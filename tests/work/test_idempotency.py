@@ -56,6 +56,6 @@ def test_at_once_it_happens_once(studio: Studio) -> None:
 
 
 def test_a_key_that_is_none(studio: Studio) -> None:
-    for key in ("", "x" * 256):
-        headers = {"Idempotency-Key": key}
+    for key in (b"", b"x" * 256, "ü".encode("latin-1"), b"a\tb"):
+        headers = {b"Idempotency-Key": key}
         assert studio.owner.faults("POST", "/projects", json=NEW, headers=headers) == {"Idempotency-Key": "invalid"}

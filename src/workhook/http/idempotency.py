@@ -7,6 +7,7 @@ the commit and the answer, the client asks again and gets the answer that it mis
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 HEADER = "Idempotency-Key"
 KEPT_MS = DAY_MS
 KEY_MAX_CHARS = 255
+KEY_PATTERN = "[!-~]([ -~]*[!-~])?"  # printable ASCII; a header's value neither begins nor ends with a space
 
 idempotency_keys = sa.Table(
     "idempotency_keys",
@@ -60,8 +62,8 @@ async def write(call: Call, change: Change, *, content: bytes | None = None) -> 
     if key is None:
         async with call.database.transaction() as tx:
             return await change(tx)
-    if not 1 <= len(key) <= KEY_MAX_CHARS or not key.isprintable():
-        raise Invalid(faults=[Fault(field=HEADER, message=f"{HEADER} must be 1 to {KEY_MAX_CHARS} characters")])
+    if len(key) > KEY_MAX_CHARS or not re.fullmatch(KEY_PATTERN, key):
+        raise Invalid(faults=[Fault(field=HEADER, message=f"{HEADER} must be 1 to {KEY_MAX_CHARS} ASCII characters")])
     token_id, fingerprint = call.token_id, _fingerprint(call, content)
     with _alone(token_id, key):
         if (stored := await _stored(call.database, token_id, key, fingerprint)) is not None:

@@ -6,7 +6,9 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from workhook.http.operations import AREA_B, SYSTEM, Area, Operation, Query
+from workhook.http.idempotency import HEADER as IDEMPOTENCY_KEY
+from workhook.http.idempotency import KEY_MAX_CHARS, KEY_PATTERN
+from workhook.http.operations import AREA_A, AREA_B, SYSTEM, Area, Operation, Query
 from workhook.http.routing import VERSIONS
 
 _INTEGERS = {"type": "integer", "minimum": 1, "maximum": 2**53 - 1, "format": "int64", "examples": [1]}
@@ -46,6 +48,14 @@ SHARED: Mapping[str, Any] = {
         "description": "An `ETag` that was answered before: the change happens only if it still holds.",
         "schema": {"type": "string"},
     },
+    "IdempotencyKey": {
+        "name": IDEMPOTENCY_KEY,
+        "in": "header",
+        "required": False,
+        "description": "Makes it safe to send the request again: for 24 hours the same request with the same key is "
+        "answered as the first was, and nothing more happens.",
+        "schema": {"type": "string", "minLength": 1, "maxLength": KEY_MAX_CHARS, "pattern": f"^{KEY_PATTERN}$"},
+    },
 }
 
 
@@ -57,6 +67,8 @@ def of(op: Operation) -> list[dict[str, Any]]:
         shown.append({"$ref": "#/components/parameters/ApiVersion"})
     if op.method == "GET" and op.etag and op.area is not SYSTEM:
         shown.append({"$ref": "#/components/parameters/IfNoneMatch"})
+    if op.area is AREA_A and op.method == "POST":
+        shown.append({"$ref": "#/components/parameters/IdempotencyKey"})
     if 412 in op.problems:
         shown.append({"$ref": "#/components/parameters/IfMatch"})
     return shown
