@@ -28,7 +28,7 @@ from workhook.identity.schemas import Actor, account_of
 from workhook.storage import Transaction
 from workhook.work.columns import actions as column_actions
 from workhook.work.columns.schemas import ColumnCreate
-from workhook.work.tasks import actions, bulk, order, queries
+from workhook.work.tasks import actions, bulk, order, queries, reading
 from workhook.work.tasks.bulk_schemas import TaskOperation
 from workhook.work.tasks.schemas import TaskCreate, TaskEdit
 from workhook.work.tasks.tables import task_buckets, tasks
@@ -207,9 +207,9 @@ class Board(RuleBasedStateMachine):
             return
         database, actor = self.runner.services.database, self.runner.actor
         for column_id, wanted in zip(self.columns, self.lists, strict=True):
-            _, placed, _ = self.runner.run(queries.list_column(database, actor, column_id, after=None, limit=1000))
-            assert [each.task.id for each in placed] == wanted
-            assert len({each.key for each in placed}) == len(wanted)
+            read = self.runner.run(reading.read_column(database, actor, column_id, after=None, limit=1000))
+            assert [each.id for each in read.tasks] == wanted
+            assert len({each.key for each in read.tasks}) == len(wanted)
         buckets = [row for row in self.runner.run(database.fetch_all(_counted)) if row["column_id"] in self.columns]
         assert all(row["size"] == row["held"] <= BUCKET for row in buckets)
         for column_id, wanted in zip(self.columns, self.lists, strict=True):
@@ -245,9 +245,9 @@ def test_inserts_at_one_place_until_there_is_no_room_between_buckets(runner: Run
                 create = TaskCreate(title="x", position=min(number, 9))
                 task = await actions.create_task(tx, actor, made.id, create, base=BASE)
                 wanted.insert(9, task.id)
-        _, placed = await queries.list_column(database, actor, made.id, after=None, limit=1000)
+        read = await reading.read_column(database, actor, made.id, after=None, limit=1000)
         rows = await database.fetch_all(_counted)
-        return wanted, [each.task.id for each in placed], [row["size"] for row in rows if row["column_id"] == made.id]
+        return wanted, [each.id for each in read.tasks], [row["size"] for row in rows if row["column_id"] == made.id]
 
     wanted, found, sizes = runner.run(work())
     assert found == wanted

@@ -16,7 +16,7 @@ from workhook.work.access import find_access
 from workhook.work.announce import base_of
 from workhook.work.columns.schemas import CursorInteger
 from workhook.work.schemas import Done
-from workhook.work.tasks import actions, bulk, listing, queries
+from workhook.work.tasks import actions, bulk, listing, queries, reading
 from workhook.work.tasks.bulk_schemas import TasksBulk, TasksBulkAnswer
 from workhook.work.tasks.schemas import (
     ColumnTasksQuery,
@@ -50,12 +50,10 @@ async def _write(call: Call, change: Change) -> Answer:
 async def list_column_tasks(call: Call) -> Answer:
     query = parameters.read_query(call, ColumnTasksQuery)
     after = lists.after(query, tuple[CursorInteger, CursorInteger])
-    access, found, cut = await queries.list_column(
-        call.database, actor_of(call), call.path("id"), after=after, limit=query.limit + 1
-    )
-    actions.require_project(access, query.project_id)
-    tasks, headers = lists.page(call, found, query, lambda placed: placed.key, cut=cut)
-    return Answer(TasksAnswer([task_shape(each.task) for each in tasks]), headers=headers)
+    read = await reading.read_column(call.database, actor_of(call), call.path("id"), after=after, limit=query.limit + 1)
+    actions.require_project(read.access, query.project_id)
+    tasks, headers = lists.page(call, read.tasks, query, lambda placed: placed.key, cut=read.cut)
+    return Answer(TasksAnswer(reading.shown(read, len(tasks))), headers=headers)
 
 
 async def create_task(call: Call) -> Answer:

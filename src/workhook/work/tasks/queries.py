@@ -20,7 +20,6 @@ from workhook.identity.schemas import Actor
 from workhook.identity.tables import projects
 from workhook.storage import Reader, Row, Transaction
 from workhook.storage.dialects import json_rows
-from workhook.storage.metadata import big
 from workhook.work.access import Access, access_of, with_access
 from workhook.work.columns.schemas import completes
 from workhook.work.columns.tables import columns
@@ -28,13 +27,9 @@ from workhook.work.tasks.order import Bucket
 from workhook.work.tasks.rows import (
     bucket_index,
     every_column,
-    is_cut,
     listed_task_of,
-    no_more_than_a_page,
-    on_page,
     task_columns,
     task_of,
-    weight,
     with_column,
 )
 from workhook.work.tasks.schemas import Task, TaskColumnShape, TaskProjectShape
@@ -83,49 +78,6 @@ _one = with_access(
     sa.select(*every_column).select_from(with_column).where(tasks.c.id == sa.bindparam("task_id"), _alive),
     tasks.c.repository_id,
 )
-_column = with_access(
-    sa.select(columns.c.id.label("column_id"), columns.c.title.label("column_title")).where(
-        columns.c.id == sa.bindparam("column_id")
-    ),
-    columns.c.repository_id,
-)
-_passed = sa.select(sa.func.count()).select_from(tasks.join(task_buckets, task_buckets.c.id == tasks.c.bucket_id))
-_buckets_passed = sa.select(sa.cast(sa.func.coalesce(sa.func.sum(task_buckets.c.size), 0), sa.BigInteger)).where(
-    task_buckets.c.column_id == columns.c.id, task_buckets.c.rank < big("bucket_rank")
-)
-_tasks_passed = _passed.where(
-    task_buckets.c.column_id == columns.c.id,
-    task_buckets.c.rank == big("bucket_rank"),
-    tasks.c.rank <= big("rank"),
-)
-_column_from = _column.add_columns(
-    (_buckets_passed.scalar_subquery() + _tasks_passed.scalar_subquery()).label("passed")
-)
-_standing = (
-    sa.select(tasks.c.id, task_buckets.c.rank.label("bucket_rank"), tasks.c.rank.label("rank"), weight.label("weight"))
-    .select_from(task_buckets.join(tasks, tasks.c.bucket_id == task_buckets.c.id))
-    .where(task_buckets.c.column_id == sa.bindparam("column_id"))
-    .order_by(task_buckets.c.rank, tasks.c.rank, tasks.c.id)
-    .limit(big("limit"))
-)
-_standing_from = _standing.where(
-    task_buckets.c.rank >= big("bucket_rank"),
-    sa.or_(task_buckets.c.rank > big("bucket_rank"), tasks.c.rank > big("rank")),
-)
-
-
-def _in_order(standing: sa.Select[Any]) -> sa.Select[Any]:
-    some = standing.subquery("some")
-    sized = no_more_than_a_page(some, some.c.bucket_rank, some.c.rank, some.c.id)
-    return (
-        sa.select(*task_columns(), sized.c.bucket_rank, sized.c.rank, sized.c.found)
-        .join_from(sized, tasks, tasks.c.id == sized.c.id)
-        .where(on_page(sized))
-        .order_by(sized.c.bucket_rank, sized.c.rank, sized.c.id)
-    )
-
-
-_listed, _listed_from = _in_order(_standing), _in_order(_standing_from)
 
 
 async def find_task(reader: Reader, actor: Actor, task_id: str) -> FoundTask:
@@ -134,34 +86,6 @@ async def find_task(reader: Reader, actor: Actor, task_id: str) -> FoundTask:
     access = access_of(row, actor)
     assert row is not None, "`access_of` says that it is not there"
     return FoundTask(access, task_of(row, project_of(access)))
-
-
-class Placed(msgspec.Struct, frozen=True):
-    """A task with its sort key in its column: the rank of its bucket, and its own there."""
-
-    task: Task
-    key: tuple[int, int]
-
-
-async def list_column(
-    reader: Reader, actor: Actor, column_id: str, *, after: tuple[int, int] | None, limit: int
-) -> tuple[Access, list[Placed], bool]:
-    """The tasks of a column in their order, and whether they are cut (`rows.PAGE_CHARS`); `after` is the sort key to
-    start behind. Raises `NotFound`."""
-    params: dict[str, object] = {"column_id": column_id, "user_id": actor.user.id, "limit": limit}
-    if after is not None:
-        params["bucket_rank"], params["rank"] = after
-    row = await reader.fetch_one(_column if after is None else _column_from, params)
-    access = access_of(row, actor)
-    assert row is not None, "`access_of` says that it is not there"
-    column, project = TaskColumnShape(row["column_id"], row["column_title"]), project_of(access)
-    first = 0 if after is None else row["passed"]
-    rows = await reader.fetch_all(_listed if after is None else _listed_from, params)
-    placed = [
-        Placed(listed_task_of(row, project, column, position), (row["bucket_rank"], row["rank"]))
-        for position, row in enumerate(rows, first)
-    ]
-    return access, placed, is_cut(rows)
 
 
 # --- reading to write -----------------------------------------------------------------------------------------------

@@ -108,7 +108,7 @@ def listed_task_of(row: Row, project: TaskProjectShape, column: TaskColumnShape,
         fields=row["task_fields"],
         sections=row["task_sections"],
         labels=row["task_labels"],
-        assignees=_people_of(row["task_assignees"]),
+        assignees=people_of(row["task_assignees"]),
         user_id=row["task_user_id"],
         completed_at=row["task_completed_at"],
         created_at=row["task_created_at"],
@@ -116,7 +116,7 @@ def listed_task_of(row: Row, project: TaskProjectShape, column: TaskColumnShape,
     )
 
 
-def _people_of(text: str) -> tuple[PersonShape, ...]:
+def people_of(text: str) -> tuple[PersonShape, ...]:
     """In the order of their ids, that is the oldest account first."""
     if text == "[]":
         return ()
