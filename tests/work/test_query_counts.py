@@ -20,7 +20,7 @@ READ_MAX, WRITE_MAX = 3, 6
 MORE = {
     "POST /projects": 11,  # chooses an owner and a name that is free, makes its creator an admin; the audit log
     "DELETE /projects/{}": 7,  # the audit log
-    "POST /projects/{}/restore": 8,  # a name that is free; the audit log
+    "POST /projects/{}/restore": 10,  # a name that is free, in the account and for good; the audit log
     "POST /projects/{}/members": 7,  # the audit log
     "DELETE /projects/{}/members/{}": 7,
     "POST /projects/{}/clients": 9,  # invites an account with a login that is free; the audit log
