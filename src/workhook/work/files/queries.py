@@ -83,12 +83,6 @@ _delete_empty_folder = sa.delete(folders).where(
     ~sa.exists().where(files.c.folder_id == folders.c.id, files.c.deleted_at.is_(None)),
 )
 
-_trashed = (
-    sa.select(files.c.id, files.c.title, files.c.private, files.c.deleted_at)
-    .where(files.c.repository_id == big("repository_id"), files.c.deleted_at.is_not(None))
-    .order_by(files.c.deleted_at.desc(), files.c.id.desc())
-    .limit(big("limit"))
-)
 _old = sa.select(files.c.id).where(files.c.deleted_at < big("before")).order_by(files.c.deleted_at).limit(big("limit"))
 _purge = (
     # Once more, of the row itself: who restores it while this waits for the row keeps it.
@@ -203,11 +197,6 @@ def _fields(folder: Folder) -> dict[str, object]:
 async def delete_empty_folder(tx: Transaction, folder_id: str) -> bool:
     """Whether it was empty. Files that were deleted before are in no folder then."""
     return await tx.execute(_delete_empty_folder, {"folder_id": folder_id}) > 0
-
-
-async def list_trashed(reader: Reader, repository_id: int, limit: int) -> Sequence[Row]:
-    """id, title, private, deleted_at; the last that was deleted comes first."""
-    return await reader.fetch_all(_trashed, {"repository_id": repository_id, "limit": limit})
 
 
 async def purge_files(tx: Transaction, before: int, limit: int) -> list[str]:

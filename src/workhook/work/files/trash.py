@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
-import msgspec
 import structlog
 
 from workhook.core.clock import DAY_MS
 from workhook.core.ids import least_id
 from workhook.http.calls import Services
-from workhook.storage import Reader
 from workhook.work.files import queries
 
 KEPT_MS = 30 * DAY_MS
@@ -19,22 +15,6 @@ ORPHAN_MS = DAY_MS
 BATCH = 100
 
 log = structlog.get_logger(__name__)
-
-
-class TrashedFile(msgspec.Struct, frozen=True):
-    """`deleted_at`: milliseconds since the epoch. Who may not see what is private may not see it here."""
-
-    id: str
-    title: str
-    private: bool
-    deleted_at: int
-    type: Literal["file"] = "file"
-
-
-async def trashed(reader: Reader, repository_id: int, *, limit: int) -> list[TrashedFile]:
-    """The deleted files of a project that can be restored, the last deleted first."""
-    rows = await queries.list_trashed(reader, repository_id, limit)
-    return [TrashedFile(row["id"], row["title"], bool(row["private"]), row["deleted_at"]) for row in rows]
 
 
 async def purge(services: Services, now: int) -> int:

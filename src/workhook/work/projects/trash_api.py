@@ -2,45 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Sequence
-from typing import Literal, Protocol
-
 from workhook.core.clock import now_ms, to_millis_text
 from workhook.http import lists, parameters
 from workhook.http.calls import Answer, Call
 from workhook.http.lists import ListQuery
 from workhook.http.operations import AREA_A, Operation
 from workhook.identity.guard import actor_of
-from workhook.storage import Reader, Transaction
+from workhook.storage import Transaction
 from workhook.work.access import find_access
 from workhook.work.announce import base_of
-from workhook.work.files import trash as files_trash
 from workhook.work.projects import actions, trash_queries
 from workhook.work.projects.schemas import ProjectAnswer, TrashAnswer, TrashShape, project_shape
-from workhook.work.tasks import trash as tasks_trash
 
 TAG = "Trash"
-DEPTH_MAX = 10_000  # how far pages go
-
-
-class _Trashed(Protocol):
-    @property
-    def type(self) -> Literal["task", "file"]: ...
-    @property
-    def id(self) -> str: ...
-    @property
-    def title(self) -> str: ...
-    @property
-    def deleted_at(self) -> int: ...
-
-
-class _Trash(Protocol):
-    """The newest first, at most `limit`."""
-
-    def __call__(self, reader: Reader, repository_id: int, /, *, limit: int) -> Awaitable[Sequence[_Trashed]]: ...
-
-
-_CONTENTS: tuple[_Trash, ...] = (tasks_trash.trashed, files_trash.trashed)
 
 
 async def list_trash(call: Call) -> Answer:
@@ -59,18 +33,12 @@ async def list_trash(call: Call) -> Answer:
 
 async def list_project_trash(call: Call) -> Answer:
     query = parameters.read_query(call, ListQuery)
-    key = lists.after(query, tuple[int])
-    begin = max(0, min(key[0], DEPTH_MAX)) if key else 0
+    after = lists.after(query, tuple[int, str])
     access = await find_access(call.database, actor_of(call), call.path("id"))
     access.require_member("see what was deleted")
-    end = begin + query.limit
-    found = [
-        each for trashed in _CONTENTS for each in await trashed(call.database, access.repository.id, limit=end + 1)
-    ]
-    found.sort(key=lambda each: (each.deleted_at, each.id), reverse=True)
-    # Of each kind the first were read, so these are the first of all. A cursor is a number: the order can be any.
-    rows, headers = lists.page(call, found[begin : end + 1], query, lambda _: (end,))
-    shown = [TrashShape(each.type, each.id, each.title, to_millis_text(each.deleted_at)) for each in rows]
+    found = await trash_queries.list_contents(call.database, access.repository.id, after=after, limit=query.limit + 1)
+    rows, headers = lists.page(call, found, query, lambda row: (row["deleted_at"], row["id"]))
+    shown = [TrashShape(row["type"], row["id"], row["title"], to_millis_text(row["deleted_at"])) for row in rows]
     return Answer(TrashAnswer(shown), headers=headers)
 
 

@@ -15,6 +15,7 @@ from workhook.storage import Reader, Row, Transaction
 from workhook.storage.metadata import big, metadata
 from workhook.work.files.tables import files
 from workhook.work.projects.schemas import Project
+from workhook.work.tasks.tables import tasks
 
 KEPT_MS = 30 * DAY_MS
 BATCH = 1000  # rows that one transaction removes of a table
@@ -45,6 +46,26 @@ _trash_after = _trash.where(
         sa.and_(projects.c.deleted_at == big("deleted_at"), projects.c.id < sa.bindparam("after_id", type_=sa.Text)),
     )
 )
+
+
+def _deleted_of(table: sa.Table, kind: str) -> sa.Select[Any]:
+    return sa.select(sa.literal_column(f"'{kind}'").label("type"), table.c.id, table.c.title, table.c.deleted_at).where(
+        table.c.repository_id == big("repository_id"), table.c.deleted_at.is_not(None)
+    )
+
+
+_in_project = sa.union_all(_deleted_of(tasks, "task"), _deleted_of(files, "file")).subquery("deleted")
+_in_trash = (
+    sa.select(_in_project).order_by(_in_project.c.deleted_at.desc(), _in_project.c.id.desc()).limit(big("limit"))
+)
+_in_trash_after = _in_trash.where(
+    sa.or_(
+        _in_project.c.deleted_at < big("deleted_at"),
+        sa.and_(
+            _in_project.c.deleted_at == big("deleted_at"), _in_project.c.id < sa.bindparam("after_id", type_=sa.Text)
+        ),
+    )
+)
 _deleted = (
     sa.select(*repository_columns(), *role_columns, projects.c.avatar, projects.c.deleted_at)
     .join_from(projects, accounts, accounts.c.id == projects.c.account_id)
@@ -63,6 +84,16 @@ class Deleted(msgspec.Struct, frozen=True):
 
     project: Project
     deleted_at: int
+
+
+async def list_contents(
+    reader: Reader, repository_id: int, *, after: tuple[int, str] | None, limit: int
+) -> Sequence[Row]:
+    """The tasks and files of a project that can be restored: type, id, title, deleted_at; the last deleted first."""
+    params = {"repository_id": repository_id, "limit": limit}
+    if after is None:
+        return await reader.fetch_all(_in_trash, params)
+    return await reader.fetch_all(_in_trash_after, {**params, "deleted_at": after[0], "after_id": after[1]})
 
 
 async def list_deleted(
