@@ -84,7 +84,10 @@ def test_the_trash_lists_the_last_deleted_first_in_pages(studio: Studio) -> None
     rest = studio.owner.http.get(page.links["next"]["url"])
     assert _titles(page.json()["trash"] + rest.json()["trash"]) == ["c", "b", "a"]
     assert "next" not in rest.links
-    assert studio.owner.faults("GET", "/trash", params={"type": "x", "cursor": "y"}) == {"type": "unknown"}
+    assert studio.owner.faults("GET", "/trash", params={"type": "x", "cursor": "y"}) == {
+        "type": "unknown",
+        "cursor": "invalid",
+    }
 
 
 def test_only_owners_and_admins_restore(studio: Studio) -> None:

@@ -17,7 +17,7 @@ from workhook.storage.metadata import insert_into
 from workhook.work.access import Access
 from workhook.work.imports.settling import Settled
 from workhook.work.people import person_shape
-from workhook.work.tasks.order import BUCKET_MAX, STEP, Bucket, new_bucket_id
+from workhook.work.tasks.order import BUCKET_FILL, STEP, Bucket, new_bucket_id
 from workhook.work.tasks.queries import Target, project_of
 from workhook.work.tasks.rows import CONTENT
 from workhook.work.tasks.schemas import Task
@@ -71,11 +71,11 @@ def _place(target: Target, some: Sequence[Task]) -> tuple[list[Bucket], list[_Pl
     before = sum(each.size for each in target.buckets)
     buckets = [Bucket(last.id, last.rank, 0)] if last.size == 0 else []
     reused = len(buckets)
-    while len(buckets) * BUCKET_MAX < len(some):
+    while len(buckets) * BUCKET_FILL < len(some):
         buckets.append(Bucket(new_bucket_id(), last.rank + STEP * (len(buckets) + 1 - reused), 0))
     placed = [
         _Placed(
-            msgspec.structs.replace(task, position=before + at), buckets[at // BUCKET_MAX].id, at % BUCKET_MAX * STEP
+            msgspec.structs.replace(task, position=before + at), buckets[at // BUCKET_FILL].id, at % BUCKET_FILL * STEP
         )
         for at, task in enumerate(some)
     ]
