@@ -80,7 +80,8 @@ async def _fill(tx: Transaction, account_id: int) -> None:
         insert_into(events, *_columns(events)),
         [
             {"id": n, "account_id": account_id, "repository_id": 1000 + hook[n] % REPOSITORIES, "name": "push",
-             "action": None, "payload": b'{"a":"%s"}' % (b"x" * 200), "size": 208, "created_at": at[n]}
+             "action": None, "payload": b'{"a":"%s"}' % (b"x" * 200), "size": 208, "created_at": at[n],
+             "actor_id": None, "listed": True}
             for n in total
         ],
     )  # fmt: skip
