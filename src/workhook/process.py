@@ -9,8 +9,6 @@ import os
 import resource
 import signal
 import socket
-import subprocess
-import sys
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 
@@ -98,7 +96,6 @@ async def serve(settings: Settings, *, say: Say, work: bool = True, welcome: Wel
     promise to scripts. Raises `CannotStart`, and what `open_services` raises.
     """
     _prepare_process(settings)
-    await _migrate_apart(settings)
     async with open_services(settings, serving=True) as services:
         delivery = Delivery(services) if work else None
         app = build_app(services)
@@ -149,7 +146,6 @@ async def serve(settings: Settings, *, say: Say, work: bool = True, welcome: Wel
 async def work(settings: Settings, *, say: Say) -> int:
     """Deliveries only, until SIGTERM or SIGINT."""
     _prepare_process(settings)
-    await _migrate_apart(settings)
     async with open_services(settings, serving=True) as services:
         delivery = Delivery(services)
         await delivery.start()
@@ -174,21 +170,6 @@ def _prepare_process(settings: Settings) -> None:
     wanted = OPEN_FILES if hard == resource.RLIM_INFINITY else min(OPEN_FILES, hard)
     if soft < wanted:
         resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
-
-
-async def _migrate_apart(settings: Settings) -> None:
-    """Migrate a new SQLite file in a process of its own: what that takes, 10 MB, would stay with the server for ever.
-
-    If it fails, `open_services` does it again and says why.
-    """
-    path = settings.sqlite_path
-    if path is None or path.exists():
-        return
-    command = [sys.executable, "-m", "workhook", "migrate"]
-    environment = {**os.environ, "WORKHOOK_DATA": str(settings.data), "WORKHOOK_DATABASE_URL": f"sqlite:///{path}"}
-    child = await asyncio.create_subprocess_exec(*command, env=environment, stdout=subprocess.DEVNULL)
-    if status := await child.wait():
-        logger.warning("migration_apart_failed", status=status)
 
 
 def _requests_at_once() -> int:

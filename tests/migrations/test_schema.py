@@ -13,12 +13,13 @@ import sqlalchemy as sa
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 
+from scripts.sqlite_schema import statements
 from tests.harness.databases import Databases
 from tests.harness.waiting import finish
 from workhook import asgi
 from workhook.core.config import load
 from workhook.storage import metadata, migrate
-from workhook.storage.migrate import HEAD, NewerSchema, known_revisions
+from workhook.storage.migrate import HEAD, NEW_SQLITE, NewerSchema, known_revisions
 
 assert asgi  # every area's tables are on the metadata once it is imported
 
@@ -49,6 +50,23 @@ async def test_migrations_and_tables_agree(backend: Databases, tmp_path: Path) -
         assert settings.database_url is not None
         await migrate._run_async(settings.database_url, lambda connection: found.extend(_differences(connection)))
         assert found == []
+
+
+def test_a_new_file_is_like_one_that_went_through_every_migration(tmp_path: Path) -> None:
+    new, old = tmp_path / "new.db", tmp_path / "old.db"
+    assert migrate.migrate_sqlite(new)
+    migrate.migrate_sqlite_by_steps(old)
+    assert statements(new) == statements(old)
+    assert "\n\n".join(statements(old)) + "\n" == NEW_SQLITE.read_text(), "run python -m scripts.sqlite_schema"
+    for path in (new, old):
+        with sqlite3.connect(path) as connection:
+            assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+            filled = [line for line in connection.iterdump() if line.startswith("INSERT INTO") and "search" not in line]
+        connection.close()
+        assert [line for line in filled if "sqlite_" not in line] == [
+            f"INSERT INTO \"alembic_version\" VALUES('{HEAD}');"
+        ]
+        assert path.stat().st_mode & 0o777 == 0o600
 
 
 async def test_migrating_again_does_nothing(backend: Databases, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from dataclasses import fields
 from typing import Annotated
 
@@ -24,8 +25,11 @@ async def serve(
     When it is ready it prints `workhook: listening on http://HOST:PORT`. On an empty database it first makes an owner,
     an organization and a project, and prints a token for the owner, once.
     """
+    gc.disable()  # nothing of what importing makes is garbage
     from workhook import process
     from workhook.cli.setup import welcome
+
+    gc.enable()
 
     return await process.serve(context.settings, say=typer.echo, work=not no_worker, welcome=welcome)
 

@@ -16,6 +16,7 @@ from workhook.storage import dialects
 log = structlog.get_logger(__name__)
 
 MIGRATIONS = Path(__file__).parent / "migrations"
+NEW_SQLITE = MIGRATIONS / "new_sqlite.sql"  # written by `python -m scripts.sqlite_schema`
 HEAD = "0006"  # a test compares it with the newest file in `versions`
 LOCK_KEY = 0x776F726B686F6F6B  # PostgreSQL's advisory lock: one process migrates, the others wait
 
@@ -71,8 +72,37 @@ def _make_private(path: Path) -> None:
 
 def migrate_sqlite(path: Path) -> bool:
     """Answers whether anything was done."""
-    if not _needed(sqlite_revision(path)):
+    current = sqlite_revision(path)
+    if not _needed(current):
         return False
+    if current is None:
+        _make_sqlite(path)
+    else:
+        migrate_sqlite_by_steps(path)
+    log.info("migrated", schema=HEAD, database=str(path))
+    return True
+
+
+def _make_sqlite(path: Path) -> None:
+    """A new file, in one transaction: Alembic takes a second and 10 MB that would stay with the server."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    _make_private(path)
+    connection = sqlite3.connect(path, timeout=30, isolation_level=None)
+    try:
+        connection.execute("PRAGMA journal_mode=WAL")
+        connection.execute("PRAGMA synchronous=FULL")
+        connection.execute("BEGIN IMMEDIATE")
+        # Another process may have been first.
+        if connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'alembic_version'").fetchone() is None:
+            for statement in NEW_SQLITE.read_text(encoding="utf-8").split("\n\n"):
+                connection.execute(statement)
+        connection.execute("COMMIT")
+    finally:
+        connection.close()
+
+
+def migrate_sqlite_by_steps(path: Path) -> None:
+    """By every migration that the file lacks."""
     from sqlalchemy import create_engine, event
 
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -93,8 +123,6 @@ def migrate_sqlite(path: Path) -> bool:
     with engine.begin() as connection:
         _upgrade(connection)
     engine.dispose()
-    log.info("migrated", schema=HEAD, database=str(path))
-    return True
 
 
 async def migrate_postgresql(url: str) -> bool:

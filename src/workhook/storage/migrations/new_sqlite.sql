@@ -1,0 +1,656 @@
+CREATE TABLE alembic_version (
+	version_num VARCHAR(32) NOT NULL,
+	CONSTRAINT alembic_version_pkc PRIMARY KEY (version_num)
+)
+
+CREATE TABLE accounts (
+	id INTEGER NOT NULL PRIMARY KEY AUTOINCREMENT,
+	kind TEXT NOT NULL,
+	login TEXT NOT NULL,
+	login_key TEXT NOT NULL,
+	name TEXT,
+	email TEXT,
+	avatar TEXT,
+	created_at BIGINT NOT NULL,
+	updated_at BIGINT NOT NULL,
+	CONSTRAINT uq_accounts_login_key UNIQUE (login_key)
+)
+
+CREATE TABLE audit_log (
+	id INTEGER NOT NULL PRIMARY KEY AUTOINCREMENT,
+	at BIGINT NOT NULL,
+	account_id BIGINT NOT NULL,
+	repository_id BIGINT,
+	actor_id BIGINT,
+	token_id BIGINT,
+	action TEXT NOT NULL,
+	target TEXT NOT NULL,
+	address TEXT,
+	detail TEXT NOT NULL
+)
+
+CREATE INDEX ix_audit_log_account_id ON audit_log (account_id, id)
+
+CREATE TABLE deliveries (
+	id INTEGER NOT NULL PRIMARY KEY AUTOINCREMENT,
+	dispatch_id BIGINT NOT NULL,
+	hook_id INTEGER NOT NULL,
+	event_id BIGINT NOT NULL,
+	repository_id BIGINT,
+	guid TEXT NOT NULL,
+	event TEXT NOT NULL,
+	action TEXT,
+	delivered_at BIGINT NOT NULL,
+	throttled_at BIGINT,
+	duration_ms INTEGER NOT NULL,
+	redelivery BOOLEAN NOT NULL,
+	status TEXT NOT NULL,
+	status_code INTEGER NOT NULL,
+	url TEXT NOT NULL,
+	request_headers BLOB NOT NULL,
+	response_headers BLOB NOT NULL,
+	response_body BLOB NOT NULL
+)
+
+CREATE INDEX ix_deliveries_delivered_at ON deliveries (delivered_at)
+
+CREATE INDEX ix_deliveries_guid ON deliveries (guid)
+
+CREATE INDEX ix_deliveries_hook_id ON deliveries (hook_id, id)
+
+CREATE TABLE dispatches (
+	id INTEGER NOT NULL PRIMARY KEY AUTOINCREMENT,
+	event_id BIGINT NOT NULL,
+	hook_id INTEGER NOT NULL,
+	guid TEXT NOT NULL,
+	attempts INTEGER NOT NULL,
+	retries INTEGER NOT NULL,
+	wanted INTEGER NOT NULL,
+	next_attempt_at BIGINT,
+	created_at BIGINT NOT NULL,
+	CONSTRAINT uq_dispatches_event_id_hook_id UNIQUE (event_id, hook_id),
+	CONSTRAINT uq_dispatches_guid UNIQUE (guid)
+)
+
+CREATE INDEX ix_dispatches_due ON dispatches (hook_id, next_attempt_at, id) WHERE next_attempt_at IS NOT NULL
+
+CREATE TABLE event_keys (
+	scope TEXT NOT NULL,
+	"key" TEXT NOT NULL,
+	digest BLOB NOT NULL,
+	event_id BIGINT NOT NULL,
+	created_at BIGINT NOT NULL,
+	CONSTRAINT pk_event_keys PRIMARY KEY (scope, "key")
+)
+
+CREATE INDEX ix_event_keys_created_at ON event_keys (created_at)
+
+CREATE TABLE events (
+	id INTEGER NOT NULL PRIMARY KEY AUTOINCREMENT,
+	account_id BIGINT NOT NULL,
+	repository_id BIGINT,
+	name TEXT NOT NULL,
+	action TEXT,
+	payload BLOB NOT NULL,
+	size BIGINT NOT NULL,
+	created_at BIGINT NOT NULL
+, actor_id BIGINT, listed BOOLEAN DEFAULT 1 NOT NULL)
+
+CREATE INDEX ix_events_created_at ON events (created_at)
+
+CREATE INDEX ix_events_repository_id_name ON events (repository_id, name, id)
+
+CREATE TABLE key_check (
+	id INTEGER NOT NULL,
+	sealed BLOB NOT NULL,
+	CONSTRAINT pk_key_check PRIMARY KEY (id)
+)
+
+CREATE TABLE probe (
+	id INTEGER NOT NULL,
+	written_at BIGINT NOT NULL,
+	CONSTRAINT pk_probe PRIMARY KEY (id)
+)
+
+CREATE TABLE workers (
+	owner TEXT NOT NULL,
+	seen_until BIGINT NOT NULL,
+	CONSTRAINT pk_workers PRIMARY KEY (owner)
+)
+
+CREATE TABLE memberships (
+	organization_id BIGINT NOT NULL,
+	user_id BIGINT NOT NULL,
+	role TEXT NOT NULL,
+	created_at BIGINT NOT NULL,
+	CONSTRAINT pk_memberships PRIMARY KEY (organization_id, user_id),
+	CONSTRAINT fk_memberships_organization_id FOREIGN KEY(organization_id) REFERENCES accounts (id) ON DELETE CASCADE,
+	CONSTRAINT fk_memberships_user_id FOREIGN KEY(user_id) REFERENCES accounts (id) ON DELETE CASCADE
+)
+
+CREATE INDEX ix_memberships_user_id ON memberships (user_id)
+
+CREATE TABLE projects (
+	repository_id INTEGER NOT NULL PRIMARY KEY AUTOINCREMENT,
+	id TEXT NOT NULL,
+	account_id BIGINT NOT NULL,
+	name TEXT NOT NULL,
+	name_key TEXT NOT NULL,
+	title TEXT NOT NULL,
+	avatar TEXT,
+	private BOOLEAN NOT NULL,
+	archive BOOLEAN NOT NULL,
+	created_at BIGINT NOT NULL,
+	updated_at BIGINT NOT NULL,
+	deleted_at BIGINT,
+	CONSTRAINT fk_projects_account_id FOREIGN KEY(account_id) REFERENCES accounts (id),
+	CONSTRAINT uq_projects_account_id_name_key UNIQUE (account_id, name_key),
+	CONSTRAINT uq_projects_id UNIQUE (id)
+)
+
+CREATE TABLE tokens (
+	id INTEGER NOT NULL PRIMARY KEY AUTOINCREMENT,
+	kind TEXT NOT NULL,
+	digest BLOB NOT NULL,
+	user_id BIGINT NOT NULL,
+	scopes TEXT NOT NULL,
+	note TEXT,
+	created_at BIGINT NOT NULL,
+	expires_at BIGINT,
+	last_used_at BIGINT,
+	revoked_at BIGINT,
+	CONSTRAINT fk_tokens_user_id FOREIGN KEY(user_id) REFERENCES accounts (id) ON DELETE CASCADE,
+	CONSTRAINT uq_tokens_digest UNIQUE (digest)
+)
+
+CREATE INDEX ix_tokens_user_id ON tokens (user_id)
+
+CREATE TABLE collaborators (
+	repository_id BIGINT NOT NULL,
+	user_id BIGINT NOT NULL,
+	role TEXT NOT NULL,
+	created_at BIGINT NOT NULL,
+	CONSTRAINT pk_collaborators PRIMARY KEY (repository_id, user_id),
+	CONSTRAINT fk_collaborators_repository_id FOREIGN KEY(repository_id) REFERENCES projects (repository_id) ON DELETE CASCADE,
+	CONSTRAINT fk_collaborators_user_id FOREIGN KEY(user_id) REFERENCES accounts (id) ON DELETE CASCADE
+)
+
+CREATE INDEX ix_collaborators_user_id ON collaborators (user_id)
+
+CREATE TABLE hooks (
+	id INTEGER NOT NULL PRIMARY KEY AUTOINCREMENT,
+	account_id BIGINT NOT NULL,
+	repository_id BIGINT,
+	active BOOLEAN NOT NULL,
+	events TEXT NOT NULL,
+	config TEXT NOT NULL,
+	secret BLOB,
+	previous_secret BLOB,
+	previous_secret_until BIGINT,
+	password BLOB,
+	version BIGINT NOT NULL,
+	created_at BIGINT NOT NULL,
+	updated_at BIGINT NOT NULL,
+	CONSTRAINT fk_hooks_account_id FOREIGN KEY(account_id) REFERENCES accounts (id),
+	CONSTRAINT fk_hooks_repository_id FOREIGN KEY(repository_id) REFERENCES projects (repository_id)
+)
+
+CREATE INDEX ix_hooks_account_id ON hooks (account_id)
+
+CREATE INDEX ix_hooks_repository_id ON hooks (repository_id)
+
+CREATE TABLE lanes (
+	hook_id INTEGER NOT NULL,
+	owner TEXT,
+	lease_until BIGINT NOT NULL,
+	failing_since BIGINT,
+	manual_minute BIGINT NOT NULL,
+	manual_count INTEGER NOT NULL,
+	CONSTRAINT pk_lanes PRIMARY KEY (hook_id),
+	CONSTRAINT fk_lanes_hook_id FOREIGN KEY(hook_id) REFERENCES hooks (id) ON DELETE CASCADE
+)
+
+CREATE TABLE invoice_numbers (
+	account_id BIGINT NOT NULL,
+	last BIGINT NOT NULL,
+	CONSTRAINT pk_invoice_numbers PRIMARY KEY (account_id),
+	CONSTRAINT fk_invoice_numbers_account_id FOREIGN KEY(account_id) REFERENCES accounts (id) ON DELETE CASCADE
+)
+
+CREATE TABLE services (
+	id TEXT NOT NULL,
+	account_id BIGINT NOT NULL,
+	title TEXT NOT NULL,
+	description TEXT,
+	active BOOLEAN NOT NULL,
+	addon BOOLEAN NOT NULL,
+	position BIGINT NOT NULL,
+	disable_pause BOOLEAN NOT NULL,
+	disable_quantity BOOLEAN NOT NULL,
+	limit_pausing BIGINT,
+	minimum_months BIGINT,
+	cancel_at_period_end BOOLEAN NOT NULL,
+	require_payment_method BOOLEAN NOT NULL,
+	preview_image TEXT,
+	prices TEXT NOT NULL,
+	deleted_at BIGINT,
+	created_at BIGINT NOT NULL,
+	updated_at BIGINT NOT NULL,
+	CONSTRAINT pk_services PRIMARY KEY (id),
+	CONSTRAINT fk_services_account_id FOREIGN KEY(account_id) REFERENCES accounts (id) ON DELETE CASCADE
+)
+
+CREATE INDEX ix_services_account_id ON services (account_id, id)
+
+CREATE TABLE clients (
+	id TEXT NOT NULL,
+	repository_id BIGINT NOT NULL,
+	user_id BIGINT NOT NULL,
+	email TEXT NOT NULL,
+	created_at BIGINT NOT NULL,
+	updated_at BIGINT NOT NULL,
+	CONSTRAINT pk_clients PRIMARY KEY (id),
+	CONSTRAINT fk_clients_repository_id FOREIGN KEY(repository_id) REFERENCES projects (repository_id) ON DELETE CASCADE,
+	CONSTRAINT fk_clients_user_id FOREIGN KEY(user_id) REFERENCES accounts (id),
+	CONSTRAINT uq_clients_repository_id_user_id UNIQUE (repository_id, user_id)
+)
+
+CREATE INDEX ix_clients_user_id ON clients (user_id)
+
+CREATE TABLE idempotency_keys (
+	token_id BIGINT NOT NULL,
+	"key" TEXT NOT NULL,
+	fingerprint BLOB NOT NULL,
+	body BLOB NOT NULL,
+	created_at BIGINT NOT NULL,
+	CONSTRAINT pk_idempotency_keys PRIMARY KEY (token_id, "key"),
+	CONSTRAINT fk_idempotency_keys_token_id FOREIGN KEY(token_id) REFERENCES tokens (id) ON DELETE CASCADE
+)
+
+CREATE INDEX ix_idempotency_keys_created_at ON idempotency_keys (created_at)
+
+CREATE TABLE invoices (
+	id TEXT NOT NULL,
+	repository_id BIGINT NOT NULL,
+	account_id BIGINT NOT NULL,
+	user_id BIGINT,
+	service_checkout_id TEXT,
+	invoice_number TEXT,
+	status TEXT NOT NULL,
+	bill_from TEXT,
+	bill_to TEXT,
+	address TEXT,
+	tax_millionths BIGINT,
+	amount_minor BIGINT NOT NULL,
+	total_minor BIGINT NOT NULL,
+	currency TEXT NOT NULL,
+	issued BIGINT,
+	due BIGINT,
+	paid_at BIGINT,
+	payment_method TEXT,
+	payment_terms TEXT,
+	credit_type TEXT,
+	items TEXT NOT NULL,
+	recurring_items TEXT NOT NULL,
+	created_at BIGINT NOT NULL,
+	updated_at BIGINT NOT NULL,
+	CONSTRAINT pk_invoices PRIMARY KEY (id),
+	CONSTRAINT fk_invoices_account_id FOREIGN KEY(account_id) REFERENCES accounts (id),
+	CONSTRAINT fk_invoices_repository_id FOREIGN KEY(repository_id) REFERENCES projects (repository_id) ON DELETE CASCADE,
+	CONSTRAINT fk_invoices_user_id FOREIGN KEY(user_id) REFERENCES accounts (id),
+	CONSTRAINT uq_invoices_account_id_invoice_number UNIQUE (account_id, invoice_number)
+)
+
+CREATE INDEX ix_invoices_repository_id ON invoices (repository_id, id)
+
+CREATE TABLE service_prices (
+	id TEXT NOT NULL,
+	service_id TEXT NOT NULL,
+	amount_minor BIGINT NOT NULL,
+	currency TEXT NOT NULL,
+	interval TEXT NOT NULL,
+	credits_minor BIGINT,
+	CONSTRAINT pk_service_prices PRIMARY KEY (id),
+	CONSTRAINT fk_service_prices_service_id FOREIGN KEY(service_id) REFERENCES services (id) ON DELETE CASCADE
+)
+
+CREATE INDEX ix_service_prices_service_id ON service_prices (service_id)
+
+CREATE TABLE task_credits (
+	id TEXT NOT NULL,
+	repository_id BIGINT NOT NULL,
+	kind TEXT NOT NULL,
+	amount_minor BIGINT NOT NULL,
+	balance_after_minor BIGINT NOT NULL,
+	remaining_minor BIGINT NOT NULL,
+	uses TEXT NOT NULL,
+	task_id TEXT,
+	task_title TEXT,
+	user_id BIGINT,
+	notes TEXT,
+	expires_at BIGINT,
+	reverses_id TEXT,
+	reversed BOOLEAN NOT NULL,
+	created_at BIGINT NOT NULL,
+	updated_at BIGINT NOT NULL,
+	CONSTRAINT pk_task_credits PRIMARY KEY (id),
+	CONSTRAINT fk_task_credits_repository_id FOREIGN KEY(repository_id) REFERENCES projects (repository_id) ON DELETE CASCADE,
+	CONSTRAINT fk_task_credits_user_id FOREIGN KEY(user_id) REFERENCES accounts (id)
+)
+
+CREATE INDEX ix_task_credits_expiring ON task_credits (expires_at) WHERE remaining_minor > 0
+
+CREATE INDEX ix_task_credits_open ON task_credits (repository_id, id, expires_at, remaining_minor, amount_minor) WHERE remaining_minor > 0
+
+CREATE INDEX ix_task_credits_repository_id ON task_credits (repository_id, id)
+
+CREATE TABLE service_checkouts (
+	id TEXT NOT NULL,
+	repository_id BIGINT NOT NULL,
+	service_id TEXT NOT NULL,
+	service_price_id TEXT,
+	user_id BIGINT NOT NULL,
+	qty BIGINT NOT NULL,
+	completed_at BIGINT,
+	pauses BIGINT NOT NULL,
+	pause_date BIGINT,
+	cancel_date BIGINT,
+	period_end BIGINT,
+	periods BIGINT NOT NULL,
+	anchor BIGINT,
+	anchor_periods BIGINT NOT NULL,
+	due_at BIGINT,
+	unsubscribe_reason TEXT,
+	unsubscribed_feedback TEXT,
+	deleted_at BIGINT,
+	created_at BIGINT NOT NULL,
+	updated_at BIGINT NOT NULL,
+	CONSTRAINT pk_service_checkouts PRIMARY KEY (id),
+	CONSTRAINT fk_service_checkouts_repository_id FOREIGN KEY(repository_id) REFERENCES projects (repository_id) ON DELETE CASCADE,
+	CONSTRAINT fk_service_checkouts_service_id FOREIGN KEY(service_id) REFERENCES services (id),
+	CONSTRAINT fk_service_checkouts_service_price_id FOREIGN KEY(service_price_id) REFERENCES service_prices (id),
+	CONSTRAINT fk_service_checkouts_user_id FOREIGN KEY(user_id) REFERENCES accounts (id)
+)
+
+CREATE INDEX ix_service_checkouts_due_at ON service_checkouts (due_at, id)
+
+CREATE INDEX ix_service_checkouts_repository_id ON service_checkouts (repository_id, id)
+
+CREATE TABLE service_checkout_periods (
+	service_checkout_id TEXT NOT NULL,
+	number BIGINT NOT NULL,
+	started_at BIGINT NOT NULL,
+	invoice_id TEXT,
+	credit_id TEXT,
+	CONSTRAINT pk_service_checkout_periods PRIMARY KEY (service_checkout_id, number),
+	CONSTRAINT fk_service_checkout_periods_service_checkout_id FOREIGN KEY(service_checkout_id) REFERENCES service_checkouts (id) ON DELETE CASCADE
+)
+
+CREATE TABLE columns (
+	id TEXT NOT NULL,
+	repository_id BIGINT NOT NULL,
+	title TEXT NOT NULL,
+	position BIGINT NOT NULL,
+	stage TEXT,
+	finished BOOLEAN NOT NULL,
+	start_timer BOOLEAN NOT NULL,
+	revision BIGINT DEFAULT 0 NOT NULL,
+	created_at BIGINT NOT NULL,
+	updated_at BIGINT NOT NULL,
+	CONSTRAINT pk_columns PRIMARY KEY (id),
+	CONSTRAINT fk_columns_repository_id FOREIGN KEY(repository_id) REFERENCES projects (repository_id) ON DELETE CASCADE
+)
+
+CREATE INDEX ix_columns_repository_id ON columns (repository_id, position)
+
+CREATE TABLE folders (
+	id TEXT NOT NULL,
+	repository_id BIGINT NOT NULL,
+	title TEXT NOT NULL,
+	created_at BIGINT NOT NULL,
+	updated_at BIGINT NOT NULL,
+	CONSTRAINT pk_folders PRIMARY KEY (id),
+	CONSTRAINT fk_folders_repository_id FOREIGN KEY(repository_id) REFERENCES projects (repository_id) ON DELETE CASCADE
+)
+
+CREATE INDEX ix_folders_repository_id ON folders (repository_id)
+
+CREATE TABLE import_links (
+	account_id BIGINT NOT NULL,
+	source TEXT NOT NULL,
+	external_id TEXT NOT NULL,
+	repository_id BIGINT NOT NULL,
+	kind TEXT NOT NULL,
+	internal_id TEXT NOT NULL,
+	fingerprint TEXT NOT NULL,
+	CONSTRAINT pk_import_links PRIMARY KEY (account_id, source, external_id),
+	CONSTRAINT fk_import_links_account_id FOREIGN KEY(account_id) REFERENCES accounts (id),
+	CONSTRAINT fk_import_links_repository_id FOREIGN KEY(repository_id) REFERENCES projects (repository_id) ON DELETE CASCADE
+)
+
+CREATE INDEX ix_import_links_repository_id ON import_links (repository_id)
+
+CREATE TABLE files (
+	id TEXT NOT NULL,
+	repository_id BIGINT NOT NULL,
+	folder_id TEXT,
+	title TEXT NOT NULL,
+	name TEXT NOT NULL,
+	user_id BIGINT NOT NULL,
+	private BOOLEAN NOT NULL,
+	size BIGINT NOT NULL,
+	content_type TEXT NOT NULL,
+	sha256 TEXT NOT NULL,
+	blob TEXT NOT NULL,
+	deleted_at BIGINT,
+	created_at BIGINT NOT NULL,
+	updated_at BIGINT NOT NULL,
+	CONSTRAINT pk_files PRIMARY KEY (id),
+	CONSTRAINT fk_files_folder_id FOREIGN KEY(folder_id) REFERENCES folders (id) ON DELETE SET NULL,
+	CONSTRAINT fk_files_repository_id FOREIGN KEY(repository_id) REFERENCES projects (repository_id) ON DELETE CASCADE,
+	CONSTRAINT fk_files_user_id FOREIGN KEY(user_id) REFERENCES accounts (id)
+)
+
+CREATE UNIQUE INDEX ix_files_blob ON files (blob)
+
+CREATE INDEX ix_files_deleted_at ON files (deleted_at) WHERE deleted_at IS NOT NULL
+
+CREATE INDEX ix_files_folder_id ON files (folder_id)
+
+CREATE INDEX ix_files_repository_id ON files (repository_id, id)
+
+CREATE TABLE task_buckets (
+	id BIGINT NOT NULL,
+	column_id TEXT NOT NULL,
+	rank BIGINT NOT NULL,
+	size BIGINT NOT NULL,
+	CONSTRAINT pk_task_buckets PRIMARY KEY (id),
+	CONSTRAINT fk_task_buckets_column_id FOREIGN KEY(column_id) REFERENCES columns (id) ON DELETE CASCADE
+)
+
+CREATE INDEX ix_task_buckets_column_id ON task_buckets (column_id, rank)
+
+CREATE TABLE file_comments (
+	id INTEGER NOT NULL PRIMARY KEY AUTOINCREMENT,
+	repository_id BIGINT NOT NULL,
+	file_id TEXT NOT NULL,
+	user_id BIGINT NOT NULL,
+	text TEXT NOT NULL,
+	private BOOLEAN NOT NULL,
+	created_at BIGINT NOT NULL,
+	updated_at BIGINT NOT NULL,
+	CONSTRAINT fk_file_comments_file_id FOREIGN KEY(file_id) REFERENCES files (id) ON DELETE CASCADE,
+	CONSTRAINT fk_file_comments_repository_id FOREIGN KEY(repository_id) REFERENCES projects (repository_id) ON DELETE CASCADE,
+	CONSTRAINT fk_file_comments_user_id FOREIGN KEY(user_id) REFERENCES accounts (id)
+)
+
+CREATE INDEX ix_file_comments_file_id ON file_comments (file_id, id)
+
+CREATE INDEX ix_file_comments_repository_id ON file_comments (repository_id)
+
+CREATE TABLE tasks (
+	id TEXT NOT NULL,
+	repository_id BIGINT NOT NULL,
+	column_id TEXT,
+	bucket_id BIGINT,
+	rank BIGINT,
+	title TEXT NOT NULL,
+	description TEXT,
+	priority TEXT,
+	deadline BIGINT,
+	cover_url TEXT,
+	fields TEXT NOT NULL,
+	sections TEXT NOT NULL,
+	labels TEXT NOT NULL,
+	user_id BIGINT NOT NULL,
+	completed_at BIGINT,
+	deleted_at BIGINT,
+	created_at BIGINT NOT NULL,
+	updated_at BIGINT NOT NULL,
+	CONSTRAINT pk_tasks PRIMARY KEY (id),
+	CONSTRAINT fk_tasks_bucket_id FOREIGN KEY(bucket_id) REFERENCES task_buckets (id) ON DELETE SET NULL,
+	CONSTRAINT fk_tasks_column_id FOREIGN KEY(column_id) REFERENCES columns (id) ON DELETE SET NULL,
+	CONSTRAINT fk_tasks_repository_id FOREIGN KEY(repository_id) REFERENCES projects (repository_id) ON DELETE CASCADE,
+	CONSTRAINT fk_tasks_user_id FOREIGN KEY(user_id) REFERENCES accounts (id)
+)
+
+CREATE INDEX ix_tasks_bucket_id ON tasks (bucket_id, rank)
+
+CREATE INDEX ix_tasks_column_id ON tasks (column_id)
+
+CREATE INDEX ix_tasks_deleted_at ON tasks (deleted_at) WHERE deleted_at IS NOT NULL
+
+CREATE INDEX ix_tasks_repository_id ON tasks (repository_id, id)
+
+CREATE TABLE file_comment_replies (
+	id INTEGER NOT NULL PRIMARY KEY AUTOINCREMENT,
+	repository_id BIGINT NOT NULL,
+	file_comment_id BIGINT NOT NULL,
+	user_id BIGINT NOT NULL,
+	body TEXT NOT NULL,
+	plain_body TEXT NOT NULL,
+	private BOOLEAN NOT NULL,
+	created_at BIGINT NOT NULL,
+	updated_at BIGINT NOT NULL,
+	CONSTRAINT fk_file_comment_replies_file_comment_id FOREIGN KEY(file_comment_id) REFERENCES file_comments (id) ON DELETE CASCADE,
+	CONSTRAINT fk_file_comment_replies_repository_id FOREIGN KEY(repository_id) REFERENCES projects (repository_id) ON DELETE CASCADE,
+	CONSTRAINT fk_file_comment_replies_user_id FOREIGN KEY(user_id) REFERENCES accounts (id)
+)
+
+CREATE INDEX ix_file_comment_replies_file_comment_id ON file_comment_replies (file_comment_id, id)
+
+CREATE INDEX ix_file_comment_replies_repository_id ON file_comment_replies (repository_id)
+
+CREATE TABLE task_assignees (
+	task_id TEXT NOT NULL,
+	user_id BIGINT NOT NULL,
+	CONSTRAINT pk_task_assignees PRIMARY KEY (task_id, user_id),
+	CONSTRAINT fk_task_assignees_task_id FOREIGN KEY(task_id) REFERENCES tasks (id) ON DELETE CASCADE,
+	CONSTRAINT fk_task_assignees_user_id FOREIGN KEY(user_id) REFERENCES accounts (id) ON DELETE CASCADE
+)
+
+CREATE INDEX ix_task_assignees_user_id ON task_assignees (user_id)
+
+CREATE TABLE task_comments (
+	id INTEGER NOT NULL PRIMARY KEY AUTOINCREMENT,
+	repository_id BIGINT NOT NULL,
+	task_id TEXT NOT NULL,
+	user_id BIGINT NOT NULL,
+	text TEXT NOT NULL,
+	private BOOLEAN NOT NULL,
+	created_at BIGINT NOT NULL,
+	updated_at BIGINT NOT NULL,
+	CONSTRAINT fk_task_comments_repository_id FOREIGN KEY(repository_id) REFERENCES projects (repository_id) ON DELETE CASCADE,
+	CONSTRAINT fk_task_comments_task_id FOREIGN KEY(task_id) REFERENCES tasks (id) ON DELETE CASCADE,
+	CONSTRAINT fk_task_comments_user_id FOREIGN KEY(user_id) REFERENCES accounts (id)
+)
+
+CREATE INDEX ix_task_comments_repository_id ON task_comments (repository_id)
+
+CREATE INDEX ix_task_comments_task_id ON task_comments (task_id, id)
+
+CREATE TABLE timesheets (
+	id TEXT NOT NULL,
+	repository_id BIGINT NOT NULL,
+	task_id TEXT,
+	user_id BIGINT NOT NULL,
+	start_time BIGINT NOT NULL,
+	end_time BIGINT,
+	running_since BIGINT,
+	duration_ms BIGINT NOT NULL,
+	is_active BOOLEAN NOT NULL,
+	finished BOOLEAN NOT NULL,
+	notes TEXT,
+	billable BOOLEAN NOT NULL,
+	billable_rate_minor BIGINT,
+	invoice_id TEXT,
+	created_at BIGINT NOT NULL,
+	updated_at BIGINT NOT NULL,
+	CONSTRAINT pk_timesheets PRIMARY KEY (id),
+	CONSTRAINT fk_timesheets_invoice_id FOREIGN KEY(invoice_id) REFERENCES invoices (id) ON DELETE SET NULL,
+	CONSTRAINT fk_timesheets_repository_id FOREIGN KEY(repository_id) REFERENCES projects (repository_id) ON DELETE CASCADE,
+	CONSTRAINT fk_timesheets_task_id FOREIGN KEY(task_id) REFERENCES tasks (id) ON DELETE SET NULL,
+	CONSTRAINT fk_timesheets_user_id FOREIGN KEY(user_id) REFERENCES accounts (id)
+)
+
+CREATE INDEX ix_timesheets_invoice_id ON timesheets (invoice_id)
+
+CREATE INDEX ix_timesheets_repository_id ON timesheets (repository_id, id)
+
+CREATE INDEX ix_timesheets_task_id ON timesheets (task_id)
+
+CREATE UNIQUE INDEX uq_timesheets_running ON timesheets (user_id) WHERE is_active
+
+CREATE TABLE search_numbers (number INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE)
+
+CREATE VIRTUAL TABLE search_tasks USING fts5(title, description, content='', tokenize='unicode61 remove_diacritics 2')
+
+CREATE TRIGGER search_tasks_insert AFTER INSERT ON tasks BEGIN INSERT INTO search_numbers(id) VALUES (new.id); INSERT INTO search_tasks(rowid, title, description) VALUES ((SELECT number FROM search_numbers WHERE id = new.id), new.title, new.description); END
+
+CREATE TRIGGER search_tasks_update AFTER UPDATE OF title, description ON tasks WHEN old.title IS NOT new.title OR old.description IS NOT new.description BEGIN INSERT INTO search_tasks(search_tasks, rowid, title, description) VALUES ('delete', (SELECT number FROM search_numbers WHERE id = old.id), old.title, old.description); INSERT INTO search_tasks(rowid, title, description) VALUES ((SELECT number FROM search_numbers WHERE id = new.id), new.title, new.description); END
+
+CREATE TRIGGER search_tasks_delete AFTER DELETE ON tasks BEGIN INSERT INTO search_tasks(search_tasks, rowid, title, description) VALUES ('delete', (SELECT number FROM search_numbers WHERE id = old.id), old.title, old.description); DELETE FROM search_numbers WHERE id = old.id; END
+
+CREATE VIRTUAL TABLE search_files USING fts5(title, content='', tokenize='unicode61 remove_diacritics 2')
+
+CREATE TRIGGER search_files_insert AFTER INSERT ON files BEGIN INSERT INTO search_numbers(id) VALUES (new.id); INSERT INTO search_files(rowid, title) VALUES ((SELECT number FROM search_numbers WHERE id = new.id), new.title); END
+
+CREATE TRIGGER search_files_update AFTER UPDATE OF title ON files WHEN old.title IS NOT new.title BEGIN INSERT INTO search_files(search_files, rowid, title) VALUES ('delete', (SELECT number FROM search_numbers WHERE id = old.id), old.title); INSERT INTO search_files(rowid, title) VALUES ((SELECT number FROM search_numbers WHERE id = new.id), new.title); END
+
+CREATE TRIGGER search_files_delete AFTER DELETE ON files BEGIN INSERT INTO search_files(search_files, rowid, title) VALUES ('delete', (SELECT number FROM search_numbers WHERE id = old.id), old.title); DELETE FROM search_numbers WHERE id = old.id; END
+
+CREATE VIRTUAL TABLE search_task_comments USING fts5(text, content='', tokenize='unicode61 remove_diacritics 2')
+
+CREATE TRIGGER search_task_comments_insert AFTER INSERT ON task_comments BEGIN  INSERT INTO search_task_comments(rowid, text) VALUES (new.id, new.text); END
+
+CREATE TRIGGER search_task_comments_update AFTER UPDATE OF text ON task_comments WHEN old.text IS NOT new.text BEGIN INSERT INTO search_task_comments(search_task_comments, rowid, text) VALUES ('delete', old.id, old.text); INSERT INTO search_task_comments(rowid, text) VALUES (new.id, new.text); END
+
+CREATE TRIGGER search_task_comments_delete AFTER DELETE ON task_comments BEGIN INSERT INTO search_task_comments(search_task_comments, rowid, text) VALUES ('delete', old.id, old.text);  END
+
+CREATE VIRTUAL TABLE search_file_comments USING fts5(text, content='', tokenize='unicode61 remove_diacritics 2')
+
+CREATE TRIGGER search_file_comments_insert AFTER INSERT ON file_comments BEGIN  INSERT INTO search_file_comments(rowid, text) VALUES (new.id, new.text); END
+
+CREATE TRIGGER search_file_comments_update AFTER UPDATE OF text ON file_comments WHEN old.text IS NOT new.text BEGIN INSERT INTO search_file_comments(search_file_comments, rowid, text) VALUES ('delete', old.id, old.text); INSERT INTO search_file_comments(rowid, text) VALUES (new.id, new.text); END
+
+CREATE TRIGGER search_file_comments_delete AFTER DELETE ON file_comments BEGIN INSERT INTO search_file_comments(search_file_comments, rowid, text) VALUES ('delete', old.id, old.text);  END
+
+CREATE VIRTUAL TABLE search_file_comment_replies USING fts5(plain_body, content='', tokenize='unicode61 remove_diacritics 2')
+
+CREATE TRIGGER search_file_comment_replies_insert AFTER INSERT ON file_comment_replies BEGIN  INSERT INTO search_file_comment_replies(rowid, plain_body) VALUES (new.id, new.plain_body); END
+
+CREATE TRIGGER search_file_comment_replies_update AFTER UPDATE OF plain_body ON file_comment_replies WHEN old.plain_body IS NOT new.plain_body BEGIN INSERT INTO search_file_comment_replies(search_file_comment_replies, rowid, plain_body) VALUES ('delete', old.id, old.plain_body); INSERT INTO search_file_comment_replies(rowid, plain_body) VALUES (new.id, new.plain_body); END
+
+CREATE TRIGGER search_file_comment_replies_delete AFTER DELETE ON file_comment_replies BEGIN INSERT INTO search_file_comment_replies(search_file_comment_replies, rowid, plain_body) VALUES ('delete', old.id, old.plain_body);  END
+
+CREATE INDEX ix_events_activity ON events (repository_id, id) WHERE listed
+
+CREATE TRIGGER task_order_first AFTER INSERT ON columns BEGIN INSERT INTO task_buckets (id, column_id, rank, size) VALUES (random() >> 2 & ~(3 << 62), new.id, 0, 0); END
+
+CREATE TRIGGER task_order_insert AFTER INSERT ON tasks BEGIN UPDATE task_buckets SET size = size + 1 WHERE id = new.bucket_id; END
+
+CREATE TRIGGER task_order_delete AFTER DELETE ON tasks BEGIN UPDATE task_buckets SET size = size - 1 WHERE id = old.bucket_id; END
+
+CREATE TRIGGER task_order_update AFTER UPDATE OF bucket_id ON tasks WHEN old.bucket_id IS NOT new.bucket_id BEGIN UPDATE task_buckets SET size = size - 1 WHERE id = old.bucket_id; UPDATE task_buckets SET size = size + 1 WHERE id = new.bucket_id; END
+
+INSERT INTO "alembic_version" VALUES('0006')
