@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from tests.harness.databases import Databases, PostgresDatabases, databases
 from tests.harness.receiver import Receiver
@@ -17,6 +19,11 @@ from workhook.core.config import load
 from workhook.http.calls import Services
 
 KINDS = ("sqlite", "postgresql")
+
+# No test asserts a time. Where CI is set, Hypothesis has a profile of its own: untimed, and the same examples each run.
+if "CI" not in os.environ:
+    settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+    settings.load_profile("untimed")
 
 
 @pytest.fixture(scope="session")
