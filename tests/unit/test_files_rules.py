@@ -8,7 +8,7 @@ import unicodedata
 from urllib.parse import quote, unquote
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from workhook.work.files.names import UNKNOWN_TYPE, attachment, clean_media_type, clean_name, extended_name
@@ -43,6 +43,7 @@ def test_a_name_is_the_last_component_that_can_be_seen(raw: str, name: str) -> N
 
 
 @given(st.text())
+@example("\xa0")  # white space that is no plain blank
 def test_every_name_is_one(raw: str) -> None:
     name = clean_name(raw)
     assert 1 <= len(name) <= 255

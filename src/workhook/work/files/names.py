@@ -41,7 +41,8 @@ def clean_name(raw: str) -> str:
     """The last component of what may be a path of any system, without what cannot be seen. Never empty, `.` or `..`."""
     last = re.split(r"[/\\]", raw)[-1]
     kept = "".join(each for each in last if each not in _TURNS and unicodedata.category(each) not in _UNPRINTABLE)
-    return _shortened(kept.strip()) if kept.strip(". ") else _NAMELESS
+    name = kept.strip()
+    return _shortened(name) if name.strip(". ") else _NAMELESS
 
 
 def _shortened(name: str) -> str:
