@@ -94,7 +94,7 @@ _timers_of_user = _everywhere.where(
     )
 )
 _on_tasks = sa.and_(any_of(timesheets.c.task_id, "task_ids"), timesheets.c.is_active)
-_running_on_tasks = _everywhere.where(_on_tasks)
+_running_on_tasks = _everywhere.where(_on_tasks, any_of(timesheets.c.user_id, "user_ids"))
 _who_runs = sa.select(timesheets.c.user_id).where(_on_tasks)
 _and_mover = sa.select(big("mover_id")).where(sa.exists().where(_on_tasks).correlate(None))
 _lock_who_runs = (
@@ -216,11 +216,17 @@ async def lock_running(tx: Transaction, user_id: int, *, and_id: str | None = No
 
 
 async def lock_running_on(tx: Transaction, task_ids: Sequence[str], mover_id: int) -> list[Timesheet]:
-    """What runs on the tasks. Those whose timers run are locked and, if there are any, the mover, who may start one."""
+    """What runs on the tasks. Those whose timers run are locked and, if there are any, the mover, who may start one.
+
+    A timer that somebody else starts there meanwhile starts after this, and runs on: to lock it without its user could
+    be a deadlock.
+    """
     listed = list(task_ids)
-    if not await tx.fetch_all(_lock_who_runs, {"task_ids": listed, "mover_id": mover_id}):
+    locked = await tx.fetch_all(_lock_who_runs, {"task_ids": listed, "mover_id": mover_id})
+    if not locked:
         return []
-    return _timesheets_of(await tx.fetch_all(_running_on_tasks, {"task_ids": listed, "user_id": mover_id}), mover_id)
+    params = {"task_ids": listed, "user_ids": [row["id"] for row in locked], "user_id": mover_id}
+    return _timesheets_of(await tx.fetch_all(_running_on_tasks, params), mover_id)
 
 
 def _values(timesheet: Timesheet) -> Mapping[str, object]:
