@@ -138,16 +138,14 @@ def _read(file: Path, progress: Progress) -> bytes:
 
 async def _actor(reader: Reader, place: Account, login: str | None) -> Actor:
     from workhook.cli import queries
-    from workhook.identity.policy import SCOPES
     from workhook.identity.queries import find_member_role
-    from workhook.identity.schemas import Actor
 
     user = await find_user(reader, login) if login else await queries.an_owner(reader, place)
     if user is None:
         raise CliError(f"{place.login} has no owner.", "Add one with `workhook member add --role owner`.")
     if login and await find_member_role(reader, place.id, user.id) is None:
         raise CliError(f"{user.login} is not in {place.login}.", "Add them with `workhook member add`.")
-    return Actor(user, token_id=0, token_kind="command", scopes=frozenset(SCOPES))  # noqa: S106  # no secret
+    return queries.acting(user)
 
 
 async def _people(reader: Reader, place: Account, pairs: Sequence[str]) -> People:

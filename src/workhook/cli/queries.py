@@ -6,7 +6,8 @@ import sqlalchemy as sa
 
 from workhook.hooks.records import HOOK_COLUMNS, Hook, hook_of
 from workhook.hooks.tables import deliveries, dispatches, hooks
-from workhook.identity.schemas import Account, account_of
+from workhook.identity.policy import SCOPES
+from workhook.identity.schemas import Account, Actor, account_of
 from workhook.identity.tables import accounts, memberships, projects, tokens
 from workhook.storage import Reader, Row
 from workhook.storage.metadata import big
@@ -99,3 +100,8 @@ async def waiting(reader: Reader) -> tuple[int, int | None]:
     """How many dispatches wait for an attempt, and since when the oldest is due (ms)."""
     row = await reader.fetch_one(_waiting)
     return (row["number"], row["oldest"]) if row else (0, None)
+
+
+def acting(user: Account) -> Actor:
+    """The user, as whoever runs a command acts for them: with no token, and every scope."""
+    return Actor(user, token_id=0, token_kind="command", scopes=frozenset(SCOPES))  # noqa: S106  # no secret

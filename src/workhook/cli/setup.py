@@ -144,11 +144,9 @@ async def _make_owner(tx: Transaction, organization: Account, user: Account) -> 
 
 
 async def _project(tx: Transaction, place: Account, user: Account, title: str, base: str) -> Repository:
-    from workhook.cli.queries import project_titled
+    from workhook.cli.queries import acting, project_titled
     from workhook.http.parameters import gather
-    from workhook.identity.policy import SCOPES
     from workhook.identity.queries import find_repository_by_id
-    from workhook.identity.schemas import Actor
     from workhook.work.projects import actions
     from workhook.work.projects.schemas import ProjectCreate, name_from
 
@@ -158,8 +156,7 @@ async def _project(tx: Transaction, place: Account, user: Account, title: str, b
         known = await find_repository_by_id(tx, repository_id, user.id)
         assert known is not None, "it was found in this transaction"
         return known
-    actor = Actor(user, token_id=0, token_kind="command", scopes=frozenset(SCOPES))  # noqa: S106  # no secret
-    return (await actions.create_project(tx, actor, create, base=base)).repository
+    return (await actions.create_project(tx, acting(user), create, base=base)).repository
 
 
 async def _token(tx: Transaction, user: Account, *, always: bool) -> str | None:
