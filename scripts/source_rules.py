@@ -13,6 +13,8 @@ MAX_FUNCTION_LINES = 60
 
 PACKAGE = "workhook"
 PRINTING_AREAS = frozenset({"cli"})  # a command's output is its purpose; everything else logs
+RETRYING_AREAS = frozenset({"http", "events", "identity", "work", "hooks", "web"})
+ONCE = frozenset({"workhook.http.system", "workhook.identity.rate"})  # a probe; and what then counts by itself
 LOG_METHODS = frozenset({"debug", "info", "warning", "error", "exception", "critical", "log"})
 LOGGER_NAME = re.compile(r"(^|_)log(ger)?$|^(get_)?logger$", re.IGNORECASE)
 
@@ -175,6 +177,18 @@ def print_violations(source: Source) -> Iterator[str]:
     for node in ast.walk(source.tree):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "print":
             yield f"{source.path}:{node.lineno}: print; log it instead"
+
+
+def transaction_violations(source: Source) -> Iterator[str]:
+    """A write that a deadlock takes back begins again where it is made with `in_transaction` or `call.write`.
+
+    Deliveries and commands see to that themselves: what was not recorded is due again, and a person asks again.
+    """
+    if source.area not in RETRYING_AREAS or source.module in ONCE:
+        return
+    for node in ast.walk(source.tree):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "transaction":
+            yield f"{source.path}:{node.lineno}: transaction(); write with in_transaction()"
 
 
 def swallow_violations(source: Source) -> Iterator[str]:

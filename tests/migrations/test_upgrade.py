@@ -7,7 +7,7 @@ ping and an event; the other could not be reached, and its event waits for the n
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -28,11 +28,11 @@ FILLED = json.loads(Path(__file__).with_name("filled_0001.json").read_text())
 _A_TIME = 10**12  # no other number in it is as large
 
 
-def _make_0001(connection: Any) -> None:
+def _make(connection: Any, revision: str) -> None:
     config = Config()
     config.set_main_option("script_location", str(migrate.MIGRATIONS))
     config.attributes["connection"] = connection
-    command.upgrade(config, "0001")
+    command.upgrade(config, revision)
 
 
 def _value(column: sa.Column[Any], value: Any, later: int) -> Any:
@@ -62,19 +62,8 @@ def _fill(connection: Any, url: str) -> None:
             connection.execute(number)
 
 
-@pytest.fixture
-def upgraded(backend: Databases, tmp_path: Path, receiver: Receiver) -> Iterator[Server]:
-    """A server of this version that was started on the database of the earlier one."""
-    settings = backend.empty(tmp_path)
-    key = tmp_path / "secret.key"
-    key.write_text(FILLED["secret_key"])
-    key.chmod(0o600)
-
-    def work(connection: Any) -> None:
-        _make_0001(connection)
-        _fill(connection, receiver.url)
-
-    known = load({"data": str(tmp_path), **settings}, {})
+def _run(settings: dict[str, Any], work: Callable[[Any], None]) -> None:
+    known = load(settings, {})
     if known.sqlite_path is not None:
         engine = sa.create_engine(f"sqlite:///{known.sqlite_path}")
         with engine.begin() as connection:
@@ -84,6 +73,21 @@ def upgraded(backend: Databases, tmp_path: Path, receiver: Receiver) -> Iterator
         assert known.database_url is not None
         url = known.database_url
         finish(lambda: migrate._run_async(url, work))
+
+
+@pytest.fixture
+def upgraded(backend: Databases, tmp_path: Path, receiver: Receiver) -> Iterator[Server]:
+    """A server of this version that was started on the database of the earlier one."""
+    settings = backend.empty(tmp_path)
+    key = tmp_path / "secret.key"
+    key.write_text(FILLED["secret_key"])
+    key.chmod(0o600)
+
+    def work(connection: Any) -> None:
+        _make(connection, "0001")
+        _fill(connection, receiver.url)
+
+    _run({"data": str(tmp_path), **settings}, work)
     server = Server(tmp_path, settings).start()
     yield server
     server.close()
@@ -123,3 +127,25 @@ def test_what_was_there_is_there_and_goes_on(upgraded: Server, receiver: Receive
 def test_it_is_upgraded_once(upgraded: Server) -> None:
     known = load(upgraded.settings, {})
     assert not finish(lambda: migrate.migrate(known.sqlite_path, known.database_url))
+
+
+def test_tokens_learn_the_first_of_their_family(backend: Databases, tmp_path: Path) -> None:
+    """4 was made by 3, that by 2, that by 1; the maker of 6 was forgotten already."""
+    settings = {"data": str(tmp_path), **backend.empty(tmp_path)}
+    roots: dict[int, int | None] = {}
+
+    def work(connection: Any) -> None:
+        _make(connection, "0007")
+        there = sa.MetaData()
+        there.reflect(connection, only=["accounts", "tokens"])
+        at = {"created_at": 1, "updated_at": 1}
+        user = {"id": 1, "kind": "user", "login": "octo", "login_key": "octo", **at}
+        connection.execute(sa.insert(there.tables["accounts"]).values(user))
+        for number, parent in ((1, None), (2, 1), (3, 2), (4, 3), (5, None), (6, 99), (7, 6)):
+            token = {"id": number, "kind": "classic", "digest": bytes([number]), "user_id": 1, "scopes": ""}
+            connection.execute(sa.insert(there.tables["tokens"]).values(**token, created_at=1, parent_id=parent))
+        _make(connection, "head")
+        roots.update(connection.execute(sa.text("SELECT id, root_id FROM tokens")).fetchall())
+
+    _run(settings, work)
+    assert roots == {1: None, 2: 1, 3: 1, 4: 1, 5: None, 6: None, 7: None}

@@ -7,7 +7,6 @@ import sqlite3
 from collections.abc import Mapping
 from typing import Any
 
-import asyncpg
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.dialects.postgresql import asyncpg as asyncpg_dialect
@@ -16,7 +15,7 @@ from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.compiler import SQLCompiler
 
 from workhook.core.errors import Invalid, Unavailable
-from workhook.storage.database import UniqueViolation, Value
+from workhook.storage.database import RolledBack, UniqueViolation, Value
 
 SQLITE: Dialect = sqlite.dialect()
 # Conditions as they are: `x IN (…)` and not `x IN (…) = 1`, which no index serves.
@@ -97,14 +96,14 @@ def sqlite_problem(error: sqlite3.Error) -> Exception:
         return UniqueViolation(str(error))
     if isinstance(error, sqlite3.OperationalError):
         name = getattr(error, "sqlite_errorname", "") or ""
+        if name.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
+            return RolledBack("locked", f"The database cannot be used right now: {error}.")
         if name.startswith(_SQLITE_PASSING):
             return Unavailable(f"The database cannot be used right now: {error}.", code="database_unavailable")
     return error
 
 
 _SQLITE_PASSING = (
-    "SQLITE_BUSY",
-    "SQLITE_LOCKED",
     "SQLITE_FULL",
     "SQLITE_IOERR",
     "SQLITE_CANTOPEN",
@@ -116,16 +115,23 @@ _SQLITE_PASSING = (
 
 def postgresql_problem(error: BaseException) -> BaseException:
     """Likewise; lost connections, full disks, shutdowns, deadlocks and time-outs can succeed later."""
+    import asyncpg  # some megabytes, which who has SQLite does not need
+
     if isinstance(error, asyncpg.UniqueViolationError):
         return UniqueViolation(str(error))
     if isinstance(error, asyncpg.CharacterNotInRepertoireError):
         return Invalid("Text cannot contain the character NUL.")
-    if isinstance(error, (OSError, TimeoutError, asyncpg.InterfaceError)) or (
+    if isinstance(error, asyncpg.PostgresError) and (reason := _TAKEN_BACK.get(str(error.sqlstate))):
+        return RolledBack(reason)
+    if isinstance(error, (OSError, TimeoutError, asyncpg.InterfaceError, asyncpg.InternalClientError)) or (
         isinstance(error, asyncpg.PostgresError) and str(error.sqlstate or "")[:2] in _POSTGRESQL_PASSING
     ):
         return Unavailable("The database cannot be used right now.", code="database_unavailable")
     return error
 
+
+# Not the rest of class 40: of 40003 nobody knows whether the transaction stands.
+_TAKEN_BACK = {"40P01": "deadlock", "40001": "serialization"}
 
 # Classes of SQLSTATE: connection, transaction rollback, resources, operator intervention, system error; 25: read-only.
 _POSTGRESQL_PASSING = frozenset({"08", "25", "40", "53", "55", "57", "58"})

@@ -11,5 +11,14 @@ COMMIT_GROUP = Histogram(
     "Transactions made durable by one commit (SQLite).",
     buckets=(1, 2, 4, 8, 16, 32, 64, 128),
 )
+ROLLED_BACK = Counter(
+    "workhook_database_rolled_back_total",
+    "Transactions that the database took back (deadlock, serialization, locked), and what became of them: "
+    "tried again, or refused after some tries.",
+    ["reason", "outcome"],
+)
+SKIPPED = Counter(
+    "workhook_sweep_skipped_total", "Rows that a sweep could not do, and left for its next run.", ["kind"]
+)
 LISTEN_LOST = Counter("workhook_database_signals_lost_total", "Times that the connection for signals was lost.")
 BLOB_TROUBLE = Counter("workhook_files_trouble_total", "Times that the store of files could not be used.", ["code"])

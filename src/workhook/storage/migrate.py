@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
+import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import asyncpg
 import structlog
 
 from workhook.storage import dialects
@@ -17,7 +18,8 @@ log = structlog.get_logger(__name__)
 
 MIGRATIONS = Path(__file__).parent / "migrations"
 NEW_SQLITE = MIGRATIONS / "new_sqlite.sql"  # written by `python -m scripts.sqlite_schema`
-HEAD = "0006"  # a test compares it with the newest file in `versions`
+HEAD = "0008"
+SQLITE_WAIT_S = 30  # for another process that writes
 LOCK_KEY = 0x776F726B686F6F6B  # PostgreSQL's advisory lock: one process migrates, the others wait
 
 
@@ -83,13 +85,27 @@ def migrate_sqlite(path: Path) -> bool:
     return True
 
 
+def _write_ahead(connection: Any) -> None:
+    """Set the journal mode. SQLite does not wait for another process that is just setting it, whatever the timeout."""
+    end = time.monotonic() + SQLITE_WAIT_S
+    pause = threading.Event()
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode=WAL")
+            return
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() > end:
+                raise
+        pause.wait(0.02)
+
+
 def _make_sqlite(path: Path) -> None:
     """A new file, in one transaction: Alembic takes a second and 10 MB that would stay with the server."""
     path.parent.mkdir(parents=True, exist_ok=True)
     _make_private(path)
-    connection = sqlite3.connect(path, timeout=30, isolation_level=None)
+    connection = sqlite3.connect(path, timeout=SQLITE_WAIT_S, isolation_level=None)
     try:
-        connection.execute("PRAGMA journal_mode=WAL")
+        _write_ahead(connection)
         connection.execute("PRAGMA synchronous=FULL")
         connection.execute("BEGIN IMMEDIATE")
         # Another process may have been first.
@@ -107,13 +123,13 @@ def migrate_sqlite_by_steps(path: Path) -> None:
 
     path.parent.mkdir(parents=True, exist_ok=True)
     _make_private(path)
-    engine = create_engine(f"sqlite:///{path}", connect_args={"timeout": 30})
+    engine = create_engine(f"sqlite:///{path}", connect_args={"timeout": SQLITE_WAIT_S})
 
     # The driver would commit before DDL; BEGIN IMMEDIATE makes the migration one transaction and keeps others out.
     @event.listens_for(engine, "connect")
     def _plain(dbapi: Any, record: Any) -> None:
         dbapi.isolation_level = None
-        dbapi.execute("PRAGMA journal_mode=WAL")
+        _write_ahead(dbapi)
         dbapi.execute("PRAGMA synchronous=FULL")
 
     @event.listens_for(engine, "begin")
@@ -127,6 +143,8 @@ def migrate_sqlite_by_steps(path: Path) -> None:
 
 async def migrate_postgresql(url: str) -> bool:
     """Answers whether anything was done."""
+    import asyncpg
+
     connection = await asyncpg.connect(**dialects.connect_options(url), timeout=10)
     try:
         exists = await connection.fetchval("SELECT to_regclass('alembic_version') IS NOT NULL")
@@ -142,6 +160,7 @@ async def migrate_postgresql(url: str) -> bool:
 
 
 async def _run_async(url: str, work: Callable[[Any], None]) -> None:
+    import asyncpg
     from sqlalchemy.ext.asyncio import create_async_engine
     from sqlalchemy.pool import NullPool
 

@@ -14,11 +14,11 @@ import structlog
 from sqlalchemy.sql.expression import Executable
 
 from workhook.storage import dialects, metrics, slow
-from workhook.storage.database import Database, Params, Row, Step, Transaction
+from workhook.storage.database import Database, Params, Row, Step, Transaction, Waiting
+from workhook.storage.lending import ACQUIRE_TIMEOUT_S, TROUBLE, Lender
 from workhook.storage.signals import Signals
-from workhook.storage.statements import Compiler, Statement
+from workhook.storage.statements import Compiler, Statement, joined
 
-ACQUIRE_TIMEOUT_S = 5.0
 COMMAND_TIMEOUT_S = 30.0
 RECONNECT_MAX_S = 5.0
 LISTEN_CHECK_S = 15.0
@@ -28,14 +28,6 @@ NOTIFY_IDS = 500  # ids in one NOTIFY: its payload is at most 8,000 bytes
 log = structlog.get_logger(__name__)
 
 
-@asynccontextmanager
-async def _translated() -> AsyncIterator[None]:
-    try:
-        yield
-    except (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
-        raise dialects.postgresql_problem(error) from error
-
-
 class PostgresTransaction(Transaction):
     def __init__(self, connection: Any, compiler: Compiler, signals: Signals) -> None:
         super().__init__(signals)
@@ -43,16 +35,20 @@ class PostgresTransaction(Transaction):
         self._compile = compiler
 
     async def fetch_all(self, statement: Executable, params: Params | None = None) -> Sequence[Row]:
-        known = self._compile(statement)
-        rows: Sequence[Row] = await self._connection.fetch(known.sql, *known.arguments(params))
-        return rows
+        if self.waiting:
+            await self.flush()
+        return await self._fetch_along(statement, params)
 
     async def fetch_one(self, statement: Executable, params: Params | None = None) -> Row | None:
+        if self.waiting:
+            await self.flush()
         known = self._compile(statement)
         row: Row | None = await self._connection.fetchrow(known.sql, *known.arguments(params))
         return row
 
     async def execute(self, statement: Executable, params: Params | None = None) -> int:
+        if self.waiting:
+            await self.flush()
         known = self._compile(statement)
         tag: str = await self._connection.execute(known.sql, *known.arguments(params))
         count = tag.rpartition(" ")[2]
@@ -60,7 +56,40 @@ class PostgresTransaction(Transaction):
 
     async def execute_many(self, statement: Executable, rows: Sequence[Params]) -> None:
         if rows:
+            await self.flush()
             await _run_step(self._connection, self._compile(statement), rows)
+
+    async def flush(self) -> None:
+        if not self.waiting:
+            return
+        waiting, self.waiting = self.waiting, []
+        parts, arguments = self._parts(waiting)
+        _, sql, _ = parts.pop()
+        await self._connection.execute(joined(tuple(parts), sql) if parts else sql, *arguments)
+
+    async def _fetch_along(self, statement: Executable, params: Params | None) -> Sequence[Row]:
+        known = self._compile(statement)
+        sql, arguments = known.sql, known.arguments(params)
+        if self.waiting:
+            waiting, self.waiting = self.waiting, []
+            parts, before = self._parts(waiting)
+            sql, arguments = joined(tuple(parts), sql), before + arguments
+        rows: Sequence[Row] = await self._connection.fetch(sql, *arguments)
+        return rows
+
+    def _parts(self, waiting: Sequence[Waiting]) -> tuple[list[tuple[str, str, int]], list[Any]]:
+        """What `joined` takes, and the values."""
+        parts, arguments = [], list[Any]()
+        for name, statement, rows in waiting:
+            known = self._compile(statement)
+            if len(rows) == 1:
+                sql, values = known.sql, known.arguments(rows[0])
+            else:
+                sql, values = known.insert_columns() or "", list[Any](known.columns(rows))
+                assert sql, f"not a plain INSERT: {known.sql}"
+            parts.append((name, sql, len(values)))
+            arguments += values
+        return parts, arguments
 
 
 # A notice writes a commit record; nobody waits until that one is on the disk.
@@ -75,8 +104,9 @@ class PostgresDatabase(Database):
     def __init__(self, url: str, pool: Any) -> None:
         self._url = url
         self._pool = pool
+        self._lender = Lender(pool)
         metrics.CONNECTIONS.labels("open").set_function(pool.get_size)
-        metrics.CONNECTIONS.labels("idle").set_function(pool.get_idle_size)
+        metrics.CONNECTIONS.labels("idle").set_function(self._lender.idle)
         self._compile = Compiler(dialects.POSTGRESQL)
         self.signals = Signals()
         self._slow = slow.Turns()
@@ -87,7 +117,7 @@ class PostgresDatabase(Database):
 
     @classmethod
     async def open(cls, url: str, *, connections: int = 10, listen: bool = True) -> PostgresDatabase:
-        async with _translated():
+        try:
             pool = await asyncpg.create_pool(
                 **dialects.connect_options(url),
                 min_size=1,
@@ -99,16 +129,19 @@ class PostgresDatabase(Database):
                 # Nothing here changes a session's state, so there is nothing to reset: saves a round trip a release.
                 reset=_keep,
             )
+        except TROUBLE as error:
+            raise dialects.postgresql_problem(error) from error
         database = cls(url, pool)
         database.signals.forward = database._forward
         database._tasks.append(asyncio.create_task(database._notify(), name="pg-notify"))
+        database._tasks.append(asyncio.create_task(database._lender.tidy(), name="pg-tidy"))
         if listen:
             database._tasks.append(asyncio.create_task(database._listen(), name="pg-listen"))
         return database
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[Transaction]:
-        async with _translated(), self._pool.acquire(timeout=ACQUIRE_TIMEOUT_S) as connection:
+        async with self._lender.lend() as connection:
             transaction = PostgresTransaction(connection, self._compile, self.signals)
             async with connection.transaction():
                 yield transaction
@@ -117,19 +150,19 @@ class PostgresDatabase(Database):
 
     async def fetch_all(self, statement: Executable, params: Params | None = None) -> Sequence[Row]:
         known = self._compile(statement)
-        async with _translated(), self._pool.acquire(timeout=ACQUIRE_TIMEOUT_S) as connection:
+        async with self._lender.lend() as connection:
             rows: Sequence[Row] = await connection.fetch(known.sql, *known.arguments(params))
             return rows
 
     async def fetch_one(self, statement: Executable, params: Params | None = None) -> Row | None:
         known = self._compile(statement)
-        async with _translated(), self._pool.acquire(timeout=ACQUIRE_TIMEOUT_S) as connection:
+        async with self._lender.lend() as connection:
             row: Row | None = await connection.fetchrow(known.sql, *known.arguments(params))
             return row
 
     async def fetch_slow(self, statement: Executable, params: Params | None = None) -> Sequence[Row]:
         known = self._compile(statement)
-        async with self._slow.turn(), _translated(), self._pool.acquire(timeout=ACQUIRE_TIMEOUT_S) as connection:
+        async with self._slow.turn(), self._lender.lend() as connection:
             try:
                 rows: Sequence[Row] = await connection.fetch(
                     known.sql, *known.arguments(params), timeout=slow.TIMEOUT_S
@@ -140,7 +173,7 @@ class PostgresDatabase(Database):
 
     async def write(self, steps: Sequence[Step]) -> None:
         known = [(self._compile(statement), rows) for statement, rows in steps if rows]
-        async with _translated(), self._pool.acquire(timeout=ACQUIRE_TIMEOUT_S) as connection:
+        async with self._lender.lend() as connection:
             if len(known) == 1 and len(known[0][1]) == 1:  # one statement is a transaction without BEGIN and COMMIT
                 await _run_step(connection, *known[0])
                 return
@@ -159,7 +192,7 @@ class PostgresDatabase(Database):
             self._outgoing_ready.clear()
             waiting, self._outgoing = self._outgoing, defaultdict(set)
             try:
-                async with _translated(), self._pool.acquire(timeout=ACQUIRE_TIMEOUT_S) as connection:
+                async with self._lender.lend() as connection:
                     await connection.execute(_NOTIFY, CHANNEL, self._notices(waiting))
             except Exception as error:  # noqa: BLE001  # a lost signal costs latency only
                 log.warning("notify_failed", error=str(error))
@@ -189,7 +222,7 @@ class PostgresDatabase(Database):
                     await self._until_gone(connection, gone)
                 finally:
                     connection.terminate()  # it may be broken: no farewell is waited for
-            except (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
+            except TROUBLE as error:
                 metrics.LISTEN_LOST.inc()
                 log.warning("listen_failed", error=str(error), again_in_s=pause_s)
             await asyncio.sleep(pause_s)
@@ -216,6 +249,7 @@ class PostgresDatabase(Database):
         await asyncio.gather(*self._tasks, return_exceptions=True)
         with suppress(TimeoutError):
             async with asyncio.timeout(5):
+                await self._lender.close()
                 await self._pool.close()
                 return
         self._pool.terminate()

@@ -140,19 +140,31 @@ class SqliteTransaction(Transaction):
         self.opened = False
 
     def _run(self, job: Job[T]) -> asyncio.Future[T]:
-        if self.opened:
+        if self.opened and not self.waiting:
             return self._writer.submit(job)
-        self.opened = True
+        waiting, self.waiting = self.waiting, []
+        calls = [call for each in waiting for call in _calls(self._compile(each.statement), each.rows)]
+        opened, self.opened = self.opened, True
 
-        def open_then(connection: sqlite3.Connection) -> T:
-            if not connection.in_transaction:
-                self._write_lock.begin(connection)
-            connection.execute("SAVEPOINT logical")
+        def first(connection: sqlite3.Connection) -> T:
+            if not opened:
+                if not connection.in_transaction:
+                    self._write_lock.begin(connection)
+                connection.execute("SAVEPOINT logical")
+            for sql, arguments in calls:
+                connection.execute(sql, arguments).fetchall()  # to its end: one that is under way forbids the COMMIT
             return job(connection)
 
-        return self._writer.submit(open_then)
+        return self._writer.submit(first)
+
+    async def flush(self) -> None:
+        if self.waiting:
+            await self._run(lambda connection: None)
 
     async def fetch_all(self, statement: Executable, params: Params | None = None) -> Sequence[Row]:
+        return await self._fetch_along(statement, params)
+
+    async def _fetch_along(self, statement: Executable, params: Params | None) -> Sequence[Row]:
         known = self._compile(statement)
         arguments = known.arguments(params)
         return await self._run(lambda connection: connection.execute(known.sql, arguments).fetchall())

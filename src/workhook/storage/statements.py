@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from typing import Any
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 from sqlalchemy.engine.interfaces import Dialect
 from sqlalchemy.sql.compiler import SQLCompiler
 from sqlalchemy.sql.expression import Executable
 
-from workhook.storage.database import Params, Value
+if TYPE_CHECKING:
+    from workhook.storage.database import Params, Value
 
 
 class PerDialect(Executable):
@@ -27,6 +29,7 @@ class PerDialect(Executable):
 _LISTS = (list, tuple, set, frozenset)
 _INSERT = re.compile(r"(INSERT INTO \S+ \([^()]+\)) VALUES \(([^()]+)\)(?: RETURNING \S+)?")
 _NUMBERED = re.compile(r"\$\d+::[A-Z ]+")
+_NUMBER = re.compile(r"\$(\d+)")
 
 
 class Statement:
@@ -71,6 +74,23 @@ class Statement:
             return [given[name] for name in self._names]
         adapt = self._adapt
         return [adapt(value) if value.__class__ in _LISTS else value for value in map(given.__getitem__, self._names)]
+
+
+@lru_cache(512)
+def joined(parts: tuple[tuple[str, str, int], ...], last: str) -> str:
+    """One statement of PostgreSQL that writes `parts` (name, SQL, how many parameters) and answers what `last` does.
+
+    It takes the parameters of all of them in their order. `last` cannot begin with WITH itself.
+    """
+    written, before = [], 0
+    for name, sql, count in parts:
+        written.append(f"{name} AS ({_renumbered(sql, before)})")
+        before += count
+    return f"WITH {', '.join(written)} {_renumbered(last, before)}"
+
+
+def _renumbered(sql: str, before: int) -> str:
+    return _NUMBER.sub(lambda found: f"${int(found[1]) + before}", sql) if before else sql
 
 
 class Compiler:

@@ -27,7 +27,7 @@ CREATE TABLE audit_log (
 	target TEXT NOT NULL,
 	address TEXT,
 	detail TEXT NOT NULL
-)
+, app_id BIGINT, status INTEGER, request_id TEXT, times INTEGER DEFAULT '1' NOT NULL)
 
 CREATE INDEX ix_audit_log_account_id ON audit_log (account_id, id)
 
@@ -50,7 +50,7 @@ CREATE TABLE deliveries (
 	request_headers BLOB NOT NULL,
 	response_headers BLOB NOT NULL,
 	response_body BLOB NOT NULL
-)
+, installation_id BIGINT)
 
 CREATE INDEX ix_deliveries_delivered_at ON deliveries (delivered_at)
 
@@ -94,7 +94,7 @@ CREATE TABLE events (
 	payload BLOB NOT NULL,
 	size BIGINT NOT NULL,
 	created_at BIGINT NOT NULL
-, actor_id BIGINT, listed BOOLEAN DEFAULT 1 NOT NULL)
+, actor_id BIGINT, listed BOOLEAN DEFAULT 1 NOT NULL, installation_id BIGINT)
 
 CREATE INDEX ix_events_created_at ON events (created_at)
 
@@ -158,7 +158,7 @@ CREATE TABLE tokens (
 	created_at BIGINT NOT NULL,
 	expires_at BIGINT,
 	last_used_at BIGINT,
-	revoked_at BIGINT,
+	revoked_at BIGINT, permissions TEXT, account_id BIGINT, repositories TEXT, app_id BIGINT, installation_id BIGINT, parent_id BIGINT, family TEXT, root_id BIGINT,
 	CONSTRAINT fk_tokens_user_id FOREIGN KEY(user_id) REFERENCES accounts (id) ON DELETE CASCADE,
 	CONSTRAINT uq_tokens_digest UNIQUE (digest)
 )
@@ -190,7 +190,7 @@ CREATE TABLE hooks (
 	password BLOB,
 	version BIGINT NOT NULL,
 	created_at BIGINT NOT NULL,
-	updated_at BIGINT NOT NULL,
+	updated_at BIGINT NOT NULL, app_id BIGINT, installation_id BIGINT,
 	CONSTRAINT fk_hooks_account_id FOREIGN KEY(account_id) REFERENCES accounts (id),
 	CONSTRAINT fk_hooks_repository_id FOREIGN KEY(repository_id) REFERENCES projects (repository_id)
 )
@@ -653,4 +653,239 @@ CREATE TRIGGER task_order_delete AFTER DELETE ON tasks BEGIN UPDATE task_buckets
 
 CREATE TRIGGER task_order_update AFTER UPDATE OF bucket_id ON tasks WHEN old.bucket_id IS NOT new.bucket_id BEGIN UPDATE task_buckets SET size = size - 1 WHERE id = old.bucket_id; UPDATE task_buckets SET size = size + 1 WHERE id = new.bucket_id; END
 
-INSERT INTO "alembic_version" VALUES('0006')
+CREATE TABLE rate_windows (
+	caller TEXT NOT NULL,
+	resets_at BIGINT NOT NULL,
+	used INTEGER NOT NULL,
+	granted INTEGER NOT NULL,
+	CONSTRAINT pk_rate_windows PRIMARY KEY (caller)
+)
+
+CREATE TABLE sign_in_failures (
+	"key" TEXT NOT NULL,
+	failures INTEGER NOT NULL,
+	since BIGINT NOT NULL,
+	blocked_until BIGINT NOT NULL,
+	CONSTRAINT pk_sign_in_failures PRIMARY KEY ("key")
+)
+
+CREATE TABLE apps (
+	id INTEGER NOT NULL PRIMARY KEY AUTOINCREMENT,
+	kind TEXT NOT NULL,
+	account_id BIGINT NOT NULL,
+	client_id TEXT NOT NULL,
+	slug TEXT NOT NULL,
+	name TEXT NOT NULL,
+	description TEXT,
+	homepage_url TEXT,
+	callback_urls TEXT NOT NULL,
+	device_flow BOOLEAN NOT NULL,
+	public BOOLEAN NOT NULL,
+	permissions TEXT NOT NULL,
+	bot_id BIGINT,
+	created_at BIGINT NOT NULL,
+	updated_at BIGINT NOT NULL,
+	CONSTRAINT fk_apps_account_id FOREIGN KEY(account_id) REFERENCES accounts (id) ON DELETE CASCADE,
+	CONSTRAINT fk_apps_bot_id FOREIGN KEY(bot_id) REFERENCES accounts (id),
+	CONSTRAINT uq_apps_client_id UNIQUE (client_id),
+	CONSTRAINT uq_apps_slug UNIQUE (slug)
+)
+
+CREATE INDEX ix_apps_account_id ON apps (account_id)
+
+CREATE TABLE identities (
+	issuer TEXT NOT NULL,
+	subject TEXT NOT NULL,
+	user_id BIGINT NOT NULL,
+	created_at BIGINT NOT NULL,
+	CONSTRAINT pk_identities PRIMARY KEY (issuer, subject),
+	CONSTRAINT fk_identities_user_id FOREIGN KEY(user_id) REFERENCES accounts (id) ON DELETE CASCADE
+)
+
+CREATE INDEX ix_identities_user_id ON identities (user_id)
+
+CREATE TABLE passwords (
+	user_id BIGINT NOT NULL,
+	hash TEXT NOT NULL,
+	changed_at BIGINT NOT NULL,
+	CONSTRAINT pk_passwords PRIMARY KEY (user_id),
+	CONSTRAINT fk_passwords_user_id FOREIGN KEY(user_id) REFERENCES accounts (id) ON DELETE CASCADE
+)
+
+CREATE TABLE sessions (
+	id INTEGER NOT NULL PRIMARY KEY AUTOINCREMENT,
+	digest BLOB NOT NULL,
+	user_id BIGINT NOT NULL,
+	created_at BIGINT NOT NULL,
+	seen_at BIGINT NOT NULL,
+	expires_at BIGINT NOT NULL,
+	address TEXT,
+	user_agent TEXT,
+	CONSTRAINT fk_sessions_user_id FOREIGN KEY(user_id) REFERENCES accounts (id) ON DELETE CASCADE,
+	CONSTRAINT uq_sessions_digest UNIQUE (digest)
+)
+
+CREATE INDEX ix_sessions_user_id ON sessions (user_id)
+
+CREATE TABLE sign_in_links (
+	digest BLOB NOT NULL,
+	user_id BIGINT NOT NULL,
+	purpose TEXT NOT NULL,
+	created_at BIGINT NOT NULL,
+	expires_at BIGINT NOT NULL,
+	used_at BIGINT,
+	CONSTRAINT pk_sign_in_links PRIMARY KEY (digest),
+	CONSTRAINT fk_sign_in_links_user_id FOREIGN KEY(user_id) REFERENCES accounts (id) ON DELETE CASCADE
+)
+
+CREATE INDEX ix_sign_in_links_user_id ON sign_in_links (user_id)
+
+CREATE TABLE app_keys (
+	id INTEGER NOT NULL PRIMARY KEY AUTOINCREMENT,
+	app_id BIGINT NOT NULL,
+	public_key TEXT NOT NULL,
+	fingerprint TEXT NOT NULL,
+	created_at BIGINT NOT NULL,
+	CONSTRAINT fk_app_keys_app_id FOREIGN KEY(app_id) REFERENCES apps (id) ON DELETE CASCADE
+)
+
+CREATE INDEX ix_app_keys_app_id ON app_keys (app_id)
+
+CREATE TABLE app_secrets (
+	id INTEGER NOT NULL PRIMARY KEY AUTOINCREMENT,
+	app_id BIGINT NOT NULL,
+	digest BLOB NOT NULL,
+	last_eight TEXT NOT NULL,
+	created_at BIGINT NOT NULL,
+	last_used_at BIGINT,
+	CONSTRAINT fk_app_secrets_app_id FOREIGN KEY(app_id) REFERENCES apps (id) ON DELETE CASCADE,
+	CONSTRAINT uq_app_secrets_digest UNIQUE (digest)
+)
+
+CREATE INDEX ix_app_secrets_app_id ON app_secrets (app_id)
+
+CREATE TABLE authorization_codes (
+	digest BLOB NOT NULL,
+	app_id BIGINT NOT NULL,
+	user_id BIGINT NOT NULL,
+	redirect_uri TEXT NOT NULL,
+	scopes TEXT NOT NULL,
+	code_challenge TEXT,
+	created_at BIGINT NOT NULL,
+	expires_at BIGINT NOT NULL,
+	used_at BIGINT,
+	family TEXT NOT NULL,
+	CONSTRAINT pk_authorization_codes PRIMARY KEY (digest),
+	CONSTRAINT fk_authorization_codes_app_id FOREIGN KEY(app_id) REFERENCES apps (id) ON DELETE CASCADE,
+	CONSTRAINT fk_authorization_codes_user_id FOREIGN KEY(user_id) REFERENCES accounts (id) ON DELETE CASCADE
+)
+
+CREATE INDEX ix_authorization_codes_app_id ON authorization_codes (app_id, user_id)
+
+CREATE INDEX ix_authorization_codes_expires_at ON authorization_codes (expires_at)
+
+CREATE TABLE device_codes (
+	digest BLOB NOT NULL,
+	user_code TEXT NOT NULL,
+	app_id BIGINT NOT NULL,
+	scopes TEXT NOT NULL,
+	interval_s INTEGER NOT NULL,
+	created_at BIGINT NOT NULL,
+	expires_at BIGINT NOT NULL,
+	polled_at BIGINT,
+	user_id BIGINT,
+	decision TEXT,
+	used_at BIGINT,
+	CONSTRAINT pk_device_codes PRIMARY KEY (digest),
+	CONSTRAINT fk_device_codes_app_id FOREIGN KEY(app_id) REFERENCES apps (id) ON DELETE CASCADE,
+	CONSTRAINT fk_device_codes_user_id FOREIGN KEY(user_id) REFERENCES accounts (id) ON DELETE CASCADE,
+	CONSTRAINT uq_device_codes_user_code UNIQUE (user_code)
+)
+
+CREATE INDEX ix_device_codes_expires_at ON device_codes (expires_at)
+
+CREATE TABLE grants (
+	id INTEGER NOT NULL PRIMARY KEY AUTOINCREMENT,
+	app_id BIGINT NOT NULL,
+	user_id BIGINT NOT NULL,
+	scopes TEXT NOT NULL,
+	created_at BIGINT NOT NULL,
+	updated_at BIGINT NOT NULL,
+	CONSTRAINT fk_grants_app_id FOREIGN KEY(app_id) REFERENCES apps (id) ON DELETE CASCADE,
+	CONSTRAINT fk_grants_user_id FOREIGN KEY(user_id) REFERENCES accounts (id) ON DELETE CASCADE,
+	CONSTRAINT uq_grants_app_id_user_id UNIQUE (app_id, user_id)
+)
+
+CREATE INDEX ix_grants_user_id ON grants (user_id)
+
+CREATE TABLE installations (
+	id INTEGER NOT NULL PRIMARY KEY AUTOINCREMENT,
+	app_id BIGINT NOT NULL,
+	account_id BIGINT NOT NULL,
+	repository_selection TEXT NOT NULL,
+	permissions TEXT NOT NULL,
+	suspended_at BIGINT,
+	suspended_by TEXT,
+	created_at BIGINT NOT NULL,
+	updated_at BIGINT NOT NULL,
+	CONSTRAINT fk_installations_account_id FOREIGN KEY(account_id) REFERENCES accounts (id) ON DELETE CASCADE,
+	CONSTRAINT fk_installations_app_id FOREIGN KEY(app_id) REFERENCES apps (id) ON DELETE CASCADE,
+	CONSTRAINT uq_installations_app_id_account_id UNIQUE (app_id, account_id)
+)
+
+CREATE INDEX ix_installations_account_id ON installations (account_id)
+
+CREATE TABLE refresh_tokens (
+	id INTEGER NOT NULL PRIMARY KEY AUTOINCREMENT,
+	digest BLOB NOT NULL,
+	app_id BIGINT NOT NULL,
+	user_id BIGINT NOT NULL,
+	family TEXT NOT NULL,
+	public BOOLEAN NOT NULL,
+	created_at BIGINT NOT NULL,
+	expires_at BIGINT NOT NULL,
+	used_at BIGINT,
+	CONSTRAINT fk_refresh_tokens_app_id FOREIGN KEY(app_id) REFERENCES apps (id) ON DELETE CASCADE,
+	CONSTRAINT fk_refresh_tokens_user_id FOREIGN KEY(user_id) REFERENCES accounts (id) ON DELETE CASCADE,
+	CONSTRAINT uq_refresh_tokens_digest UNIQUE (digest)
+)
+
+CREATE INDEX ix_refresh_tokens_app_id ON refresh_tokens (app_id, user_id)
+
+CREATE INDEX ix_refresh_tokens_expires_at ON refresh_tokens (expires_at)
+
+CREATE INDEX ix_refresh_tokens_family ON refresh_tokens (family)
+
+CREATE TABLE installation_repositories (
+	installation_id BIGINT NOT NULL,
+	repository_id BIGINT NOT NULL,
+	CONSTRAINT pk_installation_repositories PRIMARY KEY (installation_id, repository_id),
+	CONSTRAINT fk_installation_repositories_installation_id FOREIGN KEY(installation_id) REFERENCES installations (id) ON DELETE CASCADE,
+	CONSTRAINT fk_installation_repositories_repository_id FOREIGN KEY(repository_id) REFERENCES projects (repository_id) ON DELETE CASCADE
+)
+
+CREATE INDEX ix_installation_repositories_repository_id ON installation_repositories (repository_id)
+
+CREATE INDEX ix_tokens_app_id ON tokens (app_id)
+
+CREATE INDEX ix_tokens_family ON tokens (family)
+
+CREATE INDEX ix_tokens_installation_id ON tokens (installation_id)
+
+CREATE INDEX ix_tokens_parent_id ON tokens (parent_id)
+
+CREATE INDEX ix_tokens_ended ON tokens (coalesce(revoked_at, expires_at))
+
+CREATE INDEX ix_accounts_email ON accounts (lower(email))
+
+CREATE INDEX ix_device_codes_app_id ON device_codes (app_id, expires_at)
+
+CREATE INDEX ix_sessions_expires_at ON sessions (expires_at)
+
+CREATE INDEX ix_sign_in_links_expires_at ON sign_in_links (expires_at)
+
+CREATE INDEX ix_sign_in_failures_since ON sign_in_failures (since)
+
+CREATE INDEX ix_rate_windows_resets_at ON rate_windows (resets_at)
+
+INSERT INTO "alembic_version" VALUES('0008')

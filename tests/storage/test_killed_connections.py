@@ -1,0 +1,52 @@
+"""A server that ends connections: what was under way is refused with 503, and the next is served."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from functools import partial
+
+import asyncpg
+import sqlalchemy as sa
+
+from workhook.core.errors import Unavailable
+from workhook.http.calls import Services
+from workhook.storage import Transaction
+from workhook.storage.metadata import insert_into, probe
+
+_write = insert_into(probe, "id", "written_at")
+_kill = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND pid <> $1"
+
+
+async def test_connections_that_are_killed_under_load(services: Services) -> None:
+    """Also one that is killed at hand, in the moment in which it is taken: the driver does not know it yet."""
+    url, database = services.settings.database_url, services.database
+    seen: Counter[type] = Counter()
+    numbers, written = iter(range(1_000_000)), set[int]()
+    over = asyncio.Event()
+
+    async def insert(tx: Transaction, number: int) -> None:
+        await tx.execute(_write, {"id": number, "written_at": 1})
+
+    async def work() -> None:
+        while not over.is_set():
+            number = next(numbers)
+            try:
+                await database.fetch_all(sa.select(probe.c.id).limit(1))
+                await database.in_transaction(partial(insert, number=number))
+                written.add(number)
+            except Exception as error:  # noqa: BLE001  # which one it was is what is asked
+                seen[type(error)] += 1
+
+    workers = [asyncio.create_task(work()) for _ in range(6)]
+    if url is not None:
+        killer = await asyncpg.connect(url)
+        mine = await killer.fetchval("SELECT pg_backend_pid()")
+        for _ in range(60):
+            await killer.execute(_kill, mine)
+        await killer.close()
+    over.set()
+    await asyncio.gather(*workers)
+    assert set(seen) <= {Unavailable}
+    rows = await database.fetch_all(sa.select(probe.c.id))
+    assert written <= {row["id"] for row in rows}
