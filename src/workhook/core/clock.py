@@ -26,6 +26,7 @@ def to_seconds_text(at_ms: int) -> str:
     return _whole_seconds(at_ms // 1000) + "Z"
 
 
+@lru_cache(maxsize=4096)
 def to_millis_text(at_ms: int) -> str:
     """`2026-11-20T09:00:00.123Z`: how Area A and deliveries show times."""
     return f"{_whole_seconds(at_ms // 1000)}.{at_ms % 1000:03d}Z"

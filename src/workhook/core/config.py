@@ -72,6 +72,17 @@ def _http_url(value: Any) -> str:
     return str(value).rstrip("/")
 
 
+def _issuer(value: Any) -> str:
+    """an https URL without a query, such as https://id.example.com; http only on 127.0.0.1 or localhost"""
+    parts = urlsplit(str(value))
+    local = parts.hostname in ("127.0.0.1", "::1", "localhost")
+    if parts.scheme not in (("https", "http") if local else ("https",)) or not parts.hostname or "@" in parts.netloc:
+        raise ValueError
+    if parts.query or parts.fragment:
+        raise ValueError
+    return str(value)
+
+
 def _database_url(value: Any) -> str:
     """sqlite:///FILE or postgresql://USER@HOST/NAME"""
     if not str(value).startswith(("sqlite:///", "postgresql://", "postgres://", "postgresql+asyncpg://")):
@@ -116,7 +127,8 @@ def _one_of(*names: str) -> Callable[[Any], str]:
 
 
 def _setting(default: Any, parse: Callable[[Any], Any], help_text: str, *, secret: bool = False) -> Any:
-    return field(default=default, metadata={"parse": parse, "help": help_text, "secret": secret})
+    # A traceback or a debug line must not tell a secret, nor the password in a URL.
+    return field(default=default, repr=not secret, metadata={"parse": parse, "help": help_text, "secret": secret})
 
 
 @dataclass(frozen=True)
@@ -143,12 +155,21 @@ class Settings:
     log_format: str = _setting("auto", _one_of("auto", "json", "text"), "auto: text on a terminal, else JSON lines.")
     drain_s: float = _setting(30.0, _seconds(0, 600), "On SIGTERM: how long requests and sends may take to finish.")
     concurrency: int = _setting(256, _whole(1, 10_000), "Deliveries in flight in this process.")
+    oidc_issuer: str | None = _setting(
+        None, _issuer, "OpenID Connect provider that people may sign in with, exactly as it names itself."
+    )
+    oidc_client_id: str | None = _setting(None, str, "What the provider calls this server.")
+    oidc_client_secret: str | None = _setting(None, str, "What this server shows the provider.", secret=True)
+    oidc_create_users: bool = _setting(False, _truth, "Whom the provider knows and Workhook does not gets an account.")
     api_rate_limit: int = _setting(5000, _whole(0, 10**9), "Requests an hour a token; 0: no limit.")
     trust_proxy: bool = _setting(False, _truth, "Believe X-Forwarded-Proto, -Host and -For of the peer.")
     header_prefix: str = _setting("X-Service", _prefix, "First part of the names of delivery headers.")
     hooks_per_event: int = _setting(20, _whole(0, 10**6), "Webhooks of one repository or organization that may name "
                                     "the same event; 0: no limit.")  # fmt: skip
     retention_days: int = _setting(30, _whole(1, 3650), "Days that events and deliveries are kept.")
+    audit_retention_days: int = _setting(
+        365, _whole(0, 36_500), "Days that entries of the audit log are kept; 0: for ever."
+    )
     delivery_timeout_s: float = _setting(10.0, _seconds(0.1, 300), "Connect, headers and body of one attempt together.")
     delivery_retries: int = _setting(8, _whole(0, 50), "Further attempts after a failed one; 0: none.")
     delivery_retry_first_s: float = _setting(10.0, _seconds(0, 86_400), "Pause before the first further attempt.")
@@ -191,9 +212,16 @@ def load(flags: Mapping[str, Any], environ: Mapping[str, str] | None = None) -> 
             wanted = getattr(known[name].metadata["parse"], "__doc__", "") or "another value"
             shown = "the value" if known[name].metadata["secret"] else _shown(raw)
             faults.append(f"{source_name}: {shown} is not {wanted.strip()}")
+    faults += _apart(values)
     if faults:
         raise SettingsError(faults)
     return Settings(**values)
+
+
+def _apart(values: Mapping[str, Any]) -> list[str]:
+    """Settings that are nothing without another."""
+    needed = {"oidc_issuer": "oidc_client_id", "oidc_client_id": "oidc_issuer", "oidc_client_secret": "oidc_issuer"}
+    return [f"{name}: needs {other} too" for name, other in needed.items() if name in values and other not in values]
 
 
 def _shown(raw: object) -> str:

@@ -7,11 +7,15 @@ import base64
 import hashlib
 import hmac
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
+import structlog
 from cryptography.fernet import Fernet, InvalidToken, MultiFernet
 
 KEY_FILE = "secret.key"
+
+log = structlog.get_logger(__name__)
 
 
 class VaultError(Exception):
@@ -19,35 +23,86 @@ class VaultError(Exception):
 
 
 class Vault:
-    """Keys newest first: the first encrypts, all decrypt, so that a key can be rotated."""
+    """Keys newest first: the first encrypts, all decrypt, so that a key can be rotated.
 
-    def __init__(self, keys: list[bytes]) -> None:
+    `source`: the file that they come from. What a rotation writes there is taken up at once and without a restart,
+    before anything is sealed or derived and when something cannot be opened. So nobody seals with a key that is about
+    to be dropped, and whoever meets a secret that another process sealed with a newer key can open it.
+    """
+
+    def __init__(self, keys: Sequence[bytes], source: Path | None = None) -> None:
         """Raises `VaultError` for what is no key."""
+        self._source = source
+        self._stamp: tuple[int, ...] | None = None
+        self._take(keys)
+
+    @classmethod
+    def of_file(cls, path: Path) -> Vault:
+        """Raises `OSError` where it cannot be read, and `VaultError`."""
+        stamp = _stamp_of(path)
+        vault = cls(read_keys(path), path)
+        vault._stamp = stamp
+        return vault
+
+    def _take(self, keys: Sequence[bytes]) -> None:
         try:
-            self._fernet = MultiFernet([Fernet(key) for key in keys])
-        except ValueError as error:
+            fernets = [Fernet(key) for key in keys]
+            self._newest, self._all = fernets[0], MultiFernet(fernets)
+        except (ValueError, IndexError) as error:
             raise VaultError(f"{KEY_FILE} holds no usable key: {error}. Put the right file back.") from error
         self._keys = tuple(base64.urlsafe_b64decode(key) for key in keys)
 
     def seal(self, secret: str | None) -> bytes | None:
-        """None and the empty text are no secret."""
-        return self._fernet.encrypt(secret.encode()) if secret else None
+        """None and the empty text are no secret.
+
+        Called in the transaction that stores it, after its first statement: a rotation waits for transactions.
+        """
+        if not secret:
+            return None
+        self._look()
+        return self._newest.encrypt(secret.encode())
 
     def open(self, sealed: bytes | None) -> str | None:
         """Raises `VaultError`."""
         if sealed is None:
             return None
+        while True:
+            try:
+                return self._all.decrypt(bytes(sealed)).decode()
+            except InvalidToken:
+                if not self._look():
+                    raise VaultError(f"A stored secret was encrypted with another key than {KEY_FILE} holds.") from None
+
+    def reseal(self, sealed: bytes) -> bytes | None:
+        """The same secret under the newest key; None if it is under that already. Raises `VaultError`."""
+        self._look()
         try:
-            return self._fernet.decrypt(bytes(sealed)).decode()
+            self._newest.decrypt(bytes(sealed))
         except InvalidToken:
-            raise VaultError(f"A stored secret was encrypted with another key than {KEY_FILE} holds.") from None
+            return self.seal(self.open(sealed))
+        return None
 
     def derive(self, purpose: str) -> tuple[bytes, ...]:
         """Keys of 32 bytes for one purpose, such as signing, which tell nothing of the keys that they come from.
 
         One for each key, newest first: the first signs, all verify.
         """
+        self._look()
         return tuple(hmac.digest(key, b"workhook:" + purpose.encode(), "sha256") for key in self._keys)
+
+    def _look(self) -> bool:
+        """Take up the file's keys if it has changed. One that cannot be used changes nothing: these keys go on."""
+        stamp = _stamp_of(self._source) if self._source is not None else None
+        if self._source is None or stamp is None or stamp == self._stamp:
+            return False
+        self._stamp = stamp
+        try:
+            self._take(read_keys(self._source))
+        except (OSError, VaultError) as error:
+            log.error("key_file_unusable", path=str(self._source), error=str(error))
+            return False
+        log.info("key_file_taken_up", path=str(self._source), keys=len(self._keys))
+        return True
 
     def __repr__(self) -> str:
         return "Vault()"
@@ -59,27 +114,77 @@ def open_vault(data: Path, secret_key: str | None, *, make: bool) -> Vault:
     `make`: a key that is not there is made; otherwise `VaultError`, as for what is no key.
     """
     if secret_key:
-        return Vault([_derived(line) for line in secret_key.split() if line])
+        return Vault(setting_keys(secret_key))
     path = data / KEY_FILE
     try:
-        return Vault(path.read_bytes().split())
+        return Vault.of_file(path)
     except FileNotFoundError:
         if not make:
             raise VaultError(f"{path} is missing, and this database was used with it.") from None
         data.mkdir(mode=0o700, parents=True, exist_ok=True)
-    draft = path.with_name(f".{KEY_FILE}.{os.getpid()}")
-    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with os.fdopen(descriptor, "wb") as file:
-        file.write(Fernet.generate_key() + b"\n")
-        file.flush()
-        os.fsync(file.fileno())
+    draft = _draft(path, [new_key()])
     try:
         os.link(draft, path)  # fails if another process was first: then its key is the key
     except FileExistsError:
         pass
     finally:
         draft.unlink()
-    return Vault(path.read_bytes().split())
+    return Vault.of_file(path)
+
+
+def new_key() -> bytes:
+    return Fernet.generate_key()
+
+
+def setting_keys(secret_key: str) -> list[bytes]:
+    """The keys of the setting, which separates them by white space."""
+    return [_derived(each) for each in secret_key.split()]
+
+
+def read_keys(path: Path) -> list[bytes]:
+    """Newest first. Raises `OSError`."""
+    return path.read_bytes().split()
+
+
+def write_keys(path: Path, keys: Sequence[bytes]) -> None:
+    """Replace the file in one step that lasts: a crash leaves the old keys or these. Its owner stays who it was, since
+    whoever runs a command may be another user than the server. Raises `OSError`."""
+    path = path.resolve()
+    for stale in path.parent.glob(f".{path.name}.*"):  # of a process that was killed here
+        stale.unlink(missing_ok=True)
+    draft = _draft(path, keys, owner=path.stat())
+    try:
+        draft.replace(path)
+    except OSError:
+        draft.unlink(missing_ok=True)
+        raise
+    folder = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
+
+
+def _draft(path: Path, keys: Sequence[bytes], owner: os.stat_result | None = None) -> Path:
+    """A file beside it, for the owner alone, that is on the disk."""
+    draft = path.with_name(f".{path.name}.{os.getpid()}")
+    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(descriptor, "wb") as file:
+        if owner is not None and owner.st_uid != os.geteuid():
+            os.fchown(file.fileno(), owner.st_uid, owner.st_gid)
+        file.write(b"".join(key + b"\n" for key in keys))
+        file.flush()
+        os.fsync(file.fileno())
+    return draft
+
+
+def _stamp_of(path: Path) -> tuple[int, ...] | None:
+    """What changes when the file does; None if it cannot be seen."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
 
 
 def _derived(text: str) -> bytes:

@@ -6,6 +6,7 @@ import asyncio
 import re
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl
@@ -15,6 +16,7 @@ import msgspec
 from workhook.core import json
 from workhook.core.config import Settings
 from workhook.core.errors import Fault, Invalid, Malformed, NotFound, TooLarge, UnsupportedMediaType
+from workhook.core.secrecy import Secretive
 from workhook.core.vault import Vault
 from workhook.http import idempotency
 from workhook.storage import Database
@@ -30,6 +32,7 @@ CHECK_STANDS_S = 1.0  # how long what the guard found is relied on while a body 
 
 _FORM = "application/x-www-form-urlencoded"
 _HOST = re.compile(r"[A-Za-z0-9._\-]+(:\d{1,5})?|\[[0-9A-Fa-f:.]+\](:\d{1,5})?")
+_WITH_PORT = re.compile(r"\[([0-9A-Fa-f:.]+)\](?::\d+)?|(\d+\.\d+\.\d+\.\d+):\d+")
 
 
 @dataclass(frozen=True)
@@ -42,6 +45,8 @@ class Services:
     blobs: Blobs  # the content of files
     check_url: Callable[[str], str | None]  # why no delivery could ever go to this URL, or None
     stopping: asyncio.Event = field(default_factory=asyncio.Event)  # the process ends: what goes on for long ends too
+    # What still has to be written then: called in their order, before the database is closed.
+    closing: list[Callable[[], Awaitable[None]]] = field(default_factory=list)
 
     @property
     def base(self) -> str:
@@ -49,7 +54,7 @@ class Services:
         return self.settings.base_url or f"http://{self.settings.host}:{self.settings.port}"
 
 
-class Answer(msgspec.Struct, frozen=True):
+class Answer(Secretive, msgspec.Struct, frozen=True):
     """`body` is JSON to be, unless it is bytes, or an async iterator of bytes (`http.streams`); None is no body at all.
 
     An iterator is closed in any case, begun or not.
@@ -61,8 +66,8 @@ class Answer(msgspec.Struct, frozen=True):
     media_type: str = "application/json; charset=utf-8"
 
 
-@dataclass
-class Call:
+@dataclass(repr=False)
+class Call(Secretive):
     """One request on its way through an operation."""
 
     request: Request[Any, Any, Any]
@@ -76,6 +81,9 @@ class Call:
     checked_at_s: float = 0.0  # when the guard ran, on the monotonic clock
     token_id: int = 0  # of the token that the guard found
     read_body: bytes = b""  # what `body` has read
+    place: tuple[int, int | None] | None = None  # the account and repository that it is about, as far as known
+    hidden: bool = False  # the caller does not see that place: to them it does not exist
+    made: object = None  # the body that `write` will answer with
     _query: dict[str, list[str]] | None = None
 
     @property
@@ -95,9 +103,12 @@ class Call:
 
     @property
     def address(self) -> str | None:
-        """The peer, or what the proxy says it is where the proxy is trusted."""
-        if self.services.settings.trust_proxy and (forwarded := self.header("x-forwarded-for")):
-            return forwarded.rpartition(",")[2].strip()
+        """The peer, or what the proxy says it is where the proxy is trusted: the last that it says, since what stands
+        before, in a line of its own too, is whatever the client wrote."""
+        trusted = self.services.settings.trust_proxy
+        told: Sequence[str] = self.request.headers.getall("x-forwarded-for", []) if trusted else ()
+        if told and (last := told[-1].rpartition(",")[2].strip()):
+            return _without_port(last)
         return self.request.client.host if self.request.client else None
 
     def header(self, name: str) -> str | None:
@@ -184,11 +195,14 @@ class Call:
         """
         return await idempotency.write(self, change, content=content)
 
-    async def json_object(self, limit: int = JSON_BODY_MAX, *, strict_type: bool = False) -> dict[str, Any]:
+    async def json_object(
+        self, limit: int = JSON_BODY_MAX, *, strict_type: bool = False, null: bool = False
+    ) -> dict[str, Any]:
         """The body as an object; an empty body is an empty one. Raises `Malformed`, `TooLarge`, and with
         `strict_type` `UnsupportedMediaType` for a body that is declared to be something other than JSON.
 
-        An object that is declared to be a form is taken as what it is: curl declares every `-d` so.
+        An object that is declared to be a form is taken as what it is: curl declares every `-d` so. With `null` that
+        is an empty object too: clients written in Go send it for a body that their caller left out.
         """
         data = await self.body(limit)
         if not data.strip():
@@ -198,9 +212,40 @@ class Call:
         if strict_type and not is_json and not (media_type == _FORM and data.lstrip().startswith(b"{")):
             raise UnsupportedMediaType(f"Send JSON (Content-Type: application/json), not {media_type}.")
         value = json.decode_untrusted(data)
+        if value is None and null:
+            return {}
         if not isinstance(value, dict):
             raise Malformed("Body should be a JSON object")
         return value
+
+
+_current: ContextVar[Call | None] = ContextVar("call", default=None)
+
+
+def current() -> Call | None:
+    """The call that is being answered; None in what happens by itself and in commands."""
+    return _current.get()
+
+
+def begin(call: Call) -> None:
+    """For `http.routing`: `call` is the current one from now on. Each request is a task with a context of its own."""
+    _current.set(call)
+
+
+def concerns(account_id: int, repository_id: int | None = None, *, hidden: bool = False) -> None:
+    """What the current call turned out to be about: if it is refused, this account's owners can read so.
+
+    `hidden`: it is there, and the caller does not see it. Only then is an answer of 404 a refusal.
+    """
+    call = _current.get()
+    if call is not None:
+        call.place, call.hidden = (account_id, repository_id), hidden
+
+
+def _without_port(address: str) -> str:
+    """Some proxies name the port as well, which is another one each time: one caller would be many."""
+    found = _WITH_PORT.fullmatch(address)
+    return (found[1] or found[2]) if found else address
 
 
 def origin(request: Request[Any, Any, Any], trust_proxy: bool) -> str:

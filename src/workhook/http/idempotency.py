@@ -20,12 +20,14 @@ from workhook.core.errors import Conflict, Fault, Invalid
 from workhook.storage import Database, Reader, Row, Transaction
 from workhook.storage.database import UniqueViolation
 from workhook.storage.metadata import Millis, big, insert_into, metadata
+from workhook.storage.sweeping import in_batches
 
 if TYPE_CHECKING:
     from workhook.http.calls import Answer, Call
 
 HEADER = "Idempotency-Key"
 KEPT_MS = DAY_MS
+PRUNE_BATCH = 1000
 KEY_MAX_CHARS = 255
 KEY_PATTERN = "[!-~]([ -~]*[!-~])?"  # printable ASCII; a header's value neither begins nor ends with a space
 
@@ -44,7 +46,9 @@ _mine = (idempotency_keys.c.token_id == big("token_id"), idempotency_keys.c.key 
 _find = sa.select(idempotency_keys.c.fingerprint, idempotency_keys.c.body, idempotency_keys.c.created_at).where(*_mine)
 _forget = sa.delete(idempotency_keys).where(*_mine, idempotency_keys.c.created_at < big("before"))
 _store = insert_into(idempotency_keys, "token_id", "key", "fingerprint", "body", "created_at")
-_prune = sa.delete(idempotency_keys).where(idempotency_keys.c.created_at < big("before"))
+_key = sa.tuple_(idempotency_keys.c.token_id, idempotency_keys.c.key)
+_old = sa.select(*_key.clauses).where(idempotency_keys.c.created_at < big("before"))
+_prune = sa.delete(idempotency_keys).where(_key.in_(_old.limit(big("limit")).offset(big("offset"))))
 
 _in_flight: set[tuple[int, str]] = set()
 
@@ -54,27 +58,32 @@ Change = Callable[[Transaction], Awaitable["Answer"]]
 async def write(call: Call, change: Change, *, content: bytes | None = None) -> Answer:
     """Run `change` in one transaction and answer what it answers, once for each `Idempotency-Key`.
 
+    `change` begins anew when the database takes the transaction back (`Database.in_transaction`).
     `content` stands for the body where its bytes differ from one try to the next (the boundary of an upload).
     Raises `Invalid` for a key that came with another request, `Conflict` while the first request is under way, and
     what `change` raises; nothing of it is kept then.
     """
     key = call.header(HEADER) if call.operation.method == "POST" else None
     if key is None:
-        async with call.database.transaction() as tx:
-            return await change(tx)
+        return await call.database.in_transaction(lambda tx: _changed(call, change, tx))
     if len(key) > KEY_MAX_CHARS or not re.fullmatch(KEY_PATTERN, key):
         raise Invalid(faults=[Fault(field=HEADER, message=f"{HEADER} must be 1 to {KEY_MAX_CHARS} ASCII characters")])
     token_id, fingerprint = call.token_id, _fingerprint(call, content)
     with _alone(token_id, key):
-        if (stored := await _stored(call.database, token_id, key, fingerprint)) is not None:
-            return stored
-        return await _once(call.database, change, token_id, key, fingerprint)
+        row = await call.database.fetch_one(_find, {"token_id": token_id, "key": key})
+        if row is not None and _stands(row):
+            return _again(row, fingerprint)
+        return await _once(call, change, token_id, key, fingerprint, forget=row is not None)
 
 
 async def prune(database: Database, now: int) -> int:
     """Forget the keys of more than a day ago. Answers how many."""
-    async with database.transaction() as tx:
-        return await tx.execute(_prune, {"before": now - KEPT_MS})
+
+    async def some(limit: int, offset: int) -> int:
+        params = {"before": now - KEPT_MS, "limit": limit, "offset": offset}
+        return await database.in_transaction(lambda tx: tx.execute(_prune, params))
+
+    return await in_batches("idempotency_keys", PRUNE_BATCH, some)
 
 
 def _fingerprint(call: Call, content: bytes | None) -> bytes:
@@ -101,14 +110,30 @@ def _under_way() -> Conflict:
     return Conflict(f"A request with this {HEADER} is under way. Try again later.", code="idempotency_in_flight")
 
 
-async def _once(database: Database, change: Change, token_id: int, key: str, fingerprint: bytes) -> Answer:
+async def _changed(call: Call, change: Change, tx: Transaction) -> Answer:
+    call.made = None  # of an earlier try
+    answer = await change(tx)
+    call.made = answer.body
+    return answer
+
+
+async def _once(call: Call, change: Change, token_id: int, key: str, fingerprint: bytes, *, forget: bool) -> Answer:
+    """`forget`: the key was used long ago."""
+    database = call.database
     answer: Answer | None = None
-    try:
-        async with database.transaction() as tx:
+
+    async def store(tx: Transaction) -> Answer:
+        nonlocal answer
+        answer = None
+        if forget:
             await tx.execute(_forget, {"token_id": token_id, "key": key, "before": now_ms() - KEPT_MS})
-            answer = await change(tx)
-            params = {"token_id": token_id, "key": key, "fingerprint": fingerprint, "created_at": now_ms()}
-            await tx.execute(_store, {**params, "body": _bytes_of(answer)})
+        answer = await _changed(call, change, tx)
+        params = {"token_id": token_id, "key": key, "fingerprint": fingerprint, "created_at": now_ms()}
+        tx.later(_store, [{**params, "body": _bytes_of(answer)}])
+        return answer
+
+    try:
+        return await database.in_transaction(store)
     except UniqueViolation:
         if answer is None:  # it was not about the key
             raise
@@ -116,7 +141,6 @@ async def _once(database: Database, change: Change, token_id: int, key: str, fin
         if (stored := await _stored(database, token_id, key, fingerprint)) is not None:
             return stored
         raise _under_way() from None
-    return answer
 
 
 def _bytes_of(answer: Answer) -> bytes:
@@ -125,9 +149,11 @@ def _bytes_of(answer: Answer) -> bytes:
 
 async def _stored(reader: Reader, token_id: int, key: str, fingerprint: bytes) -> Answer | None:
     row = await reader.fetch_one(_find, {"token_id": token_id, "key": key})
-    if row is None or row["created_at"] < now_ms() - KEPT_MS:
-        return None
-    return _again(row, fingerprint)
+    return _again(row, fingerprint) if row is not None and _stands(row) else None
+
+
+def _stands(row: Row) -> bool:
+    return bool(row["created_at"] >= now_ms() - KEPT_MS)
 
 
 def _again(row: Row, fingerprint: bytes) -> Answer:

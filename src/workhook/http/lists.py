@@ -7,7 +7,7 @@ come or go meanwhile neither repeat nor hide others.
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Annotated, TypeVar
 
 import msgspec
@@ -34,6 +34,14 @@ def _not_a_cursor(text: str) -> str | None:
 
 
 _WANTED = "one that a Link header gave"
+
+
+class Found(list[R]):
+    """Rows of a list, which end early if they are `cut`: there are more, which would have been too much at once."""
+
+    def __init__(self, rows: Iterable[R], *, cut: bool) -> None:
+        super().__init__(rows)
+        self.cut = cut
 
 
 class ListQuery(msgspec.Struct):
@@ -89,7 +97,8 @@ def page(
     call: Call, rows: Sequence[R], query: ListQuery, key: Callable[[R], tuple[object, ...]], *, cut: bool = False
 ) -> tuple[Sequence[R], Mapping[str, str]]:
     """What to show of `rows`, and the `Link` header. The caller has read one row more than `query.limit`, unless they
-    were `cut`: there are more, which would have been too much at once."""
+    were `cut` (see `Found`)."""
+    cut = cut or (isinstance(rows, Found) and rows.cut)
     if len(rows) <= query.limit and not cut:
         return rows, {}
     shown = rows[: query.limit]

@@ -11,7 +11,7 @@ from workhook.core import json
 from workhook.http import openapi_parameters, openapi_text
 from workhook.http.calls import Answer, Call, origin
 from workhook.http.openapi_schemas import Schema, Schemas
-from workhook.http.operations import AREA_A, AREA_B, SYSTEM, Area, Operation
+from workhook.http.operations import AREA_A, OAUTH, PAGES, SYSTEM, Area, Operation
 from workhook.http.pages import docs_page
 from workhook.http.problems import WebhookProblem, WorkProblem, render
 
@@ -20,17 +20,24 @@ _ORIGIN = "http://workhook.invalid"  # stands where the document names the serve
 
 @dataclass(frozen=True)
 class Access:
-    """What an operation asks of its caller. `scopes`: a token with any of these will do; none: any token."""
+    """What an operation asks of its caller. `scopes`: a token with any of these will do; none: any token.
+
+    `permission`: what a token needs instead that has permissions, and the level. `scheme`: which of the document's
+    security schemes carries the credentials.
+    """
 
     scopes: tuple[str, ...]
     text: str
+    scheme: str = "bearer"
+    permission: tuple[str, str] | None = None
 
 
 AccessOf = Callable[[str], Access]
 
 
 def document(operations: Sequence[Operation], access_of: AccessOf) -> dict[str, Any]:
-    """Every operation, at the first prefix of its area. `access_of` explains what `Operation.access` names."""
+    """Every operation but pages, at the first prefix of its area. `access_of` explains `Operation.access`."""
+    operations = [op for op in operations if op.area is not PAGES]
     answers = [each for op in operations for each in op.answers.values()]
     schemas = Schemas([WebhookProblem, WorkProblem, *answers], [op.body for op in operations])
     paths: dict[str, dict[str, Any]] = {}
@@ -62,8 +69,21 @@ def document(operations: Sequence[Operation], access_of: AccessOf) -> dict[str, 
                 "bearer": {
                     "type": "http",
                     "scheme": "bearer",
-                    "description": "A token: `Authorization: Bearer whp_…`. Roles of a requirement are scopes.",
-                }
+                    "description": "A token: `Authorization: Bearer whp_…`. Roles of a requirement are scopes, one of "
+                    "which is enough. A token that has permissions instead needs those in `x-permissions`.",
+                },
+                "app": {
+                    "type": "http",
+                    "scheme": "bearer",
+                    "bearerFormat": "JWT",
+                    "description": "A JSON Web Token (RS256) that an app signed with its private key: `iss` is its "
+                    "client id or id, `exp` at most ten minutes ahead.",
+                },
+                "client": {
+                    "type": "http",
+                    "scheme": "basic",
+                    "description": "The client id and a client secret of an OAuth app or an app.",
+                },
             },
         },
     }
@@ -75,10 +95,12 @@ def _operation(op: Operation, schemas: Schemas, access_of: AccessOf) -> dict[str
     if op.access is not None:
         access = access_of(op.access)
         sentences.append(access.text)
-        shown["security"] = [{"bearer": [scope]} for scope in access.scopes] or [{"bearer": []}]
+        shown["security"] = [{access.scheme: [scope]} for scope in access.scopes] or [{access.scheme: []}]
+        if access.permission is not None:
+            shown["x-permissions"] = dict([access.permission])
     else:
         # Area B counts the requests of a token also where none is needed.
-        shown["security"] = [] if op.area is SYSTEM else [{}, {"bearer": []}]
+        shown["security"] = [] if op.area in (SYSTEM, OAUTH) else [{}, {"bearer": []}]
     if sentences:
         shown["description"] = "\n\n".join(sentences)
     if op.deprecated:
@@ -123,10 +145,10 @@ def _has_etag(op: Operation) -> bool:
 def problems_of(op: Operation) -> set[int]:
     """What the operation itself names, and what every one of its kind can answer."""
     found = {*op.problems, 500}
-    if op.area is SYSTEM:
+    if op.area in (SYSTEM, OAUTH):
         return found
     found |= {401, 414, 503}  # a token that is not good; a query of more than 8 KiB; no database
-    found |= {400, 403} if op.area is AREA_B else {429}  # a version that is not served; no requests left
+    found |= {400, 403} if op.area.versioned else {429}  # a version that is not served; no requests left
     if op.area is AREA_A and (op.query or op.body is not None):
         found.add(400)
     if op.area is AREA_A and op.method == "POST":

@@ -8,8 +8,7 @@ from typing import Any
 
 from workhook.http.idempotency import HEADER as IDEMPOTENCY_KEY
 from workhook.http.idempotency import KEY_MAX_CHARS, KEY_PATTERN
-from workhook.http.operations import AREA_A, AREA_B, SYSTEM, Area, Operation, Query
-from workhook.http.routing import VERSIONS
+from workhook.http.operations import AREA_A, AREA_B, SYSTEM, VERSIONS, Area, Operation, Query
 
 _INTEGERS = {"type": "integer", "minimum": 1, "maximum": 2**53 - 1, "format": "int64", "examples": [1]}
 _TEXT = {"type": "string", "minLength": 1}
@@ -110,7 +109,11 @@ HEADERS: Mapping[str, Any] = {
     "Link": _header('Other pages of the list, as absolute URLs: `<…>; rel="next"`. Absent if there are none.'),
     "Location": _header("Where the thing is.", required=True, format="uri"),
     "RetryAfter": _header("Seconds to wait.", kind="integer", minimum=0, examples=[2]),
-    "Authenticate": _header("`Bearer`.", required=True, const="Bearer"),
+    "Authenticate": _header(
+        "`Bearer`; `Basic` where an app shows its client secret.",
+        required=True,
+        enum=["Bearer", 'Basic realm="Workhook"'],
+    ),
 }
 
 _RATE = {
@@ -146,7 +149,7 @@ def problem_headers(area: Area, status: int) -> dict[str, Any]:
     names = {"X-Request-Id": "RequestId"}
     if area is not SYSTEM and status not in (401, 414):
         names |= _RATE
-    if status in (429, 503) or (status == 403 and area is AREA_B):
+    if status in (429, 503) or (status == 403 and area.versioned):
         names["Retry-After"] = "RetryAfter"
     if status == 401:
         names["WWW-Authenticate"] = "Authenticate"

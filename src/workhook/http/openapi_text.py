@@ -67,6 +67,11 @@ TAGS: Mapping[str, str] = {
     "Search": "Words in tasks, files, comments and replies.",
     "repository webhooks": "Webhooks of one repository, their deliveries, and publishing events of it.",
     "organization webhooks": "Webhooks that get the events of every repository of an organization, and its own.",
+    "tokens": "What stands for the caller: personal tokens, and what apps were given. Tokens are shown once.",
+    "apps": "What acts for itself: apps, where they are installed, and the tokens that they make with their key.",
+    "app management": "How owners of an organization register OAuth apps and apps, and install apps on it.",
+    "OAuth": "How an app gets a token of a user: the code flow with PKCE, the device flow, renewal, revocation.",
+    "audit log": "Who did what in an organization, from where, and what was refused.",
     "support": "What clients ask besides: who am I, what is there, which events exist.",
     "system": "For those who run the server: health, metrics, this document. No token, no limit.",
 }

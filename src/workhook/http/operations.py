@@ -10,6 +10,9 @@ from workhook.http.calls import Answer, Call
 
 Handler = Callable[[Call], Awaitable[Answer]]
 
+VERSIONS = ("2026-03-10", "2022-11-28")  # of area B, the newest first
+VERSION_HEADERS = ("X-Service-Api-Version", "X-GitHub-Api-Version")
+
 
 @dataclass(frozen=True)
 class Query:
@@ -28,12 +31,17 @@ class Area:
 
     name: str
     prefixes: tuple[str, ...]
-    style: str  # "github": {message, documentation_url, status}; "envelope": {success: false, code, message …}
+    # "github": {message, documentation_url, status}; "envelope": {success: false, code, message …};
+    # "oauth": {error, error_description} by the handlers themselves; "page": HTML, likewise, for people with a session
+    style: str
     versioned: bool = False
 
 
 AREA_A = Area("work", ("/api/v1",), "envelope")
 AREA_B = Area("webhooks", ("", "/api/v3"), "github", versioned=True)
+GRAPHQL = Area("graphql", ("", "/api"), "github", versioned=True)  # where clients of Area B look for it
+OAUTH = Area("oauth", ("",), "oauth")
+PAGES = Area("pages", ("",), "page")
 SYSTEM = Area("system", ("",), "github")
 
 
@@ -58,6 +66,8 @@ class Operation:
     media_type: str = "application/json"
     other_media_types: tuple[str, ...] = ()  # of text, by `Accept`, where the answer has status 200
     etag: bool = True  # GETs only
+    for_people: bool = False  # also a page, for browsers, but under /api
+    head: bool = True  # GETs only; False where a GET changes something: HEAD must not (RFC 9110, 9.2.1)
     description: str = ""
     deprecated: bool = False
     path_types: Mapping[str, str] = field(default_factory=dict)  # name → "integer"; the rest are strings

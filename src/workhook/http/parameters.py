@@ -143,11 +143,14 @@ def read_query(call: Call, shape: type[T]) -> T:
     return gather(shape, call.query, {})
 
 
-def gather(shape: type[T], query: Mapping[str, Sequence[str]], body: Mapping[str, Any]) -> T:
-    """The rule behind both. Text of a query becomes what the field is; in a body the JSON type must fit."""
+def gather(
+    shape: type[T], query: Mapping[str, Sequence[str]], body: Mapping[str, Any], *, resource: str | None = None
+) -> T:
+    """The rule behind both. Text of a query becomes what the field is; in a body the JSON type must fit. `resource`:
+    what Area B calls the thing in its faults."""
     value, faults = _gather(shape, query, body, "")
     if value is None:
-        raise Invalid(faults=faults)
+        raise Invalid(faults=[msgspec.structs.replace(each, resource=resource) for each in faults])
     return value
 
 
@@ -367,9 +370,9 @@ def _wanted(kind: inspect.Type) -> str:
         case inspect.FloatType():
             return _between("a number", kind.ge, kind.le)
         case inspect.LiteralType():
-            return "one of " + ", ".join(map(str, kind.values))
+            return "one of " + ", ".join(map(str, kind.values)) if len(kind.values) > 1 else f'"{kind.values[0]}"'
         case inspect.ListType() | inspect.VarTupleType():
-            return f"a list of {_wanted(kind.item_type)}"
+            return f"a list of {_wanted(kind.item_type)}{', at least one,' if kind.min_length else ''}"
         case inspect.BoolType():
             return "true or false"
         case inspect.NoneType():

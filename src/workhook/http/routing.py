@@ -6,9 +6,9 @@ import hashlib
 import re
 import time
 import uuid
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 import structlog
@@ -16,50 +16,69 @@ from litestar import Litestar, Request, Response
 from litestar.config.app import AppConfig
 from litestar.exceptions import HTTPException, InternalServerException
 from litestar.handlers import HTTPRouteHandler
+from litestar.plugins import PluginProtocol
+from litestar.plugins.core import MsgspecDIPlugin
 
 from workhook.core import json
 from workhook.core.errors import Malformed, MethodNotAllowed, NotFound, Problem, TooLarge
 from workhook.http import metrics
-from workhook.http.calls import Answer, Call, Services, origin
-from workhook.http.operations import AREA_A, AREA_B, Area, Operation
+from workhook.http.calls import Answer, Call, Services, begin, origin
+from workhook.http.negotiation import prefers_page
+from workhook.http.operations import AREA_A, AREA_B, PAGES, VERSION_HEADERS, VERSIONS, Area, Operation
 from workhook.http.problems import UnsupportedVersion, render
 from workhook.http.streams import Streamed
-
-VERSIONS = ("2026-03-10", "2022-11-28")
-VERSION_HEADERS = ("X-Service-Api-Version", "X-GitHub-Api-Version")
+from workhook.http.whole import Whole
 
 _HEADERS = {"X-Content-Type-Options": "nosniff"}  # of every answer
 _PARAMETER = "[^/]+"
 _CHARSET = "; charset=utf-8"
+_FAILED = "The server failed. The request id helps to find out why."
 
 Guard = Callable[[Call], Awaitable[None]]  # called again for a call whose body came slowly
+Refused = Callable[[Call, Problem], None]  # told of every problem that an operation is answered with
+ProblemPage = Callable[[Problem, str], Answer]  # gets the request id; for browsers, never under /api
+Handle = Callable[[Request[Any, Any, Any]], Awaitable[Response[bytes]]]
 Lifespan = Callable[[Litestar], AbstractAsyncContextManager[None]]
 
 log = structlog.get_logger(__name__)
 
 
 def build(
-    operations: Sequence[Operation], services: Callable[[], Services], guard: Guard, lifespan: Sequence[Lifespan] = ()
+    operations: Sequence[Operation],
+    services: Callable[[], Services],
+    guard: Guard,
+    lifespan: Sequence[Lifespan] = (),
+    *,
+    refused: Refused = lambda call, problem: None,
+    problem_page: ProblemPage | None = None,
 ) -> Litestar:
     """The application. `services` is asked per request, so that the database may open after the routes are made."""
-    table = [(_pattern(prefix, each), each.method) for each in operations for prefix in each.area.prefixes]
+    table = [
+        (_pattern(prefix, each), method)
+        for each in operations
+        for prefix in each.area.prefixes
+        for method in _methods(each)
+    ]
 
     def allowed(path: str) -> list[str]:
         """The methods of the route that serves the path: a part that is written out wins over a parameter."""
         fitting = [(pattern.pattern, method) for pattern, method in table if pattern.fullmatch(path)]
         route = min((_parameters_first_at(pattern) for pattern, _ in fitting), default=[])
         methods = {method for pattern, method in fitting if _parameters_first_at(pattern) == route}
-        return sorted(methods | {"OPTIONS"} | ({"HEAD"} if "GET" in methods else set())) if methods else []
+        return sorted(methods | {"OPTIONS"}) if methods else []
 
     def outside(request: Request[Any, Any, Any], error: Exception) -> Response[bytes]:
-        return _outside(request, error, allowed, services())
+        return _outside(request, error, allowed, services(), problem_page)
 
-    routes = dict.fromkeys(prefix + each.path for each in operations for prefix in each.area.prefixes)
-    # First, or Litestar makes OPTIONS of its own for the first method of each path.
-    handlers = [_options(route, allowed) for route in routes]
-    handlers += [_handler(each, prefix, services, guard) for each in operations for prefix in each.area.prefixes]
-    return Litestar(
-        route_handlers=handlers,
+    routes: dict[str, dict[str, Handle]] = {}
+    for each in operations:
+        for prefix in each.area.prefixes:
+            handle = _handle(each, prefix, services, guard, refused, problem_page)
+            by_method = routes.setdefault(prefix + each.path, {})
+            assert by_method.keys().isdisjoint(_methods(each)), f"a second {each.method} {prefix}{each.path}"
+            by_method.update(dict.fromkeys(_methods(each), handle))
+    return _Plain(
+        route_handlers=[_route(route, {**by, "OPTIONS": _options(route, allowed)}) for route, by in routes.items()],
         openapi_config=None,
         exception_handlers={HTTPException: outside, Exception: outside},
         lifespan=list(lifespan),
@@ -67,6 +86,14 @@ def build(
         logging_config=None,
         on_app_init=[_no_signature_namespace],
     )
+
+
+class _Plain(Litestar):
+    """Without the plugins for bodies that others describe: ours are bytes here, and Pydantic's takes megabytes."""
+
+    @staticmethod
+    def _get_default_plugins(plugins: list[PluginProtocol]) -> list[PluginProtocol]:
+        return [*plugins, MsgspecDIPlugin()]
 
 
 def _no_signature_namespace(config: AppConfig) -> AppConfig:
@@ -83,8 +110,18 @@ def _parameters_first_at(pattern: str) -> list[bool]:
     return [part == _PARAMETER for part in pattern.removesuffix("/?").split("/")]
 
 
-def _handler(operation: Operation, prefix: str, services: Callable[[], Services], guard: Guard) -> HTTPRouteHandler:
+def _handle(
+    operation: Operation,
+    prefix: str,
+    services: Callable[[], Services],
+    guard: Guard,
+    refused: Refused,
+    problem_page: ProblemPage | None,
+) -> Handle:
     route = prefix + operation.path
+    # Looked up once, and not before the first request: `/metrics` tells only of what was asked for.
+    answered = cache(partial(metrics.REQUESTS.labels, operation.method, route))
+    seconds = cache(partial(metrics.REQUEST_SECONDS.labels, operation.method, route))
 
     async def check(call: Call) -> None:
         await guard(call)
@@ -93,6 +130,7 @@ def _handler(operation: Operation, prefix: str, services: Callable[[], Services]
     async def handle(request: Request[Any, Any, Any]) -> Response[bytes]:
         started = time.perf_counter()
         call = Call(request, operation, services(), uuid.uuid4().hex, prefix)
+        begin(call)
         try:
             if operation.area.versioned:
                 _check_version(call)
@@ -100,21 +138,25 @@ def _handler(operation: Operation, prefix: str, services: Callable[[], Services]
             answer = await operation.handler(call)
             response = _respond(call, answer)
         except Problem as problem:
-            response = _refuse(call, problem)
+            refused(call, problem)
+            response = _refuse(call, problem, problem_page)
         except InternalServerException:  # of the body's stream: the client has gone, and reads no answer
-            response = _refuse(call, Malformed("The request ended before its body did."))
+            response = _refuse(call, Malformed("The request ended before its body did."), None)
         except Exception:
             log.exception("request_failed", request_id=call.request_id, route=route, method=operation.method)
-            response = _refuse(call, Problem("The server failed. The request id helps to find out why."))
-        metrics.REQUESTS.labels(operation.method, route, response.status_code).inc()
-        metrics.REQUEST_SECONDS.labels(operation.method, route).observe(time.perf_counter() - started)
+            response = _refuse(call, Problem(_FAILED), problem_page)
+        answered(response.status_code).inc()
+        seconds().observe(time.perf_counter() - started)
         return response
 
-    methods = ["GET", "HEAD"] if operation.method == "GET" else [operation.method]
-    return _route(route, methods, handle)
+    return handle
 
 
-def _options(route: str, allowed: Callable[[str], list[str]]) -> HTTPRouteHandler:
+def _methods(operation: Operation) -> list[str]:
+    return ["GET", "HEAD"] if operation.method == "GET" and operation.head else [operation.method]
+
+
+def _options(route: str, allowed: Callable[[str], list[str]]) -> Handle:
     """What a path takes; anybody may ask."""
 
     async def handle(request: Request[Any, Any, Any]) -> Response[bytes]:
@@ -122,13 +164,17 @@ def _options(route: str, allowed: Callable[[str], list[str]]) -> HTTPRouteHandle
         headers = {**_HEADERS, "X-Request-Id": uuid.uuid4().hex, "Allow": ", ".join(allowed(request.scope["path"]))}
         return Response(b"", status_code=204, headers=headers, media_type="")
 
-    return _route(route, ["OPTIONS"], handle)
+    return handle
 
 
-def _route(
-    route: str, methods: list[str], handle: Callable[[Request[Any, Any, Any]], Awaitable[Response[bytes]]]
-) -> HTTPRouteHandler:
+def _route(route: str, by_method: Mapping[str, Handle]) -> HTTPRouteHandler:
+    """One for all methods of a path: each that Litestar knows costs 13 KB, and time at the start."""
+
+    async def handle(request: Request[Any, Any, Any]) -> Response[bytes]:
+        return await by_method[request.method](request)
+
     path = re.sub(r"\{(\w+)\}", r"{\1:str}", route)
+    methods = list(by_method)
     return HTTPRouteHandler(path or "/", http_method=methods, include_in_schema=False, status_code=200)(handle)  # type: ignore[arg-type]  # Litestar types the list of methods narrowly
 
 
@@ -152,10 +198,13 @@ def _respond(call: Call, answer: Answer) -> Response[bytes]:
             headers["ETag"] = tag if answer.status == 201 else f"W/{tag}"
         if call.operation.method == "GET" and _matches(call.header("if-none-match"), headers["ETag"]):
             return Response(b"", status_code=304, headers=headers, media_type="")
-    # Litestar adds the charset of text by itself.
+    return _written(body, answer, headers)
+
+
+def _written(body: bytes, answer: Answer, headers: dict[str, str]) -> Response[bytes]:
     text = answer.media_type.startswith("text/")
-    media_type = answer.media_type.removesuffix(_CHARSET) if text else answer.media_type
-    return Response(body, status_code=answer.status, headers=headers, media_type=media_type)
+    media_type = answer.media_type.removesuffix(_CHARSET) + _CHARSET if text else answer.media_type
+    return Whole(body, status_code=answer.status, headers=headers, media_type=media_type)
 
 
 def _matches(condition: str | None, tag: str) -> bool:
@@ -166,9 +215,23 @@ def _matches(condition: str | None, tag: str) -> bool:
     return condition.strip() == "*" or tag.removeprefix("W/") in named
 
 
-def _refuse(call: Call, problem: Problem) -> Response[bytes]:
+def _refuse(call: Call, problem: Problem, problem_page: ProblemPage | None) -> Response[bytes]:
+    if problem_page is not None and _has_pages(call):
+        call.answer_headers["Vary"] = "Accept"  # of the JSON too: a cache may keep either
+    if problem_page is not None and _is_for_people(call):
+        return _respond(call, problem_page(problem, call.request_id))
     documentation = f"{call.base.removesuffix(call.prefix)}/docs#{call.operation.name}"
     return _problem_response(problem, call.operation.area, call.request_id, documentation, call.answer_headers)
+
+
+def _has_pages(call: Call) -> bool:
+    """Whether a page may answer."""
+    return call.operation.area is PAGES or (call.operation.for_people and not call.prefix)
+
+
+def _is_for_people(call: Call) -> bool:
+    """Whether a page answers. Where pages are everybody gets one but who asks for JSON."""
+    return _has_pages(call) and prefers_page(call.header("accept"), otherwise=call.operation.area is PAGES)
 
 
 def _problem_response(
@@ -176,7 +239,7 @@ def _problem_response(
 ) -> Response[bytes]:
     body = render(problem, area, request_id=request_id, documentation_url=documentation_url)
     headers = {**_HEADERS, "X-Request-Id": request_id, **(extra or {}), **problem.headers}
-    return Response(
+    return Whole(
         json.encode(body),
         status_code=problem.status,
         headers=headers,
@@ -185,7 +248,11 @@ def _problem_response(
 
 
 def _outside(
-    request: Request[Any, Any, Any], error: Exception, allowed: Callable[[str], list[str]], services: Services
+    request: Request[Any, Any, Any],
+    error: Exception,
+    allowed: Callable[[str], list[str]],
+    services: Services,
+    problem_page: ProblemPage | None,
 ) -> Response[bytes]:
     """Errors before an operation was found: no such route, a wrong method, a Host that is none."""
     path: str = request.scope["path"]
@@ -203,13 +270,21 @@ def _outside(
     elif status == 400:
         problem = Malformed("Problems parsing the request")
     else:
-        problem = Problem("The server failed. The request id helps to find out why.")
+        problem = Problem(_FAILED)
     request_id = uuid.uuid4().hex
     if problem.status == 500:
         log.error("request_failed", request_id=request_id, path=path, exc_info=error)
     area = AREA_A if f"{path}/".startswith("/api/v1/") else AREA_B
     metrics.REQUESTS.labels(request.method, "(none)", problem.status).inc()
-    return _problem_response(problem, area, request_id, f"{origin(request, services.settings.trust_proxy)}/docs")
+    of_the_api = f"/{path.lstrip('/')}/".startswith("/api/")
+    accept = request.headers.get("accept")
+    if problem_page is not None and not of_the_api and prefers_page(accept, otherwise=False):
+        page = problem_page(problem, request_id)
+        headers = {**_HEADERS, "X-Request-Id": request_id, "Vary": "Accept", **page.headers}
+        assert isinstance(page.body, bytes), "pages are made at once"
+        return _written(page.body, page, headers)
+    documentation = f"{origin(request, services.settings.trust_proxy)}/docs"
+    return _problem_response(problem, area, request_id, documentation, {} if of_the_api else {"Vary": "Accept"})
 
 
-__all__ = ["VERSIONS", "Guard", "build"]
+__all__ = ["Guard", "build"]
