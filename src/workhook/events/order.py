@@ -53,22 +53,23 @@ _lock_each = sa.func.pg_advisory_xact_lock_shared(
 )
 # SQLite, which has one writer, has told this one which numbers come next; they are taken when they are inserted.
 _listed = sa.func.json_each(sa.bindparam("repository_ids", type_=sa.Text())).table_valued("key", name="listed")
-_last_given = sa.func.coalesce(
+last_given = sa.func.coalesce(
     sa.select(sa.literal_column("seq"))
     .select_from(sa.text("sqlite_sequence"))
     .where(sa.literal_column("name") == events.name)
     .scalar_subquery(),
     0,
 )
+"""The highest number so far, on SQLite."""
 _numbers = PerDialect(
-    sqlite=sa.select((_last_given + _listed.c.key + 1).label("number")),
+    sqlite=sa.select((last_given + _listed.c.key + 1).label("number")),
     postgresql=sa.select(sa.case((_lock_each.is_(None), _next_number), else_=_next_number).label("number")),
 )
 
 
 async def reserve(tx: Transaction, repository_ids: Sequence[int | None]) -> list[int]:
-    """A number for each of so many events of these repositories, rising. They are to be inserted at once: nothing else
-    may append before that. None: an event of no repository."""
+    """A number for each of so many events of these repositories, rising. They are to be inserted
+    before anything else is appended. None: an event of no repository."""
     rows = await tx.fetch_all(_numbers, {"repository_ids": list(repository_ids)})
     return sorted(row["number"] for row in rows)
 

@@ -1,4 +1,4 @@
-"""How a change becomes an event: `append` inside the change's own transaction, `append_many` for many things at once.
+"""How a change becomes an event, inside the change's own transaction: `add`, or `append` for who needs its number.
 
 Whoever turns events into deliveries subscribes a fan-out; it runs in the same transaction, before the commit, once for
 all events of the transaction.
@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 import msgspec
+import sqlalchemy as sa
 
 from workhook.core import json
 from workhook.core.clock import now_ms
@@ -31,7 +32,7 @@ class Event(msgspec.Struct, frozen=True):
 
 
 class Draft(msgspec.Struct, frozen=True):
-    """What is to become an event. `actor_id` is the account that did it."""
+    """What is to become an event. `actor_id` is the account that did it, `installation_id` the app's that it used."""
 
     account_id: int
     repository_id: int | None
@@ -39,30 +40,63 @@ class Draft(msgspec.Struct, frozen=True):
     action: str | None
     payload: Mapping[str, object]
     actor_id: int | None = None
+    installation_id: int | None = None
 
+
+_Added = tuple[Draft, Mapping[str, object]]  # with the row that it becomes
 
 FanOut = Callable[[Transaction, Sequence[Event]], Awaitable[Mapping[int, int]]]
-"""Answers how many deliveries each event (by id) will have."""
+"""Answers how many deliveries each event (by id) will have.
+
+An event that is `UNNUMBERED` is the only one, and waits: it is inserted with what is asked by `tx.fetch_along`, which
+finds its number in `WRITTEN`."""
+
+UNNUMBERED = 0
+"""The id of an event that is not inserted yet."""
 
 _COLUMNS = (
-    "account_id", "repository_id", "name", "action", "payload", "size", "created_at", "actor_id", "listed",
+    "account_id", "repository_id", "name", "action", "payload", "size", "created_at", "actor_id", "installation_id",
+    "listed",
 )  # fmt: skip
 _insert = PerDialect(
     sqlite=insert_into(events, *_COLUMNS).returning(events.c.id),
+    postgresql=insert_into(events, *_COLUMNS).values(id=order.numbered).returning(events.c.id),
+)
+_insert_along = PerDialect(
+    sqlite=insert_into(events, *_COLUMNS),
     postgresql=insert_into(events, *_COLUMNS).values(id=order.numbered).returning(events.c.id),
 )
 _insert_numbered = insert_into(events, "id", *_COLUMNS)
 _AT_ONCE = 500  # events that are made bytes of and inserted together
 _subscribers: list[FanOut] = []
 _PENDING = object()
+_ADDED = object()
+_AWAITED = object()
 _REPOSITORIES = object()
 _ABOUT_HOOKS = frozenset({"hook", "ping"})  # they show a hook's settings, which are the admins' alone
 
 
+WRITTEN = sa.table("written", sa.column("id", sa.BigInteger()))
+"""On PostgreSQL, the event that is inserted in the same statement. On SQLite it has `order.last_given`."""
+
+
 def subscribe(fan_out: FanOut) -> None:
-    """Called by `bootstrap`; subscribing twice is once."""
+    """Called by `bootstrap`, in the order in which they run; subscribing twice is once."""
     if fan_out not in _subscribers:
         _subscribers.append(fan_out)
+
+
+def add(tx: Transaction, drafts: Sequence[Draft]) -> None:
+    """Record that these things happened, in this order. They are written as the last act of the transaction, or before
+    anything else is appended, and their hooks get them."""
+    added: list[_Added] = tx.state.setdefault(_ADDED, [])
+    for draft in drafts:
+        listed = draft.name not in _ABOUT_HOOKS
+        added.append((draft, _values(draft, listed=listed)))
+        if listed:
+            _tell_listeners(tx, draft)
+    if drafts:
+        _await_fan_out(tx)
 
 
 async def append(
@@ -74,41 +108,45 @@ async def append(
     action: str | None,
     payload: Mapping[str, object],
     actor_id: int | None = None,
+    installation_id: int | None = None,
     to_hooks: bool = True,
 ) -> Event:
     """Record that something happened. `actor_id` is the account that did it.
 
     `to_hooks` False: the caller decides who gets it (a ping, a test), and it is no part of what happened in the place.
     """
-    draft = Draft(account_id, repository_id, name, action, payload, actor_id)
+    await _write_added(tx)
+    draft = Draft(account_id, repository_id, name, action, payload, actor_id, installation_id)
     listed = to_hooks and name not in _ABOUT_HOOKS
-    row = await tx.fetch_one(_insert, _values(draft, listed=listed))
-    assert row is not None
-    event = _event_of(draft, row["id"])
+    event = await _insert_one(tx, draft, _values(draft, listed=listed))
     if listed:
-        _tell_listeners(tx, [event])
+        _tell_listeners(tx, draft)
     if to_hooks:
         _await_fan_out(tx, [event])
     return event
 
 
-async def append_many(tx: Transaction, drafts: Sequence[Draft]) -> list[Event]:
-    """`append` for each, in their order, in few statements however many they are. Their hooks get them."""
-    if len(drafts) == 1:  # its number comes with its row: one statement less
-        return [await append(tx, **msgspec.structs.asdict(drafts[0]))]
+async def _insert_one(tx: Transaction, draft: Draft, values: Mapping[str, object]) -> Event:
+    row = await tx.fetch_one(_insert, values)
+    assert row is not None
+    return _event_of(draft, row["id"])
+
+
+async def _write_added(tx: Transaction) -> None:
+    """What was added is inserted, in few statements however much it is, and waits for the fan-out."""
+    added: list[_Added] = tx.state.pop(_ADDED, [])
     appended: list[Event] = []
-    for start in range(0, len(drafts), _AT_ONCE):
-        some = drafts[start : start + _AT_ONCE]
-        numbers = await order.reserve(tx, [each.repository_id for each in some])
-        rows = [
-            {"id": number, **_values(each, listed=each.name not in _ABOUT_HOOKS)}
-            for number, each in zip(numbers, some, strict=True)
-        ]
-        await tx.execute_many(_insert_numbered, rows)
-        appended += [_event_of(each, number) for number, each in zip(numbers, some, strict=True)]
-    _tell_listeners(tx, [each for each in appended if each.name not in _ABOUT_HOOKS])
-    _await_fan_out(tx, appended)
-    return appended
+    if len(added) == 1:  # its number comes with its row: one statement less
+        appended = [await _insert_one(tx, *added[0])]
+    else:
+        for start in range(0, len(added), _AT_ONCE):
+            some = added[start : start + _AT_ONCE]
+            numbers = await order.reserve(tx, [draft.repository_id for draft, _ in some])
+            rows = [{"id": number, **values} for number, (_, values) in zip(numbers, some, strict=True)]
+            tx.later(_insert_numbered, rows)
+            appended += [_event_of(draft, number) for number, (draft, _) in zip(numbers, some, strict=True)]
+    if appended:
+        _await_fan_out(tx, appended)
 
 
 def _values(draft: Draft, *, listed: bool) -> dict[str, object]:
@@ -124,6 +162,7 @@ def _values(draft: Draft, *, listed: bool) -> dict[str, object]:
         "size": len(data),
         "created_at": now_ms(),
         "actor_id": draft.actor_id,
+        "installation_id": draft.installation_id,
         "listed": listed,
     }
 
@@ -132,29 +171,33 @@ def _event_of(draft: Draft, number: int) -> Event:
     return Event(number, draft.account_id, draft.repository_id, draft.name, draft.action)
 
 
-def _await_fan_out(tx: Transaction, appended: Sequence[Event]) -> None:
-    pending: list[Event] = tx.state.setdefault(_PENDING, [])
-    if not pending and appended:  # none yet, or all fanned out: also for one that a step before the commit appends
+def _await_fan_out(tx: Transaction, appended: Sequence[Event] = ()) -> None:
+    tx.state.setdefault(_PENDING, []).extend(appended)
+    if not tx.state.get(_AWAITED):  # none yet, or it has begun: also for one that a step before the commit appends
+        tx.state[_AWAITED] = True
         tx.before_commit(_fan_out)
-    pending += appended
 
 
-def _tell_listeners(tx: Transaction, appended: Sequence[Event]) -> None:
-    """After the commit, whoever follows the repositories looks, in this process and in others."""
-    changed = {each.repository_id for each in appended if each.repository_id is not None}
+def _tell_listeners(tx: Transaction, draft: Draft) -> None:
+    """After the commit, whoever follows the repository looks, in this process and in others."""
     repositories: set[int] = tx.state.setdefault(_REPOSITORIES, set())
-    if changed and not repositories:
+    if draft.repository_id is None:
+        return
+    if not repositories:
         signals = tx.signals
         tx.after_commit(lambda: signals.send(EVENTS, repositories))
-    repositories |= changed
+    repositories.add(draft.repository_id)
 
 
 async def fan_out_now(tx: Transaction) -> Mapping[int, int]:
     """Fan out what was appended so far, for a caller that answers with the number of deliveries (event id → number)."""
+    await _write_added(tx)
     pending: list[Event] = tx.state.get(_PENDING, [])
-    if not pending:
-        return {}
     tx.state[_PENDING] = []
+    return await _deliver(tx, pending) if pending else {}
+
+
+async def _deliver(tx: Transaction, pending: Sequence[Event]) -> Mapping[int, int]:
     counts: dict[int, int] = {}
     for subscriber in _subscribers:
         for event_id, count in (await subscriber(tx, pending)).items():
@@ -163,4 +206,11 @@ async def fan_out_now(tx: Transaction) -> Mapping[int, int]:
 
 
 async def _fan_out(tx: Transaction) -> None:
-    await fan_out_now(tx)
+    tx.state[_AWAITED] = False
+    added: Sequence[_Added] = tx.state.get(_ADDED, ())
+    if len(added) == 1 and tx.is_last_step and not tx.state.get(_PENDING):
+        [(draft, values)] = tx.state.pop(_ADDED)
+        tx.later(_insert_along, [values], name=WRITTEN.name)
+        await _deliver(tx, [_event_of(draft, UNNUMBERED)])
+    else:
+        await fan_out_now(tx)

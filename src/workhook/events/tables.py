@@ -18,6 +18,7 @@ events = sa.Table(
     sa.Column("size", sa.BigInteger, nullable=False),  # of the payload, so that large ones are not loaded to be counted
     sa.Column("created_at", Millis, nullable=False),
     sa.Column("actor_id", sa.BigInteger),  # the account that did it; null: Workhook itself
+    sa.Column("installation_id", sa.BigInteger),  # of the app whose token did it
     # Whether it is something that happened in its place. Not so: what was made for one hook, or tells of hooks.
     sa.Column("listed", sa.Boolean, nullable=False, server_default=sa.true()),
     sa.Index("ix_events_created_at", "created_at"),
