@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import re
-from typing import NamedTuple
 
 import sqlalchemy as sa
 
 from workhook.core.clock import DAY_MS, now_ms
 from workhook.core.errors import Fault, Invalid
-from workhook.core.ids import new_token
 from workhook.identity import queries
-from workhook.identity.guard import digest_of
 from workhook.identity.policy import SCOPES
 from workhook.identity.queries import key_of
 from workhook.identity.schemas import Account, Repository
-from workhook.identity.tables import accounts, collaborators, memberships, tokens
+from workhook.identity.tables import accounts, collaborators, memberships
+from workhook.identity.tokens.issue import IssuedToken, issue
+from workhook.identity.tokens.kinds import CLASSIC
 from workhook.storage import Transaction
 from workhook.storage.dialects import upsert
 from workhook.storage.metadata import big, insert_into
@@ -26,9 +25,6 @@ _EMAIL = re.compile(r"[^@\s]+@[^@\s]+")
 _insert_account = insert_into(
     accounts, "kind", "login", "login_key", "name", "email", "avatar", "created_at", "updated_at"
 ).returning(accounts.c.id)
-_insert_token = insert_into(
-    tokens, "kind", "digest", "user_id", "scopes", "note", "created_at", "expires_at"
-).returning(tokens.c.id)
 _set_member = (
     upsert(memberships)
     .values({name: sa.bindparam(name) for name in ("organization_id", "user_id", "role", "created_at")})
@@ -48,15 +44,6 @@ _set_collaborator = (
 _remove_collaborator = sa.delete(collaborators).where(
     collaborators.c.repository_id == big("repository_id"), collaborators.c.user_id == big("user_id")
 )
-_revoke = sa.update(tokens).where(tokens.c.id == big("id"), tokens.c.revoked_at.is_(None)).values(revoked_at=big("now"))
-
-
-class IssuedToken(NamedTuple):
-    """The only time that the token itself is seen."""
-
-    id: int
-    token: str
-    expires_at: int | None
 
 
 async def create_account(tx: Transaction, kind: str, login: str, *, name: str | None, email: str | None) -> Account:
@@ -122,23 +109,5 @@ async def issue_token(
         raise Invalid(faults=[Fault(field="scopes", message=f"{', '.join(unknown)}: there are only {listed}")])
     if user.kind != "user":
         raise Invalid(faults=[Fault(field="user", message=f"{user.login} is not a user")])
-    now = now_ms()
-    expires_at = None if expires_in_days is None else now + round(expires_in_days * DAY_MS)
-    token = new_token("whp_")
-    params = {
-        "kind": "classic",
-        "digest": digest_of(token),
-        "user_id": user.id,
-        "scopes": " ".join(sorted(set(scopes))),
-        "note": note,
-        "created_at": now,
-        "expires_at": expires_at,
-    }
-    row = await tx.fetch_one(_insert_token, params)
-    assert row is not None
-    return IssuedToken(row["id"], token, expires_at)
-
-
-async def revoke_token(tx: Transaction, token_id: int) -> bool:
-    """Answers whether a token that was still good was revoked."""
-    return await tx.execute(_revoke, {"id": token_id, "now": now_ms()}) > 0
+    expires_at = None if expires_in_days is None else now_ms() + round(expires_in_days * DAY_MS)
+    return await issue(tx, CLASSIC, user.id, scopes=scopes, note=note, expires_at=expires_at)

@@ -1,4 +1,4 @@
-"""What clients ask besides hooks: who am I, the organization, the repository, limits, and small talk."""
+"""What clients ask besides hooks: where things are, limits, and small talk. Who there is: `identity.profile_api`."""
 
 from __future__ import annotations
 
@@ -11,16 +11,9 @@ from workhook.events.catalog import listing
 from workhook.events.zen import zen as saying
 from workhook.http.calls import Answer, Call
 from workhook.http.operations import AREA_B, Operation
-from workhook.identity.guard import actor_of, caller_of
+from workhook.identity import graphql_api, profile_api
+from workhook.identity.guard import caller_of
 from workhook.identity.rate import Usage
-from workhook.identity.schemas import (
-    OrganizationShape,
-    RepositoryShape,
-    UserShape,
-    organization_shape,
-    repository_shape,
-    user_shape,
-)
 
 Template = Annotated[str, msgspec.Meta(extra_json_schema={"format": "uri-template"})]
 
@@ -101,22 +94,6 @@ async def root(call: Call) -> Answer:
     )
 
 
-async def user(call: Call) -> Answer:
-    return Answer(user_shape(actor_of(call).user, call.base))
-
-
-async def organization(call: Call) -> Answer:
-    found = caller_of(call).organization
-    assert found is not None, "the operation's rule names an organization"
-    return Answer(organization_shape(found.account, call.base))
-
-
-async def repository(call: Call) -> Answer:
-    found = caller_of(call).repository
-    assert found is not None, "the operation's rule names a repository"
-    return Answer(repository_shape(found, call.base, permissions=True))
-
-
 async def rate_limit(call: Call) -> Answer:
     core = _rate(caller_of(call).usage, "core")
     resources = Resources(core, *(_rate(caller_of(call).usage, each) for each in Resources.__struct_fields__[1:]))
@@ -147,11 +124,10 @@ def _op(
 
 OPERATIONS = (
     _op("/", "root", "Where things are", None, root, Root),
-    _op("/user", "user_get", "The caller", "user", user, UserShape),
-    _op("/orgs/{org}", "organization_get", "An organization", "organization.read", organization, OrganizationShape),
-    _op("/repos/{owner}/{repo}", "repository_get", "A repository", "repository.read", repository, RepositoryShape),
     _op("/rate_limit", "rate_limit", "How many requests are left", None, rate_limit, RateLimit, etag=False),
     _op("/zen", "zen", "A short saying", None, zen, {"type": "string"}, etag=False, media_type="text/plain"),
     _op("/meta", "meta", "About this server", None, meta, Meta),
     _op("/webhook-events", "webhook_events", "The catalogue of events", None, webhook_events, list[EventType]),
+    *profile_api.OPERATIONS,
+    *graphql_api.OPERATIONS,
 )

@@ -1,20 +1,38 @@
-"""The audit log: who did what to what, from where. Written in the transaction of the change itself."""
+"""The audit log: who did what to what, from where. Written in the transaction of the change itself.
+
+What knows most about a change records it (`record`). A change that nobody records and that has events is recorded here,
+from the call that is being answered (`of_events`). So each write leaves one entry, and what changes nothing none.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
 
 from workhook.core import json
 from workhook.core.clock import now_ms
+from workhook.events.outbox import Event
+from workhook.http.calls import Call, current
+from workhook.identity.audit_actions import action_of
+from workhook.identity.guard import Caller
 from workhook.identity.schemas import Actor
 from workhook.identity.tables import audit_log
 from workhook.storage import Transaction
 from workhook.storage.metadata import insert_into
 
-_insert = insert_into(
-    audit_log,
-    "at", "account_id", "repository_id", "actor_id", "token_id", "action", "target", "address", "detail",
+COLUMNS = (
+    "at", "account_id", "repository_id", "actor_id", "token_id", "app_id", "action", "status", "request_id", "times",
+    "target", "address", "detail",
 )  # fmt: skip
+insert = insert_into(audit_log, *COLUMNS)
+
+ADDRESS_MAX_CHARS = 64
+TARGET_MAX_CHARS = 500
+_RECORDED = object()
+_EVENTS = object()
 
 
 async def record(
@@ -27,18 +45,97 @@ async def record(
     repository_id: int | None = None,
     detail: Mapping[str, object] | None = None,
 ) -> None:
-    """`actor` None: Workhook itself or the command line. `detail` never holds a secret."""
-    await tx.execute(
-        _insert,
-        {
-            "at": now_ms(),
-            "account_id": account_id,
-            "repository_id": repository_id,
-            "actor_id": actor.user.id if actor else None,
-            "token_id": actor.token_id if actor else None,
-            "action": action,
-            "target": target,
-            "address": actor.address if actor else None,
-            "detail": json.encode_text(dict(detail or {})),
-        },
-    )
+    """`actor` None: Workhook itself, the command line, or an app that calls for itself. `detail` never holds a secret.
+
+    `account_id`: whose owners read it.
+    """
+    tx.state[_RECORDED] = True
+    call = current()
+    who = caller(call, actor)
+    entry = {
+        "at": now_ms(),
+        "account_id": account_id,
+        "repository_id": repository_id,
+        **who,
+        "action": action,
+        "status": None,
+        "request_id": call.request_id if call else None,
+        "times": 1,
+        "target": target[:TARGET_MAX_CHARS],
+        "detail": json.encode_text(dict(detail or {})),
+    }
+    tx.later(insert, [entry])
+
+
+def caller(call: Call | None, actor: Actor | None = None) -> dict[str, object]:
+    """The columns that tell who it was; `actor` where that is not who calls."""
+    found = call.actor if call is not None and isinstance(call.actor, Caller) else None
+    app = found.app if found else None
+    if actor is None and found is not None:
+        actor = found.actor
+    address = (actor.address if actor else None) or (call.address if call else None)
+    return {
+        "actor_id": actor.user.id if actor else None,
+        "token_id": (actor.token_id or None) if actor else None,
+        "app_id": actor.app_id if actor else app.id if app else None,
+        "address": address[:ADDRESS_MAX_CHARS] if address else None,
+    }
+
+
+async def of_events(tx: Transaction, events: Sequence[Event]) -> Mapping[int, int]:
+    """A fan-out of `events.outbox` that delivers nothing: what a call changed is recorded as its last act."""
+    if current() is not None:
+        known = _EVENTS in tx.state
+        tx.state.setdefault(_EVENTS, []).extend(events)
+        if not known and tx.is_last_step:  # so that it is written with what the other fan-outs write
+            await _record_call(tx)
+        elif not known:
+            tx.before_commit(_record_call)
+    return {}
+
+
+async def _record_call(tx: Transaction) -> None:
+    """One entry for each account that something happened to: there is more than one only where many things were
+    changed at once, and nobody reads of another's."""
+    call, events = current(), tx.state[_EVENTS]
+    if call is None or tx.state.get(_RECORDED):
+        return
+    for account_id in dict.fromkeys(each.account_id for each in events):
+        mine = [each for each in events if each.account_id == account_id]
+        repositories = {each.repository_id for each in mine}
+        await record(
+            tx,
+            None,
+            action_of(call.operation),
+            _target(call),
+            account_id=account_id,
+            repository_id=repositories.pop() if len(repositories) == 1 else None,
+            detail=_happened(mine),
+        )
+
+
+def _happened(events: Sequence[Event]) -> dict[str, object]:
+    counts = Counter(f"{each.name}.{each.action}" if each.action else each.name for each in events)
+    return {"events": dict(counts)}
+
+
+def _target(call: Call) -> str:
+    """What was made (`task/tsk_…`), or else what the path names (`tasks/tsk_…` as `task/tsk_…`)."""
+    thing = action_of(call.operation).rpartition(".")[0]
+    made = _made_id(call.made) if call.operation.method == "POST" else None
+    if made is None:
+        made = next((str(each) for each in reversed(list(call.request.path_params.values()))), None)
+    return f"{thing}/{made}" if made is not None else thing
+
+
+def _made_id(body: Any) -> object:
+    """Of `{"id": …}` or `{"task": {"id": …}, …}`."""
+    fields = msgspec.structs.asdict(body) if isinstance(body, msgspec.Struct) else body
+    if not isinstance(fields, dict):
+        return None
+    if isinstance(fields.get("id"), str | int):
+        return fields["id"]
+    inner = next(iter(fields.values()), None)
+    if isinstance(inner, msgspec.Struct):
+        return getattr(inner, "id", None)
+    return inner.get("id") if isinstance(inner, dict) else None

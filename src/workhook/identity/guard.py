@@ -1,126 +1,158 @@
-"""Turns the Authorization header into an actor and lets the call through, or not, by the policy table."""
+"""Turns the Authorization header into a caller and lets the call through, or not, by the policy table."""
 
 from __future__ import annotations
 
 import asyncio
-import hashlib
 from dataclasses import dataclass
 
+import msgspec
 import structlog
 
 from workhook.core.clock import MINUTE_MS, now_ms
 from workhook.core.errors import Forbidden, Problem, TooManyRequests, Unauthenticated
-from workhook.core.ids import token_checks_out
 from workhook.http.calls import Call
+from workhook.http.operations import OAUTH
 from workhook.identity import policy, queries, rate
-from workhook.identity.schemas import Actor, Organization, Repository, account_of
-from workhook.storage import Database, Reader
+from workhook.identity.apps.credentials import (
+    authenticate_app,
+    authenticate_client,
+    basic_credentials,
+    looks_like_jwt,
+)
+from workhook.identity.apps.schemas import App
+from workhook.identity.schemas import Actor, Organization, Repository
+from workhook.identity.tokens.kinds import KINDS, kind_of
+from workhook.identity.tokens.lookup import Lookup
+from workhook.storage import Database
 
 log = structlog.get_logger(__name__)
 
-PREFIXES = {"whp_": "classic"}
 USE_NOTED_MS = 10 * MINUTE_MS
 _BEARER = {"WWW-Authenticate": "Bearer"}
 
 
 @dataclass(frozen=True)
 class Caller:
-    """What the guard leaves in `Call.actor`: who calls, and what the path names, already checked."""
+    """What the guard leaves in `Call.actor`: who calls, and what the path names, already checked.
+
+    `app`: an app that calls for itself, with its JWT or its client secret.
+    """
 
     actor: Actor | None
     usage: rate.Usage
     repository: Repository | None = None
     organization: Organization | None = None
-
-
-def digest_of(token: str) -> bytes:
-    return hashlib.sha256(token.encode()).digest()
-
-
-async def authenticate(reader: Reader, header: str | None, address: str | None) -> Actor | None:
-    """None without a header. Raises `Unauthenticated` for a token that is not good (any more)."""
-    if header is None:
-        return None
-    scheme, _, token = header.strip().partition(" ")
-    token = token.strip()
-    bad = Unauthenticated("Bad credentials", headers=_BEARER)
-    if scheme.lower() not in ("bearer", "token"):
-        raise bad
-    prefix = next((each for each in PREFIXES if token.startswith(each)), None)
-    if prefix is None or not token_checks_out(token, prefix):
-        raise bad
-    row = await queries.find_token(reader, digest_of(token))
-    now = now_ms()
-    if row is None or row["revoked_at"] is not None or (row["expires_at"] is not None and row["expires_at"] <= now):
-        raise bad
-    return Actor(
-        user=account_of(row, "user_"),
-        token_id=row["token_id"],
-        token_kind=row["token_kind"],
-        scopes=frozenset(row["scopes"].split()),
-        address=address,
-        last_used_at=row["last_used_at"],
-    )
+    app: App | None = None
 
 
 async def _write_use(database: Database, token_id: int, now: int) -> None:
     try:
-        async with database.transaction() as tx:
-            await queries.note_token_use(tx, token_id, now)
+        await database.in_transaction(lambda tx: queries.note_token_use(tx, token_id, now))
     except Problem as problem:
         log.warning("token_use_not_noted", token_id=token_id, reason=problem.message)
 
 
 class Guard:
-    """Callable by `http.routing`; one per process, since it counts requests."""
+    """Callable by `http.routing`; one per process, since it remembers tokens and counts requests."""
 
-    def __init__(self, limiter: rate.RateLimiter) -> None:
+    def __init__(self, limiter: rate.RateLimiter, database: Database) -> None:
         self._limiter = limiter
+        self._lookup = Lookup(database)
         self._noted: dict[int, int] = {}
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def __call__(self, call: Call) -> None:
         access = call.operation.access
-        if call.operation.area.style == "github" and not call.operation.area.versioned:
-            return  # the system's own paths: no token, no limit
+        if call.operation.area.style == "page" or (
+            call.operation.area.style == "github" and not call.operation.area.versioned
+        ):
+            return  # pages have sessions; the system's own paths have no token and no limit
+        rule = policy.RULES[access] if access else None
         try:
-            actor = await authenticate(call.database, call.header("authorization"), call.address)
-        except Unauthenticated:
-            self._count(call, None)  # guessing uses up what callers without a token have
+            actor, app = (None, None) if call.operation.area is OAUTH else await self._who(call, rule)
+        except Unauthenticated as problem:
+            await self._count(call, None, None)  # guessing uses up what callers without a token have
+            problem.headers.setdefault("WWW-Authenticate", "Bearer")
             raise
-        usage = self._count(call, actor)
+        call.actor = Caller(actor, rate.UNKNOWN, app=app)  # so that a refusal is known to be theirs
+        usage = await self._count(call, actor, app)
         if actor is not None:
             call.token_id = actor.token_id
             self._note_use(call, actor)
-            call.answer_headers["X-OAuth-Scopes"] = ", ".join(sorted(actor.scopes))
-        if access is None:
-            call.actor = Caller(actor, usage)
+            if not KINDS[actor.token_kind].confined:
+                call.answer_headers["X-OAuth-Scopes"] = ", ".join(sorted(actor.scopes))
+        if rule is None:
+            call.actor = Caller(actor, usage, app=app)
             return
-        rule = policy.RULES[access]
-        if actor is None:
-            raise Unauthenticated("Requires authentication", headers=_BEARER)
-        call.answer_headers["X-Accepted-OAuth-Scopes"] = policy.accepted(rule)
+        self._tell_what_is_accepted(call, rule)
         try:
-            call.actor = await self._resolve(call, rule, actor, usage)
+            call.actor = await self._resolve(call, rule, actor, app, usage)
         except Forbidden:
             if usage.remaining == 0:  # clients take a 403 with a 0 here for the request limit, which it is not
                 del call.answer_headers["X-RateLimit-Remaining"]
             raise
+
+    async def close(self, within_s: float) -> None:
+        """Write what was to be noted, in at most so many seconds, and hear of no more changes of tokens."""
+        self._lookup.close()
+        if not self._tasks:
+            return
+        _, late = await asyncio.wait(self._tasks, timeout=within_s)
+        for task in late:
+            task.cancel()
+        await asyncio.gather(*late, return_exceptions=True)
+        if late:
+            log.warning("token_use_not_noted", number=len(late), reason="the database was not ready in time")
+
+    async def _who(self, call: Call, rule: policy.Rule | None) -> tuple[Actor | None, App | None]:
+        """Raises `Unauthenticated` for credentials that are not good (any more); none at all are fine here."""
+        header = call.header("authorization")
+        if header is None:
+            return None, None
+        bad = Unauthenticated("Bad credentials", headers=_BEARER)
+        scheme, _, token = header.strip().partition(" ")
+        token = token.strip()
+        for_clients = rule is not None and rule.target == "client"
+        if scheme.lower() == "basic":
+            user, password = basic_credentials(header) or ("", "")
+            if for_clients:
+                client = await authenticate_client(call.database, user, password)
+                if client is None:
+                    raise Unauthenticated("Bad credentials", headers=_CHALLENGES["client"])
+                return None, client
+            token = password if kind_of(password) else user  # programs that know only names and passwords
+        elif scheme.lower() not in ("bearer", "token"):
+            raise bad
+        if looks_like_jwt(token) and not for_clients:
+            return None, await authenticate_app(call.database, token)
+        found = await self._lookup.find(token)
+        if found is None:
+            raise bad
+        return msgspec.structs.replace(found, address=call.address, need=rule.permission if rule else None), None
+
+    def _tell_what_is_accepted(self, call: Call, rule: policy.Rule) -> None:
+        if rule.target not in ("app", "client"):
+            call.answer_headers["X-Accepted-OAuth-Scopes"] = policy.accepted(rule)
+            if rule.permission:
+                call.answer_headers["X-Accepted-GitHub-Permissions"] = policy.accepted_permission(rule)
 
     def _note_use(self, call: Call, actor: Actor) -> None:
         """`last_used_at` is right to some minutes: a write a request would cost more than the request."""
         now = now_ms()
         if now - max(self._noted.get(actor.token_id, 0), actor.last_used_at or 0) < USE_NOTED_MS:
             return
+        if len(self._noted) >= 100_000:
+            self._noted.clear()
         self._noted[actor.token_id] = now
         task = asyncio.create_task(_write_use(call.database, actor.token_id, now))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    def _count(self, call: Call, actor: Actor | None) -> rate.Usage:
+    async def _count(self, call: Call, actor: Actor | None, app: App | None) -> rate.Usage:
         # Asking for the limit does not use it up; nor does a call that is checked again.
         count = 0 if call.operation.name == "rate_limit" or call.recheck is not None else 1
-        usage, within = self._limiter.hit(actor.token_id if actor else call.address, count=count)
+        caller = actor.counted_as if actor else f"app:{app.id}" if app else f"address:{call.address}"
+        usage, within = await self._limiter.hit(caller, count=count)
         call.answer_headers.update(rate.headers(usage))
         if within:
             return usage
@@ -130,16 +162,32 @@ class Guard:
             raise Forbidden(message, code="rate_limited", headers=retry)
         raise TooManyRequests(message, headers=retry)
 
-    async def _resolve(self, call: Call, rule: policy.Rule, actor: Actor, usage: rate.Usage) -> Caller:
+    async def _resolve(
+        self, call: Call, rule: policy.Rule, actor: Actor | None, app: App | None, usage: rate.Usage
+    ) -> Caller:
+        if rule.target in ("app", "client"):
+            if app is None:
+                raise Unauthenticated(_NEEDED[rule.target], headers=_CHALLENGES[rule.target])
+            return Caller(None, usage, app=app)
+        if app is not None:
+            raise Unauthenticated(_NO_JWT, headers=_BEARER)
+        if actor is None:
+            raise Unauthenticated("Requires authentication", headers=_BEARER)
+        policy.check_kind(actor, rule)
         repository = organization = None
         if rule.target == "repository":
             found = await queries.find_repository(call.database, call.path("owner"), call.path("repo"), actor.user.id)
-            repository = policy.check_repository(found, rule)
+            repository = policy.check_repository(found, rule, actor)
         elif rule.target == "organization":
             seen = await queries.find_organization(call.database, call.path("org"), actor.user.id)
-            organization = policy.check_organization(seen, rule)
-        policy.check_scopes(actor, rule)
+            organization = policy.check_organization(seen, rule, actor)
+        policy.check_token(actor, rule)
         return Caller(actor, usage, repository, organization)
+
+
+_NEEDED = {"app": "A JSON web token could not be decoded", "client": "Requires the client id and secret of an app"}
+_CHALLENGES = {"app": _BEARER, "client": {"WWW-Authenticate": 'Basic realm="Workhook"'}}  # RFC 9110, 11.6.1
+_NO_JWT = "An app's JSON web token is taken only where the app itself is asked for; make an installation access token."
 
 
 def caller_of(call: Call) -> Caller:
@@ -153,3 +201,10 @@ def actor_of(call: Call) -> Actor:
     actor = caller_of(call).actor
     assert actor is not None, "the operation's access is not None, so the guard has asked for a token"
     return actor
+
+
+def app_of(call: Call) -> App:
+    """The app that calls for itself."""
+    app = caller_of(call).app
+    assert app is not None, "the operation's rule has the target app or client"
+    return app

@@ -1,47 +1,95 @@
-"""Who may do what: one table, read by the guard, the headers and the OpenAPI document."""
+"""Who may do what: one table, read by the guard, the headers, the OpenAPI document and docs/reference/permissions.md.
+
+A rule names what the path addresses (`target`), the role that the caller needs there, and what the token must carry:
+one of the scopes, if its kind has scopes, or the permission, if its kind has permissions.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache, lru_cache
+from typing import Literal
+
+import msgspec
 
 from workhook.core.errors import Forbidden, NotFound
+from workhook.http.calls import concerns
 from workhook.http.openapi import Access
 from workhook.identity.schemas import Actor, Organization, Repository
+from workhook.identity.tokens.kinds import APP_USER, CLASSIC, FINE_GRAINED, INSTALLATION, KINDS, OAUTH
+from workhook.identity.tokens.reach import allows, check_reach, check_whole_account, in_reach, not_accessible
 
-SCOPES = ("repo", "admin:repo_hook", "write:repo_hook", "read:repo_hook", "admin:org_hook", "work", "work:read")
+SCOPES = (
+    "repo", "admin:repo_hook", "write:repo_hook", "read:repo_hook", "admin:org_hook", "admin:org", "work", "work:read",
+)  # fmt: skip
 _IMPLIED = {
     "repo": {"read:repo_hook", "write:repo_hook", "admin:repo_hook"},
     "admin:repo_hook": {"write:repo_hook", "read:repo_hook"},
     "write:repo_hook": {"read:repo_hook"},
     "work": {"work:read"},
 }
+PERMISSIONS = ("repository_hooks", "organization_hooks", "work")  # each read or write; write is also read
 _ROLES = (None, "read", "write", "admin")
+
+PEOPLE = frozenset({CLASSIC.name, FINE_GRAINED.name, OAUTH.name, APP_USER.name})  # tokens that stand for a user
+ANY_KIND = frozenset(KINDS)
+
+Target = Literal["repository", "organization", "user", "app", "client"]
 
 
 @dataclass(frozen=True)
 class Rule:
-    """`scopes`: a token needs one of these. `target`: what the path names. `role`: what the caller needs there."""
+    """`scopes`: a token needs one of these; () asks for none. `permission`: likewise of tokens that have permissions;
+    None asks for none. `kinds`: tokens of other kinds are refused. `whole`: so are those of chosen repositories.
 
-    target: str  # repository | organization | user
+    `target` app: the caller is an app, with a JWT; client: an app, with its client id and secret.
+    """
+
+    target: Target
     scopes: tuple[str, ...] = ()
+    permission: tuple[str, str] | None = None
     role: str | None = None
+    kinds: frozenset[str] = ANY_KIND
+    whole: bool = False
 
+
+_READ_HOOKS, _WRITE_HOOKS = ("repository_hooks", "read"), ("repository_hooks", "write")
+_OWNERS_ALONE = frozenset({CLASSIC.name})
 
 RULES = {
-    "user": Rule("user"),
+    # who and where
+    "user": Rule("user", kinds=PEOPLE),
+    "account.read": Rule("user"),  # which accounts: `identity.profile_queries`
     "organization.read": Rule("organization", role="member"),
+    "organization.membership": Rule("organization", role="member", kinds=PEOPLE),
     "repository.read": Rule("repository", role="read"),
-    "repository_hooks.read": Rule("repository", ("read:repo_hook", "repo"), "admin"),
-    "repository_hooks.write": Rule("repository", ("write:repo_hook", "repo"), "admin"),
-    "repository_hooks.delete": Rule("repository", ("admin:repo_hook", "repo"), "admin"),
-    "organization_hooks": Rule("organization", ("admin:org_hook",), "owner"),
-    "repository.publish": Rule("repository", ("repo", "write:repo_hook"), "write"),
-    "organization.publish": Rule("organization", ("admin:org_hook",), "owner"),
-    "work.read": Rule("user", ("work:read",)),
-    "work.write": Rule("user", ("work",)),
+    # webhooks
+    "repository_hooks.read": Rule("repository", ("read:repo_hook", "repo"), _READ_HOOKS, "admin"),
+    "repository_hooks.write": Rule("repository", ("write:repo_hook", "repo"), _WRITE_HOOKS, "admin"),
+    "repository_hooks.delete": Rule("repository", ("admin:repo_hook", "repo"), _WRITE_HOOKS, "admin"),
+    "organization_hooks.read": Rule("organization", ("admin:org_hook",), ("organization_hooks", "read"), "owner"),
+    "organization_hooks.write": Rule("organization", ("admin:org_hook",), ("organization_hooks", "write"), "owner"),
+    "repository.publish": Rule("repository", ("repo", "write:repo_hook"), _WRITE_HOOKS, "write"),
+    "organization.publish": Rule("organization", ("admin:org_hook",), ("organization_hooks", "write"), "owner"),
+    # work management; roles are each resource's own (`work.access`)
+    "work.read": Rule("user", ("work:read",), ("work", "read")),
+    "work.write": Rule("user", ("work",), ("work", "write")),
+    # the organization's apps and its audit log
+    "organization.admin": Rule("organization", ("admin:org",), role="owner", kinds=_OWNERS_ALONE),
+    # A webhook on every event tells its owner as much as the audit log does, so that its scope is enough.
+    "audit_log.read": Rule(
+        "organization", ("admin:org", "admin:org_hook"), ("organization_hooks", "write"), "owner", whole=True
+    ),
+    # tokens
+    "tokens": Rule("user", kinds=frozenset({CLASSIC.name})),
+    "app": Rule("app"),
+    "client": Rule("client"),
+    "installation": Rule("user", kinds=frozenset({INSTALLATION.name})),
+    "user.installations": Rule("user", kinds=frozenset({APP_USER.name})),
 }
 
 
+@lru_cache(maxsize=1024)
 def expand(scopes: frozenset[str]) -> frozenset[str]:
     """With what each scope implies."""
     implied: set[str] = set(scopes)
@@ -50,10 +98,16 @@ def expand(scopes: frozenset[str]) -> frozenset[str]:
     return frozenset(implied)
 
 
+@cache
 def accepted(rule: Rule) -> str:
     """What `X-Accepted-OAuth-Scopes` lists: every scope that lets a token through."""
     fitting = [scope for scope in SCOPES if not rule.scopes or expand(frozenset({scope})) & set(rule.scopes)]
     return ", ".join(sorted(fitting)) if rule.scopes else ""
+
+
+def accepted_permission(rule: Rule) -> str:
+    """What `X-Accepted-GitHub-Permissions` tells; empty for none."""
+    return "=".join(rule.permission) if rule.permission else ""
 
 
 _CALLERS = {
@@ -68,35 +122,84 @@ _CALLERS = {
 def access_of(name: str) -> Access:
     """A rule as the OpenAPI document tells it."""
     rule = RULES[name]
-    scopes = " or ".join(f"`{scope}`" for scope in rule.scopes)
-    token = f"a token with the scope {scopes}" if scopes else "a token, of any scope"
-    caller = f" of {_CALLERS[rule.target, rule.role]}" if rule.role else ""
     fitting = tuple(filter(None, accepted(rule).split(", ")))
-    return Access(fitting, f"Needs {token}{caller}.")
+    if rule.target == "app":
+        return Access((), "Needs a JSON Web Token (RS256) of an app, signed with its private key.", scheme="app")
+    if rule.target == "client":
+        return Access((), "Needs the client id and secret of an app, as HTTP Basic authentication.", scheme="client")
+    caller = f" of {_CALLERS[rule.target, rule.role]}" if rule.role else ""
+    return Access(fitting, f"Needs {_needed_token(rule)}{caller}.", permission=_given_to(rule))
 
 
-def check_scopes(actor: Actor, rule: Rule) -> None:
-    """Raises `Forbidden` naming the scope that is missing."""
-    if rule.scopes and not expand(actor.scopes) & set(rule.scopes):
-        wanted = " or ".join(rule.scopes)
-        raise Forbidden(f"The token lacks a scope: this needs {wanted}.", code="missing_scope")
+def _given_to(rule: Rule) -> tuple[str, str] | None:
+    """The permission, if the operation takes tokens that have any."""
+    return rule.permission if any(each.confined for each in KINDS.values() if each.name in rule.kinds) else None
 
 
-def check_repository(repository: Repository | None, rule: Rule) -> Repository:
+def _needed_token(rule: Rule) -> str:
+    scopes = " or ".join(f"`{scope}`" for scope in rule.scopes)
+    token = f"a token with the scope {scopes}" if scopes else "a token"
+    if permission := _given_to(rule):
+        token += f" or the permission `{permission[0]}: {permission[1]}`"
+    if rule.kinds != ANY_KIND:
+        names = " or ".join(f"{each.title}" for each in KINDS.values() if each.name in rule.kinds)
+        token += f" ({names})"
+    return token
+
+
+def check_kind(actor: Actor, rule: Rule) -> None:
+    """Raises `Forbidden` for a kind of token that the operation does not take."""
+    if actor.token_kind in rule.kinds:
+        return
+    if KINDS[actor.token_kind].confined:
+        raise not_accessible(actor)
+    raise Forbidden(f"This takes no {KINDS[actor.token_kind].title}.", code="wrong_token_kind")
+
+
+def check_token(actor: Actor, rule: Rule) -> None:
+    """Raises `Forbidden` naming the scope that is missing, or for a permission that is missing wherever it reaches."""
+    if not KINDS[actor.token_kind].confined:
+        if rule.scopes and not expand(actor.scopes) & set(rule.scopes):
+            wanted = " or ".join(rule.scopes)
+            raise Forbidden(f"The token lacks a scope: this needs {wanted}.", code="missing_scope")
+    elif rule.permission and not any(allows(each, rule.permission) for each in actor.reaches or ()):
+        raise not_accessible(actor)
+
+
+def admit(actor: Actor, rule: Rule) -> Actor:
+    """For an operation that takes other proofs beside a token: what the guard does with a rule for `user`."""
+    check_kind(actor, rule)
+    check_token(actor, rule)
+    return msgspec.structs.replace(actor, need=rule.permission)
+
+
+def check_repository(repository: Repository | None, rule: Rule, actor: Actor) -> Repository:
     """Raises `NotFound` for what the caller cannot see and `Forbidden` for what it may not do."""
-    if repository is None or repository.role is None:
+    if repository is None:
         raise NotFound()
-    if _ROLES.index(repository.role) < _ROLES.index(rule.role):
+    hidden = repository.role is None or not in_reach(actor, repository.owner.id, repository.id)
+    concerns(repository.owner.id, repository.id, hidden=hidden)
+    if repository.role is None or hidden:
+        raise NotFound()
+    # Of an installation the permission decides, which is checked next.
+    if actor.installation_id is None and _ROLES.index(repository.role) < _ROLES.index(rule.role):
         if rule.role == "admin":
             raise Forbidden("Must have admin rights to Repository.", code="missing_role")
         raise Forbidden(f"Must have {rule.role} rights to Repository.", code="missing_role")
+    check_reach(actor, repository.owner.id, repository.id)
     return repository
 
 
-def check_organization(organization: Organization | None, rule: Rule) -> Organization:
+def check_organization(organization: Organization | None, rule: Rule, actor: Actor) -> Organization:
     """Likewise for an organization."""
-    if organization is None or organization.role is None:
+    if organization is None:
         raise NotFound()
-    if rule.role == "owner" and organization.role != "owner":
+    hidden = organization.role is None or not in_reach(actor, organization.account.id)
+    concerns(organization.account.id, hidden=hidden)
+    if hidden:
+        raise NotFound()
+    if rule.role == "owner" and organization.role != "owner" and actor.installation_id is None:
         raise Forbidden("You must be an organization owner.", code="missing_role")
+    check = check_whole_account if rule.whole else check_reach
+    check(actor, organization.account.id)
     return organization

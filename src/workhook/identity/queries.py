@@ -14,26 +14,13 @@ from workhook.storage.metadata import big
 _ACCOUNT = Account.__struct_fields__
 
 
-def _columns(prefix: str = "") -> list[sa.Label[object]]:
+def account_columns(prefix: str = "") -> list[sa.Label[object]]:
     return [accounts.c[name].label(prefix + name) for name in _ACCOUNT]
 
 
-_token = (
-    sa.select(
-        tokens.c.id.label("token_id"),
-        tokens.c.kind.label("token_kind"),
-        tokens.c.scopes,
-        tokens.c.expires_at,
-        tokens.c.revoked_at,
-        tokens.c.last_used_at,
-        *_columns("user_"),
-    )
-    .join_from(tokens, accounts, accounts.c.id == tokens.c.user_id)
-    .where(tokens.c.digest == sa.bindparam("digest"))
-)
 _note_use = sa.update(tokens).where(tokens.c.id == big("token_id")).values(last_used_at=big("now"))
-_account = sa.select(*_columns()).where(accounts.c.login_key == sa.bindparam("login_key"))
-_account_by_id = sa.select(*_columns()).where(accounts.c.id == big("id"))
+_account = sa.select(*account_columns()).where(accounts.c.login_key == sa.bindparam("login_key"))
+_account_by_id = sa.select(*account_columns()).where(accounts.c.id == big("id"))
 _member_role = sa.select(memberships.c.role).where(
     memberships.c.organization_id == big("organization_id"), memberships.c.user_id == big("user_id")
 )
@@ -42,7 +29,7 @@ _member_role = sa.select(memberships.c.role).where(
 def repository_columns(prefix: str = "") -> list[sa.Label[Any]]:
     """Of projects (`prefix` before each name) and of the account that owns them (`owner_`), for `repository_of`."""
     names = ("repository_id", "id", "name", "title", "private", "archive", "created_at", "updated_at")
-    return [*(projects.c[name].label(prefix + name) for name in names), *_columns("owner_")]
+    return [*(projects.c[name].label(prefix + name) for name in names), *account_columns("owner_")]
 
 
 _collaborator_role = (
@@ -55,6 +42,8 @@ _membership_role = (
     .where(memberships.c.organization_id == projects.c.account_id, memberships.c.user_id == big("user_id"))
     .scalar_subquery()
 )
+by_membership = sa.or_(memberships.c.role == "owner", memberships.c.role == "app", projects.c.private.is_(sa.false()))
+"""Whether a membership, joined with a project of its organization, gives a place in it."""
 # What `repository_of` needs besides, to tell the role of the parameter `user_id`.
 role_columns = (_collaborator_role.label("collaborator_role"), _membership_role.label("member_role"))
 # Every repository that exists.
@@ -73,10 +62,6 @@ _repository_by_project = repositories.where(projects.c.id == sa.bindparam("proje
 def key_of(name: str) -> str:
     """How logins and repository names are compared: without regard to case. They are ASCII; other text is none."""
     return name.lower() if name.isascii() else name
-
-
-async def find_token(reader: Reader, digest: bytes) -> Row | None:
-    return await reader.fetch_one(_token, {"digest": digest})
 
 
 async def note_token_use(tx: Transaction, token_id: int, now: int) -> None:
@@ -147,6 +132,7 @@ def _effective_role(
     """The stronger of what ownership, membership and collaboration give. Members see what is not private."""
     if owner.id == user_id or member_role == "owner":
         return "admin"
-    member = "write" if member_role == "member" and not private else None
+    # A token of an app reaches only the repositories of its installation, private ones among them (`tokens.reach`).
+    member = "write" if member_role == "app" or (member_role == "member" and not private) else None
     order = [None, "read", "write", "admin"]
     return max(member, collaborator_role, key=order.index)

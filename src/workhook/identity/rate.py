@@ -1,11 +1,63 @@
-"""The request limit of a token: a window of an hour, counted in this process."""
+"""The request limit of a token or an app: a window of an hour, counted in all processes together.
+
+A process takes a block of what remains with one atomic statement and hands it out by itself, so that few requests
+write. A block is a fiftieth of what remains, and one request near the end: the limit is never exceeded, and a small one
+is exact. What a process does not use it gives back. Callers without a token are counted by their address, in each
+process alone: a stranger must not cause writes.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
+import sqlalchemy as sa
+import structlog
+
+from workhook.core.clock import now_ms
+from workhook.core.errors import Unavailable
+from workhook.identity import metrics
+from workhook.identity.addresses import subscriber
+from workhook.identity.tables import rate_windows
+from workhook.storage import Database
+from workhook.storage.dialects import upsert
+from workhook.storage.metadata import big
+
 WINDOW_S = 3600
+PARTS = 50  # a block is so small a part of what remains
+IDLE_S = 60.0  # after which a block is given back
+SWEEP_S = 10.0
+ASK_AGAIN_S = 1.0  # at the limit: another process may have given something back
+ALONE_S = 5.0  # how long a database that could not be written is not asked again
+ADDRESSES_MAX = 10_000
+
+log = structlog.get_logger(__name__)
+
+_row = rate_windows.c
+_limit, _first = sa.bindparam("limit", type_=sa.Integer()), sa.bindparam("first", type_=sa.Integer())
+_over = _row.resets_at <= big("now")
+_part = (_limit - _row.used) // sa.literal(PARTS, sa.Integer)
+_block = sa.case((_part > sa.literal(1, sa.Integer), _part), else_=sa.literal(1, sa.Integer))
+_start = upsert(rate_windows).values(caller=sa.bindparam("caller"), resets_at=big("ends"), used=_first, granted=_first)
+_take = _start.on_conflict_do_update(
+    index_elements=[_row.caller],
+    set_={
+        "resets_at": sa.case((_over, big("ends")), else_=_row.resets_at),
+        "used": sa.case((_over, _first), else_=_row.used + _block),
+        "granted": sa.case((_over, _first), else_=_block),
+    },
+    where=sa.or_(_over, _row.used < _limit),
+).returning(_row.resets_at, _row.used, _row.granted)
+_look = sa.select(_row.resets_at, _row.used).where(_row.caller == sa.bindparam("caller"), _row.resets_at > big("now"))
+_unused = sa.bindparam("unused", type_=sa.Integer())
+_give_back = (
+    sa.update(rate_windows)
+    .where(_row.caller == sa.bindparam("named"), _row.resets_at == big("ends"), _row.used >= _unused)
+    .values(used=_row.used - _unused)
+)
 
 
 class Usage(NamedTuple):
@@ -17,31 +69,163 @@ class Usage(NamedTuple):
     reset: int
 
 
+UNKNOWN = Usage(0, 0, 0, 0)
+"""Of a call that was not counted yet."""
+
+
+@dataclass
+class _Share:
+    """What this process has of one caller's window."""
+
+    resets_at: int = 0  # milliseconds
+    used: int = 0  # in all processes, what they have taken and not used yet included
+    left: int = 0  # of the block that was taken
+    stored: bool = True  # the block is in the database, and can be given back there
+    touched_s: float = 0.0
+    ask_again_s: float = 0.0  # the limit is reached; monotonic
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+
 class RateLimiter:
-    """Counts by token id, or by address where there is no token. `limit` 0 turns it off."""
+    """Counts by caller: what `Actor.counted_as` answers, `app:ID`, or `address:IP` where there is neither. `limit` 0
+    turns it off."""
 
-    def __init__(self, limit: int) -> None:
+    def __init__(self, limit: int, database: Database) -> None:
         self._limit = limit
-        self._windows: dict[int | str | None, tuple[int, int]] = {}  # caller → (end of the window, count)
+        self._database = database
+        self._shares: dict[str, _Share] = {}
+        self._addresses: dict[str, tuple[int, int]] = {}  # network → (end of the window in seconds, count)
+        self._alone_until_s = 0.0
+        self._sweeping: asyncio.Task[None] | None = None
 
-    def hit(self, caller: int | str | None, *, count: int = 1) -> tuple[Usage, bool]:
-        """Count a request; answers the usage and whether the request is within the limit."""
+    async def hit(self, caller: str, *, count: int = 1) -> tuple[Usage, bool]:
+        """Count a request; answers the usage and whether the request is within the limit. `count` 0 only looks."""
+        if self._limit == 0:
+            return Usage(_UNLIMITED, 0, _UNLIMITED, int(time.time()) + WINDOW_S), True
+        kind, _, name = caller.partition(":")
+        if kind == "address":
+            return self._hit_address(subscriber(name), count)
+        share = self._shares.setdefault(caller, _Share())
+        share.touched_s = time.monotonic()
+        if count == 0:
+            return await self._look(caller, share), True
+        if share.left == 0 or now_ms() >= share.resets_at:
+            async with share.lock:
+                if share.left == 0 or now_ms() >= share.resets_at:
+                    await self._refill(caller, share)
+                within = _use(share)
+        else:
+            within = _use(share)
+        return self._usage(share), within
+
+    async def close(self) -> None:
+        """Give back what is left. Counting may go on afterwards."""
+        if self._sweeping is not None:
+            self._sweeping.cancel()
+            await asyncio.gather(self._sweeping, return_exceptions=True)
+            self._sweeping = None
+        await self._return(list(self._shares))
+
+    def _usage(self, share: _Share) -> Usage:
+        used = min(self._limit, share.used - share.left)
+        return Usage(self._limit, used, self._limit - used, share.resets_at // 1000)
+
+    async def _look(self, caller: str, share: _Share) -> Usage:
+        now = now_ms()
+        row = await self._database.fetch_one(_look, {"caller": caller, "now": now})
+        if row is not None and share.stored and row["resets_at"] == share.resets_at:
+            share.used = row["used"]
+            return self._usage(share)
+        if share.resets_at > now:
+            return self._usage(share)
+        used, ends = (min(self._limit, row["used"]), row["resets_at"]) if row else (0, _end(now))
+        return Usage(self._limit, used, self._limit - used, ends // 1000)
+
+    async def _refill(self, caller: str, share: _Share) -> None:
+        """The caller's next block, or none: `left` stays 0."""
+        now, moment = now_ms(), time.monotonic()
+        if share.ask_again_s > moment and now < share.resets_at:
+            return
+        if moment < self._alone_until_s:
+            self._refill_alone(share, now)
+            return
+        try:
+            await self._take(caller, share, now)
+        except Unavailable as problem:
+            log.warning("rate_limit_counted_alone", reason=problem.message)
+            self._alone_until_s = time.monotonic() + ALONE_S
+            self._refill_alone(share, now)
+        if self._sweeping is None or self._sweeping.done():
+            self._sweeping = asyncio.create_task(self._sweep(), name="rate-limits")
+
+    async def _take(self, caller: str, share: _Share, now: int) -> None:
+        params = {"caller": caller, "now": now, "ends": _end(now), "limit": self._limit}
+        async with self._database.transaction() as tx:
+            row = await tx.fetch_one(_take, {**params, "first": max(1, self._limit // PARTS)})
+        if row is not None:
+            share.left, share.stored, share.ask_again_s = row["granted"], True, 0.0
+        else:
+            share.left, share.ask_again_s = 0, time.monotonic() + ASK_AGAIN_S
+            row = await self._database.fetch_one(_look, {"caller": caller, "now": now})
+        if row is not None:
+            share.resets_at, share.used = row["resets_at"], row["used"]
+
+    def _refill_alone(self, share: _Share, now: int) -> None:
+        """Rather than refuse reads while nothing can be written: from what this process knows was left."""
+        metrics.RATE_ALONE.inc()
+        if now >= share.resets_at:
+            share.resets_at, share.used = _end(now), 0
+        share.left = min(self._limit - share.used, max(1, (self._limit - share.used) // PARTS))
+        share.used += share.left
+        share.stored = False
+
+    async def _sweep(self) -> None:
+        while self._shares:
+            await asyncio.sleep(SWEEP_S)
+            before = time.monotonic() - IDLE_S
+            await self._return([name for name, each in self._shares.items() if each.touched_s < before])
+
+    async def _return(self, callers: Sequence[str]) -> None:
+        now, rows = now_ms(), []
+        for caller in sorted(callers):  # in one order everywhere: no deadlock
+            share = self._shares[caller]
+            if share.lock.locked():
+                continue
+            del self._shares[caller]
+            if share.left and share.stored and share.resets_at > now:
+                rows.append({"named": caller, "ends": share.resets_at, "unused": share.left})
+        try:
+            if rows:
+                await self._database.write([(_give_back, rows)])
+        except Unavailable as problem:
+            log.warning("rate_limit_not_given_back", callers=len(rows), reason=problem.message)
+        except Exception:
+            metrics.RATE_ALONE.inc()
+            log.exception("rate_limit_not_given_back", callers=len(rows))
+
+    def _hit_address(self, network: str, count: int) -> tuple[Usage, bool]:
         now = int(time.time())
-        end, used = self._windows.get(caller, (0, 0))
+        end, used = self._addresses.pop(network, (0, 0))  # and to the end: the first is the one not seen for longest
         if now >= end:
             end, used = now + WINDOW_S, 0
-            self._forget(now)
-        if self._limit == 0:
-            return Usage(_UNLIMITED, 0, _UNLIMITED, end), True
         within = used + count <= self._limit
-        if within:
-            used += count
-        self._windows[caller] = (end, used)
+        used += count if within else 0
+        if len(self._addresses) >= ADDRESSES_MAX:
+            del self._addresses[next(iter(self._addresses))]
+        self._addresses[network] = (end, used)
         return Usage(self._limit, used, self._limit - used, end), within
 
-    def _forget(self, now: int) -> None:
-        if len(self._windows) > 10_000:
-            self._windows = {caller: window for caller, window in self._windows.items() if window[0] > now}
+
+def _use(share: _Share) -> bool:
+    if share.left == 0:
+        return False
+    share.left -= 1
+    return True
+
+
+def _end(now: int) -> int:
+    """Of a window that begins now: a whole second, as the headers tell it."""
+    return (now // 1000 + WINDOW_S) * 1000
 
 
 _UNLIMITED = 2**31 - 1

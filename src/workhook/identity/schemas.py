@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Literal
 
 import msgspec
@@ -26,7 +27,7 @@ class Account(msgspec.Struct, frozen=True):
 
     @property
     def type(self) -> str:
-        return "Organization" if self.kind == "organization" else "User"
+        return {"organization": "Organization", "bot": "Bot"}.get(self.kind, "User")
 
 
 class Organization(msgspec.Struct, frozen=True):
@@ -59,8 +60,21 @@ class Repository(msgspec.Struct, frozen=True):
         return self.owner if self.owner.kind == "organization" else None
 
 
+class Reach(msgspec.Struct, frozen=True):
+    """An account that a token is confined to, with what it may do there. `repository_ids` None: all of them."""
+
+    account_id: int
+    permissions: Mapping[str, str]  # work, repository_hooks, organization_hooks → read, write
+    repository_ids: frozenset[int] | None = None
+
+
 class Actor(msgspec.Struct, frozen=True):
-    """Who calls, and what the token allows."""
+    """Who calls, and what the token allows.
+
+    `reaches` None: the token is not confined, its scopes decide. `need`: the permission and level that the operation
+    asks of a confined token. An installation's `user` is the bot of its app. `root_id`: of the token at whose beginning
+    this one was made, by others in between; None: nobody made it with a token. `family`: of what came of one consent.
+    """
 
     user: Account
     token_id: int
@@ -68,6 +82,21 @@ class Actor(msgspec.Struct, frozen=True):
     scopes: frozenset[str]
     address: str | None = None
     last_used_at: int | None = None
+    app_id: int | None = None
+    installation_id: int | None = None
+    reaches: tuple[Reach, ...] | None = None
+    need: tuple[str, str] | None = None
+    expires_at: int | None = None
+    root_id: int | None = None
+    family: str | None = None
+
+    @property
+    def counted_as(self) -> str:
+        """Whose request limit it uses up. New tokens that are made with old ones bring no new limit: those of one
+        installation share theirs, and so do those that came of one token or of one consent."""
+        if self.installation_id is not None:
+            return f"installation:{self.installation_id}"
+        return f"family:{self.family}" if self.family else f"token:{self.root_id or self.token_id}"
 
 
 class AccountShape(msgspec.Struct):
@@ -139,23 +168,6 @@ class OrganizationShape(msgspec.Struct):
     updated_at: Time
 
 
-class UserShape(msgspec.Struct):
-    """The caller, as GET /user answers."""
-
-    login: str
-    id: int
-    node_id: str
-    avatar_url: Annotated[str, Meta(description="Empty without one.")]
-    url: Url
-    html_url: Url
-    type: Annotated[str, Meta(description="`User` or `Organization`.")]
-    site_admin: Annotated[bool, Meta(description="Always false.")]
-    name: str | None
-    email: str | None
-    created_at: Time
-    updated_at: Time
-
-
 def account_shape(account: Account, base: str) -> AccountShape:
     """`base`: what links in the body start with."""
     path = "orgs" if account.kind == "organization" else "users"
@@ -217,23 +229,6 @@ def organization_shape(account: Account, base: str) -> OrganizationShape:
         email=account.email,
         description=None,
         type="Organization",
-        created_at=to_seconds_text(account.created_at),
-        updated_at=to_seconds_text(account.updated_at),
-    )
-
-
-def user_shape(account: Account, base: str) -> UserShape:
-    return UserShape(
-        login=account.login,
-        id=account.id,
-        node_id=f"A_{account.id}",
-        avatar_url=account.avatar or "",
-        url=f"{base}/users/{account.login}",
-        html_url=f"{_web(base)}/{account.login}",
-        type="User",
-        site_admin=False,
-        name=account.name,
-        email=account.email,
         created_at=to_seconds_text(account.created_at),
         updated_at=to_seconds_text(account.updated_at),
     )

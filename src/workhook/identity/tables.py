@@ -10,7 +10,7 @@ accounts = sa.Table(
     "accounts",
     metadata,
     sa.Column("id", BigId, primary_key=True),
-    sa.Column("kind", sa.Text, nullable=False),  # user | organization
+    sa.Column("kind", sa.Text, nullable=False),  # user | organization | bot
     sa.Column("login", sa.Text, nullable=False),
     sa.Column(
         "login_key", sa.Text, nullable=False, unique=True
@@ -22,13 +22,14 @@ accounts = sa.Table(
     sa.Column("updated_at", Millis, nullable=False),
     sqlite_autoincrement=True,
 )
+sa.Index("ix_accounts_email", sa.func.lower(accounts.c.email))
 
 memberships = sa.Table(
     "memberships",
     metadata,
     sa.Column("organization_id", sa.BigInteger, sa.ForeignKey("accounts.id", ondelete="CASCADE"), primary_key=True),
     sa.Column("user_id", sa.BigInteger, sa.ForeignKey("accounts.id", ondelete="CASCADE"), primary_key=True),
-    sa.Column("role", sa.Text, nullable=False),  # owner | member
+    sa.Column("role", sa.Text, nullable=False),  # owner | member | app: the bot of an app that is installed there
     sa.Column("created_at", Millis, nullable=False),
     sa.Index("ix_memberships_user_id", "user_id"),
 )
@@ -69,32 +70,60 @@ tokens = sa.Table(
     "tokens",
     metadata,
     sa.Column("id", BigId, primary_key=True),
-    sa.Column("kind", sa.Text, nullable=False),  # classic; the other kinds follow
+    sa.Column("kind", sa.Text, nullable=False),  # see `identity.tokens.kinds`
     sa.Column("digest", sa.LargeBinary, nullable=False, unique=True),  # SHA-256 of the token, which is stored nowhere
     sa.Column("user_id", sa.BigInteger, sa.ForeignKey("accounts.id", ondelete="CASCADE"), nullable=False),
-    sa.Column("scopes", sa.Text, nullable=False),  # separated by spaces
+    sa.Column("scopes", sa.Text, nullable=False),  # separated by spaces; of the kinds that have permissions none
+    sa.Column("permissions", sa.Text),  # JSON object; of fine-grained and installation tokens
+    sa.Column("account_id", sa.BigInteger),  # of a fine-grained token: the organization or user it is confined to
+    sa.Column("repositories", sa.Text),  # JSON array of ids it is confined to; null: all there
+    sa.Column("app_id", sa.BigInteger),  # that it was issued to
+    sa.Column("installation_id", sa.BigInteger),
+    sa.Column("parent_id", sa.BigInteger),  # the token it was made with: revoking that revokes this
+    sa.Column("root_id", sa.BigInteger),  # the first of these, whose request limit all share; null: itself
+    sa.Column("family", sa.Text),  # what came of one consent: a replay revokes all of it
     sa.Column("note", sa.Text),
     sa.Column("created_at", Millis, nullable=False),
     sa.Column("expires_at", Millis),
     sa.Column("last_used_at", Millis),
     sa.Column("revoked_at", Millis),
     sa.Index("ix_tokens_user_id", "user_id"),
+    sa.Index("ix_tokens_app_id", "app_id"),
+    sa.Index("ix_tokens_installation_id", "installation_id"),
+    sa.Index("ix_tokens_parent_id", "parent_id"),
+    sa.Index("ix_tokens_family", "family"),
     sqlite_autoincrement=True,
 )
+sa.Index("ix_tokens_ended", sa.func.coalesce(tokens.c.revoked_at, tokens.c.expires_at))
 
 audit_log = sa.Table(
     "audit_log",
     metadata,
     sa.Column("id", BigId, primary_key=True),
     sa.Column("at", Millis, nullable=False),
-    sa.Column("account_id", sa.BigInteger, nullable=False),  # the organization or user that was acted on
+    sa.Column("account_id", sa.BigInteger, nullable=False),  # the organization or user that was acted on; 0: none known
     sa.Column("repository_id", sa.BigInteger),
     sa.Column("actor_id", sa.BigInteger),  # null: Workhook itself, or the command line
     sa.Column("token_id", sa.BigInteger),
+    sa.Column("app_id", sa.BigInteger),
     sa.Column("action", sa.Text, nullable=False),  # hook.create, project.delete …
+    sa.Column("status", sa.Integer),  # null: it was done; else how it was refused
+    sa.Column("request_id", sa.Text),
+    sa.Column("times", sa.Integer, nullable=False, server_default="1"),  # refusals that were alike count as one entry
     sa.Column("target", sa.Text, nullable=False),
     sa.Column("address", sa.Text),
     sa.Column("detail", sa.Text, nullable=False),  # JSON, without secrets
     sa.Index("ix_audit_log_account_id", "account_id", "id"),
     sqlite_autoincrement=True,
+)
+
+# Requests that tokens and apps have used of their hour, in every process together; see `identity.rate`.
+rate_windows = sa.Table(
+    "rate_windows",
+    metadata,
+    sa.Column("caller", sa.Text, primary_key=True),  # token:ID, family:ID, installation:ID or app:ID
+    sa.Column("resets_at", Millis, nullable=False),
+    sa.Column("used", sa.Integer, nullable=False),  # with what processes have taken and not used yet
+    sa.Column("granted", sa.Integer, nullable=False),  # to the process that came last
+    sa.Index("ix_rate_windows_resets_at", "resets_at"),
 )

@@ -1,0 +1,1 @@
+"""OAuth apps and apps: their registration, secrets, keys and installations."""

@@ -1,0 +1,144 @@
+"""Installation access tokens: an app makes them with its key, to act on one organization for an hour."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any, NamedTuple
+
+from workhook.core.clock import HOUR_MS, now_ms
+from workhook.core.errors import Fault, Forbidden, Invalid, NotFound
+from workhook.http import parameters
+from workhook.identity import audit
+from workhook.identity.apps import app_queries, queries
+from workhook.identity.apps.app_schemas import AccessTokenBody
+from workhook.identity.apps.schemas import App, Installation
+from workhook.identity.schemas import Actor, Repository
+from workhook.identity.tokens.issue import IssuedToken, issue, revoke
+from workhook.identity.tokens.kinds import INSTALLATION
+from workhook.identity.tokens.lookup import weaker
+from workhook.storage import Reader, Transaction
+
+LIFETIME_MS = HOUR_MS
+_RESOURCE = "Installation"
+# The field's words.
+_NOT_GRANTED = "The permissions requested are not granted to this installation."
+_NOT_REACHED = "There is at least one repository that does not exist or is not accessible to the parent installation."
+
+
+class AccessToken(NamedTuple):
+    """`repository_ids` None: all of the organization. `named`: those that the request narrowed it to, if it did."""
+
+    issued: IssuedToken
+    permissions: Mapping[str, str]
+    repository_ids: Collection[int] | None
+    named: list[Repository] | None
+
+    def __repr__(self) -> str:
+        return f"AccessToken({self.issued!r})"
+
+
+def parse(body: Mapping[str, Any]) -> AccessTokenBody:
+    """What a request narrows the token to. Keys that say nothing here are passed over, as clients expect.
+
+    Raises `Invalid` with every fault.
+    """
+    known = {name: value for name, value in body.items() if name in AccessTokenBody.__struct_fields__}
+    if isinstance(ids := known.get("repository_ids"), list):  # JSON has one kind of number: 2.0 is the integer 2
+        known["repository_ids"] = [int(one) if isinstance(one, float) and one.is_integer() else one for one in ids]
+    return parameters.gather(AccessTokenBody, {}, known, resource=_RESOURCE)
+
+
+async def create(tx: Transaction, app: App, installation_id: int, wanted: AccessTokenBody) -> AccessToken:
+    """A token of the app's installation, for its bot.
+
+    Raises `NotFound` for another app's installation, `Forbidden` for one that is suspended, `Invalid` where more is
+    wanted than was granted.
+    """
+    kept = await queries.keep_app(tx, app.id)
+    installation = await queries.find_installation(tx, installation_id, for_update=True) if kept else None
+    if installation is None or installation.app.id != app.id:
+        raise NotFound()
+    if installation.suspended_at is not None:
+        raise Forbidden("This installation has been suspended", code="suspended")
+    permissions, faults = _permissions(installation, wanted)
+    named, unknown = await _repositories(tx, installation, wanted)
+    if faults or unknown:
+        message = " ".join(filter(None, (_NOT_GRANTED if faults else "", _NOT_REACHED if unknown else "")))
+        raise Invalid(message, faults=[*faults, *unknown])
+    chosen = None if named is None else sorted(each.id for each in named)
+    assert app.bot_id is not None, "an app that is installed has a bot"
+    issued = await issue(
+        tx,
+        INSTALLATION,
+        app.bot_id,
+        permissions=permissions,  # also if they are all: a later grant does not widen a token that said otherwise
+        repository_ids=chosen,
+        app_id=app.id,
+        installation_id=installation.id,
+        expires_at=now_ms() + LIFETIME_MS,
+    )
+    await _audit(tx, installation, issued, permissions, chosen)
+    return AccessToken(issued, permissions, installation.repository_ids if named is None else chosen, named)
+
+
+async def give_up(tx: Transaction, actor: Actor) -> None:
+    """The token that calls ends, at once on every process."""
+    [reach] = actor.reaches or ()
+    await revoke(tx, [actor.token_id])
+    detail = {"token_id": actor.token_id}
+    target = f"installation/{actor.installation_id}"
+    await audit.record(tx, actor, "installation.revoke_token", target, account_id=reach.account_id, detail=detail)
+
+
+def _permissions(installation: Installation, wanted: AccessTokenBody) -> tuple[dict[str, str], list[Fault]]:
+    """Those of the token, and what is wanted beyond what was granted."""
+    granted = weaker(installation.permissions, installation.app.permissions)
+    asked: dict[str, str] = dict(wanted.permissions or {})
+    if not asked:
+        return granted, []
+    allowed = weaker(asked, granted)
+    return allowed, [
+        _fault("permissions", f"{name}: {level} is not granted", "invalid")
+        for name, level in sorted(asked.items())
+        if allowed.get(name) != level
+    ]
+
+
+async def _repositories(
+    reader: Reader, installation: Installation, wanted: AccessTokenBody
+) -> tuple[list[Repository] | None, list[Fault]]:
+    """None: the token is not narrowed to some."""
+    names, ids = wanted.repositories or [], wanted.repository_ids or []
+    if not names and not ids:
+        return None, []
+    found = await app_queries.named_repositories(reader, installation, names=names, ids=ids)
+    known_names, known_ids = {each.name.lower() for each in found}, {each.id for each in found}
+    faults = [_unreached("repositories", name) for name in names if name.lower() not in known_names]
+    faults += [_unreached("repository_ids", one) for one in ids if one not in known_ids]
+    return found, faults
+
+
+def _unreached(field: str, value: object) -> Fault:
+    return _fault(field, f"{value} is not a repository of this installation", "invalid")
+
+
+def _fault(field: str | None, message: str | None, code: str) -> Fault:
+    return Fault(field=field, code=code, message=message, resource=_RESOURCE)
+
+
+async def _audit(
+    tx: Transaction,
+    installation: Installation,
+    issued: IssuedToken,
+    permissions: Mapping[str, str],
+    repository_ids: Collection[int] | None,
+) -> None:
+    detail = {
+        "app": installation.app.slug,
+        "token_id": issued.id,
+        "permissions": dict(permissions),
+        "repositories": "all" if repository_ids is None else sorted(repository_ids),
+    }
+    target = f"installation/{installation.id}"
+    account_id = installation.account.id
+    await audit.record(tx, None, "installation.create_token", target, account_id=account_id, detail=detail)

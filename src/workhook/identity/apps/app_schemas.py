@@ -1,0 +1,313 @@
+"""What an app asks with its key, and its tokens, is answered in shapes that the field's typed clients insist on.
+
+Their models require some keys of things that do not exist here. Those are links under the account or repository that
+they belong to, and nothing is served there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import UNSET, Meta, UnsetType
+
+from workhook.core.clock import to_seconds_text
+from workhook.core.secrecy import Secretive
+from workhook.http.fields import Time, Url
+from workhook.identity.apps.schemas import App, Installation
+from workhook.identity.schemas import (
+    Account,
+    AccountShape,
+    Repository,
+    RepositoryShape,
+    account_shape,
+    repository_shape,
+)
+from workhook.identity.tokens.issue import IssuedToken
+
+NAMED_MAX = 500
+"""Repositories that a token can be narrowed to."""
+
+Unserved = Annotated[Url, Meta(description="For clients that insist on the key: nothing is served there.")]
+Level = Literal["read", "write"]
+PermissionMap = Annotated[
+    dict[str, Level], Meta(description="`repository_hooks`, `organization_hooks`, `work`, each `read` or `write`.")
+]
+Selection = Annotated[
+    Literal["all", "selected"], Meta(description="`all`: those to come too; `selected`: the chosen ones.")
+]
+
+
+class OwnerShape(AccountShape):
+    """A user or organization, with every key that typed clients know of one."""
+
+    followers_url: Unserved
+    following_url: Unserved
+    gists_url: Unserved
+    starred_url: Unserved
+    subscriptions_url: Unserved
+    organizations_url: Unserved
+    repos_url: Unserved
+    events_url: Unserved
+    received_events_url: Unserved
+
+
+class IntegrationShape(msgspec.Struct, kw_only=True):
+    """An app."""
+
+    id: int
+    client_id: str
+    slug: str
+    node_id: str
+    owner: OwnerShape
+    name: str
+    description: str | None
+    external_url: Annotated[str, Meta(description="The app's own page; without one its page here.")]
+    html_url: Url
+    created_at: Time
+    updated_at: Time
+    permissions: Annotated[
+        PermissionMap, Meta(description="What an installation may be granted at most: permission → `read`, `write`.")
+    ]
+    events: Annotated[list[str], Meta(description="Always empty: an app makes webhooks of its own.")]
+    installations_count: int
+
+
+class InstallationShape(msgspec.Struct, kw_only=True):
+    """An app on an organization."""
+
+    id: int
+    account: OwnerShape
+    repository_selection: Selection
+    access_tokens_url: Url
+    repositories_url: Url
+    html_url: Url
+    app_id: int
+    app_slug: str
+    client_id: str
+    target_id: Annotated[int, Meta(description="The id of `account`.")]
+    target_type: Annotated[str, Meta(description="Always `Organization`.")]
+    permissions: PermissionMap
+    events: Annotated[list[str], Meta(description="Always empty: an app makes webhooks of its own.")]
+    created_at: Time
+    updated_at: Time
+    single_file_name: None
+    has_multiple_single_files: bool
+    single_file_paths: list[str]
+    suspended_by: Annotated[None, Meta(description="Not told.")]
+    suspended_at: Time | None
+
+
+class AppRepositoryShape(RepositoryShape, kw_only=True):
+    """A repository, with every key that typed clients know of one."""
+
+    owner: OwnerShape
+    archive_url: Unserved
+    assignees_url: Unserved
+    blobs_url: Unserved
+    branches_url: Unserved
+    clone_url: Unserved
+    collaborators_url: Unserved
+    comments_url: Unserved
+    commits_url: Unserved
+    compare_url: Unserved
+    contents_url: Unserved
+    contributors_url: Unserved
+    deployments_url: Unserved
+    downloads_url: Unserved
+    events_url: Unserved
+    forks_url: Unserved
+    git_commits_url: Unserved
+    git_refs_url: Unserved
+    git_tags_url: Unserved
+    git_url: Unserved
+    issue_comment_url: Unserved
+    issue_events_url: Unserved
+    issues_url: Unserved
+    keys_url: Unserved
+    labels_url: Unserved
+    languages_url: Unserved
+    merges_url: Unserved
+    milestones_url: Unserved
+    notifications_url: Unserved
+    pulls_url: Unserved
+    releases_url: Unserved
+    ssh_url: Unserved
+    stargazers_url: Unserved
+    statuses_url: Unserved
+    subscribers_url: Unserved
+    subscription_url: Unserved
+    svn_url: Unserved
+    tags_url: Unserved
+    teams_url: Unserved
+    trees_url: Unserved
+    mirror_url: None = None
+    homepage: None = None
+    language: None = None
+    license: None = None
+    forks: int = 0
+    forks_count: int = 0
+    open_issues: int = 0
+    open_issues_count: int = 0
+    size: int = 0
+    stargazers_count: int = 0
+    watchers: int = 0
+    watchers_count: int = 0
+    has_issues: bool = False
+    has_projects: bool = False
+    has_wiki: bool = False
+    has_pages: bool = False
+
+
+class InstallationTokenShape(Secretive, msgspec.Struct, kw_only=True):
+    """An installation access token. It is shown only here."""
+
+    token: str
+    expires_at: Annotated[Time, Meta(description="In an hour.")]
+    permissions: PermissionMap
+    repository_selection: Selection
+    repositories: (
+        Annotated[list[AppRepositoryShape], Meta(description="Those that the request named; else absent.")] | UnsetType
+    ) = UNSET
+
+
+class InstallationRepositories(msgspec.Struct):
+    """A page of the repositories of an installation."""
+
+    total_count: int
+    repository_selection: Selection
+    repositories: list[AppRepositoryShape]
+
+
+class UserInstallations(msgspec.Struct):
+    """A page of installations."""
+
+    total_count: int
+    installations: list[InstallationShape]
+
+
+class AccessTokenBody(msgspec.Struct):
+    """Narrows the token to some of the installation's repositories and permissions. Absent: all of them."""
+
+    repositories: (
+        Annotated[
+            list[Annotated[str, Meta(min_length=1, max_length=100)]],
+            Meta(min_length=1, max_length=NAMED_MAX, description="Names, without the owner."),
+        ]
+        | UnsetType
+    ) = UNSET
+    repository_ids: (
+        Annotated[list[Annotated[int, Meta(ge=1, le=2**53 - 1)]], Meta(min_length=1, max_length=NAMED_MAX)] | UnsetType
+    ) = UNSET
+    permissions: (
+        Annotated[dict[str, Level], Meta(description="Permission → `read`, `write`. Empty: all that were granted.")]
+        | UnsetType
+    ) = UNSET
+
+
+_OF_ACCOUNT = tuple(
+    name.removesuffix("_url") for name in OwnerShape.__struct_fields__ if name not in AccountShape.__struct_fields__
+)
+_OF_REPOSITORY = tuple(
+    name.removesuffix("_url")
+    for name in AppRepositoryShape.__struct_fields__
+    if name.endswith("_url") and name not in (*RepositoryShape.__struct_fields__, "mirror_url")
+)
+
+
+def owner_shape(account: Account, base: str) -> OwnerShape:
+    """`base`: what links in the body start with."""
+    shape = account_shape(account, base)
+    links: dict[str, Any] = {f"{name}_url": f"{shape.url}/{_path(name)}" for name in _OF_ACCOUNT}
+    return OwnerShape(**msgspec.structs.asdict(shape), **links)
+
+
+def integration_shape(app: App, owner: Account, installations: int, base: str) -> IntegrationShape:
+    page = f"{_web(base)}/apps/{app.slug}"
+    return IntegrationShape(
+        id=app.id,
+        client_id=app.client_id,
+        slug=app.slug,
+        node_id=f"I_{app.id}",
+        owner=owner_shape(owner, base),
+        name=app.name,
+        description=app.description,
+        external_url=app.homepage_url or page,
+        html_url=page,
+        created_at=to_seconds_text(app.created_at),
+        updated_at=to_seconds_text(app.updated_at),
+        permissions=_levels(app.permissions),
+        events=[],
+        installations_count=installations,
+    )
+
+
+def installation_shape(installation: Installation, base: str) -> InstallationShape:
+    account, suspended_at = installation.account, installation.suspended_at
+    return InstallationShape(
+        id=installation.id,
+        account=owner_shape(account, base),
+        repository_selection=_selection(installation.repository_ids),
+        access_tokens_url=f"{base}/app/installations/{installation.id}/access_tokens",
+        repositories_url=f"{base}/installation/repositories",
+        html_url=f"{_web(base)}/organizations/{account.login}/settings/installations/{installation.id}",
+        app_id=installation.app.id,
+        app_slug=installation.app.slug,
+        client_id=installation.app.client_id,
+        target_id=account.id,
+        target_type=account.type,
+        permissions=_levels(installation.permissions),
+        events=[],
+        created_at=to_seconds_text(installation.created_at),
+        updated_at=to_seconds_text(installation.updated_at),
+        single_file_name=None,
+        has_multiple_single_files=False,
+        single_file_paths=[],
+        suspended_by=None,
+        suspended_at=None if suspended_at is None else to_seconds_text(suspended_at),
+    )
+
+
+def app_repository_shape(repository: Repository, base: str) -> AppRepositoryShape:
+    """With what the caller may do in it."""
+    shape = repository_shape(repository, base, permissions=True)
+    links: dict[str, Any] = {f"{name}_url": f"{shape.url}/{_path(name)}" for name in _OF_REPOSITORY}
+    known = msgspec.structs.asdict(shape) | {"owner": owner_shape(repository.owner, base)}
+    return AppRepositoryShape(**known, **links)
+
+
+def token_shape(
+    issued: IssuedToken,
+    permissions: Mapping[str, str],
+    repository_ids: Collection[int] | None,
+    named: list[Repository] | None,
+    base: str,
+) -> InstallationTokenShape:
+    """`repository_ids` None: all of the organization. `named`: those that the request narrowed the token to."""
+    assert issued.expires_at is not None, "tokens of installations have an end"
+    shape = InstallationTokenShape(
+        token=issued.token,
+        expires_at=to_seconds_text(issued.expires_at),
+        permissions=_levels(permissions),
+        repository_selection=_selection(repository_ids),
+    )
+    if named is not None:
+        shape.repositories = [app_repository_shape(each, base) for each in named]
+    return shape
+
+
+def _selection(repository_ids: Collection[int] | None) -> Selection:
+    return "all" if repository_ids is None else "selected"
+
+
+def _levels(permissions: Mapping[str, str]) -> dict[str, Level]:
+    return {name: "write" if level == "write" else "read" for name, level in sorted(permissions.items())}
+
+
+def _path(name: str) -> str:
+    return name.replace("_", "/")
+
+
+def _web(base: str) -> str:
+    return base.removesuffix("/api/v3")

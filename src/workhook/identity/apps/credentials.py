@@ -1,0 +1,148 @@
+"""How an app shows that it is that app: a JSON Web Token signed with its key, or its client id and secret."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+import secrets
+from typing import Any, TypeGuard
+
+import structlog
+
+from workhook.core import json
+from workhook.core.clock import MINUTE_MS, now_ms
+from workhook.core.errors import Malformed, Problem, Unauthenticated
+from workhook.identity.apps import queries
+from workhook.identity.apps.schemas import App
+from workhook.identity.tokens.kinds import digest_of
+from workhook.storage import Database, Reader
+
+LIFETIME_MAX_S = 10 * 60
+SKEW_S = 60  # clocks differ, and clients date `iat` back by as much
+_ALGORITHMS = ["RS256"]  # the only one: a token cannot choose a weaker one, or none
+_LENGTH_MAX = 4096
+_COMPACT = re.compile(r"(?:[A-Za-z0-9_-]+\.){2}[A-Za-z0-9_-]+")  # RFC 7515, 7.1: nothing but base64url
+_UNDECODABLE = "A JSON web token could not be decoded"
+USE_NOTED_MS = 10 * MINUTE_MS  # a write a call would cost more than the call
+
+log = structlog.get_logger(__name__)
+
+
+def looks_like_jwt(token: str) -> bool:
+    return token.count(".") == 2 and token.startswith("ey")
+
+
+async def authenticate_app(reader: Reader, token: str) -> App:
+    """The app whose key signed the JWT (RFC 7519). Raises `Unauthenticated`, in the words that clients know."""
+    claims = _unverified_claims(token)
+    app = await _issuer(reader, claims)
+    if app is None or app.is_oauth:
+        raise Unauthenticated("Integration not found")
+    # Each of its keys in turn: the header's `kid`, `jwk`, `jku` or `x5u` choose none, anybody could have written them.
+    if not any(_is_signed_with(token, pem) for pem in await queries.public_keys(reader, app.id)):
+        raise Unauthenticated(_UNDECODABLE)
+    _check_times(claims)
+    return app
+
+
+async def authenticate_client(database: Database, client_id: str, client_secret: str) -> App | None:
+    """The app with this id, if the secret is one of its own; None otherwise, in the same time."""
+    app = await queries.find_client(database, client_id)
+    given = digest_of(client_secret)
+    known = await queries.secret_digests(database, app.id if app else 0)
+    matching = [row for row in known if secrets.compare_digest(bytes(row["digest"]), given)]
+    for row in matching:
+        await _note_use(database, row["id"], row["last_used_at"])
+    return app if matching else None
+
+
+async def _note_use(database: Database, secret_id: int, last_used_at: int | None) -> None:
+    """Right to some minutes: who rotates secrets sees which one is still used."""
+    now = now_ms()
+    if now - (last_used_at or 0) < USE_NOTED_MS:
+        return
+    try:
+        await database.in_transaction(lambda tx: queries.note_secret_use(tx, secret_id, now))
+    except Problem as problem:
+        log.warning("secret_use_not_noted", secret_id=secret_id, reason=problem.message)
+
+
+def basic_credentials(header: str | None) -> tuple[str, str] | None:
+    """User and password of an `Authorization: Basic` header (RFC 7617); None for anything else."""
+    scheme, _, encoded = (header or "").strip().partition(" ")
+    if scheme.lower() != "basic":
+        return None
+    try:
+        user, colon, password = base64.b64decode(encoded.strip(), validate=True).decode().partition(":")
+    except (binascii.Error, ValueError):
+        return None
+    return (user, password) if colon else None
+
+
+def _unverified_claims(token: str) -> dict[str, Any]:
+    """Read once: what is believed later is what was looked at before the signature."""
+    if len(token) > _LENGTH_MAX or not _COMPACT.fullmatch(token):
+        raise Unauthenticated(_UNDECODABLE)
+    header, claims = (_object(part) for part in token.split(".")[:2])
+    # RFC 7515, 4.1.11: a token whose `crit` is not understood is refused, and nothing of it is understood here.
+    if header.get("alg") not in _ALGORITHMS or "crit" in header:
+        raise Unauthenticated(_UNDECODABLE)
+    return claims
+
+
+def _object(part: str) -> dict[str, Any]:
+    try:
+        value = json.decode_untrusted(base64.urlsafe_b64decode(part + "=" * (-len(part) % 4)))
+    except (ValueError, Malformed):
+        raise Unauthenticated(_UNDECODABLE) from None
+    if not isinstance(value, dict):
+        raise Unauthenticated(_UNDECODABLE)
+    return value
+
+
+async def _issuer(reader: Reader, claims: dict[str, Any]) -> App | None:
+    """`iss` is the app's id, as a number or a text, or its client id."""
+    issuer = claims.get("iss")
+    if isinstance(issuer, int) and not isinstance(issuer, bool):
+        issuer = str(issuer)
+    if not isinstance(issuer, str):
+        raise Unauthenticated("'Issuer' claim ('iss') must be the id or the client id of the app")
+    if issuer.isascii() and issuer.isdigit() and len(issuer) <= 15:
+        return await queries.find_app(reader, int(issuer))
+    return await queries.find_client(reader, issuer) if "\0" not in issuer else None
+
+
+def _is_signed_with(token: str, pem: str) -> bool:
+    # Few servers have apps: those without do not pay for the library.
+    from joserfc import jws
+    from joserfc.errors import JoseError
+    from joserfc.jwk import RSAKey
+
+    try:
+        # The key is of RSA, and the algorithm is not the token's to choose (RFC 8725, 3.1): no HMAC with its text.
+        jws.deserialize_compact(token, RSAKey.import_key(pem), algorithms=_ALGORITHMS)
+    except (JoseError, ValueError, RecursionError):
+        return False
+    return True
+
+
+def _check_times(claims: dict[str, Any]) -> None:
+    """Raises `Unauthenticated` in the words by which clients tell that their clock is wrong."""
+    now_s = now_ms() // 1000
+    issued, expires, begins = (claims.get(name) for name in ("iat", "exp", "nbf"))
+    if not _is_number(issued) or issued > now_s + SKEW_S:
+        message = "'Issued at' claim ('iat') must be an Integer representing the time that the assertion was issued"
+        raise Unauthenticated(message)
+    if not _is_number(expires) or expires <= now_s:
+        message = "'Expiration time' claim ('exp') must be a numeric value representing the future time at which the "
+        raise Unauthenticated(message + "assertion expires")
+    if expires > now_s + LIFETIME_MAX_S + SKEW_S:
+        raise Unauthenticated("'Expiration time' claim ('exp') is too far in the future")
+    if begins is not None and (not _is_number(begins) or begins > now_s + SKEW_S):
+        raise Unauthenticated("'Not before' claim ('nbf') must be a numeric value representing a time that has come")
+
+
+def _is_number(value: object) -> TypeGuard[int | float]:
+    """JSON has neither infinities nor NaN, and `decode_untrusted` refuses what no double holds."""
+    return isinstance(value, int | float) and not isinstance(value, bool)

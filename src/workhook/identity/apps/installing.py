@@ -1,0 +1,255 @@
+"""Installations: an app on an organization, with chosen repositories and permissions.
+
+An installation is also a membership: the app's bot is in the organization, with the role `app`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Literal
+
+import sqlalchemy as sa
+from msgspec import UNSET, UnsetType
+
+from workhook.core import json
+from workhook.core.clock import now_ms
+from workhook.core.errors import Fault, Forbidden, Invalid, NotFound
+from workhook.identity import audit, removal
+from workhook.identity.apps import queries, rules
+from workhook.identity.apps.schemas import App, Installation
+from workhook.identity.apps.tables import installation_repositories, installations
+from workhook.identity.schemas import Account, Actor
+from workhook.identity.tables import memberships
+from workhook.identity.tokens.issue import announce, revoke_of
+from workhook.identity.tokens.lookup import weaker
+from workhook.storage import Transaction
+from workhook.storage.dialects import upsert
+from workhook.storage.metadata import big, insert_into
+
+REPOSITORIES_MAX = 500
+_RESOURCE = "Installation"
+
+_insert = insert_into(
+    installations, "app_id", "account_id", "repository_selection", "permissions", "created_at", "updated_at"
+).returning(installations.c.id)
+_edit = (
+    sa.update(installations)
+    .where(installations.c.id == big("id"))
+    .values({name: sa.bindparam(name) for name in ("repository_selection", "permissions", "updated_at")})
+)
+_suspend = (
+    sa.update(installations)
+    .where(installations.c.id == big("id"))
+    .values(
+        suspended_at=big("suspended_at"), suspended_by=sa.bindparam("by", type_=sa.Text()), updated_at=big("updated_at")
+    )
+)
+_delete = sa.delete(installations).where(installations.c.id == big("id"))
+_add_repository = insert_into(installation_repositories, "installation_id", "repository_id")
+_drop_repositories = sa.delete(installation_repositories).where(
+    installation_repositories.c.installation_id == big("installation_id")
+)
+_join = (
+    upsert(memberships)
+    .values({name: sa.bindparam(name) for name in ("organization_id", "user_id", "role", "created_at")})
+    .on_conflict_do_nothing()
+)
+_leave = sa.delete(memberships).where(
+    memberships.c.organization_id == big("organization_id"), memberships.c.user_id == big("user_id")
+)
+_LIST_MAX = 2**31  # every installation
+
+By = Literal["app", "organization"]
+
+
+async def install(
+    tx: Transaction,
+    actor: Actor | None,
+    app: App,
+    organization: Account,
+    *,
+    permissions: Mapping[str, str] | None = None,
+    repository_ids: Collection[int] | None = None,
+    known: Sequence[Fault] = (),
+) -> Installation:
+    """Put the app on the organization. `permissions` None: all that it asks for; `repository_ids` None: all, those to
+    come too.
+
+    Raises `Invalid` (with the faults that are `known` already) for an OAuth app, an app that is private to another
+    organization, one that is installed already, permissions that it does not ask for, and repositories that are not
+    the organization's.
+    """
+    fresh = await queries.find_app(tx, app.id, for_update=True)
+    if fresh is None or fresh.bot_id is None or not (fresh.public or fresh.account_id == organization.id):
+        raise _invalid([*known, no_such_app()])
+    granted = dict(fresh.permissions if permissions is None else permissions)
+    faults = [*known, *rules.permission_faults(granted, most=fresh.permissions)]
+    faults += await _repository_faults(tx, organization, repository_ids)
+    if await queries.find_installation_on(tx, fresh.id, organization.id) is not None:
+        faults.append(Fault(field="app", code="already_exists", message=f"{fresh.slug} is installed here already"))
+    if faults:
+        raise _invalid(faults)
+    now = now_ms()
+    values = {"app_id": fresh.id, "account_id": organization.id, "permissions": json.encode_text(granted)}
+    selection = "all" if repository_ids is None else "selected"
+    row = await tx.fetch_one(
+        _insert, {**values, "repository_selection": selection, "created_at": now, "updated_at": now}
+    )
+    assert row is not None
+    await _choose(tx, row["id"], repository_ids)
+    member = {"organization_id": organization.id, "user_id": fresh.bot_id, "role": "app", "created_at": now}
+    await tx.execute(_join, member)
+    installation = await _found(tx, row["id"])
+    await _audit(tx, actor, installation, "installation.create", **_told(installation))
+    announce(tx)  # tokens of the app's users reach further
+    return installation
+
+
+async def uninstall(
+    tx: Transaction, actor: Actor | None, installation: Installation, *, remove_webhooks: bool = False
+) -> list[str]:
+    """Its tokens end. Webhooks that it made are the organization's: they stay, as with the original, unless the owner
+    has them removed. Answers the addresses of these webhooks. Raises `NotFound`."""
+    await _found(tx, installation.id)  # held: a token that is being made is there now, and no other comes
+    await revoke_of(tx, installation_id=installation.id)
+    await tx.execute(_delete, {"id": installation.id})
+    if installation.app.bot_id is not None:
+        await tx.execute(_leave, {"organization_id": installation.account.id, "user_id": installation.app.bot_id})
+    webhooks = await removal.uninstalled(tx, installation.id, installation.account.id, remove=remove_webhooks)
+    told = {"webhooks_removed" if remove_webhooks else "webhooks_left": len(webhooks)} if webhooks else {}
+    await _audit(tx, actor, installation, "installation.delete", **told)
+    announce(tx)
+    return webhooks
+
+
+async def edit_installation(
+    tx: Transaction,
+    actor: Actor | None,
+    installation: Installation,
+    *,
+    permissions: Mapping[str, str] | UnsetType = UNSET,
+    repository_ids: Collection[int] | UnsetType | None = UNSET,
+    known: Sequence[Fault] = (),
+) -> Installation:
+    """Grant other permissions, at most those that the app asks for now, or choose other repositories (None: all). What
+    is as it was is not written.
+
+    Raises `Invalid`, with the faults that are `known` already, and `NotFound` if it was uninstalled meanwhile.
+    """
+    app = await queries.find_app(tx, installation.app.id, for_update=True)
+    if app is None:
+        raise NotFound()
+    old = await _found(tx, installation.id)
+    granted = old.permissions if permissions is UNSET else dict(permissions)
+    chosen = old.repository_ids if repository_ids is UNSET else repository_ids
+    faults = [*known, *rules.permission_faults(granted, most=app.permissions)]
+    if repository_ids is not UNSET:
+        faults += await _repository_faults(tx, old.account, chosen)
+    if faults:
+        raise _invalid(faults)
+    if dict(granted) == dict(old.permissions) and _same(chosen, old.repository_ids):
+        return old
+    values = {"permissions": json.encode_text(dict(granted)), "updated_at": now_ms(), "id": old.id}
+    await tx.execute(_edit, {**values, "repository_selection": "all" if chosen is None else "selected"})
+    if repository_ids is not UNSET:
+        await tx.execute(_drop_repositories, {"installation_id": old.id})
+        await _choose(tx, old.id, chosen)
+    changed = await _found(tx, old.id)
+    await _audit(tx, actor, changed, "installation.update", **_told(changed))
+    announce(tx)
+    return changed
+
+
+def _same(one: Collection[int] | None, other: Collection[int] | None) -> bool:
+    return one is other if one is None or other is None else set(one) == set(other)
+
+
+async def suspend(tx: Transaction, actor: Actor | None, installation: Installation, *, by: By = "organization") -> None:
+    """Until `unsuspend` its tokens do nothing, and those of its users do nothing on this organization. Twice is once,
+    but that an owner may make an app's own suspension one that the app cannot take back."""
+    current = await _found(tx, installation.id)
+    if current.suspended_at is None or (current.suspended_by, by) == ("app", "organization"):
+        await _set_suspended(tx, actor, current, now_ms(), by)
+
+
+async def unsuspend(
+    tx: Transaction, actor: Actor | None, installation: Installation, *, by: By = "organization"
+) -> None:
+    """Raises `Forbidden` for an app that an owner has suspended."""
+    current = await _found(tx, installation.id)
+    if current.suspended_at is None:
+        return
+    if by == "app" and current.suspended_by != "app":
+        raise Forbidden(f"An owner of {current.account.login} has suspended this installation.", code="suspended")
+    await _set_suspended(tx, actor, current, None, None)
+
+
+async def cut(tx: Transaction, actor: Actor | None, app: App) -> None:
+    """After the app asks for less: no installation keeps more than that. What it asks for besides has to be granted."""
+    for installation in (await queries.list_installations_of(tx, app.id, limit=_LIST_MAX))[0]:
+        kept = weaker(app.permissions, installation.permissions)
+        if kept == dict(installation.permissions):
+            continue
+        values = {"permissions": json.encode_text(kept), "repository_selection": installation.repository_selection}
+        await tx.execute(_edit, {**values, "updated_at": now_ms(), "id": installation.id})
+        await _audit(tx, actor, installation, "installation.update", permissions=kept)
+    announce(tx)
+
+
+async def _set_suspended(
+    tx: Transaction, actor: Actor | None, installation: Installation, at: int | None, by: By | None
+) -> None:
+    await tx.execute(_suspend, {"suspended_at": at, "by": by, "updated_at": now_ms(), "id": installation.id})
+    await _audit(tx, actor, installation, "installation.unsuspend" if at is None else "installation.suspend")
+    announce(tx)
+
+
+async def _found(tx: Transaction, installation_id: int) -> Installation:
+    installation = await queries.find_installation(tx, installation_id, for_update=True)
+    if installation is None:
+        raise NotFound()
+    return installation
+
+
+async def _repository_faults(tx: Transaction, account: Account, ids: Collection[int] | None) -> list[Fault]:
+    if ids is None:
+        return []
+    if not 1 <= len(ids) <= REPOSITORIES_MAX:
+        message = f"repositories must name 1 to {REPOSITORIES_MAX} repositories"
+        return [Fault(field="repositories", code="custom", message=message)]
+    strange = set(ids) - await queries.own_repository_ids(tx, account.id, sorted(ids))
+    return [
+        Fault(field="repositories", code="invalid", message=f"{account.login} has no repository with the id {one}")
+        for one in sorted(strange)
+    ]
+
+
+async def _choose(tx: Transaction, installation_id: int, ids: Collection[int] | None) -> None:
+    for one in sorted(set(ids or ())):
+        await tx.execute(_add_repository, {"installation_id": installation_id, "repository_id": one})
+
+
+def _told(installation: Installation) -> dict[str, object]:
+    chosen = installation.repository_ids
+    return {
+        "permissions": dict(installation.permissions),
+        "repositories": "all" if chosen is None else sorted(chosen),
+    }
+
+
+async def _audit(
+    tx: Transaction, actor: Actor | None, installation: Installation, action: str, **detail: object
+) -> None:
+    told = {"app": installation.app.slug, **detail}
+    target = f"installation/{installation.id}"
+    await audit.record(tx, actor, action, target, account_id=installation.account.id, detail=told)
+
+
+def no_such_app() -> Fault:
+    """Nor is told whether there is one that belongs to somebody else alone."""
+    message = "app must be the slug or client id of an app that is public or the organization's own"
+    return Fault("app", "invalid", message, resource=_RESOURCE)
+
+
+def _invalid(faults: list[Fault]) -> Invalid:
+    return Invalid(faults=[Fault(each.field, each.code, each.message, resource=_RESOURCE) for each in faults])

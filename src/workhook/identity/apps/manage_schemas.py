@@ -1,0 +1,230 @@
+"""OAuth apps and apps on the wire, as those who manage them see them."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import msgspec
+from msgspec import UNSET, Meta, UnsetType
+
+from workhook.core.clock import to_seconds_text
+from workhook.core.secrecy import Secretive
+from workhook.http.fields import Time, Url
+from workhook.identity.apps import rules
+from workhook.identity.apps.actions import BOT_SUFFIX
+from workhook.identity.apps.app_schemas import InstallationShape, PermissionMap, Selection
+from workhook.identity.apps.installing import REPOSITORIES_MAX
+from workhook.identity.apps.keys import PEM_MAX
+from workhook.identity.apps.schemas import App, Key, Secret
+from workhook.identity.schemas import Account, AccountShape, account_shape
+
+Level = Literal["read", "write"]
+
+Name = Annotated[
+    str,
+    Meta(min_length=1, max_length=rules.NAME_MAX, description="Unlike any other app's.", examples=["Time Keeper"]),
+]
+Description = Annotated[str, Meta(max_length=rules.DESCRIPTION_MAX)]
+Homepage = Annotated[str, Meta(max_length=rules.URL_MAX, extra_json_schema={"format": "uri"})]
+Callbacks = Annotated[
+    list[str],
+    Meta(
+        max_length=rules.CALLBACKS_MAX,
+        description="Where users are sent back to: https, or http on this machine. `redirect_uri` has to be one of "
+        "these to the letter.",
+        examples=[["https://example.com/callback"]],
+    ),
+]
+DeviceFlow = Annotated[bool, Meta(description="Whether users may authorise it on another device (RFC 8628).")]
+Public = Annotated[bool, Meta(description="Whether other organizations may install it.")]
+Wanted = Annotated[
+    dict[str, Level],
+    Meta(description="What an installation may be granted at most: `repository_hooks`, `organization_hooks`, `work`."),
+]
+PublicKey = Annotated[
+    str, Meta(max_length=PEM_MAX, description="PEM of an RSA key of at least 2048 bits, if you make it yourself.")
+]
+AppName = Annotated[str, Meta(min_length=1, max_length=100, description="The app's slug or client id.")]
+Repositories = Annotated[
+    list[str], Meta(max_length=REPOSITORIES_MAX, description="Names of the chosen ones, without the owner.")
+]
+
+
+class SecretShape(Secretive, msgspec.Struct, kw_only=True):
+    """A client secret."""
+
+    id: int
+    last_eight: Annotated[str, Meta(description="Its last characters, to tell it from the other one.")]
+    created_at: Time
+    last_used_at: Annotated[Time | None, Meta(description="Right to ten minutes.")]
+    client_secret: Annotated[str | UnsetType, Meta(description="Shown only where it is made.")] = UNSET
+
+
+class KeyShape(Secretive, msgspec.Struct, kw_only=True):
+    """The public half of a key that the app signs with."""
+
+    id: int
+    fingerprint: Annotated[str, Meta(examples=["SHA256:47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU="])]
+    public_key: Annotated[str, Meta(description="PEM.")]
+    created_at: Time
+    pem: Annotated[str | UnsetType, Meta(description="The private key. Shown only where it is made.")] = UNSET
+
+
+class OauthAppShape(Secretive, msgspec.Struct, kw_only=True):
+    """An OAuth app: it acts for users, with scopes."""
+
+    id: int
+    client_id: str
+    slug: str
+    name: str
+    description: str | None
+    homepage_url: str | None
+    callback_urls: list[str]
+    device_flow: DeviceFlow
+    owner: AccountShape
+    url: Url
+    created_at: Time
+    updated_at: Time
+    client_secret: Annotated[str | UnsetType, Meta(description="Shown only where the app is made.")] = UNSET
+    secrets: Annotated[list[SecretShape] | UnsetType, Meta(description="Absent in lists.")] = UNSET
+
+
+class AppShape(OauthAppShape, kw_only=True):
+    """An app: it acts for itself where it is installed, and for users, with permissions."""
+
+    public: Public
+    permissions: PermissionMap
+    bot_id: Annotated[int, Meta(description="The account that its installations act as.")]
+    bot_login: str
+    pem: Annotated[str | UnsetType, Meta(description="The private key. Shown only where the app is made.")] = UNSET
+    keys: Annotated[list[KeyShape] | UnsetType, Meta(description="Absent in lists.")] = UNSET
+
+
+class OwnInstallationShape(InstallationShape, kw_only=True):
+    """An installation, as the organization's owners see it."""
+
+    repository_ids: Annotated[list[int] | None, Meta(description="The chosen repositories; null: all.")]
+    app_permissions: Annotated[
+        PermissionMap, Meta(description="What the app asks for now. What is not in `permissions` waits to be granted.")
+    ]
+
+
+class OwnInstallations(msgspec.Struct):
+    """A page of installations."""
+
+    total_count: int
+    installations: list[OwnInstallationShape]
+
+
+class OauthAppCreate(msgspec.Struct, kw_only=True):
+    """An OAuth app to register."""
+
+    name: Name
+    callback_urls: Callbacks = msgspec.field(default_factory=list)
+    homepage_url: Homepage | None = None
+    description: Description | None = None
+    device_flow: DeviceFlow = False
+
+
+class AppCreate(OauthAppCreate, kw_only=True):
+    """An app to register."""
+
+    permissions: Wanted = msgspec.field(default_factory=dict)
+    public: Public = False
+    public_key: PublicKey | None = None
+
+
+class OauthAppEdit(msgspec.Struct, kw_only=True):
+    """What is absent stays."""
+
+    name: Name | UnsetType = UNSET
+    callback_urls: Callbacks | UnsetType = UNSET
+    homepage_url: Homepage | UnsetType | None = UNSET
+    description: Description | UnsetType | None = UNSET
+    device_flow: DeviceFlow | UnsetType = UNSET
+
+
+class AppEdit(OauthAppEdit, kw_only=True):
+    """What is absent stays."""
+
+    permissions: Wanted | UnsetType = UNSET
+    public: Public | UnsetType = UNSET
+
+
+class KeyCreate(msgspec.Struct):
+    """A key to add. Without `public_key` one is made, and its private half is shown in the answer only."""
+
+    public_key: PublicKey | None = None
+
+
+class InstallationCreate(msgspec.Struct, kw_only=True):
+    """An app to install."""
+
+    app: AppName
+    permissions: Annotated[
+        dict[str, Level] | UnsetType, Meta(description="At most what the app asks for; absent: all of that.")
+    ] = UNSET
+    repository_selection: Selection | UnsetType = UNSET
+    repositories: Repositories | UnsetType = UNSET
+
+
+class InstallationEdit(msgspec.Struct, kw_only=True):
+    """What is absent stays. To accept what the app asks for now, grant it in `permissions`."""
+
+    permissions: Annotated[dict[str, Level] | UnsetType, Meta(description="At most what the app asks for.")] = UNSET
+    repository_selection: Selection | UnsetType = UNSET
+    repositories: Repositories | UnsetType = UNSET
+
+
+def level_of(level: str) -> Level:
+    """As the wire's type has it."""
+    return "write" if level == "write" else "read"
+
+
+def app_path(app: App, organization: Account) -> str:
+    """Where it is managed."""
+    if app.is_oauth:
+        return f"/orgs/{organization.login}/oauth-apps/{app.client_id}"
+    return f"/orgs/{organization.login}/apps/{app.slug}"
+
+
+def app_shape(app: App, organization: Account, base: str) -> OauthAppShape:
+    """An `AppShape` of an app, without its secrets and keys. `base`: what links in the body start with."""
+    common = {
+        "id": app.id,
+        "client_id": app.client_id,
+        "slug": app.slug,
+        "name": app.name,
+        "description": app.description,
+        "homepage_url": app.homepage_url,
+        "callback_urls": list(app.callback_urls),
+        "device_flow": app.device_flow,
+        "owner": account_shape(organization, base),
+        "url": base + app_path(app, organization),
+        "created_at": to_seconds_text(app.created_at),
+        "updated_at": to_seconds_text(app.updated_at),
+    }
+    if app.is_oauth:
+        return msgspec.convert(common, OauthAppShape)
+    more = {
+        "public": app.public,
+        "permissions": dict(sorted(app.permissions.items())),
+        "bot_id": app.bot_id,
+        "bot_login": app.slug + BOT_SUFFIX,
+    }
+    return msgspec.convert({**common, **more}, AppShape)
+
+
+def secret_shape(secret: Secret) -> SecretShape:
+    used = secret.last_used_at
+    return SecretShape(
+        id=secret.id,
+        last_eight=secret.last_eight,
+        created_at=to_seconds_text(secret.created_at),
+        last_used_at=None if used is None else to_seconds_text(used),
+    )
+
+
+def key_shape(key: Key) -> KeyShape:
+    created_at = to_seconds_text(key.created_at)
+    return KeyShape(id=key.id, fingerprint=key.fingerprint, public_key=key.public_key, created_at=created_at)

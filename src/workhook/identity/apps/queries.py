@@ -1,0 +1,215 @@
+"""Reads of apps. Those who manage them name the organization; a client is known by its `client_id`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import sqlalchemy as sa
+
+from workhook.core import json
+from workhook.identity.apps.schemas import App, Installation, Key, Secret
+from workhook.identity.apps.tables import app_keys, app_secrets, apps, installation_repositories, installations
+from workhook.identity.queries import account_columns
+from workhook.identity.schemas import account_of
+from workhook.identity.tables import accounts, projects
+from workhook.storage import Reader, Row, Transaction
+from workhook.storage.dialects import any_of, json_rows
+from workhook.storage.metadata import big
+
+APP_COLUMNS = App.__struct_fields__
+SECRET_COLUMNS = Secret.__struct_fields__
+KEY_COLUMNS = Key.__struct_fields__
+
+app_columns = [apps.c[name] for name in APP_COLUMNS]
+_by_id = sa.select(*app_columns).where(apps.c.id == big("id"))
+_by_id_locked = _by_id.with_for_update()
+_by_id_kept = _by_id.with_for_update(read=True, key_share=True)
+_by_client_id = sa.select(*app_columns).where(apps.c.client_id == sa.bindparam("client_id"))
+_by_slug = sa.select(*app_columns).where(apps.c.slug == sa.bindparam("slug"))
+_of_account = sa.select(*app_columns).where(
+    apps.c.account_id == big("account_id"), apps.c.kind == sa.bindparam("kind", type_=sa.Text())
+)
+_page_of_account = _of_account.order_by(apps.c.id).limit(big("limit")).offset(big("offset"))
+_count_of_account = sa.select(sa.func.count().label("total")).select_from(_of_account.subquery())
+_key_list = sa.select(*(app_keys.c[name] for name in KEY_COLUMNS)).where(app_keys.c.app_id == big("app_id"))
+_key_list = _key_list.order_by(app_keys.c.id)
+_secret_list = sa.select(*(app_secrets.c[name] for name in SECRET_COLUMNS)).where(app_secrets.c.app_id == big("app_id"))
+_secret_list = _secret_list.order_by(app_secrets.c.id)
+_keys = sa.select(app_keys.c.public_key).where(app_keys.c.app_id == big("app_id")).order_by(app_keys.c.id)
+_secrets = sa.select(app_secrets.c.id, app_secrets.c.digest, app_secrets.c.last_used_at).where(
+    app_secrets.c.app_id == big("app_id")
+)
+_note_secret_use = sa.update(app_secrets).where(app_secrets.c.id == big("secret_id")).values(last_used_at=big("now"))
+
+
+def installation_columns() -> list[sa.ColumnElement[Any]]:
+    """For `installation_of`: of installations joined with their app and the account they are on."""
+    chosen = (
+        sa.select(json_rows(installation_repositories.c.repository_id))
+        .where(installation_repositories.c.installation_id == installations.c.id)
+        .correlate(installations)
+        .scalar_subquery()
+    )
+    names = ("id", "permissions", "repository_selection", "suspended_at", "suspended_by", "created_at", "updated_at")
+    return [
+        *(installations.c[name].label("installation_" + name) for name in names),
+        chosen.label("repositories"),
+        *(each.label("app_" + each.name) for each in app_columns),
+        *account_columns("account_"),
+    ]
+
+
+installed = (
+    sa.select(*installation_columns())
+    .join_from(installations, apps, apps.c.id == installations.c.app_id)
+    .join(accounts, accounts.c.id == installations.c.account_id)
+)
+"""Every installation, for `installation_of`."""
+_installation = installed.where(installations.c.id == big("id"))
+_installation_locked = _installation.with_for_update(of=installations)
+_installation_of_both = installed.where(
+    installations.c.app_id == big("app_id"), installations.c.account_id == big("account_id")
+)
+_on_account = installed.where(installations.c.account_id == big("account_id")).order_by(installations.c.id)
+_on_account = _on_account.limit(big("limit")).offset(big("offset"))
+_count_on_account = sa.select(sa.func.count().label("total")).where(installations.c.account_id == big("account_id"))
+_of_app = installed.where(installations.c.app_id == big("app_id")).order_by(installations.c.id)
+_of_app = _of_app.limit(big("limit")).offset(big("offset"))
+_count_of_app = sa.select(sa.func.count().label("total")).where(installations.c.app_id == big("app_id"))
+_repositories = sa.select(projects.c.repository_id, projects.c.name_key).where(
+    projects.c.account_id == big("account_id"), projects.c.deleted_at.is_(None)
+)
+_own_ids = _repositories.where(any_of(projects.c.repository_id, "ids"))
+_own_names = _repositories.where(any_of(projects.c.name_key, "names"))
+
+
+def app_of(row: Row, prefix: str = "") -> App:
+    """From a row of `app_columns` that carry `prefix`."""
+    values = {name: row[prefix + name] for name in APP_COLUMNS}
+    values["callback_urls"] = tuple(json.decode(values["callback_urls"]))
+    values["permissions"] = json.decode(values["permissions"])
+    values["device_flow"], values["public"] = bool(values["device_flow"]), bool(values["public"])
+    return App(**values)
+
+
+def installation_of(row: Row) -> Installation:
+    """From a row of `installed`."""
+    chosen = frozenset(one for (one,) in json.decode(row["repositories"]))
+    return Installation(
+        id=row["installation_id"],
+        app=app_of(row, "app_"),
+        account=account_of(row, "account_"),
+        permissions=json.decode(row["installation_permissions"]),
+        repository_ids=None if row["installation_repository_selection"] == "all" else chosen,
+        suspended_at=row["installation_suspended_at"],
+        suspended_by=row["installation_suspended_by"],
+        created_at=row["installation_created_at"],
+        updated_at=row["installation_updated_at"],
+    )
+
+
+async def find_app(reader: Reader, app_id: int, *, for_update: bool = False) -> App | None:
+    row = await reader.fetch_one(_by_id_locked if for_update else _by_id, {"id": app_id})
+    return app_of(row) if row else None
+
+
+async def keep_app(tx: Transaction, app_id: int) -> bool:
+    """Whether the app is there. Until the transaction ends nobody ends all of its tokens: who issues one comes first
+    here, before any other lock (docs/decisions/0014-oauth.md)."""
+    return await tx.fetch_one(_by_id_kept, {"id": app_id}) is not None
+
+
+async def find_client(reader: Reader, client_id: str) -> App | None:
+    row = await reader.fetch_one(_by_client_id, {"client_id": client_id})
+    return app_of(row) if row else None
+
+
+async def find_slug(reader: Reader, slug: str) -> App | None:
+    """OAuth apps have one too."""
+    row = await reader.fetch_one(_by_slug, {"slug": slug.lower()})
+    return app_of(row) if row else None
+
+
+async def list_apps(
+    reader: Reader, account_id: int, kind: str, *, limit: int, offset: int = 0
+) -> tuple[list[App], int]:
+    """Oldest first, and how many there are."""
+    params = {"account_id": account_id, "kind": kind}
+    rows = await reader.fetch_all(_page_of_account, {**params, "limit": limit, "offset": offset})
+    return [app_of(row) for row in rows], await total(reader, _count_of_account, params)
+
+
+async def list_keys(reader: Reader, app_id: int) -> list[Key]:
+    """Oldest first."""
+    rows = await reader.fetch_all(_key_list, {"app_id": app_id})
+    return [Key(*(row[name] for name in KEY_COLUMNS)) for row in rows]
+
+
+async def list_secrets(reader: Reader, app_id: int) -> list[Secret]:
+    """Oldest first."""
+    rows = await reader.fetch_all(_secret_list, {"app_id": app_id})
+    return [Secret(*(row[name] for name in SECRET_COLUMNS)) for row in rows]
+
+
+async def public_keys(reader: Reader, app_id: int) -> list[str]:
+    """PEM, oldest first."""
+    return [row["public_key"] for row in await reader.fetch_all(_keys, {"app_id": app_id})]
+
+
+async def secret_digests(reader: Reader, app_id: int) -> list[Row]:
+    """Columns id, digest, last_used_at."""
+    return list(await reader.fetch_all(_secrets, {"app_id": app_id}))
+
+
+async def note_secret_use(tx: Transaction, secret_id: int, now: int) -> None:
+    await tx.execute(_note_secret_use, {"secret_id": secret_id, "now": now})
+
+
+async def find_installation(reader: Reader, installation_id: int, *, for_update: bool = False) -> Installation | None:
+    row = await reader.fetch_one(_installation_locked if for_update else _installation, {"id": installation_id})
+    return installation_of(row) if row else None
+
+
+async def find_installation_on(reader: Reader, app_id: int, account_id: int) -> Installation | None:
+    """Of the app on the account: there is at most one."""
+    row = await reader.fetch_one(_installation_of_both, {"app_id": app_id, "account_id": account_id})
+    return installation_of(row) if row else None
+
+
+async def list_installations_on(
+    reader: Reader, account_id: int, *, limit: int, offset: int = 0
+) -> tuple[list[Installation], int]:
+    """Of every app on the account, oldest first, and how many there are."""
+    rows = await reader.fetch_all(_on_account, {"account_id": account_id, "limit": limit, "offset": offset})
+    return [installation_of(row) for row in rows], await total(reader, _count_on_account, {"account_id": account_id})
+
+
+async def list_installations_of(
+    reader: Reader, app_id: int, *, limit: int, offset: int = 0
+) -> tuple[list[Installation], int]:
+    """Of the app on every account, oldest first, and how many there are."""
+    rows = await reader.fetch_all(_of_app, {"app_id": app_id, "limit": limit, "offset": offset})
+    return [installation_of(row) for row in rows], await total(reader, _count_of_app, {"app_id": app_id})
+
+
+async def count_installations_of(reader: Reader, app_id: int) -> int:
+    return await total(reader, _count_of_app, {"app_id": app_id})
+
+
+async def own_repository_ids(reader: Reader, account_id: int, ids: list[int]) -> set[int]:
+    """Those of `ids` that are repositories of the account."""
+    rows = await reader.fetch_all(_own_ids, {"account_id": account_id, "ids": ids})
+    return {row["repository_id"] for row in rows}
+
+
+async def own_repository_names(reader: Reader, account_id: int, keys: list[str]) -> dict[str, int]:
+    """Ids of the repositories of the account, by their names in lower case."""
+    rows = await reader.fetch_all(_own_names, {"account_id": account_id, "names": keys})
+    return {row["name_key"]: row["repository_id"] for row in rows}
+
+
+async def total(reader: Reader, statement: sa.Select[Any], params: Mapping[str, object]) -> int:
+    """What a statement counts as `total`."""
+    row = await reader.fetch_one(statement, params)
+    return row["total"] if row else 0

@@ -1,0 +1,134 @@
+"""Reads of the audit log, a page at a time, and what is removed of it because of its age."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from functools import cache
+from typing import Any
+
+import msgspec
+import sqlalchemy as sa
+
+from workhook.core.clock import now_ms
+from workhook.identity.audit_phrase import Selection
+from workhook.identity.tables import accounts, audit_log, projects, tokens
+from workhook.storage import Database, Reader, Row
+from workhook.storage.metadata import big
+from workhook.storage.sweeping import in_batches
+
+STREAM_PAGE = 500
+PRUNE_BATCH = 1000
+
+_actors, _places, _owners = (accounts.alias(name) for name in ("actors", "places", "owners"))
+_entries = (
+    sa.select(
+        *audit_log.c,
+        _actors.c.login.label("actor"),
+        _places.c.login.label("place"),
+        _owners.c.login.label("owner"),
+        projects.c.name.label("repository"),
+        tokens.c.kind.label("token_kind"),
+    )
+    .select_from(audit_log)
+    .outerjoin(_actors, _actors.c.id == audit_log.c.actor_id)
+    .outerjoin(_places, _places.c.id == audit_log.c.account_id)
+    .outerjoin(projects, projects.c.repository_id == audit_log.c.repository_id)
+    .outerjoin(_owners, _owners.c.id == projects.c.account_id)
+    .outerjoin(tokens, tokens.c.id == audit_log.c.token_id)
+)
+_text = sa.bindparam("text", type_=sa.Text())
+_action, _category = sa.bindparam("action", type_=sa.Text()), sa.bindparam("category", type_=sa.Text())
+_beginning = sa.func.substr(audit_log.c.action, 1, sa.func.length(_category))
+_CONDITIONS: Mapping[str, sa.ColumnElement[bool]] = {
+    "account_id": audit_log.c.account_id == big("account_id"),
+    "action": sa.or_(audit_log.c.action == _action, _beginning == _category),
+    "text": sa.func.replace(audit_log.c.action, _text, "") != audit_log.c.action,
+    "actor": _actors.c.login_key == sa.bindparam("actor"),
+    "owner": _owners.c.login_key == sa.bindparam("owner"),
+    "repository": sa.func.lower(projects.c.name) == sa.bindparam("repository"),
+    "since": audit_log.c.at >= big("since"),
+    "until": audit_log.c.at < big("until"),
+}
+# The oldest are the first, but for a refusal that waited for a moment; so a look at the first ones is enough.
+_by_age = sa.select(audit_log.c.id, audit_log.c.at).order_by(audit_log.c.id)
+_first = _by_age.limit(big("limit")).offset(big("offset")).subquery()
+_prune = sa.delete(audit_log).where(audit_log.c.id.in_(sa.select(_first.c.id).where(_first.c.at < big("before"))))
+
+
+@cache
+def _statement(given: frozenset[str], *, newest_first: bool, beyond: bool) -> sa.Select[Any]:
+    """For selections that give the same, whatever the values. `beyond`: those past `cursor` in this order."""
+    statement = _entries.where(*(_CONDITIONS[name] for name in sorted(given)))
+    number = audit_log.c.id
+    if beyond:
+        statement = statement.where(number < big("cursor") if newest_first else number > big("cursor"))
+    return statement.order_by(number.desc() if newest_first else number).limit(big("limit"))
+
+
+async def read(
+    reader: Reader,
+    selection: Selection,
+    *,
+    newest_first: bool = True,
+    beyond: int | None = None,
+    limit: int,
+    patient: bool = False,
+) -> Sequence[Row]:
+    """At most `limit` entries in this order, past the id `beyond`.
+
+    Raises `storage.slow.TooSlow`, unless `patient`: for a command, which keeps nobody waiting.
+    """
+    given = _given(selection)
+    statement = _statement(frozenset(given), newest_first=newest_first, beyond=beyond is not None)
+    params = {**_params(given), "limit": limit, "cursor": beyond}
+    fetch = reader.fetch_all if selection.plain or patient else reader.fetch_slow
+    return await fetch(statement, params)
+
+
+async def read_all(
+    reader: Reader, selection: Selection, *, newest_first: bool = True, patient: bool = False
+) -> AsyncIterator[Sequence[Row]]:
+    """Everything that fits, in parts: no more than one of them is held. What comes in meanwhile is left out."""
+    if selection.until is None:
+        selection = msgspec.structs.replace(selection, until=now_ms() + 1)
+    beyond = None
+    while True:
+        rows = await read(
+            reader, selection, newest_first=newest_first, beyond=beyond, limit=STREAM_PAGE, patient=patient
+        )
+        if rows:
+            yield rows
+        if len(rows) < STREAM_PAGE:
+            return
+        beyond = rows[-1]["id"]
+
+
+async def count(reader: Reader, selection: Selection) -> int:
+    """How many fit; for a command."""
+    given = _given(selection)
+    rows = await reader.fetch_all(_count(frozenset(given)), _params(given))
+    return int(rows[0]["number"])
+
+
+def _given(selection: Selection) -> dict[str, Any]:
+    return {name: value for name, value in msgspec.structs.asdict(selection).items() if value is not None}
+
+
+def _params(given: Mapping[str, Any]) -> dict[str, Any]:
+    return {**given, "category": f"{given['action'].rstrip('.')}."} if "action" in given else dict(given)
+
+
+@cache
+def _count(given: frozenset[str]) -> sa.Select[Any]:
+    chosen = _entries.where(*(_CONDITIONS[name] for name in sorted(given)))
+    return chosen.with_only_columns(sa.func.count().label("number"))
+
+
+async def prune(database: Database, before: int) -> int:
+    """Remove the entries from before `before` (milliseconds). Answers how many."""
+
+    async def some(limit: int, offset: int) -> int:
+        params = {"before": before, "limit": limit, "offset": offset}
+        return await database.in_transaction(lambda tx: tx.execute(_prune, params))
+
+    return await in_batches("audit_log", PRUNE_BATCH, some)

@@ -1,0 +1,186 @@
+"""Where programs get their tokens, and what they have to know of the server."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from typing import NamedTuple
+
+import structlog
+
+from workhook.http.calls import Answer, Call
+from workhook.http.operations import OAUTH, Operation
+from workhook.identity.apps.credentials import authenticate_client, basic_credentials
+from workhook.identity.apps.queries import find_client
+from workhook.identity.apps.schemas import App
+from workhook.identity.oauth import applications, bodies, codes, devices, issuing
+from workhook.identity.oauth.schemas import DeviceAnswer, Refusal, ServerMetadata, TokenAnswer
+from workhook.identity.oauth.scopes import requested
+from workhook.identity.policy import SCOPES
+from workhook.storage import Transaction
+
+log = structlog.get_logger(__name__)
+
+DEVICE_GRANT = "urn:ietf:params:oauth:grant-type:device_code"
+_WRONG_CLIENT = Refusal("incorrect_client_credentials", "The client_id and/or client_secret passed are incorrect.")
+_NO_CLIENT = Refusal(
+    _WRONG_CLIENT.error, "client_id is missing: send it in the body, or with the secret by HTTP Basic authentication."
+)
+_NO_DEVICE_FLOW = Refusal(
+    "device_flow_disabled", "The device flow is not enabled for this app: its owner can enable it."
+)
+
+Fields = Mapping[str, str]
+
+# What each grant takes, and the original's word for one that is not good.
+_TAKEN = {
+    "authorization_code": ("code", "bad_verification_code"),
+    "refresh_token": ("refresh_token", "bad_refresh_token"),
+    DEVICE_GRANT: ("device_code", "incorrect_device_code"),
+}
+
+
+class Client(NamedTuple):
+    """Who asks. Without `secret_shown` it is only who it says it is."""
+
+    app: App
+    secret_shown: bool
+
+
+async def _client(call: Call, fields: Fields) -> Client | None:
+    """By HTTP Basic or in the body (RFC 6749 2.3.1). None: a wrong id or secret, or two ids."""
+    client_id, secret = fields.get("client_id", ""), fields.get("client_secret")
+    basic = basic_credentials(call.header("authorization"))
+    if basic is not None:
+        if client_id not in ("", basic[0]) or (secret is not None and basic[1] not in ("", secret)):
+            return None
+        client_id, secret = basic[0], basic[1] or secret
+    if "\0" in client_id:
+        return None
+    if secret is None:
+        app = await find_client(call.database, client_id)
+        return Client(app, secret_shown=False) if app else None
+    app = await authenticate_client(call.database, client_id, secret)
+    return Client(app, secret_shown=True) if app else None
+
+
+def _not_known(call: Call, fields: Fields) -> Refusal:
+    named = "client_id" in fields or call.header("authorization") is not None
+    return _WRONG_CLIENT if named else _NO_CLIENT
+
+
+async def access_token(call: Call) -> Answer:
+    fields = await bodies.read(call, _TOKEN_FIELDS)
+    client = await _client(call, fields)
+    if client is None:
+        return bodies.refusal(call, _not_known(call, fields), TokenAnswer)
+    outcome = await call.database.in_transaction(partial(_grant, client=client, fields=fields))
+    if isinstance(outcome, Refusal):
+        return bodies.refusal(call, outcome, TokenAnswer)
+    return bodies.answer(call, outcome)
+
+
+async def _grant(tx: Transaction, client: Client, fields: Fields) -> TokenAnswer | Refusal:
+    # The original's clients name no grant type for a code.
+    grant_type = fields.get("grant_type", "authorization_code")
+    if grant_type not in _TAKEN:
+        return Refusal("unsupported_grant_type", f"grant_type must be {', '.join(_TAKEN)}.")
+    name, error = _TAKEN[grant_type]
+    if name not in fields:
+        return Refusal(error, f"{name} is missing.")
+    if grant_type == "authorization_code":
+        return await codes.redeem_code(
+            tx,
+            client.app,
+            fields["code"],
+            redirect_uri=fields.get("redirect_uri"),
+            verifier=fields.get("code_verifier"),
+            secret_shown=client.secret_shown,
+        )
+    if grant_type == "refresh_token":
+        return await issuing.renew(tx, client.app, fields["refresh_token"], secret_shown=client.secret_shown)
+    if not client.app.device_flow:
+        return _NO_DEVICE_FLOW
+    return await devices.poll(tx, client.app, fields["device_code"])
+
+
+async def device_code(call: Call) -> Answer:
+    fields = await bodies.read(call, _DEVICE_FIELDS)
+    client = await _client(call, fields)
+    if client is None:
+        return bodies.refusal(call, _not_known(call, fields), DeviceAnswer)
+    app = client.app
+    if not app.device_flow:
+        return bodies.refusal(call, _NO_DEVICE_FLOW, DeviceAnswer)
+    scopes = requested(fields.get("scope")) if app.is_oauth else frozenset[str]()
+    made = await call.database.in_transaction(lambda tx: devices.create_device_code(tx, app, scopes))
+    if isinstance(made, Refusal):
+        return bodies.refusal(call, made, DeviceAnswer)
+    code, user_code = made
+    uri = f"{call.base_for_others}/login/device"
+    return bodies.answer(call, DeviceAnswer(code, user_code, uri, devices.EXPIRES_S, devices.INTERVAL_S))
+
+
+async def metadata(call: Call) -> Answer:
+    base = call.base_for_others
+    return Answer(
+        ServerMetadata(
+            issuer=base,
+            authorization_endpoint=f"{base}/login/oauth/authorize",
+            token_endpoint=f"{base}/login/oauth/access_token",
+            device_authorization_endpoint=f"{base}/login/device/code",
+            scopes_supported=list(SCOPES),
+            response_types_supported=["code"],
+            response_modes_supported=["query"],
+            grant_types_supported=["authorization_code", "refresh_token", DEVICE_GRANT],
+            token_endpoint_auth_methods_supported=["client_secret_basic", "client_secret_post", "none"],
+            code_challenge_methods_supported=["S256"],
+            authorization_response_iss_parameter_supported=True,
+            service_documentation=f"{base}/docs",
+        )
+    )
+
+
+def _texts(described: Mapping[str, str]) -> dict[str, object]:
+    """The schema of a body whose fields are all texts."""
+    properties = {name: {"type": ["string", "null"], "description": text} for name, text in described.items()}
+    return {"type": "object", "properties": properties}
+
+
+_CLIENT = {
+    "client_id": "Of the app; or by HTTP Basic authentication.",
+    "client_secret": "A secret of the app; absent for a native app with PKCE, and in the device flow.",
+}
+_TOKEN_FIELDS = dict(
+    _CLIENT,
+    grant_type=f"`authorization_code` (or absent), `refresh_token`, or `{DEVICE_GRANT}`.",
+    code="From the redirect.",
+    redirect_uri="If it is there, the one that the code was asked for with.",
+    code_verifier="Of the `code_challenge` that the code was asked for with.",
+    refresh_token="To be exchanged for a new pair.",  # noqa: S106  # no secret
+    device_code="From `/login/device/code`.",
+)
+_DEVICE_FIELDS = dict(_CLIENT, scope="Separated by spaces or commas.")
+_BOTH = "Takes a form or JSON; answers JSON where `Accept` asks for it, otherwise a form. "
+
+OPERATIONS = (
+    Operation(
+        OAUTH, "POST", "/login/oauth/access_token", access_token, "oauth_access_token", "Get a token", None, "OAuth",
+        body=_texts(_TOKEN_FIELDS), answers={200: TokenAnswer}, problems=(400, 413, 429, 503), etag=False,
+        other_media_types=(bodies.FORM,),
+        description=_BOTH + "A refusal has status 200 too: look for `error`. A code or refresh token that is used "
+        "twice revokes what came of it.",
+    ),
+    Operation(
+        OAUTH, "POST", "/login/device/code", device_code, "oauth_device_code", "Begin the device flow", None, "OAuth",
+        body=_texts(_DEVICE_FIELDS), answers={200: DeviceAnswer}, problems=(400, 413, 429, 503), etag=False,
+        other_media_types=(bodies.FORM,),
+        description=_BOTH + "Show `user_code` and `verification_uri` to a person, then poll for the token. The error "
+        f"`slow_down` tells that {devices.WAITING_MAX} codes of the app wait already.",
+    ),
+    Operation(
+        OAUTH, "GET", "/.well-known/oauth-authorization-server", metadata, "oauth_metadata", "What clients need",
+        None, "OAuth", answers={200: ServerMetadata}, problems=(429,), etag=False, description="RFC 8414.",
+    ),
+    *applications.OPERATIONS,
+)  # fmt: skip

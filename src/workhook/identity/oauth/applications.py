@@ -1,0 +1,150 @@
+"""What an app may ask and do about the tokens that were issued to it."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import msgspec
+
+from workhook.core.clock import now_ms, to_seconds_text
+from workhook.core.errors import Fault, Invalid, NotFound
+from workhook.core.secrecy import Secretive
+from workhook.http.calls import Answer, Call
+from workhook.http.operations import AREA_B, Operation
+from workhook.identity import audit
+from workhook.identity.apps.schemas import App
+from workhook.identity.guard import app_of
+from workhook.identity.oauth.grants import hold, revoke_grant
+from workhook.identity.oauth.issuing import APP_USER_TOKEN_S
+from workhook.identity.oauth.queries import find_issued
+from workhook.identity.oauth.schemas import Authorization, AuthorizationApp
+from workhook.identity.schemas import account_of, account_shape
+from workhook.identity.tokens.issue import issue, revoke, revoke_with_family
+from workhook.identity.tokens.kinds import APP_USER, OAUTH, digest_of, kind_of
+from workhook.storage import Reader, Row, Transaction
+
+
+class TokenNamed(Secretive, msgspec.Struct):
+    """Which token is meant."""
+
+    access_token: Annotated[str, msgspec.Meta(min_length=1)]
+
+
+async def check(call: Call) -> Answer:
+    app, token = await _asked(call)
+    row = await _token(call.database, app, token)
+    return Answer(_authorization(call, app, row, token))
+
+
+async def reset(call: Call) -> Answer:
+    """The old token ends; the new one stands for the same user with the same scopes."""
+    app, token = await _asked(call)
+
+    async def step(tx: Transaction) -> tuple[Row, str]:
+        row = await _locked(tx, app, token)
+        await revoke(tx, [row["id"]])
+        kind = APP_USER if row["kind"] == APP_USER.name else OAUTH
+        expires_at = now_ms() + APP_USER_TOKEN_S * 1000 if kind is APP_USER else None
+        scopes = row["scopes"].split()
+        issued = await issue(
+            tx, kind, row["user_id"], scopes=scopes, app_id=app.id, family=row["family"], expires_at=expires_at
+        )
+        await _record(tx, app, row, "oauth_token.reset")
+        return await _token(tx, app, issued.token), issued.token
+
+    return Answer(_authorization(call, app, *await call.database.in_transaction(step)))
+
+
+async def delete_token(call: Call) -> Answer:
+    """With its refresh token, if it has one."""
+    app, token = await _asked(call)
+
+    async def step(tx: Transaction) -> None:
+        row = await _locked(tx, app, token)
+        await revoke_with_family(tx, row["id"], row["family"])
+        await _record(tx, app, row, "oauth_token.revoke")
+
+    await call.database.in_transaction(step)
+    return Answer(None, 204)
+
+
+async def delete_grant(call: Call) -> Answer:
+    """What the token's user has let the app do is forgotten, and every token of it ends."""
+    app, token = await _asked(call)
+
+    async def step(tx: Transaction) -> None:
+        row = await _locked(tx, app, token)
+        await revoke_grant(tx, app.id, row["user_id"])
+        await _record(tx, app, row, "grant.revoke")
+
+    await call.database.in_transaction(step)
+    return Answer(None, 204)
+
+
+async def _asked(call: Call) -> tuple[App, str]:
+    app = app_of(call)
+    if call.path("client_id") != app.client_id:
+        raise NotFound()
+    token = (await call.json_object()).get("access_token")
+    if not isinstance(token, str) or not token:
+        message = "access_token must be the token that this is about"
+        raise Invalid(faults=[Fault("access_token", "missing_field", message, resource="OauthAccess")])
+    return app, token
+
+
+async def _token(reader: Reader, app: App, token: str) -> Row:
+    """A token that is good and was issued to the app for a user. Raises `NotFound` for any other."""
+    if kind_of(token) not in (OAUTH, APP_USER):
+        raise NotFound()
+    row = await find_issued(reader, app.id, token)
+    if row is None:
+        raise NotFound()
+    return row
+
+
+async def _locked(tx: Transaction, app: App, token: str) -> Row:
+    """Likewise, with its grant held: nothing else is issued or ended beside this."""
+    row = await _token(tx, app, token)
+    await hold(tx, app.id, row["user_id"])
+    return await _token(tx, app, token)
+
+
+async def _record(tx: Transaction, app: App, row: Row, action: str) -> None:
+    detail = {"client_id": app.client_id, "token_id": row["id"]}
+    await audit.record(tx, None, action, row["user_login"], account_id=row["user_id"], detail=detail)
+
+
+def _authorization(call: Call, app: App, row: Row, token: str) -> Authorization:
+    expires_at = row["expires_at"]
+    return Authorization(
+        id=row["id"],
+        url=f"{call.base}/applications/{app.client_id}/token",
+        app=AuthorizationApp(app.client_id, app.name, app.homepage_url),
+        token=token,
+        token_last_eight=token[-8:],
+        hashed_token=digest_of(token).hex(),
+        scopes=row["scopes"].split(),
+        note=row["note"],
+        note_url=None,
+        fingerprint=None,
+        created_at=to_seconds_text(row["created_at"]),
+        updated_at=to_seconds_text(row["created_at"]),
+        expires_at=None if expires_at is None else to_seconds_text(expires_at),
+        user=account_shape(account_of(row, "user_"), call.base),
+    )
+
+
+def _op(method: str, what: str, name: str, summary: str, handler: Any, answers: dict[int, Any]) -> Operation:
+    path = f"/applications/{{client_id}}/{what}"
+    return Operation(
+        AREA_B, method, path, handler, name, summary, "client", "OAuth", body=TokenNamed, body_required=True,
+        answers=answers, problems=(413, 422), etag=False,
+    )  # fmt: skip
+
+
+OPERATIONS = (
+    _op("POST", "token", "oauth_token_check", "Check a token of the app", check, {200: Authorization}),
+    _op("PATCH", "token", "oauth_token_reset", "Exchange a token of the app", reset, {200: Authorization}),
+    _op("DELETE", "token", "oauth_token_delete", "Revoke a token of the app", delete_token, {204: None}),
+    _op("DELETE", "grant", "oauth_grant_delete", "Revoke what a user has granted", delete_grant, {204: None}),
+)

@@ -1,0 +1,160 @@
+"""Who the caller is and what it is in, who others are, and an organization's and a repository's own page."""
+
+from __future__ import annotations
+
+from workhook.core.errors import NotFound
+from workhook.http.calls import Answer, Call
+from workhook.http.operations import AREA_B, Operation
+from workhook.http.paging import PAGING, page_link, page_of
+from workhook.identity import profile_queries
+from workhook.identity.apps.app_queries import list_repositories
+from workhook.identity.guard import actor_of, caller_of
+from workhook.identity.profile_schemas import (
+    Email,
+    Membership,
+    OrganizationProfileShape,
+    ProfileShape,
+    RepositoryProfileShape,
+    Team,
+    membership_shape,
+    organization_profile_shape,
+    profile_shape,
+    repository_profile_shape,
+)
+from workhook.identity.queries import find_account, find_member_role
+from workhook.identity.schemas import Account
+
+
+async def user(call: Call) -> Answer:
+    return Answer(profile_shape(actor_of(call).user, call.base, whole=True))
+
+
+async def emails(call: Call) -> Answer:
+    address = actor_of(call).user.email
+    return Answer([Email(address, primary=True, verified=True, visibility="private")] if address else [])
+
+
+async def organizations(call: Call) -> Answer:
+    page, per_page = page_of(call)
+    found, total = await profile_queries.list_organizations(
+        call.database, actor_of(call), limit=per_page, offset=(page - 1) * per_page
+    )
+    shapes = [organization_profile_shape(each, call.base) for each in found]
+    return Answer(shapes, headers=page_link(call, page=page, per_page=per_page, total=total))
+
+
+async def repositories(call: Call) -> Answer:
+    page, per_page = page_of(call)
+    found, total = await profile_queries.list_own_repositories(
+        call.database, actor_of(call), limit=per_page, offset=(page - 1) * per_page
+    )
+    shapes = [repository_profile_shape(each, call.base) for each in found]
+    return Answer(shapes, headers=page_link(call, page=page, per_page=per_page, total=total))
+
+
+async def teams(call: Call) -> Answer:
+    return Answer([])
+
+
+async def account(call: Call) -> Answer:
+    actor = actor_of(call)
+    found = await profile_queries.find_visible(call.database, actor, call.path("username"))
+    if found is None:
+        raise NotFound()
+    return Answer(profile_shape(found, call.base, whole=found.id == actor.user.id))
+
+
+async def organization(call: Call) -> Answer:
+    return Answer(organization_profile_shape(_organization(call), call.base))
+
+
+async def organization_repositories(call: Call) -> Answer:
+    actor, place = actor_of(call), _organization(call)
+    page, per_page = page_of(call)
+    reached = next((each for each in actor.reaches or () if each.account_id == place.id), None)
+    found, total = await list_repositories(
+        call.database,
+        place,
+        None if reached is None else reached.repository_ids,
+        actor.user.id,
+        limit=per_page,
+        offset=(page - 1) * per_page,
+    )
+    shapes = [repository_profile_shape(each, call.base) for each in found]
+    return Answer(shapes, headers=page_link(call, page=page, per_page=per_page, total=total))
+
+
+async def check_member(call: Call) -> Answer:
+    await _member(call)
+    return Answer(status=204)
+
+
+async def membership(call: Call) -> Answer:
+    member, role = await _member(call)
+    return Answer(membership_shape(_organization(call), member, role, call.base))
+
+
+async def own_membership(call: Call) -> Answer:
+    found = caller_of(call).organization
+    assert found is not None, "the operation's rule names an organization"
+    assert found.role is not None, "the rule asks for a member"
+    return Answer(membership_shape(found.account, actor_of(call).user, found.role, call.base))
+
+
+async def repository(call: Call) -> Answer:
+    found = caller_of(call).repository
+    assert found is not None, "the operation's rule names a repository"
+    return Answer(repository_profile_shape(found, call.base))
+
+
+async def _member(call: Call) -> tuple[Account, str]:
+    """Somebody of the organization, with the role. Raises `NotFound`; the bots of its apps are no members."""
+    found = await find_account(call.database, call.path("username"))
+    if found is not None and found.kind == "user":
+        role = await find_member_role(call.database, _organization(call).id, found.id)
+        if role is not None:
+            return found, role
+    raise NotFound()
+
+
+def _organization(call: Call) -> Account:
+    found = caller_of(call).organization
+    assert found is not None, "the operation's rule names an organization"
+    return found.account
+
+
+def _op(path: str, name: str, summary: str, access: str, handler: object, answer: object, **more: object) -> Operation:
+    return Operation(
+        AREA_B, "GET", path, handler, name, summary, access, "support",  # type: ignore[arg-type]  # passed through
+        **{"answers": {200: answer}, **more},  # type: ignore[arg-type]  # likewise
+    )  # fmt: skip
+
+
+def _list(path: str, name: str, summary: str, access: str, handler: object, item: object) -> Operation:
+    return _op(path, name, summary, access, handler, item, query=PAGING, problems=(422,))
+
+
+_ORG = "organization.read"
+
+OPERATIONS = (
+    _op("/user", "user_get", "The caller", "user", user, ProfileShape),
+    _op("/user/emails", "user_emails", "The caller's e-mail address", "user", emails, list[Email]),
+    _list("/user/orgs", "user_organizations", "The organizations that the caller is in", "user", organizations,
+          list[OrganizationProfileShape]),
+    _list("/user/repos", "user_repositories", "The repositories in which the caller has a place", "user", repositories,
+          list[RepositoryProfileShape]),
+    _op("/user/teams", "user_teams", "The caller's teams: there are none", "user", teams, list[Team]),
+    _op("/user/memberships/orgs/{org}", "user_membership", "What the caller is in an organization",
+        "organization.membership", own_membership, Membership),
+    _op("/users/{username}", "account_get", "The caller, an organization, or somebody of the same one", "account.read",
+        account, ProfileShape),
+    _op("/orgs/{org}", "organization_get", "An organization", _ORG, organization, OrganizationProfileShape),
+    _list("/orgs/{org}/repos", "organization_repositories", "The repositories of an organization", _ORG,
+          organization_repositories, list[RepositoryProfileShape]),
+    _op("/orgs/{org}/members/{username}", "organization_member_check", "Whether somebody is in an organization", _ORG,
+        check_member, None, answers={204: None}),
+    _op("/orgs/{org}/memberships/{username}", "organization_membership", "What somebody is in an organization", _ORG,
+        membership, Membership),
+    _op("/repos/{owner}/{repo}", "repository_get", "A repository", "repository.read", repository,
+        RepositoryProfileShape),
+)  # fmt: skip

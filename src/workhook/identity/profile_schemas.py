@@ -1,0 +1,132 @@
+"""Users, organizations and repositories as they are asked for by name, with every key that typed clients insist on.
+
+What events carry is shorter: `identity.schemas`.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import msgspec
+from msgspec import Meta
+
+from workhook.core.clock import to_seconds_text
+from workhook.http.fields import Time, Url
+from workhook.identity.apps.app_schemas import (
+    AppRepositoryShape,
+    OwnerShape,
+    Unserved,
+    app_repository_shape,
+    owner_shape,
+)
+from workhook.identity.schemas import Account, OrganizationShape, Repository, organization_shape
+
+
+class ProfileShape(OwnerShape, kw_only=True):
+    """A user, an organization, or the bot of an app."""
+
+    name: str | None
+    email: Annotated[str | None, Meta(description="Null but for the caller.")]
+    created_at: Time
+    updated_at: Time
+    bio: None = None
+    blog: None = None
+    company: None = None
+    hireable: None = None
+    location: None = None
+    public_repos: int = 0
+    public_gists: int = 0
+    followers: int = 0
+    following: int = 0
+
+
+class OrganizationProfileShape(OrganizationShape, kw_only=True):
+    """An organization."""
+
+    events_url: Unserved
+    issues_url: Unserved
+    members_url: Annotated[str, Meta(extra_json_schema={"format": "uri-template"})]
+    public_members_url: Unserved
+    blog: None = None
+    company: None = None
+    location: None = None
+    archived_at: None = None
+    public_repos: int = 0
+    public_gists: int = 0
+    followers: int = 0
+    following: int = 0
+    has_organization_projects: bool = False
+    has_repository_projects: bool = False
+
+
+class RepositoryProfileShape(AppRepositoryShape, kw_only=True):
+    """A repository, with what the caller may do in it."""
+
+    network_count: int = 0
+    subscribers_count: int = 0
+    has_discussions: bool = False
+    has_downloads: bool = False
+
+
+class Email(msgspec.Struct):
+    """An address of the caller."""
+
+    email: str
+    primary: Annotated[bool, Meta(description="Always true: there is one.")]
+    verified: Annotated[
+        bool, Meta(description="Always true: whoever runs the server gave it, or a provider that has verified it.")
+    ]
+    visibility: Annotated[str, Meta(description="Always `private`.")]
+
+
+class Membership(msgspec.Struct):
+    """Who somebody is in an organization."""
+
+    url: Url
+    state: Annotated[str, Meta(description="Always `active`.")]
+    role: Annotated[Literal["admin", "member"], Meta(description="`admin`: an owner.")]
+    organization_url: Url
+    organization: OrganizationProfileShape
+    user: OwnerShape
+
+
+class Team(msgspec.Struct):
+    """There are none."""
+
+
+def profile_shape(account: Account, base: str, *, whole: bool) -> ProfileShape:
+    """`base`: what links in the body start with. `whole`: with the address, which others are not told."""
+    return ProfileShape(
+        **msgspec.structs.asdict(owner_shape(account, base)),
+        name=account.name,
+        email=account.email if whole else None,
+        created_at=to_seconds_text(account.created_at),
+        updated_at=to_seconds_text(account.updated_at),
+    )
+
+
+def organization_profile_shape(account: Account, base: str) -> OrganizationProfileShape:
+    shape = organization_shape(account, base)
+    return OrganizationProfileShape(
+        **msgspec.structs.asdict(shape),
+        events_url=f"{shape.url}/events",
+        issues_url=f"{shape.url}/issues",
+        members_url=f"{shape.url}/members{{/member}}",
+        public_members_url=f"{shape.url}/public_members",
+    )
+
+
+def repository_profile_shape(repository: Repository, base: str) -> RepositoryProfileShape:
+    return RepositoryProfileShape(**msgspec.structs.asdict(app_repository_shape(repository, base)))
+
+
+def membership_shape(organization: Account, user: Account, role: str, base: str) -> Membership:
+    shape = organization_profile_shape(organization, base)
+    return Membership(
+        url=f"{shape.url}/memberships/{user.login}",
+        state="active",
+        role="admin" if role == "owner" else "member",
+        organization_url=shape.url,
+        organization=shape,
+        user=owner_shape(user, base),
+    )

@@ -1,0 +1,1 @@
+"""How people sign in: passwords, sessions, one-time links, an OpenID provider."""

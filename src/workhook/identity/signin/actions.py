@@ -1,0 +1,98 @@
+"""Signing in with a password, and changing it: everything but HTTP."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import sqlalchemy as sa
+
+from workhook.core.errors import Fault, Invalid, Problem
+from workhook.identity.queries import account_columns, key_of
+from workhook.identity.schemas import Account, account_of
+from workhook.identity.signin import links, passwords, sessions, throttle
+from workhook.identity.signin.tables import passwords as password_table
+from workhook.identity.tables import accounts
+from workhook.storage import Database, Reader, Transaction
+
+LOGIN_MAX_CHARS = 320  # an e-mail address has no more (RFC 5321)
+
+_known = (
+    sa.select(*account_columns("user_"), password_table.c.hash.label("hash"))
+    .join_from(accounts, password_table, password_table.c.user_id == accounts.c.id, isouter=True)
+    .where(accounts.c.kind == "user")
+)
+_by_login = _known.where(accounts.c.login_key == sa.bindparam("login_key"))
+_by_email = _known.where(
+    # The database's own `lower` on both sides: what each does with letters beyond ASCII differs.
+    sa.func.lower(accounts.c.email) == sa.func.lower(sa.bindparam("email", type_=sa.Text))
+).limit(sa.literal(2, sa.BigInteger))
+
+
+class Checked(NamedTuple):
+    """A password that was tried. `user` None: whoever it is meant for does not exist. `right` implies a user."""
+
+    user: Account | None
+    right: bool
+    stored: str | None
+    new_hash: str | None  # by today's parameters, where the stored one is of others
+    attempt: throttle.Attempt
+
+    def __repr__(self) -> str:
+        return f"Checked(right={self.right})"
+
+
+async def check_password(database: Database, login: str, password: str, address: str | None) -> Checked:
+    """`login`: a login, or an e-mail address that one user has. Unknown ones take the same way, and as long.
+
+    The attempt counts as failed until `complete`. Raises `TooManyRequests`, `Unavailable`.
+    """
+    attempt = await throttle.begin(database, login, address)
+    try:
+        user, stored = await _find(database, login.strip())
+        right = await passwords.matches(stored, password) and user is not None
+        outdated = right and stored is not None and passwords.is_outdated(stored)
+        new_hash = await passwords.make_hash(password) if outdated else None
+    except Problem:
+        await database.in_transaction(lambda tx: throttle.take_back(tx, attempt))  # too many at once: it was none
+        raise
+    return Checked(user, right, stored, new_hash, attempt)
+
+
+async def complete(tx: Transaction, checked: Checked) -> bool:
+    """In the transaction of what the right password lets in to. False: it has been changed at this very moment."""
+    if not checked.right or checked.user is None or checked.stored is None:
+        return False
+    if not await passwords.is_still(tx, checked.user.id, checked.stored):
+        return False
+    if checked.new_hash is not None:
+        await passwords.renew(tx, checked.user.id, checked.stored, checked.new_hash)
+    await throttle.succeeded(tx, checked.attempt)
+    return True
+
+
+async def new_hash(password: str, user: Account) -> str:
+    """For `set_password`, before its transaction: it takes a while. Raises `Invalid` for what is no good password."""
+    faults = passwords.faults_of(password, user)
+    if faults:
+        raise Invalid(faults=[Fault(field="password", message=each) for each in faults])
+    return await passwords.make_hash(password)
+
+
+async def set_password(tx: Transaction, user: Account, hashed: str, *, kept_session_id: int = 0) -> None:
+    """With it every session of the user but one ends, and so do the links that were made for them."""
+    await passwords.store(tx, user.id, hashed)
+    await sessions.end_others(tx, user.id, kept_session_id)
+    await links.end_all(tx, user.id)
+
+
+async def _find(reader: Reader, login: str) -> tuple[Account | None, str | None]:
+    if "\0" in login or len(login) > LOGIN_MAX_CHARS:
+        return None, None
+    if "@" in login:  # no login has one
+        rows = await reader.fetch_all(_by_email, {"email": login})
+        row = rows[0] if len(rows) == 1 else None  # an address that several have names none of them
+        if row is not None and throttle.login_key(row["user_email"]) != throttle.login_key(login):
+            row = None  # the database folds more letters than is counted as one: no way around the count
+    else:
+        row = await reader.fetch_one(_by_login, {"login_key": key_of(login)})
+    return (account_of(row, "user_"), row["hash"]) if row is not None else (None, None)

@@ -1,0 +1,130 @@
+"""Whom a provider's subject is here: known already, found by a verified e-mail address, or made."""
+
+from __future__ import annotations
+
+import re
+import shlex
+
+import sqlalchemy as sa
+
+from workhook.core.clock import now_ms
+from workhook.core.errors import Conflict
+from workhook.identity import actions
+from workhook.identity.queries import account_columns, find_account
+from workhook.identity.schemas import Account, account_of
+from workhook.identity.signin.oidc import Claims, SignInRefused
+from workhook.identity.signin.tables import identities
+from workhook.identity.tables import accounts
+from workhook.storage import Reader, Transaction
+from workhook.storage.metadata import big, insert_into
+
+LOGIN_MAX_CHARS = 39
+SUBJECT_MAX_CHARS = 255  # OpenID Connect Core 1.0, 2
+_LOGINS_TRIED = 50
+_NAME_MAX_CHARS = 255
+
+_of_issuer = identities.c.issuer == sa.bindparam("issuer")
+_known = (
+    sa.select(*account_columns())
+    .join_from(identities, accounts, accounts.c.id == identities.c.user_id)
+    .where(_of_issuer, identities.c.subject == sa.bindparam("subject"), accounts.c.kind == "user")
+)
+_addressed = (
+    sa.select(
+        *account_columns(),
+        sa.exists().where(_of_issuer, identities.c.user_id == accounts.c.id).correlate(accounts).label("has_identity"),
+    )
+    .where(accounts.c.kind == "user", sa.func.lower(accounts.c.email) == sa.bindparam("email"))
+    .limit(big("limit"))
+)
+_remember = insert_into(identities, "issuer", "subject", "user_id", "created_at")
+_NOT_OF_A_LOGIN = re.compile(r"[^A-Za-z0-9]+")
+
+
+async def find(reader: Reader, claims: Claims) -> Account | None:
+    """Who signed in with this subject before."""
+    row = await reader.fetch_one(_known, {"issuer": claims.issuer, "subject": claims.subject})
+    return account_of(row) if row else None
+
+
+async def find_or_add(tx: Transaction, claims: Claims, *, create: bool) -> tuple[Account, str | None]:
+    """The user, and what was done for that: `linked`, `created` or None. Raises `SignInRefused` that says what to do,
+    and `UniqueViolation` where another request did the same at the same time: try again.
+
+    An address counts only if the provider has verified it and exactly one user has it who is nobody else there: a
+    subject that inherits somebody's address does not inherit the account.
+    """
+    known = await find(tx, claims)
+    if known is not None:
+        return known, None
+    user, done = await _addressed_by(tx, claims), "linked"
+    if user is None:
+        if not create:
+            raise SignInRefused(_nobody(claims))
+        user, done = await _create(tx, claims), "created"
+    await _store(tx, user, claims.issuer, claims.subject)
+    return user, done
+
+
+async def link(tx: Transaction, user: Account, issuer: str, subject: str) -> bool:
+    """From now on the subject signs in as this user. False: it does already. Raises `Conflict` where it is another's:
+    whoever signs in so would be somebody else without a word."""
+    known = await find(tx, Claims(issuer, subject))
+    if known is not None and known.id != user.id:
+        raise Conflict(f"{subject} of {issuer} signs in as {known.login} already, and a subject is one user's.")
+    if known is None:
+        await _store(tx, user, issuer, subject)
+    return known is None
+
+
+async def _store(tx: Transaction, user: Account, issuer: str, subject: str) -> None:
+    values = {"issuer": issuer, "subject": subject, "user_id": user.id, "created_at": now_ms()}
+    await tx.execute(_remember, values)
+
+
+async def _addressed_by(tx: Transaction, claims: Claims) -> Account | None:
+    if claims.email is None or any(each.lower().isascii() and not each.isascii() for each in claims.email):
+        return None  # the kelvin sign is `k` in lower case: such an address is nobody's here, whoever's it is there
+    rows = await tx.fetch_all(_addressed, {"issuer": claims.issuer, "email": claims.email.lower(), "limit": 2})
+    if len(rows) > 1:
+        raise SignInRefused(
+            f"Several users here have the e-mail address {claims.email}, so it does not say which one you are. "
+            "Ask whoever runs this server to leave it with one of them."
+        )
+    if rows and rows[0]["has_identity"]:
+        raise SignInRefused(
+            f"The user with the e-mail address {claims.email} signs in with another account of your provider. "
+            "Use that one, or ask whoever runs this server."
+        )
+    return account_of(rows[0]) if rows else None
+
+
+def _nobody(claims: Claims) -> str:
+    if claims.email is not None:
+        return (
+            f"Nobody here has the e-mail address {claims.email}. Ask whoever runs this server to add you with it: "
+            f"workhook user add --login LOGIN --email {claims.email}"
+        )
+    linked = f"workhook user link-identity --login LOGIN --subject={shlex.quote(claims.subject)}"
+    if claims.unverified_email:
+        said = "Your provider has not verified your e-mail address. Verify it there, then sign in again."
+    else:
+        said = "Your provider does not tell your e-mail address. Ask whoever runs it to let this server know it."
+    return f"{said} Or ask whoever runs this server to link you: {linked}"
+
+
+async def _create(tx: Transaction, claims: Claims) -> Account:
+    name = claims.name[:_NAME_MAX_CHARS] if claims.name else None
+    login = await _free_login(tx, claims)
+    return await actions.create_account(tx, "user", login, name=name, email=claims.email)
+
+
+async def _free_login(reader: Reader, claims: Claims) -> str:
+    wish = claims.username or claims.email or claims.name or ""
+    stem = _NOT_OF_A_LOGIN.sub("-", wish.partition("@")[0]).strip("-")[:LOGIN_MAX_CHARS].strip("-") or "user"
+    for number in range(1, _LOGINS_TRIED):
+        suffix = f"-{number}" if number > 1 else ""
+        login = stem[: LOGIN_MAX_CHARS - len(suffix)].strip("-") + suffix
+        if await find_account(reader, login) is None:
+            return login
+    raise SignInRefused(f"Too many users here are called {stem}. Ask whoever runs this server to add you by hand.")

@@ -1,0 +1,364 @@
+"""OpenID Connect 1.0 towards the provider: where it is, the code for an ID token, and what that proves.
+
+Authorization code flow with PKCE (RFC 7636, S256), `state` and `nonce`. What the provider says is believed only by its
+signature and only for this server: issuer, audience, authorized party, times and nonce (Core, 3.1.3.7). Everything
+here goes over the network: never call it in a transaction.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import hashlib
+import math
+import secrets
+import time
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote, urlencode, urlsplit
+
+import msgspec
+import structlog
+
+from workhook.core import json
+from workhook.core.clock import now_ms
+from workhook.core.errors import Forbidden, Malformed, Unavailable, shown
+
+if TYPE_CHECKING:
+    from aiohttp import ClientSession
+    from joserfc.jwk import KeySet
+
+ALGORITHMS = ("RS256", "ES256")  # a token cannot choose a weaker one, or none
+SCOPE = "openid profile email"
+SKEW_S = 60
+TOKEN_AGE_MAX_S = 600
+TIMEOUT_S = 10
+ANSWER_MAX_BYTES = 256 * 1024
+KNOWN_FOR_S = 3600.0  # how long the provider's addresses and keys are taken for granted
+KEYS_AGAIN_S = 10.0  # how often they are asked for at most because of a token whose key is not among them
+FAILED_FOR_S = 3.0  # a provider that does not answer is not asked by everybody at once
+
+log = structlog.get_logger(__name__)
+
+
+class SignInRefused(Forbidden):
+    """The provider's answer does not let anybody in. The message says what to do."""
+
+    code = "oidc_refused"
+
+
+class Claims(msgspec.Struct, frozen=True):
+    """Who somebody is, as the provider says. `email`: only one that it has verified."""
+
+    issuer: str
+    subject: str
+    email: str | None = None
+    unverified_email: bool = False
+    username: str | None = None
+    name: str | None = None
+
+
+class Attempt(msgspec.Struct, frozen=True):
+    """What binds the provider's answer to the browser that began, which keeps it. The provider sees `state`, `nonce`
+    and the digest of `verifier`."""
+
+    state: str
+    nonce: str
+    verifier: str
+
+    @classmethod
+    def new(cls) -> Attempt:
+        return cls(*(secrets.token_urlsafe(32) for _ in range(3)))
+
+    def __repr__(self) -> str:
+        return "Attempt()"
+
+
+class Metadata(msgspec.Struct, frozen=True):
+    """What discovery tells (OpenID Connect Discovery 1.0, 3)."""
+
+    issuer: str
+    authorization_endpoint: str
+    token_endpoint: str
+    jwks_uri: str
+    userinfo_endpoint: str | None = None
+    token_endpoint_auth_methods_supported: tuple[str, ...] = ("client_secret_basic",)
+    authorization_response_iss_parameter_supported: bool = False
+
+
+class Provider:
+    """One provider, with what it has told lately."""
+
+    def __init__(self, issuer: str, client_id: str, client_secret: str | None) -> None:
+        self.issuer = issuer
+        self._client_id = client_id
+        self._client_secret = client_secret
+        self._lock = asyncio.Lock()
+        self._metadata: Metadata | None = None
+        self._keys: KeySet | None = None
+        self._known_since = self._failed_at = -math.inf  # on the monotonic clock
+
+    def __repr__(self) -> str:
+        return f"Provider({self.issuer!r})"
+
+    async def authorization_url(self, attempt: Attempt, redirect_uri: str) -> str:
+        """Where the browser goes. Raises `Unavailable`."""
+        metadata = await self.metadata()
+        challenge = base64.urlsafe_b64encode(hashlib.sha256(attempt.verifier.encode()).digest()).decode().rstrip("=")
+        query = {
+            "response_type": "code",
+            "client_id": self._client_id,
+            "redirect_uri": redirect_uri,
+            "scope": SCOPE,
+            "state": attempt.state,
+            "nonce": attempt.nonce,
+            "code_challenge": challenge,
+            "code_challenge_method": "S256",
+        }
+        address = metadata.authorization_endpoint
+        return f"{address}{'&' if urlsplit(address).query else '?'}{urlencode(query)}"
+
+    async def identify(self, code: str, attempt: Attempt, redirect_uri: str) -> Claims:
+        """Redeem the code. Raises `SignInRefused` and `Unavailable`."""
+        metadata = await self.metadata()
+        async with _session() as session:
+            tokens = await self._redeem(session, metadata, code, attempt, redirect_uri)
+            claims = await self._verified(tokens.get("id_token"), attempt.nonce)
+            if "email" not in claims and metadata.userinfo_endpoint and isinstance(tokens.get("access_token"), str):
+                claims = await _with_userinfo(session, metadata.userinfo_endpoint, tokens["access_token"], claims)
+        return _claims(self.issuer, claims)
+
+    async def metadata(self) -> Metadata:
+        """Raises `Unavailable`."""
+        now = time.monotonic()
+        if now - self._known_since >= KNOWN_FOR_S:
+            await self._discover(now)
+        assert self._metadata is not None, "discovery raises where it finds nothing"
+        return self._metadata
+
+    async def _discover(self, wanted_at: float) -> None:
+        """Ask for addresses and keys, unless somebody has done so since it was wanted."""
+        async with self._lock:
+            if self._known_since >= wanted_at:
+                return
+            if time.monotonic() - self._failed_at < FAILED_FOR_S:
+                raise _unavailable()
+            try:
+                async with _session() as session:
+                    found = await _metadata(session, self.issuer)
+                    keys = _key_set(await _json(session, "GET", found.jwks_uri))
+            except Unavailable:
+                self._failed_at = time.monotonic()
+                raise
+            self._metadata, self._keys, self._known_since = found, keys, time.monotonic()
+
+    async def _redeem(
+        self, session: ClientSession, metadata: Metadata, code: str, attempt: Attempt, redirect_uri: str
+    ) -> dict[str, Any]:
+        form = {
+            "grant_type": "authorization_code",
+            "code": code,
+            "redirect_uri": redirect_uri,
+            "code_verifier": attempt.verifier,
+            "client_id": self._client_id,
+        }
+        headers = {"Accept": "application/json"}
+        if self._client_secret is not None:
+            if "client_secret_basic" in metadata.token_endpoint_auth_methods_supported:
+                # RFC 6749, 2.3.1: both are encoded as in a form before they become Basic credentials.
+                pair = f"{quote(self._client_id, safe='')}:{quote(self._client_secret, safe='')}"
+                headers["Authorization"] = f"Basic {base64.b64encode(pair.encode()).decode()}"
+            else:
+                form["client_secret"] = self._client_secret
+        return await _json(session, "POST", metadata.token_endpoint, data=form, headers=headers)
+
+    async def _verified(self, token: object, nonce: str) -> dict[str, Any]:
+        if not isinstance(token, str) or len(token) > ANSWER_MAX_BYTES:
+            raise _refused("no_id_token")
+        try:
+            claims = _signed_claims(token, self._keys)
+        except LookupError:  # the provider may have taken a new key since
+            now = time.monotonic()
+            if now - self._known_since < KEYS_AGAIN_S:
+                raise _refused("unknown_key") from None
+            await self._discover(now)
+            try:
+                claims = _signed_claims(token, self._keys)
+            except LookupError:
+                raise _refused("unknown_key") from None
+        check_claims(claims, issuer=self.issuer, client_id=self._client_id, nonce=nonce, now_s=now_ms() // 1000)
+        return claims
+
+
+def _signed_claims(token: str, keys: KeySet | None) -> dict[str, Any]:
+    """The claims of a token that one of the keys has signed. Raises `SignInRefused`, and `LookupError` where there is
+    no such key."""
+    # Few servers have a provider: those without do not pay for the library.
+    from joserfc import jws, jwt
+    from joserfc.errors import InvalidKeyIdError, JoseError
+
+    strict = jws.JWSRegistry(algorithms=list(ALGORITHMS), strict_check_header=False)
+    try:
+        return jwt.decode(token, keys or _key_set({"keys": []}), algorithms=list(ALGORITHMS), registry=strict).claims
+    except InvalidKeyIdError:
+        raise LookupError from None
+    except (JoseError, ValueError, TypeError, KeyError) as error:
+        raise _refused(type(error).__name__) from None
+
+
+def check_claims(claims: Mapping[str, Any], *, issuer: str, client_id: str, nonce: str, now_s: int) -> None:
+    """OpenID Connect Core 1.0, 3.1.3.7 and 3.1.2.1. Raises `SignInRefused`."""
+    audience = claims.get("aud")
+    audiences = [audience] if isinstance(audience, str) else audience
+    party = claims.get("azp")
+    expires, issued, begins = _times(claims)
+    subject, given = claims.get("sub"), claims.get("nonce")
+    wrong = {
+        "iss": claims.get("iss") != issuer,
+        "aud": not isinstance(audiences, list) or client_id not in audiences,
+        "azp": party != client_id if party is not None else isinstance(audiences, list) and len(audiences) > 1,
+        "exp": not _is_time(expires) or expires <= now_s - SKEW_S,
+        "iat": not _is_time(issued) or not now_s - TOKEN_AGE_MAX_S <= issued <= now_s + SKEW_S,
+        "nbf": begins is not None and (not _is_time(begins) or begins > now_s + SKEW_S),
+        "nonce": not isinstance(given, str) or not secrets.compare_digest(given.encode(), nonce.encode()),
+        "sub": not isinstance(subject, str) or not 0 < len(subject) <= 255 or "\0" in subject,
+    }
+    if any(wrong.values()):
+        raise _refused(", ".join(name for name, is_wrong in wrong.items() if is_wrong))
+
+
+def _times(claims: Mapping[str, Any]) -> tuple[Any, Any, Any]:
+    return claims.get("exp"), claims.get("iat"), claims.get("nbf")
+
+
+def _is_time(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def _claims(issuer: str, claims: Mapping[str, Any]) -> Claims:
+    def text(name: str) -> str | None:
+        value = claims.get(name)
+        return value.strip() if isinstance(value, str) and 0 < len(value) <= 320 and value.isprintable() else None
+
+    verified = claims.get("email_verified") is True
+    email = text("email")
+    return Claims(
+        issuer=issuer,
+        subject=claims["sub"],
+        email=email if verified else None,
+        unverified_email=email is not None and not verified,
+        username=text("preferred_username"),
+        name=text("name"),
+    )
+
+
+async def _with_userinfo(
+    session: ClientSession, address: str, access_token: str, claims: dict[str, Any]
+) -> dict[str, Any]:
+    """Core, 5.3: some providers tell the address only there. What was signed is not overridden."""
+    more = await _json(session, "GET", address, headers={"Authorization": f"Bearer {access_token}"})
+    if more.get("sub") != claims["sub"]:
+        raise _refused("userinfo_sub")
+    return {**more, **claims}
+
+
+async def _metadata(session: ClientSession, issuer: str) -> Metadata:
+    """Raises `Unavailable`, also for a document of another issuer (Discovery, 4.3)."""
+    said = await _json(session, "GET", f"{issuer.rstrip('/')}/.well-known/openid-configuration")
+    try:
+        found = msgspec.convert(said, Metadata)
+    except msgspec.ValidationError:
+        raise _unusable(issuer, "its configuration lacks an address") from None
+    if found.issuer != issuer:
+        raise _unusable(issuer, f"it calls itself {shown(found.issuer)}")
+    for address in (found.authorization_endpoint, found.token_endpoint, found.jwks_uri, found.userinfo_endpoint):
+        if address is not None and not _is_safe(address):
+            raise _unusable(issuer, f"{shown(address)} is not an https address")
+    return found
+
+
+def _is_safe(address: str) -> bool:
+    try:
+        parts = urlsplit(address)
+    except ValueError:
+        return False
+    local = parts.hostname in ("127.0.0.1", "::1", "localhost")
+    return parts.scheme == "https" or (parts.scheme == "http" and local)
+
+
+def _key_set(said: Mapping[str, Any]) -> KeySet:
+    """The keys that sign, of kinds that we take; others are passed over."""
+    from joserfc.errors import JoseError
+    from joserfc.jwk import ECKey, KeySet, RSAKey
+
+    kinds: Mapping[object, type[RSAKey | ECKey]] = {"RSA": RSAKey, "EC": ECKey}
+    listed = said.get("keys")
+    keys: list[Any] = []
+    for each in listed if isinstance(listed, list) else []:
+        kind = kinds.get(each.get("kty")) if isinstance(each, dict) and each.get("use", "sig") == "sig" else None
+        if kind is not None:
+            try:
+                keys.append(kind.import_key(each))
+            except (JoseError, ValueError, TypeError, KeyError):
+                log.warning("oidc_key_passed_over", kid=shown(str(each.get("kid"))))
+    return KeySet(keys)
+
+
+def _session() -> ClientSession:
+    from aiohttp import ClientSession, ClientTimeout, DummyCookieJar
+
+    return ClientSession(timeout=ClientTimeout(total=TIMEOUT_S), cookie_jar=DummyCookieJar())
+
+
+async def _json(session: ClientSession, method: str, address: str, **more: Any) -> dict[str, Any]:
+    """An answer that is an object. Raises `SignInRefused` where the provider refuses, `Unavailable` for all else."""
+    from aiohttp import ClientError
+
+    try:
+        async with session.request(method, address, allow_redirects=False, **more) as response:
+            body, status = await _bounded(response), response.status
+    except (ClientError, TimeoutError, OSError, ValueError) as error:
+        log.warning("oidc_provider_not_reached", address=_without_query(address), error=type(error).__name__)
+        raise _unavailable() from None
+    try:
+        said = json.decode_untrusted(body)
+    except Malformed:
+        said = None
+    if status == 200 and isinstance(said, dict):
+        return said
+    told = shown(str(said.get("error"))) if isinstance(said, dict) else None
+    log.warning("oidc_provider_refused", address=_without_query(address), status=status, error=told)
+    if method == "POST" and status in (400, 401, 403):
+        raise _refused(f"{status} {told}")
+    raise _unavailable()
+
+
+async def _bounded(response: Any) -> bytes:
+    parts, size = [], 0
+    async for part in response.content.iter_chunked(64 * 1024):
+        size += len(part)
+        if size > ANSWER_MAX_BYTES:
+            raise ValueError("too much")
+        parts.append(part)
+    return b"".join(parts)
+
+
+def _without_query(address: str) -> str:
+    return address.partition("?")[0]
+
+
+def _unavailable() -> Unavailable:
+    return Unavailable(
+        "The identity provider cannot be reached. Try again, or sign in with your password.", code="oidc_unavailable"
+    )
+
+
+def _unusable(issuer: str, why: str) -> Unavailable:
+    log.error("oidc_provider_unusable", issuer=issuer, reason=why)
+    return Unavailable("The identity provider is not set up as this server expects.", code="oidc_unusable")
+
+
+def _refused(reason: str) -> SignInRefused:
+    """What exactly was wrong is for whoever runs the server: in the log."""
+    log.warning("oidc_token_refused", reason=reason)
+    return SignInRefused("The identity provider's answer could not be verified. Begin again at the sign-in page.")

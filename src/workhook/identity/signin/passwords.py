@@ -1,0 +1,176 @@
+"""Passwords: what is taken for one, and their hashes (argon2id, RFC 9106)."""
+
+from __future__ import annotations
+
+import asyncio
+import unicodedata
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import sqlalchemy as sa
+
+from workhook.core.clock import now_ms
+from workhook.core.errors import Unavailable
+from workhook.identity.schemas import Account
+from workhook.identity.signin.commonest import COMMONEST
+from workhook.identity.signin.tables import passwords
+from workhook.storage import Reader, Transaction
+from workhook.storage.dialects import upsert
+from workhook.storage.metadata import big
+
+if TYPE_CHECKING:
+    from argon2 import PasswordHasher
+
+T = TypeVar("T")
+
+LENGTH_MIN, LENGTH_MAX = 10, 1024
+
+# OWASP's password storage guidance: 19 MiB, two passes, one lane. About 25 ms of one core.
+MEMORY_KIB, PASSES, LANES = 19 * 1024, 2, 1
+# Two at a time take 38 MiB and leave the loop its share of the processor; who would wait for more than a second is told
+# to come back.
+THREADS, WAITING_MAX = 2, 40
+
+_find = sa.select(passwords.c.hash).where(passwords.c.user_id == big("user_id"))
+# Held until the session is stored: a change of the password comes before it, or after it and ends that session too.
+_hold = _find.with_for_update(read=True)
+_set = (
+    upsert(passwords)
+    .values(user_id=big("user_id"), hash=sa.bindparam("hash"), changed_at=big("now"))
+    .on_conflict_do_update(index_elements=["user_id"], set_={"hash": sa.bindparam("hash"), "changed_at": big("now")})
+)
+_renew = (
+    sa.update(passwords)
+    .where(passwords.c.user_id == big("user_id"), passwords.c.hash == sa.bindparam("old_hash"))
+    .values(hash=sa.bindparam("new_hash"))
+)
+
+_threads = ThreadPoolExecutor(THREADS, "workhook-password")
+_waiting = 0
+
+
+def normal(password: str) -> str:
+    """The same letters are the same password, however a keyboard composes them (NFC, RFC 8265)."""
+    return unicodedata.normalize("NFC", password)
+
+
+def faults_of(password: str, user: Account) -> list[str]:
+    """Everything that speaks against this password for this user, in words; none: it is taken."""
+    text = normal(password)
+    found = []
+    if len(text) < LENGTH_MIN:
+        found.append(f"The password needs at least {LENGTH_MIN} characters.")
+    if len(text) > LENGTH_MAX:
+        found.append(f"The password can have at most {LENGTH_MAX} characters.")
+    if "\0" in text or not _is_unicode(text):
+        found.append("The password holds something that is no character.")
+    plain = _plain(text)
+    if plain in COMMONEST or _repeats(text.casefold()):
+        found.append("This password is among the first that anybody would try.")
+    if any(plain == own or (own in plain and len(plain) - len(own) <= 4) for own in _own_words(user)):
+        found.append("The password must not be your login, name or e-mail address, or the name of this product.")
+    return found
+
+
+def _is_unicode(text: str) -> bool:
+    """A terminal can hand over bytes that are no text."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _own_words(user: Account) -> set[str]:
+    email = user.email or ""
+    words = {user.login, user.name or "", email, email.partition("@")[0], "workhook"}
+    return {plain for plain in map(_plain, words) if len(plain) >= 3}
+
+
+def _plain(text: str) -> str:
+    return "".join(each for each in text.casefold() if each.isalnum())
+
+
+def _repeats(text: str) -> bool:
+    """One or two characters over and over, or a row of digits or letters as they stand in their alphabet."""
+    if len(set(text)) <= 2:
+        return True
+    around = 10 if text.isascii() and text.isdigit() else 0x110000  # 0 comes after 9
+    steps = {(ord(after) - ord(before)) % around for before, after in pairwise(text)}
+    return len(steps) == 1 and steps <= {1, around - 1}
+
+
+async def make_hash(password: str) -> str:
+    """Raises `Unavailable` where too many wait already."""
+    return await _in_thread(lambda: _hasher().hash(normal(password)))
+
+
+async def matches(stored: str | None, password: str) -> bool:
+    """Whether the password is the one of the hash. None, nobody's: false, after the same work. Raises `Unavailable`."""
+    return await _in_thread(lambda: _matches(stored, normal(password)))
+
+
+def is_outdated(stored: str) -> bool:
+    """It was made with other parameters than today's."""
+    return _hasher().check_needs_rehash(stored)
+
+
+def _matches(stored: str | None, password: str) -> bool:
+    from argon2.exceptions import InvalidHashError, VerificationError
+
+    nobody = _hash_of_nobody()  # also where it is not needed: whoever comes first must not be told apart
+    try:
+        right = _hasher().verify(nobody if stored is None else stored, password)
+    except (VerificationError, InvalidHashError):
+        return False
+    return right and stored is not None
+
+
+@cache
+def _hasher() -> PasswordHasher:
+    # Few processes ever see a password: the others do not pay for the library.
+    from argon2 import PasswordHasher, Type
+
+    return PasswordHasher(time_cost=PASSES, memory_cost=MEMORY_KIB, parallelism=LANES, type=Type.ID)
+
+
+@cache
+def _hash_of_nobody() -> str:
+    return _hasher().hash("a password that nobody has")
+
+
+async def _in_thread(work: Callable[[], T]) -> T:
+    global _waiting
+    if _waiting >= WAITING_MAX:
+        raise Unavailable("Too many people are signing in at this moment. Try again in some seconds.", retry_after_s=5)
+    _waiting += 1
+    try:
+        return await asyncio.get_running_loop().run_in_executor(_threads, work)
+    finally:
+        _waiting -= 1
+
+
+async def hash_of(reader: Reader, user_id: int) -> str | None:
+    """None: the user has no password."""
+    row = await reader.fetch_one(_find, {"user_id": user_id})
+    return None if row is None else str(row["hash"])
+
+
+async def is_still(tx: Transaction, user_id: int, stored: str) -> bool:
+    """Whether this is the user's hash, and stays so until the transaction ends."""
+    row = await tx.fetch_one(_hold, {"user_id": user_id})
+    return row is not None and row["hash"] == stored
+
+
+async def store(tx: Transaction, user_id: int, new_hash: str) -> None:
+    """Only the hash: `identity.signin.actions.set_password` does what goes with it."""
+    await tx.execute(_set, {"user_id": user_id, "hash": new_hash, "now": now_ms()})
+
+
+async def renew(tx: Transaction, user_id: int, old_hash: str, new_hash: str) -> None:
+    """The same password by today's parameters, unless it was changed meanwhile."""
+    params: dict[str, Any] = {"user_id": user_id, "old_hash": old_hash, "new_hash": new_hash}
+    await tx.execute(_renew, params)

@@ -1,0 +1,120 @@
+"""Sessions of people who have signed in. What the cookie holds is stored as its digest only."""
+
+from __future__ import annotations
+
+import secrets
+from typing import NamedTuple
+
+import sqlalchemy as sa
+
+from workhook.core.clock import DAY_MS, MINUTE_MS, now_ms
+from workhook.identity.queries import account_columns
+from workhook.identity.schemas import Account, account_of
+from workhook.identity.signin.tables import sessions
+from workhook.identity.tables import accounts
+from workhook.identity.tokens.kinds import digest_of
+from workhook.storage import Database, Reader, Row, Transaction
+from workhook.storage.metadata import big, insert_into
+
+IDLE_MS = 14 * DAY_MS
+ABSOLUTE_MS = 90 * DAY_MS
+SEEN_NOTED_MS = 10 * MINUTE_MS  # a write a page would cost more than the page
+AGENT_MAX_CHARS, ADDRESS_MAX_CHARS = 300, 64  # a proxy may hand on anything as an address
+_SECRET_BYTES = 32
+
+_insert = insert_into(
+    sessions, "digest", "user_id", "created_at", "seen_at", "expires_at", "address", "user_agent"
+).returning(sessions.c.id)
+_find = (
+    sa.select(
+        sessions.c.id.label("session_id"),
+        sessions.c.created_at.label("session_created_at"),
+        sessions.c.seen_at.label("session_seen_at"),
+        *account_columns("user_"),
+    )
+    .join_from(sessions, accounts, accounts.c.id == sessions.c.user_id)
+    .where(sessions.c.digest == sa.bindparam("digest"), sessions.c.expires_at > big("now"), accounts.c.kind == "user")
+)
+_alive = sa.select(sessions.c.id).where(sessions.c.id == big("session_id"), sessions.c.expires_at > big("now"))
+_note_seen = (
+    sa.update(sessions)
+    .where(sessions.c.id == big("session_id"))
+    .values(seen_at=big("now"), expires_at=big("expires_at"))
+)
+_of_user = (
+    sa.select(sessions.c.id, sessions.c.created_at, sessions.c.seen_at, sessions.c.address, sessions.c.user_agent)
+    .where(sessions.c.user_id == big("user_id"), sessions.c.expires_at > big("now"))
+    .order_by(sessions.c.seen_at.desc(), sessions.c.id.desc())
+)
+_end = sa.delete(sessions).where(sessions.c.id == big("session_id"), sessions.c.user_id == big("user_id"))
+_end_by_digest = sa.delete(sessions).where(sessions.c.digest == sa.bindparam("digest"))
+_end_others = sa.delete(sessions).where(sessions.c.user_id == big("user_id"), sessions.c.id != big("session_id"))
+_forget = sa.delete(sessions).where(sessions.c.user_id == big("user_id"), sessions.c.expires_at <= big("now"))
+
+
+class Found(NamedTuple):
+    """A session that is in force. Times are milliseconds since the epoch."""
+
+    id: int
+    user: Account
+    created_at: int
+    seen_at: int
+
+
+async def start(tx: Transaction, user: Account, *, address: str | None, user_agent: str | None) -> tuple[int, str]:
+    """The id of a new session, and the secret for its cookie, which is seen only here."""
+    secret, now = secrets.token_urlsafe(_SECRET_BYTES), now_ms()
+    params = {
+        "digest": digest_of(secret),
+        "user_id": user.id,
+        "created_at": now,
+        "seen_at": now,
+        "expires_at": now + IDLE_MS,
+        "address": address[:ADDRESS_MAX_CHARS] if address else None,
+        "user_agent": user_agent[:AGENT_MAX_CHARS] if user_agent else None,
+    }
+    await tx.execute(_forget, {"user_id": user.id, "now": now})
+    row = await tx.fetch_one(_insert, params)
+    assert row is not None
+    return row["id"], secret
+
+
+async def find(reader: Reader, secret: str) -> Found | None:
+    """None for one that is unknown, has ended, or was not used for too long."""
+    row = await reader.fetch_one(_find, {"digest": digest_of(secret), "now": now_ms()})
+    if row is None:
+        return None
+    return Found(row["session_id"], account_of(row, "user_"), row["session_created_at"], row["session_seen_at"])
+
+
+async def is_alive(reader: Reader, session_id: int) -> bool:
+    return await reader.fetch_one(_alive, {"session_id": session_id, "now": now_ms()}) is not None
+
+
+async def note_seen(database: Database, found: Found) -> None:
+    """Moves the end by idleness along, at most to the absolute end. Most calls cost nothing."""
+    now = now_ms()
+    if now - found.seen_at < SEEN_NOTED_MS:
+        return
+    expires_at = min(now + IDLE_MS, found.created_at + ABSOLUTE_MS)
+    params = {"session_id": found.id, "now": now, "expires_at": expires_at}
+    await database.in_transaction(lambda tx: tx.execute(_note_seen, params))
+
+
+async def list_of(reader: Reader, user_id: int) -> list[Row]:
+    """Columns id, created_at, seen_at, address, user_agent; the last used first."""
+    return list(await reader.fetch_all(_of_user, {"user_id": user_id, "now": now_ms()}))
+
+
+async def end(tx: Transaction, user_id: int, session_id: int) -> bool:
+    """Only one of this user's own. Answers whether there was one."""
+    return await tx.execute(_end, {"session_id": session_id, "user_id": user_id}) > 0
+
+
+async def end_by_secret(tx: Transaction, secret: str) -> None:
+    await tx.execute(_end_by_digest, {"digest": digest_of(secret)})
+
+
+async def end_others(tx: Transaction, user_id: int, kept_id: int = 0) -> int:
+    """Every session of the user but one; 0: but none. Answers how many ended."""
+    return await tx.execute(_end_others, {"user_id": user_id, "session_id": kept_id})

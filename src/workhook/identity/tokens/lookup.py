@@ -1,0 +1,177 @@
+"""From a token to its actor, with one SELECT, and with none while the last answer stands."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection, Mapping
+from typing import Any
+
+import sqlalchemy as sa
+
+from workhook.core import json
+from workhook.core.clock import now_ms
+from workhook.core.errors import Forbidden
+from workhook.identity.apps.tables import installation_repositories, installations
+from workhook.identity.queries import account_columns
+from workhook.identity.schemas import Actor, Reach, account_of
+from workhook.identity.tables import accounts, tokens
+from workhook.identity.tokens.kinds import APP_USER, FINE_GRAINED, INSTALLATION, KINDS, digest_of, kind_of
+from workhook.storage import Database, Reader, Row
+from workhook.storage.dialects import any_of, json_rows
+from workhook.storage.signals import TOKENS
+
+STANDS_S = 0.8  # revocation is to take effect within a second, also where its signal is lost
+KEPT_MAX = 10_000
+
+_LEVELS = (None, "read", "write")
+
+_installed = sa.and_(
+    installations.c.suspended_at.is_(None),
+    sa.or_(
+        installations.c.id == tokens.c.installation_id,
+        sa.and_(tokens.c.kind == APP_USER.name, installations.c.app_id == tokens.c.app_id),
+    ),
+)
+_chosen = (
+    sa.select(json_rows(installation_repositories.c.repository_id))
+    .where(installation_repositories.c.installation_id == installations.c.id)
+    .correlate(installations)
+    .scalar_subquery()
+)
+_reaches = (
+    sa.select(
+        json_rows(
+            installations.c.account_id, installations.c.permissions, installations.c.repository_selection, _chosen
+        )
+    )
+    .where(_installed)
+    .correlate(tokens)
+    .scalar_subquery()
+)
+_NAMES = (
+    "kind", "scopes", "permissions", "account_id", "repositories", "app_id", "installation_id",
+    "expires_at", "revoked_at", "last_used_at", "root_id", "family",
+)  # fmt: skip
+_every = sa.select(
+    tokens.c.id.label("token_id"),
+    *(tokens.c[name].label("token_" + name) for name in _NAMES),
+    sa.case((tokens.c.app_id.is_not(None), _reaches), else_=sa.literal("[]")).label("reaches"),
+    *account_columns("user_"),
+).join_from(tokens, accounts, accounts.c.id == tokens.c.user_id)
+_token = _every.where(tokens.c.digest == sa.bindparam("digest"))
+_tokens = _every.where(any_of(tokens.c.id, "token_ids"))
+
+
+async def find_actor(reader: Reader, token: str) -> Actor | None:
+    """Whom the token stands for; None for one that is unknown, revoked or out of date. Raises `Forbidden` for a token
+    of an installation that is suspended. `address` and `need` are the call's to add.
+
+    Tokens are compared by the database's index over their digests, and by nothing else: how long that takes tells
+    something of the SHA-256 of a guess, which whoever guesses cannot choose, and nothing of a token.
+    """
+    row = await reader.fetch_one(_token, {"digest": digest_of(token)})
+    actor = _actor_of(row) if row else None
+    if actor is not None and _is_suspended(actor):
+        raise Forbidden("This installation has been suspended", code="suspended")
+    return actor
+
+
+async def find_actors(reader: Reader, token_ids: Collection[int]) -> dict[int, Actor]:
+    """Whom those of the tokens stand for that are good now, by their ids."""
+    rows = await reader.fetch_all(_tokens, {"token_ids": sorted(token_ids)})
+    found = {row["token_id"]: _actor_of(row) for row in rows}
+    return {token_id: actor for token_id, actor in found.items() if actor is not None and not _is_suspended(actor)}
+
+
+def _actor_of(row: Row) -> Actor | None:
+    if row["token_revoked_at"] is not None:
+        return None
+    actor = Actor(
+        user=account_of(row, "user_"),
+        token_id=row["token_id"],
+        token_kind=row["token_kind"],
+        scopes=frozenset(row["token_scopes"].split()),
+        last_used_at=row["token_last_used_at"],
+        app_id=row["token_app_id"],
+        installation_id=row["token_installation_id"],
+        reaches=_reaches_of(row),
+        expires_at=row["token_expires_at"],
+        root_id=row["token_root_id"],
+        family=row["token_family"],
+    )
+    return actor if is_current(actor) else None
+
+
+def _is_suspended(actor: Actor) -> bool:
+    return actor.token_kind == INSTALLATION.name and not actor.reaches
+
+
+def is_current(actor: Actor) -> bool:
+    """Tokens end at their time, whether or not they are looked up again."""
+    return actor.expires_at is None or actor.expires_at > now_ms()
+
+
+def _reaches_of(row: Row) -> tuple[Reach, ...] | None:
+    kind = KINDS[row["token_kind"]]
+    if not kind.confined:
+        return None
+    own_ids = None if row["token_repositories"] is None else frozenset(json.decode(row["token_repositories"]))
+    own = None if row["token_permissions"] is None else json.decode(row["token_permissions"])
+    if kind is FINE_GRAINED:
+        return (Reach(row["token_account_id"], own or {}, own_ids),)
+    found = []
+    for account_id, permissions, selection, chosen in json.decode(row["reaches"]):
+        granted = json.decode(permissions)
+        repository_ids = None if selection == "all" else frozenset(one for (one,) in _rows(chosen))
+        if own_ids is not None:
+            repository_ids = own_ids if repository_ids is None else own_ids & repository_ids
+        found.append(Reach(account_id, granted if own is None else weaker(own, granted), repository_ids))
+    return tuple(found)
+
+
+def _rows(value: Any) -> Any:
+    """SQLite puts the inner array into the outer one as a text."""
+    return json.decode(value) if isinstance(value, str) else value
+
+
+def weaker(one: Mapping[str, str], other: Mapping[str, str]) -> dict[str, str]:
+    """What both permit."""
+    both = {name: min(level, other[name], key=_LEVELS.index) for name, level in one.items() if name in other}
+    return {name: level for name, level in both.items() if level}
+
+
+class Lookup:
+    """The tokens that this process has just seen. A change that another process makes to a token reaches it by signal
+    or, at the latest, when the entry has stood for `STANDS_S`."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._seen: dict[bytes, tuple[float, Actor]] = {}
+        self._changes = 0
+        self.close = database.signals.listen(TOKENS, self._changed)
+
+    async def find(self, token: str) -> Actor | None:
+        """`find_actor`, from memory where that stands."""
+        key, now = digest_of(token), time.monotonic()
+        until, actor = self._seen.get(key, (0.0, None))
+        if actor is not None and now < until:
+            return actor if is_current(actor) else None
+        if kind_of(token) is None:
+            return None
+        changes = self._changes
+        found = await find_actor(self._database, token)
+        if found is None:
+            self._seen.pop(key, None)
+        elif changes == self._changes:  # what was read may be older than a change that came while it was read
+            if len(self._seen) >= KEPT_MAX:
+                self._seen.clear()
+            self._seen[key] = (now + STANDS_S, found)
+        return found
+
+    def _changed(self, ids: frozenset[int] | None) -> None:
+        """`ids`: of tokens. None, or 0 among them: any may have changed."""
+        self._changes += 1
+        if ids is None or 0 in ids:
+            self._seen.clear()
+        else:
+            self._seen = {key: entry for key, entry in self._seen.items() if entry[1].token_id not in ids}

@@ -1,0 +1,187 @@
+"""Personal tokens on the wire: what is asked for, and what is shown of every token that stands for a user."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal, NamedTuple
+
+import msgspec
+from msgspec import UNSET, Meta, UnsetType
+
+from workhook.core.clock import to_seconds_text
+from workhook.core.secrecy import Secretive
+from workhook.http.fields import Time, Url
+from workhook.identity.policy import PERMISSIONS, SCOPES
+
+EXPIRES_MAX_DAYS = 36_500
+NOTE_MAX_CHARS = 255
+REPOSITORIES_MAX = 100
+
+_LEVELS = ["read", "write"]
+
+Days = Annotated[
+    float,
+    Meta(
+        ge=0.001,
+        le=EXPIRES_MAX_DAYS,
+        description="From now on. Without it a classic token stays good as long as the token that makes it; a "
+        "fine-grained one has 30 days, and at most 366.",
+    ),
+]
+
+
+class TokenCreate(msgspec.Struct):
+    """A personal token to be. It can do no more than the token that asks for it, and does not outlive it."""
+
+    kind: Literal["classic", "fine_grained"] = "classic"
+    note: Annotated[str, Meta(max_length=NOTE_MAX_CHARS, description="What it is for.")] | None = None
+    scopes: (
+        Annotated[
+            list[str],
+            Meta(
+                max_length=len(SCOPES),
+                description="Of a classic token.",
+                extra_json_schema={"items": {"type": "string", "enum": list(SCOPES)}},
+                examples=[["repo", "work"]],
+            ),
+        ]
+        | UnsetType
+    ) = UNSET
+    permissions: (
+        Annotated[
+            dict[str, str],
+            Meta(
+                max_length=len(PERMISSIONS),
+                description="Of a fine-grained token, at least one; write is also read.",
+                extra_json_schema={
+                    "propertyNames": {"enum": list(PERMISSIONS)},
+                    "additionalProperties": {"type": "string", "enum": _LEVELS},
+                },
+                examples=[{"work": "read", "repository_hooks": "write"}],
+            ),
+        ]
+        | UnsetType
+    ) = UNSET
+    organization: (
+        Annotated[
+            str,
+            Meta(
+                description="What a fine-grained token is confined to: an organization you are in, or your own login."
+            ),
+        ]
+        | UnsetType
+    ) = UNSET
+    repositories: (
+        Annotated[list[str], Meta(min_length=1, max_length=REPOSITORIES_MAX, description="Names, or full names.")]
+        | Literal["all"]
+        | UnsetType
+    ) = UNSET
+    expires_in_days: Days | None = None
+
+
+class TokenApp(msgspec.Struct):
+    """The OAuth app or app that a token was issued to."""
+
+    client_id: str
+    slug: str
+    name: str
+
+
+class TokenShape(msgspec.Struct):
+    """A token that stands for the caller; never the token itself."""
+
+    id: int
+    url: Url
+    kind: Literal["classic", "fine_grained", "oauth", "app_user"]
+    note: str | None
+    scopes: Annotated[list[str], Meta(description="Of the kinds that have scopes.")]
+    permissions: Annotated[
+        dict[str, str] | None, Meta(description="Of a fine-grained token: a level, read or write, each.")
+    ]
+    organization: Annotated[str | None, Meta(description="The login that a fine-grained token is confined to.")]
+    repositories: Annotated[
+        list[str] | Literal["all"] | None,
+        Meta(description="Full names of those that a fine-grained token is confined to, as far as you still see them."),
+    ]
+    app: TokenApp | None
+    current: Annotated[bool, Meta(description="Whether it is the token that asks.")]
+    created_at: Time
+    expires_at: Time | None
+    last_used_at: Annotated[Time | None, Meta(description="Right to ten minutes.")]
+
+
+class CreatedToken(Secretive, TokenShape, kw_only=True):
+    """A new token. This is the only time that it is shown."""
+
+    token: Annotated[str, Meta(examples=["whp_…"])]
+
+
+class Powers(NamedTuple):
+    """What a token can do at most. `allowed`: permissions and their levels, of the kinds that have them."""
+
+    id: int
+    scopes: tuple[str, ...]
+    allowed: Mapping[str, str]
+
+
+class Details(msgspec.Struct, frozen=True):
+    """What is known of a token, with the names of what it is confined to. Times: milliseconds since the epoch."""
+
+    id: int
+    kind: str
+    user_id: int
+    user: str
+    note: str | None
+    scopes: tuple[str, ...]
+    permissions: dict[str, str] | None
+    organization: str | None
+    repository_ids: tuple[int, ...] | None
+    repositories: (
+        tuple[str, ...] | None
+    )  # full names, of those that may be told; None: all there, or it is not confined
+    app: TokenApp | None
+    created_at: int
+    expires_at: int | None
+    last_used_at: int | None
+    revoked_at: int | None
+    family: str | None
+    powers: Powers
+
+    @property
+    def confined_to(self) -> list[str] | Literal["all"] | None:
+        """The repositories as they are shown."""
+        if self.repositories is not None:
+            return list(self.repositories)
+        return "all" if self.organization is not None else None
+
+
+def token_shape(token: Details, base: str, current_id: int) -> TokenShape:
+    """`base`: what links in the body start with. `current_id`: of the token that asks."""
+    return TokenShape(**_fields(token, base, current_id))
+
+
+def created_token(token: Details, base: str, secret: str) -> CreatedToken:
+    """`secret`: the token itself."""
+    return CreatedToken(**_fields(token, base, 0), token=secret)
+
+
+def _fields(token: Details, base: str, current_id: int) -> dict[str, Any]:
+    return {
+        "id": token.id,
+        "url": f"{base}/user/tokens/{token.id}",
+        "kind": token.kind,
+        "note": token.note,
+        "scopes": list(token.scopes),
+        "permissions": token.permissions,
+        "organization": token.organization,
+        "repositories": token.confined_to,
+        "app": token.app,
+        "current": token.id == current_id,
+        "created_at": to_seconds_text(token.created_at),
+        "expires_at": _time(token.expires_at),
+        "last_used_at": _time(token.last_used_at),
+    }
+
+
+def _time(at_ms: int | None) -> str | None:
+    return None if at_ms is None else to_seconds_text(at_ms)

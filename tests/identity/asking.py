@@ -1,0 +1,136 @@
+"""A good request for every operation, about things that are there, and about things that are not."""
+
+from __future__ import annotations
+
+import base64
+import itertools
+import re
+from dataclasses import dataclass, field
+from typing import Any
+
+from tests.api.wire import Place, new_url
+from tests.identity.kit import Site
+from tests.identity.model import HERE, STREAM, Credential
+from tests.work.test_matrix import TABLE as WORK
+from workhook.http.operations import AREA_A, Operation
+
+_numbers = itertools.count(1)
+NOWHERE = {"org": "no-such", "owner": "no-such", "repo": "no-such", "username": "no-such", "slug": "no-such"}
+
+
+@dataclass(frozen=True)
+class Request:
+    method: str
+    path: str
+    more: dict[str, Any] = field(default_factory=dict)
+
+
+def key_of(operation: Operation) -> str:
+    """How tests.work.test_matrix.TABLE names an operation of Area A."""
+    return f"{operation.method} " + re.sub(r"\{\w+\}", "{}", operation.path)
+
+
+def is_destructive(operation: Operation) -> bool:
+    """What can be done once with a thing: the next needs another."""
+    return operation.method == "DELETE" or operation.path.endswith(("/restore", "/resume", "/unpause", "/pay", "/void"))
+
+
+# --- work management -------------------------------------------------------------------------------------------------
+
+
+def work_request(site: Site, operation: Operation) -> Request:
+    """With things made for it."""
+    key = key_of(operation)
+    if key == STREAM:
+        return Request("GET", f"/api/v1/projects/{site.here.project_id}/stream")
+    _, made, body = WORK[key]
+    ids, given = made(site.scene), body(site.scene) if callable(body) else body
+    method, pattern = key.split()
+    path = "/api/v1" + pattern.format(*(ids if isinstance(ids, tuple) else (ids,)))
+    special = {"params", "files"} & set(given)
+    return Request(method, path, given if special else {"json": given} if method in ("POST", "PATCH") else {})
+
+
+def nowhere_in_work(operation: Operation, request: Request) -> Request:
+    """The same of a thing that is not there."""
+    integers = {"task_comments", "file_comments", "comments"}
+    parts = operation.path.split("/")
+    filled = [
+        ("999999999" if parts[index - 1] in integers else "no-such") if part.startswith("{") else part
+        for index, part in enumerate(parts)
+    ]
+    return Request(request.method, "/api/v1" + "/".join(filled), request.more)
+
+
+# --- webhooks, accounts, apps ----------------------------------------------------------------------------------------
+
+
+def webhook_request(site: Site, operation: Operation, by: Credential, *, fresh: bool = False) -> Request:
+    """`fresh`: of a thing of its own, where the operation ends it."""
+    path = operation.path.format(**_names(site, operation, by, fresh))
+    return Request(operation.method, path, _body(site, operation))
+
+
+def nowhere_in_webhooks(site: Site, operation: Operation, by: Credential) -> Request:
+    """The first thing that the path names is not there."""
+    names = _names(site, operation, by, fresh=False)
+    first = re.findall(r"\{(\w+)\}", operation.path)[0]
+    wrong: dict[str, Any] = {first: NOWHERE.get(first, 999_999_999)}
+    return Request(operation.method, operation.path.format(**{**names, **wrong}), _body(site, operation))
+
+
+def _names(site: Site, operation: Operation, by: Credential, fresh: bool) -> dict[str, Any]:
+    here, kind = site.here, "oauth" if by.kind == "oauth" else "classic"
+    place = "organization" if operation.path.startswith("/orgs") else "repository"
+    names: dict[str, Any] = {
+        **site.hooks[place, kind],
+        "org": here.organization,
+        "owner": here.organization,
+        "repo": here.repository,
+        "username": here.owner if "/member" in operation.path else here.organization,
+        "slug": site.apps[HERE if operation.path.startswith("/apps/") else "spare"].slug,
+        "client_id": site.cast.oauth_app.client_id,
+        "installation_id": _installation(site, operation),
+        "secret_id": 0,
+        "key_id": 0,
+        "token_id": site.cast.spare_tokens[0],
+    }
+    if fresh and operation.path.endswith("/hooks/{hook_id}"):
+        names["hook_id"] = site.owners[kind].hook(Place(place, here))["id"]
+    if fresh and "{token_id}" in operation.path:
+        names["token_id"] = site.cast.spare_tokens.pop()
+    return names
+
+
+def _installation(site: Site, operation: Operation) -> int:
+    if operation.path.startswith("/user/"):
+        return site.apps[HERE].installation_id
+    return site.cast.thrown_away if operation.path.startswith("/app/") else site.apps["spare"].installation_id
+
+
+def _body(site: Site, operation: Operation) -> dict[str, Any]:
+    number = next(_numbers)
+    named: dict[str, dict[str, Any]] = {
+        "/hooks": {"name": "web", "config": {"url": new_url()}, "active": False},
+        "/deliveries/redeliver": {"ids": []},
+        "/events": {"event": "fork", "payload": {}},
+        "/dispatches": {"event_type": "x"},
+        "/graphql": {"query": "{viewer{login}}"},
+        "/user/tokens": {"note": "New"},
+        "/oauth-apps": {"name": f"Reader {number}", "callback_urls": ["http://127.0.0.1:9/back"]},
+        "/apps": {"name": f"Worker {number}", "permissions": {"work": "read"}},
+        "/orgs/{org}/installations": {"app": site.apps["idle"].slug},
+    }
+    if operation.path.startswith("/applications/"):
+        return {"json": {"access_token": "who_unknown"}}
+    found = (body for ending, body in named.items() if operation.path.endswith(ending))
+    return {"json": next(found, {})} if operation.method in ("POST", "PATCH", "PUT") else {}
+
+
+def basic(client_id: str, secret: str) -> str:
+    """RFC 7617."""
+    return "Basic " + base64.b64encode(f"{client_id}:{secret}".encode()).decode()
+
+
+def is_work(operation: Operation) -> bool:
+    return operation.area is AREA_A

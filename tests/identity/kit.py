@@ -1,0 +1,47 @@
+"""A server with a cast, and one of each thing that a path can name."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+
+from tests.api.wire import Api, Place
+from tests.harness.server import Server
+from tests.harness.waiting import until
+from tests.identity.cast import SCOPES, Cast, make_cast
+from tests.work.scene import Scene
+from tests.work.studio import Caller
+
+
+class Site:
+    """`owners`: the owner's clients, by kind of token. `hooks`: a webhook and a delivery by place and kind of token: an
+    OAuth app sees only its own, and nobody else sees those."""
+
+    def __init__(self, server: Server, cast: Cast) -> None:
+        self.server, self.cast, self.here, self.tokens, self.apps = server, cast, cast.here, cast.tokens, cast.apps
+        owner = Caller(server, cast.here.token)
+        self.scene = Scene(owner, cast.here.project_id, cast.here.organization, cast.people["member"].login)
+        self.owners: dict[str, Api] = {}
+        self.hooks: dict[tuple[str, str], dict[str, int]] = {}
+        for kind in ("classic", "oauth"):
+            token = self.tokens.by["owner", kind, " ".join(SCOPES)]
+            self.owners[kind] = Api(server.client(token, verify=False))
+            for place in ("repository", "organization"):
+                self.hooks[place, kind] = self._hook(place, kind)
+
+    def _hook(self, place: str, kind: str) -> dict[str, int]:
+        """With a delivery: its ping."""
+        api = self.owners[kind]
+        hook = api.hook(Place(place, self.here), config={"retries": "0"}, events=["status"], active=True)
+        [delivery] = until(partial(api.read, hook["deliveries_url"]))
+        return {"hook_id": hook["id"], "delivery_id": delivery["id"]}
+
+    def close(self) -> None:
+        for api in self.owners.values():
+            api.client.close()
+        self.scene.owner.http.close()
+
+
+def build(server: Server, scope_sets: Sequence[Sequence[str]]) -> Site:
+    """`scope_sets`: what tokens with scopes carry, besides all of them."""
+    return Site(server, server.run(partial(make_cast, scope_sets=scope_sets)))

@@ -1,0 +1,287 @@
+"""Who may do what, as "Tokens and permissions" and "Who may" of the design say it: a second opinion on `policy.RULES`.
+
+Nothing here asks the program. A new operation has no expectation until somebody writes it down in this file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from tests.work.test_matrix import TABLE as WORK
+
+FULL = {"repository_hooks": "write", "organization_hooks": "write", "work": "write"}
+HERE, OTHER_REPOSITORY, OTHER_ORGANIZATION = "here", "another repository", "another organization"
+CONFINED = ("fine_grained", "app_user", "installation")
+EVERY = frozenset({"classic", "oauth", *CONFINED})
+
+ALLOWED = "allowed"
+
+
+@dataclass(frozen=True)
+class Credential:
+    """What a request carries. `place`: where a token with permissions may use them; `header`: None for nothing.
+
+    `kind`: nobody, bad, a kind of token, app (a JWT) or client (id and secret). `other`: of another app than the one
+    that the path is about.
+    """
+
+    name: str
+    kind: str
+    caller: str = ""
+    header: str | None = field(default=None, repr=False)
+    scopes: frozenset[str] = frozenset()
+    permissions: Mapping[str, str] = field(default_factory=dict)
+    place: str = HERE
+    other: bool = False
+
+    def has(self, permission: tuple[str, str] | None) -> bool:
+        name, level = permission or ("", "")
+        return permission is None or self.permissions.get(name) in (level, "write")
+
+
+@dataclass(frozen=True)
+class Need:
+    """What an operation asks. `scopes`: every one of which one alone is enough; () asks for none. `whole`: it is about
+    the organization as a whole, which chosen repositories do not give."""
+
+    target: str  # open, work, repository, organization, user, app, client
+    scopes: tuple[str, ...] = ()
+    permission: tuple[str, str] | None = None
+    role: str = ""
+    kinds: frozenset[str] = EVERY
+    whole: bool = False
+    own: bool = False  # of apps and tokens: what others have is not there
+
+
+# --- webhooks, accounts, apps ----------------------------------------------------------------------------------------
+
+_READ = ("admin:repo_hook", "read:repo_hook", "repo", "write:repo_hook")
+_WRITE = ("admin:repo_hook", "repo", "write:repo_hook")
+_DELETE = ("admin:repo_hook", "repo")
+_HOOKS_READ, _HOOKS_WRITE = ("repository_hooks", "read"), ("repository_hooks", "write")
+_ORG_READ, _ORG_WRITE = ("organization_hooks", "read"), ("organization_hooks", "write")
+
+_read = Need("repository", _READ, _HOOKS_READ, "admin")
+_write = Need("repository", _WRITE, _HOOKS_WRITE, "admin")
+_org_read = Need("organization", ("admin:org_hook",), _ORG_READ, "owner")
+_org_write = Need("organization", ("admin:org_hook",), _ORG_WRITE, "owner")
+_client = Need("client", own=True)
+_manage = Need("organization", ("admin:org",), None, "owner", kinds=frozenset({"classic"}))
+_PEOPLE = frozenset({"classic", "oauth", "fine_grained", "app_user"})
+_OPEN = Need("open")
+
+
+def _of_hooks(place: str, reading: Need, writing: Need, deleting: Need) -> dict[str, Need]:
+    one = f"{place}/hooks/{{}}"
+    return {
+        **dict.fromkeys((f"GET {place}/hooks", f"GET {one}", f"GET {one}/config"), reading),
+        **dict.fromkeys((f"GET {one}/deliveries", f"GET {one}/deliveries/{{}}"), reading),
+        **dict.fromkeys((f"POST {place}/hooks", f"PATCH {one}", f"PATCH {one}/config", f"POST {one}/pings"), writing),
+        **dict.fromkeys((f"POST {one}/deliveries/{{}}/attempts", f"POST {one}/deliveries/redeliver"), writing),
+        f"DELETE {one}": deleting,
+    }
+
+
+def _of_apps(apps: str) -> list[str]:
+    one = f"{apps}/{{}}"
+    return [
+        f"GET {apps}", f"POST {apps}", f"GET {one}", f"PATCH {one}", f"DELETE {one}",
+        f"POST {one}/secrets", f"GET {one}/secrets/{{}}", f"DELETE {one}/secrets/{{}}", f"DELETE {one}/tokens",
+    ]  # fmt: skip
+
+
+_REPOSITORY, _ORGANIZATION = "/repos/{}/{}", "/orgs/{}"
+_INSTALLATION, _INSTALLED = "/app/installations/{}", "/orgs/{}/installations"
+
+WEBHOOKS: dict[str, Need] = {
+    **dict.fromkeys(("GET /", "GET /rate_limit", "GET /zen", "GET /meta", "GET /webhook-events"), _OPEN),
+    "GET /apps/{}": _OPEN,
+    **dict.fromkeys(
+        ("GET /user", "GET /user/emails", "GET /user/orgs", "GET /user/repos", "GET /user/teams", "POST /graphql"),
+        Need("user", kinds=_PEOPLE),
+    ),
+    # Of others who is in the same organization is seen; the path's is the organization.
+    **dict.fromkeys(
+        (
+            f"GET {_ORGANIZATION}",
+            f"GET {_ORGANIZATION}/repos",
+            f"GET {_ORGANIZATION}/members/{{}}",
+            f"GET {_ORGANIZATION}/memberships/{{}}",
+            "GET /users/{}",
+        ),
+        Need("organization", role="member"),
+    ),
+    "GET /user/memberships/orgs/{}": Need("organization", role="member", kinds=_PEOPLE),
+    f"GET {_REPOSITORY}": Need("repository", role="read"),
+    **_of_hooks(_REPOSITORY, _read, _write, Need("repository", _DELETE, _HOOKS_WRITE, "admin")),
+    **dict.fromkeys((f"POST {_REPOSITORY}/hooks/{{}}/tests", f"POST {_REPOSITORY}/hooks/{{}}/test"), _write),
+    **dict.fromkeys(
+        (f"POST {_REPOSITORY}/events", f"POST {_REPOSITORY}/dispatches"),
+        Need("repository", _WRITE, _HOOKS_WRITE, "write"),
+    ),
+    **_of_hooks(_ORGANIZATION, _org_read, _org_write, _org_write),
+    f"POST {_ORGANIZATION}/events": _org_write,
+    f"GET {_ORGANIZATION}/audit-log": Need(
+        "organization", ("admin:org", "admin:org_hook"), _ORG_WRITE, "owner", whole=True
+    ),
+    # personal tokens
+    **dict.fromkeys(("GET /user/tokens", "POST /user/tokens"), Need("user", kinds=frozenset({"classic"}))),
+    **dict.fromkeys(
+        ("GET /user/tokens/{}", "DELETE /user/tokens/{}"), Need("user", kinds=frozenset({"classic"}), own=True)
+    ),
+    # what owners do with apps
+    **dict.fromkeys((*_of_apps("/orgs/{}/oauth-apps"), *_of_apps("/orgs/{}/apps")), _manage),
+    **dict.fromkeys((f"{method} /orgs/{{}}/apps/{{}}/keys" for method in ("GET", "POST")), _manage),
+    **dict.fromkeys(("GET /orgs/{}/apps/{}/keys/{}", "DELETE /orgs/{}/apps/{}/keys/{}"), _manage),
+    **dict.fromkeys((f"GET {_INSTALLED}", f"POST {_INSTALLED}"), _manage),
+    **dict.fromkeys((f"{method} {_INSTALLED}/{{}}" for method in ("GET", "PATCH", "DELETE")), _manage),
+    **dict.fromkeys((f"{method} {_INSTALLED}/{{}}/suspended" for method in ("PUT", "DELETE")), _manage),
+    # what apps do
+    **dict.fromkeys(("GET /app", "GET /app/installations"), Need("app")),
+    **dict.fromkeys((f"GET {_INSTALLATION}", f"DELETE {_INSTALLATION}"), Need("app", own=True)),
+    **dict.fromkeys((f"{method} {_INSTALLATION}/suspended" for method in ("PUT", "DELETE")), Need("app", own=True)),
+    f"POST {_INSTALLATION}/access_tokens": Need("app", own=True),
+    **dict.fromkeys(
+        (f"GET {place}/installation" for place in (_ORGANIZATION, _REPOSITORY, "/users/{}")), Need("app", own=True)
+    ),
+    **dict.fromkeys(
+        ("GET /installation/repositories", "DELETE /installation/token"),
+        Need("user", kinds=frozenset({"installation"})),
+    ),
+    "GET /user/installations": Need("user", kinds=frozenset({"app_user"})),
+    "GET /user/installations/{}/repositories": Need("user", kinds=frozenset({"app_user"}), own=True),
+    **dict.fromkeys((f"{method} /applications/{{}}/token" for method in ("POST", "PATCH", "DELETE")), _client),
+    "DELETE /applications/{}/grant": _client,
+}
+
+_REPOSITORY_ROLES = {"owner": "admin", "admin": "admin", "member": "write", "app": "app"}
+_ORGANIZATION_ROLES = {"owner": "owner", "member": "member", "app": "app"}
+_ORDER = ("read", "write", "admin", "app")  # of an app's installation the permission alone decides
+
+
+def of_webhooks(key: str, by: Credential) -> str:
+    """What is answered in Area B: 401, 403, 404 or `ALLOWED`; `key` is one of `WEBHOOKS`."""
+    need = WEBHOOKS[key]
+    if by.kind == "bad":
+        return "401"
+    if need.target == "open":
+        return "401" if by.kind == "client" else ALLOWED
+    if need.target in ("app", "client"):
+        if by.kind != need.target:
+            return "401"
+        return "404" if need.own and by.other else ALLOWED
+    if by.kind in ("nobody", "app", "client"):
+        return "401"
+    if by.kind not in need.kinds:
+        return "403"
+    if need.target == "user":
+        return _of_user(key, need, by)
+    return _of_place(need, by)
+
+
+def _of_user(key: str, need: Need, by: Credential) -> str:
+    if not need.own:
+        return ALLOWED
+    if "/user/tokens" in key:  # the path's is the owner's
+        return ALLOWED if by.caller == "owner" else "404"
+    mine = by.caller in ("owner", "admin", "member") and by.place == HERE and by.permissions == FULL
+    return ALLOWED if mine else "404"
+
+
+def _of_place(need: Need, by: Credential) -> str:
+    roles = _REPOSITORY_ROLES if need.target == "repository" else _ORGANIZATION_ROLES
+    if by.caller not in roles or by.place == OTHER_ORGANIZATION:
+        return "404"
+    if need.target == "repository" and by.place == OTHER_REPOSITORY:
+        return "404"
+    role = roles[by.caller]
+    if need.target == "organization" and need.role == "owner" and role == "member":
+        return "403"
+    if need.target == "repository" and _ORDER.index(role) < _ORDER.index(need.role):
+        return "403"
+    if by.kind in CONFINED:
+        fits = by.has(need.permission) and not (need.whole and by.place == OTHER_REPOSITORY)
+    else:
+        fits = not need.scopes or bool(by.scopes & set(need.scopes))
+    return ALLOWED if fits else "403"
+
+
+# --- work management -------------------------------------------------------------------------------------------------
+
+STREAM = "GET /projects/{}/stream"
+WORK_SCOPES = {"read": ("work", "work:read"), "write": ("work",)}
+_COLUMNS = {"owner": 0, "member": 1, "client": 2, "stranger": 3, "second": 3, "admin": 1, "app": 1}
+# Somebody who was made an admin of the project, and is not in the organization, is a member but for this. Projects to
+# delete and to restore are others.
+_ADMIN = {
+    "GET /organizations/{}/members": 404,
+    "DELETE /projects/{}": 404,
+    "POST /projects/{}/restore": 404,
+    "POST /projects/{}/members": 200,
+    "DELETE /projects/{}/members/{}": 200,
+    "GET /services/{}": 404,
+    "PATCH /services/{}": 404,
+    "DELETE /services/{}": 404,
+}
+SPANNING = {"GET /me", "GET /projects", "GET /trash", "GET /search", "GET /services", "GET /reports/timesheets"}
+_OF_ORGANIZATION = {"GET /organizations/{}/members", "GET /services/{}", "PATCH /services/{}", "DELETE /services/{}"}
+
+
+def need_of_work(key: str) -> Need:
+    level = "read" if key.startswith("GET ") else "write"
+    return Need("work", WORK_SCOPES[level], ("work", level))
+
+
+def of_work(key: str, by: Credential) -> str:
+    """What is answered in Area A; `key` is one of `WORK`, or `STREAM`."""
+    need = need_of_work(key)
+    if by.kind in ("nobody", "bad", "app", "client"):
+        return "401"
+    if by.kind in CONFINED:
+        if not by.has(need.permission):
+            return "403"
+    elif not by.scopes & set(need.scopes):
+        return "403"
+    if key in SPANNING:
+        return ALLOWED
+    if key in ("POST /projects", "POST /services"):
+        return _of_new(key, by)
+    return _of_record(key, by)
+
+
+def _of_record(key: str, by: Credential) -> str:
+    statuses = (200, 200, 403, 404) if key == STREAM else WORK[key][0]
+    status = statuses[_COLUMNS[by.caller]]
+    if by.caller == "admin":
+        status = _ADMIN.get(key, status)
+    if by.place == OTHER_ORGANIZATION or (by.place == OTHER_REPOSITORY and key not in _OF_ORGANIZATION):
+        status = 422 if key == "POST /tasks/bulk" else 404
+    elif by.place == OTHER_REPOSITORY and not key.startswith("GET ") and status != 404:
+        status = 403
+    return ALLOWED if status == 200 else str(status)
+
+
+def _of_new(key: str, by: Credential) -> str:
+    """A project is asked for in the organization that the caller is in, a service in this one."""
+    inside = {"owner": HERE, "member": HERE, "second": OTHER_ORGANIZATION}.get(by.caller, "")
+    if by.caller == "app":
+        inside = OTHER_ORGANIZATION if by.place == OTHER_ORGANIZATION else HERE
+    if by.kind in CONFINED:
+        reached = OTHER_ORGANIZATION if by.place == OTHER_ORGANIZATION else HERE
+        if inside != reached:
+            return "403"
+        if key == "POST /services" and inside != HERE:
+            return "422"
+        if by.place == OTHER_REPOSITORY:
+            return "403"
+    elif key == "POST /services" and inside != HERE:
+        return "422"
+    if key == "POST /services" and by.caller != "owner":
+        return "403"
+    return ALLOWED
+
+
+def shows_the_project(by: Credential) -> bool:
+    """Whether lists that span projects have this one. Clients see it too."""
+    return by.caller not in ("stranger", "second") and by.place == HERE

@@ -1,0 +1,172 @@
+"""Who issues a token and who ends it at the same moment: nothing is issued behind the back of a revocation, and none of
+the two is told that the database is in trouble (docs/decisions/0014-oauth.md)."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+
+import pytest
+import sqlalchemy as sa
+
+from tests.harness.beside import Beside, opened
+from tests.harness.world import make_world
+from workhook.core.errors import NotFound
+from workhook.http.calls import Services
+from workhook.identity import queries
+from workhook.identity.apps import access_tokens, actions
+from workhook.identity.apps.app_schemas import AccessTokenBody
+from workhook.identity.apps.schemas import App, Installation
+from workhook.identity.oauth.codes import create_code, redeem_code
+from workhook.identity.oauth.grants import allow
+from workhook.identity.oauth.schemas import Refusal, TokenAnswer
+from workhook.identity.schemas import Account
+from workhook.identity.tables import tokens
+from workhook.identity.tokens.issue import issue, revoke
+from workhook.identity.tokens.kinds import CLASSIC
+from workhook.identity.tokens.lookup import find_actor
+from workhook.storage import Transaction
+
+REDIRECT = "https://app.example.com/callback"
+
+Ends = Callable[[Transaction, App], Awaitable[object]]
+
+
+@pytest.fixture
+async def beside(services: Services) -> AsyncIterator[Beside]:
+    async with opened(services) as found:
+        yield found
+
+
+@pytest.fixture
+async def people(services: Services) -> tuple[Account, Account]:
+    """An organization and its owner."""
+    world = await make_world(services)
+    place, user = [await queries.find_account(services.database, each) for each in (world.organization, world.owner)]
+    assert place is not None
+    assert user is not None
+    return place, user
+
+
+async def _app(tx: Transaction, place: Account, kind: str) -> App:
+    name = f"{kind} {place.login}"
+    if kind == "oauth":
+        return (await actions.create_oauth_app(tx, None, place, name=name, callback_urls=[REDIRECT]))[0]
+    return (await actions.create_app(tx, None, place, name=name, permissions={"work": "read"}))[0]
+
+
+async def _revoke_tokens(tx: Transaction, app: App) -> object:
+    return await actions.revoke_tokens(tx, None, app)
+
+
+async def _delete_app(tx: Transaction, app: App) -> object:
+    await actions.delete_app(tx, None, app)
+    return None
+
+
+async def _redeem(tx: Transaction, app: App, code: str) -> TokenAnswer | Refusal:
+    return await redeem_code(tx, app, code, redirect_uri=None, verifier=None, secret_shown=True)
+
+
+@pytest.mark.parametrize("kind", ["oauth", "app"])
+@pytest.mark.parametrize("ends", [_revoke_tokens, _delete_app])
+async def test_a_code_is_exchanged_while_all_tokens_of_its_app_end(
+    services: Services, beside: Beside, people: tuple[Account, Account], ends: Ends, kind: str
+) -> None:
+    place, user = people
+    async with services.database.transaction() as tx:
+        app = await _app(tx, place, kind)
+        await allow(tx, app, user.id, frozenset())
+        first, second = [
+            await create_code(tx, app, user.id, redirect_uri=REDIRECT, scopes=frozenset(), challenge=None)
+            for _ in range(2)
+        ]
+    async with services.database.transaction() as tx:
+        issued = await _redeem(tx, app, first)
+        ending = await beside.begin(lambda other: ends(other, app))
+        again = await _redeem(tx, app, second)  # who issues already needs nothing that the other holds
+    await ending
+    for each in (issued, again):
+        assert isinstance(each, TokenAnswer)
+        assert await find_actor(services.database, str(each.access_token)) is None
+
+
+@pytest.mark.parametrize("kind", ["oauth", "app"])
+async def test_a_code_is_refused_after_all_tokens_of_its_app_have_ended(
+    services: Services, beside: Beside, people: tuple[Account, Account], kind: str
+) -> None:
+    place, user = people
+    async with services.database.transaction() as tx:
+        app = await _app(tx, place, kind)
+        await allow(tx, app, user.id, frozenset())
+        code = await create_code(tx, app, user.id, redirect_uri=REDIRECT, scopes=frozenset(), challenge=None)
+    async with services.database.transaction() as tx:
+        await _revoke_tokens(tx, app)
+        redeeming = await beside.begin(lambda other: _redeem(other, app, code))
+    assert isinstance(await redeeming, Refusal)
+
+
+async def _uninstall(tx: Transaction, installation: Installation) -> object:
+    await actions.uninstall(tx, None, installation)
+    return None
+
+
+async def _revoke_all(tx: Transaction, installation: Installation) -> object:
+    return await actions.revoke_tokens(tx, None, installation.app)
+
+
+@pytest.mark.parametrize("ends", [_uninstall, _revoke_all])
+async def test_an_installation_token_is_made_while_they_all_end(
+    services: Services,
+    beside: Beside,
+    people: tuple[Account, Account],
+    ends: Callable[[Transaction, Installation], Awaitable[object]],
+) -> None:
+    place, _ = people
+    async with services.database.transaction() as tx:
+        app = await _app(tx, place, "app")
+        installation = await actions.install(tx, None, app, place)
+    async with services.database.transaction() as tx:
+        made = await access_tokens.create(tx, installation.app, installation.id, AccessTokenBody())
+        ending = await beside.begin(lambda other: ends(other, installation))
+    await ending
+    assert await find_actor(services.database, made.issued.token) is None
+
+
+async def test_of_two_who_uninstall_one_is_told_that_it_is_gone(
+    services: Services, beside: Beside, people: tuple[Account, Account]
+) -> None:
+    place, _ = people
+    async with services.database.transaction() as tx:
+        installation = await actions.install(tx, None, await _app(tx, place, "app"), place)
+    async with services.database.transaction() as tx:
+        await _uninstall(tx, installation)
+        second = await beside.begin(lambda other: _uninstall(other, installation))
+    with pytest.raises(NotFound):
+        await second
+
+
+async def _revoke(tx: Transaction, token_id: int, services: Services) -> int:
+    """On PostgreSQL by a plan that finds rows as they lie, which the planner is free to take at any time."""
+    if services.settings.database_url is not None:
+        for name in ("indexscan", "bitmapscan", "nestloop"):
+            await tx.execute(sa.text(f"SET LOCAL enable_{name} = off"))
+    return await revoke(tx, [token_id])
+
+
+async def test_who_revokes_some_of_the_same_tokens_takes_them_in_one_order(
+    services: Services, beside: Beside, people: tuple[Account, Account]
+) -> None:
+    """One has the first of a family and goes on to the next, where another one must not be yet."""
+    _, user = people
+    async with services.database.transaction() as tx:
+        first = await issue(tx, CLASSIC, user.id)
+        second = await issue(tx, CLASSIC, user.id, parent_id=first.id)
+    chosen = sa.update(tokens).where(tokens.c.id == first.id)
+    async with services.database.transaction() as tx:
+        await tx.execute(chosen.values(note="lies behind the other one now"))
+    async with services.database.transaction() as tx:
+        await tx.execute(chosen.values(note="held"))
+        revoking = await beside.begin(lambda other: _revoke(other, first.id, services))
+        await tx.execute(sa.update(tokens).where(tokens.c.id == second.id).values(note="held"))
+    assert await revoking == 2
+    assert [await find_actor(services.database, each.token) for each in (first, second)] == [None, None]

@@ -1,0 +1,141 @@
+"""With many rows, every statement of identity that requests wait for finds them by an index."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from typing import Any
+
+import asyncpg
+import pytest
+import sqlalchemy as sa
+
+from tests.delivery.test_plans import Asked, asked, plans
+from tests.harness.world import World, make_world
+from workhook.core.clock import DAY_MS, now_ms
+from workhook.http.calls import Services
+from workhook.identity import audit_queries, queries, rate
+from workhook.identity.apps import access_tokens, actions, app_queries, credentials
+from workhook.identity.apps import queries as apps
+from workhook.identity.apps.app_schemas import AccessTokenBody
+from workhook.identity.audit_phrase import Selection
+from workhook.identity.oauth import devices
+from workhook.identity.oauth.codes import create_code, redeem_code
+from workhook.identity.oauth.grants import allow, revoke_grant
+from workhook.identity.oauth.issuing import renew
+from workhook.identity.oauth.schemas import TokenAnswer
+from workhook.identity.oauth.tables import authorization_codes, refresh_tokens
+from workhook.identity.signin import actions as signin
+from workhook.identity.signin import identities, links, sessions, throttle
+from workhook.identity.signin.oidc import Claims, SignInRefused
+from workhook.identity.signin.tables import sessions as session_table
+from workhook.identity.tables import accounts, audit_log, tokens
+from workhook.identity.tokens import issue, prune
+from workhook.identity.tokens import queries as token_queries
+from workhook.identity.tokens.lookup import find_actor
+from workhook.storage import Transaction
+from workhook.storage.metadata import insert_into
+
+ROWS = 20_000  # of fewer PostgreSQL reads all sooner than it asks an index
+LARGE = ("accounts", "tokens", "audit_log", "sessions", "authorization_codes", "refresh_tokens")
+NOW = now_ms()
+
+__all__ = ["asked"]
+
+
+def _digest(number: int) -> bytes:
+    return hashlib.sha256(str(number).encode()).digest()
+
+
+async def _fill(tx: Transaction, app_id: int, user_id: int) -> None:
+    """Of somebody else, but codes and refresh tokens of the app itself."""
+    common = {"user_id": user_id, "created_at": NOW, "expires_at": NOW + DAY_MS}
+    rows: dict[sa.Table, list[dict[str, Any]]] = {
+        accounts: [
+            {"kind": "user", "login": f"u{n}", "login_key": f"u{n}", "email": f"U{n}@example.com", "created_at": NOW,
+             "updated_at": NOW}
+            for n in range(ROWS)
+        ],
+        tokens: [
+            {**common, "kind": "classic", "digest": _digest(n), "scopes": "", "app_id": 1000 + n, "family": str(n),
+             "installation_id": n, "parent_id": n}
+            for n in range(ROWS)
+        ],
+        audit_log: [
+            {"at": NOW, "account_id": n % 500, "action": "hook.create", "times": 1, "target": "", "detail": "{}"}
+            for n in range(ROWS)
+        ],
+        session_table: [{**common, "digest": _digest(n), "seen_at": NOW} for n in range(ROWS)],
+        authorization_codes: [
+            {**common, "digest": _digest(n), "app_id": app_id, "redirect_uri": "", "scopes": "", "family": "f"}
+            for n in range(ROWS)
+        ],
+        refresh_tokens: [
+            {**common, "digest": _digest(n), "app_id": app_id, "family": str(n), "public": False}
+            for n in range(ROWS)
+        ],
+    }  # fmt: skip
+    for table, values in rows.items():
+        await tx.execute_many(insert_into(table, *values[0]), values)
+
+
+@pytest.fixture
+async def world(services: Services) -> World:
+    return await make_world(services)
+
+
+async def test_by_an_index(services: Services, world: World, asked: Asked) -> None:
+    database = services.database
+    async with database.transaction() as tx:
+        place, user = [await queries.find_account(tx, each) for each in (world.organization, world.owner)]
+        assert place is not None
+        assert user is not None
+        app, secret, _ = await actions.create_app(tx, None, place, name=world.owner, permissions={}, device_flow=True)
+        installation = await actions.install(tx, None, app, place)
+        await _fill(tx, app.id, place.id)
+    if services.settings.database_url is not None:
+        connection = await asyncpg.connect(services.settings.database_url)
+        await connection.execute("ANALYZE")
+        await connection.close()
+    asked.clear()
+    await find_actor(database, world.token)
+    await sessions.find(database, "secret")
+    await sessions.list_of(database, user.id)
+    await links.find(database, "secret")
+    await credentials.authenticate_client(database, app.client_id, secret)
+    powers = await token_queries.powers_of(database, user.id)
+    await token_queries.some_of(database, user.id, [each.id for each in powers])
+    await signin._find(database, "OCTO@example.com")
+    for selection in (Selection(account_id=7), Selection(account_id=7, action="task.create")):
+        await audit_queries.read(database, selection, limit=31)
+    await apps.list_installations_of(database, app.id, limit=30)
+    await apps.list_installations_on(database, place.id, limit=30)
+    await app_queries.list_of_user(database, app.id, user.id, limit=30, offset=0)
+    await rate.RateLimiter(100, database).hit("token:1")
+    await throttle.begin(database, "octo", "127.0.0.1")
+    await prune.prune(database, NOW)
+    async with database.transaction() as tx:
+        assert await token_queries.count_living(tx, user.id) == 1
+        with pytest.raises(SignInRefused):
+            await identities.find_or_add(tx, Claims("https://id.example.com", "7", "zoe@example.com"), create=False)
+        await sessions.start(tx, user, address=None, user_agent=None)
+        made = await access_tokens.create(tx, app, installation.id, AccessTokenBody())
+        await allow(tx, app, user.id, frozenset())
+        code = await create_code(tx, app, user.id, redirect_uri="https://a/", scopes=frozenset(), challenge=None)
+        got = await redeem_code(tx, app, code, redirect_uri=None, verifier=None, secret_shown=True)
+        assert isinstance(got, TokenAnswer)
+        await renew(tx, app, str(got.refresh_token), secret_shown=True)
+        begun = await devices.create_device_code(tx, app, frozenset())
+        assert isinstance(begun, tuple)
+        await devices.poll(tx, app, begun[0])
+        await issue.revoke(tx, [made.issued.id])
+        await revoke_grant(tx, app.id, user.id)
+        await actions.uninstall(tx, None, installation)
+        await sessions.end_others(tx, user.id)
+    scans = [
+        (sql, line)
+        for sql, lines in await plans(services, asked, possible=False)
+        for line in lines
+        if (found := re.search(r"\bSeq Scan on (\w+)", line) or re.match(r"SCAN (\w+)", line)) and found[1] in LARGE
+    ]
+    assert scans == []

@@ -1,0 +1,114 @@
+"""Who makes a webhook, and who ends its app's access at the same moment: none is left that nobody expects."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import pytest
+import sqlalchemy as sa
+
+from tests.harness.beside import Beside, opened
+from tests.harness.world import make_world
+from workhook.core.errors import Unauthenticated
+from workhook.hooks.actions import create_hook, update_hook
+from workhook.hooks.parsing import parse_hook
+from workhook.hooks.records import Hook, Place, viewer_of
+from workhook.hooks.tables import hooks
+from workhook.http.calls import Services
+from workhook.identity import queries
+from workhook.identity.apps import access_tokens, actions
+from workhook.identity.apps.app_schemas import AccessTokenBody
+from workhook.identity.apps.installing import uninstall
+from workhook.identity.apps.schemas import Installation
+from workhook.identity.oauth.grants import allow, revoke_grant
+from workhook.identity.schemas import Account, Actor
+from workhook.identity.tokens.issue import issue
+from workhook.identity.tokens.kinds import OAUTH
+from workhook.identity.tokens.lookup import find_actor
+from workhook.storage import Transaction
+
+SCOPES = frozenset({"admin:org_hook"})
+
+
+@pytest.fixture
+async def beside(services: Services) -> AsyncIterator[Beside]:
+    async with opened(services) as found:
+        yield found
+
+
+@pytest.fixture
+async def people(services: Services) -> tuple[Account, Account]:
+    """An organization and its owner."""
+    world = await make_world(services)
+    place, user = [await queries.find_account(services.database, each) for each in (world.organization, world.owner)]
+    assert place is not None
+    assert user is not None
+    return place, user
+
+
+async def _create(tx: Transaction, services: Services, actor: Actor, place: Account, number: int) -> Hook:
+    body = {"name": "web", "config": {"url": f"http://127.0.0.1:9/{number}"}, "events": ["*"]}
+    change = parse_hook(body, "organization", services.check_url, creating=True)
+    there = Place(place, viewer=viewer_of(actor))
+    return await create_hook(tx, actor, there, change, vault=services.vault, limit=0, base="http://h.example")
+
+
+async def _urls(services: Services, *, active: bool) -> list[str]:
+    rows = await services.database.fetch_all(
+        sa.select(hooks.c.config).where(hooks.c.active == sa.bindparam("active", type_=sa.Boolean())),
+        {"active": active},
+    )
+    return [row["config"] for row in rows]
+
+
+async def test_an_app_that_is_uninstalled_with_its_webhooks_leaves_none(
+    services: Services, beside: Beside, people: tuple[Account, Account]
+) -> None:
+    place, _ = people
+    async with services.database.transaction() as tx:
+        app, _, _ = await actions.create_app(
+            tx, None, place, name=f"Robot {place.id}", permissions={"organization_hooks": "write"}
+        )
+        installation = await actions.install(tx, None, app, place)
+        made = await access_tokens.create(tx, app, installation.id, AccessTokenBody())
+        actor = await find_actor(tx, made.issued.token)
+    assert actor is not None
+
+    async with services.database.transaction() as tx:
+        await _create(tx, services, actor, place, 1)
+        leaving = await beside.begin(lambda other: _uninstall(other, installation))
+    assert await leaving == [f"/orgs/{place.login}/hooks/1"]
+    with pytest.raises(Unauthenticated):  # the guard had let it in a moment ago
+        async with services.database.transaction() as tx:
+            await _create(tx, services, actor, place, 2)
+    assert await _urls(services, active=True) == []
+
+
+async def _uninstall(tx: Transaction, installation: Installation) -> list[str]:
+    return await uninstall(tx, None, installation, remove_webhooks=True)
+
+
+async def test_an_app_that_may_act_no_more_turns_nothing_on(
+    services: Services, beside: Beside, people: tuple[Account, Account]
+) -> None:
+    place, user = people
+    async with services.database.transaction() as tx:
+        app, _ = await actions.create_oauth_app(
+            tx, None, place, name=f"Viewer {place.id}", callback_urls=["https://app.example.com/"]
+        )
+        await allow(tx, app, user.id, SCOPES)
+        issued = await issue(tx, OAUTH, user.id, scopes=SCOPES, app_id=app.id)
+        actor = await find_actor(tx, issued.token)
+    assert actor is not None
+
+    async with services.database.transaction() as tx:
+        hook = await _create(tx, services, actor, place, 1)
+        leaving = await beside.begin(lambda other: revoke_grant(other, app.id, user.id))
+    assert await leaving
+    there, on = Place(place, viewer=viewer_of(actor)), {"active": True}
+    change = parse_hook(on, "organization", services.check_url, creating=False)
+    with pytest.raises(Unauthenticated):
+        async with services.database.transaction() as tx:
+            await update_hook(tx, actor, there, hook.id, change, vault=services.vault, limit=0)
+    assert await _urls(services, active=True) == []
+    assert len(await _urls(services, active=False)) == 1
