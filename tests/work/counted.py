@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 import socket
 import threading
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from contextvars import ContextVar
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 import httpx
 import uvicorn
@@ -23,8 +23,10 @@ from workhook.storage import Database, Transaction
 from workhook.storage.dialects import SQLITE
 from workhook.storage.statements import PerDialect
 
+T = TypeVar("T")
+
 _inside: ContextVar[bool] = ContextVar("inside", default=False)
-COUNTED = ("fetch_all", "fetch_one", "fetch_slow", "execute", "execute_many")
+COUNTED = ("fetch_all", "fetch_one", "fetch_slow", "fetch_along", "execute", "execute_many", "flush")
 
 
 def _text(statement: Any) -> str:
@@ -44,16 +46,20 @@ class Counted:
     def _count(self, what: Database | Transaction) -> None:
         for name in COUNTED:
             if (method := getattr(what, name, None)) is not None:
-                setattr(self if what is self._database else what, name, self._counting(method))
+                setattr(self if what is self._database else what, name, self._counting(what, name, method))
 
-    def _counting(self, method: Callable[..., Any]) -> Callable[..., Any]:
-        async def counted(statement: Any, *given: Any) -> Any:
-            if _inside.get() or (given and given[0] == []):  # one method calls another; nothing is sent for no rows
-                return await method(statement, *given)
-            self.statements.append(_text(statement))
+    def _counting(self, what: Any, name: str, method: Callable[..., Any]) -> Callable[..., Any]:
+        async def counted(*given: Any) -> Any:
+            if _inside.get() or given[1:] == ([],):  # one method calls another; nothing is sent for no rows
+                return await method(*given)
+            # What waits is one trip: with this one, or before it.
+            along = [_text(each.statement) for each in getattr(what, "waiting", ())]
+            asked = [_text(each) for each in given[:1]]
+            trips = [along + asked] if name == "fetch_along" else [along, asked]
+            self.statements += [" + ".join(trip) for trip in trips if trip]
             token = _inside.set(True)
             try:
-                return await method(statement, *given)
+                return await method(*given)
             finally:
                 _inside.reset(token)
 
@@ -64,6 +70,10 @@ class Counted:
         async with self._database.transaction() as tx:
             self._count(tx)
             yield tx
+
+    async def in_transaction(self, change: Callable[[Transaction], Awaitable[T]]) -> T:
+        async with self.transaction() as tx:
+            return await change(tx)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._database, name)

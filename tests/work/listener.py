@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
 
-WAIT_S = 20.0
+from tests.harness.waiting import WAIT_S
 
 
 @dataclass(frozen=True)
@@ -47,6 +47,7 @@ class Listener:
         self.last: int | None = None  # the id to come back with
         self._began: int | None = None
         self._told: list[Told] = []
+        self._parse()  # what came in one piece with the head: nothing else may come before the next heartbeat
 
     def events(self, count: int, timeout_s: float = WAIT_S) -> list[Told]:
         """The next so many, and no more than have come."""

@@ -21,8 +21,8 @@ from tests.harness.server import Server
 from tests.harness.waiting import until
 from tests.work.studio import Studio
 from workhook.http.calls import Services
-from workhook.identity.guard import digest_of
 from workhook.identity.tables import tokens
+from workhook.identity.tokens.kinds import digest_of
 
 MIB = 2**20
 LIMIT_MIB = 2

@@ -7,12 +7,13 @@ import json
 import os
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 from threading import Thread
 
 import pytest
 
-from tests.docs.pages import ROOT, Shell, new_machine, parts
+from tests.docs.pages import Shell, blocks, new_machine
 from tests.harness.receiver import Receiver
 from tests.work.studio import Studio
 from tests.work.trello import make_export
@@ -56,6 +57,8 @@ def test_a_large_old_board_arrives_whole_and_only_once(studio: Studio, importer:
         "dry_run": False,
     }
     assert any("1,000 actions" in each for each in made["warnings"])
+    [in_the_page] = blocks("docs/how-to/import-trello.md", "json")
+    assert shape(json.loads(in_the_page)) == shape(made)
 
     columns = columns_of(studio, made["project_id"])
     lists = sorted(board["lists"], key=lambda each: (each["closed"], each.get("pos", float("inf"))))
@@ -72,9 +75,12 @@ def test_a_large_old_board_arrives_whole_and_only_once(studio: Studio, importer:
     assert all(each["completed_at"] for each in archived)
 
     happened = studio.happened()
-    assert [each.name for each in happened] == [
-        "project", *["column"] * 19, *["task"] * 122, *["task_comment"] * 300,
-    ]  # fmt: skip
+    names = [each.name for each in happened]
+    assert names[:20] == ["project", *["column"] * 19]
+    assert Counter(names[20:]) == {"task": 122, "task_comment": 300}
+    told = [each.record["id"] for each in happened if each.name == "task"]
+    spoken_of = [each.record["task"]["id"] for each in happened if each.name == "task_comment"]
+    assert sorted(spoken_of, key=told.index) == spoken_of, "tasks in their order, and behind each batch what is said"
     assert {each.action for each in happened} == {"created"}
     shown = {each["id"]: each for column in columns for each in tasks_of(studio, column)}
     assert {each.record["id"]: each.record for each in happened if each.name == "task"} == shown
@@ -282,8 +288,7 @@ def test_the_page_about_it_works(studio: Studio, importer: Importer) -> None:
     login = logins(studio)
     member = {"id": "m", "fullName": "Ada Lovelace", "username": "al"}
     importer.file(small({"idMembers": ["m"]}, members=[member]))
-    blocks = [piece for kind, piece in parts(ROOT / "docs" / "how-to" / "import-trello.md") if kind == "sh"]
-    assert ["--dry-run" in each for each in blocks] == [True, False, False]
+    try_out, take_in, with_members = blocks("docs/how-to/import-trello.md", "sh")
     shell = Shell(importer.folder, importer.environment | new_machine(importer.folder) | importer.environment)
     try:
         said = [
@@ -293,7 +298,7 @@ def test_the_page_about_it_works(studio: Studio, importer: Importer) -> None:
                 .replace("=ada", f"={login['member']}")
                 .replace("=bob", f"={login['owner']}")
             )
-            for each in (blocks[0], blocks[2], blocks[1])
+            for each in (try_out, with_members, take_in)
         ]
     finally:
         shell.stop()
@@ -303,6 +308,11 @@ def test_the_page_about_it_works(studio: Studio, importer: Importer) -> None:
     project_id = next(p["id"] for p in studio.owner.get("/projects")["projects"] if p["title"] == "Website relaunch")
     [task] = tasks_of(studio, columns_of(studio, project_id)[0])
     assert [each["username"] for each in task["assignees"]] == [login["member"]]
+
+
+def shape(value: object) -> object:
+    """The same with types in the place of values."""
+    return {name: shape(each) for name, each in value.items()} if isinstance(value, dict) else type(value)
 
 
 def test_ten_thousand_cards(studio: Studio, importer: Importer) -> None:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+import sqlalchemy as sa
 
 from tests.work.studio import Studio
 from tests.work.trello import make_export
@@ -21,7 +23,11 @@ from tests.work.trello_importer import (
     small,
     tasks_of,
 )
+from workhook.core.clock import now_ms
 from workhook.core.errors import Conflict
+from workhook.identity.tables import projects
+from workhook.work.imports import writing
+from workhook.work.imports.remaining import Remaining
 
 
 @pytest.fixture
@@ -116,6 +122,73 @@ def test_who_does_not_see_a_private_project_is_not_assigned(studio: Studio, impo
     task = tasks_of(studio, ideas)[1]
     assert task["assignees"] == []
     assert task["fields"] == {"trello_members": member["username"]}
+
+
+_KILLED = """
+import asyncio, os, signal, sys
+from pathlib import Path
+from workhook.bootstrap import open_services
+from workhook.cli.imports import Wanted, import_boards
+from workhook.core.config import load
+from workhook.work.imports import writing
+from workhook.work.imports.mapping import plan_of
+from workhook.work.imports.trello import read_export
+
+def progress(what, number, total):
+    if (what, number, total) == ("tasks", 25, 60):
+        os.kill(os.getpid(), signal.SIGKILL)
+
+async def run():
+    plan = plan_of(read_export(Path(sys.argv[1]).read_bytes()))
+    async with open_services(load({}, dict(os.environ))) as services:
+        await import_boards(services.database, [plan], Wanted(sys.argv[2], base="http://127.0.0.1"), progress)
+
+writing.BATCH = 10
+asyncio.run(run())
+"""
+
+
+def test_an_import_that_is_killed_is_completed_by_the_next(
+    studio: Studio, importer: Importer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In the third batch: two are there, whole, as others see them; of the third there is nothing."""
+    board = small(*({"idList": f"l{1 + number % 2}"} for number in range(60)), actions=[comment(1, "Said", "c59")])
+    command = [sys.executable, "-c", _KILLED, importer.file(board), studio.world.organization]
+    studio.happened()
+    killed = subprocess.run(command, env=importer.environment, capture_output=True, text=True, timeout=60)
+    assert killed.returncode == -signal.SIGKILL, killed.stderr
+    first = [f"{each.name} {each.action}" for each in studio.happened()]
+    assert first == ["project created", "column created", "column created", *["task created"] * 20]
+    monkeypatch.setattr(writing, "BATCH", 10)
+    made = importer.board(board)
+    assert made["created"] == {"projects": 0, "columns": 0, "tasks": 40, "comments": 1, "labels": 0}
+    assert made["skipped"] == {"columns": 2, "tasks": 20, "comments": 0}
+    rest = [f"{each.name} {each.action}" for each in studio.happened()]
+    assert (rest.count("task created"), rest.count("task_comment created"), len(rest)) == (40, 1, 41)
+    there = board_of(studio, made["project_id"])
+    assert {title: len(cards) for title, cards in there.items()} == {"Ideas": 30, "Done": 30}
+    for column in columns_of(studio, made["project_id"]):
+        assert [each["position"] for each in tasks_of(studio, column)] == list(range(30))
+    assert importer.board(board)["skipped"] == {"columns": 2, "tasks": 60, "comments": 1}
+    assert studio.happened() == []
+
+
+def test_a_project_that_is_deleted_meanwhile_ends_it(
+    studio: Studio, importer: Importer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It does not make another one of what was left."""
+    monkeypatch.setattr(writing, "BATCH", 2)
+    project_id = importer.board(small({}))["project_id"]
+    write = writing._Writer.write
+
+    async def write_and_delete(self: writing._Writer, rest: Remaining) -> None:
+        await write(self, rest)
+        await self._tx.execute(sa.update(projects).where(projects.c.id == project_id).values(deleted_at=now_ms()))
+
+    monkeypatch.setattr(writing._Writer, "write", write_and_delete)
+    with pytest.raises(Conflict, match="deleted while it was imported"):
+        importer.board(small(*({} for _ in range(6))))
+    assert len(studio.owner.get("/projects")["projects"]) == 1
 
 
 def test_two_imports_at_once_make_one_project(studio: Studio, importer: Importer) -> None:

@@ -230,3 +230,21 @@ def test_printing_keeps_nobody_waiting(studio: Studio, draw: Draw) -> None:
             slowest = max(slowest, studio.owner.call("GET", studio.project).elapsed.total_seconds())
     assert {each.result().status_code for each in prints} == {200}
     assert slowest < 2
+
+
+def _boxes(studio: Studio) -> float:
+    found = re.search("^workhook_invoice_pdf_boxes_total ([0-9.]+)", studio.nobody.http.get("/metrics").text, re.M)
+    assert found is not None
+    return float(found[1])
+
+
+def test_what_no_font_has_is_told(studio: Studio, draw: Draw) -> None:
+    """U+FDD0 is no character and never will be; the others come with the program."""
+    before, invoice_id = _boxes(studio), draw(bill_to="Ada \ufdd0 Lovelace")
+    boxes = studio.owner.call("GET", f"/invoices/{invoice_id}/pdf")
+    assert (boxes.status_code, boxes.headers["x-missing-characters"]) == (200, "U+FDD0")
+    assert "Lovelace" in text_of(PdfReader(io.BytesIO(boxes.content)))
+    assert _boxes(studio) == before + 1
+    for name in ("Åse Ünal", "Ωμέγα", "Жанна", "“quoted”: 5 €", "→ ✓"):
+        whole = studio.owner.call("GET", f"/invoices/{draw(bill_to=name)}/pdf")
+        assert (whole.status_code, whole.headers.get("x-missing-characters")) == (200, None), name

@@ -5,12 +5,12 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 
-import asyncpg
 import pytest
+from msgspec.structs import replace
 
+from tests.harness.beside import Beside, opened
 from tests.harness.world import World, make_world
 from workhook.core.clock import now_ms
 from workhook.core.errors import NotFound
@@ -18,15 +18,24 @@ from workhook.http.calls import Services
 from workhook.identity.queries import find_account
 from workhook.identity.schemas import Actor
 from workhook.storage import Transaction
+from workhook.work.access import find_access
 from workhook.work.checkouts import actions as checkouts
 from workhook.work.checkouts.schemas import Checkout, ServiceCheckoutCreate
+from workhook.work.columns import actions as columns
+from workhook.work.columns.schemas import ColumnCreate
+from workhook.work.invoices import actions as invoices
+from workhook.work.invoices.queries import lock_times
+from workhook.work.invoices.schemas import InvoiceCreate, InvoiceEdit
 from workhook.work.projects import actions as projects
-from workhook.work.projects.schemas import ProjectEdit
+from workhook.work.projects.schemas import ProjectCreate, ProjectEdit
 from workhook.work.services import actions as offers
 from workhook.work.services.schemas import ServiceCreate, ServicePriceParameters
+from workhook.work.tasks import actions as tasks
+from workhook.work.tasks.schemas import TaskCreate
+from workhook.work.timesheets import actions as timesheets
+from workhook.work.timesheets.schemas import TimesheetCreate
 
 BASE = "http://work.example.com"
-Work = Callable[[Transaction], Awaitable[object]]
 
 
 @pytest.fixture
@@ -41,40 +50,10 @@ async def actor(services: Services, world: World) -> Actor:
     return Actor(user, token_id=0, token_kind="classic", scopes=frozenset())
 
 
-async def do(services: Services, work: Work) -> object:
-    async with services.database.transaction() as tx:
-        return await work(tx)
-
-
-class Beside:
-    """Begins `work` in a transaction of its own while another is open."""
-
-    def __init__(self, services: Services) -> None:
-        self._services = services
-        self.watcher: asyncpg.Connection | None = None
-
-    async def begin(self, work: Work) -> asyncio.Task[object]:
-        """Under way until it is over or, on PostgreSQL, waits for a lock."""
-        task = asyncio.create_task(do(self._services, work))
-        async with asyncio.timeout(20):
-            while self.watcher is not None and not task.done() and not await self._somebody_waits():
-                await asyncio.wait({task}, timeout=0.01)
-        return task
-
-    async def _somebody_waits(self) -> bool:
-        assert self.watcher is not None
-        waits = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
-        return bool(await self.watcher.fetchval(waits))
-
-
 @pytest.fixture
 async def beside(services: Services) -> AsyncIterator[Beside]:
-    found = Beside(services)
-    if services.settings.database_url is not None:
-        found.watcher = await asyncpg.connect(services.settings.database_url)
-    yield found
-    if found.watcher is not None:
-        await found.watcher.close()
+    async with opened(services) as found:
+        yield found
 
 
 async def _choose(services: Services, world: World, actor: Actor) -> Checkout:
@@ -110,3 +89,66 @@ async def test_a_period_begins_while_its_project_is(
             await completing
     else:
         await completing
+
+
+async def _column(tx: Transaction, actor: Actor, project_id: str) -> str:
+    return (await columns.create_column(tx, actor, project_id, ColumnCreate(title="To do"), base=BASE)).id
+
+
+async def test_a_timer_starts_while_its_users_own_project_is_renamed(
+    services: Services, actor: Actor, beside: Beside
+) -> None:
+    """As many tasks in bulk do it: the cards first, then the timer, which locks its user, the owner of the name."""
+    async with services.database.transaction() as tx:
+        own = ProjectCreate(title="Mine", organization=actor.user.login)
+        mine = await projects.create_project(tx, actor, own, base=BASE)
+        project_id = mine.repository.project_id
+        column_id = await _column(tx, actor, project_id)
+
+    async def rename(tx: Transaction) -> object:
+        project = await projects.take_project(tx, actor, project_id)
+        return await projects.edit_project(tx, actor, project, ProjectEdit(name="another"), base=BASE)
+
+    async with services.database.transaction() as tx:
+        task = await tasks.create_task(tx, actor, column_id, TaskCreate(title="Draw"), base=BASE)
+        renaming = await beside.begin(rename)
+        timer = TimesheetCreate(task_id=task.id)
+        await timesheets.create_timesheet(tx, actor, project_id, timer, now=now_ms(), base=BASE)
+    await renaming
+
+
+@pytest.mark.parametrize("how", ["void", "delete"])
+async def test_an_invoice_frees_its_time_while_another_wants_it(
+    services: Services, world: World, actor: Actor, beside: Beside, how: str
+) -> None:
+    hour = TimesheetCreate(task_id="", duration=3_600_000, billable=True, billable_rate=80)
+    async with services.database.transaction() as tx:
+        column_id = await _column(tx, actor, world.project_id)
+        task = await tasks.create_task(tx, actor, column_id, TaskCreate(title="Draw"), base=BASE)
+        hour = replace(hour, task_id=task.id)
+        made = [
+            await timesheets.create_timesheet(tx, actor, world.project_id, hour, now=now_ms(), base=BASE)
+            for _ in range(2)
+        ]
+        first, second = sorted(each.id for each in made)
+        # Claimed in this order, the second stands before the first where the database looks.
+        drawn = InvoiceCreate(timesheet_ids=[second])
+        invoice_id = (await invoices.create(tx, actor, world.project_id, drawn, base=BASE)).id
+        taken = await invoices.take(tx, actor, invoice_id)
+        await invoices.edit(tx, actor, taken, InvoiceEdit(timesheet_ids=[first, second]), base=BASE)
+        if how == "void":
+            await invoices.send(tx, actor, await invoices.take(tx, actor, invoice_id), base=BASE)
+
+    async def free(tx: Transaction) -> object:
+        taken = await invoices.take(tx, actor, invoice_id)
+        if how == "void":
+            return await invoices.void(tx, actor, taken, base=BASE)
+        await invoices.delete(tx, actor, taken, base=BASE)
+        return None
+
+    async with services.database.transaction() as tx:
+        repository_id = (await find_access(tx, actor, world.project_id)).repository.id
+        await lock_times(tx, repository_id, [first], "")
+        freeing = await beside.begin(free)
+        await lock_times(tx, repository_id, [first, second], "")
+    await freeing

@@ -2,20 +2,12 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-
+from tests.harness import forge
 from tests.work.studio import Studio
 
 
 def _run(studio: Studio, *command: str) -> None:
-    ran = subprocess.run(
-        [sys.executable, "-m", "workhook", *command],
-        env=studio.server.environment(),
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
+    ran = forge.run(command, studio.server.environment())
     assert ran.returncode == 0, ran.stderr
 
 

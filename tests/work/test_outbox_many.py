@@ -32,33 +32,51 @@ async def test_they_are_numbered_in_their_order_among_others(services: Services)
     places = [None if number % 3 == 2 else number % 3 + 1 for number in range(1203)]
     async with services.database.transaction() as tx:
         before = await _one(tx, 0)
-        many = await outbox.append_many(tx, _drafts(places, 1))
+        outbox.add(tx, _drafts(places, 1))
         after = await _one(tx, len(places) + 1)
-        assert await outbox.append_many(tx, []) == []
-        counts = await outbox.fan_out_now(tx)
+        outbox.add(tx, [])
+        counts = list(await outbox.fan_out_now(tx))
     async with services.database.transaction() as tx:
-        last = await outbox.append_many(tx, _drafts([1, 2], len(places) + 2))
-    expected = [before, *many, after]
-    assert [each.repository_id for each in many] == places
-    assert list(counts) == [each.id for each in expected], "all of them were looked up for, in their order"
+        outbox.add(tx, _drafts([1, 2], len(places) + 2))
+        last = list(await outbox.fan_out_now(tx))
+    assert [counts[0], counts[-1]] == [before.id, after.id]
     rows = await services.database.fetch_all(_stored)
-    assert [row["id"] for row in rows] == [each.id for each in (*expected, *last)]
+    assert [row["id"] for row in rows] == counts + last, "all of them were looked up for, in their order"
     assert [json.decode(row["payload"])["number"] for row in rows] == list(range(len(places) + 4))
     assert [row["repository_id"] for row in rows] == [1, *places, 1, 1, 2]
     assert all(row["size"] == len(row["payload"]) for row in rows)
 
 
+async def test_what_is_added_is_numbered_where_it_was_added(services: Services) -> None:
+    async with services.database.transaction() as tx:
+        outbox.add(tx, _drafts([1], 0))
+        await _one(tx, 1)
+        outbox.add(tx, _drafts([1, None], 2))
+        outbox.add(tx, _drafts([2], 4))
+        await _one(tx, 5)
+        outbox.add(tx, _drafts([1], 6))
+        counts = await outbox.fan_out_now(tx)
+        outbox.add(tx, _drafts([1], 7))
+    async with services.database.transaction() as tx:
+        outbox.add(tx, _drafts([1], 8))
+    rows = await services.database.fetch_all(_stored)
+    assert [json.decode(row["payload"])["number"] for row in rows] == list(range(9))
+    assert list(counts) == [row["id"] for row in rows[:7]], "each was looked up for, with its number"
+
+
 async def test_what_is_rolled_back_leaves_the_others_numbers_alone(services: Services) -> None:
     try:
         async with services.database.transaction() as tx:
-            await outbox.append_many(tx, _drafts([1, 1, 1]))
+            outbox.add(tx, _drafts([1, 1, 1]))
+            await outbox.fan_out_now(tx)
             raise LookupError
     except LookupError:
         pass
     async with services.database.transaction() as tx:
-        kept = await outbox.append_many(tx, _drafts([1, 1]))
+        outbox.add(tx, _drafts([1, 1]))
+        kept = await outbox.fan_out_now(tx)
     rows = await services.database.fetch_all(_stored)
-    assert [row["id"] for row in rows] == [each.id for each in kept]
+    assert [row["id"] for row in rows] == list(kept)
 
 
 async def test_a_reader_knows_whom_to_wait_for_in_every_place(services: Services) -> None:
@@ -66,7 +84,8 @@ async def test_a_reader_knows_whom_to_wait_for_in_every_place(services: Services
     found = [await find_project(services.database, each.project_id, 0) for each in worlds]
     first, second, other = [each.id for each in found if each is not None]
     async with services.database.transaction() as tx:
-        await outbox.append_many(tx, _drafts([first, None, second, first]))
+        outbox.add(tx, _drafts([first, None, second, first]))
+        await outbox.fan_out_now(tx)
         seen = await order.survey(services.database)
     holders = [seen.appending_to(each) for each in (first, second, other)]
     if services.database.name == "postgresql":

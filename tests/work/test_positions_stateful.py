@@ -18,13 +18,13 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
 from tests.harness.databases import Databases
+from tests.harness.depth import deep
 from tests.harness.world import World, make_world
 from workhook.bootstrap import open_services
 from workhook.core.config import load
 from workhook.http.calls import Services
-from workhook.identity.guard import digest_of
-from workhook.identity.queries import find_token
-from workhook.identity.schemas import Actor, account_of
+from workhook.identity.schemas import Actor
+from workhook.identity.tokens.lookup import find_actor
 from workhook.storage import Transaction
 from workhook.work.columns import actions as column_actions
 from workhook.work.columns.schemas import ColumnCreate
@@ -71,9 +71,9 @@ class Runner:
         return await self._stack.enter_async_context(open_services(load(values, {})))
 
     async def _actor(self) -> Actor:
-        row = await find_token(self.services.database, digest_of(self.world.token))
-        assert row is not None
-        return Actor(account_of(row, "user_"), row["token_id"], "classic", frozenset({"work"}))
+        actor = await find_actor(self.services.database, self.world.token)
+        assert actor is not None
+        return actor
 
     def close(self) -> None:
         self.run(self._stack.aclose())
@@ -223,7 +223,7 @@ def test_a_board_is_two_lists(runner: Runner) -> None:
     run_state_machine_as_test(
         board,
         settings=settings(
-            max_examples=8,
+            max_examples=deep(6, 60),
             stateful_step_count=30,
             deadline=None,
             suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],

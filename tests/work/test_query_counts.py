@@ -1,4 +1,8 @@
-"""A read costs at most three statements and a write six, whatever the size: nothing is asked row by row."""
+"""A read costs at most two statements and a write four, whatever the size: nothing is asked row by row.
+
+The look-up of the token is not counted. It is remembered for a moment, so that only some requests have one: the token
+is used once before anything is measured, and a look-up that came all the same is left out.
+"""
 
 from __future__ import annotations
 
@@ -14,29 +18,26 @@ from tests.work.scene import Scene
 from tests.work.studio import Caller
 from tests.work.test_matrix import TABLE
 
-READ_MAX, WRITE_MAX = 3, 6
+READ_MAX, WRITE_MAX = 2, 4
+LOOK_UP = "SELECT tokens.id AS token_id"
 
-# What takes more, and why. The numbers do not grow with the rows.
+# What takes more, and why. The numbers do not grow with the rows. Each write has one for the audit log.
 MORE = {
-    "POST /projects": 11,  # chooses an owner and a name that is free, makes its creator an admin; the audit log
-    "DELETE /projects/{}": 7,  # the audit log
-    "POST /projects/{}/restore": 10,  # a name that is free, in the account and for good; the audit log
-    "POST /projects/{}/members": 7,  # the audit log
-    "DELETE /projects/{}/members/{}": 7,
-    "POST /projects/{}/clients": 9,  # invites an account with a login that is free; the audit log
-    "DELETE /clients/{}": 7,
-    "POST /projects/{}/files": 7,  # who may is asked before the body comes and again after it
-    "PATCH /file_comments/{}": 7,  # replies are read once the comment is locked
-    "DELETE /file_comments/{}": 7,
-    "POST /services": 7,  # a service and its prices
-    "PATCH /services/{}": 7,
-    "POST /service_checkouts/{}/complete": 15,  # three records with an event each: checkout, invoice, credits
-    "POST /projects/{}/task_credits": 7,  # the ledger is read once the project is locked
-    "DELETE /task_credits/{}": 9,  # two entries, and the grant that gets its credits back
-    "POST /invoices/{}/send": 8,  # the number
-    "POST /invoices/{}/void": 7,  # timesheets go back
-    "POST /timesheets/{}/resume": 7,  # the other timers of the user, locked first
-    "POST /tasks/bulk": 14,  # for any number of tasks
+    "POST /projects": 8,  # chooses an owner and a name that is free, makes its creator an admin
+    "PATCH /projects/{}": 5,  # it is read again: who made it private may be shut out by that
+    "POST /projects/{}/restore": 7,  # a name that is free, in the account and for good
+    "POST /projects/{}/clients": 6,  # invites an account with a login that is free
+    "POST /projects/{}/files": 5,  # who may is asked before the body comes and again after it
+    "PATCH /file_comments/{}": 5,  # replies are read once the comment is locked
+    "DELETE /file_comments/{}": 5,
+    "POST /service_checkouts/{}/complete": 12,  # three records with an event each: checkout, invoice, credits
+    "POST /projects/{}/task_credits": 5,  # the ledger is read once the project is locked
+    "DELETE /task_credits/{}": 6,  # two entries, and the grant that gets its credits back
+    "POST /invoices/{}/send": 5,  # the number
+    "POST /invoices/{}/void": 5,  # timesheets go back
+    "DELETE /invoices/{}": 5,  # likewise
+    "POST /timesheets/{}/resume": 5,  # the other timers of the user, locked first
+    "POST /tasks/bulk": 5,  # for any number of tasks that are done the same to
 }
 
 
@@ -75,7 +76,7 @@ def _measure(counted: CountedServer, scene: Scene, key: str) -> list[str]:
     more = given if {"params", "files"} & set(given) else {"json": given} if method in ("POST", "PATCH") else {}
     counted.forget()
     response = scene.owner.call(method, path, **more)
-    found = counted.statements
+    found = [each for each in counted.statements if not each.startswith(LOOK_UP)]
     assert response.status_code == 200, f"{key}: {response.text}"
     return found
 
@@ -105,8 +106,11 @@ def test_statements_of_every_operation(counted: CountedServer, scene: Scene) -> 
     wrong = []
     for key, statements in many.items():
         bound = MORE.get(key, READ_MAX if key.startswith("GET ") else WRITE_MAX)
-        if len(statements) > bound:
-            wrong.append(f"{key}: {len(statements)}\n    " + "\n    ".join(statements))
+        most = max(few[key], statements, key=len)
+        if len(most) > bound:
+            wrong.append(f"{key}: {len(most)}\n    " + "\n    ".join(most))
+        if key in MORE and len(most) < bound:
+            wrong.append(f"{key}: {len(most)} are enough")
         if len(statements) > len(few[key]):
             wrong.append(f"{key}: {len(few[key])} with few rows, {len(statements)} with many")
     assert wrong == [], "\n".join(wrong)

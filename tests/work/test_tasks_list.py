@@ -72,8 +72,15 @@ def test_the_filter_for_an_assignee(board: Studio) -> None:
 
 
 def test_every_record_is_whole(board: Studio) -> None:
-    for each in board.owner.get(f"{board.project}/tasks")["tasks"]:
+    listed = board.owner.get(f"{board.project}/tasks")["tasks"]
+    for each in listed:
         assert board.owner.get(f"/tasks/{each['id']}")["task"] == each
+    for column_id in {each["column"]["id"] for each in listed}:  # all of it is read in another way than a page of it
+        path = f"/columns/{column_id}/tasks"
+        found = board.owner.get(path)["tasks"]
+        by_id = sorted(found, key=lambda each: str(each["id"]))
+        assert by_id == [each for each in listed if each["column"]["id"] == column_id]
+        assert board.owner.get(path, params={"per_page": 1})["tasks"] == found[:1]
 
 
 def pages(studio: Studio, query: JsonObject) -> Iterator[list[str]]:

@@ -15,9 +15,7 @@ from tests.work.studio import Caller, JsonObject, Studio
 from tests.work.timesheets_kit import HOUR, Desk, archive, make_project, make_task, run_since
 from workhook.core.clock import now_ms
 from workhook.http.calls import Services
-from workhook.identity.guard import digest_of
-from workhook.identity.queries import find_account, find_token
-from workhook.identity.schemas import Actor
+from workhook.identity.tokens.lookup import find_actor
 from workhook.work.access import Access, find_access
 from workhook.work.timesheets import timers
 
@@ -200,11 +198,8 @@ def test_finished_once(studio: Studio, desk: Desk, task_id: str) -> None:
 
 async def _access(services: Services, studio: Studio, caller: Caller) -> Access:
     assert caller.token is not None
-    row = await find_token(services.database, digest_of(caller.token))
-    assert row is not None
-    user = await find_account(services.database, row["user_login"])
-    assert user is not None
-    actor = Actor(user, row["token_id"], "classic", frozenset())
+    actor = await find_actor(services.database, caller.token)
+    assert actor is not None
     return await find_access(services.database, actor, studio.project_id)
 
 

@@ -148,7 +148,7 @@ def test_what_was_deleted_in_a_project_is_listed_in_pages(studio: Studio) -> Non
 
 _age = sa.update(projects).where(projects.c.id == sa.bindparam("project_id")).values(deleted_at=big("at"))
 _hooks = sa.select(hooks.c.id).where(hooks.c.repository_id == big("repository_id"))
-_audited = sa.select(audit_log.c.target).where(audit_log.c.action == "project.purged")
+_audited = sa.select(audit_log.c.target).where(audit_log.c.action == "project.purge")
 
 
 def _delete_long_ago(studio: Studio, project_id: str, *, days: float = 30) -> None:

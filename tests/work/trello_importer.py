@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
+from tests.harness import forge
 from tests.work.studio import Studio
 from tests.work.trello import encoded
 from workhook.cli.imports import Wanted, import_boards
@@ -34,10 +34,10 @@ class Importer:
         return str(path)
 
     def run(self, *words: str) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-m", "workhook", "import", "trello", *words]
+        command = ["import", "trello", *words]
         if "--organization" not in words:
             command += ["--organization", self.studio.world.organization]
-        return subprocess.run(command, env=self.environment, capture_output=True, text=True, timeout=110)
+        return forge.run(command, self.environment, timeout_s=110)
 
     def board(self, board: Object, **wanted: Any) -> Any:
         """The same in this process, which starts sooner: what the command answers, without what is of the file."""

@@ -16,9 +16,11 @@ import msgspec
 import sqlalchemy as sa
 
 from workhook.core.errors import Conflict, Forbidden, NotFound
+from workhook.http.calls import concerns
 from workhook.identity.queries import repository_columns, repository_of, role_columns
 from workhook.identity.schemas import Account, Actor, Repository
 from workhook.identity.tables import accounts, projects
+from workhook.identity.tokens.reach import check_reach
 from workhook.storage import Reader, Row
 from workhook.storage.metadata import big
 from workhook.work.clients.tables import clients
@@ -53,6 +55,7 @@ class Access(msgspec.Struct, frozen=True):
     def hide_from_clients(self) -> None:
         """For what a client never sees, timesheets and rates among it. Raises `NotFound`."""
         if self.is_client:
+            concerns(self.repository.owner.id, self.repository.id, hidden=True)
             raise NotFound()
 
     def require_member(self, doing: str) -> None:
@@ -111,13 +114,17 @@ _project = (
 
 
 def access_of(row: Row | None, actor: Actor) -> Access:
-    """From a row of a `with_access` statement. Raises `NotFound` for no row, and for a caller with no place there."""
+    """From a row of a `with_access` statement. Raises `NotFound` for no row, for a caller with no place there, and
+    outside the reach of the caller's token; `Forbidden` where the token's permissions are not enough."""
     if row is None:
         raise NotFound()
     repository = repository_of(row, actor.user.id, _PREFIX)
+    hidden = repository.role is None and not row["is_client"]
+    concerns(repository.owner.id, repository.id, hidden=hidden)
+    if hidden:
+        raise NotFound()
+    check_reach(actor, repository.owner.id, repository.id)
     if repository.role is None:
-        if not row["is_client"]:
-            raise NotFound()
         return Access(actor, repository, "client")
     owns = repository.owner.id == actor.user.id or row["member_role"] == "owner"
     return Access(actor, repository, "owner" if owns else "member", reads_only=repository.role == "read")

@@ -54,13 +54,12 @@ async def announce(
     change; `base` is what links start with. A user's own project has no `organization`. `actor` is None where Workhook
     acts by itself: the sender is null then.
     """
-    draft = _draft(actor, Happening(repository, noun, action, record, changes), base)
-    await outbox.append(tx, **msgspec.structs.asdict(draft))
+    outbox.add(tx, [_draft(actor, Happening(repository, noun, action, record, changes), base)])
 
 
 async def announce_many(tx: Transaction, actor: Actor | None, happened: Sequence[Happening], *, base: str) -> None:
     """`announce` for each, in their order, in few statements however many they are."""
-    await outbox.append_many(tx, [_draft(actor, each, base) for each in happened])
+    outbox.add(tx, [_draft(actor, each, base) for each in happened])
 
 
 def _draft(actor: Actor | None, happening: Happening, base: str) -> Draft:
@@ -79,6 +78,7 @@ def _draft(actor: Actor | None, happening: Happening, base: str) -> Draft:
         action=happening.action,
         payload=payload,
         actor_id=actor.user.id if actor else None,
+        installation_id=actor.installation_id if actor else None,
     )
 
 
@@ -100,15 +100,16 @@ async def announce_in_account(
     if account.kind == "organization":
         payload["organization"] = organization_shape(account, base)
     payload["sender"] = account_shape(actor.user, base) if actor else None
-    await outbox.append(
-        tx,
+    draft = Draft(
         account_id=account.id,
         repository_id=None,
         name=noun,
         action=action,
         payload=payload,
         actor_id=actor.user.id if actor else None,
+        installation_id=actor.installation_id if actor else None,
     )
+    outbox.add(tx, [draft])
 
 
 def differences(

@@ -13,9 +13,11 @@ from dataclasses import dataclass
 import structlog
 from prometheus_client import Counter
 
-from workhook.core.clock import now_ms
+from workhook.core.clock import DAY_MS, now_ms
 from workhook.http import idempotency
 from workhook.http.calls import Services
+from workhook.identity import audit_queries
+from workhook.identity.tokens import prune as tokens_prune
 from workhook.work.checkouts import scheduler
 from workhook.work.credits import expiry
 from workhook.work.files import trash as files_trash
@@ -91,9 +93,20 @@ async def _forget_idempotency_keys(services: Services, now: int) -> int:
     return await idempotency.prune(services.database, now)
 
 
+async def _forget_tokens_and_sessions(services: Services, now: int) -> int:
+    return await tokens_prune.prune(services.database, now)
+
+
+async def _forget_audit_entries(services: Services, now: int) -> int:
+    days = services.settings.audit_retention_days
+    return await audit_queries.prune(services.database, now - days * DAY_MS) if days else 0
+
+
 # Every chore of the program, a line each.
 CHORES: tuple[Chore, ...] = (
     Chore("idempotency_keys", HOUR_S, _forget_idempotency_keys),
+    Chore("tokens_and_sessions", HOUR_S, _forget_tokens_and_sessions),
+    Chore("audit_log", HOUR_S, _forget_audit_entries),
     Chore("deleted_tasks", HOUR_S, tasks_trash.purge),
     Chore("deleted_files", HOUR_S, files_trash.purge),
     Chore("deleted_projects", HOUR_S, projects_trash.purge),

@@ -10,6 +10,7 @@ from workhook.core.errors import Fault, Forbidden, Invalid
 from workhook.identity.queries import key_of
 from workhook.identity.schemas import Account, Actor, account_of
 from workhook.identity.tables import accounts, memberships
+from workhook.identity.tokens.reach import in_reach, not_accessible
 from workhook.storage import Reader
 from workhook.storage.metadata import big
 
@@ -22,7 +23,7 @@ _organizations = (
 
 
 class Owner(msgspec.Struct, frozen=True):
-    """An account and the caller's place in it: `role` is owner or member."""
+    """An account and the caller's place in it: `role` is owner, member or app."""
 
     account: Account
     role: str
@@ -34,17 +35,24 @@ class Owner(msgspec.Struct, frozen=True):
 
 
 async def choose_owner(reader: Reader, actor: Actor, login: str | UnsetType) -> Owner:
-    """The organization that is named or the only one that the caller is in; else the caller. Raises `Invalid`."""
+    """The organization that is named or the only one that the caller is in; else the caller.
+
+    What the caller's token does not reach counts for nothing. Raises `Invalid`, and `Forbidden` where that leaves
+    nothing.
+    """
     rows = await reader.fetch_all(_organizations, {"user_id": actor.user.id})
-    organizations = [Owner(account_of(row), row["role"]) for row in rows]
-    own = Owner(actor.user, "owner")
+    organizations = [Owner(account_of(row), row["role"]) for row in rows if in_reach(actor, row["id"])]
+    own = Owner(actor.user, "owner") if in_reach(actor, actor.user.id) else None
+    every = [*organizations, own] if own else organizations
+    if not every:
+        raise not_accessible(actor)
     if isinstance(login, UnsetType):
         if len(organizations) > 1:
             logins = ", ".join(each.account.login for each in organizations)
             message = f"organization is required, since you are in several: {logins}"
             raise Invalid(faults=[Fault(field="organization", code="missing", message=message)])
-        return organizations[0] if organizations else own
-    for owner in (*organizations, own):
+        return every[0]
+    for owner in every:
         if key_of(owner.account.login) == key_of(login):
             return owner
     raise Invalid(faults=[Fault(field="organization", message=f"organization {login}: you are in none of this login")])

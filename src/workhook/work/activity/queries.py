@@ -11,13 +11,17 @@ import sqlalchemy as sa
 from workhook.core.clock import now_ms
 from workhook.events import order
 from workhook.events.tables import events
-from workhook.identity.queries import key_of
+from workhook.identity.queries import by_membership, key_of
 from workhook.identity.tables import accounts, collaborators, memberships, projects, tokens
+from workhook.identity.tokens.kinds import KINDS
+from workhook.identity.tokens.lookup import find_actors
+from workhook.identity.tokens.reach import may_reach
 from workhook.storage import Reader, Row
 from workhook.storage.dialects import any_of
 from workhook.storage.metadata import big
 from workhook.work.people import person_columns
 
+FOLLOWING = ("work", "read")  # what it asks of a token that is confined
 PAGE_BYTES = 4 * 1024 * 1024  # of payloads in one answer; at least one event is
 
 _FILTERS: dict[str, sa.ColumnElement[bool]] = {
@@ -64,7 +68,7 @@ async def list_activity(
 
 _user = tokens.c.user_id
 _may_follow = (
-    sa.select(tokens.c.id)
+    sa.select(tokens.c.id, tokens.c.kind, projects.c.account_id)
     .select_from(tokens.join(projects, projects.c.repository_id == big("repository_id")))
     .where(
         any_of(tokens.c.id, "token_ids"),
@@ -76,7 +80,7 @@ _may_follow = (
             sa.exists().where(
                 memberships.c.organization_id == projects.c.account_id,
                 memberships.c.user_id == _user,
-                sa.or_(memberships.c.role == "owner", projects.c.private.is_(sa.false())),
+                by_membership,
             ),
             sa.exists().where(
                 collaborators.c.repository_id == projects.c.repository_id, collaborators.c.user_id == _user
@@ -87,6 +91,14 @@ _may_follow = (
 
 
 async def who_may_follow(reader: Reader, repository_id: int, token_ids: Collection[int]) -> set[int]:
-    """Those of the tokens that are good, and whose users are in the project as more than clients."""
+    """Those of the tokens that are good and reach the project, and whose users are in it as more than clients."""
     params = {"repository_id": repository_id, "token_ids": sorted(token_ids), "now": now_ms()}
-    return {row["id"] for row in await reader.fetch_all(_may_follow, params)}
+    rows = {row["id"]: row for row in await reader.fetch_all(_may_follow, params)}
+    confined = {token_id for token_id, row in rows.items() if KINDS[row["kind"]].confined}
+    actors = await find_actors(reader, confined) if confined else {}
+    return {
+        token_id
+        for token_id, row in rows.items()
+        if token_id not in confined
+        or (token_id in actors and may_reach(actors[token_id], FOLLOWING, row["account_id"], repository_id))
+    }

@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 import sqlalchemy as sa
 
+from workhook.http.lists import Found
 from workhook.identity.queries import repository_of
 from workhook.identity.tables import projects
 from workhook.storage import Reader, Row, Transaction
@@ -16,6 +17,7 @@ from workhook.work.access import with_access
 from workhook.work.checkouts.rules import State, Terms
 from workhook.work.checkouts.schemas import Bought, Checkout
 from workhook.work.checkouts.tables import service_checkout_periods, service_checkouts
+from workhook.work.pages import bounded, fetch, length
 from workhook.work.services.queries import prices_of_text
 from workhook.work.services.rules import Price
 from workhook.work.services.tables import service_prices, services
@@ -47,12 +49,16 @@ _locked = _one.with_for_update(of=service_checkouts)
 _locked_if_due = _one.where(service_checkouts.c.due_at <= big("now")).with_for_update(
     of=service_checkouts, skip_locked=True
 )
-_in_project = (
+_listed = (
     _with_access.where(service_checkouts.c.repository_id == big("repository_id"))
     .order_by(service_checkouts.c.id)
     .limit(big("limit"))
 )
-_in_project_after = _in_project.where(service_checkouts.c.id > sa.bindparam("after"))
+_weight = length(service_checkouts.c.unsubscribe_reason, service_checkouts.c.unsubscribed_feedback, services.c.prices)
+_in_project = bounded(_listed, service_checkouts.c.id, _weight)
+_in_project_after = bounded(
+    _listed.where(service_checkouts.c.id > sa.bindparam("after")), service_checkouts.c.id, _weight
+)
 _due = (
     sa.select(service_checkouts.c.id, service_checkouts.c.due_at)
     .join_from(service_checkouts, projects, projects.c.repository_id == service_checkouts.c.repository_id)
@@ -120,11 +126,10 @@ async def due_checkouts(reader: Reader, now: int, after: tuple[int, str], limit:
 
 async def list_checkouts(
     reader: Reader, repository_id: int, user_id: int, *, after: str | None, limit: int
-) -> list[Checkout]:
+) -> Found[Checkout]:
     """By id, behind `after`."""
     params = {"repository_id": repository_id, "user_id": user_id, "limit": limit, "after": after}
-    rows = await reader.fetch_all(_in_project if after is None else _in_project_after, params)
-    return [checkout_of(row) for row in rows]
+    return await fetch(reader, _in_project if after is None else _in_project_after, params, checkout_of)
 
 
 async def find_offer(reader: Reader, project_id: str, service_id: str, user_id: int) -> Row | None:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import structlog
 from prometheus_client import Counter
 
-from workhook.core.errors import Unavailable
 from workhook.http.calls import Services
+from workhook.storage import Transaction
+from workhook.storage.sweeping import concerns_all
 from workhook.work.checkouts import billing, queries
 
 EVERY_S = 20.0
@@ -40,9 +41,9 @@ async def _go_on(services: Services, checkout_id: str, now: int) -> int:
     try:
         while await _begin_one(services, checkout_id, now):
             begun += 1
-    except Unavailable:
-        raise
-    except Exception:
+    except Exception as error:
+        if concerns_all(error):
+            raise
         TROUBLE.inc()
         log.exception("period_failed", service_checkout_id=checkout_id)
     return begun
@@ -50,9 +51,12 @@ async def _go_on(services: Services, checkout_id: str, now: int) -> int:
 
 async def _begin_one(services: Services, checkout_id: str, now: int) -> bool:
     """One period in one transaction. False if none is due, or somebody else is at the checkout."""
-    async with services.database.transaction() as tx:
+
+    async def begin(tx: Transaction) -> bool:
         checkout = await queries.lock_if_due(tx, checkout_id, now)
         if checkout is None:
             return False
         await billing.begin_next(tx, checkout, now=now, base=services.base)
         return True
+
+    return await services.database.in_transaction(begin)

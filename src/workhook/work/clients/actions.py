@@ -13,6 +13,7 @@ from workhook.core.errors import Fault, Invalid, NotFound
 from workhook.core.ids import new_id
 from workhook.identity import audit
 from workhook.identity.actions import create_account
+from workhook.identity.audit_actions import verb_of
 from workhook.identity.queries import key_of
 from workhook.identity.schemas import Account, Actor
 from workhook.storage import Reader, Row, Transaction
@@ -136,5 +137,5 @@ async def _tell(tx: Transaction, actor: Actor, access: Access, client: ClientSha
     repository = access.repository
     await announce(tx, actor, repository, "client", action, client, base=base)
     await audit.record(
-        tx, actor, f"client.{action}", client.id, account_id=repository.owner.id, repository_id=repository.id
+        tx, actor, f"client.{verb_of(action)}", client.id, account_id=repository.owner.id, repository_id=repository.id
     )

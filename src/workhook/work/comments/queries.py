@@ -8,6 +8,7 @@ import sqlalchemy as sa
 from sqlalchemy.sql.expression import Executable
 
 from workhook.core import json
+from workhook.http.lists import Found
 from workhook.identity.tables import accounts
 from workhook.storage import Reader, Row, Transaction
 from workhook.storage.dialects import json_rows
@@ -17,6 +18,7 @@ from workhook.work.comments.markup import plain
 from workhook.work.comments.schemas import CommentedTask, FileComment, Reply, TaskComment
 from workhook.work.comments.tables import file_comment_replies, file_comments, task_comments
 from workhook.work.files.tables import files
+from workhook.work.pages import bounded, fetch, length
 from workhook.work.people import person_columns, person_of_row
 from workhook.work.tasks.tables import tasks
 
@@ -54,14 +56,16 @@ _task_comments = (
     .join(_authors, _authors.c.id == task_comments.c.user_id)
     .where(tasks.c.deleted_at.is_(None))
 )
-_task_comments_of = (
+_task_comments_of = bounded(
     _task_comments.where(
         task_comments.c.task_id == sa.bindparam("task_id"),
         task_comments.c.id > big("after"),
         sa.or_(_EVERYTHING, task_comments.c.private.is_(sa.false())),
     )
     .order_by(task_comments.c.id)
-    .limit(big("limit"))
+    .limit(big("limit")),
+    task_comments.c.id,
+    length(task_comments.c.text),
 )
 _task_comment = with_access(
     _task_comments.where(task_comments.c.id == big("id")), task_comments.c.repository_id
@@ -91,7 +95,12 @@ _file_comments = (
     .join(_authors, _authors.c.id == file_comments.c.user_id)
     .where(files.c.deleted_at.is_(None))
 )
-_file_comments_of = (
+_length_of_replies = (
+    sa.select(sa.func.coalesce(sa.func.sum(length(file_comment_replies.c.body)), 0))
+    .where(file_comment_replies.c.file_comment_id == file_comments.c.id)
+    .scalar_subquery()
+)
+_file_comments_of = bounded(
     _file_comments.add_columns(_nested)
     .where(
         file_comments.c.file_id == sa.bindparam("file_id"),
@@ -99,7 +108,9 @@ _file_comments_of = (
         sa.or_(_EVERYTHING, file_comments.c.private.is_(sa.false())),
     )
     .order_by(file_comments.c.id)
-    .limit(big("limit"))
+    .limit(big("limit")),
+    file_comments.c.id,
+    length(file_comments.c.text) + _length_of_replies,
 )
 _one_file_comment = with_access(_file_comments.where(file_comments.c.id == big("id")), file_comments.c.repository_id)
 _file_comment = _one_file_comment.with_for_update(of=file_comments)
@@ -181,19 +192,18 @@ async def hold_file(tx: Transaction, file_id: str, user_id: int) -> Row | None:
 
 async def list_task_comments(
     reader: Reader, task_id: str, *, everything: bool, after: int, limit: int
-) -> list[TaskComment]:
+) -> Found[TaskComment]:
     """By id, from behind `after`. Without `everything` those that are private are left out."""
     params = {"task_id": task_id, "everything": everything, "after": after, "limit": limit}
-    return [task_comment_of(row) for row in await reader.fetch_all(_task_comments_of, params)]
+    return await fetch(reader, _task_comments_of, params, task_comment_of)
 
 
 async def list_file_comments(
     reader: Reader, file_id: str, *, everything: bool, after: int, limit: int
-) -> list[FileComment]:
+) -> Found[FileComment]:
     """Likewise; each has all its replies."""
     params = {"file_id": file_id, "everything": everything, "after": after, "limit": limit}
-    rows = await reader.fetch_all(_file_comments_of, params)
-    return [file_comment_of(row, _replies_of(row["replies"])) for row in rows]
+    return await fetch(reader, _file_comments_of, params, lambda row: file_comment_of(row, _replies_of(row["replies"])))
 
 
 async def lock_task_comment(tx: Transaction, comment_id: int, user_id: int) -> Row | None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from workhook.http.calls import Services
 from workhook.identity.queries import find_repository_by_id
+from workhook.storage import Transaction
+from workhook.storage.sweeping import one_by_one
 from workhook.work.credits import ledger, queries
 from workhook.work.credits.ledger import Pen
 
@@ -12,18 +14,24 @@ LEDGERS_AT_ONCE = 100
 
 async def expire(services: Services, now: int) -> int:
     """How many grants lost what was left of them. A ledger is settled in a transaction of its own that holds the
-    project's row, so several processes may be at it."""
-    done = 0
-    for repository_id in await queries.overdue_ledgers(services.database, now, LEDGERS_AT_ONCE):
-        done += await _settle(services, repository_id, now)
-    return done
+    project's row, so several processes may be at it; one that fails keeps no other waiting. Raises `Unavailable`."""
+
+    async def settle(repository_id: int) -> int:
+        return await services.database.in_transaction(lambda tx: _settle(tx, repository_id, now, services.base))
+
+    done, after = 0, 0
+    while True:
+        overdue = await queries.overdue_ledgers(services.database, now, after, LEDGERS_AT_ONCE)
+        done += await one_by_one("expired_task_credits", overdue, settle)
+        if len(overdue) < LEDGERS_AT_ONCE:
+            return done
+        after = overdue[-1]
 
 
-async def _settle(services: Services, repository_id: int, now: int) -> int:
-    async with services.database.transaction() as tx:
-        if not await queries.lock_ledger(tx, repository_id):
-            return 0
-        repository = await find_repository_by_id(tx, repository_id)
-        assert repository is not None, "its row is held"
-        _, count = await ledger.expire(Pen(tx, repository, now, services.base))
-        return count
+async def _settle(tx: Transaction, repository_id: int, now: int, base: str) -> int:
+    if not await queries.lock_ledger(tx, repository_id):
+        return 0
+    repository = await find_repository_by_id(tx, repository_id)
+    assert repository is not None, "its row is held"
+    _, count = await ledger.expire(Pen(tx, repository, now, base))
+    return count

@@ -9,6 +9,7 @@ import msgspec
 import sqlalchemy as sa
 
 from workhook.core import json
+from workhook.http.lists import Found
 from workhook.identity.tables import accounts, projects
 from workhook.storage import Reader, Row, Transaction
 from workhook.storage.dialects import any_of
@@ -16,6 +17,7 @@ from workhook.storage.metadata import big, insert_into
 from workhook.work.access import with_access
 from workhook.work.credits.rules import Lot, Use
 from workhook.work.credits.tables import task_credits
+from workhook.work.pages import bounded, fetch, length
 from workhook.work.people import person_columns
 from workhook.work.tasks.tables import tasks
 
@@ -115,19 +117,22 @@ _balance = sa.select(
     _sum(-task_credits.c.amount_minor, task_credits.c.kind == "spend", _standing).label("used_minor"),
     sa.func.min(task_credits.c.expires_at).filter(_unspent).label("expires_next"),
 ).where(_in_project)
-_listed = (
+_entries = (
     sa.select(*_entry_columns)
     .join_from(task_credits, _people, _people.c.id == task_credits.c.user_id, isouter=True)
     .where(_in_project)
     .order_by(task_credits.c.id)
     .limit(big("limit"))
 )
-_listed_after = _listed.where(task_credits.c.id > sa.bindparam("after"))
+_weight = length(task_credits.c.notes, task_credits.c.uses)
+_listed = bounded(_entries, task_credits.c.id, _weight)
+_listed_after = bounded(_entries.where(task_credits.c.id > sa.bindparam("after")), task_credits.c.id, _weight)
 _overdue_ledgers = (
     sa.select(task_credits.c.repository_id)
     .join_from(task_credits, projects, projects.c.repository_id == task_credits.c.repository_id)
-    .where(_something_left, _due, projects.c.deleted_at.is_(None))
+    .where(_something_left, _due, projects.c.deleted_at.is_(None), task_credits.c.repository_id > big("after"))
     .distinct()
+    .order_by(task_credits.c.repository_id)
     .limit(big("limit"))
 )
 
@@ -186,10 +191,10 @@ async def position_of(
     return _position_of(rows), next(row for row in rows if row["id"] == entry_id)
 
 
-async def list_entries(reader: Reader, repository_id: int, *, after: str | None, limit: int) -> Sequence[Row]:
+async def list_entries(reader: Reader, repository_id: int, *, after: str | None, limit: int) -> Found[Row]:
     """By id; `after` is the id behind which to start."""
     params = {"repository_id": repository_id, "limit": limit, "after": after}
-    return await reader.fetch_all(_listed if after is None else _listed_after, params)
+    return await fetch(reader, _listed if after is None else _listed_after, params, lambda row: row)
 
 
 async def balance(reader: Reader, repository_id: int, now: int) -> Row:
@@ -199,9 +204,10 @@ async def balance(reader: Reader, repository_id: int, now: int) -> Row:
     return row
 
 
-async def overdue_ledgers(reader: Reader, now: int, limit: int) -> list[int]:
-    """Repositories where something is due."""
-    return [row["repository_id"] for row in await reader.fetch_all(_overdue_ledgers, {"now": now, "limit": limit})]
+async def overdue_ledgers(reader: Reader, now: int, after: int, limit: int) -> list[int]:
+    """Repositories where something is due, by id; `after` is the id behind which to start."""
+    rows = await reader.fetch_all(_overdue_ledgers, {"now": now, "after": after, "limit": limit})
+    return [row["repository_id"] for row in rows]
 
 
 async def insert_entry(tx: Transaction, values: Mapping[str, object]) -> None:

@@ -108,6 +108,7 @@ async def _write_or_forget(
 
     async def watched(tx: Transaction) -> Answer:
         nonlocal inserted
+        inserted = False
         answer = await change(tx)
         inserted = True
         return answer

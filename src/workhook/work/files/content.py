@@ -68,7 +68,7 @@ async def _allowed(call: Call) -> Content:
         raise Forbidden("The link is not good, or has expired. Get the file again for a new one.", code="bad_link")
     if actor is None:
         raise Unauthenticated("Requires authentication", headers={"WWW-Authenticate": "Bearer"})
-    policy.check_scopes(actor, policy.RULES["work.read"])
+    actor = policy.admit(actor, policy.RULES["work.read"])
     return (await actions.get_file(call.database, actor, file_id))[1].content
 
 

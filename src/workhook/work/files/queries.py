@@ -83,7 +83,13 @@ _delete_empty_folder = sa.delete(folders).where(
     ~sa.exists().where(files.c.folder_id == folders.c.id, files.c.deleted_at.is_(None)),
 )
 
-_old = sa.select(files.c.id).where(files.c.deleted_at < big("before")).order_by(files.c.deleted_at).limit(big("limit"))
+_old = (
+    sa.select(files.c.id)
+    .where(files.c.deleted_at < big("before"))
+    .order_by(files.c.deleted_at)
+    .limit(big("limit"))
+    .offset(big("offset"))
+)
 _purge = (
     # Once more, of the row itself: who restores it while this waits for the row keeps it.
     sa.delete(files).where(files.c.id.in_(_old), files.c.deleted_at < big("before")).returning(files.c.blob)
@@ -199,9 +205,11 @@ async def delete_empty_folder(tx: Transaction, folder_id: str) -> bool:
     return await tx.execute(_delete_empty_folder, {"folder_id": folder_id}) > 0
 
 
-async def purge_files(tx: Transaction, before: int, limit: int) -> list[str]:
-    """Remove rows that were deleted before this time, at most so many. Answers the names of their blobs."""
-    return [row["blob"] for row in await tx.fetch_all(_purge, {"before": before, "limit": limit})]
+async def purge_files(tx: Transaction, before: int, limit: int, offset: int) -> list[str]:
+    """Remove rows that were deleted before this time, at most so many, but for the first ones. Answers the names of
+    their blobs."""
+    params = {"before": before, "limit": limit, "offset": offset}
+    return [row["blob"] for row in await tx.fetch_all(_purge, params)]
 
 
 async def blobs_in_use(reader: Reader, names: Sequence[str]) -> set[str]:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import structlog
 
 from workhook.core.clock import DAY_MS
 from workhook.core.ids import least_id
 from workhook.http.calls import Services
+from workhook.storage.sweeping import in_batches
 from workhook.work.files import queries
 
 KEPT_MS = 30 * DAY_MS
@@ -29,14 +32,13 @@ async def purge(services: Services, now: int) -> int:
 
 
 async def _purge_rows(services: Services, before: int) -> int:
-    purged = 0
-    while True:
-        async with services.database.transaction() as tx:
-            blobs = await queries.purge_files(tx, before, BATCH)
+    async def some(limit: int, offset: int) -> int:
+        remove = partial(queries.purge_files, before=before, limit=limit, offset=offset)
+        blobs = await services.database.in_transaction(remove)
         await services.blobs.delete(blobs)
-        purged += len(blobs)
-        if len(blobs) < BATCH:
-            return purged
+        return len(blobs)
+
+    return await in_batches("deleted_files", BATCH, some)
 
 
 async def _sweep(services: Services, before: int) -> None:

@@ -61,12 +61,12 @@ _insert = insert_into(
 )
 _columns = sa.select(columns.c.id).where(columns.c.repository_id == big("repository_id"))
 _tasks = sa.select(tasks.c.id, tasks.c.title).where(
-    tasks.c.repository_id == big("repository_id"), tasks.c.deleted_at.is_(None)
+    tasks.c.repository_id == big("repository_id"), tasks.c.deleted_at.is_(None), any_of(tasks.c.id, "task_ids")
 )
 _members = (
     sa.select(*(accounts.c[name] for name in Account.__struct_fields__))
     .join_from(accounts, memberships, memberships.c.user_id == accounts.c.id)
-    .where(memberships.c.organization_id == big("organization_id"))
+    .where(memberships.c.organization_id == big("organization_id"), accounts.c.kind == "user")
     .order_by(accounts.c.id)
 )
 
@@ -99,9 +99,10 @@ async def living_columns(reader: Reader, repository_id: int) -> set[str]:
     return {row["id"] for row in await reader.fetch_all(_columns, {"repository_id": repository_id})}
 
 
-async def living_tasks(reader: Reader, repository_id: int) -> dict[str, str]:
+async def living_tasks(reader: Reader, repository_id: int, task_ids: Sequence[str]) -> dict[str, str]:
     """Titles by id."""
-    return {row["id"]: row["title"] for row in await reader.fetch_all(_tasks, {"repository_id": repository_id})}
+    rows = await reader.fetch_all(_tasks, {"repository_id": repository_id, "task_ids": list(task_ids)})
+    return {row["id"]: row["title"] for row in rows}
 
 
 async def members_of(reader: Reader, organization_id: int) -> list[Account]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+
 import msgspec
 
 from workhook.identity.queries import find_project
@@ -53,8 +55,55 @@ async def remaining_of(reader: Reader, organization: Account, plan: Plan, user_i
     here, living = set[str](), dict[str, str]()
     if repository is not None:
         here = await queries.living_columns(reader, repository.id)
-        living = await queries.living_tasks(reader, repository.id)
+        task_ids = [links[each.key].internal_id for each in plan.tasks if each.key in links]
+        living = await queries.living_tasks(reader, repository.id, task_ids)
     return _compare(plan, repository, links, here, living)
+
+
+def batches_of(plan: Plan, rest: Remaining, size: int) -> Iterator[Plan]:
+    """The plan in parts, each with whole tasks of which something is new: `size` tasks and comments in all, or one task
+    with its comments. The first part makes the columns; there is one in any case."""
+    wanted = {each.key for each in rest.new_tasks} | {each.key for each in _with(plan, rest.comments)}
+    some: list[PlannedTask] = []
+    left = size
+    for task in plan.tasks:
+        if task.key not in wanted:
+            continue
+        weight = 1 + len(task.comments)
+        if some and weight > left:
+            yield msgspec.structs.replace(plan, tasks=some)
+            some, left = [], size
+        some.append(task)
+        left -= weight
+    yield msgspec.structs.replace(plan, tasks=some)
+
+
+def _with(plan: Plan, comments: Sequence[tuple[CommentedTask, PlannedComment]]) -> Iterator[PlannedTask]:
+    """The tasks of these comments."""
+    keys = {comment.key for _, comment in comments}
+    return (each for each in plan.tasks if any(comment.key in keys for comment in each.comments))
+
+
+def together(plan: Plan, before: Remaining, done: Sequence[Remaining]) -> Remaining:
+    """What was made in all, where `before` was what there was to make; another import may have made a part of it."""
+    columns = [column for each in done for column in each.new_columns]
+    tasks = [task for each in done for task in each.new_tasks]
+    comments = [comment for each in done for comment in each.comments]
+    made = len(comments) + sum(len(each.comments) for each in tasks)
+    skipped = Counts(
+        len(plan.columns) - len(columns),
+        len(plan.tasks) - len(tasks),
+        before.skipped.comments + before.created.comments - made,
+    )
+    repository = done[0].repository if done else before.repository
+    return msgspec.structs.replace(
+        before,
+        repository=repository,
+        new_columns=columns,
+        new_tasks=tasks,
+        comments=comments,
+        skipped=skipped,
+    )
 
 
 def _compare(

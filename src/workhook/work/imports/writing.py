@@ -1,12 +1,16 @@
-"""Writes a plan: all of it or nothing, one event for each thing that is made, as if it had been made over the API."""
+"""Writes a plan, a batch of tasks in each transaction: one event for each thing that is made, as if it had been made
+over the API. What is made is linked to what it was made of in the same commit, so whoever is interrupted goes on."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 
 import msgspec
 
 from workhook.core.clock import now_ms
+from workhook.core.errors import Conflict
 from workhook.identity.schemas import Account, Actor, Repository
 from workhook.storage import Database, Transaction
 from workhook.work.access import Access, find_access
@@ -19,7 +23,7 @@ from workhook.work.imports import queries
 from workhook.work.imports.appending import append_tasks
 from workhook.work.imports.people import People
 from workhook.work.imports.plan import Plan, PlannedColumn, PlannedComment, PlannedTask, fingerprint
-from workhook.work.imports.remaining import Counts, Remaining, remaining_of
+from workhook.work.imports.remaining import Counts, Remaining, batches_of, remaining_of, together
 from workhook.work.imports.settling import authored, listed, settle, unknown_people
 from workhook.work.people import person_shape
 from workhook.work.projects import actions as projects
@@ -28,6 +32,11 @@ from workhook.work.projects.schemas import ProjectCreate
 from workhook.work.tasks.assignees import find_people
 from workhook.work.tasks.queries import Target, lock_column
 from workhook.work.tasks.schemas import Task, task_shape
+
+BATCH = 250
+"""Tasks and comments that one transaction makes: others write in between."""
+SQLITE_PAUSE_S = 0.12
+"""Between two of them on SQLite, where one who waits for the lock looks every tenth of a second whether it is free."""
 
 Progress = Callable[[str, int, int], None]
 """What is done, how much of it, of how much."""
@@ -74,17 +83,48 @@ async def preview(database: Database, this: Import) -> Imported:
 async def import_plan(database: Database, this: Import, progress: Progress) -> Imported:
     """Write what of the plan is not there yet. Where there is nothing to write, nothing is written.
 
-    Raises `Forbidden`, `Conflict` (the project is archived), `Invalid` (more columns than a project may have).
+    Project and columns are made with the first tasks. What raises later, or dies, leaves what was made before it; the
+    same import again makes the rest.
+
+    Raises `Forbidden`, `Conflict` (the project is archived, or was deleted meanwhile), `Invalid` (more columns than a
+    project may have).
     """
     rest = await remaining_of(database, this.organization, this.plan, this.actor.user.id)
     if rest.is_nothing:
         return _told(this, rest, rest.repository)
-    async with database.transaction() as tx:
-        await lock_names(tx, this.organization.id)  # of two imports of a new board the second finds what the first made
-        rest = await remaining_of(tx, this.organization, this.plan, this.actor.user.id)
-        writer = _Writer(tx, this, await _access(tx, this, rest), progress)
-        await writer.write(rest)
-    return _told(this, rest, writer.access.repository)
+    place, done = rest.repository, list[Remaining]()
+    for part in batches_of(this.plan, rest, BATCH):
+        if done and database.name == "sqlite":
+            await asyncio.sleep(SQLITE_PAUSE_S)
+        counted = _counted(progress, rest.created, together(this.plan, rest, done).created)
+        batch = partial(_write, this=msgspec.structs.replace(this, plan=part), begun=place, progress=counted)
+        made, place = await database.in_transaction(batch)
+        done.append(made)
+    return _told(this, together(this.plan, rest, done), place)
+
+
+async def _write(
+    tx: Transaction, *, this: Import, begun: Repository | None, progress: Progress
+) -> tuple[Remaining, Repository]:
+    """One batch: what was made, and where. `begun`: the project that the ones before went to."""
+    await lock_names(tx, this.organization.id)  # of two imports of a new board the second finds what the first made
+    rest = await remaining_of(tx, this.organization, this.plan, this.actor.user.id)
+    if begun is not None and (rest.repository is None or rest.repository.id != begun.id):
+        raise Conflict(f"The project {begun.full_name} was deleted while it was imported.", code="deleted")
+    if rest.repository is not None and rest.is_nothing:  # another import was here
+        return rest, rest.repository
+    writer = _Writer(tx, this, await _access(tx, this, rest), progress)
+    await writer.write(rest)
+    return rest, writer.access.repository
+
+
+def _counted(progress: Progress, wanted: Counts, before: Counts) -> Progress:
+    """`progress` of one batch, told as that of all."""
+
+    def tell(what: str, number: int, total: int) -> None:
+        progress(what, getattr(before, what) + number, max(getattr(wanted, what), getattr(before, what) + total))
+
+    return tell
 
 
 async def _access(tx: Transaction, this: Import, rest: Remaining) -> Access:
@@ -99,7 +139,7 @@ async def _access(tx: Transaction, this: Import, rest: Remaining) -> Access:
 
 
 class _Writer:
-    """One transaction's work."""
+    """One batch's work."""
 
     def __init__(self, tx: Transaction, this: Import, access: Access, progress: Progress) -> None:
         self._tx = tx

@@ -114,9 +114,11 @@ async def get_invoice_pdf(call: Call) -> Answer:
         file = await queries.find_logo(call.database, repository.id, file_id)
         logo = await pdf.read_logo(call.services.blobs, file)
     document = printing.printed(seen.row, repository)
-    content = await pdf.make_pdf(document, logo, printing.timestamp_s(seen.row))
+    made = await pdf.make_pdf(document, logo, printing.timestamp_s(seen.row))
     headers = {"Content-Disposition": f'inline; filename="{printing.file_name(seen.row)}"'}
-    return Answer(content, headers=headers, media_type=PDF)
+    if made.missing is not None:
+        headers["X-Missing-Characters"] = made.missing
+    return Answer(made.content, headers=headers, media_type=PDF)
 
 
 OPERATIONS: tuple[Operation, ...] = (
@@ -239,6 +241,8 @@ OPERATIONS: tuple[Operation, ...] = (
         problems=(404,),
         media_type=PDF,
         description="A draft is marked as one. The logo is the project's `avatar` if that is a PNG, JPEG or SVG among "
-        "the project's files that is not private; otherwise the initials of who bills stand in its place.",
+        "the project's files that is not private; otherwise the initials of who bills stand in its place. "
+        "`X-Missing-Characters` is there where no font of the server has some characters, which are boxes then: the "
+        "first of them, such as `U+6F22`.",
     ),
 )

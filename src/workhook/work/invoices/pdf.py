@@ -19,6 +19,7 @@ from workhook.core.errors import Unavailable
 from workhook.storage.blobs import BlobMissing, Blobs
 from workhook.work.invoices.printing import Printed
 from workhook.work.invoices.queries import LogoFile
+from workhook.work.invoices.render_signs import NO_FONT
 
 AT_ONCE = 2
 TIMEOUT_S = 30.0
@@ -26,12 +27,21 @@ LOGO_MAX_BYTES = 2 * 1024 * 1024
 
 FAILURES = Counter("workhook_invoice_pdf_failures_total", "Invoices that could not be printed.", ["reason"])
 
+BOXES = Counter("workhook_invoice_pdf_boxes_total", "Invoices printed with boxes for characters that no font has.")
+
 _LOGO_NAMES = {"image/png": "logo.png", "image/jpeg": "logo.jpg", "image/svg+xml": "logo.svg"}
 _FILE_PATH = re.compile(r"/files/(fil_[0-9a-z]{26})/content(?:[?#].*)?")
 
 _slots: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore] = WeakKeyDictionary()
 
 log = structlog.get_logger(__name__)
+
+
+class Pdf(msgspec.Struct, frozen=True):
+    """`missing`: the first characters that no font of this machine has, such as `U+6F22`; they are boxes."""
+
+    content: bytes
+    missing: str | None
 
 
 class Logo(msgspec.Struct, frozen=True):
@@ -63,7 +73,7 @@ async def read_logo(blobs: Blobs, file: LogoFile | None) -> Logo | None:
     return Logo(name, b"".join(pieces))
 
 
-async def make_pdf(invoice: Printed, logo: Logo | None, timestamp_s: int) -> bytes:
+async def make_pdf(invoice: Printed, logo: Logo | None, timestamp_s: int) -> Pdf:
     """Raises `Unavailable` if the machine is too busy for it."""
     job = {
         "invoice": invoice,
@@ -81,7 +91,7 @@ async def make_pdf(invoice: Printed, logo: Logo | None, timestamp_s: int) -> byt
         raise Unavailable("The invoice cannot be printed right now.", code="pdf_unavailable") from None
 
 
-async def _run(job: bytes) -> bytes:
+async def _run(job: bytes) -> Pdf:
     process = await asyncio.create_subprocess_exec(
         sys.executable,
         "-m",
@@ -97,12 +107,16 @@ async def _run(job: bytes) -> bytes:
         if process.returncode is None:
             process.kill()
             await process.wait()
-    if errors:
-        log.warning("invoice_pdf_complaint", said=errors.decode(errors="replace")[-2000:])
+    said = errors.decode(errors="replace")
+    if said:
+        log.warning("invoice_pdf_complaint", said=said[-2000:])
     if process.returncode != 0:
         FAILURES.labels("failure").inc()
         raise RuntimeError(f"the invoice was not printed; the process ended with {process.returncode}")
-    return output
+    missing = next((line.removeprefix(NO_FONT) for line in said.splitlines() if line.startswith(NO_FONT)), None)
+    if missing is not None:
+        BOXES.inc()
+    return Pdf(output, missing)
 
 
 def _without_settings(environment: Mapping[str, str]) -> dict[str, str]:

@@ -14,6 +14,7 @@ import sqlalchemy as sa
 
 from workhook.core import json
 from workhook.core.clock import to_millis_text
+from workhook.http.lists import Found
 from workhook.identity.tables import accounts, projects
 from workhook.storage import Reader, Row, Transaction
 from workhook.storage.dialects import any_of, upsert
@@ -22,6 +23,7 @@ from workhook.work.access import with_access
 from workhook.work.files.tables import files
 from workhook.work.invoices.rules import Item, Time, number_text
 from workhook.work.invoices.tables import invoice_numbers, invoices
+from workhook.work.pages import bounded, fetch, length
 from workhook.work.people import person_columns
 from workhook.work.tasks.tables import tasks
 from workhook.work.timesheets.tables import timesheets
@@ -31,6 +33,7 @@ CONTENT = (
     "currency", "issued", "due", "paid_at", "payment_method", "payment_terms", "credit_type", "items", "updated_at",
 )  # fmt: skip
 """What changes."""
+_TEXTS = ("bill_from", "bill_to", "address", "payment_method", "payment_terms")
 
 
 class LogoFile(msgspec.Struct, frozen=True):
@@ -44,6 +47,8 @@ class LogoFile(msgspec.Struct, frozen=True):
 _people = accounts.alias("people")
 _columns = [*(each for each in invoices.c if each.name not in ("account_id", "user_id")), *person_columns(_people)]
 _invoices = sa.select(*_columns).join_from(invoices, _people, _people.c.id == invoices.c.user_id, isouter=True)
+
+_weight = length(*(invoices.c[name] for name in ("items", "recurring_items", *_TEXTS)))
 
 # --- reads ------------------------------------------------------------------------------------------------------
 
@@ -98,11 +103,15 @@ _claim = (
     .where(timesheets.c.repository_id == big("repository_id"), any_of(timesheets.c.id, "timesheet_ids"))
     .values(invoice_id=sa.bindparam("invoice_id"))
 )
-_release = (
-    sa.update(timesheets)
+# Locked before they are changed, since an UPDATE alone takes them in whatever order it finds them.
+_released = (
+    sa.select(timesheets.c.id)
     .where(timesheets.c.invoice_id == sa.bindparam("claimed_by"), any_of(timesheets.c.id, "kept_ids", negate=True))
-    .values(invoice_id=sa.null())
+    .order_by(timesheets.c.id)
+    .with_for_update(key_share=True)
+    .cte("released")
 )
+_release = sa.update(timesheets).where(timesheets.c.id.in_(sa.select(_released.c.id))).values(invoice_id=sa.null())
 
 # --- writes -----------------------------------------------------------------------------------------------------
 
@@ -168,7 +177,7 @@ async def list_invoices(
     now: int,
     after: str | None,
     limit: int,
-) -> Sequence[Row]:
+) -> Found[Row]:
     """By id; `after` is the id behind which to start."""
     late: sa.ColumnElement[Any] = sa.and_(
         invoices.c.status == "sent", invoices.c.due.is_not(None), invoices.c.due < big("now")
@@ -183,7 +192,8 @@ async def list_invoices(
     if after is not None:
         query = query.where(invoices.c.id > sa.bindparam("after"))
     params = {"repository_id": repository_id, "status": status, "now": now, "after": after, "limit": limit}
-    return await reader.fetch_all(query.order_by(invoices.c.id).limit(big("limit")), params)
+    bound = bounded(query.order_by(invoices.c.id).limit(big("limit")), invoices.c.id, _weight)
+    return await fetch(reader, bound, params, lambda row: row)
 
 
 async def lock_times(tx: Transaction, repository_id: int, timesheet_ids: Sequence[str], invoice_id: str) -> list[Time]:
@@ -218,7 +228,8 @@ async def update_invoice(tx: Transaction, invoice_id: str, values: Mapping[str, 
 
 
 async def delete_invoice(tx: Transaction, invoice_id: str) -> None:
-    """Its timesheets can be invoiced again."""
+    """Its timesheets can be invoiced again. The foreign key would see to that too, but lock them in any order."""
+    await release(tx, invoice_id)
     await tx.execute(_delete, {"id": invoice_id})
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 import sys
 import tempfile
 from pathlib import Path
@@ -15,8 +16,13 @@ from typing import Any
 
 import typst
 
+from workhook.work.invoices.render_signs import NO_FONT
+
 CPU_S = 20
 MEMORY_BYTES = 2 * 1024**3
+_ALWAYS_THERE = re.compile("[\0-\u024f\u0391-\u03a1\u03a3-\u03ce\u0401-\u044f\u2010-\u2022\u2026\u20ac]*")
+_NOT_SHOWN = re.compile(r'the text `"(.+?)"` could not be displayed')
+_ESCAPED = re.compile(r"\\u\{([0-9a-f]+)\}")
 TEMPLATE = Path(__file__).with_name("invoice.typ")
 
 
@@ -39,7 +45,21 @@ def render(job: dict[str, Any]) -> bytes:
 
 def _compile(folder: Path, job: dict[str, Any], logo: str | None) -> bytes:
     (folder / "invoice.json").write_text(json.dumps({**job["invoice"], "logo": logo}), "utf-8")
-    return typst.compile(folder / "main.typ", root=folder, format="pdf", timestamp=job["timestamp_s"])
+    made = typst.compile(folder / "main.typ", root=folder, format="pdf", timestamp=job["timestamp_s"])
+    if not _ALWAYS_THERE.fullmatch(json.dumps(job["invoice"], ensure_ascii=False)) and (missing := _missing(folder)):
+        sys.stderr.write(f"{NO_FONT}{missing}\n")
+    return made
+
+
+def _missing(folder: Path) -> str:
+    """Typst draws a box and says nothing, unless the PDF is to be kept in archives: such a one must have no box."""
+    try:
+        typst.compile(folder / "main.typ", root=folder, format="pdf", pdf_standards="a-2b")
+    except RuntimeError as error:
+        if found := _NOT_SHOWN.search(str(error)):
+            text = _ESCAPED.sub(lambda escaped: chr(int(escaped[1], 16)), found[1])
+            return " ".join(f"U+{ord(each):04X}" for each in text[:8])
+    return ""
 
 
 def _limit() -> None:

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from workhook.core.errors import Conflict, Fault, Forbidden, Invalid, NotFound
 from workhook.identity import audit
+from workhook.identity.audit_actions import verb_of
 from workhook.identity.schemas import Account, Actor
+from workhook.identity.tokens.reach import check_reach
 from workhook.storage import Reader, Row, Transaction
 from workhook.work.access import Access, find_access
 from workhook.work.announce import announce
@@ -56,11 +58,12 @@ async def remove_member(tx: Transaction, actor: Actor, project_id: str, username
 
 
 async def list_people(reader: Reader, actor: Actor, login: str, *, after: int, limit: int) -> list[Row]:
-    """Raises `NotFound` for an organization that the caller is not in."""
-    found = await queries.list_people(reader, login, actor.user.id, after=after, limit=limit)
-    if not found and not (after and await queries.is_in(reader, login, actor.user.id)):
+    """Raises `NotFound` for an organization that the caller is not in, or its token does not reach."""
+    organization_id = await queries.organization_of(reader, login, actor.user.id)
+    if organization_id is None:
         raise NotFound()
-    return list(found)
+    check_reach(actor, organization_id)
+    return list(await queries.list_people(reader, login, actor.user.id, after=after, limit=limit))
 
 
 def _require_admin(access: Access, doing: str) -> None:
@@ -81,7 +84,7 @@ async def _tell(tx: Transaction, actor: Actor, access: Access, account: Account,
     await audit.record(
         tx,
         actor,
-        f"member.{action}",
+        f"member.{verb_of(action)}",
         account.login,
         account_id=repository.owner.id,
         repository_id=repository.id,

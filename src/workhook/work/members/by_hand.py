@@ -6,6 +6,7 @@ The events are those of the API, with nobody as the sender. A changed role has n
 from __future__ import annotations
 
 from workhook.identity import actions, audit
+from workhook.identity.audit_actions import verb_of
 from workhook.identity.queries import find_member_role
 from workhook.identity.schemas import Account, Repository
 from workhook.storage import Transaction
@@ -48,11 +49,11 @@ async def remove_collaborator(tx: Transaction, repository: Repository, user: Acc
 
 async def _tell_organization(tx: Transaction, organization: Account, user: Account, action: str, base: str) -> None:
     await announce_in_account(tx, None, organization, "member", action, person_shape(user), base=base)
-    await audit.record(tx, None, f"member.{action}", user.login, account_id=organization.id)
+    await audit.record(tx, None, f"member.{verb_of(action)}", user.login, account_id=organization.id)
 
 
 async def _tell_project(tx: Transaction, repository: Repository, user: Account, action: str, base: str) -> None:
     await announce(tx, None, repository, "member", action, person_shape(user), base=base)
     await audit.record(
-        tx, None, f"member.{action}", user.login, account_id=repository.owner.id, repository_id=repository.id
+        tx, None, f"member.{verb_of(action)}", user.login, account_id=repository.owner.id, repository_id=repository.id
     )

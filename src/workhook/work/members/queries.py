@@ -139,11 +139,15 @@ _people: sa.Select[Any] = (
         .join(memberships, memberships.c.organization_id == _organization.c.id)
         .join(accounts, accounts.c.id == memberships.c.user_id)
     )
-    .where(_organization.c.login_key == sa.bindparam("login_key"), _organization.c.kind == "organization")
+    .where(
+        _organization.c.login_key == sa.bindparam("login_key"),
+        _organization.c.kind == "organization",
+        accounts.c.kind == "user",
+    )
 )
 _people_page = _people.where(accounts.c.id > big("after")).order_by(accounts.c.id).limit(big("limit"))
 _is_in = (
-    sa.select(_caller_in.c.role)
+    sa.select(_caller_in.c.organization_id)
     .join_from(
         _caller_in,
         _organization,
@@ -161,5 +165,7 @@ async def list_people(reader: Reader, login: str, user_id: int, *, after: int, l
     return await reader.fetch_all(_people_page, params)
 
 
-async def is_in(reader: Reader, login: str, user_id: int) -> bool:
-    return await reader.fetch_one(_is_in, {"login_key": key_of(login), "user_id": user_id}) is not None
+async def organization_of(reader: Reader, login: str, user_id: int) -> int | None:
+    """The id of the organization, if the user is in it."""
+    row = await reader.fetch_one(_is_in, {"login_key": key_of(login), "user_id": user_id})
+    return row["organization_id"] if row else None

@@ -13,8 +13,10 @@ from workhook.core.errors import Fault, Forbidden, Invalid, NotFound
 from workhook.core.ids import new_id
 from workhook.identity import audit
 from workhook.identity.actions import set_collaborator
+from workhook.identity.audit_actions import verb_of
 from workhook.identity.queries import find_repository_by_id, key_of
 from workhook.identity.schemas import Account, Actor
+from workhook.identity.tokens.reach import check_whole_account
 from workhook.storage import Reader, Transaction
 from workhook.work.access import require_not_archived
 from workhook.work.announce import announce, differences
@@ -33,17 +35,18 @@ from workhook.work.schemas import given
 
 async def get_project(reader: Reader, actor: Actor, project_id: str) -> Project:
     """Raises `NotFound`."""
-    return _found(await queries.find_project(reader, project_id, actor.user.id))
+    return _found(await queries.find_project(reader, project_id, actor))
 
 
 async def take_project(tx: Transaction, actor: Actor, project_id: str) -> Project:
     """For a change: nobody else changes it until the transaction ends. Raises `NotFound`."""
-    return _found(await queries.lock_project(tx, project_id, actor.user.id))
+    return _found(await queries.lock_project(tx, project_id, actor))
 
 
 async def create_project(tx: Transaction, actor: Actor, create: ProjectCreate, *, base: str) -> Project:
-    """The project as its creator sees it. Raises `Invalid`."""
+    """The project as its creator sees it. Raises `Invalid`, and `Forbidden` for a token of chosen repositories."""
     owner = (await choose_owner(tx, actor, create.organization)).account
+    check_whole_account(actor, owner.id)
     await queries.lock_names(tx, owner.id)
     now = now_ms()
     values = {
@@ -75,7 +78,7 @@ async def edit_project(tx: Transaction, actor: Actor, project: Project, edit: Pr
     if values["archive"]:
         require_not_archived(old)
     if values["name"] != old.name:
-        await queries.lock_names(tx, old.owner.id)
+        await queries.lock_name_of(tx, old.id)
         await _require_free(tx, old.owner, str(values["name"]), repository_id=old.id)
     await queries.update_project(tx, old.id, {**values, "updated_at": max(now_ms(), old.updated_at + 1)})
     edited = await _stay_in(tx, actor, project)
@@ -97,7 +100,7 @@ async def delete_project(tx: Transaction, actor: Actor, project: Project, *, bas
 async def restore_project(tx: Transaction, actor: Actor, project_id: str, *, base: str) -> Project:
     """Out of the trash, with its webhooks; under another name if its own was taken meanwhile. Its receivers saw it
     deleted, so they see it created. What is not deleted stays as it is. Raises `NotFound`, `Forbidden`."""
-    deleted = await trash_queries.lock_deleted(tx, project_id, actor.user.id)
+    deleted = await trash_queries.lock_deleted(tx, project_id, actor)
     if deleted is None:
         project = await take_project(tx, actor, project_id)
         _require_role(project, "admin")
@@ -105,10 +108,10 @@ async def restore_project(tx: Transaction, actor: Actor, project_id: str, *, bas
     old, now = deleted.project.repository, now_ms()
     if old.role != "admin" or deleted.deleted_at < now - trash_queries.KEPT_MS:
         raise NotFound()
-    await queries.lock_names(tx, old.owner.id)
+    await queries.lock_name_of(tx, old.id)
     name = first_free(old.name, await queries.names_like(tx, old.owner.id, key_of(old.name)))
     await trash_queries.restore_project(tx, old.id, name, max(now, old.updated_at + 1))
-    project = _found(await queries.find_project(tx, project_id, actor.user.id))
+    project = _found(await queries.find_project(tx, project_id, actor))
     await _announce(tx, actor, project, "created", base=base, done="restored")
     return project
 
@@ -141,22 +144,23 @@ async def _require_free(tx: Transaction, owner: Account, name: str, *, repositor
 
 
 async def _make_admin(tx: Transaction, actor: Actor, repository_id: int) -> Project:
-    """Owners are admins by themselves. A member would have less, and nothing in a project that is private."""
+    """Owners are admins by themselves. A member would have less, and nothing in a project that is private. An app stays
+    what its installation makes it: it neither deletes projects nor decides who is in them."""
     repository = await find_repository_by_id(tx, repository_id, actor.user.id)
     assert repository is not None, "it was inserted in this transaction"
-    if repository.role != "admin":
+    if repository.role != "admin" and actor.user.kind != "bot":
         await set_collaborator(tx, repository, actor.user, "admin")
-    return _found(await queries.find_project(tx, repository.project_id, actor.user.id))
+    return _found(await queries.find_project(tx, repository.project_id, actor))
 
 
 async def _stay_in(tx: Transaction, actor: Actor, project: Project) -> Project:
     """The project as it is now. A member who made it private is added to it, rather than shut out by it."""
-    project_id, user_id = project.repository.project_id, actor.user.id
-    edited = await queries.find_project(tx, project_id, user_id)
+    project_id = project.repository.project_id
+    edited = await queries.find_project(tx, project_id, actor)
     if edited is not None and edited.repository.role is not None:
         return edited
     await set_collaborator(tx, project.repository, actor.user, "write")
-    return _found(await queries.find_project(tx, project_id, user_id))
+    return _found(await queries.find_project(tx, project_id, actor))
 
 
 async def _announce(
@@ -175,7 +179,7 @@ async def _announce(
     await audit.record(
         tx,
         actor,
-        f"project.{done or action}",
+        f"project.{verb_of(done or action)}",
         repository.full_name,
         account_id=repository.owner.id,
         repository_id=repository.id,

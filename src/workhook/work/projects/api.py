@@ -31,7 +31,7 @@ async def list_projects(call: Call) -> Answer:
     query = parameters.read_query(call, ListQuery)
     key = lists.after(query, tuple[str])
     found = await queries.list_projects(
-        call.database, actor_of(call).user.id, after=key[0] if key else None, limit=query.limit + 1
+        call.database, actor_of(call), after=key[0] if key else None, limit=query.limit + 1
     )
     projects, headers = lists.page(call, found, query, lambda project: (project.repository.project_id,))
     return Answer(ProjectsAnswer([project_shape(each) for each in projects]), headers=headers)

@@ -6,8 +6,11 @@ from collections.abc import Mapping
 
 import sqlalchemy as sa
 
-from workhook.identity.queries import key_of, repositories, repository_of
+from workhook.http.calls import concerns
+from workhook.identity.queries import by_membership, key_of, repositories, repository_of
+from workhook.identity.schemas import Actor
 from workhook.identity.tables import accounts, collaborators, memberships, projects
+from workhook.identity.tokens.reach import check_reach, reach_params, within_reach
 from workhook.storage import Reader, Row, Transaction
 from workhook.storage.metadata import big, insert_into
 from workhook.work.access import is_client
@@ -25,18 +28,27 @@ _visible = _projects.where(
         sa.exists().where(
             memberships.c.organization_id == projects.c.account_id,
             memberships.c.user_id == _caller,
-            sa.or_(memberships.c.role == "owner", projects.c.private.is_(sa.false())),
+            by_membership,
         ),
         sa.exists().where(
             collaborators.c.repository_id == projects.c.repository_id, collaborators.c.user_id == _caller
         ),
         is_client,
     ),
+    within_reach(projects.c.account_id, projects.c.repository_id),
 )
 _first = _visible.order_by(projects.c.id).limit(big("limit"))
 _next = _first.where(projects.c.id > sa.bindparam("after"))
 
 _lock_account = sa.select(accounts.c.id).where(accounts.c.id == big("account_id")).with_for_update(key_share=True)
+# The project before the account: a new name is a new key, which waits for everybody who adds to the project, and they
+# may wait for the account: it can be somebody whose timer they start.
+_whole_project = (
+    sa.select(projects.c.account_id).where(projects.c.repository_id == big("repository_id")).with_for_update()
+)
+_lock_account_of = (
+    sa.select(accounts.c.id).where(accounts.c.id == _whole_project.scalar_subquery()).with_for_update(key_share=True)
+)
 _names = sa.select(projects.c.repository_id, projects.c.name_key).where(
     projects.c.account_id == big("account_id"), projects.c.name_key.like(sa.bindparam("pattern", type_=sa.Text))
 )
@@ -59,33 +71,46 @@ _delete = (
 )
 
 
-def _project_of(row: Row, user_id: int) -> Project | None:
+def _project_of(row: Row, actor: Actor) -> Project | None:
     """None for a project in which the user has no place: it is not told apart from one that is not there."""
-    repository = repository_of(row, user_id)
+    repository = repository_of(row, actor.user.id)
     return Project(repository, row["avatar"]) if repository.role or row["is_client"] else None
 
 
-async def find_project(reader: Reader, project_id: str, user_id: int) -> Project | None:
-    row = await reader.fetch_one(_one, {"project_id": project_id, "user_id": user_id})
-    return _project_of(row, user_id) if row else None
+def _reached(row: Row | None, actor: Actor) -> Project | None:
+    project = _project_of(row, actor) if row else None
+    if row is not None:
+        concerns(row["owner_id"], row["repository_id"], hidden=project is None)
+    if project is not None:
+        check_reach(actor, project.repository.owner.id, project.repository.id)
+    return project
 
 
-async def lock_project(tx: Transaction, project_id: str, user_id: int) -> Project | None:
+async def find_project(reader: Reader, project_id: str, actor: Actor) -> Project | None:
+    """Raises `NotFound` outside the token's reach, and `Forbidden` where its permissions are not enough."""
+    return _reached(await reader.fetch_one(_one, {"project_id": project_id, "user_id": actor.user.id}), actor)
+
+
+async def lock_project(tx: Transaction, project_id: str, actor: Actor) -> Project | None:
     """`find_project`; until the transaction ends nobody else changes or deletes it."""
-    row = await tx.fetch_one(_locked, {"project_id": project_id, "user_id": user_id})
-    return _project_of(row, user_id) if row else None
+    return _reached(await tx.fetch_one(_locked, {"project_id": project_id, "user_id": actor.user.id}), actor)
 
 
-async def list_projects(reader: Reader, user_id: int, *, after: str | None, limit: int) -> list[Project]:
-    """What the user sees, by id; `after` is the id behind which to start."""
-    params = {"user_id": user_id, "limit": limit, "after": after}
+async def list_projects(reader: Reader, actor: Actor, *, after: str | None, limit: int) -> list[Project]:
+    """What the caller sees, by id; `after` is the id behind which to start."""
+    params = {"user_id": actor.user.id, "limit": limit, "after": after, **reach_params(actor)}
     rows = await reader.fetch_all(_first if after is None else _next, params)
-    return [project for row in rows if (project := _project_of(row, user_id))]
+    return [project for row in rows if (project := _project_of(row, actor))]
 
 
 async def lock_names(tx: Transaction, account_id: int) -> None:
     """One at a time chooses a name in the account, so that nobody finds the one it chose taken."""
     await tx.fetch_one(_lock_account, {"account_id": account_id})
+
+
+async def lock_name_of(tx: Transaction, repository_id: int) -> None:
+    """`lock_names` for a project that gets another name."""
+    await tx.fetch_one(_lock_account_of, {"repository_id": repository_id})
 
 
 async def names_like(tx: Transaction, account_id: int, name: str) -> set[str]:

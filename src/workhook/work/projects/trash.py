@@ -6,6 +6,8 @@ import structlog
 
 from workhook.http.calls import Services
 from workhook.identity import audit, removal
+from workhook.storage import Transaction
+from workhook.storage.sweeping import one_by_one
 from workhook.work.projects import trash_queries
 
 log = structlog.get_logger(__name__)
@@ -20,22 +22,27 @@ async def purge(services: Services, now: int) -> int:
     """
     before = now - trash_queries.KEPT_MS
     found = await trash_queries.deleted_before(services.database, before)
-    return sum([await _purge_one(services, repository_id, before) for repository_id in found])
+    return await one_by_one("deleted_projects", found, lambda each: _purge_one(services, each, before))
 
 
 async def _purge_one(services: Services, repository_id: int, before: int) -> bool:
     blobs: set[str] = set()
-    emptied = False
-    while not emptied:
-        async with services.database.transaction() as tx:
-            taken = await trash_queries.take_deleted(tx, repository_id, before)
-            if taken is None or not await removal.forget(tx, repository_id):
-                return False
-            blobs.update(await trash_queries.blobs_of(tx, repository_id))
-            emptied = await trash_queries.empty(tx, repository_id)
-            if emptied:
-                await trash_queries.remove(tx, repository_id)
-                await audit.record(tx, None, "project.purged", taken["name"], account_id=taken["account_id"])
+
+    async def empty_some(tx: Transaction) -> bool | None:
+        """Whether it is gone; None if it has to stay."""
+        taken = await trash_queries.take_deleted(tx, repository_id, before)
+        if taken is None or not await removal.forget(tx, repository_id):
+            return None
+        blobs.update(await trash_queries.blobs_of(tx, repository_id))
+        if not await trash_queries.empty(tx, repository_id):
+            return False
+        await trash_queries.remove(tx, repository_id)
+        await audit.record(tx, None, "project.purge", taken["name"], account_id=taken["account_id"])
+        return True
+
+    while not (emptied := await services.database.in_transaction(empty_some)):
+        if emptied is None:
+            return False
     # After the commit: a process that dies in between leaves content that no file has, which is swept later.
     await services.blobs.delete(sorted(blobs))
     log.info("project_purged", repository_id=repository_id)

@@ -21,7 +21,7 @@ async def list_trash(call: Call) -> Answer:
     query = parameters.read_query(call, ListQuery)
     found = await trash_queries.list_deleted(
         call.database,
-        actor_of(call).user.id,
+        actor_of(call),
         since=now_ms() - trash_queries.KEPT_MS,
         after=lists.after(query, tuple[int, str]),
         limit=query.limit + 1,

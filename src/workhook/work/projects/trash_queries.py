@@ -9,8 +9,11 @@ import msgspec
 import sqlalchemy as sa
 
 from workhook.core.clock import DAY_MS
+from workhook.http.calls import concerns
 from workhook.identity.queries import key_of, repository_columns, repository_of, role_columns
+from workhook.identity.schemas import Actor
 from workhook.identity.tables import accounts, collaborators, memberships, projects
+from workhook.identity.tokens.reach import check_reach, reach_params, within_reach
 from workhook.storage import Reader, Row, Transaction
 from workhook.storage.metadata import big, metadata
 from workhook.work.files.tables import files
@@ -36,7 +39,11 @@ _is_admin = sa.or_(
 )
 _trash = (
     sa.select(projects.c.id, projects.c.title, projects.c.deleted_at)
-    .where(projects.c.deleted_at >= big("since"), _is_admin)
+    .where(
+        projects.c.deleted_at >= big("since"),
+        _is_admin,
+        within_reach(projects.c.account_id, projects.c.repository_id),
+    )
     .order_by(projects.c.deleted_at.desc(), projects.c.id.desc())
     .limit(big("limit"))
 )
@@ -97,21 +104,27 @@ async def list_contents(
 
 
 async def list_deleted(
-    reader: Reader, user_id: int, *, since: int, after: tuple[int, str] | None, limit: int
+    reader: Reader, actor: Actor, *, since: int, after: tuple[int, str] | None, limit: int
 ) -> Sequence[Row]:
-    """What the user could restore: id, title, deleted_at; the last deleted first. `after`: deleted_at and id."""
-    params = {"user_id": user_id, "since": since, "limit": limit}
+    """What the caller could restore: id, title, deleted_at; the last deleted first. `after`: deleted_at and id."""
+    params = {"user_id": actor.user.id, "since": since, "limit": limit, **reach_params(actor)}
     if after is None:
         return await reader.fetch_all(_trash, params)
     return await reader.fetch_all(_trash_after, {**params, "deleted_at": after[0], "after_id": after[1]})
 
 
-async def lock_deleted(tx: Transaction, project_id: str, user_id: int) -> Deleted | None:
-    """With the role that the user had and still has there. Until the transaction ends nobody else restores it."""
-    row = await tx.fetch_one(_deleted, {"project_id": project_id, "user_id": user_id})
+async def lock_deleted(tx: Transaction, project_id: str, actor: Actor) -> Deleted | None:
+    """With the role that the user had and still has there. Until the transaction ends nobody else restores it.
+
+    Raises `NotFound` outside the token's reach, and `Forbidden` where its permissions are not enough."""
+    row = await tx.fetch_one(_deleted, {"project_id": project_id, "user_id": actor.user.id})
     if row is None:
         return None
-    return Deleted(Project(repository_of(row, user_id), row["avatar"]), row["deleted_at"])
+    repository = repository_of(row, actor.user.id)
+    concerns(repository.owner.id, repository.id, hidden=repository.role is None)
+    if repository.role is not None:
+        check_reach(actor, repository.owner.id, repository.id)
+    return Deleted(Project(repository, row["avatar"]), row["deleted_at"])
 
 
 async def restore_project(tx: Transaction, repository_id: int, name: str, now: int) -> None:

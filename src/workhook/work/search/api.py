@@ -23,7 +23,7 @@ async def search(call: Call) -> Answer:
         await find_access(call.database, actor, project_id)  # 404, rather than nothing found
     found = await queries.search(
         call.database,
-        actor.user.id,
+        actor,
         words,
         kinds=query.kinds,
         project_id=project_id,

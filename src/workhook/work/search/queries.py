@@ -14,7 +14,10 @@ from typing import Annotated, Any, NamedTuple
 import sqlalchemy as sa
 from msgspec import Meta
 
+from workhook.identity.queries import by_membership
+from workhook.identity.schemas import Actor
 from workhook.identity.tables import collaborators, memberships, projects
+from workhook.identity.tokens.reach import reach_params, within_reach
 from workhook.storage import Reader, Row
 from workhook.storage.metadata import big
 from workhook.work.clients.tables import clients
@@ -52,7 +55,7 @@ _insider = sa.or_(
     sa.exists().where(
         memberships.c.organization_id == projects.c.account_id,
         memberships.c.user_id == _caller,
-        sa.or_(memberships.c.role == "owner", projects.c.private.is_(sa.false())),
+        by_membership,
     ),
     sa.exists().where(collaborators.c.repository_id == projects.c.repository_id, collaborators.c.user_id == _caller),
 )
@@ -67,6 +70,7 @@ _seen = (
     # The first is for the sake of indexes, the second decides.
     .where(sa.or_(projects.c.account_id.in_(_owners), projects.c.repository_id.in_(_given)))
     .where(projects.c.deleted_at.is_(None), sa.or_(_insider, _client))
+    .where(within_reach(projects.c.account_id, projects.c.repository_id))
     .cte("seen")
 )
 
@@ -182,7 +186,7 @@ def _statement(kinds: tuple[Kind, ...], *, in_project: bool, further: bool) -> s
 
 async def search(
     reader: Reader,
-    user_id: int,
+    actor: Actor,
     words: str,
     *,
     kinds: tuple[Kind, ...],
@@ -190,11 +194,12 @@ async def search(
     after: Key | None,
     limit: int,
 ) -> list[Found]:
-    """What the user sees and has all of `words` (`match.words_of`), the newest first, from behind `after`.
+    """What the caller sees and has all of `words` (`match.words_of`), the newest first, from behind `after`.
 
     Raises `storage.slow.TooSlow`.
     """
-    params: dict[str, object] = {"user_id": user_id, "q": words, "project_id": project_id, "limit": limit}
+    params: dict[str, object] = {"user_id": actor.user.id, "q": words, "project_id": project_id, "limit": limit}
+    params |= reach_params(actor)
     if after is not None:
         params |= after._asdict()
     statement = _statement(kinds, in_project=project_id is not None, further=after is not None)

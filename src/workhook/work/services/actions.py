@@ -12,6 +12,7 @@ from msgspec import UnsetType
 from workhook.core.errors import NotFound
 from workhook.core.ids import new_id
 from workhook.identity.schemas import Actor
+from workhook.identity.tokens.reach import check_whole_account
 from workhook.storage import Reader, Transaction
 from workhook.work.announce import announce_in_account, differences
 from workhook.work.owners import Owner, choose_owner
@@ -24,12 +25,12 @@ _NOUN = "service"
 
 async def get_service(reader: Reader, actor: Actor, service_id: str) -> Service:
     """Raises `NotFound`."""
-    return _found(await queries.find_service(reader, service_id, actor.user.id))
+    return _found(await queries.find_service(reader, service_id, actor))
 
 
 async def take_service(tx: Transaction, actor: Actor, service_id: str) -> Service:
     """For a change: nobody else changes it until the transaction ends. Raises `NotFound`, `Forbidden`."""
-    service = _found(await queries.lock_service(tx, service_id, actor.user.id))
+    service = _found(await queries.lock_service(tx, service_id, actor))
     Owner(service.owner, service.role).require_owner("change its services")
     return service
 
@@ -37,6 +38,7 @@ async def take_service(tx: Transaction, actor: Actor, service_id: str) -> Servic
 async def create_service(tx: Transaction, actor: Actor, create: ServiceCreate, *, now: int, base: str) -> Service:
     """Raises `Invalid`, `Forbidden`."""
     owner = await choose_owner(tx, actor, create.organization)
+    check_whole_account(actor, owner.account.id)
     owner.require_owner("change its services")
     prices = replaced((), [each.offer() for each in create.service_prices])
     service_id, position = new_id("svc"), None if isinstance(create.position, UnsetType) else create.position

@@ -31,7 +31,7 @@ def _shown(service: Service) -> ServiceAnswer:
 async def list_services(call: Call) -> Answer:
     query = parameters.read_query(call, ServiceQuery)
     key = lists.after(query, tuple[str])
-    found = await queries.list_services(call.database, actor_of(call).user.id, query, after=key[0] if key else None)
+    found = await queries.list_services(call.database, actor_of(call), query, after=key[0] if key else None)
     services, headers = lists.page(call, found, query, lambda service: (service.id,))
     return Answer(ServicesAnswer([service_shape(each) for each in services]), headers=headers)
 

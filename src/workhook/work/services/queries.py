@@ -9,11 +9,15 @@ import sqlalchemy as sa
 from msgspec import UnsetType
 
 from workhook.core import json
+from workhook.http.calls import concerns
+from workhook.http.lists import Found
 from workhook.identity.queries import key_of
-from workhook.identity.schemas import Account, account_of
+from workhook.identity.schemas import Account, Actor, account_of
 from workhook.identity.tables import accounts, memberships
+from workhook.identity.tokens.reach import check_reach, check_whole_account, reach_params, within_reach
 from workhook.storage import Reader, Row, Transaction
 from workhook.storage.metadata import big, insert_into
+from workhook.work.pages import bounded, fetch, length
 from workhook.work.services.rules import Price
 from workhook.work.services.schemas import Content, Service, ServiceQuery
 from workhook.work.services.tables import service_prices, services
@@ -37,24 +41,25 @@ _role = (
     .scalar_subquery()
     .label("role")
 )
-_visible = (
+_existing = (
     sa.select(
         services,
         _role,
         *(accounts.c[name].label("owner_" + name) for name in Account.__struct_fields__),
     )
     .join_from(services, accounts, accounts.c.id == services.c.account_id)
-    .where(
-        services.c.deleted_at.is_(None),
-        sa.or_(
-            services.c.account_id == big("user_id"),
-            sa.exists().where(
-                memberships.c.organization_id == services.c.account_id, memberships.c.user_id == big("user_id")
-            ),
-        ),
-    )
+    .where(services.c.deleted_at.is_(None))
 )
-_one = _visible.where(services.c.id == sa.bindparam("id"))
+_listed = _existing.where(
+    sa.or_(
+        services.c.account_id == big("user_id"),
+        sa.exists().where(
+            memberships.c.organization_id == services.c.account_id, memberships.c.user_id == big("user_id")
+        ),
+    ),
+    within_reach(services.c.account_id, None),
+)
+_one = _existing.where(services.c.id == sa.bindparam("id"))
 _locked = _one.with_for_update(of=services)
 
 _behind_the_others = sa.select(sa.func.coalesce(sa.func.max(services.c.position) + 1, 0)).where(
@@ -75,21 +80,36 @@ _delete = sa.update(services).where(services.c.id == sa.bindparam("id")).values(
 _insert_prices = insert_into(service_prices, "service_id", *Price.__struct_fields__)
 
 
-async def find_service(reader: Reader, service_id: str, user_id: int) -> Service | None:
-    row = await reader.fetch_one(_one, {"id": service_id, "user_id": user_id})
-    return _service_of(row, user_id) if row else None
+async def find_service(reader: Reader, service_id: str, actor: Actor) -> Service | None:
+    """Raises `NotFound` outside the token's reach, and `Forbidden` where its permissions are not enough."""
+    service = _seen(await reader.fetch_one(_one, {"id": service_id, "user_id": actor.user.id}), actor)
+    if service is not None:
+        check_reach(actor, service.owner.id)
+    return service
 
 
-async def lock_service(tx: Transaction, service_id: str, user_id: int) -> Service | None:
-    """`find_service`; until the transaction ends nobody else changes or deletes it."""
-    row = await tx.fetch_one(_locked, {"id": service_id, "user_id": user_id})
-    return _service_of(row, user_id) if row else None
+def _seen(row: Row | None, actor: Actor) -> Service | None:
+    """None for one of an account that the caller is not in: it is not told apart from one that is not there."""
+    if row is None:
+        return None
+    hidden = row["role"] is None and row["account_id"] != actor.user.id
+    concerns(row["account_id"], hidden=hidden)
+    return None if hidden else _service_of(row, actor.user.id)
 
 
-async def list_services(reader: Reader, user_id: int, query: ServiceQuery, *, after: str | None) -> list[Service]:
-    """What the user sees and the filters let through, by id behind `after`; one more than the page shows."""
-    statement = _visible.order_by(services.c.id).limit(big("limit"))
-    params: dict[str, object] = {"user_id": user_id, "limit": query.limit + 1}
+async def lock_service(tx: Transaction, service_id: str, actor: Actor) -> Service | None:
+    """`find_service`; until the transaction ends nobody else changes or deletes it. Of a token of chosen repositories
+    it raises `Forbidden`."""
+    service = _seen(await tx.fetch_one(_locked, {"id": service_id, "user_id": actor.user.id}), actor)
+    if service is not None:
+        check_whole_account(actor, service.owner.id)
+    return service
+
+
+async def list_services(reader: Reader, actor: Actor, query: ServiceQuery, *, after: str | None) -> Found[Service]:
+    """What the caller sees and the filters let through, by id behind `after`; one more than the page shows."""
+    statement = _listed.order_by(services.c.id).limit(big("limit"))
+    params: dict[str, object] = {"user_id": actor.user.id, "limit": query.limit + 1, **reach_params(actor)}
     if after is not None:
         statement, params["after"] = statement.where(services.c.id > sa.bindparam("after")), after
     if not isinstance(query.organization, UnsetType):
@@ -98,7 +118,8 @@ async def list_services(reader: Reader, user_id: int, query: ServiceQuery, *, af
     if not isinstance(query.active, UnsetType):
         statement = statement.where(services.c.active == sa.bindparam("active", type_=sa.Boolean()))
         params["active"] = query.active
-    return [_service_of(row, user_id) for row in await reader.fetch_all(statement, params)]
+    bound = bounded(statement, services.c.id, length(services.c.description, services.c.prices))
+    return await fetch(reader, bound, params, lambda row: _service_of(row, actor.user.id))
 
 
 async def insert_service(tx: Transaction, service_id: str, account_id: int, values: Mapping[str, object]) -> int:

@@ -77,7 +77,7 @@ async def edit_task(tx: Transaction, found: FoundTask | Movable, edit: TaskEdit,
     if isinstance(found, Movable):
         after = await _move(tx, found, after, edit, now)
     elif after is not before:
-        await writes.update_task(tx, after)
+        writes.update_task(tx, after)
     if after is before:
         return before
     await writes.set_assignees(tx, before, after)
@@ -91,7 +91,7 @@ async def delete_task(tx: Transaction, found: Movable, *, base: str) -> None:
     """It can be restored for a while. `found` is what `take_to_delete` gave. Raises `Forbidden`, `Conflict`."""
     access, task = found.access, found.task
     require_changeable(access, task)
-    await writes.trash_task(tx, msgspec.structs.replace(task, updated_at=max(now_ms(), task.updated_at + 1)))
+    writes.trash_task(tx, msgspec.structs.replace(task, updated_at=max(now_ms(), task.updated_at + 1)))
     bucket = found.source.buckets[found.bucket]
     bucket.size -= 1
     await writes.drop_if_empty(tx, found.source.buckets, bucket)
@@ -267,7 +267,7 @@ async def _move(tx: Transaction, found: Movable, after: Task, edit: TaskEdit, no
     there = moved(after, source, target, position, now)
     if there == after:
         if after is not found.task:
-            await writes.update_task(tx, after)
+            writes.update_task(tx, after)
         return after
     if after is found.task:
         there = touched(there, now)

@@ -14,12 +14,12 @@ from workhook.identity.schemas import Actor
 from workhook.storage import Transaction
 from workhook.work.access import Access
 from workhook.work.announce import Happening, announce_many
+from workhook.work.pages import PAGE_CHARS
 from workhook.work.people import PersonShape
 from workhook.work.tasks import actions, assignees, bulk_queries
 from workhook.work.tasks.bulk_queries import Known, Written
 from workhook.work.tasks.bulk_schemas import TaskOperation, field_of, require_parameters
 from workhook.work.tasks.queries import Target
-from workhook.work.tasks.rows import PAGE_CHARS
 from workhook.work.tasks.schemas import Task, TaskCreate, TaskEdit, task_shape
 from workhook.work.tasks.shelf import Shelf
 from workhook.work.timesheets import timers
@@ -31,7 +31,7 @@ async def do_all(tx: Transaction, actor: Actor, operations: list[TaskOperation],
     """The tasks as they are after all of it, in the order of the operations; None for what was deleted.
 
     Raises `Invalid` naming the operation at fault, `Forbidden`, `Conflict`, `Busy`, and `TooLarge` where the tasks that
-    are changed hold more text than one answer may (`rows.PAGE_CHARS`).
+    are changed hold more text than one answer may (`pages.PAGE_CHARS`).
     """
     require_parameters(operations)
     run = _Run(tx, actor, now_ms(), base)

@@ -112,7 +112,7 @@ async def list_tasks(
     reader: Reader, access: Access, filters: Mapping[str, object], *, sort: str, after: Key | None, limit: int
 ) -> tuple[list[tuple[Task, Key]], bool]:
     """What fits every filter, as `params_of` gives them, each with its sort key, and whether that is cut
-    (`rows.PAGE_CHARS`); `after` is the key to start behind."""
+    (`pages.PAGE_CHARS`); `after` is the key to start behind."""
     params: dict[str, object] = {**filters, "repository_id": access.repository.id, "limit": limit}
     if after is not None:
         params["after_key"], params["after_id"] = after

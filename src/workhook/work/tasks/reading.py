@@ -19,15 +19,23 @@ from workhook.storage.dialects import json_rows
 from workhook.storage.metadata import big
 from workhook.work.access import Access, access_of, with_access
 from workhook.work.columns.tables import columns
+from workhook.work.pages import PAGE_CHARS
 from workhook.work.tasks.queries import project_of
-from workhook.work.tasks.rows import assignees, no_more_than_a_page, on_page, people_of, weight
+from workhook.work.tasks.rows import (
+    assignees,
+    has_assignees,
+    no_more_than_a_page,
+    on_page,
+    people_of,
+    weight,
+)
 from workhook.work.tasks.schemas import Level, TaskColumnShape, TaskProjectShape, TaskShape
 from workhook.work.tasks.tables import task_buckets, tasks
 
 
 class Placed(msgspec.Struct, array_like=True, order=True, gc=False):
     """A task as the statement tells it. `key` is its sort key in its column: the rank of its bucket, and its own.
-    `found`: how many there are, with those that are cut."""
+    `found`: how many there are, with those that are cut; 0 where none is."""
 
     bucket_rank: int
     rank: int
@@ -78,35 +86,52 @@ _tasks_passed = (
 )
 
 
-def _with_tasks(page: sa.Select[Any], passed: sa.ColumnElement[int]) -> sa.Select[Any]:
+# SQLite would nest a JSON array in the other, or write it as a text, depending on how it plans: this is a text.
+_people = (sa.case((has_assignees, assignees.element), else_=sa.literal_column("'[]'")) + "").label("people")
+
+
+def _of_page(page: sa.Select[Any]) -> sa.ScalarSelect[str]:
     some = page.subquery("some")
     sized = no_more_than_a_page(some, some.c.bucket_rank, some.c.rank, some.c.id)
-    # SQLite would nest a JSON array in the other, or write it as a text, depending on how it plans: this is a text.
-    people = (assignees.element + "").label("people")
-    columns_told = [sized.c.bucket_rank, sized.c.rank, *(tasks.c[name] for name in _TOLD), people, sized.c.found]
     told = (
-        sa.select(*columns_told)
+        sa.select(sized.c.bucket_rank, sized.c.rank, *(tasks.c[name] for name in _TOLD), _people, sized.c.found)
         .select_from(sized.join(tasks, tasks.c.id == sized.c.id))
         .where(on_page(sized))
         .subquery("told")
     )
+    return sa.select(json_rows(*told.c)).scalar_subquery()
+
+
+def _of_column() -> sa.ColumnElement[str]:
+    """All tasks of a column, without the work that a page is, if they are one page at most."""
+    placed = task_buckets.join(tasks, tasks.c.bucket_id == task_buckets.c.id)
+    here = task_buckets.c.column_id == sa.bindparam("column_id")
+    told = [task_buckets.c.rank, tasks.c.rank, *(tasks.c[name] for name in _TOLD), _people, sa.literal_column("0")]
+    count = sa.select(sa.func.coalesce(sa.func.sum(task_buckets.c.size), 0)).where(here).scalar_subquery()
+    chars = sa.select(sa.func.coalesce(sa.func.sum(weight), 0)).select_from(placed).where(here).scalar_subquery()
+    every = sa.select(json_rows(*told)).select_from(placed).where(here).scalar_subquery()
+    is_one = sa.and_(count <= big("limit"), chars < sa.literal_column(str(PAGE_CHARS), sa.BigInteger))
+    return sa.case((is_one, every), else_=_of_page(_page))
+
+
+def _with_tasks(listed: sa.ColumnElement[str], passed: sa.ColumnElement[int]) -> sa.Select[Any]:
     statement = sa.select(
         columns.c.id.label("column_id"),
         columns.c.title.label("column_title"),
-        sa.select(json_rows(*told.c)).scalar_subquery().label("tasks"),
+        listed.label("tasks"),
         passed.label("passed"),
     ).where(columns.c.id == sa.bindparam("column_id"))
     return with_access(statement, columns.c.repository_id)
 
 
-_first = _with_tasks(_page, sa.literal_column("0"))
-_next = _with_tasks(_next_page, _buckets_passed.scalar_subquery() + _tasks_passed.scalar_subquery())
+_first = _with_tasks(_of_column(), sa.literal_column("0"))
+_next = _with_tasks(_of_page(_next_page), _buckets_passed.scalar_subquery() + _tasks_passed.scalar_subquery())
 
 _decoder = msgspec.json.Decoder(list[Placed])
 
 
 class ReadColumn(msgspec.Struct, frozen=True):
-    """`first`: the position of the first of the tasks. `cut`: there would be more (`rows.PAGE_CHARS`)."""
+    """`first`: the position of the first of the tasks. `cut`: there would be more (`pages.PAGE_CHARS`)."""
 
     access: Access
     column: TaskColumnShape

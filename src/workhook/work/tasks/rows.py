@@ -12,6 +12,7 @@ from workhook.identity.tables import accounts
 from workhook.storage import Row
 from workhook.storage.dialects import json_rows
 from workhook.work.columns.tables import columns
+from workhook.work.pages import PAGE_CHARS
 from workhook.work.people import PersonShape
 from workhook.work.tasks.schemas import Task, TaskColumnShape, TaskProjectShape
 from workhook.work.tasks.tables import task_assignees, task_buckets, tasks
@@ -46,14 +47,13 @@ assignees = (
     .label("task_assignees")
 )
 
+has_assignees = sa.exists().where(task_assignees.c.task_id == tasks.c.id)
+
 
 def task_columns() -> list[sa.Label[Any]]:
     """Of the tasks table alone; `task_of` needs the position and the column's title besides."""
     return [*(tasks.c[name].label(f"task_{name}") for name in _FIELDS), assignees]
 
-
-PAGE_CHARS = 8 * 1024 * 1024
-"""Of texts in one answer; there is at least one task. A thousand tasks could hold a GiB."""
 
 weight: sa.ColumnElement[int] = sa.cast(
     sum(

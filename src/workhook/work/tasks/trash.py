@@ -7,6 +7,7 @@ import sqlalchemy as sa
 from workhook.core.clock import DAY_MS
 from workhook.http.calls import Services
 from workhook.storage.metadata import big
+from workhook.storage.sweeping import in_batches
 from workhook.work.tasks.tables import tasks
 from workhook.work.timesheets.tables import timesheets
 
@@ -22,6 +23,7 @@ _over = (
     )
     .order_by(tasks.c.deleted_at)
     .limit(big("limit"))
+    .offset(big("offset"))
     # Another process that does the same takes the next ones.
     .with_for_update(of=tasks, skip_locked=True)
 )
@@ -32,10 +34,9 @@ async def purge(services: Services, now: int) -> int:
     """Remove the tasks that were deleted over 30 days ago; one that time was recorded on stays where it is. Answers
     how many. In small transactions, and several processes may do this at once. Raises `Unavailable`.
     """
-    purged = 0
-    while True:
-        async with services.database.transaction() as tx:
-            count = await tx.execute(_purge, {"before": now - KEPT_MS, "limit": BATCH})
-        purged += count
-        if count < BATCH:
-            return purged
+
+    async def some(limit: int, offset: int) -> int:
+        params = {"before": now - KEPT_MS, "limit": limit, "offset": offset}
+        return await services.database.in_transaction(lambda tx: tx.execute(_purge, params))
+
+    return await in_batches("deleted_tasks", BATCH, some)

@@ -7,8 +7,10 @@ from typing import Any
 
 import msgspec
 import sqlalchemy as sa
+from sqlalchemy.sql.expression import Executable
 
-from workhook.storage import Row, Transaction
+from workhook.storage import Transaction
+from workhook.storage.database import Params
 from workhook.storage.dialects import any_of
 from workhook.storage.metadata import big, insert_into
 from workhook.work.tasks import order
@@ -110,12 +112,15 @@ _delete_assignees = sa.delete(task_assignees).where(
 
 
 class Spot(msgspec.Struct, frozen=True):
-    """Where a task goes: a bucket that has room, and how many tasks of it are before; the position that this is."""
+    """Where a task goes: a bucket that has room, and how many tasks of it are before; the position that this is.
+
+    `between`: others are on both sides in the bucket, so that the room between these may be used up."""
 
     column_id: str
     bucket_id: int
     offset: int
     position: int
+    between: bool
 
 
 def _order(spot: Spot) -> dict[str, object]:
@@ -138,30 +143,34 @@ def _said(task: Task) -> dict[str, object]:
 
 async def insert_task(tx: Transaction, repository_id: int, task: Task, spot: Spot) -> None:
     params = {**_said(task), **_order(spot), "repository_id": repository_id, "user_id": task.user_id}
-    row = await tx.fetch_one(_insert, {**params, "created_at": task.created_at})
-    await _keep_room(tx, row, spot)
-    await add_assignees(tx, task.id, [person.id for person in task.assignees])
+    await tx.flush()  # another new task may be waiting, which the place of this one depends on
+    await _put(tx, _insert, {**params, "created_at": task.created_at}, spot)
+    add_assignees(tx, task.id, [person.id for person in task.assignees])
 
 
-async def update_task(tx: Transaction, task: Task) -> None:
+def update_task(tx: Transaction, task: Task) -> None:
     """What it says; its place stays."""
-    await tx.execute(_edit, _said(task))
+    tx.later(_edit, [_said(task)])
 
 
 async def move_task(tx: Transaction, task: Task, spot: Spot) -> None:
     """Likewise, and it comes to a place; also out of the trash."""
-    await _keep_room(tx, await tx.fetch_one(_move, {**_said(task), **_order(spot)}), spot)
+    await tx.flush()
+    await _put(tx, _move, {**_said(task), **_order(spot)}, spot)
 
 
-async def _keep_room(tx: Transaction, row: Row | None, spot: Spot) -> None:
-    """Rare: after dozens of moves to one place."""
-    if row is not None and order.is_crowded(row["rank"]):
+async def _put(tx: Transaction, statement: Executable, params: Params, spot: Spot) -> None:
+    if not spot.between:
+        tx.later(statement, [params])
+        return
+    row = await tx.fetch_one(statement, params)
+    if row is not None and order.is_crowded(row["rank"]):  # rare: after dozens of moves to one place
         await tx.execute(_spread, {"bucket_id": spot.bucket_id})
 
 
-async def trash_task(tx: Transaction, task: Task) -> None:
+def trash_task(tx: Transaction, task: Task) -> None:
     """`updated_at` is when it was deleted."""
-    await tx.execute(_trash, {"task_id": task.id, "updated_at": task.updated_at})
+    tx.later(_trash, [{"task_id": task.id, "updated_at": task.updated_at}])
 
 
 async def trash_tasks(tx: Transaction, gone: Sequence[Task]) -> None:
@@ -183,7 +192,8 @@ async def make_spot(
     if room is not None:
         await _add_bucket(tx, column_id, buckets, place.bucket, room, task_id)
         place = room.place
-    return Spot(column_id, buckets[place.bucket].id, place.offset, found)
+    bucket = buckets[place.bucket]
+    return Spot(column_id, bucket.id, place.offset, found, between=0 < place.offset < bucket.size)
 
 
 async def _add_bucket(
@@ -221,8 +231,8 @@ async def drop_if_empty(tx: Transaction, buckets: Sequence[Bucket], bucket: Buck
         await tx.execute(_drop_bucket, {"bucket_id": bucket.id})
 
 
-async def add_assignees(tx: Transaction, task_id: str, user_ids: Collection[int]) -> None:
-    await tx.execute_many(_insert_assignee, [{"task_id": task_id, "user_id": each} for each in user_ids])
+def add_assignees(tx: Transaction, task_id: str, user_ids: Collection[int]) -> None:
+    tx.later(_insert_assignee, [{"task_id": task_id, "user_id": each} for each in user_ids])
 
 
 async def set_assignees(tx: Transaction, before: Task, after: Task) -> None:
@@ -231,4 +241,4 @@ async def set_assignees(tx: Transaction, before: Task, after: Task) -> None:
     if gone := had - wanted:
         await tx.execute(_delete_assignees, {"task_id": after.id, "user_ids": sorted(gone)})
     if added := wanted - had:
-        await add_assignees(tx, after.id, sorted(added))
+        add_assignees(tx, after.id, sorted(added))

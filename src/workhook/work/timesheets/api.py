@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Protocol
 
 from msgspec import UnsetType
@@ -10,6 +9,7 @@ from msgspec import UnsetType
 from workhook.core.clock import now_ms
 from workhook.http import lists, parameters
 from workhook.http.calls import Answer, Call
+from workhook.http.lists import Found
 from workhook.http.operations import AREA_A, Operation
 from workhook.identity.guard import actor_of
 from workhook.identity.schemas import Actor
@@ -52,10 +52,10 @@ def _key(timesheet: Timesheet) -> tuple[str]:
     return (timesheet.id,)
 
 
-def _table(call: Call, access: Access, query: TimesheetFilters, found: Sequence[Timesheet]) -> Answer:
+def _table(call: Call, access: Access, query: TimesheetFilters, found: Found[Timesheet]) -> Answer:
     """A page if the caller asks for one by `per_page`, else everything."""
     headers = export.headers(f"{access.repository.name.replace('.', '-')}-timesheets")
-    if isinstance(query.per_page, UnsetType) and len(found) > query.limit:
+    if isinstance(query.per_page, UnsetType) and (found.cut or len(found) > query.limit):
         body = whole_table(call.database, access, queries.filters_of(query), found)
         return Answer(body, headers=headers, media_type=export.MEDIA_TYPE)
     timesheets, link = lists.page(call, found, query, _key)

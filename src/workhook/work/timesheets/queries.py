@@ -12,6 +12,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from workhook.http.lists import Found
 from workhook.identity.queries import key_of, repository_columns, repository_of, role_columns
 from workhook.identity.schemas import Account, Actor, Repository
 from workhook.identity.tables import accounts, projects
@@ -19,6 +20,7 @@ from workhook.storage import Reader, Row, Transaction
 from workhook.storage.dialects import any_of
 from workhook.storage.metadata import big, insert_into
 from workhook.work.access import Access, access_of, with_access
+from workhook.work.pages import bounded, fetch, length
 from workhook.work.people import person_columns, person_of_row
 from workhook.work.tasks.tables import tasks
 from workhook.work.timesheets.rules import Times
@@ -276,13 +278,11 @@ CONDITIONS: Mapping[str, sa.ColumnElement[bool]] = {
 
 @lru_cache(maxsize=512)  # few of the combinations of filters are asked for
 def _listing(names: frozenset[str]) -> sa.Select[Any]:
-    return (
-        _timesheets.where(
-            timesheets.c.repository_id == big("repository_id"), *(CONDITIONS[name] for name in sorted(names))
-        )
-        .order_by(timesheets.c.id)
-        .limit(big("limit"))
+    fitting = _timesheets.where(
+        timesheets.c.repository_id == big("repository_id"), *(CONDITIONS[name] for name in sorted(names))
     )
+    ordered = fitting.order_by(timesheets.c.id).limit(big("limit"))
+    return bounded(ordered, timesheets.c.id, length(timesheets.c.notes))
 
 
 def filters_of(query: TimesheetFilters) -> dict[str, object]:
@@ -303,9 +303,8 @@ def filters_of(query: TimesheetFilters) -> dict[str, object]:
 
 async def list_timesheets(
     reader: Reader, access: Access, filters: Mapping[str, object], *, after: str | None, limit: int
-) -> list[Timesheet]:
+) -> Found[Timesheet]:
     """Those of the project that fit, by id; `after` is the id behind which to start."""
     chosen = dict(filters) if after is None else {**filters, "after": after}
     params = {**chosen, "repository_id": access.repository.id, "limit": limit}
-    rows = await reader.fetch_all(_listing(frozenset(chosen)), params)
-    return [_timesheet_of(row, access.repository) for row in rows]
+    return await fetch(reader, _listing(frozenset(chosen)), params, lambda row: _timesheet_of(row, access.repository))

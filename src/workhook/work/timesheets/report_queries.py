@@ -10,8 +10,10 @@ from typing import Any
 import sqlalchemy as sa
 
 from workhook.core.clock import DAY_MS, HOUR_MS, MINUTE_MS
-from workhook.identity.queries import key_of
+from workhook.identity.queries import by_membership, key_of
+from workhook.identity.schemas import Actor
 from workhook.identity.tables import collaborators, memberships, projects
+from workhook.identity.tokens.reach import reach_params, within_reach
 from workhook.storage import Reader, Row
 from workhook.storage.metadata import big
 from workhook.work.clients.tables import clients
@@ -32,12 +34,13 @@ _visible = sa.union(
     _there.where(projects.c.account_id == _user_id),
     _there.join(memberships, memberships.c.organization_id == projects.c.account_id).where(
         memberships.c.user_id == _user_id,
-        sa.or_(memberships.c.role == "owner", projects.c.private.is_(sa.false())),
+        by_membership,
     ),
     _there.join(collaborators, collaborators.c.repository_id == projects.c.repository_id).where(
         collaborators.c.user_id == _user_id
     ),
 )
+_reached = within_reach(projects.c.account_id, projects.c.repository_id)
 _places = sa.select(
     sa.exists(_visible).label("inside"), sa.exists().where(clients.c.user_id == _user_id).label("outside")
 )
@@ -88,7 +91,7 @@ def _sums(group_by: GroupBy, unit_ms: int, names: frozenset[str]) -> sa.Select[A
         .join_from(timesheets, projects, projects.c.repository_id == timesheets.c.repository_id)
         .join(people, people.c.id == timesheets.c.user_id)
         .outerjoin(tasks, tasks.c.id == timesheets.c.task_id)
-        .where(timesheets.c.repository_id.in_(_visible), *(_CONDITIONS[name] for name in sorted(names)))
+        .where(timesheets.c.repository_id.in_(_visible), _reached, *(_CONDITIONS[name] for name in sorted(names)))
         .group_by(*groups)
         .order_by(*order)
         .limit(big("limit"))
@@ -101,7 +104,7 @@ async def is_outside(reader: Reader, user_id: int) -> bool:
     return row is not None and bool(row["outside"]) and not row["inside"]
 
 
-async def sum_up(reader: Reader, user_id: int, query: ReportFilters, *, now: int, limit: int) -> Sequence[Group]:
+async def sum_up(reader: Reader, actor: Actor, query: ReportFilters, *, now: int, limit: int) -> Sequence[Group]:
     """One group for each user (by login), task, project (by id) or day; `limit` of them at most.
 
     Raises `storage.slow.TooSlow`.
@@ -111,7 +114,7 @@ async def sum_up(reader: Reader, user_id: int, query: ReportFilters, *, now: int
     zone = query.zone
     unit_ms = DAY_MS if zone is UTC else QUARTER_MS
     most = limit * (DAY_MS // unit_ms) if group_by == "day" else limit
-    params = {**filters, "user_id": user_id, "now": now, "limit": most}
+    params = {**filters, **reach_params(actor), "user_id": actor.user.id, "now": now, "limit": most}
     rows = await reader.fetch_slow(_sums(group_by, unit_ms, frozenset(filters)), params)
     if group_by == "day":
         return _days(rows, unit_ms, zone)[:limit]

@@ -45,7 +45,7 @@ async def make_report(reader: Reader, actor: Actor, query: ReportFilters) -> Seq
     project_id = given(query.project_id)
     if project_id is not None:
         await see_timesheets(reader, actor, project_id)
-    groups = await report_queries.sum_up(reader, actor.user.id, query, now=now_ms(), limit=ROWS_MAX + 1)
+    groups = await report_queries.sum_up(reader, actor, query, now=now_ms(), limit=ROWS_MAX + 1)
     if not groups and project_id is None and await report_queries.is_outside(reader, actor.user.id):
         raise NotFound()
     if len(groups) > ROWS_MAX:

@@ -61,7 +61,7 @@ async def whole_table(
     reader: Reader, access: Access, filters: Mapping[str, object], first: Sequence[Timesheet]
 ) -> AsyncIterator[bytes]:
     """The same, and all that follows `first`, in parts of a page each."""
-    page = first
+    page: Sequence[Timesheet] = first
     yield table(page)
     while page:
         page = await queries.list_timesheets(reader, access, filters, after=page[-1].id, limit=WHOLE_LIST_MAX)

@@ -1,14 +1,17 @@
 """Timers that start and finish because something else happened: a card that moves, another timer that starts.
 
-One timer of a user runs at a time, in whatever project; a unique index backs it.
+One timer of a user runs at a time, in whatever project; a unique index backs it. A token that is confined leaves alone
+what runs where it does not reach, and so starts nothing beside it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+from workhook.core.errors import Conflict
 from workhook.core.ids import new_id
 from workhook.identity.schemas import Actor
+from workhook.identity.tokens.reach import may_reach
 from workhook.storage import Transaction
 from workhook.work.access import Access
 from workhook.work.announce import Changes, announce
@@ -49,14 +52,15 @@ async def finish_running(tx: Transaction, access: Access, task_ids: Sequence[str
 async def start_for(tx: Transaction, access: Access, task_id: str, *, now: int, base: str) -> None:
     """Start the caller's timer on the task, in the project of `access`, and pause the caller's other one.
 
-    Nothing happens if the caller's timer runs on the task already, and for clients, who have no timers.
+    Nothing happens if the caller's timer runs on the task already, or where the token does not reach, and for clients:
+    they have no timers.
     """
     if access.is_client:
         return
     task = await queries.lock_user_for(tx, access.user, task_id)
     assert task is not None, "the task is the one that the caller moves"
     running = await queries.lock_running(tx, access.user.id)
-    if any(each.task and each.task.id == task_id for each in running):
+    if any(each.task and each.task.id == task_id for each in running) or not _reaches(access.actor, running):
         return
     await pause(tx, access.actor, running, now=now, base=base)
     timer = new_timesheet(access, task, rules.started(now), now)
@@ -64,8 +68,15 @@ async def start_for(tx: Transaction, access: Access, task_id: str, *, now: int, 
     await tell(tx, access.actor, timer, "started", now=now, base=base)
 
 
+def _reaches(actor: Actor, running: Sequence[Timesheet]) -> bool:
+    return all(may_reach(actor, ("work", "write"), each.repository.owner.id, each.repository.id) for each in running)
+
+
 async def pause(tx: Transaction, actor: Actor, running: Sequence[Timesheet], *, now: int, base: str) -> None:
-    """Pause what runs: an event `paused` for each, in its own project."""
+    """Pause what runs: an event `paused` for each, in its own project. Raises `Conflict` for what is out of reach."""
+    if not _reaches(actor, running):
+        message = "The user's other timer runs where this token does not reach; pause it first."
+        raise Conflict(message, code="timer_elsewhere")
     still = [changed(each, rules.paused(each.times, now), now) for each in running]
     if still:
         await queries.update_timesheets(tx, still)

@@ -1,0 +1,46 @@
+"""A page of a list ends by its number of rows, and by its size where a row can be large: a thousand invoices could hold
+some gigabytes. There is at least one row."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Mapping
+from functools import reduce
+from typing import Any, TypeVar
+
+import sqlalchemy as sa
+
+from workhook.http.lists import Found
+from workhook.storage import Reader, Row
+
+T = TypeVar("T")
+
+PAGE_CHARS = 8 * 1024 * 1024
+"""Of texts in one answer."""
+
+_ROOM = sa.literal_column(str(PAGE_CHARS), sa.BigInteger)
+
+
+def length(*texts: sa.ColumnElement[Any]) -> sa.ColumnElement[int]:
+    """Of all the texts, in characters; one that is null has none."""
+    return reduce(operator.add, (sa.func.coalesce(sa.func.length(each), 0) for each in texts))
+
+
+def bounded(statement: sa.Select[Any], key: sa.ColumnElement[Any], weight: sa.ColumnElement[int]) -> sa.Select[Any]:
+    """`statement`, which is ordered by its `key` and limited, without the rows at the end that are too much: `weight`
+    is a row's, in characters. The database reads no text of these. For `fetch`."""
+    some = statement.with_only_columns(key.label("page_key"), sa.cast(weight, sa.BigInteger).label("weight")).subquery(
+        "some"
+    )
+    before = sa.cast(sa.func.sum(some.c.weight).over(order_by=some.c.page_key), sa.BigInteger) - some.c.weight
+    sized = sa.select(some.c.page_key, before.label("before"), sa.func.count().over().label("found")).subquery("sized")
+    whole = statement.limit(None).join(sized, sized.c.page_key == key)
+    return whole.where(sized.c.before < _ROOM).add_columns(sized.c.found.label("page_found"))
+
+
+async def fetch(
+    reader: Reader, statement: sa.Select[Any], params: Mapping[str, object], make: Callable[[Row], T]
+) -> Found[T]:
+    """The rows of a `bounded` statement, as `make` makes something of each."""
+    rows = await reader.fetch_all(statement, params)
+    return Found(map(make, rows), cut=bool(rows) and len(rows) < rows[0]["page_found"])

@@ -1,0 +1,104 @@
+"""A list ends by its size as well: what a client filled with long texts does not fill the server's memory."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+
+from tests.work.scene import Scene
+from tests.work.studio import JsonObject, Studio
+from workhook.http.calls import Services
+from workhook.work.checkouts.tables import service_checkouts
+from workhook.work.comments.tables import file_comment_replies, file_comments, task_comments
+from workhook.work.credits.tables import task_credits
+from workhook.work.invoices.tables import invoices
+from workhook.work.services.tables import services as offers
+from workhook.work.tasks.tables import tasks
+from workhook.work.timesheets.tables import timesheets
+
+CHARS = 3_000_000
+"""Of a row: of five, three come; what is before the fourth is more than 8 MiB."""
+
+
+def _comments(scene: Scene) -> str:
+    path = f"/tasks/{scene.task()}/task_comments"
+    for _ in range(5):
+        scene.owner.post(path, json={"text": "Said"})
+    return path
+
+
+def _file_comments(scene: Scene) -> str:
+    path = f"/files/{scene.file()}/file_comments"
+    for _ in range(5):
+        scene.reply(scene.owner.post(path, json={"text": "Said"})["id"])
+    return path
+
+
+def _five(what: str, path: str) -> Any:
+    def make(scene: Scene) -> str:
+        for _ in range(5):
+            getattr(scene, what)()
+        return scene.project_path + path if path else f"/services?organization={scene.organization}"
+
+    return make
+
+
+def _tasks(scene: Scene) -> str:
+    column_id = scene.column()
+    for _ in range(5):
+        scene.task(column_id)
+    return f"/columns/{column_id}/tasks"
+
+
+LISTS = {
+    "tasks": (_tasks, tasks.c.description),
+    "task_comments": (_comments, task_comments.c.text),
+    "file_comments": (_file_comments, file_comments.c.text),
+    "replies": (_file_comments, file_comment_replies.c.body),
+    "services": (_five("service", ""), offers.c.description),
+    "service_checkouts": (_five("checkout", "/service_checkouts"), service_checkouts.c.unsubscribed_feedback),
+    "invoices": (_five("invoice", "/invoices"), invoices.c.bill_to),
+    "timesheets": (_five("timesheet", "/timesheets"), timesheets.c.notes),
+    "task_credits": (_five("credit", "/task_credits"), task_credits.c.notes),
+}
+
+
+def _rows(answer: Any) -> list[JsonObject]:
+    return answer if isinstance(answer, list) else next(each for each in answer.values() if isinstance(each, list))
+
+
+@pytest.mark.parametrize("name", LISTS)
+def test_a_page_ends_by_its_size(studio: Studio, name: str) -> None:
+    make, column = LISTS[name]
+    path = make(Scene(studio.owner, studio.project_id, studio.world.organization))
+    whole = [each["id"] for each in _rows(studio.owner.get(path))]
+    assert len(whole) == 5
+
+    async def lengthen(services: Services) -> None:
+        async with services.database.transaction() as tx:
+            await tx.execute(sa.update(column.table).values({column.name: sa.bindparam("text")}), {"text": "x" * CHARS})
+
+    async def shorten(services: Services) -> None:
+        async with services.database.transaction() as tx:
+            await tx.execute(sa.update(column.table).values({column.name: "x"}))
+
+    studio.server.run(lengthen)
+    try:
+        first = studio.owner.call("GET", path)
+        assert [each["id"] for each in _rows(first.json())] == whole[:3]
+        rest = studio.owner.http.get(first.links["next"]["url"])
+        assert [each["id"] for each in _rows(rest.json())] == whole[3:]
+        assert "next" not in rest.links
+        one = studio.owner.call("GET", path, params={"per_page": 1, **_query(path)})
+        assert [each["id"] for each in _rows(one.json())] == whole[:1]
+        if name == "timesheets":  # a table has all of them, in parts
+            lines = studio.owner.call("GET", path, headers={"Accept": "text/csv"}).text.splitlines()
+            assert [each.partition(",")[0] for each in lines[1:]] == whole
+    finally:
+        studio.server.run(shorten)
+
+
+def _query(path: str) -> dict[str, str]:
+    return dict(each.split("=") for each in path.partition("?")[2].split("&") if each)

@@ -1,0 +1,80 @@
+"""A write that PostgreSQL takes back because of another one beside it is done all the same, and once."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import asyncpg
+import pytest
+
+from tests.harness.receiver import Receiver
+from tests.harness.waiting import finish
+from tests.work.scene import Scene
+from tests.work.studio import Studio
+
+_WAITS = """
+    SELECT count(*) FROM pg_stat_activity, pg_sleep(0.01)
+    WHERE datname = current_database() AND wait_event_type = 'Lock'
+"""
+
+
+@pytest.fixture
+def scene(studio: Studio) -> Scene:
+    return Scene(studio.owner, studio.project_id, studio.world.organization)
+
+
+async def _stand_in_the_way(url: str, invoice_id: str, timesheet_id: str, held: threading.Event) -> None:
+    """Hold the timesheet, as `held` tells, until the server, which holds the invoice, waits for it; then want the
+    invoice. The server looks for deadlocks after a second as it always does, the other never: it is the server that has
+    to go back."""
+    other = await asyncpg.connect(url)
+    watcher = await asyncpg.connect(url)
+    try:
+        await other.execute("SET deadlock_timeout = '1h'")
+        async with other.transaction(), asyncio.timeout(30):
+            await other.execute("SELECT FROM timesheets WHERE id = $1 FOR UPDATE", timesheet_id)
+            held.set()
+            while not await watcher.fetchval(_WAITS):
+                pass
+            await other.execute("SELECT FROM invoices WHERE id = $1 FOR UPDATE", invoice_id)
+    finally:
+        await other.close()
+        await watcher.close()
+
+
+def _again(studio: Studio) -> float:
+    lines = studio.nobody.http.get("/metrics").text.splitlines()
+    mine = 'workhook_database_rolled_back_total{outcome="again",reason="deadlock"}'
+    return next((float(line.split()[-1]) for line in lines if line.startswith(mine)), 0)
+
+
+def test_a_deadlock_is_no_answer(studio: Studio, scene: Scene, receiver: Receiver) -> None:
+    hook = {"config": {"url": receiver.url, "secret": "a secret of some length"}, "events": ["invoice"]}
+    assert studio.owner.http.post(f"{studio.world.repo_path}/hooks", json={"name": "web", **hook}).status_code == 201
+    timesheet_id = scene.timesheet()
+    body = {"timesheet_ids": [timesheet_id]}
+    invoice = studio.owner.post(f"{studio.project}/invoices", json=body)["invoice"]
+    path = f"/invoices/{invoice['id']}"
+    studio.owner.post(f"{path}/send")
+    studio.happened()
+    before, url = _again(studio), studio.server.settings.get("database_url")
+    with ThreadPoolExecutor(1) as pool:
+        if url is not None:  # SQLite has one writer
+            held = threading.Event()
+            trouble = pool.submit(finish, lambda: _stand_in_the_way(url, invoice["id"], timesheet_id, held))
+            assert held.wait(30)
+        answer = studio.owner.call("POST", f"{path}/void", headers={"Idempotency-Key": "once"})
+        if url is not None:
+            trouble.result()
+    assert (answer.status_code, answer.json()["invoice"]["status"]) == (200, "void")
+    assert _again(studio) == before + (url is not None)
+    again = studio.owner.call("POST", f"{path}/void", headers={"Idempotency-Key": "once"})
+    assert (again.content, again.headers["idempotent-replayed"]) == (answer.content, "true")
+    assert [each.action for each in studio.happened()] == ["voided"]
+    log = studio.owner.http.get(f"{studio.world.org_path}/audit-log").json()
+    assert [each["action"] for each in log].count("invoice.void") == 1
+    receiver.wait_for(lambda _: len(receiver.events("invoice")) == 3)
+    told = [each.payload()["action"] for each in receiver.events("invoice")]
+    assert sorted(told) == ["created", "sent", "voided"]  # each once; those that go out side by side in either order
