@@ -54,7 +54,7 @@ class System:
     async def hang(self, number: int) -> None:
         def wait() -> bool:
             with self._changed:
-                return self._changed.wait_for(lambda: self.hanging == number, 5)
+                return self._changed.wait_for(lambda: self.hanging == number, 30)
 
         assert await asyncio.to_thread(wait), self.hanging
 
@@ -77,7 +77,7 @@ async def failures(tasks: list[asyncio.Task[object]]) -> None:
 
 
 async def test_dead_names_of_one_hold_up_no_delivery_of_another(make_sender: MakeSender, system: System) -> None:
-    sender = make_sender(settings=SendSettings(timeout_s=2.0))
+    sender = make_sender(settings=SendSettings(timeout_s=3.0))
     async with receiver(forever()) as there:
         dead = [
             asyncio.create_task(sender.send(f"http://n{number}.dead.example/", PREPARED, insecure_ssl=False))
@@ -85,8 +85,7 @@ async def test_dead_names_of_one_hold_up_no_delivery_of_another(make_sender: Mak
         ]
         await system.hang(LOOKUPS_OF_A_DOMAIN)
         outcome = await sender.send(there.url_for("alive.example"), PREPARED, insecure_ssl=False)
-        assert outcome.ok
-        assert outcome.duration_ms < 1500
+        assert outcome.ok  # it would have timed out with them
         assert {failure(each) for each in await asyncio.gather(*dead)} == {("timed out", 504)}
 
 

@@ -363,10 +363,10 @@ async def test_silence_times_out(make_sender: MakeSender, begun: bytes) -> None:
         await connection.wait_closed_by_sender()
 
     async with receiver(script) as there:
-        outcome = await send(make_sender(settings=SendSettings(timeout_s=0.2)), there)
+        outcome = await send(make_sender(settings=SendSettings(timeout_s=0.5)), there)
         assert failure(outcome) == ("timed out", 504)
-        assert 200 <= outcome.duration_ms < 2000
-        await asyncio.wait_for(there.connections[0].closed.wait(), 5)
+        assert 500 <= outcome.duration_ms < 5000
+        await asyncio.wait_for(there.connections[0].closed.wait(), 20)
 
 
 @pytest.mark.parametrize("where", ["head", "body"])

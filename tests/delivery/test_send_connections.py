@@ -254,7 +254,7 @@ async def test_a_proxy_that_is_away_or_unwilling(make_sender: MakeSender) -> Non
 
 
 async def test_a_receiver_that_hangs_holds_up_no_other(make_sender: MakeSender) -> None:
-    sender = make_sender(settings=SendSettings(timeout_s=1.0))
+    sender = make_sender(settings=SendSettings(timeout_s=3.0))
     async with receiver(Connection.wait_closed_by_sender) as hung, receiver(forever()) as healthy:
         waiting = [asyncio.create_task(send(sender, hung)) for _ in range(40)]
         outcomes = await asyncio.gather(*(send(sender, healthy) for _ in range(40)))

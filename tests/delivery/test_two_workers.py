@@ -19,7 +19,9 @@ from tests.harness.waiting import until
 from workhook.hooks.tables import lanes
 from workhook.http.calls import Services
 
-LEASE_S = 3
+# A process that a busy machine lets wait must not lose its lanes, except in the tests that are about that.
+LEASE_S = 15
+SHORT_LEASE_S = 3
 
 
 @pytest.fixture
@@ -28,7 +30,7 @@ def group(backend: Databases, new_server: Callable[..., Server]) -> Iterator[Cal
     sites: list[Site] = []
 
     def make(**settings: object) -> Site:
-        sites.append(Site(new_server(delivery_lease_s=LEASE_S, **settings)))
+        sites.append(Site(new_server(**{"delivery_lease_s": LEASE_S, **settings})))
         return sites[-1]
 
     yield make
@@ -38,7 +40,7 @@ def group(backend: Databases, new_server: Callable[..., Server]) -> Iterator[Cal
 
 @pytest.fixture
 def new_worker(new_server: Callable[..., Server]) -> Callable[..., Server]:
-    return lambda **settings: new_server(command=("worker",), delivery_lease_s=LEASE_S, **settings)
+    return lambda **settings: new_server(command=("worker",), **{"delivery_lease_s": LEASE_S, **settings})
 
 
 def owners(server: Server) -> Counter[str]:
@@ -109,18 +111,20 @@ def test_a_rate_holds_across_processes(
 
     receiver.reply = note
     site.hook(receiver, rate_limit=20)
+    began = time.monotonic()
     site.publish_many(range(50))
     receiver.wait_for(51)
-    for first in arrivals:
-        assert sum(first <= each < first + 1 for each in arrivals) <= 25
+    for number, each in enumerate(sorted(arrivals), 1):  # late arrivals may come together, none may come early
+        assert each >= began + (number - 5) / 20
 
 
 def test_lanes_are_shared_about_evenly_and_a_newcomer_gets_its_share(
     group: Callable[..., Site], new_worker: Callable[..., Server], receiver: Receiver
 ) -> None:
-    """While receivers hang, every lane has work, so that nobody's is idle."""
+    """While receivers hang, every lane has work, so that nobody's is idle. A lane is given away between two sends."""
     going_on = threading.Event()
-    site = group()
+    settings = {"delivery_lease_s": SHORT_LEASE_S, "delivery_timeout_s": 3, "delivery_retries": 0}
+    site = group(**settings)
 
     def hold(received: Received) -> Reply:
         if received.event == "push":
@@ -129,20 +133,18 @@ def test_lanes_are_shared_about_evenly_and_a_newcomer_gets_its_share(
 
     receiver.reply = hold
     hooks = [site.hook(f"{receiver.url}?{number}", max_concurrency=1) for number in range(10)]
-    for number in range(3):
+    for number in range(10):
         site.publish(number)
-    until(lambda: len(receiver.events("push")) == 10)
+    until(lambda: len(receiver.events("push")) >= 10)
     assert list(owners(site.server).values()) == [10]
-    new_worker()
-    going_on.set()
-    going_on.clear()
+    new_worker(**settings)
     try:
         until(lambda: sorted(owners(site.server).values()) in ([4, 6], [5, 5]))
     finally:
         going_on.set()
     for hook in hooks:
-        assert len(hook.attempts("push", 3)) == 3
-    assert len(receiver.events("push")) == 30
+        assert len(hook.attempts("push", 10)) == 10
+    assert len(receiver.events("push")) == 100
 
 
 def test_a_hook_that_nobody_has_is_served_though_all_are_busy(
@@ -164,9 +166,8 @@ def test_a_hook_that_nobody_has_is_served_though_all_are_busy(
     until(lambda: len(receiver.requests) == 5)
     try:
         for number in range(8):
-            started = time.monotonic()
             site.hook(f"{receiver_url}?{number}").attempts("ping", 1)
-            assert time.monotonic() - started < 3
+        assert len(receiver.requests) == 5 + 8  # while the others still hang
     finally:
         going_on.set()
 
@@ -180,7 +181,7 @@ def test_another_takes_over(
     how: str,
 ) -> None:
     """One has the lane and holds a delivery; then it is gone, or does not run for longer than its lease."""
-    site = group(drain_s=0)
+    site = group(drain_s=0, delivery_lease_s=SHORT_LEASE_S)
     going_on = threading.Event()
     seen: list[int] = []
 
@@ -228,7 +229,7 @@ def test_one_of_two_dies_under_load(
     group: Callable[..., Site], new_worker: Callable[..., Server], receiver: Receiver
 ) -> None:
     site = group()
-    dying = new_worker()
+    dying = new_worker(delivery_lease_s=SHORT_LEASE_S)
     hooks = [site.hook(f"{receiver.url}?{number}", max_concurrency=4) for number in range(6)]
     publisher = threading.Thread(target=site.publish_many, args=(range(300),))
     publisher.start()

@@ -94,8 +94,10 @@ def test_eight_are_in_flight_unless_the_hook_says_otherwise(site: Site, receiver
     assert gate.most == 8
 
 
-def test_a_rate_limit_holds_by_the_receivers_clock(site: Site, receiver: Receiver) -> None:
-    rate, total = 20, 50
+def test_a_rate_limit_holds_by_the_receivers_clock(new_server: Callable[..., Server], receiver: Receiver) -> None:
+    """Everything waits when the delivering begins, however long it took to publish."""
+    rate, total = 20, 80
+    site = Site(new_server(command=("serve", "--no-worker", "--port", "0")))
     arrivals: list[float] = []
 
     def note(received: Received) -> Reply:
@@ -104,15 +106,16 @@ def test_a_rate_limit_holds_by_the_receivers_clock(site: Site, receiver: Receive
         return Reply()
 
     receiver.reply = note
-    hook = site.hook(receiver, rate_limit=rate)
+    hook = site.hook(receiver.url, rate_limit=rate)
     site.publish_many(range(total))
+    began = time.monotonic()
+    new_server(command=("worker",))
     receiver.wait_for(total + 1)
-    for first in arrivals:
-        within = sum(first <= each < first + 1 for each in arrivals)
-        assert within <= rate * 1.25, f"{within} in a second"
-    assert arrivals[-1] - arrivals[0] < 2 * total / rate, "slower than it may be"
+    for number, each in enumerate(sorted(arrivals), 1):  # late arrivals may come together, none may come early
+        assert each >= began + (number - rate / 4) / rate, f"{number} within {each - began} s"
     held_back = [each for each in hook.attempts("push", total) if each["throttled_at"]]
-    assert len(held_back) > total / 2
+    assert len(held_back) >= total / 2
+    site.close()
 
 
 def test_only_what_its_own_hook_held_back_is_marked_as_throttled(
@@ -158,10 +161,9 @@ def test_many_hung_receivers_leave_room_for_the_others(
     site.hook(other)
     for each in hung:
         assert each.attempts("ping", 1)[0]["status"] == "timed out"
-    started = time.monotonic()
     site.publish_many(range(50))
     other.wait_for(51)
-    assert time.monotonic() - started < 10, "it waited for slots that hung receivers had"
+    assert len(receiver.events("push")) < 24 * 50 / 2, "it took turns with those that hang"
     hanging.set()
     site.close()
 

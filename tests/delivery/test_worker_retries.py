@@ -163,7 +163,7 @@ def test_410_turns_the_hook_off_says_so_and_drops_what_waits(site: Site, receive
 
 
 def test_several_410_at_once_are_announced_once(site: Site, receiver: Receiver, other: Receiver) -> None:
-    watcher = site.hook(other, ["hook", "fork"], of="organization")
+    watcher = site.hook(other, ["hook", "fork"], of="organization", max_concurrency=1)
     receiver.reply = answering(itertools.repeat(410))
     hook = site.hook(receiver)
     site.publish_many(range(30))

@@ -6,7 +6,7 @@ import asyncio
 import functools
 import random
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from workhook.core import json
 from workhook.core.clock import now_ms
@@ -33,7 +33,7 @@ class Finished:
     work: Work
     hook: Hook  # as it was when this was sent
     outcome: Outcome
-    request_headers: dict[str, str]
+    request_headers: dict[str, str] = field(repr=False)  # as they were sent: a password is among them
     delivered_at: int
     next_at: int | None
 
@@ -45,6 +45,7 @@ class Finished:
             hook.id,
             work.event_id,
             work.repository_id,
+            work.installation_id if work.installation_id is not None else hook.installation_id,
             work.guid,
             work.event,
             work.action,

@@ -29,6 +29,7 @@ class Work:
     action: str | None
     repository_id: int | None
     size: int
+    installation_id: int | None = None  # of the app that caused the event
     payload: bytes | None = None
     throttled_at: int | None = None
     started_at: int = 0
@@ -58,6 +59,7 @@ def profile_of(hook: Hook, vault: Vault, header_prefix: str, now: int) -> Profil
         header_prefix=header_prefix,
         username=hook.config.get("username"),
         password=password,
+        installation_id=hook.installation_id,
     )
 
 

@@ -79,6 +79,7 @@ def _due(dialect: str) -> sa.Select[Any]:
             events.c.name.label("event"),
             events.c.action,
             events.c.repository_id,
+            events.c.installation_id,
             events.c.size,
             hooks.c.version,
         )

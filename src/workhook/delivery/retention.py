@@ -14,6 +14,7 @@ from workhook.events.tables import event_keys, events
 from workhook.hooks.tables import deliveries, dispatches
 from workhook.storage import Database
 from workhook.storage.metadata import big
+from workhook.storage.sweeping import in_batches
 
 INTERVAL_S = 3600.0
 BATCH = 1000
@@ -22,7 +23,7 @@ log = structlog.get_logger(__name__)
 
 
 def _oldest(column: sa.ColumnElement[Any], *conditions: sa.ColumnElement[bool]) -> sa.Select[Any]:
-    return sa.select(column).where(*conditions).limit(big("batch"))
+    return sa.select(column).where(*conditions).limit(big("limit")).offset(big("offset"))
 
 
 # Deliveries, then dispatches, then events: an event behind a pending attempt is kept, however old it is.
@@ -54,7 +55,7 @@ _STEPS: dict[str, sa.Delete] = {
 }
 _keys = sa.tuple_(event_keys.c.scope, event_keys.c.key)
 _old_keys = sa.select(event_keys.c.scope, event_keys.c.key).where(event_keys.c.created_at < big("before"))
-_forget_keys = sa.delete(event_keys).where(_keys.in_(_old_keys.limit(big("batch"))))
+_forget_keys = sa.delete(event_keys).where(_keys.in_(_old_keys.limit(big("limit")).offset(big("offset"))))
 
 
 async def prune(database: Database, before: int, now: int) -> dict[str, int]:
@@ -65,14 +66,13 @@ async def prune(database: Database, before: int, now: int) -> dict[str, int]:
 
 
 async def _remove(database: Database, table: str, statement: sa.Delete, before: int) -> int:
-    removed = 0
-    while True:
-        async with database.transaction() as tx:
-            count = await tx.execute(statement, {"before": before, "batch": BATCH})
-        removed += count
+    async def some(limit: int, offset: int) -> int:
+        params = {"before": before, "limit": limit, "offset": offset}
+        count = await database.in_transaction(lambda tx: tx.execute(statement, params))
         metrics.PRUNED.labels(table).inc(count)
-        if count < BATCH:
-            return removed
+        return count
+
+    return await in_batches(table, BATCH, some)
 
 
 class Retention:

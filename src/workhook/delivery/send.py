@@ -19,6 +19,7 @@ from aiohttp.http import HttpProcessingError
 from aiohttp.streams import StreamReader
 from yarl import URL
 
+from workhook.core.secrecy import Secretive
 from workhook.delivery import guard, metrics
 from workhook.delivery.connection import MAX_HEAD_BYTES, Connector, Post, StaleConnection
 from workhook.delivery.lookups import SystemResolver
@@ -46,7 +47,7 @@ TOO_LARGE = "payload too large, not sent"
 UNEXPECTED = "delivery failed"
 
 
-class SendSettings(msgspec.Struct, frozen=True, kw_only=True):
+class SendSettings(Secretive, msgspec.Struct, frozen=True, kw_only=True):
     """`timeout_s` covers connecting, headers and body together. `proxy` is an http(s) URL."""
 
     timeout_s: float = 10.0

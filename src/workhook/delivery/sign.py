@@ -16,6 +16,9 @@ from typing import Literal
 import msgspec
 
 from workhook import __version__
+from workhook.core import json
+from workhook.core.secrecy import Secretive
+from workhook.hooks.records import installation_told
 
 TargetType = Literal["repository", "organization"]
 ContentType = Literal["json", "form"]
@@ -25,6 +28,7 @@ USER_AGENT = f"Service-Hookshot/{__version__}"
 REDACTED = "********"
 
 _MEDIA_TYPES: dict[ContentType, str] = {"json": "application/json", "form": "application/x-www-form-urlencoded"}
+_INSTALLATION = b'"installation"'
 _STANDARD_SECRET_PREFIX = b"whsec_"
 _REDACTED_NAMES = frozenset({"authorization", "proxy-authorization"})
 
@@ -50,6 +54,7 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
     header_prefix: str = "X-Service"
     username: str | None = None
     password: str | None = None
+    installation_id: int | None = None  # of the app that made the hook
     user_agent: str = USER_AGENT
 
     def __repr__(self) -> str:
@@ -57,7 +62,7 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
         return f"{type(self).__name__}(hook_id={self.hook_id}, target={self.target_type}:{self.target_id})"
 
 
-class Prepared(msgspec.Struct, frozen=True):
+class Prepared(Secretive, msgspec.Struct, frozen=True):
     """What is sent: headers in their order, and the exact bytes that were signed.
 
     `payload_size`: bytes of the JSON payload, before it was encoded as a form; it is what the size limit is about.
@@ -74,7 +79,7 @@ class Signer:
     7 KB of JSON with both signatures take about 12 µs, nearly all of it in SHA-1 and SHA-256.
     """
 
-    __slots__ = ("_delivery_names", "_event_names", "_form", "_github", "_standard", "_template")
+    __slots__ = ("_delivery_names", "_event_names", "_form", "_github", "_installation_id", "_standard", "_template")
 
     def __init__(self, profile: Profile) -> None:
         prefixes = [profile.header_prefix]
@@ -83,6 +88,7 @@ class Signer:
         self._delivery_names = [f"{prefix}-Delivery" for prefix in prefixes]
         self._event_names = [f"{prefix}-Event" for prefix in prefixes]
         self._form = profile.content_type == "form"
+        self._installation_id = profile.installation_id
         self._template = _constant_headers(profile, prefixes)
         secret = profile.secret or None
         # An HMAC object that is copied has its key already hashed in.
@@ -96,7 +102,8 @@ class Signer:
 
     def prepare(self, payload: bytes, *, guid: str, event: str, now_ms: int) -> Prepared:
         """`payload` is the event's JSON; `now_ms` becomes the timestamp of Standard Webhooks."""
-        body = form_encode(payload) if self._form else payload
+        told = payload if self._installation_id is None else with_installation(payload, self._installation_id)
+        body = form_encode(told) if self._form else told
         headers = self._template.copy()
         for name in self._delivery_names:
             headers[name] = guid
@@ -123,6 +130,20 @@ class Signer:
             signatures.append("v1," + binascii.b2a_base64(signature.digest(), newline=False).decode())
         if signatures:
             headers["webhook-signature"] = " ".join(signatures)
+
+
+def with_installation(payload: bytes, installation_id: int) -> bytes:
+    """The payload as the app gets it that made the hook: its clients look there for whom they may act as.
+
+    So it is never what a publisher wrote there: who may publish in one organization could have the app act in another.
+    """
+    told = json.encode(installation_told(installation_id))
+    if _INSTALLATION in payload:
+        fields = msgspec.json.decode(payload, type=dict[str, msgspec.Raw])
+        if "installation" in fields:
+            return msgspec.json.encode({**fields, "installation": msgspec.Raw(told)})
+    added = _INSTALLATION + b":" + told + b"}"
+    return payload[:-1] + (added if payload == b"{}" else b"," + added)
 
 
 def form_encode(payload: bytes) -> bytes:

@@ -362,5 +362,6 @@ def _work_of(row: Row, payload: bytes | None) -> Work:
         action=row["action"],
         repository_id=row["repository_id"],
         size=row["size"],
+        installation_id=row["installation_id"],
         payload=payload,
     )

@@ -11,24 +11,25 @@ from msgspec import UNSET
 
 from workhook.core import json
 from workhook.core.clock import now_ms
-from workhook.core.errors import Invalid, NotFound
+from workhook.core.errors import Invalid, NotFound, Unauthenticated
 from workhook.core.vault import Vault
 from workhook.events import outbox
 from workhook.events.zen import zen
 from workhook.hooks import queries
-from workhook.hooks.fan_out import insert_dispatches
+from workhook.hooks.fan_out import fan_out_about, insert_dispatches
 from workhook.hooks.parsing import ConfigChange, HookChange, fault
-from workhook.hooks.records import HOOK_COLUMNS, Hook, Place, config_shape, hook_shape, plain_config
+from workhook.hooks.records import HOOK_COLUMNS, Hook, Place, config_shape, hook_shape, plain_config, viewer_of
 from workhook.hooks.tables import dispatches, hooks, lanes
 from workhook.identity import audit
 from workhook.identity.schemas import Actor
 from workhook.identity.tables import accounts, projects
+from workhook.identity.tokens.queries import keep_living
 from workhook.storage import Transaction
 from workhook.storage.metadata import big, insert_into
 from workhook.storage.signals import HOOK
 
 _insert = insert_into(hooks, *(name for name in HOOK_COLUMNS if name != "id")).returning(hooks.c.id)
-_FIXED = ("id", "account_id", "repository_id", "created_at")
+_FIXED = ("id", "account_id", "repository_id", "created_at", "app_id", "installation_id")
 _update = (
     sa.update(hooks)
     .where(hooks.c.id == big("hook_id"))
@@ -61,7 +62,7 @@ async def create_hook(
 ) -> Hook:
     """A new active hook is sent a ping. Raises `Invalid` for one that exists already, or one too many for an event."""
     assert change.config is not None, "a create always has a configuration"
-    await _take_turn(tx, place)
+    await _take_turn(tx, actor, place)
     config = change.config
     now = now_ms()
     hook = Hook(
@@ -78,6 +79,8 @@ async def create_hook(
         version=1,
         created_at=now,
         updated_at=now,
+        app_id=viewer_of(actor).app_id,
+        installation_id=actor.installation_id,
     )
     await _check_against_others(tx, place, hook, limit)
     row = await tx.fetch_one(_insert, _stored(hook))
@@ -94,7 +97,7 @@ async def update_hook(
     tx: Transaction, actor: Actor, place: Place, hook_id: int, change: HookChange, *, vault: Vault, limit: int
 ) -> Hook:
     """A PATCH of a hook: a configuration replaces the old one (the spec: without a secret, the secret is removed)."""
-    await _take_turn(tx, place)
+    await _take_turn(tx, actor, place)
     hook = await _found(tx, place, hook_id)
     events = hook.events
     if change.events is not UNSET:
@@ -114,7 +117,7 @@ async def update_config(
     tx: Transaction, actor: Actor, place: Place, hook_id: int, config: ConfigChange, *, vault: Vault, limit: int
 ) -> Hook:
     """A PATCH of the configuration: changes only what is given."""
-    await _take_turn(tx, place)
+    await _take_turn(tx, actor, place)
     hook = await _found(tx, place, hook_id)
     changed = msgspec.structs.replace(hook, config=plain_config({**hook.config, **config.shown}))
     _keep_password_at_home(hook, changed, config)
@@ -140,7 +143,7 @@ async def deactivate(tx: Transaction, place: Place, hook: Hook, reason: str, bas
     await tx.execute(_update, {**_stored(changed), "hook_id": hook.id})
     await tx.execute(_drop_waiting, {"hook_id": hook.id})
     await _audit(tx, None, place, changed, "hook.deactivate", reason=reason)
-    await outbox.append(
+    event = await outbox.append(
         tx,
         account_id=place.account.id,
         repository_id=place.repository_id,
@@ -152,7 +155,10 @@ async def deactivate(tx: Transaction, place: Place, hook: Hook, reason: str, bas
             "reason": reason,
             **place.context(base, None),
         },
+        installation_id=hook.installation_id,
+        to_hooks=False,
     )
+    await fan_out_about(tx, event, hook.app_id)
     _announce(tx, hook.id)
 
 
@@ -170,12 +176,17 @@ async def send_ping(tx: Transaction, actor: Actor | None, place: Place, hook: Ho
             "hook": hook_shape(hook, place, base),
             **place.context(base, actor.user if actor else None),
         },
+        installation_id=actor.installation_id if actor else None,
         to_hooks=False,
     )
     await insert_dispatches(tx, [(event.id, hook.id)], by_hand=True)
 
 
-async def _take_turn(tx: Transaction, place: Place) -> None:
+async def _take_turn(tx: Transaction, actor: Actor, place: Place) -> None:
+    """Raises `Unauthenticated` if the token was revoked since the guard looked. Whoever ends a token removes what it
+    made, or turns it off: nothing is made behind their back, which would send for ever."""
+    if not await keep_living(tx, actor.token_id):
+        raise Unauthenticated("Bad credentials")
     if place.repository:
         if await tx.fetch_one(_lock_repository, {"id": place.repository.id}) is None:
             raise NotFound()  # deleted since the guard looked
@@ -247,6 +258,7 @@ async def _check_against_others(
     )
     if any(same(each) == same(hook) for each in others):
         raise Invalid(faults=[fault(f"Hook already exists on this {place.target}")])
+    # Counted among what the caller sees, here as well: a refusal would tell of hooks that do not exist for it.
     if limit:
         full = [
             name for name in hook.events if name not in before and sum(name in each.events for each in others) >= limit
@@ -263,6 +275,8 @@ def _stored(hook: Hook) -> dict[str, object]:
 
 
 async def _audit(tx: Transaction, actor: Actor | None, place: Place, hook: Hook, action: str, **detail: object) -> None:
+    """Owners read of an OAuth app's hook that it is there and what it asks for, not where it sends that."""
+    config = {"config": config_shape(hook)} if hook.app_id is None else {}
     await audit.record(
         tx,
         actor,
@@ -270,7 +284,7 @@ async def _audit(tx: Transaction, actor: Actor | None, place: Place, hook: Hook,
         f"hook/{hook.id}",
         account_id=place.account.id,
         repository_id=place.repository_id,
-        detail={"active": hook.active, "events": hook.events, "config": config_shape(hook), **detail},
+        detail={"active": hook.active, "events": hook.events, **config, **detail},
     )
 
 

@@ -3,29 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
+
+import msgspec
 
 from workhook.core.clock import DAY_MS, now_ms
 from workhook.core.errors import Fault, Invalid, NotFound
 from workhook.hooks import actions, deliveries, publishing, queries
 from workhook.hooks.parsing import fault, parse_config, parse_hook, refuse_types, wrong_type
-from workhook.hooks.records import Hook, Place, config_shape, hook_shape, last_response_of
+from workhook.hooks.records import Hook, Place, config_shape, hook_shape, last_response_of, viewer_of
 from workhook.hooks.schemas import Accepted, HookShape, Queued
 from workhook.http.calls import Answer, Call
-from workhook.http.paging import PER_PAGE_DEFAULT, PER_PAGE_MAX, link, page_link
+from workhook.http.paging import link, page_link, page_of, per_page_of
+from workhook.identity import audit
 from workhook.identity.guard import actor_of, caller_of
-from workhook.storage import Reader, Row
+from workhook.storage import Reader, Row, Transaction
 
 LAST_RESPONSE_MS = 30 * DAY_MS
 CLIENT_PAYLOAD_KEYS = 10
 
 
 def place_of(call: Call) -> Place:
-    """What the path names; the guard has found and checked it."""
-    caller = caller_of(call)
+    """What the path names, as the caller sees it; the guard has found and checked it."""
+    caller, viewer = caller_of(call), viewer_of(actor_of(call))
     if caller.repository:
-        return Place(caller.repository.owner, caller.repository)
+        return Place(caller.repository.owner, caller.repository, viewer)
     assert caller.organization is not None, "the operation's rule names a repository or an organization"
-    return Place(caller.organization.account)
+    return Place(caller.organization.account, viewer=viewer)
 
 
 async def _hook_of(call: Call, reader: Reader, place: Place) -> Hook:
@@ -33,6 +37,13 @@ async def _hook_of(call: Call, reader: Reader, place: Place) -> Hook:
     if hook is None:
         raise NotFound()
     return hook
+
+
+async def _audit(tx: Transaction, call: Call, place: Place, action: str, target: str, **detail: object) -> None:
+    account_id, repository_id = place.account.id, place.repository_id
+    await audit.record(
+        tx, actor_of(call), action, target, account_id=account_id, repository_id=repository_id, detail=detail
+    )
 
 
 async def _shapes(call: Call, place: Place, hooks: Sequence[Hook]) -> list[HookShape]:
@@ -49,8 +60,7 @@ async def _shape(call: Call, place: Place, hook: Hook) -> HookShape:
 
 async def list_hooks(call: Call) -> Answer:
     place = place_of(call)
-    per_page = call.query_integer("per_page", PER_PAGE_DEFAULT, low=1, high=PER_PAGE_MAX)
-    page = call.query_integer("page", 1, low=1, high=10**9)
+    page, per_page = page_of(call)
     hooks, total = await queries.list_hooks(call.database, place, limit=per_page, offset=(page - 1) * per_page)
     shapes = await _shapes(call, place, hooks)
     return Answer(shapes, headers=page_link(call, page=page, per_page=per_page, total=total))
@@ -59,16 +69,17 @@ async def list_hooks(call: Call) -> Answer:
 async def create_hook(call: Call) -> Answer:
     place, services = place_of(call), call.services
     change = parse_hook(await call.json_object(), place.target, services.check_url, creating=True)
-    async with services.database.transaction() as tx:
-        hook = await actions.create_hook(
-            tx,
-            actor_of(call),
-            place,
-            change,
+    hook = await services.database.in_transaction(
+        partial(
+            actions.create_hook,
+            actor=actor_of(call),
+            place=place,
+            change=change,
             vault=services.vault,
             limit=services.settings.hooks_per_event,
             base=call.base_for_others,
         )
+    )
     shape = hook_shape(hook, place, call.base)
     return Answer(shape, status=201, headers={"Location": shape.url})
 
@@ -82,22 +93,23 @@ async def update_hook(call: Call) -> Answer:
     place, services = place_of(call), call.services
     hook_id = call.path_integer("hook_id")
     change = parse_hook(await call.json_object(), place.target, services.check_url, creating=False)
-    async with services.database.transaction() as tx:
-        hook = await actions.update_hook(
-            tx,
-            actor_of(call),
-            place,
-            hook_id,
-            change,
+    hook = await services.database.in_transaction(
+        partial(
+            actions.update_hook,
+            actor=actor_of(call),
+            place=place,
+            hook_id=hook_id,
+            change=change,
             vault=services.vault,
             limit=services.settings.hooks_per_event,
         )
+    )
     return Answer(await _shape(call, place, hook))
 
 
 async def delete_hook(call: Call) -> Answer:
-    async with call.database.transaction() as tx:
-        await actions.delete_hook(tx, actor_of(call), place_of(call), call.path_integer("hook_id"))
+    actor, place, hook_id = actor_of(call), place_of(call), call.path_integer("hook_id")
+    await call.database.in_transaction(lambda tx: actions.delete_hook(tx, actor, place, hook_id))
     return Answer(status=204)
 
 
@@ -112,40 +124,49 @@ async def update_config(call: Call) -> Answer:
     change = parse_config(await call.json_object(), services.check_url, faults)
     if faults:
         raise Invalid(faults=faults)
-    async with services.database.transaction() as tx:
-        hook = await actions.update_config(
-            tx,
-            actor_of(call),
-            place,
-            hook_id,
-            change,
+    hook = await services.database.in_transaction(
+        partial(
+            actions.update_config,
+            actor=actor_of(call),
+            place=place,
+            hook_id=hook_id,
+            config=change,
             vault=services.vault,
             limit=services.settings.hooks_per_event,
         )
+    )
     return Answer(config_shape(hook))
 
 
 async def ping(call: Call) -> Answer:
     place = place_of(call)
-    async with call.database.transaction() as tx:
+
+    async def step(tx: Transaction) -> None:
         hook = await _hook_of(call, tx, place)
         await deliveries.count_manual(tx, hook.id)
         await actions.send_ping(tx, actor_of(call), place, hook, call.base_for_others)
+        await _audit(tx, call, place, "hook.ping", f"hook/{hook.id}")
+
+    await call.database.in_transaction(step)
     return Answer(status=204)
 
 
 async def test(call: Call) -> Answer:
     place = place_of(call)
-    async with call.database.transaction() as tx:
+
+    async def step(tx: Transaction) -> None:
         hook = await _hook_of(call, tx, place)
         await deliveries.count_manual(tx, hook.id)
         await deliveries.send_test(tx, place, hook)
+        await _audit(tx, call, place, "hook.test", f"hook/{hook.id}")
+
+    await call.database.in_transaction(step)
     return Answer(status=204)
 
 
 async def list_deliveries(call: Call) -> Answer:
     hook = await _hook_of(call, call.database, place_of(call))
-    per_page = call.query_integer("per_page", PER_PAGE_DEFAULT, low=1, high=PER_PAGE_MAX)
+    per_page = per_page_of(call)
     cursor = deliveries.parse_cursor(call.query_text("cursor"))
     filters = deliveries.parse_query(call.query)
     page = await deliveries.list_deliveries(call.database, hook.id, filters, cursor=cursor, per_page=per_page)
@@ -164,18 +185,30 @@ async def get_delivery(call: Call) -> Answer:
 
 async def redeliver(call: Call) -> Answer:
     place = place_of(call)
-    async with call.database.transaction() as tx:
+
+    async def step(tx: Transaction) -> None:
         hook = await _hook_of(call, tx, place)
-        await deliveries.redeliver(tx, hook.id, call.path_integer("delivery_id"))
+        delivery_id = call.path_integer("delivery_id")
+        await deliveries.redeliver(tx, hook.id, delivery_id)
+        await _audit(tx, call, place, "delivery.redeliver", f"delivery/{delivery_id}", hook_id=hook.id)
+
+    await call.database.in_transaction(step)
     return Answer(Accepted(), status=202)
 
 
 async def redeliver_many(call: Call) -> Answer:
     place = place_of(call)
     filters = deliveries.parse_selection(await call.json_object())
-    async with call.database.transaction() as tx:
+    chosen = msgspec.structs.asdict(filters)
+    asked = {name: value for name, value in chosen.items() if value is not None}
+
+    async def step(tx: Transaction) -> Hook:
         hook = await _hook_of(call, tx, place)
         await deliveries.count_manual(tx, hook.id)
+        await _audit(tx, call, place, "delivery.redeliver_many", f"hook/{hook.id}", **asked)
+        return hook
+
+    hook = await call.database.in_transaction(step)
     return Answer(Queued(await deliveries.redeliver_many(call.database, hook.id, filters)), status=202)
 
 
@@ -184,11 +217,10 @@ async def publish(call: Call) -> Answer:
     body = await call.json_object(publishing.BODY_MAX)
     publication = publishing.parse_publication(body)
     publishing.check_publisher(publication, place)
-    sender = actor_of(call).user
-    return Answer(
-        await publishing.publish(call.database, place, publication, sender=sender, base=call.base_for_others),
-        status=202,
+    published = await publishing.publish(
+        call.database, place, publication, actor=actor_of(call), base=call.base_for_others
     )
+    return Answer(published, status=202)
 
 
 async def dispatch(call: Call) -> Answer:
@@ -208,5 +240,5 @@ async def dispatch(call: Call) -> Answer:
         raise Invalid(faults=[fault(message, field="client_payload")])
     payload = {"action": kind, "branch": "main", "client_payload": client_payload}
     publication = publishing.Publication("repository_dispatch", payload, kind)
-    await publishing.publish(call.database, place, publication, sender=actor_of(call).user, base=call.base_for_others)
+    await publishing.publish(call.database, place, publication, actor=actor_of(call), base=call.base_for_others)
     return Answer(status=204)

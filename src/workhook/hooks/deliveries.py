@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -16,9 +17,9 @@ from workhook.events.tables import events
 from workhook.hooks.fan_out import insert_dispatches, wake
 from workhook.hooks.match import wants
 from workhook.hooks.parsing import refuse_types, whole_number, wrong_type
-from workhook.hooks.records import Hook, Place
+from workhook.hooks.records import Hook, Place, installation_told
 from workhook.hooks.schemas import DeliveryDetail, DeliveryItem, DeliveryRequest, DeliveryResponse
-from workhook.hooks.tables import deliveries, dispatches, lanes
+from workhook.hooks.tables import deliveries, dispatches, hooks, lanes
 from workhook.storage import Database, Reader, Row, Transaction
 from workhook.storage.dialects import any_of
 from workhook.storage.metadata import big
@@ -33,7 +34,7 @@ _ITEM = [
     deliveries.c[name]
     for name in (
         "id", "guid", "delivered_at", "redelivery", "duration_ms", "status", "status_code", "event", "action",
-        "repository_id", "throttled_at",
+        "repository_id", "installation_id", "throttled_at",
     )
 ]  # fmt: skip
 _detail = (
@@ -44,6 +45,10 @@ _detail = (
         deliveries.c.response_headers,
         deliveries.c.response_body,
         events.c.payload,
+        sa.select(hooks.c.installation_id)
+        .where(hooks.c.id == deliveries.c.hook_id)
+        .scalar_subquery()
+        .label("hook_installation_id"),
     )
     .join_from(deliveries, events, events.c.id == deliveries.c.event_id, isouter=True)
     .where(deliveries.c.hook_id == big("hook_id"), deliveries.c.id == big("delivery_id"))
@@ -86,7 +91,7 @@ _count_manual = (
 )
 _under_way: set[int] = set()  # hooks whose deliveries are being queued again in this process
 _latest_push = (
-    sa.select(events.c.payload)
+    sa.select(events.c.payload, events.c.installation_id)
     .where(events.c.repository_id == big("repository_id"), events.c.name == "push")
     .order_by(events.c.id.desc())
     .limit(sa.literal(1, sa.BigInteger))
@@ -247,7 +252,7 @@ def _item_fields(row: Row) -> dict[str, Any]:
         "status_code": row["status_code"],
         "event": row["event"],
         "action": row["action"],
-        "installation_id": None,
+        "installation_id": row["installation_id"],
         "repository_id": row["repository_id"],
         "throttled_at": None if throttled is None else to_millis_text(throttled),
     }
@@ -259,6 +264,8 @@ async def find_delivery(reader: Reader, hook_id: int, delivery_id: int) -> Deliv
     if row is None:
         raise NotFound()
     payload = json.decode(row["payload"]) if row["payload"] is not None else {}
+    if payload and row["hook_installation_id"] is not None:  # as it was sent
+        payload["installation"] = installation_told(row["hook_installation_id"])
     body: bytes = bytes(row["response_body"])
     return DeliveryDetail(
         **_item_fields(row),
@@ -302,8 +309,10 @@ async def _redeliver_many(database: Database, hook_id: int, filters: Filters) ->
     ids = [row["dispatch_id"] for row in await database.fetch_slow(some, filters.params())]
     queued = 0
     for start in range(0, len(ids), REDELIVER_BATCH):
-        async with database.transaction() as tx:
-            queued += await _make_due(tx, hook_id, ids[start : start + REDELIVER_BATCH], _again_once)
+        batch = ids[start : start + REDELIVER_BATCH]
+        queued += await database.in_transaction(
+            partial(_make_due, hook_id=hook_id, dispatch_ids=batch, again=_again_once)
+        )
     return queued
 
 
@@ -332,6 +341,7 @@ async def send_test(tx: Transaction, place: Place, hook: Hook) -> None:
         name="push",
         action=None,
         payload=json.decode(row["payload"]),
+        installation_id=row["installation_id"],
         to_hooks=False,
     )
     await insert_dispatches(tx, [(event.id, hook.id)], by_hand=True)

@@ -2,31 +2,40 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 
+import msgspec
 import sqlalchemy as sa
 
 from workhook.core import json
 from workhook.core.clock import now_ms
 from workhook.core.ids import new_guid
+from workhook.events import order, outbox
 from workhook.events.outbox import Event
-from workhook.hooks.match import matching
+from workhook.hooks.match import matching, wants
+from workhook.hooks.records import Viewer
 from workhook.hooks.tables import dispatches, hooks
 from workhook.storage import Transaction
 from workhook.storage.metadata import big, insert_into
 from workhook.storage.signals import DUE
+from workhook.storage.statements import PerDialect
 
-_listening = sa.select(hooks.c.id, hooks.c.events).where(
+_listening = sa.select(hooks.c.id, hooks.c.events, hooks.c.app_id).where(
     hooks.c.active,
     sa.or_(
         hooks.c.repository_id == big("repository_id"),
         sa.and_(hooks.c.repository_id.is_(None), hooks.c.account_id == big("account_id")),
     ),
 )
+_listening_to_new = PerDialect(
+    sqlite=_listening.add_columns(order.last_given.label("event_id")),
+    postgresql=_listening.add_columns(outbox.WRITTEN.c.id.label("event_id")),  # beside which there is one row
+)
 _insert = insert_into(
     dispatches, "event_id", "hook_id", "guid", "attempts", "retries", "wanted", "next_attempt_at", "created_at"
 )
+_REACHED = object()
 
 
 async def fan_out(tx: Transaction, events: Sequence[Event]) -> Mapping[int, int]:
@@ -35,15 +44,40 @@ async def fan_out(tx: Transaction, events: Sequence[Event]) -> Mapping[int, int]
     for event in events:
         by_place[event.account_id, event.repository_id].append(event)
     pairs: list[tuple[int, int]] = []
+    app_of: dict[int, int | None] = {}
     for (account_id, repository_id), there in by_place.items():
-        rows = await tx.fetch_all(_listening, {"account_id": account_id, "repository_id": repository_id})
+        place = {"account_id": account_id, "repository_id": repository_id}
+        if there[0].id == outbox.UNNUMBERED:
+            rows = await tx.fetch_along(_listening_to_new, place)
+            there = [msgspec.structs.replace(there[0], id=rows[0]["event_id"])] if rows else []
+        else:
+            rows = await tx.fetch_along(_listening, place)
         listening = [(row["id"], json.decode(row["events"])) for row in rows]
+        app_of.update({row["id"]: row["app_id"] for row in rows})
         pairs += [(event.id, hook_id) for event in there for hook_id in matching(listening, event.name)]
     await insert_dispatches(tx, pairs)
     counts: dict[int, int] = dict.fromkeys((event.id for event in events), 0)
-    for event_id, _ in pairs:
-        counts[event_id] += 1
+    apps: Counter[tuple[int, int | None]] = tx.state.setdefault(_REACHED, Counter())
+    for event_id, hook_id in pairs:
+        counts[event_id] = counts.get(event_id, 0) + 1
+        apps[event_id, app_of[hook_id]] += 1
     return counts
+
+
+def reached(tx: Transaction, event_id: int, viewer: Viewer) -> int:
+    """How many hooks that the viewer sees an event that was fanned out reaches."""
+    apps: Counter[tuple[int, int | None]] = tx.state.get(_REACHED, Counter())
+    if viewer.everything:
+        return sum(count for (each, _), count in apps.items() if each == event_id)
+    return apps[event_id, viewer.app_id]
+
+
+async def fan_out_about(tx: Transaction, event: Event, app_id: int | None) -> None:
+    """An event about a hook, appended with `to_hooks=False`: it shows the hook, so it reaches those hooks whose owner
+    sees that one. `app_id`: the hook's."""
+    rows = await tx.fetch_all(_listening, {"account_id": event.account_id, "repository_id": event.repository_id})
+    fitting = [row["id"] for row in rows if row["app_id"] == app_id and wants(json.decode(row["events"]), event.name)]
+    await insert_dispatches(tx, [(event.id, hook_id) for hook_id in fitting])
 
 
 async def insert_dispatches(tx: Transaction, pairs: Sequence[tuple[int, int]], *, by_hand: bool = False) -> None:

@@ -8,13 +8,12 @@ from workhook.events.catalog import HookTarget
 from workhook.hooks import api, bodies
 from workhook.hooks import schemas as s
 from workhook.http.operations import AREA_B, Operation, Query
+from workhook.http.paging import PAGING, PER_PAGE
 
-_PER_PAGE = Query("per_page", "Results a page; more than 100 count as 100.", {"type": "integer", "minimum": 1})
-_PAGE = Query("page", "The page to fetch, from 1.", {"type": "integer", "minimum": 1})
 _CURSOR = {"type": "string", "pattern": "^v1_[0-9]{1,16}$"}
 _TIME = {"type": "string", "format": "date-time"}
 _DELIVERY_QUERY = (
-    _PER_PAGE,
+    PER_PAGE,
     Query("cursor", "The delivery that the page starts from, as a `Link` header gave it.", _CURSOR),
     Query("status", "`success` is a 2xx answer, `failure` everything else.", {"enum": ["success", "failure"]}),
     Query("event", "Only this event."),
@@ -29,9 +28,8 @@ _DELIVERY_QUERY = (
 def _of_place(kind: HookTarget) -> Iterator[Operation]:
     repository = kind == "repository"
     root = "/repos/{owner}/{repo}" if repository else "/orgs/{org}"
-    read = "repository_hooks.read" if repository else "organization_hooks"
-    write = "repository_hooks.write" if repository else "organization_hooks"
-    remove = "repository_hooks.delete" if repository else "organization_hooks"
+    read, write = f"{kind}_hooks.read", f"{kind}_hooks.write"
+    remove = "repository_hooks.delete" if repository else write
     hooks, hook = f"{root}/hooks", f"{root}/hooks/{{hook_id}}"
     delivery = f"{hook}/deliveries/{{delivery_id}}"
     tag = f"{kind} webhooks"
@@ -43,7 +41,7 @@ def _of_place(kind: HookTarget) -> Iterator[Operation]:
         )  # fmt: skip
 
     yield op("GET", hooks, "hooks_list", f"List the webhooks of the {kind}", read, api.list_hooks,
-             query=(_PER_PAGE, _PAGE), answers={200: list[s.HookShape]}, problems=(422,))  # fmt: skip
+             query=PAGING, answers={200: list[s.HookShape]}, problems=(422,))  # fmt: skip
     yield op("POST", hooks, "hooks_create", f"Create a webhook for the {kind}", write, api.create_hook,
              body=bodies.hook_create(kind), body_required=True, answers={201: s.HookShape},
              problems=(400, 413, 422))  # fmt: skip

@@ -12,6 +12,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from workhook.core.errors import FAULTS_MAX, SHOWN_MAX_CHARS, Fault, Invalid, shown
+from workhook.core.secrecy import Secretive
 from workhook.events.catalog import HookTarget, valid_for
 from workhook.hooks.match import ANY
 
@@ -37,7 +38,7 @@ _NOT_IN_USERNAME = re.compile("[:\\x00-\\x1f\\x7f]")
 _LIMITS = {"retries": (0, 50), "max_concurrency": (1, 1000), "rate_limit": (1, 10_000)}
 
 
-class ConfigChange(msgspec.Struct):
+class ConfigChange(Secretive, msgspec.Struct):
     """`shown`: plain settings by name, None where one is to be unset. Secrets: UNSET where not mentioned or masked."""
 
     shown: dict[str, str | None] = msgspec.field(default_factory=dict)

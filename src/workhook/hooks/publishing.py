@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -15,10 +16,11 @@ from workhook.core.errors import Fault, Forbidden, Invalid, shown
 from workhook.events import outbox
 from workhook.events.catalog import known, publishable
 from workhook.events.tables import event_keys
+from workhook.hooks.fan_out import reached
 from workhook.hooks.parsing import refuse_types, wrong_type
 from workhook.hooks.records import Place
 from workhook.hooks.schemas import Published
-from workhook.identity.schemas import Account
+from workhook.identity.schemas import Actor
 from workhook.storage import Database, Transaction
 from workhook.storage.database import UniqueViolation
 from workhook.storage.metadata import big, insert_into
@@ -95,23 +97,25 @@ def _fault(field: str, message: str) -> Fault:
 
 
 async def publish(
-    database: Database, place: Place, publication: Publication, *, sender: Account | None, base: str
+    database: Database, place: Place, publication: Publication, *, actor: Actor | None, base: str
 ) -> Published:
     """Commit the event and its deliveries. The same `id` again within 24 hours answers the first, with no deliveries.
 
+    `actor` None: whoever runs a command. The deliveries that are counted are those to hooks that the place's viewer
+    sees: the number tells of no others.
+
     Raises `Invalid` when another event was published under the `id`.
     """
+    step = partial(_publish, place=place, publication=publication, actor=actor, base=base)
     try:
-        async with database.transaction() as tx:
-            return await _publish(tx, place, publication, sender, base)
+        return await database.in_transaction(step)
     except UniqueViolation:
         # Another request with this id was first; its commit is visible now.
-        async with database.transaction() as tx:
-            return await _publish(tx, place, publication, sender, base)
+        return await database.in_transaction(step)
 
 
 async def _publish(
-    tx: Transaction, place: Place, publication: Publication, sender: Account | None, base: str
+    tx: Transaction, place: Place, publication: Publication, actor: Actor | None, base: str
 ) -> Published:
     scope = f"r{place.repository_id}" if place.repository else f"o{place.account.id}"
     key = {"scope": scope, "key": publication.id}
@@ -130,13 +134,14 @@ async def _publish(
         repository_id=place.repository_id,
         name=publication.event,
         action=publication.action,
-        payload=_completed(publication, place.context(base, sender)),
-        actor_id=sender.id if sender else None,
+        payload=_completed(publication, place.context(base, actor.user if actor else None)),
+        actor_id=actor.user.id if actor else None,
+        installation_id=actor.installation_id if actor else None,
     )
     if publication.id is not None:
         await tx.execute(_insert_key, {**key, "digest": digest, "event_id": event.id, "created_at": now_ms()})
-    counts = await outbox.fan_out_now(tx)
-    return Published(publication.id or str(event.id), counts[event.id])
+    await outbox.fan_out_now(tx)
+    return Published(publication.id or str(event.id), reached(tx, event.id, place.viewer))
 
 
 def _completed(publication: Publication, around: Mapping[str, object]) -> dict[str, object]:

@@ -1,4 +1,5 @@
-"""Reads of hooks. Every query is confined to the place (organization or repository) it is asked for."""
+"""Reads of hooks. Every query is confined to the place (organization or repository) it is asked for, and to what its
+viewer sees there."""
 
 from __future__ import annotations
 
@@ -8,13 +9,19 @@ import sqlalchemy as sa
 
 from workhook.hooks.records import HOOK_COLUMNS, Hook, Place, hook_of
 from workhook.hooks.tables import deliveries, hooks
+from workhook.http.calls import concerns
 from workhook.storage import Reader, Row
 from workhook.storage.dialects import any_of
 from workhook.storage.metadata import big
 
 _columns = [hooks.c[name] for name in HOOK_COLUMNS]
-_of_repository = sa.select(*_columns).where(hooks.c.repository_id == big("repository_id"))
-_of_organization = sa.select(*_columns).where(hooks.c.account_id == big("account_id"), hooks.c.repository_id.is_(None))
+_seen = sa.or_(
+    sa.bindparam("sees_everything", type_=sa.Boolean()), hooks.c.app_id.is_not_distinct_from(big("viewer_app_id"))
+)
+_of_repository = sa.select(*_columns).where(hooks.c.repository_id == big("repository_id"), _seen)
+_of_organization = sa.select(*_columns).where(
+    hooks.c.account_id == big("account_id"), hooks.c.repository_id.is_(None), _seen
+)
 _page = {
     True: _of_repository.order_by(hooks.c.id).limit(big("limit")).offset(big("offset")),
     False: _of_organization.order_by(hooks.c.id).limit(big("limit")).offset(big("offset")),
@@ -23,6 +30,12 @@ _all = {True: _of_repository.order_by(hooks.c.id), False: _of_organization.order
 _one = {
     True: _of_repository.where(hooks.c.id == big("hook_id")),
     False: _of_organization.where(hooks.c.id == big("hook_id")),
+}
+_is_there = {
+    True: sa.select(hooks.c.id).where(hooks.c.id == big("hook_id"), hooks.c.repository_id == big("repository_id")),
+    False: sa.select(hooks.c.id).where(
+        hooks.c.id == big("hook_id"), hooks.c.account_id == big("account_id"), hooks.c.repository_id.is_(None)
+    ),
 }
 _locked = {key: statement.with_for_update() for key, statement in _one.items()}
 _count = {
@@ -41,11 +54,16 @@ _newest = sa.select(deliveries.c.hook_id, deliveries.c.status, deliveries.c.stat
 
 
 def _params(place: Place) -> dict[str, object]:
-    return {"repository_id": place.repository_id, "account_id": place.account.id}
+    return {
+        "repository_id": place.repository_id,
+        "account_id": place.account.id,
+        "sees_everything": place.viewer.everything,
+        "viewer_app_id": place.viewer.app_id,
+    }
 
 
 async def list_hooks(reader: Reader, place: Place, *, limit: int, offset: int) -> tuple[list[Hook], int]:
-    """A page of hooks, oldest first, and how many there are in all."""
+    """A page of the hooks that the viewer sees, oldest first, and how many these are in all."""
     of_repository = place.repository is not None
     params = _params(place)
     rows = await reader.fetch_all(_page[of_repository], {**params, "limit": limit, "offset": offset})
@@ -60,9 +78,13 @@ async def all_hooks(reader: Reader, place: Place) -> list[Hook]:
 
 
 async def find_hook(reader: Reader, place: Place, hook_id: int, *, for_update: bool = False) -> Hook | None:
-    """A hook is not found under another repository or organization."""
+    """A hook is not found under another repository or organization, nor by who does not see it."""
     statements = _locked if for_update else _one
-    row = await reader.fetch_one(statements[place.repository is not None], {**_params(place), "hook_id": hook_id})
+    of_repository, params = place.repository is not None, {**_params(place), "hook_id": hook_id}
+    row = await reader.fetch_one(statements[of_repository], params)
+    # A look at what there is, so that the audit log tells of who asks for what an OAuth app alone sees.
+    if row is None and await reader.fetch_one(_is_there[of_repository], params) is not None:
+        concerns(place.account.id, place.repository_id, hidden=True)
     return hook_of(row) if row else None
 
 

@@ -8,17 +8,38 @@ import msgspec
 
 from workhook.core import json
 from workhook.core.clock import to_seconds_text
+from workhook.core.secrecy import Secretive
 from workhook.hooks.parsing import MASK
 from workhook.hooks.schemas import ConfigShape, HookShape, LastResponse
-from workhook.identity.schemas import Account, Repository, account_shape, organization_shape, repository_shape
+from workhook.identity.schemas import Account, Actor, Repository, account_shape, organization_shape, repository_shape
+from workhook.identity.tokens.kinds import OAUTH
 from workhook.storage import Row
 
 
+class Viewer(msgspec.Struct, frozen=True):
+    """Who looks at hooks. An OAuth app sees those that it made; nobody else sees them (Authentication 3 of the spec).
+
+    `app_id`: of an OAuth app; None: a user, or an app that is installed. `everything`: Workhook itself, and whoever
+    runs commands beside its data.
+    """
+
+    app_id: int | None = None
+    everything: bool = False
+
+
+OPERATOR = Viewer(everything=True)
+
+
+def viewer_of(actor: Actor) -> Viewer:
+    return Viewer(actor.app_id if actor.token_kind == OAUTH.name else None)
+
+
 class Place(msgspec.Struct, frozen=True):
-    """What hooks belong to: a repository, or an organization."""
+    """What hooks belong to: a repository, or an organization; and who looks, since that decides which there are."""
 
     account: Account
     repository: Repository | None = None
+    viewer: Viewer = OPERATOR
 
     @property
     def target(self) -> str:
@@ -47,7 +68,7 @@ class Place(msgspec.Struct, frozen=True):
         return around
 
 
-class Hook(msgspec.Struct, frozen=True):
+class Hook(Secretive, msgspec.Struct, frozen=True):
     """A row of `hooks`, JSON parsed, secrets still sealed."""
 
     id: int
@@ -63,6 +84,8 @@ class Hook(msgspec.Struct, frozen=True):
     version: int
     created_at: int
     updated_at: int
+    app_id: int | None = None  # the OAuth app that made it, which alone sees it
+    installation_id: int | None = None
 
 
 HOOK_COLUMNS = Hook.__struct_fields__
@@ -74,6 +97,11 @@ def hook_of(row: Row) -> Hook:
     values["events"] = json.decode(values["events"])
     values["config"] = json.decode(values["config"])
     return Hook(**values)
+
+
+def installation_told(installation_id: int) -> dict[str, object]:
+    """What payloads for a hook that an app made have under `installation`: as which of its installations it may act."""
+    return {"id": installation_id, "node_id": f"I_{installation_id}"}
 
 
 def config_shape(hook: Hook) -> ConfigShape:

@@ -1,12 +1,19 @@
-"""The webhooks of a repository that goes for good."""
+"""The webhooks of a repository that goes for good, those of an OAuth app that goes or may not act any more, and those
+of an app that is uninstalled."""
 
 from __future__ import annotations
 
 import sqlalchemy as sa
 
+from workhook.core.clock import now_ms
 from workhook.hooks.tables import dispatches, hooks
-from workhook.storage import Transaction
+from workhook.identity import audit
+from workhook.identity.oauth.tables import grants
+from workhook.identity.tables import accounts, collaborators, memberships, projects
+from workhook.storage import Row, Transaction
+from workhook.storage.dialects import any_of
 from workhook.storage.metadata import big
+from workhook.storage.signals import HOOK
 
 _waiting = (
     sa.select(dispatches.c.id)
@@ -15,6 +22,53 @@ _waiting = (
     .limit(1)
 )
 _remove = sa.delete(hooks).where(hooks.c.repository_id == big("repository_id"))
+_of_app = sa.select(hooks.c.id).where(hooks.c.app_id == big("app_id")).order_by(hooks.c.id).with_for_update()
+_remove_some = sa.delete(hooks).where(any_of(hooks.c.id, "hook_ids"))
+_due = (
+    sa.select(dispatches.c.id)
+    .where(any_of(dispatches.c.hook_id, "hook_ids"), dispatches.c.next_attempt_at.is_not(None))
+    .order_by(dispatches.c.id)
+    .with_for_update()
+    .cte("due")
+)
+# Of an OAuth app, where nobody who may have webhooks lets it act.
+_granted = sa.exists().where(
+    grants.c.app_id == hooks.c.app_id,
+    sa.or_(
+        grants.c.user_id == hooks.c.account_id,
+        sa.exists().where(
+            memberships.c.organization_id == hooks.c.account_id,
+            memberships.c.user_id == grants.c.user_id,
+            memberships.c.role == "owner",
+        ),
+        sa.exists().where(
+            collaborators.c.repository_id == hooks.c.repository_id,
+            collaborators.c.user_id == grants.c.user_id,
+            collaborators.c.role == "admin",
+        ),
+    ),
+)
+_of_installation = (
+    sa.select(hooks.c.id, hooks.c.repository_id, accounts.c.login, projects.c.name)
+    .join_from(hooks, accounts, accounts.c.id == hooks.c.account_id)
+    .outerjoin(projects, projects.c.repository_id == hooks.c.repository_id)
+    .where(hooks.c.account_id == big("account_id"), hooks.c.installation_id == big("installation_id"))
+    .order_by(hooks.c.id)
+    .with_for_update(of=hooks)
+)
+_left_alone = (
+    sa.select(hooks.c.id, hooks.c.account_id, hooks.c.repository_id)
+    .where(hooks.c.app_id == big("app_id"), hooks.c.active, sa.not_(_granted))
+    .order_by(hooks.c.id)
+)
+_turn_off = (
+    sa.update(hooks)
+    .where(any_of(hooks.c.id, "hook_ids"))
+    .values(active=sa.false(), version=hooks.c.version + sa.literal(1, sa.BigInteger), updated_at=big("now"))
+)
+_drop_due = (
+    sa.update(dispatches).where(dispatches.c.id.in_(sa.select(_due.c.id))).values(next_attempt_at=None, wanted=0)
+)
 
 
 async def forget_repository(tx: Transaction, repository_id: int) -> bool:
@@ -23,3 +77,54 @@ async def forget_repository(tx: Transaction, repository_id: int) -> bool:
         return False
     await tx.execute(_remove, {"repository_id": repository_id})
     return True
+
+
+async def forget_app(tx: Transaction, app_id: int) -> None:
+    """An `identity.removal.ForgetApp`: nobody else sees the hooks that an OAuth app made, so nobody could turn them
+    off."""
+    await _remove_all(tx, [row["id"] for row in await tx.fetch_all(_of_app, {"app_id": app_id})])
+
+
+async def uninstalled(tx: Transaction, installation_id: int, account_id: int, remove: bool) -> list[str]:
+    """An `identity.removal.Uninstalled`: the hooks are the organization's, whose owners see them."""
+    rows = await tx.fetch_all(_of_installation, {"installation_id": installation_id, "account_id": account_id})
+    if remove:
+        await _remove_all(tx, [row["id"] for row in rows])
+        for row in rows:
+            place: dict[str, int] = {"account_id": account_id, "repository_id": row["repository_id"]}
+            await audit.record(tx, None, "hook.delete", f"hook/{row['id']}", detail={"reason": "uninstalled"}, **place)
+    return [f"{_address(row)}/hooks/{row['id']}" for row in rows]
+
+
+def _address(row: Row) -> str:
+    return f"/orgs/{row['login']}" if row["repository_id"] is None else f"/repos/{row['login']}/{row['name']}"
+
+
+async def _remove_all(tx: Transaction, hook_ids: list[int]) -> None:
+    """What waits for them is dropped."""
+    if not hook_ids:
+        return
+    await tx.execute(_remove_some, {"hook_ids": hook_ids})
+    await tx.execute(_drop_due, {"hook_ids": hook_ids})
+    signals = tx.signals
+    tx.after_commit(lambda: signals.send(HOOK, hook_ids))
+
+
+async def grant_taken_back(tx: Transaction, app_id: int) -> None:
+    """An `identity.removal.TakenBack`: nobody else sees the hooks that an OAuth app made, so that taking the consent
+    back has to stop them. They are off; where the app is let act again, it finds them and turns them on."""
+    # All are held first: of two users who do this at the same time, the second sees that the first has.
+    await tx.fetch_all(_of_app, {"app_id": app_id})
+    rows = await tx.fetch_all(_left_alone, {"app_id": app_id})
+    if not rows:
+        return
+    hook_ids = [row["id"] for row in rows]
+    await tx.execute(_turn_off, {"hook_ids": hook_ids, "now": now_ms()})
+    await tx.execute(_drop_due, {"hook_ids": hook_ids})
+    for row in rows:
+        place: dict[str, int] = {"account_id": row["account_id"], "repository_id": row["repository_id"]}
+        await audit.record(
+            tx, None, "hook.deactivate", f"hook/{row['id']}", detail={"reason": "consent_taken_back"}, **place
+        )
+    signals = tx.signals
+    tx.after_commit(lambda: signals.send(HOOK, hook_ids))

@@ -75,7 +75,9 @@ class DeliveryItem(msgspec.Struct):
     ]
     event: Annotated[str, Meta(description="The event's name.", examples=["push"])]
     action: Annotated[str | None, Meta(description="The event's action, where it has one.")]
-    installation_id: Annotated[int | None, Meta(description="Always null.")]
+    installation_id: Annotated[
+        int | None, Meta(description="Of the app that caused the event or, failing that, made the webhook.")
+    ]
     repository_id: Annotated[int | None, Meta(description="Null for events of the organization itself.")]
     throttled_at: Annotated[Time | None, Meta(description="When it was held back for the webhook's limits.")]
     url: Annotated[str, Meta(description="The receiver; empty in lists.")]

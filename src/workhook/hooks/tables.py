@@ -19,6 +19,8 @@ hooks = sa.Table(
     sa.Column("previous_secret", sa.LargeBinary),
     sa.Column("previous_secret_until", Millis),
     sa.Column("password", sa.LargeBinary),
+    sa.Column("app_id", sa.BigInteger),  # the OAuth app that made it, which alone sees it
+    sa.Column("installation_id", sa.BigInteger),  # the installation that made it
     sa.Column("version", sa.BigInteger, nullable=False),  # counts every change
     sa.Column("created_at", Millis, nullable=False),
     sa.Column("updated_at", Millis, nullable=False),
@@ -79,6 +81,7 @@ deliveries = sa.Table(
     sa.Column("hook_id", sa.Integer, nullable=False),
     sa.Column("event_id", sa.BigInteger, nullable=False),
     sa.Column("repository_id", sa.BigInteger),
+    sa.Column("installation_id", sa.BigInteger),
     sa.Column("guid", sa.Text, nullable=False),
     sa.Column("event", sa.Text, nullable=False),
     sa.Column("action", sa.Text),
