@@ -1,0 +1,118 @@
+"""`/login/device`: a person types the code that a device shows, and decides (RFC 8628 3.3)."""
+
+from __future__ import annotations
+
+from workhook.core.errors import Forbidden, TooManyRequests
+from workhook.http.calls import Answer, Call
+from workhook.identity.oauth import devices
+from workhook.identity.oauth.devices import DeviceRequest
+from workhook.identity.oauth.scopes import in_words, wanted
+from workhook.identity.queries import find_account_by_id
+from workhook.identity.signin import throttle
+from workhook.storage import Transaction
+from workhook.web.forms import read_form
+from workhook.web.operations import page_operation
+from workhook.web.render import page
+from workhook.web.sessions import Session, record, sign_in_redirect, signed_in
+
+PATH = "/login/device"
+_UNKNOWN = "No device waits for this code. Codes are good for 15 minutes: check it, or let the device show a new one."
+_TYPED_MAX_CHARS = 40
+
+
+async def show(call: Call) -> Answer:
+    session = await signed_in(call)
+    if session is None:
+        return sign_in_redirect(call)
+    return _entry(session, (call.query_text("user_code") or "")[:_TYPED_MAX_CHARS])
+
+
+async def enter(call: Call) -> Answer:
+    """Whose code this is, so that the person can decide."""
+    session = await _session(call)
+    fields = await read_form(call, session)
+    typed = fields.get("user_code", "")[:_TYPED_MAX_CHARS]
+    try:
+        request = await _find(call, session, typed)
+    except TooManyRequests as problem:
+        message = f"Too many codes were wrong. Try again in {problem.headers['Retry-After']} seconds."
+        return _entry(session, typed, message, status=429, headers=problem.headers)
+    if request is None:
+        return _entry(session, typed, _UNKNOWN, status=422)
+    return await _ask(call, session, request)
+
+
+async def decide(call: Call) -> Answer:
+    session = await _session(call)
+    fields = await read_form(call, session)
+    try:
+        request = await _find(call, session, fields.get("user_code", ""))
+    except TooManyRequests as problem:
+        return _entry(session, "", problem.message, status=429, headers=problem.headers)
+    if request is None:
+        return _entry(session, "", _UNKNOWN, status=422)
+    if fields.get("asked") != _asked(session, request):
+        return await _ask(call, session, request)
+    approved = fields.get("decision") == "approve"
+
+    async def step(tx: Transaction) -> None:
+        await devices.decide(tx, request, session.user.id, approved=approved)
+        if approved:
+            allowed = sorted(wanted(request.app, request.scopes))
+            detail: dict[str, object] = {"client_id": request.app.client_id, "allowed": allowed, "device": True}
+            await record(tx, call, session.user, "grant.authorize", detail)
+
+    await call.database.in_transaction(step)
+    return page("device_done.html", session=session, app=request.app, approved=approved)
+
+
+async def _session(call: Call) -> Session:
+    session = await signed_in(call)
+    if session is None:
+        raise Forbidden("You have been signed out. Sign in and type the code again.", code="signed_out")
+    return session
+
+
+async def _find(call: Call, session: Session, typed: str) -> DeviceRequest | None:
+    """Guessing is limited by session and by address (RFC 8628 5.1). Raises `TooManyRequests`."""
+    # No login can be this one: no form takes NUL.
+    attempt = await throttle.begin(call.database, f"\0device {session.id}", call.address)
+    request = await devices.find_request(call.database, typed)
+    if request is not None:
+        await call.database.in_transaction(lambda tx: throttle.succeeded(tx, attempt))
+    return request
+
+
+def _asked(session: Session, request: DeviceRequest) -> str:
+    return " ".join([str(session.user.id), request.user_code, *sorted(wanted(request.app, request.scopes))])
+
+
+def _entry(
+    session: Session,
+    typed: str,
+    problem: str | None = None,
+    *,
+    status: int = 200,
+    headers: dict[str, str] | None = None,
+) -> Answer:
+    return page("device.html", status=status, headers=headers, session=session, typed=typed, problem=problem)
+
+
+async def _ask(call: Call, session: Session, request: DeviceRequest) -> Answer:
+    asked = wanted(request.app, request.scopes)
+    return page(
+        "device_confirm.html",
+        session=session,
+        app=request.app,
+        owner=await find_account_by_id(call.database, request.app.account_id),
+        user_code=devices.shown(request.user_code),
+        words=in_words(request.app, asked),
+        asked=_asked(session, request),
+    )
+
+
+OPERATIONS = (
+    page_operation("GET", PATH, "page_device", "Type the code of a device", show),
+    page_operation("POST", PATH, "page_device_enter", "Look the code up", enter),
+    page_operation("POST", f"{PATH}/decide", "page_device_decide", "The person's answer", decide),
+)

@@ -1,0 +1,139 @@
+"""The start page, and what a user looks after there: password, sessions, and what apps may do."""
+
+from __future__ import annotations
+
+from workhook.core.errors import Invalid, NotFound, TooManyRequests
+from workhook.http.calls import Answer, Call
+from workhook.identity.schemas import Account
+from workhook.identity.signin import grants, passwords, sessions
+from workhook.identity.signin.actions import Checked, check_password, complete, new_hash, set_password
+from workhook.storage import Transaction
+from workhook.web.forms import read_form
+from workhook.web.render import page
+from workhook.web.sessions import Session, record, redirect, renew_session, sign_in_redirect, signed_in
+
+
+async def home(call: Call) -> Answer:
+    session = await signed_in(call)
+    if session is None:
+        return sign_in_redirect(call)
+    return page(
+        "home.html",
+        session=session,
+        sessions=await sessions.list_of(call.database, session.user.id),
+        grants=await grants.list_of(call.database, session.user.id),
+        has_password=await passwords.hash_of(call.database, session.user.id) is not None,
+    )
+
+
+async def end_session(call: Call) -> Answer:
+    session = await _session(call)
+    if session is None:
+        return redirect("/login")
+    session_id = call.path_integer("session_id")
+
+    async def step(tx: Transaction) -> None:
+        if not await sessions.end(tx, session.user.id, session_id):
+            raise NotFound("There is no such session any more.")
+        await record(tx, call, session.user, "user.session_end", {"session_id": session_id})
+
+    await call.database.in_transaction(step)
+    return redirect("/")
+
+
+async def end_other_sessions(call: Call) -> Answer:
+    session = await _session(call)
+    if session is None:
+        return redirect("/login")
+
+    async def step(tx: Transaction) -> None:
+        ended = await sessions.end_others(tx, session.user.id, session.id)
+        await record(tx, call, session.user, "user.session_end", {"sessions": ended})
+
+    await call.database.in_transaction(step)
+    return redirect("/")
+
+
+async def revoke_grant(call: Call) -> Answer:
+    session = await _session(call)
+    if session is None:
+        return redirect("/login")
+
+    async def step(tx: Transaction) -> None:
+        app_id = await grants.revoke(tx, session.user.id, call.path_integer("grant_id"))
+        if app_id is None:
+            raise NotFound("There is no such authorization any more.")
+        await record(tx, call, session.user, "grant.revoke", {"app_id": app_id})
+
+    await call.database.in_transaction(step)
+    return redirect("/")
+
+
+async def _session(call: Call) -> Session | None:
+    """Of a form's sender, which it is checked to be."""
+    session = await signed_in(call)
+    if session is not None:
+        await read_form(call, session)
+    return session
+
+
+async def show_password(call: Call) -> Answer:
+    session = await signed_in(call)
+    return sign_in_redirect(call) if session is None else await _password_form(call, session, [])
+
+
+async def change_password(call: Call) -> Answer:
+    """Every other session ends, and this one gets a new cookie."""
+    session = await signed_in(call)
+    if session is None:
+        return sign_in_redirect(call)
+    fields = await read_form(call, session)
+    user, password = session.user, fields.get("password", "")
+    faults = [] if password == fields.get("again") else ["The two new passwords are not the same."]
+    faults += passwords.faults_of(password, user)
+    if faults:  # before the old password: looking at that counts as an attempt
+        return await _password_form(call, session, faults)
+    try:
+        checked = await _check_current(call, session, fields.get("current", ""))
+        hashed = await new_hash(password, user)
+    except TooManyRequests as problem:
+        return await _password_form(call, session, [problem.message], status=429, headers=problem.headers)
+    except Invalid as problem:
+        return await _password_form(call, session, [each.message or "" for each in problem.faults])
+
+    async def step(tx: Transaction) -> dict[str, str] | None:
+        if await (_has_none(tx, user) if checked is None else complete(tx, checked)):
+            await set_password(tx, user, hashed)
+            await record(tx, call, user, "user.password_change", {"how": "settings"})
+            return await renew_session(tx, call, user)
+        await record(tx, call, user, "user.password_change_failed")
+        return None
+
+    headers = await call.database.in_transaction(step)
+    if headers is not None:
+        return redirect("/", headers)
+    return await _password_form(call, session, ["The current password is not right."])
+
+
+async def _check_current(call: Call, session: Session, current: str) -> Checked | None:
+    """None: the user has no password yet."""
+    if await passwords.hash_of(call.database, session.user.id) is None:
+        return None
+    return await check_password(call.database, session.user.login, current, call.address)
+
+
+async def _has_none(tx: Transaction, user: Account) -> bool:
+    return await passwords.hash_of(tx, user.id) is None
+
+
+async def _password_form(
+    call: Call, session: Session, faults: list[str], *, status: int = 422, headers: dict[str, str] | None = None
+) -> Answer:
+    return page(
+        "password.html",
+        status=status if faults else 200,
+        headers=headers,
+        session=session,
+        faults=faults,
+        has_password=await passwords.hash_of(call.database, session.user.id) is not None,
+    )

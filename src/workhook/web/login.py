@@ -1,0 +1,102 @@
+"""Signing in and out."""
+
+from __future__ import annotations
+
+from functools import partial
+from urllib.parse import quote
+
+from workhook.core.errors import TooManyRequests
+from workhook.http.calls import Answer, Call
+from workhook.identity.signin import sessions
+from workhook.identity.signin.actions import LOGIN_MAX_CHARS, check_password, complete
+from workhook.storage import Transaction
+from workhook.web import cookies
+from workhook.web.forms import form_key, read_form
+from workhook.web.render import page
+from workhook.web.sessions import (
+    QUERY_MAX_CHARS,
+    Session,
+    record,
+    record_failure,
+    redirect,
+    safe_return_to,
+    signed_in,
+    start_session,
+)
+
+_WRONG = "The login or the password is not right."
+_FOR_OTHERS = "/login/oauth/"  # pages that can lead on to a program's own address
+
+
+async def show(call: Call) -> Answer:
+    return_to = safe_return_to(call.query_text("return_to"))
+    if await signed_in(call) is not None:
+        return onwards(return_to, {})
+    return _form(call, return_to)
+
+
+async def sign_in(call: Call) -> Answer:
+    fields = await read_form(call, None)
+    return_to, login = safe_return_to(fields.get("return_to")), fields.get("login", "")
+    try:
+        checked = await check_password(call.database, login, fields.get("password", ""), call.address)
+    except TooManyRequests as problem:
+        return _form(call, return_to, login, problem.message, status=429, headers=problem.headers)
+
+    async def let_in(tx: Transaction) -> dict[str, str] | None:
+        right = await complete(tx, checked)
+        return await start_session(tx, call, checked.user) if right and checked.user is not None else None
+
+    headers = await call.database.in_transaction(let_in)
+    if headers is not None:
+        return onwards(return_to, headers)
+    await call.database.in_transaction(lambda tx: record_failure(tx, call, checked.user))
+    return _form(call, return_to, login, _WRONG, status=422)
+
+
+def _form(
+    call: Call,
+    return_to: str,
+    login: str = "",
+    problem: str | None = None,
+    *,
+    status: int = 200,
+    headers: dict[str, str] | None = None,
+) -> Answer:
+    key = form_key(call)
+    return page(
+        "login.html",
+        status=status,
+        headers={**key.headers, **(headers or {})},
+        csrf=key.csrf,
+        return_to=return_to,
+        login=login[:LOGIN_MAX_CHARS],
+        problem=problem,
+        oidc=call.services.settings.oidc_issuer is not None,
+    )
+
+
+def onwards(return_to: str, headers: dict[str, str]) -> Answer:
+    """Where a page leads on to another address, by a step between: browsers do not follow a form that is answered by
+    redirects to an address that the form's own page did not name (the policy's `form-action`)."""
+    query = f"?to={quote(return_to, safe='')}"
+    if return_to.startswith(_FOR_OTHERS) and len(query) <= QUERY_MAX_CHARS:
+        return redirect(f"/login/continue{query}", headers)
+    return redirect(return_to, headers)
+
+
+async def go_on(call: Call) -> Answer:
+    return page("continue.html", to=safe_return_to(call.query_text("to")))
+
+
+async def sign_out(call: Call) -> Answer:
+    session = await signed_in(call)
+    if session is not None:
+        await read_form(call, session)
+        await call.database.in_transaction(partial(_end, call=call, session=session))
+    return redirect("/login", cookies.write(call, cookies.SESSION, "", max_age_s=0))
+
+
+async def _end(tx: Transaction, call: Call, session: Session) -> None:
+    await sessions.end(tx, session.user.id, session.id)
+    await record(tx, call, session.user, "user.sign_out")

@@ -1,0 +1,165 @@
+"""Signing in with an OpenID Connect provider: to it, and back.
+
+What binds the way back to this browser lies in a cookie for ten minutes, signed by the vault's key: nothing is stored,
+and any process can go on. It is spent with the first answer; the provider takes a code once.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hmac
+import secrets
+
+import msgspec
+
+from workhook.core.clock import MINUTE_MS, now_ms
+from workhook.core.errors import Forbidden, NotFound, Problem, Unavailable
+from workhook.core.vault import Vault
+from workhook.http.calls import Answer, Call
+from workhook.http.operations import Operation
+from workhook.identity.signin import identities, throttle
+from workhook.identity.signin.oidc import Attempt, Claims, Provider, SignInRefused
+from workhook.storage import Transaction
+from workhook.storage.database import UniqueViolation
+from workhook.web import cookies
+from workhook.web.login import onwards
+from workhook.web.operations import page_operation
+from workhook.web.sessions import record, redirect, safe_return_to, start_session
+
+COOKIE = "workhook_oidc"
+LASTS_MS = 10 * MINUTE_MS
+RETURN_TO_MAX_CHARS = 1000  # a browser keeps 4 KB of a cookie
+CODE_MAX_CHARS = 4096
+_COOKIE_MAX_CHARS = 3500
+_TRIES = 3
+_PURPOSE = "oidc sign-in"
+
+_providers: dict[tuple[str, str], Provider] = {}
+
+
+class _Begun(msgspec.Struct, frozen=True):
+    """What the cookie holds."""
+
+    attempt: Attempt
+    return_to: str
+    expires_at: int
+
+    def __repr__(self) -> str:
+        return f"_Begun(return_to={self.return_to!r})"
+
+
+async def begin(call: Call) -> Answer:
+    """To the provider. Raises `NotFound` without one, `Unavailable` if it cannot be reached."""
+    provider = _provider(call)
+    return_to = safe_return_to(call.query_text("return_to"))
+    attempt = Attempt.new()
+    address = await provider.authorization_url(attempt, _redirect_uri(call))
+    kept = _Begun(attempt, return_to if len(return_to) <= RETURN_TO_MAX_CHARS else "/", now_ms() + LASTS_MS)
+    cookie = cookies.write(call, COOKIE, _sign(call.services.vault, kept), max_age_s=LASTS_MS // 1000)
+    return redirect(address, {**cookie, "Referrer-Policy": "no-referrer"})
+
+
+async def finish(call: Call) -> Answer:
+    """Back from the provider. Raises `SignInRefused`, `Forbidden`, `TooManyRequests`, `Unavailable`."""
+    provider = _provider(call)
+    begun = _begun(call)
+    spent = cookies.write(call, COOKIE, "", max_age_s=0)
+    try:
+        claims = await _identify(call, provider, begun.attempt)
+        headers = await _let_in(call, claims)
+    except Problem as problem:
+        problem.headers.update(spent)
+        raise
+    # Two headers of one name: they differ in case for the dictionary only.
+    return onwards(begun.return_to, {**headers, **{name.lower(): value for name, value in spent.items()}})
+
+
+def _provider(call: Call) -> Provider:
+    settings = call.services.settings
+    if settings.oidc_issuer is None or settings.oidc_client_id is None:
+        raise NotFound("This server knows no identity provider. Sign in with your password.")
+    key = (settings.oidc_issuer, settings.oidc_client_id)
+    if key not in _providers:
+        _providers[key] = Provider(*key, settings.oidc_client_secret)
+    return _providers[key]
+
+
+def _redirect_uri(call: Call) -> str:
+    return f"{call.base_for_others}/login/oidc/callback"
+
+
+def _begun(call: Call) -> _Begun:
+    """What this browser has begun, if the request's `state` says that this is its end. Raises `Forbidden`."""
+    begun = _verified(call.services.vault, cookies.read(call, COOKIE, length_max=_COOKIE_MAX_CHARS))
+    state = call.query_text("state") or ""
+    if begun is None or not secrets.compare_digest(state.encode(), begun.attempt.state.encode()):
+        raise Forbidden("This sign-in was not begun in this browser, or over ten minutes ago. Begin again at /login.")
+    return begun
+
+
+async def _identify(call: Call, provider: Provider, attempt: Attempt) -> Claims:
+    issuer = call.query_text("iss")
+    metadata = await provider.metadata()
+    if issuer != provider.issuer and (issuer is not None or metadata.authorization_response_iss_parameter_supported):
+        raise SignInRefused("Another provider answered than the one that was asked (RFC 9207). Begin again at /login.")
+    if call.query_text("error") is not None:
+        raise SignInRefused("The identity provider did not sign you in. Begin again at /login, or use your password.")
+    code = call.query_text("code")
+    if not code or len(code) > CODE_MAX_CHARS:
+        raise SignInRefused("The identity provider's answer has no code. Begin again at /login.")
+    # Asking the provider counts as trying a password does: our server is nobody's to have it asked without end.
+    tried = await throttle.begin(call.database, f"\0oidc {attempt.state}", call.address)  # no form takes NUL
+    try:
+        claims = await provider.identify(code, attempt, _redirect_uri(call))
+    except Unavailable:
+        await call.database.in_transaction(lambda tx: throttle.take_back(tx, tried))
+        raise
+    await call.database.in_transaction(lambda tx: throttle.succeeded(tx, tried))
+    return claims
+
+
+async def _let_in(call: Call, claims: Claims) -> dict[str, str]:
+    create = call.services.settings.oidc_create_users
+
+    async def step(tx: Transaction) -> dict[str, str]:
+        user, done = await identities.find_or_add(tx, claims, create=create)
+        if done is not None:
+            told: dict[str, object] = {"issuer": claims.issuer, "subject": claims.subject}
+            await record(tx, call, user, f"user.identity_{done}", told)
+        return await start_session(tx, call, user, how="oidc")
+
+    for _ in range(_TRIES):
+        try:
+            return await call.database.in_transaction(step)
+        except UniqueViolation:  # two tabs at the same time, or a login that was taken in this moment
+            continue
+    raise Unavailable("Somebody else is just signing in for the first time. Try again.")
+
+
+def _sign(vault: Vault, begun: _Begun) -> str:
+    body = base64.urlsafe_b64encode(msgspec.json.encode(begun)).decode().rstrip("=")
+    return f"{body}.{_signature(vault.derive(_PURPOSE)[0], body)}"
+
+
+def _verified(vault: Vault, cookie: str | None) -> _Begun | None:
+    body, _, signature = (cookie or "").partition(".")
+    if not any(hmac.compare_digest(_signature(key, body), signature) for key in vault.derive(_PURPOSE)):
+        return None
+    try:
+        begun = msgspec.json.decode(base64.urlsafe_b64decode(body + "=" * (-len(body) % 4)), type=_Begun)
+    except (binascii.Error, msgspec.MsgspecError):
+        return None
+    return begun if begun.expires_at > now_ms() else None
+
+
+def _signature(key: bytes, body: str) -> str:
+    return base64.urlsafe_b64encode(hmac.digest(key, body.encode(), "sha256")).decode().rstrip("=")
+
+
+OPERATIONS: tuple[Operation, ...] = (
+    page_operation("GET", "/login/oidc", "page_oidc", "Signing in with the identity provider", begin, head=False),
+    page_operation(
+        "GET", "/login/oidc/callback", "page_oidc_callback", "Back from the identity provider", finish, head=False
+    ),
+)

@@ -1,0 +1,147 @@
+"""A browser as far as the pages need one: cookies, forms, and what it sends along with them."""
+
+from __future__ import annotations
+
+import itertools
+import uuid
+from dataclasses import dataclass, field
+from html.parser import HTMLParser
+from typing import Any
+from urllib.parse import urlsplit
+
+import httpx
+
+from tests.harness.server import Server
+from workhook.http.calls import Services
+from workhook.identity import actions
+from workhook.identity.schemas import Account
+from workhook.identity.signin import actions as signin
+from workhook.identity.signin import links
+
+PASSWORD = "a horse, a battery and a staple"
+
+
+@dataclass
+class Form:
+    """As it stands in a page: hidden fields with their values, others empty or as they are filled in."""
+
+    action: str
+    fields: dict[str, str] = field(default_factory=dict)
+    buttons: list[str] = field(default_factory=list)
+
+
+class _Forms(HTMLParser):
+    def __init__(self) -> None:
+        super().__init__()
+        self.forms: list[Form] = []
+        self._in_button = False
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        given = {name: value or "" for name, value in attrs}
+        if tag == "form":
+            assert given["method"] == "post"
+            self.forms.append(Form(given["action"]))
+        elif tag == "input" and self.forms:
+            self.forms[-1].fields[given["name"]] = given.get("value", "")
+        self._in_button = tag == "button"
+
+    def handle_data(self, data: str) -> None:
+        if self._in_button and data.strip():
+            self.forms[-1].buttons.append(data.strip())
+
+
+def forms(response: httpx.Response) -> list[Form]:
+    parser = _Forms()
+    parser.feed(response.text)
+    return parser.forms
+
+
+_numbers = itertools.count(1)
+
+
+class Browser:
+    """Follows no redirect by itself. Where the server believes a proxy, it has an address of its own."""
+
+    def __init__(self, server: Server, **headers: str) -> None:
+        number = next(_numbers)
+        self.address = f"10.0.{number >> 8}.{number & 255}"
+        accept = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"
+        headers = {"Accept": accept, "User-Agent": "Tester/1.0", "X-Forwarded-For": self.address, **headers}
+        self.client = httpx.Client(base_url=server.url, headers=headers, timeout=30, verify=False)
+
+    def get(self, path: str, **more: Any) -> httpx.Response:
+        return self.client.get(path, **more)
+
+    def post(self, path: str, fields: dict[str, str], **headers: str) -> httpx.Response:
+        """As our own pages send it: they have the referrer policy `no-referrer`, so the origin is `null`."""
+        sent = {"Origin": "null", "Sec-Fetch-Site": "same-origin", **headers}
+        return self.client.post(
+            path, data=fields, headers={name.replace("_", "-"): text for name, text in sent.items()}
+        )
+
+    def form(self, path: str, action: str | None = None) -> Form:
+        """The form of a page that leads to `action`, or else to the page itself."""
+        response = self.get(path)
+        assert response.status_code == 200, response.text
+        [found] = [each for each in forms(response) if each.action == (action or urlsplit(path).path)]
+        return found
+
+    def fill(self, path: str, action: str | None = None, **fields: str) -> httpx.Response:
+        """Open a page, fill in a form of it and send it."""
+        form = self.form(path, action)
+        assert set(fields) <= set(form.fields), form
+        return self.post(form.action, {**form.fields, **fields})
+
+    def sign_in(self, person: Person, password: str = PASSWORD) -> httpx.Response:
+        return self.fill("/login", login=person.login, password=password)
+
+    def is_signed_in(self) -> bool:
+        response = self.get("/settings/password")
+        assert response.status_code in (200, 303), response.text
+        return response.status_code == 200
+
+    @property
+    def cookie(self) -> str | None:
+        """Of the session."""
+        return self.client.cookies.get("workhook_session")
+
+    def __enter__(self) -> Browser:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.client.close()
+
+
+@dataclass(frozen=True)
+class Person:
+    id: int
+    login: str
+    email: str
+
+
+def add_person(server: Server, *, password: str | None = PASSWORD, name: str | None = "Ada") -> Person:
+    """A user with a password, or without."""
+
+    async def make(services: Services) -> Account:
+        unique = uuid.uuid4().hex[:8]
+        async with services.database.transaction() as tx:
+            user = await actions.create_account(tx, "user", f"ada-{unique}", name=name, email=f"{unique}@example.com")
+        if password is not None:
+            hashed = await signin.new_hash(password, user)
+            async with services.database.transaction() as tx:
+                await signin.set_password(tx, user, hashed)
+        return user
+
+    user: Account = server.run(make)
+    return Person(user.id, user.login, user.email or "")
+
+
+def add_link(server: Server, person: Person, purpose: str = links.SIGN_IN, *, minutes: float = 15) -> str:
+    """Its path."""
+
+    async def make(services: Services) -> str:
+        async with services.database.transaction() as tx:
+            return (await links.create(tx, person.id, purpose, minutes=minutes)).path
+
+    path: str = server.run(make)
+    return path

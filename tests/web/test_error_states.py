@@ -1,0 +1,65 @@
+"""A form that was refused says so to everybody: in the title, beside the fields, and where one goes on typing."""
+
+from __future__ import annotations
+
+from html.parser import HTMLParser
+
+import httpx
+
+from tests.harness.server import Server
+from tests.web.browser import Browser, add_link, add_person
+from workhook.identity.signin import links
+
+
+class _Page(HTMLParser):
+    """Its title, its ids, and its fields as they stand in the markup."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.title = ""
+        self.ids: set[str] = set()
+        self.fields: dict[str, dict[str, str | None]] = {}
+        self._in_title = False
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        given = dict(attrs)
+        self._in_title = tag == "title"
+        self.ids.add(given.get("id") or "")
+        if tag == "input" and given.get("type") != "hidden" and "hidden" not in given:
+            self.fields[str(given["name"])] = given
+
+    def handle_data(self, data: str) -> None:
+        self.title += data if self._in_title else ""
+
+
+def check(answer: httpx.Response, goes_on_at: str | None) -> None:
+    """`goes_on_at`: the field that the cursor is in; None for a form that nobody has sent."""
+    page = _Page()
+    page.feed(answer.text)
+    assert page.title.startswith("Error: ") is (goes_on_at is not None)
+    assert [name for name, field in page.fields.items() if "autofocus" in field] == [goes_on_at] * bool(goes_on_at)
+    for name, field in page.fields.items():
+        described = (field.get("aria-describedby") or "").split()
+        assert set(described) <= page.ids, name
+        assert ("problems" in described) is (goes_on_at is not None), name
+
+
+def test_refused_forms_say_so(server: Server) -> None:
+    person, guest = add_person(server), add_person(server, password=None)
+    short = {"password": "short", "again": "other"}
+    with Browser(server) as browser, Browser(server) as new:
+        check(browser.get("/login"), None)
+        check(browser.fill("/login", login=person.login, password="not the right one"), "password")
+        browser.sign_in(person)
+        for path, fields, goes_on_at in (
+            ("/settings/password", {"current": "x", **short}, "current"),
+            ("/login/device", {"user_code": "BCDF-GHJK"}, "user_code"),
+        ):
+            check(browser.get(path), None)
+            check(browser.fill(path, **fields), goes_on_at)
+        link = add_link(server, guest, links.SET_PASSWORD)
+        check(new.get(link), None)
+        refused = new.fill(link, **short)
+        check(refused, "password")
+        assert "The two passwords are not the same." in refused.text
+        assert "needs at least 10 characters" in refused.text  # all at once

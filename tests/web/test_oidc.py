@@ -1,0 +1,409 @@
+"""Signing in with an OpenID Connect provider: who is let in as whom, and who is not, whatever they try."""
+
+from __future__ import annotations
+
+import base64
+import html
+import re
+import shlex
+import subprocess
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, parse_qsl, quote, urlencode, urlsplit, urlunsplit
+
+import httpx
+import pytest
+import sqlalchemy as sa
+
+from tests.harness import forge
+from tests.harness.databases import Databases
+from tests.harness.server import Server
+from tests.web.browser import Browser, Person, add_person
+from tests.web.providers import CLIENT_ID, CLIENT_SECRET, Claims, Provider
+from workhook.core import json
+from workhook.core.config import SettingsError, load
+from workhook.http.calls import Services
+from workhook.identity.signin.tables import identities
+from workhook.identity.tables import accounts, audit_log
+from workhook.storage.metadata import big
+
+NOT_BEGUN = "This sign-in was not begun in this browser"
+NOT_VERIFIED = "answer could not be verified"
+
+_set_email = sa.update(accounts).where(accounts.c.id == big("id")).values(email=sa.bindparam("email"))
+_entries = (
+    sa.select(audit_log.c.action, audit_log.c.detail)
+    .where(audit_log.c.account_id == big("account_id"))
+    .order_by(audit_log.c.id)
+)
+_of_subject = sa.select(identities.c.user_id).where(identities.c.subject == sa.bindparam("subject"))
+
+
+@dataclass
+class Site:
+    """A server that trusts a real provider."""
+
+    server: Server
+    provider: Provider
+
+    def begin(self, browser: Browser, return_to: str = "") -> str:
+        """The provider's address that the browser is sent to."""
+        answer = browser.get(f"/login/oidc{return_to and '?return_to='}{return_to}")
+        assert (answer.status_code, answer.headers["referrer-policy"]) == (303, "no-referrer"), answer.text
+        return answer.headers["location"]
+
+    def back(self, browser: Browser, subject: str, return_to: str = "") -> str:
+        """Where the provider sends the browser once the person has consented."""
+        return self.provider.consent(self.begin(browser, return_to), subject)
+
+    def sign_in(self, subject: str, browser: Browser | None = None) -> httpx.Response:
+        with browser or Browser(self.server) as there:
+            return there.get(self.back(there, subject))
+
+    def user_of(self, subject: str) -> int | None:
+        async def read(services: Services) -> int | None:
+            row = await services.database.fetch_one(_of_subject, {"subject": subject})
+            return row["user_id"] if row else None
+
+        found: int | None = self.server.run(read)
+        return found
+
+
+def settings_for(issuer: str) -> dict[str, str]:
+    return {"oidc_issuer": issuer, "oidc_client_id": CLIENT_ID, "oidc_client_secret": CLIENT_SECRET}
+
+
+@pytest.fixture(scope="module")
+def provider() -> Iterator[Provider]:
+    provider = Provider()
+    yield provider
+    provider.close()
+
+
+@pytest.fixture(scope="module")
+def site(backend: Databases, provider: Provider, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    folder = tmp_path_factory.mktemp("oidc")
+    server = Server(folder, {**backend.new(folder), **settings_for(provider.url)}).start()
+    yield Site(server, provider)
+    server.close()
+
+
+def refused(answer: httpx.Response, status: int, said: str) -> None:
+    assert (answer.status_code, answer.headers["content-type"]) == (status, "text/html; charset=utf-8"), answer.text
+    assert said in answer.text
+    assert "workhook_session=" not in str(answer.headers.get_list("set-cookie"))
+
+
+def _with(address: str, **changes: str | None) -> str:
+    """The address with other query parameters; None leaves one away."""
+    parts = urlsplit(address)
+    query = {name: value for name, value in {**dict(parse_qsl(parts.query)), **changes}.items() if value is not None}
+    return urlunsplit(parts._replace(query=urlencode(query)))
+
+
+def new_subject() -> str:
+    return f"sub-{uuid.uuid4().hex[:8]}"
+
+
+# --- who is let in -----------------------------------------------------------------------------------------------
+
+
+def test_a_verified_address_finds_its_user_who_is_then_known_by_subject(site: Site) -> None:
+    person, subject = add_person(site.server, password=None), new_subject()
+    site.provider.know(subject, email=person.email.upper(), email_verified=True)
+    with Browser(site.server) as browser:
+        assert "/login/oidc" in browser.get("/login").text
+        asked = site.begin(browser, quote("/settings/password?a=b", safe=""))
+        query = {name: value for name, [value] in parse_qs(urlsplit(asked).query).items()}
+        assert asked.startswith(f"{site.provider.url}/oauth2/authorize?")
+        assert (query["response_type"], query["client_id"], query["code_challenge_method"]) == (
+            "code",
+            CLIENT_ID,
+            "S256",
+        )
+        assert query["redirect_uri"] == f"{site.server.url}/login/oidc/callback"
+        assert min(len(query[name]) for name in ("state", "nonce", "code_challenge")) >= 43
+        before = browser.cookie
+        answer = browser.get(site.provider.consent(asked, subject))
+        assert (answer.status_code, answer.headers["location"]) == (303, "/settings/password?a=b"), answer.text
+        set_cookies = dict(each.split("=", 1) for each in answer.headers.get_list("set-cookie"))
+        assert set(set_cookies) == {"workhook_session", "workhook_oidc"}
+        assert "Max-Age=0" in set_cookies["workhook_oidc"]
+        assert browser.is_signed_in()
+        assert browser.cookie != before
+        assert person.login in browser.get("/").text
+    assert site.user_of(subject) == person.id
+    site.provider.know(
+        subject, email="other@example.com", email_verified=False
+    )  # the subject is what counts from now on
+    assert site.sign_in(subject).status_code == 303
+
+
+def test_nothing_that_leads_in_is_in_the_log_or_in_a_cookie_that_scripts_read(site: Site) -> None:
+    person, subject = add_person(site.server), new_subject()
+    site.provider.know(subject, email=person.email, email_verified=True)
+    with Browser(site.server) as browser:
+        asked = browser.get("/login/oidc")
+        [cookie] = asked.headers.get_list("set-cookie")
+        value, *attributes = cookie.split("; ")
+        assert set(attributes) == {"Path=/", "HttpOnly", "SameSite=Lax", "Max-Age=600"}
+        back = site.provider.consent(asked.headers["location"], subject)
+        browser.get(back)
+        code = parse_qs(urlsplit(back).query)["code"][0]
+        for secret in (code, value.partition("=")[2], CLIENT_SECRET, browser.cookie):
+            assert secret
+            assert secret not in site.server.log()
+
+
+def test_the_audit_log_tells_who_was_linked_and_how_they_signed_in(site: Site) -> None:
+    person, subject = add_person(site.server), new_subject()
+    site.provider.know(subject, email=person.email, email_verified=True)
+    for _ in range(2):
+        assert site.sign_in(subject).status_code == 303
+
+    async def read(services: Services) -> list[tuple[str, dict[str, Any]]]:
+        rows = await services.database.fetch_all(_entries, {"account_id": person.id})
+        return [(row["action"], json.decode(row["detail"])) for row in rows]
+
+    entries = site.server.run(read)
+    assert [action for action, _ in entries] == ["user.identity_linked", "user.sign_in", "user.sign_in"]
+    assert entries[0][1].items() >= {"issuer": site.provider.url, "subject": subject}.items()
+    assert entries[1][1]["how"] == "oidc"
+
+
+@pytest.mark.parametrize(
+    ("claims", "said"),
+    [
+        ({"email": "nobody@example.com", "email_verified": True}, "workhook user add --login LOGIN --email nobody@exa"),
+        ({"email": "nobody@example.com", "email_verified": False}, "has not verified your e-mail address"),
+        ({"email": "nobody@example.com"}, "has not verified your e-mail address"),
+        ({"email": "nobody@example.com", "email_verified": "true"}, "has not verified your e-mail address"),
+        ({}, "does not tell your e-mail address"),
+    ],
+)
+def test_who_has_no_account_is_told_what_to_do(site: Site, claims: Claims, said: str) -> None:
+    subject = new_subject()
+    site.provider.know(subject, **claims)
+    refused(site.sign_in(subject), 403, said)
+    assert site.user_of(subject) is None
+
+
+def test_an_address_that_is_not_verified_lets_nobody_in_as_its_user(site: Site) -> None:
+    person, subject = add_person(site.server), new_subject()
+    site.provider.know(subject, email=person.email, email_verified=False)
+    refused(site.sign_in(subject), 403, "has not verified your e-mail address")
+
+
+def test_an_address_of_two_users_says_who_neither_is(site: Site) -> None:
+    one, other = add_person(site.server), add_person(site.server)
+
+    async def same(services: Services) -> None:
+        async with services.database.transaction() as tx:
+            await tx.execute(_set_email, {"id": other.id, "email": one.email})
+
+    site.server.run(same)
+    subject = new_subject()
+    site.provider.know(subject, email=one.email, email_verified=True)
+    refused(site.sign_in(subject), 403, "Several users here have the e-mail address")
+
+
+def test_an_address_that_only_looks_alike_is_another(site: Site) -> None:
+    """U+212A, the kelvin sign, is a `k` in lower case: a letter box of its own all the same."""
+    person, subject, name = add_person(site.server), new_subject(), uuid.uuid4().hex[:8]
+
+    async def call_kate(services: Services) -> None:
+        async with services.database.transaction() as tx:
+            await tx.execute(_set_email, {"id": person.id, "email": f"Kate-{name}@example.com"})
+
+    site.server.run(call_kate)
+    site.provider.know(subject, email=f"\u212aate-{name}@example.com", email_verified=True)
+    refused(site.sign_in(subject), 403, "Nobody here has the e-mail address")
+    site.provider.know(subject, email=f"kATE-{name}@Example.com", email_verified=True)
+    assert site.sign_in(subject).status_code == 303
+    assert site.user_of(subject) == person.id
+
+
+def test_who_inherits_an_address_does_not_inherit_the_account(site: Site) -> None:
+    person, first, second = add_person(site.server), new_subject(), new_subject()
+    for subject in (first, second):
+        site.provider.know(subject, email=person.email, email_verified=True)
+    assert site.sign_in(first).status_code == 303
+    refused(site.sign_in(second), 403, "signs in with another account of your provider")
+
+
+# --- who is not --------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def known(site: Site) -> tuple[Person, str]:
+    """Somebody whom the provider knows, and the subject."""
+    person, subject = add_person(site.server), new_subject()
+    site.provider.know(subject, email=person.email, email_verified=True)
+    return person, subject
+
+
+def test_an_answer_counts_only_in_the_browser_that_asked(site: Site, known: tuple[Person, str]) -> None:
+    with Browser(site.server) as attacker, Browser(site.server) as victim:
+        back = site.back(attacker, known[1])
+        refused(victim.get(back), 403, NOT_BEGUN)  # without any cookie
+        site.begin(victim)
+        refused(victim.get(back), 403, NOT_BEGUN)  # with that of a sign-in of its own
+        for state in (None, "", "x", "\u00e9"):
+            refused(attacker.get(_with(back, state=state)), 403, NOT_BEGUN)
+        assert attacker.get(back).status_code == 303  # a mistaken state has spent nothing
+
+
+def test_an_answer_counts_once(site: Site, known: tuple[Person, str]) -> None:
+    with Browser(site.server) as browser:
+        back = site.back(browser, known[1])
+        stolen = {"Cookie": f"workhook_oidc={browser.client.cookies['workhook_oidc']}"}
+        assert browser.get(back).status_code == 303
+        refused(browser.get(back), 403, NOT_BEGUN)  # the cookie is gone
+    with Browser(site.server) as thief:
+        refused(thief.get(back, headers=stolen), 403, NOT_VERIFIED)  # the provider takes a code once
+
+
+def test_a_cookie_that_we_did_not_sign_is_none(site: Site, known: tuple[Person, str]) -> None:
+    with Browser(site.server) as browser:
+        back = site.back(browser, known[1])
+        body, _, signature = browser.client.cookies["workhook_oidc"].partition(".")
+        browser.client.cookies.clear()
+        forged = base64.urlsafe_b64encode(
+            re.sub(rb'"return_to":"[^"]*"', b'"return_to":"//evil.example"', base64.urlsafe_b64decode(body + "=="))
+        )
+        for value in (
+            f"{forged.decode().rstrip('=')}.{signature}",
+            f"{body}.",
+            body,
+            f"{body}.x",
+            ".",
+            f".{signature}",
+        ):
+            refused(browser.get(back, headers={"Cookie": f"workhook_oidc={value}"}), 403, NOT_BEGUN)
+
+
+def test_a_code_that_was_got_with_another_nonce_or_for_another_program_is_refused(
+    site: Site, known: tuple[Person, str]
+) -> None:
+    with Browser(site.server) as browser:
+        for change in ({"nonce": "mine"}, {"client_id": "another"}):
+            asked = site.begin(browser)
+            back = site.provider.consent(_with(asked, **change), known[1])
+            refused(browser.get(back), 403, NOT_VERIFIED)
+
+
+def test_what_the_provider_refuses_is_told(site: Site) -> None:
+    with Browser(site.server) as browser:
+        state = parse_qs(urlsplit(site.begin(browser)).query)["state"][0]
+        answer = browser.get(f"/login/oidc/callback?state={state}&error=access_denied&error_description=%3Cb%3E")
+        refused(answer, 403, "The identity provider did not sign you in.")
+        assert "<b>" not in answer.text
+        for wrong in ("", "&code=", "&code=unknown", "&code=x&iss=https://evil.example", f"&code={'x' * 5000}"):
+            state = parse_qs(urlsplit(site.begin(browser)).query)["state"][0]
+            answer = browser.get(f"/login/oidc/callback?state={state}{wrong}")
+            assert answer.status_code == 403, wrong
+
+
+def test_what_leads_on_to_another_program_is_a_step_of_its_own(site: Site, known: tuple[Person, str]) -> None:
+    """The provider's form may not lead there by redirects alone: browsers hold that against its `form-action`."""
+    asked = quote("/login/oauth/authorize?client_id=x&state=a%20b", safe="")
+    with Browser(site.server) as browser:
+        answer = browser.get(site.back(browser, known[1], asked))
+        assert (answer.status_code, answer.headers["location"]) == (303, f"/login/continue?to={asked}")
+
+
+@pytest.mark.parametrize(
+    "return_to",
+    ["https://evil.example", "//evil.example", "/\\evil.example", "/%2f%2fevil.example", "javascript:alert(1)",
+     "/\t/evil.example", "https:evil.example", "/" + "a" * 1500],
+)  # fmt: skip
+def test_nobody_is_led_to_another_place(site: Site, known: tuple[Person, str], return_to: str) -> None:
+    with Browser(site.server) as browser:
+        answer = browser.get(site.back(browser, known[1], quote(return_to, safe="")))
+        assert (answer.status_code, answer.headers["location"]) == (303, "/")
+        back = site.back(browser, known[1])
+        answer = browser.get(f"{back}&return_to={quote(return_to, safe='')}")
+        assert (answer.status_code, answer.headers["location"]) == (303, "/")
+
+
+# --- settings ----------------------------------------------------------------------------------------------------
+
+
+def test_without_a_provider_there_is_nothing_and_with_one_that_is_away_a_page_says_so(
+    server: Server, tmp_path: Path
+) -> None:
+    with Browser(server) as browser:
+        for path in ("/login/oidc", "/login/oidc/callback?state=x&code=y"):
+            refused(browser.get(path), 404, "This server knows no identity provider.")
+        assert "/login/oidc" not in browser.get("/login").text
+    away = Server(tmp_path, settings_for("http://127.0.0.1:9")).start()
+    try:
+        with Browser(away) as browser:
+            for _ in range(3):
+                refused(browser.get("/login/oidc"), 503, "The identity provider cannot be reached.")
+    finally:
+        away.close()
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"OIDC_ISSUER": "http://id.example.com", "OIDC_CLIENT_ID": "x"}, "WORKHOOK_OIDC_ISSUER: 'http://id"),
+        ({"OIDC_ISSUER": "https://id.example.com?x=1", "OIDC_CLIENT_ID": "x"}, "is not an https URL without a query"),
+        ({"OIDC_ISSUER": "https://id.example.com"}, "oidc_issuer: needs oidc_client_id too"),
+        ({"OIDC_CLIENT_SECRET": "hush"}, "oidc_client_secret: needs oidc_issuer too"),
+    ],
+)  # fmt: skip
+def test_settings_that_cannot_be_meant_are_told(tmp_path: Path, settings: dict[str, str], said: str) -> None:
+    environment = {"WORKHOOK_DATA": str(tmp_path), **{f"WORKHOOK_{name}": value for name, value in settings.items()}}
+    with pytest.raises(SettingsError) as refused:
+        load({}, environment)
+    assert said in str(refused.value)
+    assert "hush" not in str(refused.value)
+
+
+def test_who_only_looks_is_not_signed_in(site: Site) -> None:
+    with Browser(site.server) as browser:
+        back = site.back(browser, "only-looks")
+        kept = dict(browser.client.cookies)
+        looked = browser.client.head(back)
+        assert (looked.status_code, looked.headers["allow"]) == (405, "GET, OPTIONS")
+        assert browser.client.head("/login/oidc").status_code == 405
+        assert dict(browser.client.cookies) == kept
+
+
+def test_who_has_no_verified_address_is_linked_by_command(site: Site) -> None:
+    person, other, subject = add_person(site.server), add_person(site.server), f"{new_subject()} o'hara"
+    site.provider.know(subject, email=person.email)
+    told = site.sign_in(subject)
+    refused(told, 403, "has not verified your e-mail address")
+    [said] = re.findall(r"workhook (user link-identity --login )LOGIN (--subject=[^<]+)", html.unescape(told.text))
+    words = [*shlex.split(said[0]), person.login, *shlex.split(said[1])]
+
+    def link(words: list[str], *more: str, **settings: str) -> subprocess.CompletedProcess[str]:
+        return forge.run([*words, *more, "--json"], {**site.server.environment(), **settings})
+
+    done = [json.decode(link(words).stdout) for _ in range(2)]
+    linked = {"login": person.login, "issuer": site.provider.url, "subject": subject}
+    assert done == [{**linked, "changed": True}, {**linked, "changed": False}]
+    assert site.sign_in(subject).status_code == 303
+    assert site.user_of(subject) == person.id
+
+    taken = link([other.login if word == person.login else word for word in words], "--issuer", site.provider.url)
+    assert (taken.returncode, person.login in taken.stderr, "already" in taken.stderr) == (1, True, True)
+    assert site.user_of(subject) == person.id
+    for faulty, option in (
+        (link(words, "--subject", "a\nb"), "--subject"),
+        (link(words, "--subject", ""), "--subject"),
+        (link(words, WORKHOOK_OIDC_ISSUER="", WORKHOOK_OIDC_CLIENT_ID="", WORKHOOK_OIDC_CLIENT_SECRET=""), "--issuer"),
+    ):
+        assert (faulty.returncode, faulty.stdout) == (2, "")
+        assert option in faulty.stderr
+
+    log = json.decode(link(["audit", "list", "--action", "user.identity_linked"]).stdout)
+    mine = [each for each in log if each["target"] == person.login]
+    assert len(mine) == 1, "what changes nothing leaves none"
+    assert mine[0]["data"].items() >= {"issuer": site.provider.url, "subject": subject, "how": "command"}.items()

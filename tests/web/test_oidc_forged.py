@@ -1,0 +1,186 @@
+"""A provider that says whatever it is told to: what is believed of it, and what is not."""
+
+from __future__ import annotations
+
+import base64
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import parse_qs, unquote, urlsplit
+
+import httpx
+import pytest
+
+from tests.harness.databases import Databases
+from tests.harness.server import Server
+from tests.web.browser import Browser, add_person
+from tests.web.providers import CLIENT_ID, CLIENT_SECRET, FORGERIES, Claims, Forger
+from tests.web.test_oidc import NOT_VERIFIED, new_subject, refused, settings_for
+from workhook.core.errors import Unavailable
+from workhook.http.calls import Services
+from workhook.identity.queries import find_account
+from workhook.identity.schemas import Account
+from workhook.identity.signin import oidc, throttle
+
+
+@dataclass
+class Forged:
+    """A server that trusts a provider which says whatever it is told to, and makes users."""
+
+    server: Server
+    forger: Forger
+
+    def sign_in(self, make: Any, **changes: Any) -> httpx.Response:
+        """`make(forger, claims)` is the ID token; `changes` those of good claims."""
+        with Browser(self.server) as browser:
+            asked = browser.get("/login/oidc").headers["location"]
+            code = self.forger.issue(asked, make(self.forger, self.forger.claims(asked, **changes)))
+            state = parse_qs(urlsplit(asked).query)["state"][0]
+            return browser.get(f"/login/oidc/callback?state={state}&code={code}")
+
+    def account(self, login: str) -> Account | None:
+        async def read(services: Services) -> Account | None:
+            return await find_account(services.database, login)
+
+        found: Account | None = self.server.run(read)
+        return found
+
+
+@pytest.fixture(scope="module")
+def forged(backend: Databases, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Forged]:
+    folder, forger = tmp_path_factory.mktemp("forged"), Forger()
+    settings = {**backend.new(folder), **settings_for(forger.url), "oidc_create_users": "true"}
+    settings["trust_proxy"] = "true"  # each browser has an address of its own
+    server = Server(folder, settings).start()
+    yield Forged(server, forger)
+    server.close()
+    forger.close()
+
+
+def _signed(forger: Forger, claims: Claims) -> str:
+    return forger.sign(claims)
+
+
+def test_the_code_is_redeemed_with_verifier_and_secret_and_a_user_is_made(forged: Forged) -> None:
+    name = f"Ada-{uuid.uuid4().hex[:6]}"
+    claims = {"preferred_username": f"{name}@example.com", "name": "Ada L.", "email": f"{name}@example.com"}
+    assert forged.sign_in(_signed, **claims, email_verified=True).headers["location"] == "/"
+    asked = forged.forger.asked[-1]
+    scheme, _, encoded = asked.authorization.partition(" ")
+    pair = base64.b64decode(encoded).decode().split(":")
+    assert (scheme, [unquote(each) for each in pair]) == ("Basic", [CLIENT_ID, CLIENT_SECRET])
+    assert "client_secret" not in asked.form
+    assert asked.form["redirect_uri"] == f"{forged.server.url}/login/oidc/callback"
+    made = forged.account(name)
+    assert made is not None
+    assert (made.kind, made.name, made.email) == ("user", "Ada L.", f"{name}@example.com")
+    assert forged.sign_in(_signed, preferred_username=name, email=f"{name}@example.com").status_code == 303
+    second = forged.account(f"{name}-2")
+    assert second is not None
+    assert second.email is None  # it was not verified
+
+
+def test_an_address_that_only_userinfo_tells_counts_for_its_own_subject(forged: Forged) -> None:
+    person, subject = add_person(forged.server), new_subject()
+    forged.forger.userinfo = {"sub": "somebody else", "email": person.email, "email_verified": True}
+    refused(forged.sign_in(_signed, sub=subject, email=None), 403, NOT_VERIFIED)
+    forged.forger.userinfo["sub"] = subject
+    assert forged.sign_in(_signed, sub=subject, email=None).status_code == 303
+    # Known by its subject, and by nothing else: another with the same address is refused.
+    forged.forger.userinfo["sub"] = other = new_subject()
+    refused(forged.sign_in(_signed, sub=other, email=None), 403, "signs in with another account")
+
+
+@pytest.mark.parametrize("forgery", FORGERIES, ids=range(len(FORGERIES)))
+def test_what_the_provider_has_not_signed_is_refused(forged: Forged, forgery: Any) -> None:
+    forged.forger.userinfo = {}
+    refused(forged.sign_in(forgery, email="ada@example.com", email_verified=True), 403, NOT_VERIFIED)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"iss": "https://evil.example"}, {"iss": None}, {"aud": "another"}, {"aud": None}, {"aud": ["another"]},
+        {"aud": [CLIENT_ID, "another"]}, {"aud": [CLIENT_ID, "another"], "azp": "another"}, {"azp": "another"},
+        {"aud": {CLIENT_ID: 1}}, {"exp": 1}, {"exp": None}, {"exp": "9999999999"}, {"exp": True},
+        {"iat": 1}, {"iat": None}, {"iat": 9_999_999_999}, {"nbf": 9_999_999_999}, {"nonce": "another"},
+        {"nonce": None}, {"nonce": ["x"]}, {"sub": None}, {"sub": ""}, {"sub": 7}, {"sub": "x" * 256}, {"sub": "a\0b"},
+    ],
+    ids=str,
+)  # fmt: skip
+def test_what_was_signed_for_something_else_is_refused(forged: Forged, changes: Claims) -> None:
+    refused(forged.sign_in(_signed, **changes), 403, NOT_VERIFIED)
+
+
+def test_several_audiences_are_fine_if_we_are_the_authorized_party(forged: Forged) -> None:
+    forged.forger.userinfo = {}
+    assert forged.sign_in(_signed, aud=[CLIENT_ID, "another"], azp=CLIENT_ID).status_code == 303
+
+
+def test_one_address_does_not_have_the_provider_asked_for_ever(forged: Forged) -> None:
+    def come_back(browser: Browser) -> httpx.Response:
+        asked = browser.get("/login/oidc").headers["location"]
+        state, code = parse_qs(urlsplit(asked).query)["state"][0], forged.forger.issue(asked, "nonsense")
+        return browser.get(f"/login/oidc/callback?state={state}&code={code}")
+
+    with Browser(forged.server) as browser, Browser(forged.server) as elsewhere:
+        answers = [come_back(browser) for _ in range(throttle.FREE_BY_ADDRESS)]
+        assert {answer.status_code for answer in answers} == {403}
+        before = len(forged.forger.asked)
+        answer = come_back(browser)
+        refused(answer, 429, "too many failed attempts")
+        assert 0 < int(answer.headers["retry-after"]) <= throttle.FIRST_PAUSE_MS // 1000
+        assert len(forged.forger.asked) == before
+        refused(come_back(elsewhere), 403, NOT_VERIFIED)
+
+
+async def test_a_new_key_of_the_provider_is_learned(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(oidc, "KEYS_AGAIN_S", 0.0)
+    forger = Forger()
+    try:
+        provider, attempt = oidc.Provider(forger.url, CLIENT_ID, None), oidc.Attempt.new()
+        asked = await provider.authorization_url(attempt, "http://127.0.0.1/back")
+        assert asked.startswith(f"{forger.url}/authorize?tenant=7&response_type=code&")
+        for kid in ("two", "three"):  # "one" was there when it was first asked
+            forger.key = type(forger.key).generate_key(2048, {"kid": kid})
+            forger.userinfo = {"sub": "s"}
+            token = forger.sign(forger.claims(asked, sub="s", email=None), kid=kid)
+            claims = await provider.identify(forger.issue(asked, token), attempt, "http://127.0.0.1/back")
+            assert claims == oidc.Claims(forger.url, "s")
+        assert "Authorization" not in forger.asked[-1].form
+        assert forger.asked[-1].authorization == ""
+    finally:
+        forger.close()
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        {"issuer": "https://evil.example"},
+        {"token_endpoint": "http://evil.example/token"},
+        {"jwks_uri": "ftp://evil.example"},
+        {"authorization_endpoint": None},
+    ],
+    ids=str,
+)
+async def test_a_provider_that_is_not_what_it_should_be_is_not_used(said: Claims) -> None:
+    forger = Forger()
+    try:
+        good = forger.metadata()
+        forger.metadata = lambda: {**good, **said}  # type: ignore[method-assign]  # what this test is about
+        with pytest.raises(Unavailable, match="not set up"):
+            await oidc.Provider(forger.url, CLIENT_ID, None).metadata()
+    finally:
+        forger.close()
+
+
+async def test_an_endless_answer_is_not_read_to_its_end() -> None:
+    forger = Forger()
+    try:
+        forger.jwks = lambda: b" " * (oidc.ANSWER_MAX_BYTES + 1)  # type: ignore[method-assign]  # likewise
+        provider = oidc.Provider(forger.url, CLIENT_ID, None)
+        with pytest.raises(Unavailable, match="cannot be reached"):
+            await provider.metadata()
+    finally:
+        forger.close()

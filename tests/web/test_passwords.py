@@ -1,0 +1,70 @@
+"""What is taken for a password."""
+
+from __future__ import annotations
+
+import pytest
+
+from workhook.identity.schemas import Account
+from workhook.identity.signin.commonest import COMMONEST
+from workhook.identity.signin.passwords import faults_of
+from workhook.web.cookies import csrf_of
+from workhook.web.sessions import Session
+
+ADA = Account(1, "user", "ada-lovelace", "Ada Lovelace", "countess@example.com", None, 0, 0)
+
+
+@pytest.mark.parametrize(
+    "password",
+    [
+        "correct horse battery",
+        "tr0ub4dor&3x",
+        "!@#$%^&*()_",
+        "zwölf Boxkämpfer",
+        "ᚠᛇᚻ᛫ᛒᛦᚦ᛫ᚠᚱᚩᚠᚢᚱ",
+        "ada-lovelace rides a bicycle",
+        "x1" + "y2z" * 300,
+        "          a b",
+    ],
+)
+def test_what_is_good(password: str) -> None:
+    assert faults_of(password, ADA) == []
+
+
+@pytest.mark.parametrize(
+    ("password", "said"),
+    [
+        ("", "at least 10"),
+        ("nine char", "at least 10"),
+        ("e\u0301" * 9, "at least 10"),  # as letters, these are nine
+        ("x1y" * 400, "at most 1024"),
+        ("password123", "among the first"),
+        ("PassWord-123", "among the first"),
+        ("correct horse battery staple", "among the first"),
+        ("aaaaaaaaaaaaaa", "among the first"),
+        ("abababababab", "among the first"),
+        ("12345678901", "among the first"),
+        ("abcdefghijklm", "among the first"),
+        ("98765432109", "among the first"),
+        ("ada-lovelace", "must not be your login"),
+        ("ADA LOVELACE!!", "must not be your login"),
+        ("adalovelace1", "must not be your login"),
+        ("countess@example.com", "must not be your login"),
+        ("countess99", "must not be your login"),
+        ("Workhook2026", "must not be your login"),
+        ("no\0character", "no character"),
+        ("no\udc80character", "no character"),
+    ],
+)
+def test_what_is_not(password: str, said: str) -> None:
+    assert any(said in each for each in faults_of(password, ADA)), faults_of(password, ADA)
+
+
+def test_every_common_password_is_long_enough_to_be_worth_listing() -> None:
+    assert [each for each in COMMONEST if faults_of(each, ADA) == []] == []
+    assert [each for each in COMMONEST if each != each.casefold() or not each.isalnum()] == []
+
+
+def test_a_session_tells_no_secret() -> None:
+    session = Session(7, ADA, csrf_of("the cookie"))
+    assert repr(session) == "Session(id=7, user='ada-lovelace')"
+    assert "the cookie" not in session.csrf

@@ -1,0 +1,255 @@
+"""Signing in with a password, and out: what the cookie is, and what a form has to bring."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from tests.harness.server import Server
+from tests.web.browser import PASSWORD, Browser, add_person, forms
+
+
+def test_login_or_email_and_the_password_let_in(server: Server) -> None:
+    person = add_person(server)
+    for name in (person.login, person.login.upper(), person.email, person.email.upper(), f" {person.login} "):
+        with Browser(server) as browser:
+            assert browser.get("/").headers["location"] == "/login"
+            answer = browser.fill("/login", login=name, password=PASSWORD)
+            assert (answer.status_code, answer.headers["location"]) == (303, "/"), answer.text
+            home = browser.get("/")
+            assert home.status_code == 200
+            assert person.login in home.text
+            assert home.headers["content-type"] == "text/html; charset=utf-8"
+
+
+def test_a_password_is_the_same_however_its_letters_are_composed(server: Server) -> None:
+    person = add_person(server, password="zwo\u0308lf Boxka\u0308mpfer")
+    with Browser(server) as browser:
+        assert browser.sign_in(person, "zw\u00f6lf Boxk\u00e4mpfer").status_code == 303
+
+
+def test_programs_still_get_json_at_the_root(server: Server) -> None:
+    with Browser(server, Accept="*/*") as browser:
+        answer = browser.get("/")
+        assert answer.json()["current_user_url"] == f"{server.url}/user"
+        assert answer.headers["vary"] == "Accept"
+
+
+def test_unknown_login_wrong_password_and_no_password_are_not_told_apart(server: Server) -> None:
+    known, without = add_person(server), add_person(server, password=None)
+    seen = set()
+    for name in (known.login, without.login, "nobody-at-all", "nobody@example.com", known.email, "a\\b<c>"):
+        with Browser(server) as browser:
+            answer = browser.fill("/login", login=name, password="not the right one")
+            text = re.sub(r'name="csrf" value="[^"]+"', "", answer.text)
+            text = re.sub(r'name="login" value="[^"]*"', "", text)
+            names = sorted(each for each in answer.headers if each not in ("x-request-id", "content-length", "date"))
+            seen.add((answer.status_code, text, *names))
+            assert not browser.is_signed_in()
+    assert len(seen) == 1
+    assert "The login or the password is not right." in text
+
+
+def test_the_cookie_is_for_this_server_only_and_new_at_every_sign_in(server: Server) -> None:
+    person = add_person(server)
+    with Browser(server) as browser:
+        answer = browser.sign_in(person)
+        [set_cookie] = [each for each in answer.headers.get_list("set-cookie") if each.startswith("workhook_session=")]
+        value, *attributes = set_cookie.split("; ")
+        assert set(attributes) == {"Path=/", "HttpOnly", "SameSite=Lax", "Max-Age=7776000"}
+        assert len(value.removeprefix("workhook_session=")) == 43  # 32 bytes
+        first = browser.cookie
+        # Whoever signs in again is somebody new to the server: the old value means nothing any more.
+        browser.client.cookies.clear()
+        form = browser.form("/login")
+        browser.client.cookies.set("workhook_session", str(first), domain="127.0.0.1", path="/")
+        assert browser.is_signed_in()
+        assert browser.post("/login", {**form.fields, "login": person.login, "password": PASSWORD}).status_code == 303
+    with Browser(server) as other:
+        other.client.cookies.set("workhook_session", str(first))
+        assert not other.is_signed_in()
+
+
+def test_a_cookie_that_somebody_else_put_there_is_not_taken_over(server: Server) -> None:
+    person = add_person(server)
+    with Browser(server) as browser:
+        planted = "A" * 43
+        browser.client.cookies.set("workhook_session", planted, domain="127.0.0.1", path="/")
+        answer = browser.sign_in(person)
+        assert answer.status_code == 303
+        assert planted not in answer.headers["set-cookie"]
+    with Browser(server) as attacker:
+        attacker.client.cookies.set("workhook_session", planted)
+        assert not attacker.is_signed_in()
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"Origin": "https://evil.example", "Sec_Fetch_Site": "cross-site"},
+        {"Origin": "null", "Sec_Fetch_Site": "cross-site"},
+        {"Origin": "null", "Sec_Fetch_Site": "same-site"},
+        {"Origin": "http://evil.example", "Sec_Fetch_Site": None},
+        {"Origin": "http://127.0.0.1:1", "Sec_Fetch_Site": None},
+        {"Origin": "https://{host}", "Sec_Fetch_Site": None},
+        {"Origin": "http://{host}.evil.example", "Sec_Fetch_Site": None},
+        {"Origin": "http://evil.example/{host}", "Sec_Fetch_Site": None},
+    ],
+    ids=str,
+)
+def test_a_form_of_another_site_is_refused(server: Server, headers: dict[str, str | None]) -> None:
+    person = add_person(server)
+    host = server.url.removeprefix("http://")
+    with Browser(server) as browser:
+        browser.sign_in(person)
+        form = browser.form("/", "/logout")
+        given = {name.replace("_", "-"): text.format(host=host) for name, text in headers.items() if text}
+        answer = browser.client.post("/logout", data=form.fields, headers=given)
+        assert (answer.status_code, answer.headers["content-type"]) == (403, "text/html; charset=utf-8")
+        assert browser.is_signed_in()
+        # Old browsers, and those that talk plain HTTP to another machine, say less: the field decides.
+        assert browser.client.post("/logout", data=form.fields, headers={"Origin": server.url}).status_code == 303
+        assert not browser.is_signed_in()
+
+
+def test_a_form_needs_the_field_of_its_own_session(server: Server) -> None:
+    one, other = add_person(server), add_person(server)
+    with Browser(server) as browser, Browser(server) as stranger:
+        before = browser.form("/login").fields["csrf"]
+        browser.sign_in(one)
+        stranger.sign_in(other)
+        own = browser.form("/", "/logout").fields["csrf"]
+        foreign = stranger.form("/", "/logout").fields["csrf"]
+        for wrong in (
+            {"other": "x"},
+            {"csrf": ""},
+            {"csrf": "x"},
+            {"csrf": foreign},
+            {"csrf": before},
+            {"csrf": own + "x"},
+        ):
+            assert browser.post("/logout", wrong).status_code == 403, wrong
+        assert browser.is_signed_in()
+        assert own != foreign
+        assert str(browser.cookie) not in own
+
+
+def test_nobody_can_sign_another_browser_in_as_themselves(server: Server) -> None:
+    """Sign-in forms are bound to the browser that asked for them."""
+    person = add_person(server)
+    with Browser(server) as attacker, Browser(server) as victim:
+        form = attacker.form("/login")
+        fields = {**form.fields, "login": person.login, "password": PASSWORD}
+        assert victim.post("/login", fields).status_code == 403
+        victim.form("/login")  # it has a form of its own now
+        assert victim.post("/login", fields).status_code == 403
+        assert victim.cookie is None
+
+
+def test_what_is_no_form_is_refused(server: Server) -> None:
+    with Browser(server) as browser:
+        form = browser.form("/login")
+        assert browser.client.post("/login", json=form.fields).status_code == 415
+        assert browser.client.post("/login", content=b"{}", headers={"Content-Type": "text/plain"}).status_code == 415
+        assert browser.post("/login", {**form.fields, "login": "a\0b"}).status_code == 400
+        assert browser.post("/login", {**form.fields, "login": "a" * 70_000}).status_code == 413
+        many = {**form.fields, **{f"field{number}": "" for number in range(300)}}
+        assert browser.post("/login", many).status_code == 400
+        urlencoded = {"Content-Type": "application/x-www-form-urlencoded"}
+        assert browser.client.post("/login", content=b"login=%ff", headers=urlencoded).status_code == 400
+
+
+def test_signing_out_ends_the_session_and_not_only_the_cookie(server: Server) -> None:
+    person = add_person(server)
+    with Browser(server) as browser:
+        browser.sign_in(person)
+        kept = str(browser.cookie)
+        answer = browser.fill("/", "/logout")
+        assert (answer.status_code, answer.headers["location"]) == (303, "/login")
+        assert "workhook_session=;" in answer.headers["set-cookie"]
+        browser.client.cookies.clear()
+        browser.client.cookies.set("workhook_session", kept)
+        assert not browser.is_signed_in()
+        assert browser.post("/logout", {"csrf": "x"}).status_code == 303  # nobody is signed in: nothing to end
+
+
+@pytest.mark.parametrize("path", ["/login", "/", "/settings/password", "/login/link/none", "/login/continue?to=/"])
+def test_no_page_can_be_framed_kept_or_told_to_others(server: Server, path: str) -> None:
+    person = add_person(server)
+    with Browser(server) as browser:
+        if path in ("/", "/settings/password"):
+            browser.sign_in(person)
+        headers = browser.get(path).headers
+        policy = dict(each.partition(" ")[::2] for each in headers["content-security-policy"].split("; "))
+        assert policy == {
+            "default-src": "'none'",
+            "style-src": "'self'",
+            "img-src": "'self'",
+            "form-action": "'self'",
+            "frame-ancestors": "'none'",
+            "base-uri": "'none'",
+        }
+        assert headers["x-frame-options"] == "DENY"
+        assert headers["referrer-policy"] == "no-referrer"
+        assert headers["cache-control"] == "no-store"
+        assert headers["x-content-type-options"] == "nosniff"
+
+
+@pytest.mark.parametrize("place", ["login", "return_to", "name"])
+def test_what_people_write_is_never_markup(server: Server, place: str) -> None:
+    nasty = "\"'><script>alert(1)</script><img src=x onerror=alert(1)>{{7*7}}"
+    person = add_person(server, name=nasty if place == "name" else None)
+    with Browser(server) as browser:
+        if place == "name":
+            browser.sign_in(person)
+            page = browser.get("/")
+        elif place == "return_to":
+            page = browser.get("/login", params={"return_to": "/x?" + nasty})
+        else:
+            page = browser.fill("/login", login=nasty, password="x" * 12)
+            [form] = forms(page)
+            assert form.fields["login"] == nasty  # as text, it is told again
+        assert "<script" not in page.text
+        assert "<img" not in page.text
+        assert "49" not in re.sub(r'value="[^"]*"', "", page.text).split("<main")[1].split("Where you")[0]
+
+
+def test_after_signing_in_one_is_where_one_wanted_to_be(server: Server) -> None:
+    person = add_person(server)
+    with Browser(server) as browser:
+        answer = browser.get("/settings/password?a=%2F%2Fb&c=d")
+        assert answer.status_code == 303
+        assert answer.headers["location"] == "/login?return_to=%2Fsettings%2Fpassword%3Fa%3D%252F%252Fb%26c%3Dd"
+        answer = browser.fill(answer.headers["location"], "/login", login=person.login, password=PASSWORD)
+        assert answer.headers["location"] == "/settings/password?a=%2F%2Fb&c=d"
+        assert browser.get("/login?return_to=/docs").headers["location"] == "/docs"  # no need to do it twice
+
+
+@pytest.mark.parametrize(
+    "elsewhere", ["//evil.example", "https://evil.example/", "/\\evil.example", "/%2Fevil.example", "/\tevil//x"]
+)
+def test_nobody_is_sent_elsewhere(server: Server, elsewhere: str) -> None:
+    person = add_person(server)
+    with Browser(server) as browser:
+        form = browser.form("/login")
+        fields = {**form.fields, "login": person.login, "password": PASSWORD, "return_to": elsewhere}
+        assert browser.post("/login", fields).headers["location"] == "/"
+        assert browser.get("/login", params={"return_to": elsewhere}).headers["location"] == "/"
+        page = browser.get("/login/continue", params={"to": elsewhere})
+        assert "evil" not in page.text
+        assert 'content="0; url=/"' in page.text
+
+
+def test_on_to_a_program_leads_a_step_between(server: Server) -> None:
+    """The sign-in page's `form-action` would stop a chain of redirects that ends at another address."""
+    person = add_person(server)
+    wanted = "/login/oauth/authorize?client_id=x&redirect_uri=https%3A%2F%2Fapp.example%2Fcb"
+    with Browser(server) as browser:
+        form = browser.form("/login")
+        fields = {**form.fields, "login": person.login, "password": PASSWORD, "return_to": wanted}
+        answer = browser.post("/login", fields)
+        assert answer.headers["location"].startswith("/login/continue?to=%2Flogin%2Foauth%2Fauthorize%3F")
+        page = browser.get(answer.headers["location"])
+        assert page.status_code == 200
+        assert f'url={wanted.replace("&", "&amp;")}"' in page.text

@@ -1,0 +1,150 @@
+"""How often a password may be tried, in every process together, and what a flood of attempts costs."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+import sqlalchemy as sa
+
+from workhook.core.clock import MINUTE_MS, SECOND_MS
+from workhook.core.errors import TooManyRequests, Unavailable
+from workhook.http.calls import Services
+from workhook.identity.actions import create_account
+from workhook.identity.signin import actions, passwords, throttle
+from workhook.identity.signin.tables import sign_in_failures
+from workhook.storage.metadata import big
+
+WRONG = "not the right one"
+
+_count = sa.select(sign_in_failures.c.failures).where(sign_in_failures.c.key == sa.bindparam("key"))
+_age = sa.update(sign_in_failures).values(since=sign_in_failures.c.since - big("by"), blocked_until=0)
+
+
+async def failures(services: Services, key: str) -> int:
+    row = await services.database.fetch_one(_count, {"key": key})
+    return row["failures"] if row else 0
+
+
+async def test_an_address_has_a_limit_of_its_own(services: Services) -> None:
+    async def tries(address: str, numbers: range) -> None:
+        for number in numbers:
+            await throttle.begin(services.database, f"login-{number}", address)
+
+    await tries("192.0.2.1", range(throttle.FREE_BY_ADDRESS))
+    with pytest.raises(TooManyRequests) as refused:
+        await tries("192.0.2.1", range(100, 101))
+    assert 1 <= int(refused.value.headers["Retry-After"]) <= 5
+    assert await failures(services, throttle.login_key("login-100")) == 0
+    await tries("192.0.2.2", range(100, 101))
+
+    await tries("2001:db8::1", range(200, 200 + throttle.FREE_BY_ADDRESS - 1))
+    await tries("2001:db8::ffff:2", range(300, 301))
+    with pytest.raises(TooManyRequests):
+        await tries("2001:db8::3", range(301, 302))
+    await tries("2001:db8:0:1::1", range(301, 302))
+
+
+async def test_an_account_of_ones_own_does_not_clear_the_count_of_an_address(services: Services) -> None:
+    address = "192.0.2.1"
+    for number in range(throttle.FREE_BY_ADDRESS - 1):
+        await throttle.begin(services.database, f"login-{number}", address)
+    own = await throttle.begin(services.database, "mine", address)
+    async with services.database.transaction() as tx:
+        await throttle.succeeded(tx, own)
+    assert await failures(services, throttle.address_key(address)) == throttle.FREE_BY_ADDRESS - 1
+    await throttle.begin(services.database, "another", address)  # the pause that the own one began is over with it
+    with pytest.raises(TooManyRequests):
+        await throttle.begin(services.database, "mine", address)
+
+
+async def test_a_count_starts_anew_after_a_day(services: Services) -> None:
+    for _ in range(throttle.FREE_BY_LOGIN):
+        await throttle.begin(services.database, "ada", None)
+    async with services.database.transaction() as tx:
+        await tx.execute(_age, {"by": throttle.COUNTED_MS + 1})
+    await throttle.begin(services.database, "ada", None)
+    assert await failures(services, throttle.login_key("ada")) == 1
+
+
+def test_pauses_double_up_to_a_quarter_of_an_hour() -> None:
+    pauses = [throttle.pause_ms(failures, 5) // SECOND_MS for failures in range(16)]
+    assert pauses == [0, 0, 0, 0, 0, 5, 10, 20, 40, 80, 160, 320, 640, 900, 900, 900]
+    assert throttle.pause_ms(10**9, 5) == 15 * MINUTE_MS
+
+
+async def test_a_flood_is_turned_away_and_counts_for_nobody(
+    services: Services, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    flood = [passwords.matches(None, "x" * 12) for _ in range(passwords.WAITING_MAX + 10)]
+    answers = await asyncio.gather(*flood, return_exceptions=True)
+    assert sum(isinstance(each, Unavailable) for each in answers) == 10
+    assert answers.count(False) == passwords.WAITING_MAX
+    assert await passwords.matches(None, "x" * 12) is False  # and then there is room again
+    monkeypatch.setattr(passwords, "WAITING_MAX", 0)
+    with pytest.raises(Unavailable) as refused:
+        await actions.check_password(services.database, "ada", WRONG, "192.0.2.1")
+    assert refused.value.headers["Retry-After"] == "5"
+    assert await failures(services, throttle.login_key("ada")) == 0
+    assert await failures(services, throttle.address_key("192.0.2.1")) == 0
+
+
+async def test_an_unknown_login_costs_as_much_as_a_known_one(
+    services: Services, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from argon2 import PasswordHasher
+
+    from workhook.identity.actions import create_account
+
+    parameters: list[str] = []
+    real = PasswordHasher.verify
+
+    def verify(self: PasswordHasher, stored: str, password: str) -> bool:
+        parameters.append(stored.rpartition("$")[0].rpartition("$")[0])
+        return real(self, stored, password)
+
+    async with services.database.transaction() as tx:
+        ada = await create_account(tx, "user", "ada", name=None, email="ada@example.com")
+        await create_account(tx, "user", "bob", name=None, email="bob@example.com")
+        await create_account(tx, "organization", "acme", name=None, email="acme@example.com")
+    hashed = await actions.new_hash("some words of one's own", ada)
+    async with services.database.transaction() as tx:
+        await actions.set_password(tx, ada, hashed)
+    monkeypatch.setattr(PasswordHasher, "verify", verify)
+    for login in ("ada", "ada@example.com", "bob", "acme", "acme@example.com", "nobody", "", "a\0b", "x" * 5000):
+        checked = await actions.check_password(services.database, login, WRONG, None)
+        assert not checked.right
+    assert len(parameters) == 9
+    assert set(parameters) == {"$argon2id$v=19$m=19456,t=2,p=1"}
+
+
+@pytest.mark.parametrize("like", ["v\u0130ct\u0130m@example.com", "\u212aate@example.com"])
+async def test_whatever_finds_an_account_counts_for_it(services: Services, like: str) -> None:
+    """PostgreSQL makes an `i` of U+0130, which has another key: there would be 2^n spellings to try passwords with."""
+    async with services.database.transaction() as tx:
+        for login, email in (("victim", "Victim@example.com"), ("kate", "Kate@example.com")):
+            user = await create_account(tx, "user", login, name=None, email=email)
+            await actions.set_password(tx, user, await actions.new_hash("some words of one's own", user))
+    checked = await actions.check_password(services.database, like, WRONG, None)
+    known = None if checked.user is None else throttle.login_key(checked.user.email or "")
+    assert known in (None, throttle.login_key(like))
+
+
+async def test_a_password_that_is_changed_meanwhile_lets_nobody_in(services: Services) -> None:
+    """Checked before the change, a session would be stored after it, and outlive it."""
+    from workhook.identity.actions import create_account
+
+    first, second = "some words of one's own", "other words of one's own"
+    async with services.database.transaction() as tx:
+        ada = await create_account(tx, "user", "ada", name=None, email=None)
+    for password in (first, second):
+        hashed = await actions.new_hash(password, ada)
+        async with services.database.transaction() as tx:
+            await actions.set_password(tx, ada, hashed)
+        checked = await actions.check_password(services.database, "ada", password, None)
+        assert checked.right
+        if password == first:
+            early = checked
+    async with services.database.transaction() as tx:
+        assert not await actions.complete(tx, early)
+        assert await actions.complete(tx, checked)

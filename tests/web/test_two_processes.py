@@ -1,0 +1,149 @@
+"""Signing in where two processes serve, behind a proxy that speaks https or does not."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from urllib.parse import urlsplit
+
+import httpx
+import sqlalchemy as sa
+
+from tests.harness.server import Server
+from tests.web.browser import PASSWORD, Browser, add_link, add_person, forms
+from workhook.core.clock import MINUTE_MS, now_ms
+from workhook.http.calls import Services
+from workhook.identity.signin import throttle
+from workhook.identity.signin.tables import sign_in_failures
+from workhook.storage.metadata import big
+
+WRONG = "not the right one"
+
+_count = sa.select(sign_in_failures.c.failures).where(sign_in_failures.c.key == sa.bindparam("key"))
+_end_pauses = sa.update(sign_in_failures).values(blocked_until=sa.literal(0, sa.BigInteger))
+
+_lengthen_pauses = (
+    sa.update(sign_in_failures).where(sign_in_failures.c.blocked_until > 0).values(blocked_until=big("until"))
+)
+
+
+async def end_pauses(services: Services) -> None:
+    async with services.database.transaction() as tx:
+        await tx.execute(_end_pauses)
+
+
+async def lengthen_pauses(services: Services) -> None:
+    """However slow the machine is, they are not over before the next attempt."""
+    async with services.database.transaction() as tx:
+        await tx.execute(_lengthen_pauses, {"until": now_ms() + 10 * MINUTE_MS})
+
+
+def attempts_within(seconds: float) -> int:
+    """Five are free; then there is one after each pause: 5 s, 10 s, 20 s, and so on."""
+    found, pause_s, over_s = 5, 5, 5
+    while over_s <= seconds:
+        found, pause_s = found + 1, 2 * pause_s
+        over_s += pause_s
+    return found
+
+
+def test_after_five_failures_known_and_unknown_logins_wait(server: Server) -> None:
+    person = add_person(server)
+    seen = []
+    for login in (person.login, f"{person.login}-x"):
+        with Browser(server) as browser:
+            fields = browser.form("/login").fields
+            tried = [login, login.upper(), f" {login}", *[login] * 4]
+            answers = [browser.post("/login", {**fields, "login": each, "password": WRONG}) for each in tried]
+            assert [each.status_code for each in answers] == [422] * 5 + [429] * 2
+            pause = answers[-1].headers["retry-after"]
+            assert 1 <= int(pause) <= 5
+            text = answers[-1].text.replace(fields["csrf"], "").replace(login, "").replace(f"{pause} seconds", "")
+            assert "too many failed attempts" in text
+            seen.append(text)
+    assert seen[0] == seen[1]
+    server.run(lengthen_pauses)
+    with Browser(server) as browser:
+        assert browser.sign_in(person).status_code == 429  # the right password waits as well
+        assert browser.fill(add_link(server, person)).status_code == 303  # a link does not
+        browser.client.cookies.clear()
+        server.run(end_pauses)
+        assert browser.sign_in(person, WRONG).status_code == 422
+        assert browser.sign_in(person).status_code == 429
+        server.run(end_pauses)
+        assert browser.sign_in(person).status_code == 303
+        assert count_of(server, throttle.login_key(person.login)) == 0
+        browser.client.cookies.clear()
+        assert [browser.sign_in(person, WRONG).status_code for _ in range(5)] == [422] * 5
+
+
+def count_of(server: Server, key: str) -> int:
+    async def run(services: Services) -> int:
+        row = await services.database.fetch_one(_count, {"key": key})
+        return row["failures"] if row else 0
+
+    found: int = server.run(run)
+    return found
+
+
+def test_two_processes_that_guess_beside_one_another_have_no_more_attempts(
+    server: Server, second_server: Server
+) -> None:
+    person = add_person(server)
+    browsers = [Browser(each) for each in (server, second_server)]
+    filled = [{**each.form("/login").fields, "login": person.login, "password": WRONG} for each in browsers]
+
+    def guess(number: int) -> httpx.Response:
+        return browsers[number % 2].post("/login", filled[number % 2])
+
+    began = time.monotonic()
+    with ThreadPoolExecutor(16) as threads:
+        answers = [each.status_code for each in threads.map(guess, range(40))]
+    assert answers.count(422) + answers.count(429) == 40
+    assert 5 <= answers.count(422) <= attempts_within(time.monotonic() - began)
+    for each in browsers:
+        each.client.close()
+
+
+def test_every_process_sees_that_a_session_has_ended(server: Server, second_server: Server) -> None:
+    person = add_person(server)
+    with Browser(server) as here, Browser(second_server) as there:
+        here.sign_in(person)
+        there.client.cookies.set("workhook_session", str(here.cookie))
+        assert there.is_signed_in()
+        here.fill("/", "/logout")
+        assert not there.is_signed_in()
+
+
+def test_the_cookie_is_safe_behind_a_proxy_that_speaks_https(server: Server) -> None:
+    person = add_person(server)
+    proxy = {"X-Forwarded-Proto": "https", "X-Forwarded-Host": "work.example.com", "X-Forwarded-For": "198.51.100.7"}
+    with Browser(server, **proxy) as browser:
+        # The client here knows that it talks http, and so does not send back what is `Secure`: by hand, then.
+        page = browser.get("/login")
+        form_cookie = page.headers["set-cookie"].partition(";")[0]
+        assert form_cookie.startswith("__Host-workhook_form=")
+        fields = {**forms(page)[0].fields, "login": person.login, "password": PASSWORD}
+        own = {"Origin": "https://work.example.com", "Cookie": form_cookie}
+        assert browser.client.post("/login", data=fields, headers={**own, "Origin": server.url}).status_code == 403
+        set_cookie = browser.client.post("/login", data=fields, headers=own).headers["set-cookie"]
+        assert set_cookie.startswith("__Host-workhook_session=")
+        assert {"Secure", "Path=/", "HttpOnly", "SameSite=Lax"} < set(set_cookie.split("; "))
+        assert "Domain" not in set_cookie
+        cookie = set_cookie.partition(";")[0]
+        home = browser.client.get("/", headers={"Cookie": cookie})
+        assert home.status_code == 200
+        assert "198.51.100.7" in home.text
+        # What http could have set is not taken for it.
+        plain = cookie.removeprefix("__Host-")
+        assert browser.client.get("/", headers={"Cookie": plain}).status_code == 303
+
+
+def test_the_cookie_is_safe_at_a_public_address_of_https(new_server: Callable[..., Server]) -> None:
+    """Also where nobody said `trust_proxy`: whoever came by that address came by https."""
+    server = new_server(base_url="https://work.example.com")
+    for host, safe in (("work.example.com", True), ("WORK.example.com", True), (urlsplit(server.url).netloc, False)):
+        with Browser(server, Host=host) as browser:
+            cookie = browser.get("/login").headers["set-cookie"]
+        assert (cookie.startswith("__Host-"), "Secure" in cookie.split("; ")) == (safe, safe), host
