@@ -11,23 +11,50 @@ from workhook.http import openapi, routing, system
 from workhook.http.calls import Services
 from workhook.http.operations import Operation
 from workhook.identity import api as identity_api
+from workhook.identity import audit_api
 from workhook.identity import policy as identity_policy
+from workhook.identity.apps import app_api, installation_api
+from workhook.identity.apps import manage_operations as app_management
 from workhook.identity.guard import Guard
+from workhook.identity.oauth import api as oauth_api
 from workhook.identity.rate import RateLimiter
+from workhook.identity.refusals import Refusals
+from workhook.identity.tokens import api as tokens_api
+from workhook.web import authorize, device, render
+from workhook.web import oidc as oidc_pages
+from workhook.web import operations as web_operations
 from workhook.work import operations as work_operations
 
 
 def operations(services: Callable[[], Services], checks: Callable[[], dict[str, str]]) -> tuple[Operation, ...]:
     """Every route of the server."""
     areas: Sequence[Operation] = (
-        *identity_api.OPERATIONS,
+        *web_operations.beside(identity_api.OPERATIONS),
+        *audit_api.OPERATIONS,
+        *app_api.OPERATIONS,
+        *installation_api.OPERATIONS,
+        *tokens_api.OPERATIONS,
+        *app_management.OPERATIONS,
         *hook_operations.OPERATIONS,
         *work_operations.OPERATIONS,
+        *web_operations.OPERATIONS,
+        *oidc_pages.OPERATIONS,
+        *oauth_api.OPERATIONS,
+        *authorize.OPERATIONS,
+        *device.OPERATIONS,
         *system.operations(system.Probe(lambda: services().database), checks),
     )
     return (*areas, *openapi.operations(areas, identity_policy.access_of))
 
 
 def build_app(services: Services, checks: Callable[[], dict[str, str]] = dict) -> Litestar:
-    guard = Guard(RateLimiter(services.settings.api_rate_limit))
-    return routing.build(operations(lambda: services, checks), lambda: services, guard)
+    limiter, refusals = RateLimiter(services.settings.api_rate_limit, services.database), Refusals(services.database)
+    guard = Guard(limiter, services.database)
+    services.closing.extend((limiter.close, refusals.close, lambda: guard.close(services.settings.drain_s)))
+    return routing.build(
+        operations(lambda: services, checks),
+        lambda: services,
+        guard,
+        refused=refusals.note,
+        problem_page=render.problem_page,
+    )

@@ -5,7 +5,7 @@ It imports little: commands that only need the database start with it, and need 
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
 import sqlalchemy as sa
@@ -15,9 +15,9 @@ from workhook.core.errors import CannotStart
 from workhook.core.vault import Vault, open_vault
 from workhook.events import outbox
 from workhook.hooks.fan_out import fan_out
-from workhook.hooks.removal import forget_repository
+from workhook.hooks.removal import forget_app, forget_repository, grant_taken_back, uninstalled
 from workhook.http.calls import Services
-from workhook.identity import removal
+from workhook.identity import audit, removal
 from workhook.storage import Database
 from workhook.storage.blobs import open_blobs
 from workhook.storage.dialects import upsert
@@ -38,10 +38,15 @@ async def open_services(settings: Settings, *, serving: bool = False) -> AsyncIt
     """
     if settings.nats_url is not None:
         raise CannotStart("this version does not deliver over NATS yet.", "Leave nats_url away: the database queues.")
+    outbox.subscribe(audit.of_events)  # first: its entry goes along with what the next one asks
     outbox.subscribe(fan_out)
     removal.subscribe(forget_repository)
+    removal.subscribe_app(forget_app)
+    removal.subscribe_grant(grant_taken_back)
+    removal.subscribe_installation(uninstalled)
     database = await _open_database(settings, serving=serving)
     blobs = open_blobs(settings.data, settings.files_url)
+    closing: list[Callable[[], Awaitable[None]]] = []
     try:
         yield Services(
             settings=settings,
@@ -49,8 +54,11 @@ async def open_services(settings: Settings, *, serving: bool = False) -> AsyncIt
             vault=await _open_vault(settings, database),
             blobs=blobs,
             check_url=lambda url: _check_url(url, settings),
+            closing=closing,
         )
     finally:
+        for close in closing:
+            await close()
         blobs.close()
         await database.close()
 
@@ -62,7 +70,7 @@ async def _open_vault(settings: Settings, database: Database) -> Vault:
     if row is None:
         async with database.transaction() as tx:
             await tx.execute(_set_key_check, {"sealed": vault.seal("workhook")})
-        row = await database.fetch_one(_key_check)  # another process may have been first
+    row = await database.fetch_one(_key_check)  # another process may have been first, or has just changed the key
     vault.open(row["sealed"] if row else None)
     return vault
 

@@ -164,6 +164,8 @@ def _prepare_process(settings: Settings) -> None:
         logger.warning("unknown_variable", note=note)
     os.umask(0o077)  # what this process writes is nobody else's to read
     settings.data.mkdir(mode=0o700, parents=True, exist_ok=True)
+    gc.collect()  # once for all that was imported: the command line put it off
+    gc.freeze()
     # Little of what a request or a delivery makes is garbage in cycles: at the default, collecting is 5 % of the CPU.
     gc.set_threshold(20_000, 20, 20)
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 
 
@@ -11,6 +12,9 @@ def main() -> None:
         from workhook.cli.git_push.__main__ import main as git_push  # a push waits for it: nothing else is imported
 
         sys.exit(git_push(["post-receive"]))
+    # Imports make some hundred thousand objects and hardly any garbage: at the default, a sixth of the start goes into
+    # looking for it.
+    gc.set_threshold(500_000, 20, 20)
     from workhook.cli.app import app
 
     app(prog_name="workhook")

@@ -8,6 +8,8 @@ import typer
 
 from workhook import __version__
 from workhook.cli import (
+    apps,
+    audit,
     collaborators,
     database,
     deliveries,
@@ -15,6 +17,8 @@ from workhook.cli import (
     git_hook,
     imports,
     members,
+    oauth_apps,
+    secrets,
     serve,
     setup,
     tokens,
@@ -49,10 +53,14 @@ for name, group in (
     ("member", members),
     ("collaborator", collaborators),
     ("token", tokens),
+    ("oauth-app", oauth_apps),
+    ("app", apps),
     ("event", events),
     ("git-hook", git_hook),
     ("deliveries", deliveries),
     ("import", imports),
+    ("secrets", secrets),
+    ("audit", audit),
 ):
     app.add_typer(group.app, name=name)
 database.register(app)

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from workhook.cli.faults import FAILED, MISUSED, CliError, Misuse, explain, no_data
-from workhook.cli.usage import Command
+from workhook.cli.usage import Command, Group
 from workhook.core.config import Settings, SettingsError, flag_of, load
 
 if TYPE_CHECKING:
@@ -38,6 +38,7 @@ Body = Callable[..., Awaitable[int | None]]
 
 def new_app(help_text: str) -> typer.Typer:
     return typer.Typer(
+        cls=Group,
         help=help_text,
         no_args_is_help=True,
         add_completion=False,
@@ -100,25 +101,43 @@ def _print_json(data: object) -> None:
     typer.echo(json.encode_text(data))
 
 
+_ANY_WIDTH = 10_000
+
+
 def _print_table(rows: Sequence[Mapping[str, object]], columns: Sequence[str]) -> None:
     from rich.console import Console
+    from rich.measure import Measurement
     from rich.table import Table
     from rich.text import Text
 
     # Beside a terminal nothing is cut or wrapped: a line is a row.
-    console = Console() if sys.stdout.isatty() else Console(width=10_000)
+    console = Console() if sys.stdout.isatty() else Console(width=_ANY_WIDTH)
     table = Table(*(name.replace("_", " ") for name in columns), box=None, pad_edge=False, header_style="bold")
     for row in rows:
         table.add_row(*(Text(cell(row[name])) for name in columns))
-    console.print(table)
+    if Measurement.get(console, console.options.update(max_width=_ANY_WIDTH), table).maximum <= console.width:
+        console.print(table)
+    else:
+        typer.echo("\n\n".join(_one_below_the_other(row, columns) for row in rows))
+
+
+def _one_below_the_other(row: Mapping[str, object], columns: Sequence[str]) -> str:
+    """A row that the terminal is too narrow for, a line for each column: cut in the middle, an id or a time is none."""
+    width = max(map(len, columns))
+    return "\n".join(f"{name.replace('_', ' '):<{width}}  {cell(row[name])}" for name in columns)
 
 
 def cell(value: object) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, (list, tuple)):
-        return ", ".join(map(str, value))
-    return "-" if value is None else str(value)
+        return ", ".join(map(cell, value))
+    return "-" if value is None else "".join(map(_printable, str(value)))
+
+
+def _printable(character: str) -> str:
+    """What a terminal would obey, such as an escape sequence in a note, is shown and not done."""
+    return character if character.isprintable() else character.encode("unicode_escape").decode()
 
 
 def command(
@@ -241,7 +260,7 @@ async def _find_account(reader: Reader, login: str, kind: str, remedy: str) -> A
     if account is None:
         raise CliError(f"there is no {kind} {login}.", remedy)
     if account.kind != kind:
-        other = "a user" if account.kind == "user" else "an organization"
+        other = {"user": "a user", "bot": "the bot of an app"}.get(account.kind, "an organization")
         raise CliError(f"{account.login} is {other}, not {article} {kind}.", "Choose another login.")
     return account
 

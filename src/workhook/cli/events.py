@@ -38,7 +38,7 @@ async def publish(
         where = await find_repository(services.database, repository)
         base = base_address(context.settings)
         place = Place(where.owner, where)
-        published = await publishing.publish(services.database, place, publication, sender=None, base=base)
+        published = await publishing.publish(services.database, place, publication, actor=None, base=base)
     number = "1 delivery" if published.deliveries == 1 else f"{published.deliveries} deliveries"
     context.answer({"id": published.id, "deliveries": published.deliveries}, f"published {published.id}: {number}")
 

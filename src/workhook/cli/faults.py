@@ -35,6 +35,12 @@ def explain(error: Exception, settings: Settings | None) -> list[str] | None:
     return _ours(error, settings) or _the_databases(error, settings)
 
 
+def not_together(given: dict[str, bool]) -> None:
+    """Raises `Misuse` where all of these options, by their flags, were given."""
+    if all(given.values()):
+        raise Misuse(f"{' and '.join(given)} exclude each other.", "Give one of them.")
+
+
 def no_data(settings: Settings) -> CliError:
     """Nothing is made by a command that only looks."""
     place = settings.data.absolute() if settings.database_url is None else _database(settings)

@@ -83,27 +83,31 @@ async def _kept_token(services: Services, git_dir: Path, repository: Repository,
 
 async def _publisher(services: Services, token: str, repository: Repository) -> str | None:
     """Whose token it is; None if it may not publish there, or is not good (any more)."""
-    from workhook.core.errors import Unauthenticated
-    from workhook.identity import guard, policy, queries
+    import msgspec
 
-    try:
-        actor = await guard.authenticate(services.database, f"Bearer {token}", None)
-    except Unauthenticated:
-        return None
-    if actor is None:
-        return None
+    from workhook.core.errors import Problem
+    from workhook.identity import policy, queries
+    from workhook.identity.tokens.lookup import find_actor
+
     rule = policy.RULES["repository.publish"]
-    seen = await queries.find_repository_by_id(services.database, repository.id, actor.user.id)
-    may = seen is not None and seen.role in ("write", "admin")
-    return actor.user.login if may and policy.expand(actor.scopes) & set(rule.scopes) else None
+    try:
+        found = await find_actor(services.database, token)
+        if found is None:
+            return None
+        actor = msgspec.structs.replace(found, need=rule.permission)
+        seen = await queries.find_repository_by_id(services.database, repository.id, actor.user.id)
+        policy.check_repository(seen, rule, actor)
+        policy.check_token(actor, rule)
+    except Problem:
+        return None
+    return actor.user.login
 
 
 def _check_form(token: str) -> None:
     """Raises `Misuse` for what carries no checksum of its own: a typing error, or something else altogether."""
-    from workhook.core.ids import token_checks_out
-    from workhook.identity.guard import PREFIXES
+    from workhook.identity.tokens.kinds import kind_of
 
-    if not any(token_checks_out(token, prefix) for prefix in PREFIXES):
+    if kind_of(token) is None:
         raise Misuse("--token is not a token: it is mistyped or not complete.", "`workhook token create` issues one.")
 
 

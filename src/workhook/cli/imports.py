@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import stat
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -13,13 +12,14 @@ import typer
 
 from workhook.cli.common import Context, base_address, command, find_organization, find_user, new_app
 from workhook.cli.faults import CliError, Misuse
+from workhook.cli.progress import Progress, shown_progress
 
 if TYPE_CHECKING:
     from workhook.identity.schemas import Account, Actor
     from workhook.storage import Database, Reader
     from workhook.work.imports.people import People
     from workhook.work.imports.plan import Plan
-    from workhook.work.imports.writing import Imported, Progress
+    from workhook.work.imports.writing import Imported
 
 app = new_app("Boards from elsewhere.")
 
@@ -60,10 +60,10 @@ async def trello(
 ) -> None:
     """Make a project of each Trello board: columns, tasks, labels, checklists, comments and who is assigned.
 
-    A board that was imported before gets what is new in its export, and nothing else changes; each board is imported
-    whole or not at all.
+    A board that was imported before gets what is new in its export, and nothing else changes. So an import that was
+    interrupted is completed by the same command again.
     """
-    with _progress() as progress:
+    with shown_progress() as progress:
         plans = _plans(files, done or [], progress)
         async with context.services() as services:
             wanted = Wanted(organization, member or [], as_login, dry_run, base_address(context.settings))
@@ -88,7 +88,7 @@ class Wanted:
 async def import_boards(
     database: Database, plans: Sequence[Plan], wanted: Wanted, progress: Progress
 ) -> list[Imported]:
-    """One after the other, each in a transaction of its own. Raises `CliError`."""
+    """One after the other. Raises `CliError`."""
     from workhook.work.imports.writing import Import, import_plan, preview
 
     place = await find_organization(database, wanted.organization)
@@ -187,31 +187,3 @@ def _warn(shown: list[dict[str, Any]]) -> None:
             typer.echo(f"workhook: {each['title']}: {warning}", err=True)
         if len(warnings) > WARNINGS_SHOWN:
             typer.echo(f"workhook: and {len(warnings) - WARNINGS_SHOWN:,} more; --json has them all", err=True)
-
-
-@contextmanager
-def _progress() -> Iterator[Progress]:
-    """On standard error: a bar on a terminal, else a line for each stage that is done."""
-    import sys
-
-    if not sys.stderr.isatty():
-        yield _lines
-        return
-    from rich.console import Console
-    from rich.progress import Progress as Bars
-    from rich.progress import TaskID
-
-    with Bars(console=Console(stderr=True), transient=True) as bars:
-        known: dict[str, TaskID] = {}
-
-        def show(what: str, done: int, total: int) -> None:
-            if what not in known:
-                known[what] = bars.add_task(what, total=total)
-            bars.update(known[what], completed=done, total=total)
-
-        yield show
-
-
-def _lines(what: str, done: int, total: int) -> None:
-    if done == total and total:
-        typer.echo(f"workhook: {what}: {total:,}", err=True)

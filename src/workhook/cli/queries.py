@@ -9,7 +9,7 @@ from workhook.hooks.tables import deliveries, dispatches, hooks
 from workhook.identity.policy import SCOPES
 from workhook.identity.schemas import Account, Actor, account_of
 from workhook.identity.tables import accounts, memberships, projects, tokens
-from workhook.storage import Reader, Row
+from workhook.storage import Reader
 from workhook.storage.metadata import big
 
 _one = sa.literal(1, sa.BigInteger)
@@ -21,15 +21,6 @@ _owners = (
     .where(memberships.c.organization_id == big("organization_id"), memberships.c.role == "owner")
     .limit(_one)
 )
-_tokens = (
-    sa.select(
-        tokens.c.id, tokens.c.kind, accounts.c.login, tokens.c.scopes, tokens.c.note, tokens.c.created_at,
-        tokens.c.expires_at, tokens.c.last_used_at, tokens.c.revoked_at,
-    )
-    .join_from(tokens, accounts, accounts.c.id == tokens.c.user_id)
-    .order_by(tokens.c.id)
-)  # fmt: skip
-_tokens_of = _tokens.where(tokens.c.user_id == big("user_id"))
 _noted = (
     sa.select(tokens.c.id).where(tokens.c.user_id == big("user_id"), tokens.c.note == sa.bindparam("note")).limit(_one)
 )
@@ -67,11 +58,6 @@ async def an_owner(reader: Reader, account: Account) -> Account | None:
         return account
     row = await reader.fetch_one(_owners, {"organization_id": account.id})
     return account_of(row) if row else None
-
-
-async def list_tokens(reader: Reader, user: Account | None) -> list[Row]:
-    """Columns id, kind, login, scopes, note, created_at, expires_at, last_used_at, revoked_at; never a token."""
-    return list(await reader.fetch_all(_tokens_of if user else _tokens, {"user_id": user.id} if user else None))
 
 
 async def has_token_noted(reader: Reader, user: Account, note: str) -> bool:

@@ -23,7 +23,7 @@ async def serve(
     """Serve the API and, unless --no-worker, send deliveries, until SIGTERM.
 
     When it is ready it prints `workhook: listening on http://HOST:PORT`. On an empty database it first makes an owner,
-    an organization and a project, and prints a token for the owner, once.
+    an organization and a project, and prints a link and a token for the owner, once.
     """
     gc.disable()  # nothing of what importing makes is garbage
     from workhook import process

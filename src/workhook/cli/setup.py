@@ -18,17 +18,35 @@ if TYPE_CHECKING:
 
 TOKEN_NOTE = "workhook setup"  # noqa: S105  # how its tokens are told from others
 
+LINK_MINUTES = 60  # of the first start
+
 FIRST_OWNER, FIRST_ORGANIZATION, FIRST_PROJECT = "owner", "workhook", "Getting started"
 
 
 @dataclass(frozen=True)
 class FirstStart:
-    """What was made on an empty database. `token` is seen only here."""
+    """What was made on an empty database. `token` and `link`, a path, are seen only here."""
 
     login: str
     organization: str
     repository: str
     token: str
+    link: str
+
+    def __repr__(self) -> str:
+        return f"FirstStart(login={self.login!r})"
+
+
+class _Made(dict[str, object]):
+    """What was missing and is there now, by its kind: a login, or the id of a token. A project has an entry anyway."""
+
+    async def record(self, tx: Transaction, place: Account, user: Account) -> None:
+        """One entry of the audit log, which the organization's owners read; none if nothing was missing."""
+        from workhook.identity import audit
+
+        if self:
+            detail = {"user": user.login, "made": dict(self)}
+            await audit.record(tx, None, "organization.setup", place.login, account_id=place.id, detail=detail)
 
 
 async def setup(
@@ -45,10 +63,13 @@ async def setup(
     Doing it again changes nothing; the token is shown only the first time, or with --new-token.
     """
     async with context.services(make=True) as services, services.database.transaction() as tx:
-        place, user = await _accounts(tx, organization, owner, email)
-        await _make_owner(tx, place, user)
-        repository = await _project(tx, place, user, project, base_address(context.settings)) if project else None
-        token = await _token(tx, user, always=new_token)
+        made = _Made()
+        place, user = await _accounts(tx, made, organization, owner, email)
+        await _make_owner(tx, made, place, user)
+        base = base_address(context.settings)
+        repository = await _project(tx, place, user, project, base) if project else None
+        token = await _token(tx, made, user, always=new_token)
+        await made.record(tx, place, user)
     data = {
         "organization": place.login,
         "login": user.login,
@@ -67,36 +88,45 @@ def register(app: typer.Typer) -> None:
 
 
 async def first_start(services: Services, base: str) -> FirstStart | None:
-    """On a database without any account: an owner, an organization, a project and a token. None on any other."""
+    """On a database without any account: an owner, an organization, a project, a token and a link to sign in by. None
+    on any other."""
     from workhook.cli import queries
+    from workhook.identity.signin import links
     from workhook.storage.database import UniqueViolation
 
     if not await queries.is_empty(services.database):
         return None
     try:
         async with services.database.transaction() as tx:
-            user = await _owner(tx, FIRST_OWNER, f"{FIRST_OWNER}@localhost")
-            place = await _organization(tx, FIRST_ORGANIZATION)
-            await _make_owner(tx, place, user)
+            made = _Made()
+            user = await _owner(tx, made, FIRST_OWNER, f"{FIRST_OWNER}@localhost")
+            place = await _organization(tx, made, FIRST_ORGANIZATION)
+            await _make_owner(tx, made, place, user)
             repository = await _project(tx, place, user, FIRST_PROJECT, base)
-            token = await _token(tx, user, always=False)
+            token = await _token(tx, made, user, always=False)
+            await made.record(tx, place, user)
+            link = await links.create(tx, user.id, links.SIGN_IN, minutes=LINK_MINUTES)
     except UniqueViolation:
         return None  # another process was first
-    return FirstStart(user.login, place.login, repository.full_name, token) if token else None
+    return FirstStart(user.login, place.login, repository.full_name, token, link.path) if token else None
 
 
 async def welcome(services: Services, address: str) -> None:
     """A `process.Welcome`: tells whoever starts the first server how to come in."""
-    made = await first_start(services, services.settings.base_url or address)
+    base = services.settings.base_url or address
+    made = await first_start(services, base)
     if made is not None:
         typer.echo(
             f"workhook: first start: {made.login} owns the organization {made.organization} "
             f"and the project {made.repository}\n"
+            f"workhook: sign in as {made.login}, once and within an hour: {base}{made.link}\n"
             f"workhook: token of {made.login}, shown only now: {made.token}"
         )
 
 
-async def _accounts(tx: Transaction, organization: str, owner: str, email: str | None) -> tuple[Account, Account]:
+async def _accounts(
+    tx: Transaction, made: _Made, organization: str, owner: str, email: str | None
+) -> tuple[Account, Account]:
     """The organization and its owner; what cannot be used is said of the options, all at once."""
     from workhook.core.errors import Invalid
 
@@ -111,36 +141,39 @@ async def _accounts(tx: Transaction, organization: str, owner: str, email: str |
                 option, given = options.get(fault.field or "", ("", None))
                 said.append(f"{option} {given!r}: {fault.message}.")
 
-    await take(_organization(tx, organization), {"login": ("--organization", organization)})
-    await take(_owner(tx, owner, email), {"login": ("--owner", owner), "email": ("--email", email)})
+    await take(_organization(tx, made, organization), {"login": ("--organization", organization)})
+    await take(_owner(tx, made, owner, email), {"login": ("--owner", owner), "email": ("--email", email)})
     if said:
         raise Misuse(said[0], "\n".join([*said[1:], "Give other values."]))
     return found[0], found[1]
 
 
-async def _organization(tx: Transaction, login: str) -> Account:
+async def _organization(tx: Transaction, made: _Made, login: str) -> Account:
     from workhook.identity import actions, queries
 
     if await queries.find_account(tx, login) is None:
+        made["organization"] = login
         return await actions.create_account(tx, "organization", login, name=login, email=None)
     return await find_organization(tx, login)
 
 
-async def _owner(tx: Transaction, login: str, email: str | None) -> Account:
+async def _owner(tx: Transaction, made: _Made, login: str, email: str | None) -> Account:
     from workhook.identity import actions, queries
 
     if await queries.find_account(tx, login) is not None:
         return await find_user(tx, login)
     if email is None:
         raise CliError(f"there is no user {login} yet, and a user needs an e-mail address.", "Add --email ADDRESS.")
+    made["user"] = login
     return await actions.create_account(tx, "user", login, name=None, email=email)
 
 
-async def _make_owner(tx: Transaction, organization: Account, user: Account) -> None:
+async def _make_owner(tx: Transaction, made: _Made, organization: Account, user: Account) -> None:
     from workhook.identity import actions, queries
 
     if await queries.find_member_role(tx, organization.id, user.id) != "owner":
         await actions.set_member(tx, organization, user, "owner")
+        made["owner"] = user.login
 
 
 async def _project(tx: Transaction, place: Account, user: Account, title: str, base: str) -> Repository:
@@ -159,11 +192,13 @@ async def _project(tx: Transaction, place: Account, user: Account, title: str, b
     return (await actions.create_project(tx, acting(user), create, base=base)).repository
 
 
-async def _token(tx: Transaction, user: Account, *, always: bool) -> str | None:
+async def _token(tx: Transaction, made: _Made, user: Account, *, always: bool) -> str | None:
     from workhook.cli.queries import has_token_noted
     from workhook.identity import actions
     from workhook.identity.policy import SCOPES
 
     if not always and await has_token_noted(tx, user, TOKEN_NOTE):
         return None
-    return (await actions.issue_token(tx, user, list(SCOPES), note=TOKEN_NOTE)).token
+    issued = await actions.issue_token(tx, user, list(SCOPES), note=TOKEN_NOTE)
+    made["token_id"] = issued.id
+    return issued.token

@@ -7,13 +7,16 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from workhook.cli.common import Context, command, find_user, new_app
-from workhook.cli.faults import CliError
-from workhook.cli.usage import days, scope_list
+from workhook.cli.faults import CliError, Misuse
+from workhook.cli.usage import days, permission_list, scope_list
 
 if TYPE_CHECKING:
-    from workhook.storage import Row
+    from workhook.identity.tokens.schemas import Details, TokenCreate
 
 app = new_app("Tokens: how programs come in.")
+
+_FINE_GRAINED = "fine-grained"  # the API writes it with an underscore
+_OF_FINE_GRAINED = ("--permissions", "--organization", "--repositories")
 
 
 def _time(at_ms: int | None) -> str | None:
@@ -22,35 +25,113 @@ def _time(at_ms: int | None) -> str | None:
     return None if at_ms is None else to_millis_text(at_ms)
 
 
+_Scopes = Annotated[
+    str | None,
+    typer.Option(metavar="SCOPE,…", parser=scope_list, help="Of a classic token, such as repo,admin:repo_hook,work."),
+]
+_Kind = Annotated[
+    Literal["classic", "fine-grained"],
+    typer.Option(
+        metavar="classic|fine-grained", help="With scopes, or with permissions in one organization or account."
+    ),
+]
+_Permissions = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAME=LEVEL,…",
+        parser=permission_list,
+        help="Of a fine-grained token, such as work=read,repository_hooks=write.",
+    ),
+]
+_Organization = Annotated[
+    str | None,
+    typer.Option(
+        metavar="LOGIN", help="Where a fine-grained token reaches: an organization of the user's, or the user."
+    ),
+]
+_Repositories = Annotated[
+    str | None, typer.Option(metavar="NAME,…", help="Only these of its repositories; without it all of them.")
+]
+_ExpiresIn = Annotated[
+    float | None,
+    typer.Option(
+        metavar="DAYS", parser=days, help="Without it a classic token stays good and a fine-grained one has 30 days."
+    ),
+]
+
+
 @command(app, "create")
 async def create(
     context: Context,
     *,
     user: Annotated[str, typer.Option(metavar="LOGIN", help="Whose token it is.")],
-    scopes: Annotated[
-        str, typer.Option(metavar="SCOPE,…", parser=scope_list, help="Such as repo,admin:repo_hook,work.")
-    ],
-    kind: Annotated[Literal["classic"], typer.Option(metavar="classic", help="The kind of token.")] = "classic",
-    expires_in: Annotated[
-        float | None, typer.Option(metavar="DAYS", parser=days, help="Without it the token stays good.")
-    ] = None,
+    scopes: _Scopes = None,
+    kind: _Kind = "classic",
+    permissions: _Permissions = None,
+    organization: _Organization = None,
+    repositories: _Repositories = None,
+    expires_in: _ExpiresIn = None,
     note: Annotated[str | None, typer.Option(metavar="TEXT", help="What it is for.")] = None,
 ) -> None:
     """Issue a token. This is the only time that it is shown."""
-    from workhook.identity import actions
+    from workhook.identity.tokens import personal
 
-    wanted = [each.strip() for each in scopes.split(",") if each.strip()]
+    options = (permissions, organization, repositories)
+    _require(kind, scopes, options)
+    wanted = _wanted(kind, scopes, options, expires_in, note)
     async with context.services() as services, services.database.transaction() as tx:
         who = await find_user(tx, user)
-        issued = await actions.issue_token(tx, who, wanted, note=note, expires_in_days=expires_in)
-    data = {
-        "token": issued.token,
-        "id": issued.id,
+        made = await personal.create(tx, who, wanted, None)
+    data: dict[str, object] = {
+        "token": made.issued.token,
+        "id": made.issued.id,
         "user": who.login,
-        "scopes": sorted(set(wanted)),
-        "expires_at": _time(issued.expires_at),
+        "scopes": list(made.details.scopes),
+        "expires_at": _time(made.details.expires_at),
     }
-    context.answer(data, issued.token)
+    if kind == _FINE_GRAINED:
+        data |= _confinement(made.details)
+    context.answer(data, made.issued.token)
+
+
+def _require(kind: str, scopes: str | None, options: tuple[str | None, ...]) -> None:
+    """Raises `Misuse` for options that belong to the other kind of token, and for those that are missing."""
+    if kind == _FINE_GRAINED:
+        if scopes is not None:
+            raise Misuse("--scopes is for a classic token.", "Give a fine-grained one --permissions.")
+        missing = [name for name, given in zip(_OF_FINE_GRAINED[:2], options, strict=False) if given is None]
+        if missing:
+            raise Misuse(f"a fine-grained token needs {' and '.join(missing)}.", "See `workhook token create --help`.")
+        return
+    beyond = [name for name, given in zip(_OF_FINE_GRAINED, options, strict=True) if given is not None]
+    if beyond:
+        raise Misuse(f"{', '.join(beyond)}: only for a fine-grained token.", f"Add --kind {_FINE_GRAINED}.")
+    if scopes is None:
+        raise Misuse("Missing option '--scopes': a classic token needs them.", "Such as --scopes repo,work.")
+
+
+def _wanted(
+    kind: str, scopes: str | None, options: tuple[str | None, ...], expires_in: float | None, note: str | None
+) -> TokenCreate:
+    from msgspec import UNSET
+
+    from workhook.identity.tokens.schemas import TokenCreate
+
+    permissions, organization, repositories = options
+    wanted = TokenCreate(note=note, expires_in_days=expires_in)
+    if kind == _FINE_GRAINED:
+        wanted.kind = "fine_grained"
+        pairs = [each.partition("=") for each in _listed(permissions)]
+        wanted.permissions = {name.strip(): level.strip() for name, _, level in pairs}
+        wanted.organization = UNSET if organization is None else organization
+        wanted.repositories = "all" if repositories in (None, "all") else _listed(repositories)
+    else:
+        wanted.scopes = _listed(scopes)
+    return wanted
+
+
+def _listed(text: str | None) -> list[str]:
+    return [each.strip() for each in (text or "").split(",") if each.strip()]
 
 
 @command(app, "list")
@@ -59,25 +140,48 @@ async def list_tokens(
     *,
     user: Annotated[str | None, typer.Option(metavar="LOGIN", help="Only this user's.")] = None,
 ) -> None:
-    """List tokens, oldest first; never the tokens themselves, which are stored nowhere."""
-    from workhook.cli import queries
+    """List tokens of every kind, oldest first; never the tokens themselves, which are stored nowhere."""
+    from workhook.identity.tokens import queries
 
     async with context.services() as services:
         who = await find_user(services.database, user) if user else None
-        rows = [_shown(row) for row in await queries.list_tokens(services.database, who)]
-    columns = ("id", "user", "scopes", "note", "created_at", "expires_at", "last_used_at", "revoked_at")
-    context.answer_rows(rows, columns, none="There is no token yet: workhook token create")
+        rows = [_shown(each) for each in await queries.every(services.database, who.id if who else None)]
+    columns = (
+        "id", "kind", "user", "scopes", "permissions", "organization", "app", "note",
+        "created_at", "expires_at", "last_used_at", "revoked_at",
+    )  # fmt: skip
+    context.answer_rows(
+        rows if context.as_json else [_in_words(row) for row in rows],
+        columns,
+        none="There is no token yet: workhook token create",
+    )
 
 
-def _shown(row: Row) -> dict[str, object]:
+def _shown(token: Details) -> dict[str, object]:
     return {
-        "id": row["id"],
-        "kind": row["kind"],
-        "user": row["login"],
-        "scopes": row["scopes"].split(),
-        "note": row["note"],
-        **{name: _time(row[name]) for name in ("created_at", "expires_at", "last_used_at", "revoked_at")},
+        "id": token.id,
+        "kind": token.kind,
+        "user": token.user,
+        "scopes": list(token.scopes),
+        **_confinement(token),
+        "app": token.app.slug if token.app else None,
+        "note": token.note,
+        **{name: _time(getattr(token, name)) for name in ("created_at", "expires_at", "last_used_at", "revoked_at")},
     }
+
+
+def _confinement(token: Details) -> dict[str, object]:
+    return {
+        "permissions": token.permissions,
+        "organization": token.organization,
+        "repositories": token.confined_to,
+    }
+
+
+def _in_words(row: dict[str, object]) -> dict[str, object]:
+    permissions = row["permissions"]
+    pairs = [f"{name}={level}" for name, level in permissions.items()] if isinstance(permissions, dict) else None
+    return {**row, "permissions": pairs}
 
 
 @command(app, "revoke")
@@ -86,12 +190,13 @@ async def revoke(
     *,
     token_id: Annotated[int, typer.Argument(metavar="ID", help="As `token list` shows it.")],
 ) -> None:
-    """Revoke a token: from now on no process takes it."""
-    from workhook.cli import queries
-    from workhook.identity import actions
+    """Revoke a token of any kind, and what was made with it: from a second later on no process takes them."""
+    from workhook.identity.tokens import personal, queries
 
     async with context.services() as services, services.database.transaction() as tx:
-        if token_id not in [row["id"] for row in await queries.list_tokens(tx, None)]:
+        found = await queries.find(tx, token_id)
+        if found is None:
             raise CliError(f"there is no token {token_id}.", "`workhook token list` shows their ids.")
-        await actions.revoke_token(tx, token_id)
-    context.answer({"id": token_id, "revoked": True}, f"revoked the token {token_id}")
+        ended = await personal.end(tx, None, found)
+    more = f" and {ended - 1} that came of it" if ended > 1 else ""
+    context.answer({"id": token_id, "revoked": True}, f"revoked the token {token_id}{more}")

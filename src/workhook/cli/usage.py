@@ -2,20 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING
 
 import typer
-from typer.core import TyperCommand
+from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
+
+from workhook.cli.coercion import plainly
 
 if TYPE_CHECKING:
-    from typer._click.core import Context  # what `TyperCommand` is declared with; typer shows only a subclass
+    from typer._click.core import Context, Parameter  # what `TyperCommand` is declared with; subclasses are shown
 
 EXPIRES_MAX_DAYS = 36_500
 
 
+class Group(TyperGroup):
+    """A group of commands."""
+
+    def get_params(self, ctx: Context) -> list[Parameter]:
+        return plainly(super().get_params(ctx))
+
+
 class Command(TyperCommand):
     """A command that names all options that are missing or wrong, not only the first."""
+
+    def get_params(self, ctx: Context) -> list[Parameter]:
+        return plainly(super().get_params(ctx))
 
     def parse_args(self, ctx: Context, args: list[str]) -> list[str]:
         if not any(each in ctx.help_option_names for each in args):
@@ -33,11 +45,21 @@ class Command(TyperCommand):
         faults = []
         for parameter in self.get_params(ctx):
             try:
+                _refuse_undecodable(ctx, parameter, given.get(parameter.name or ""))
                 parameter.handle_parse_result(ctx, given, rest)
             except typer.BadParameter as fault:
                 faults.append(fault.format_message().replace("Value error, ", ""))
         faults += [f"No such option: {each}" for each in rest if each.startswith("-") and each != "-"]
         return faults
+
+
+def _refuse_undecodable(ctx: Context, parameter: Parameter, given: object) -> None:
+    """Raises `typer.BadParameter` for words that are not text: no database, answer or terminal takes them."""
+    named = parameter if isinstance(parameter, TyperOption | TyperArgument) else None
+    for word in given if isinstance(given, list | tuple) else [given]:
+        if isinstance(word, str) and any("\ud800" <= each <= "\udfff" for each in word):
+            seen = word.encode(errors="surrogateescape").decode(errors="backslashreplace")
+            raise typer.BadParameter(f"'{seen}' is not UTF-8.", ctx=ctx, param=named)
 
 
 def time_text(given: str) -> str:
@@ -57,9 +79,28 @@ def scope_list(given: str) -> str:
 
     unknown = [each.strip() for each in given.split(",") if each.strip() and each.strip() not in SCOPES]
     if unknown or not given.strip(", "):
-        wrong = ", ".join(map(repr, unknown)) or repr(given)
-        raise typer.BadParameter(f"{wrong} is not one of {', '.join(SCOPES)}.")
+        raise typer.BadParameter(f"{_not_among(unknown or [given])} {', '.join(SCOPES)}.")
     return given
+
+
+def permission_list(given: str) -> str:
+    """Permissions with a level each, separated by commas: work=read,repository_hooks=write."""
+    from workhook.identity.policy import PERMISSIONS
+
+    wrong = [each for each in given.split(",") if each.strip() and not _is_permission(each, PERMISSIONS)]
+    if wrong or not given.strip(", "):
+        names = ", ".join(PERMISSIONS)
+        raise typer.BadParameter(f"{_not_among(wrong or [given])} {names} with =read or =write after it.")
+    return given.replace(":", "=")  # as `workhook app` and the documents write them
+
+
+def _not_among(given: Sequence[str]) -> str:
+    return f"{', '.join(repr(each.strip()) for each in given)} {'are not among' if len(given) > 1 else 'is not one of'}"
+
+
+def _is_permission(text: str, names: Collection[str]) -> bool:
+    name, _, level = text.replace(":", "=").partition("=")
+    return name.strip() in names and level.strip() in ("read", "write")
 
 
 def days(given: str) -> float:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from workhook.cli.common import Context, command, new_app
+from workhook.cli.common import Context, base_address, command, find_user, new_app
+from workhook.cli.faults import CliError, Misuse
 
-app = new_app("People who can have tokens and be in organizations.")
+app = new_app("People who can sign in, have tokens and be in organizations.")
+
+_STANDARD_INPUT = Path("-")
 
 
 @command(app, "add")
@@ -21,10 +25,11 @@ async def add(
 ) -> None:
     """Add a user."""
     from workhook.core.clock import to_millis_text
-    from workhook.identity import actions
+    from workhook.identity import actions, audit
 
     async with context.services() as services, services.database.transaction() as tx:
         user = await actions.create_account(tx, "user", login, name=name, email=email)
+        await audit.record(tx, None, "user.create", user.login, account_id=user.id)
     created_at = to_millis_text(user.created_at)
     data = {"id": user.id, "login": user.login, "email": email, "name": name, "created_at": created_at}
     context.answer(data, f"added the user {user.login}")
@@ -50,3 +55,132 @@ async def list_users(context: Context) -> None:
     ]
     none = "There is no user yet: workhook user add"
     context.answer_rows(rows, ("login", "email", "name", "created_at"), none=none)
+
+
+@command(app, "sign-in-link")
+async def sign_in_link(
+    context: Context,
+    *,
+    login: Annotated[str, typer.Option(metavar="LOGIN", help="Whom it signs in.")],
+    minutes: Annotated[int, typer.Option(metavar="N", min=1, max=10_080, help="How long it is good.")] = 15,
+) -> None:
+    """Make a link that signs a user in, once: also one who has no password, or cannot try it for the moment."""
+    from workhook.identity.signin import links
+
+    await _link(context, login, links.SIGN_IN, minutes)
+
+
+@command(app, "password-link")
+async def password_link(
+    context: Context,
+    *,
+    login: Annotated[str, typer.Option(metavar="LOGIN", help="Whose password it sets.")],
+    minutes: Annotated[int, typer.Option(metavar="N", min=1, max=10_080, help="How long it is good.")] = 60,
+) -> None:
+    """Make a link by which a user sets a password, once. Setting it signs the user out everywhere else."""
+    from workhook.identity.signin import links
+
+    await _link(context, login, links.SET_PASSWORD, minutes)
+
+
+async def _link(context: Context, login: str, purpose: str, minutes: int) -> None:
+    from workhook.core.clock import to_millis_text
+    from workhook.identity import audit
+    from workhook.identity.signin import links
+
+    async with context.services() as services, services.database.transaction() as tx:
+        user = await find_user(tx, login)
+        link = await links.create(tx, user.id, purpose, minutes=minutes)
+        detail = {"purpose": purpose, "minutes": minutes}
+        await audit.record(tx, None, "user.link_create", user.login, account_id=user.id, detail=detail)
+    url = f"{base_address(context.settings)}{link.path}"
+    expires_at = to_millis_text(link.expires_at)
+    data = {"login": user.login, "url": url, "purpose": purpose, "expires_at": expires_at}
+    context.answer(data, f"{url}\ngood once, for {user.login}, until {expires_at}")
+
+
+@command(app, "set-password")
+async def set_password(
+    context: Context,
+    *,
+    login: Annotated[str, typer.Option(metavar="LOGIN", help="Whose password it is.")],
+    password_file: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Take its first line, - is standard input; without it there is a question."),
+    ] = None,
+) -> None:
+    """Set a user's password, and sign the user out everywhere.
+
+    The password is never an option: other users of a machine see those.
+    """
+    from workhook.identity import audit
+    from workhook.identity.signin import actions
+
+    async with context.services() as services:
+        user = await find_user(services.database, login)
+        password = _asked() if password_file is None else _first_line(password_file)
+        hashed = await actions.new_hash(password, user)
+        async with services.database.transaction() as tx:
+            await actions.set_password(tx, user, hashed)
+            await audit.record(
+                tx, None, "user.password_change", user.login, account_id=user.id, detail={"how": "command"}
+            )
+    context.answer({"login": user.login, "password_set": True}, f"set the password of {user.login}")
+
+
+@command(app, "link-identity")
+async def link_identity(
+    context: Context,
+    *,
+    login: Annotated[str, typer.Option(metavar="LOGIN", help="Who signs in with it from now on.")],
+    subject: Annotated[
+        str, typer.Option(metavar="TEXT", help="The provider's `sub` for that person, exactly; no address, no name.")
+    ],
+    issuer: Annotated[
+        str | None, typer.Option(metavar="URL", help="The provider. Without this it is the one of oidc_issuer.")
+    ] = None,
+) -> None:
+    """Let a user sign in with an account of the OpenID Connect provider.
+
+    For people whose e-mail address the provider does not call verified. Doing it again changes nothing.
+    """
+    from workhook.identity import audit
+    from workhook.identity.signin import identities
+
+    provider = issuer or context.settings.oidc_issuer
+    if not provider:
+        raise Misuse("--issuer is missing, and no oidc_issuer is set.", "Give the provider as it names itself.")
+    if not subject.strip() or not subject.isprintable() or len(subject) > identities.SUBJECT_MAX_CHARS:
+        most = identities.SUBJECT_MAX_CHARS
+        raise Misuse(f"--subject {subject!r} is no subject.", f"It has 1 to {most} characters that can be printed.")
+    async with context.services() as services, services.database.transaction() as tx:
+        user = await find_user(tx, login)
+        linked = await identities.link(tx, user, provider, subject)
+        if linked:
+            detail = {"issuer": provider, "subject": subject, "how": "command"}
+            await audit.record(tx, None, "user.identity_linked", user.login, account_id=user.id, detail=detail)
+    data = {"login": user.login, "issuer": provider, "subject": subject, "changed": linked}
+    said = "signs in" if linked else "signed in already"
+    context.answer(data, f"{user.login} {said} as {subject} of {provider}")
+
+
+def _asked() -> str:
+    import getpass
+    import sys
+
+    if not sys.stdin.isatty():
+        raise Misuse("there is no terminal to ask for the password.", "Give --password-file FILE, or - for a pipe.")
+    password = getpass.getpass("New password: ")
+    if getpass.getpass("The same again: ") != password:
+        raise CliError("the two passwords are not the same.", "Run the command again.")
+    return password
+
+
+def _first_line(path: Path) -> str:
+    import sys
+
+    try:
+        text = sys.stdin.read() if path == _STANDARD_INPUT else path.read_text("utf-8")
+    except UnicodeDecodeError as error:
+        raise Misuse(f"{path} is not UTF-8.", "Write the password in UTF-8.") from error
+    return text.partition("\n")[0].removesuffix("\r")

@@ -25,6 +25,9 @@ class Config(NamedTuple):
     token: str
     url: str | None
 
+    def __repr__(self) -> str:
+        return f"Config({self.repository})"
+
 
 class Log:
     """`workhook/log`: one line an event, bounded. Not the server's log: this runs as whoever pushes."""

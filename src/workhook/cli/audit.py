@@ -1,0 +1,132 @@
+"""`workhook audit`."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Annotated
+
+import typer
+
+from workhook.cli.common import Context, command, find_organization, new_app
+from workhook.cli.faults import CliError
+from workhook.cli.progress import Progress, shown_progress
+from workhook.cli.usage import time_text, whole_from
+
+if TYPE_CHECKING:
+    from workhook.identity.audit_phrase import Selection
+    from workhook.storage import Reader
+
+app = new_app("Who did what, from where, and what was refused.")
+
+_Organization = Annotated[
+    str | None,
+    typer.Option(
+        metavar="LOGIN", help="What concerns this organization; without it everything, also what concerns none."
+    ),
+]
+_Since = Annotated[
+    str | None, typer.Option(metavar="TIME", parser=time_text, help="At or after, such as 2026-11-20T09:00:00Z.")
+]
+_Until = Annotated[str | None, typer.Option(metavar="TIME", parser=time_text, help="Before.")]
+_Action = Annotated[
+    str | None, typer.Option(metavar="NAME", help="This action, such as hook.create, or hook for all of these.")
+]
+
+
+@command(app, "list")
+async def list_entries(
+    context: Context,
+    *,
+    organization: _Organization = None,
+    since: _Since = None,
+    until: _Until = None,
+    action: _Action = None,
+    limit: Annotated[int, typer.Option(metavar="NUMBER", parser=whole_from(1), help="The newest so many.")] = 30,
+) -> None:
+    """List entries of the audit log, newest first."""
+    import msgspec
+
+    from workhook.core.clock import to_millis_text
+    from workhook.identity import audit_queries
+    from workhook.identity.audit_schemas import entry_of
+
+    async with context.services() as services:
+        selection = await _selection(services.database, organization, since, until, action)
+        rows = await audit_queries.read(services.database, selection, limit=limit, patient=True)
+    found = [{"at": to_millis_text(row["at"]), **msgspec.to_builtins(entry_of(row))} for row in rows]
+    columns = ("at", "action", "status", "times", "actor", "actor_ip", "token_id", "org", "repo", "target")
+    context.answer_rows(found, columns, none="There is no such entry.")
+
+
+@command(app, "export")
+async def export(
+    context: Context,
+    *,
+    output: Annotated[
+        Path | None, typer.Argument(metavar="FILE", help="Where to; without it standard output.", show_default=False)
+    ] = None,
+    organization: _Organization = None,
+    since: _Since = None,
+    until: _Until = None,
+    action: _Action = None,
+) -> None:
+    """Write entries of the audit log as JSON lines, oldest first.
+
+    A file is there when all of it is: what was there before stays until then.
+    """
+    async with context.services() as services:
+        selection = await _selection(services.database, organization, since, until, action)
+        if output is None:
+            await _write(services.database, selection, sys.stdout.buffer, lambda what, done, total: None)
+            return
+        with shown_progress() as progress, _whole_file(output) as file:
+            number = await _write(services.database, selection, file, progress)
+    context.answer({"file": str(output), "entries": number}, f"{output}: {number:,} entries")
+
+
+async def _selection(
+    reader: Reader, organization: str | None, since: str | None, until: str | None, action: str | None
+) -> Selection:
+    from workhook.core.clock import parse_rfc3339
+    from workhook.identity.audit_phrase import Selection
+
+    place = await find_organization(reader, organization) if organization else None
+    return Selection(
+        account_id=place.id if place else None,
+        action=action.lower() if action else None,
+        since=parse_rfc3339(since) if since else None,
+        until=parse_rfc3339(until) if until else None,
+    )
+
+
+async def _write(reader: Reader, selection: Selection, file: IO[bytes], progress: Progress) -> int:
+    from workhook.identity import audit_queries
+    from workhook.identity.audit_schemas import line_of
+
+    total, done = await audit_queries.count(reader, selection), 0
+    async for rows in audit_queries.read_all(reader, selection, newest_first=False, patient=True):
+        file.writelines(map(line_of, rows))
+        done += len(rows)
+        progress("entries", min(done, total), total)
+    file.flush()
+    return done
+
+
+@contextmanager
+def _whole_file(path: Path) -> Iterator[IO[bytes]]:
+    """Written beside the path, and moved there once it is on the disk. Raises `CliError`."""
+    draft = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        draft.replace(path)
+    except OSError as error:
+        raise CliError(f"{path} cannot be written: {error.strerror}.", "Choose another file.") from error
+    finally:
+        draft.unlink(missing_ok=True)

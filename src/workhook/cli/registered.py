@@ -1,0 +1,199 @@
+"""What `workhook app` and `workhook oauth-app` share."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from workhook.cli import usage
+from workhook.cli.faults import CliError
+
+if TYPE_CHECKING:
+    from workhook.cli.common import Context
+    from workhook.identity.apps.schemas import App, AppChange, Secret
+    from workhook.identity.schemas import Account
+    from workhook.storage import Reader
+
+OrganizationOption = Annotated[str, typer.Option(metavar="LOGIN", help="The organization.")]
+AppArgument = Annotated[str, typer.Argument(metavar="APP", help="Its slug or client id.")]
+CallbackOption = Annotated[
+    list[str],
+    typer.Option(
+        metavar="URL", help="Where users are sent back to: https, or http on this machine. May be given several times."
+    ),
+]
+HomepageOption = Annotated[str | None, typer.Option(metavar="URL", help="The app's own page.")]
+DeviceFlowOption = Annotated[bool, typer.Option("--device-flow", help="Users may authorise it on another device.")]
+DescriptionOption = Annotated[str | None, typer.Option(metavar="TEXT", help="What it is for.")]
+
+
+def permission_list(given: str) -> str:
+    """Permissions with their levels, separated by commas, as for tokens; or none."""
+    return usage.permission_list(given) if given.strip(", ") else ""
+
+
+def permissions_of(text: str) -> dict[str, str]:
+    """Of a text that `permission_list` has let through."""
+    parts = [part.partition("=") for part in text.split(",") if part.strip()]
+    return {name.strip(): level.strip() for name, _, level in parts}
+
+
+def permissions_text(permissions: Any) -> str:
+    return ", ".join(f"{name}:{level}" for name, level in sorted(permissions.items())) or "none"
+
+
+async def find_app(reader: Reader, name: str, *, oauth: bool) -> App:
+    """By slug or client id. Raises `CliError`."""
+    from workhook.identity.apps import queries
+
+    # In this order: a slug, made of whatever name, can be somebody else's client id in lower case.
+    app = await queries.find_client(reader, name) or await queries.find_slug(reader, name)
+    kind, command = ("OAuth app", "oauth-app") if oauth else ("app", "app")
+    if app is None:
+        raise CliError(f"there is no {kind} {name}.", f"`workhook {command} list --organization LOGIN` shows them.")
+    if app.is_oauth != oauth:
+        other = ("an app", "workhook app") if oauth else ("an OAuth app", "workhook oauth-app")
+        raise CliError(f"{name} is {other[0]}.", f"Use `{other[1]}`.")
+    return app
+
+
+async def owner_of(reader: Reader, app: App) -> Account:
+    from workhook.identity import queries
+
+    owner = await queries.find_account_by_id(reader, app.account_id)
+    assert owner is not None, "an app goes with its organization"
+    return owner
+
+
+def time_text(at_ms: int | None) -> str | None:
+    from workhook.core.clock import to_millis_text
+
+    return None if at_ms is None else to_millis_text(at_ms)
+
+
+def shown(app: App, owner: Account) -> dict[str, object]:
+    """As JSON has it; nothing secret."""
+    data: dict[str, object] = {
+        "id": app.id,
+        "slug": app.slug,
+        "name": app.name,
+        "client_id": app.client_id,
+        "organization": owner.login,
+        "description": app.description,
+        "homepage_url": app.homepage_url,
+        "callback_urls": list(app.callback_urls),
+        "device_flow": app.device_flow,
+        "created_at": time_text(app.created_at),
+        "updated_at": time_text(app.updated_at),
+    }
+    if not app.is_oauth:
+        data |= {"public": app.public, "permissions": dict(app.permissions)}
+    return data
+
+
+def shown_secret(secret: Secret) -> dict[str, object]:
+    times = {name: time_text(getattr(secret, name)) for name in ("created_at", "last_used_at")}
+    return {"id": secret.id, "last_eight": secret.last_eight, **times}
+
+
+def told(data: dict[str, object]) -> str:
+    """Lines for people: a name and a value each."""
+    from workhook.cli.common import cell
+
+    width = max(map(len, data))
+    return "\n".join(f"{name.replace('_', ' '):<{width}}  {_worded(value, cell)}" for name, value in data.items())
+
+
+def _worded(value: object, cell: Any) -> str:
+    if isinstance(value, dict):
+        return permissions_text(value)
+    if isinstance(value, list) and value and isinstance(value[0], dict):
+        return "; ".join(" ".join(str(part) for part in each.values() if part is not None) for each in value)
+    return str(cell(value)) or "-"
+
+
+@contextmanager
+def key_file(path: Path | None) -> Iterator[Path | None]:
+    """A new, empty file that only its owner reads. It goes again if what follows fails: no file, no key."""
+    if path is None:
+        yield None
+        return
+    try:
+        os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+    except FileExistsError:
+        raise CliError(f"{path} is there already.", "Give --key-file another name: no key is overwritten.") from None
+    try:
+        yield path
+    except BaseException:
+        path.unlink(missing_ok=True)
+        raise
+
+
+def write_key(path: Path | None, pem: str) -> None:
+    """Before the commit: a key that is good is never lost."""
+    if path is None:
+        return
+    with path.open("w", encoding="ascii") as file:
+        file.write(pem)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def change_of(
+    name: str | None,
+    callback_urls: list[str],
+    *,
+    homepage_url: str | None,
+    description: str | None,
+    device_flow: bool | None,
+    public: bool | None = None,
+    permissions: str | None = None,
+) -> AppChange:
+    """Of options: None was not given, an empty text clears."""
+    from workhook.identity.apps.schemas import AppChange
+
+    given: dict[str, Any] = {"name": name, "device_flow": device_flow, "public": public}
+    given["callback_urls"] = tuple(callback_urls) or None
+    given["permissions"] = None if permissions is None else permissions_of(permissions)
+    change: dict[str, Any] = {key: value for key, value in given.items() if value is not None}
+    cleared = {"homepage_url": homepage_url, "description": description}
+    change |= {key: value or None for key, value in cleared.items() if value is not None}
+    return AppChange(**change)
+
+
+async def delete(context: Context, name: str, *, oauth: bool) -> None:
+    from workhook.identity.apps import actions
+
+    async with context.services() as services, services.database.transaction() as tx:
+        found = await find_app(tx, name, oauth=oauth)
+        await actions.delete_app(tx, None, found)
+    context.answer({"slug": found.slug, "client_id": found.client_id, "deleted": True}, f"deleted {found.slug}")
+
+
+async def new_secret(context: Context, name: str, *, oauth: bool) -> None:
+    from workhook.identity.apps import actions
+
+    async with context.services() as services, services.database.transaction() as tx:
+        found = await find_app(tx, name, oauth=oauth)
+        made, secret = await actions.add_secret(tx, None, found)
+    context.answer({"client_id": found.client_id, **shown_secret(made), "client_secret": secret}, secret)
+
+
+async def delete_secret(context: Context, name: str, secret_id: int, *, oauth: bool) -> None:
+    from workhook.core.errors import NotFound
+    from workhook.identity.apps import actions
+
+    async with context.services() as services, services.database.transaction() as tx:
+        found = await find_app(tx, name, oauth=oauth)
+        try:
+            await actions.remove_secret(tx, None, found, secret_id)
+        except NotFound:
+            command = "oauth-app" if oauth else "app"
+            remedy = f"`workhook {command} show {found.slug}` shows their ids."
+            raise CliError(f"{found.slug} has no secret {secret_id}.", remedy) from None
+    context.answer({"id": secret_id, "deleted": True}, f"deleted the secret {secret_id}")

@@ -1,0 +1,136 @@
+"""`workhook secrets`."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from workhook.cli.common import Context, command, new_app
+from workhook.cli.faults import CliError
+from workhook.cli.progress import shown_progress
+
+if TYPE_CHECKING:
+    from workhook.cli.sealed import Resealed
+    from workhook.http.calls import Services
+
+app = new_app("The key that encrypts secrets at rest.")
+
+_SETTING_STEPS = """\
+With WORKHOOK_SECRET_KEY you make the key yourself:
+  1. put the new key behind the old one, with a space between, and restart every process: now all can open both
+  2. put the new key first and restart every process: now all seal with it
+  3. run `workhook secrets rotate` with the same setting: it encrypts everything with the first key
+  4. take the old key out and restart. Keep it with the backups that were made before"""
+
+
+@command(app, "rotate")
+async def rotate(
+    context: Context,
+    *,
+    keep_old: Annotated[
+        bool, typer.Option("--keep-old", help="Leave the old key in the file. The next rotation drops it.")
+    ] = False,
+) -> None:
+    """Make a new key, encrypt every stored secret with it, and drop the old key; beside servers, which go on.
+
+    It may be stopped at any time: run again, it finishes what was begun. It makes no new key then, nor when the file
+    holds an old key that --keep-old left there. When a key is dropped, links to files that were signed with it end, and
+    backups made before need a copy of it: copy secret.key first.
+    """
+    async with context.services() as services:
+        if context.settings.secret_key:
+            await _rotate_setting(context, services)
+            return
+        with _alone(context.settings.data):
+            await _rotate_file(context, services, keep_old)
+
+
+async def _rotate_file(context: Context, services: Services, keep_old: bool) -> None:
+    from workhook.cli import sealed
+    from workhook.core.vault import KEY_FILE, new_key, read_keys, write_keys
+
+    path = context.settings.data / KEY_FILE
+    keys = read_keys(path)
+    made = len(keys) == 1
+    if made:
+        keys = [new_key(), *keys]
+        write_keys(path, keys)
+    since = await sealed.now_there(services.database)
+    with shown_progress() as progress:
+        done = await sealed.reseal(services.database, services.vault, progress)
+    ended = keep_old or await sealed.transactions_end(services.database, since)
+    dropped = 0
+    if ended and not keep_old:
+        _add(done, await sealed.reseal(services.database, services.vault, _quietly))
+        dropped = len(keys) - 1
+    answer = {"new_key": made, "resealed": done.changed, "unreadable": done.unreadable, "dropped_keys": dropped}
+    await _record(services, KEY_FILE, answer)
+    if dropped:
+        write_keys(path, keys[:1])
+    context.answer(answer, "\n".join(_sentences(made, done, dropped)))
+    if not ended:
+        raise CliError(
+            "the old key is kept: a transaction that began before the new key was there goes on in the database.",
+            "Run the command again when it has ended.",
+        )
+
+
+async def _rotate_setting(context: Context, services: Services) -> None:
+    from workhook.cli import sealed
+    from workhook.core.vault import setting_keys
+
+    keys = setting_keys(context.settings.secret_key or "")
+    if len(keys) == 1:
+        raise CliError("WORKHOOK_SECRET_KEY holds one key, and this command does not change settings.", _SETTING_STEPS)
+    with shown_progress() as progress:
+        done = await sealed.reseal(services.database, services.vault, progress)
+    answer = {"new_key": False, "resealed": done.changed, "unreadable": done.unreadable, "dropped_keys": 0}
+    await _record(services, "WORKHOOK_SECRET_KEY", answer)
+    last = "Now take the old keys out of WORKHOOK_SECRET_KEY and restart every process."
+    context.answer(answer, "\n".join([*_sentences(False, done, 0), last]))
+
+
+async def _record(services: Services, target: str, answer: Mapping[str, object]) -> None:
+    """In the audit log of what concerns no organization. Before a key goes: what is not recorded is not done."""
+    from workhook.identity import audit
+
+    async with services.database.transaction() as tx:
+        await audit.record(tx, None, "secrets.rotate", target, account_id=0, detail=answer)
+
+
+def _add(done: Resealed, more: Resealed) -> None:
+    done.changed += more.changed
+    done.unreadable = more.unreadable  # the same ones again
+
+
+def _quietly(what: str, done: int, total: int) -> None:
+    """The second look tells nobody anything."""
+
+
+def _sentences(made: bool, done: Resealed, dropped: int) -> Iterator[str]:
+    number = "1 secret" if done.changed == 1 else f"{done.changed:,} secrets"
+    yield f"{'a new key; ' if made else ''}{number} encrypted with the newest key"
+    if done.unreadable:
+        yield f"{done.unreadable:,} cannot be opened with any key: their webhooks have to be given new ones"
+    if dropped:
+        yield f"{dropped} old key{'s' if dropped > 1 else ''} dropped; only backups made before this still need it"
+
+
+@contextmanager
+def _alone(data: Path) -> Iterator[None]:
+    """One rotation at a time. Raises `CliError`."""
+    folder = os.open(data, os.O_RDONLY)
+    try:
+        try:
+            fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise CliError("a rotation is under way already.", "Wait for it to end.") from None
+        yield
+    finally:
+        os.close(folder)
