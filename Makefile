@@ -4,7 +4,7 @@ BIN := .venv/bin
 export PYTHON
 
 .DEFAULT_GOAL := help
-.PHONY: help run install install-dev test check format bench soak lock clean git
+.PHONY: help run install install-dev test test-deep check format bench soak lock clean git
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' Makefile
@@ -20,6 +20,9 @@ install-dev:
 
 test: git install-dev ## run every test (ARGS="-k hooks" …)
 	@exec $(BIN)/pytest -n auto --dist loadfile $(ARGS)
+
+test-deep: ## run every test with ten times the examples, rounds and crashes where there is no end of them
+	@TESTS=deep $(MAKE) --no-print-directory test
 
 check: git install-dev ## format, lint, types and the rules of the repository; changes nothing
 	@failed=; \

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.harness import order
 from tests.harness.databases import Databases, PostgresDatabases, databases
 from tests.harness.receiver import Receiver
 from tests.harness.server import Server
@@ -24,6 +25,21 @@ KINDS = ("sqlite", "postgresql")
 if "CI" not in os.environ:
     settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
     settings.load_profile("untimed")
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if config.getoption("dist", "no") == "loadfile" or "PYTEST_XDIST_WORKER" in os.environ:
+        order.arrange(items)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> order.ByUnit | None:
+    """`--dist loadfile`, with files in two where they run on two databases."""
+    if config.getoption("dist") != "loadfile":
+        return None
+    config.option.loadscopereorder = False  # `arrange` has done it
+    return order.ByUnit(config, log)
 
 
 @pytest.fixture(scope="session")

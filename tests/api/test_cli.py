@@ -13,7 +13,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import typer
 
+from tests.harness import forge
 from tests.harness.databases import Databases
 from tests.harness.receiver import Receiver, Reply
 from tests.harness.server import Server
@@ -32,14 +34,7 @@ class Cli:
         self.environment["WORKHOOK_DATA"] = str(data)
 
     def run(self, *words: str, given: str = "", **environment: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [sys.executable, "-m", "workhook", *words],
-            env={**self.environment, **environment},
-            input=given,
-            capture_output=True,
-            text=True,
-            timeout=60,
-        )
+        return forge.run(words, {**self.environment, **environment}, given=given)
 
     def json(self, *words: str, given: str = "") -> Any:
         """The answer of a command that has to succeed."""
@@ -104,16 +99,23 @@ def test_setup_makes_what_is_missing_and_nothing_twice(any_cli: Cli) -> None:
     }
     assert re.fullmatch(r"prj_[0-9a-z]{26}", first["project_id"])
     assert TOKEN.fullmatch(first["token"])
+    [entry] = any_cli.json("audit", "list", "--organization", "acme", "--action", "organization")
+    made = {"organization": "acme", "user": "octo", "owner": "octo", "token_id": any_cli.json("token", "list")[0]["id"]}
+    assert (entry["action"], entry["target"]) == ("organization.setup", "acme")
+    assert entry["data"] == {"user": "octo", "made": made}
     assert any_cli.setup("--project", "Website") == {**first, "token": None}
     assert any_cli.setup() == {**first, "token": None, "project_id": None, "repository": None}
     again = any_cli.setup("--new-token")["token"]
     assert TOKEN.fullmatch(again)
     assert again != first["token"]
+    entries = any_cli.json("audit", "list", "--action", "organization.setup")
+    assert [list(each["data"]["made"]) for each in entries] == [["token_id"], list(made)], "nothing done, nothing said"
     assert [each["login"] for each in any_cli.json("user", "list")] == ["octo"]
     issued = any_cli.json("token", "list")
     assert [each["user"] for each in issued] == ["octo", "octo"]
     assert set(issued[0]["scopes"]) == {
-        "repo", "admin:repo_hook", "write:repo_hook", "read:repo_hook", "admin:org_hook", "work", "work:read",
+        "repo", "admin:repo_hook", "write:repo_hook", "read:repo_hook", "admin:org_hook", "admin:org", "work",
+        "work:read",
     }  # fmt: skip
 
 
@@ -246,6 +248,47 @@ def made_cli(tmp_path_factory: pytest.TempPathFactory) -> Cli:
     return cli
 
 
+def test_a_word_that_is_not_utf_8_is_named_as_any_other_mistake(made_cli: Cli, tmp_path: Path) -> None:
+    bad = os.fsdecode(b"M\xfcller")
+    told = made_cli.refused("user", "add", "--login", bad, "--email", "a@example.com", "--name", bad, status=2)
+    for name in ("--login", "--name"):
+        assert rf"Invalid value for '{name}': 'M\xfcller' is not UTF-8." in told
+    for words, name in (
+        (("token", "create", "--user", "octo", f"--scopes={bad}"), "--scopes"),
+        (("app", "install", bad, "--organization", "acme"), "APP"),
+        (
+            ("app", "install", "keeper", "--organization", "acme", "--repository", "a", "--repository", bad),
+            "--repository",
+        ),
+        (("user", "list", "--data", str(tmp_path / bad)), "--data"),
+        (("user", "set-password", "--login", "octo", "--password-file", bad), "--password-file"),
+    ):
+        told = made_cli.refused(*words, status=2)
+        assert re.search(rf"Invalid value for '{name}': '.*M\\xfcller' is not UTF-8\.", told), told
+    made_cli.refused(bad, status=2)
+    made_cli.refused("user", f"--{bad}", status=2)
+
+
+def test_a_later_typer_that_keeps_its_conversions_elsewhere_converts_by_itself(made_cli: Cli, tmp_path: Path) -> None:
+    later = tmp_path / "typer"
+    shutil.copytree(Path(typer.__file__).parent, later)
+    core = (later / "core.py").read_text("utf-8")
+    (later / "core.py").write_text(re.sub(r"\b_runtime_param\b", "_kept_elsewhere", core), "utf-8")
+
+    def run(*words: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", "workhook", *words]
+        environment = {**made_cli.environment, "PYTHONPATH": str(tmp_path)}
+        return subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+
+    done = run("audit", "list", "--limit", "1", "--json")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert len(json.loads(done.stdout)) == 1
+    wrong = run("member", "add", "--role", "king", "--organization", "acme")
+    assert (wrong.returncode, wrong.stdout) == (2, "")
+    assert "--user" in wrong.stderr
+    assert "king" in wrong.stderr
+
+
 # --- tokens ------------------------------------------------------------------------------------------------------
 
 
@@ -262,8 +305,10 @@ def test_a_token_is_shown_once_and_revoked_beside_a_running_server(start: Callab
         assert client.post("/api/v1/projects", json={"title": "a"}).status_code == 403
         assert made["token"] not in cli.text("token", "list") + json.dumps(cli.json("token", "list", "--user", "octo"))
         assert cli.json("token", "revoke", str(made["id"])) == {"id": made["id"], "revoked": True}
-        assert client.get("/api/v1/projects").status_code == 401
+        until(lambda: client.get("/api/v1/projects").status_code == 401)  # the server remembers it for 0.8 s at most
     assert cli.json("token", "revoke", str(made["id"]))["revoked"] is True
+    done = [(each["action"], each["target"]) for each in cli.json("audit", "list", "--action", "token")]
+    assert done == [(f"token.{what}", f"token {made['id']}") for what in ("revoke", "create")]
     assert cli.json("token", "list")[-1]["revoked_at"] is not None
     assert TOKEN.fullmatch(cli.text("token", "create", "--user", "octo", "--scopes", "work").strip())
 

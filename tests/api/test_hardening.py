@@ -8,7 +8,6 @@ import json
 import os
 import socket
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -22,6 +21,7 @@ import sqlalchemy as sa
 from sqlalchemy.sql.expression import Executable
 
 from tests.api.wire import Api, Place, refused
+from tests.harness import forge
 from tests.harness.receiver import Received, Receiver, Reply
 from tests.harness.server import Server
 from tests.harness.waiting import until
@@ -30,8 +30,8 @@ from workhook.core.errors import Invalid
 from workhook.hooks import deliveries, tables
 from workhook.http.calls import Services
 from workhook.identity import queries
-from workhook.identity.guard import digest_of
 from workhook.identity.tables import collaborators, tokens
+from workhook.identity.tokens.kinds import digest_of
 
 MIB = 1024 * 1024
 
@@ -102,8 +102,7 @@ def test_doctor_sees_what_others_may_read(tmp_path: Path) -> None:
 
 def workhook(command: str, data: Path) -> subprocess.CompletedProcess[str]:
     environment = {name: value for name, value in os.environ.items() if not name.startswith("WORKHOOK_")}
-    arguments = [sys.executable, "-m", "workhook", command, "--data", str(data)]
-    return subprocess.run(arguments, env=environment, capture_output=True, text=True, check=False)
+    return forge.run([command, "--data", str(data)], environment)
 
 
 # --- a stranger ----------------------------------------------------------------------------------------------------

@@ -7,6 +7,7 @@ import socket
 from collections.abc import Callable, Iterator
 from urllib.parse import urlsplit
 
+import httpx
 import pytest
 
 from tests.api.wire import Api, Place, envelope, invalid, new_url, refused
@@ -191,6 +192,9 @@ FORWARDED = {
 }  # fmt: skip
 
 
+FORWARDED_FOR = "X-Forwarded-For"
+
+
 def test_a_proxy_is_not_believed(api: Api, server: Server) -> None:
     assert api.get("/", headers=FORWARDED).json()["documentation_url"] == f"{server.url}/docs"
 
@@ -209,6 +213,25 @@ def test_a_proxy_that_is_trusted(new_server: Callable[..., Server]) -> None:
             headers = {"X-Forwarded-For": f"198.51.100.7, {address}"}
             codes = [client.get("/zen", headers=headers).status_code for _ in range(4)]
             assert codes == [200, 200, 200, 403]
+
+
+def test_of_the_addresses_that_came_only_the_proxys_own_counts(new_server: Callable[..., Server]) -> None:
+    """Some proxies add to a header that came, others send one of their own behind it (RFC 9110, 5.3: the same)."""
+    server = new_server(trust_proxy=True, api_rate_limit=3)
+
+    def ask(*sent: tuple[str, str]) -> httpx.Response:
+        with httpx.Client(base_url=server.url) as client:
+            return client.get("/user", headers=list(sent))
+
+    for turn in range(3):  # whatever a client says of itself is one caller
+        answer = ask((FORWARDED_FOR, f"198.51.100.{turn}"), (FORWARDED_FOR, "203.0.113.1"))
+        assert (answer.status_code, answer.headers["x-ratelimit-used"]) == (401, str(turn + 1))
+    assert ask((FORWARDED_FOR, "198.51.100.9"), (FORWARDED_FOR, "203.0.113.1")).status_code == 403
+    for turn in range(3):  # some proxies name the port, too
+        answer = ask((FORWARDED_FOR, f"203.0.113.2:{4000 + turn}"))
+        assert answer.headers["x-ratelimit-used"] == str(turn + 1)
+        answer = ask((FORWARDED_FOR, f"[2001:db8::{turn + 1}]:{4000 + turn}"))
+        assert answer.headers["x-ratelimit-used"] == str(turn + 1)
 
 
 def test_request_ids(api: Api) -> None:

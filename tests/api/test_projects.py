@@ -595,7 +595,7 @@ async def test_a_refused_change_leaves_no_event_and_no_audit(service: Service) -
     made = await service.make("octo", "Website")
     assert (await service.call("mona", "DELETE", f"/projects/{made['id']}")).status == 403
     assert (await service.call("octo", "PATCH", f"/projects/{made['id']}", {"name": "."})).status == 422
-    assert [row["action"] for row in await service.rows(audit_log)] == ["project.created"]
+    assert [row["action"] for row in await service.rows(audit_log)] == ["project.create"]
 
 
 async def test_each_change_is_in_the_audit_log(service: Service) -> None:
@@ -603,7 +603,7 @@ async def test_each_change_is_in_the_audit_log(service: Service) -> None:
     await service.call("mona", "PATCH", f"/projects/{made['id']}", {"title": "New"})
     await service.call("octo", "DELETE", f"/projects/{made['id']}")
     log = await service.rows(audit_log)
-    assert [row["action"] for row in log] == ["project.created", "project.edited", "project.deleted"]
+    assert [row["action"] for row in log] == ["project.create", "project.edit", "project.delete"]
     assert [row["actor_id"] for row in log] == [service.accounts[login].id for login in ("octo", "mona", "octo")]
     assert {row["target"] for row in log} == {"acme/website"}
     assert json.loads(log[1]["detail"]) == {"title": {"from": "Website", "to": "New"}}

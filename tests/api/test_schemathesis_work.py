@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from tests.harness.databases import Databases
+from tests.harness.depth import deep
 from tests.harness.server import Server
 from tests.work.scene import Scene
 from tests.work.studio import Studio
@@ -39,13 +40,13 @@ bearer = "{token}"
 
 [generation]
 allow-x00 = false
-max-examples = 4
+max-examples = {examples}
 
 [phases.coverage]
 unexpected-methods = ["PUT"]
 
 [phases.stateful.generation]
-max-examples = 8
+max-examples = {scenarios}
 
 [checks]
 object_level_authorization.enabled = false
@@ -139,13 +140,14 @@ def configure(server: Server, folder: Path) -> tuple[Path, dict[str, str]]:
     things = Things(studio)
     known, configuration = folder / "things.json", folder / "schemathesis.toml"
     known.write_text(json.dumps(things.known()))
-    general = CONFIGURATION.format(hooks=json.dumps(str(HOOKS)), token=studio.world.token, stream=STREAM)
+    effort = {"examples": deep(4, 40), "scenarios": deep(8, 80)}
+    general = CONFIGURATION.format(hooks=json.dumps(str(HOOKS)), token=studio.world.token, stream=STREAM, **effort)
     configuration.write_text("\n".join([general, *things.parameters()]))
     studio.close()
     return configuration, {**os.environ, "WORKHOOK_TEST_THINGS": str(known)}
 
 
-@pytest.mark.timeout(600)  # under a minute on a machine that does nothing else
+@pytest.mark.timeout(deep(600, 3600))  # under a minute on a machine that does nothing else
 def test_area_a_does_what_its_document_says(server: Server, tmp_path: Path) -> None:
     configuration, environment = configure(server, tmp_path)
     command = [str(Path(sys.executable).parent / "schemathesis"), "--config-file", str(configuration), "run"]

@@ -22,6 +22,7 @@ from tests.harness.waiting import finish, until
 from workhook import __version__
 from workhook.asgi import operations
 from workhook.http.openapi import problems_of
+from workhook.http.operations import PAGES, Operation
 from workhook.identity.policy import RULES
 
 
@@ -190,8 +191,14 @@ def test_the_document_holds_the_contract(document: dict[str, Any], operation: st
         assert "403" in responses
 
 
+def declared_operations() -> list[Operation]:
+    """Of programs; pages are for people."""
+    every = operations(lambda: None, dict)  # type: ignore[arg-type,return-value]  # only read, never called
+    return [each for each in every if each.area is not PAGES]
+
+
 def test_every_operation_is_in_the_document(document: dict[str, Any]) -> None:
-    declared = operations(lambda: None, dict)  # type: ignore[arg-type,return-value]  # only read, never called
+    declared = declared_operations()
     shown = shown_operations(document)
     assert len(shown) == len(declared)
     names = [each["operationId"] for each in shown.values()]
@@ -216,12 +223,16 @@ def test_every_operation_says_what_it_is(document: dict[str, Any]) -> None:
 
 
 def test_every_operation_says_who_may(document: dict[str, Any]) -> None:
-    declared = operations(lambda: None, dict)  # type: ignore[arg-type,return-value]  # only read, never called
     shown = shown_operations(document)
-    for each in declared:
+    for each in declared_operations():
         operation = shown[f"{each.method} {each.area.prefixes[0]}{each.path}"]
         if each.access is None:
             assert operation["security"] in ([], [{}, {"bearer": []}])
+            continue
+        target = RULES[each.access].target
+        if target in ("app", "client"):
+            assert operation["security"] == [{target: []}]
+            assert "Needs a JSON Web Token" in operation["description"] or target == "client"
             continue
         assert "Needs a token" in operation["description"]
         for scope in RULES[each.access].scopes:

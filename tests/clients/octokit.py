@@ -35,6 +35,22 @@ def run(script: str, *, input_text: str = "", **settings: str) -> str:
     return done.stdout
 
 
+def run_text(module: str) -> str:
+    """What a module prints that is no file; it imports what the scripts can."""
+    ensure_node_modules()
+    done = subprocess.run(
+        [str(node()), "--input-type=module"],
+        cwd=NODE_FOLDER,
+        input=module,
+        capture_output=True,
+        text=True,
+        timeout=TIMEOUT_S,
+        check=False,
+    )
+    assert done.returncode == 0, f"{module}\nfailed:\n{done.stdout}{done.stderr}"
+    return done.stdout
+
+
 def verified(received: Sequence[Received], secret: str) -> list[bool]:
     """What Octokit's own verification says of each `X-Hub-Signature-256`."""
     lines = [

@@ -18,18 +18,23 @@ from pathlib import Path
 
 import httpx
 import pytest
+import sqlalchemy as sa
 
 from tests.delivery.site import Hook, Site, numbers
-from tests.harness.databases import PostgresDatabases, SqliteDatabases
+from tests.harness.databases import PostgresDatabases, databases
 from tests.harness.receiver import Received, Receiver, Reply
 from tests.harness.server import Server
 from tests.harness.waiting import until
+from workhook.http.calls import Services
+from workhook.identity.tables import audit_log
 
 Trouble = Callable[[], AbstractContextManager[None]]
 
 
 class OwnPostgres(PostgresDatabases):
     """A cluster of the test's own, so that it may be stopped."""
+
+    durable = True
 
     def __init__(self) -> None:
         # Not below pytest's folder: other runs change who may enter that.
@@ -107,9 +112,7 @@ def small_disk() -> Iterator[Path]:
 
 
 @pytest.fixture(params=["locked", "file size", "disk", "stopped"])
-def troubled(
-    request: pytest.FixtureRequest, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[tuple[Site, Trouble]]:
+def troubled(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[Site, Trouble]]:
     """A site, and a way to get its database into trouble and out of it."""
     if request.param == "stopped":
         cluster = OwnPostgres()
@@ -118,7 +121,7 @@ def troubled(
         end: Callable[[], None] = cluster.close
     else:
         data = request.getfixturevalue("small_disk") if request.param == "disk" else tmp_path
-        SqliteDatabases(tmp_path_factory.mktemp("template")).new(data)
+        databases("sqlite", request.getfixturevalue("_shared_folder")).new(data)
         server = Server(data, {"delivery_retry_first_s": 0.05})
         trouble = {
             "locked": lambda: locked(server),
@@ -234,6 +237,30 @@ def test_what_ends_meanwhile_is_recorded_afterwards(troubled: tuple[Site, Troubl
         until(lambda: "record_waits_for_database" in site.server.log())
     assert len(hook.attempts("push", 5)) >= 5
     assert sorted(number for number in numbers(receiver) if number < 99) == list(range(5))
+
+
+def guess(site: Site) -> None:
+    bad = httpx.get(f"{site.server.url}/user", headers={"Authorization": "Bearer guessed"}, timeout=60)
+    assert bad.status_code == 401
+
+
+def test_refused_attempts_are_in_the_audit_log_afterwards(troubled: tuple[Site, Trouble], receiver: Receiver) -> None:
+    site, trouble = troubled
+    site.hook(receiver)
+    with trouble():
+        until(lambda: refused(publish(site, 1)))
+        for _ in range(3):
+            guess(site)
+        until(lambda: "refusals_wait_for_database" in site.server.log())
+        guess(site)  # joins those that wait
+
+    async def times(services: Services) -> int:
+        rows = await services.database.fetch_all(sa.select(audit_log.c.times).where(audit_log.c.status == 401))
+        return sum(row["times"] for row in rows)
+
+    until(lambda: site.server.run(times) == 4)
+    metrics = httpx.get(f"{site.server.url}/metrics").text
+    assert "workhook_audit_refusals_dropped_total 0.0" in metrics
 
 
 def test_it_stops_in_time_while_the_database_is_away(troubled: tuple[Site, Trouble], receiver: Receiver) -> None:

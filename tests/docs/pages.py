@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import signal
@@ -9,19 +10,71 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
+from textwrap import dedent
 from threading import Thread
-from typing import IO
+from typing import IO, Any
 
 from tests.harness.waiting import until
 
 ROOT = Path(__file__).parents[2]
+PAGES = ["README.md", "CHANGELOG.md", *sorted(str(page.relative_to(ROOT)) for page in (ROOT / "docs").rglob("*.md"))]
 END = "the block has ended: "
 
 
-def parts(page: Path) -> list[tuple[str, str]]:
+# Blocks that no test runs or compares, and why: page, language, how the block begins ("": every one of that language).
+# `test_every_block.py` wants each block of each page to be here, or in a call of `blocks`.
+NOT_RUN = {
+    ("README.md", "", ""): "a picture",
+    (
+        "README.md",
+        "sh",
+        "make run\n",
+    ): "makes an environment; the block with ARGS is done as far as it goes on from there",
+    ("README.md", "sh", "make test\n"): "runs this",
+    ("docs/architecture.md", "", ""): "pictures",
+    ("docs/how-to/README.md", "hcl", ""): "Terraform is no program that the tests have",
+    ("docs/reference/cli.md", "text", ""): "test_cli_reference.py compares the whole page",
+}
+
+
+_FENCED = re.compile(r"^(?P<indent> *)```(?P<language>\w*)[^\n]*\n(?P<text>.*?)^(?P=indent)```$", re.S | re.M)
+
+
+def every_block(page: str) -> list[tuple[str, str]]:
+    """The fenced blocks of a page (its path from the root) in their order: language ("" where none is named), text."""
+    written = (ROOT / page).read_text(encoding="utf-8")
+    return [(found["language"], dedent(found["text"])) for found in _FENCED.finditer(written)]
+
+
+def not_run(page: str, language: str, text: str) -> str:
+    """Why no test runs the block; empty if one does."""
+    named = (
+        why
+        for (where, tongue, beginning), why in NOT_RUN.items()
+        if (where, tongue) == (page, language) and text.startswith(beginning)
+    )
+    return next(named, "")
+
+
+def blocks(page: str, language: str = "sh") -> list[str]:
+    """The blocks of that language which a test is to run, in their order.
+
+    To be unpacked into names: so a block that is new fails the test of its page.
+    """
+    return [text for tongue, text in every_block(page) if tongue == language and not not_run(page, language, text)]
+
+
+def parts(page: str) -> list[tuple[str, str]]:
     """Prose and `sh` blocks in their order: `("text", …)`, `("sh", …)`."""
-    pieces = re.split(r"^```sh\b[^\n]*\n(.*?)^```$", page.read_text(encoding="utf-8"), flags=re.S | re.M)
+    pieces = re.split(r"^```sh\b[^\n]*\n(.*?)^```$", (ROOT / page).read_text(encoding="utf-8"), flags=re.S | re.M)
     return [("sh" if at % 2 else "text", piece) for at, piece in enumerate(pieces)]
+
+
+def answer(said: str) -> Any:
+    """The JSON among what curl says of its progress."""
+    begins = min(at for at in (said.find("{"), said.find("[{")) if at >= 0)
+    found, _ = json.JSONDecoder().raw_decode(said, begins)
+    return found
 
 
 def checkout(folder: Path) -> Path:
@@ -66,8 +119,11 @@ class Program:
         """The first line from `start` on that fits."""
 
         def look() -> str | None:
+            ended = self.process.poll() is not None
+            if ended:
+                self._reader.join(30)  # what it said last is read after it has ended
             found = next((line for line in self.lines[start:] if re.search(pattern, line)), None)
-            assert found or self.process.poll() is None, "".join(self.lines)
+            assert found or not ended, "".join(self.lines)
             return found
 
         return until(look) or ""

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.docs.pages import ROOT, Shell, new_machine, parts
+from tests.docs.pages import Shell, blocks, new_machine
 from tests.harness.server import Server
 
-PAGE = ROOT / "docs" / "reference" / "api.md"
-PAGES, ONCE, CONDITION = [piece for kind, piece in parts(PAGE) if kind == "sh"]
+PAGES, ONCE, CONDITION = blocks("docs/reference/api.md", "sh")
+[REFUSAL] = blocks("docs/reference/api.md", "json")
 
 
 @pytest.fixture
@@ -42,7 +42,7 @@ def test_the_rules(shell: Shell) -> None:
         both = shell.run('curl -sS -H "$A" "$API/projects?title=Query" -d \'{"title": "Body"}\'')
         assert json.loads(both)["project"]["title"] == "Body"
         missing = json.loads(shell.run("curl -sS -H \"$A\" $API/projects -d '{}'"))
-        assert {**missing, "request_id": "…"} == json.loads(PAGE.read_text().split("```json\n")[1].split("```")[0])
+        assert {**missing, "request_id": "…"} == json.loads(REFUSAL)
         column = 'curl -sS -H "$A" $API/projects/$PROJECT/columns -d \'{"title": " ", "stage": "somewhere"}\''
         assert {each["field"] for each in json.loads(shell.run(column))["errors"]} == {"title", "stage"}
     finally:

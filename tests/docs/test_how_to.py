@@ -2,97 +2,82 @@
 
 from __future__ import annotations
 
-import json
 import re
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from tests.docs.pages import ROOT, Program, Shell, new_machine, parts
+from tests.clients import octokit
+from tests.docs.pages import Program, Shell, answer, blocks
+from tests.docs.reader import Guided, guided
 from tests.harness.receiver import Receiver, Reply
-from tests.harness.server import Server
 from tests.harness.waiting import until
 from workhook.core.clock import now_ms, to_millis_text
 
-PAGE = ROOT / "docs" / "how-to" / "README.md"
+PUBLISH, GIT_HOOK, ROTATE, REPLAY, INVITE, TOKEN, FOLLOW, GO_ON, BULK = blocks("docs/how-to/README.md", "sh")
+[PYGITHUB] = blocks("docs/how-to/README.md", "python")
+[OCTOKIT] = blocks("docs/how-to/README.md", "js")
 HOUR_MS = 3_600_000
-BLOCKS = [piece for kind, piece in parts(PAGE) if kind == "sh"]
 
 
-def block(beginning: str) -> str:
-    """The only block that begins so."""
-    [found] = [piece for piece in BLOCKS if piece.startswith(beginning)]
-    return found
-
-
-@pytest.fixture
-def server(tmp_path: Path) -> Iterator[Server]:
-    server = Server(tmp_path / "data", {}).start()
-    yield server
-    server.close()
+@pytest.fixture(scope="module")
+def page(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guided]:
+    with guided(tmp_path_factory.mktemp("how-to")) as page:
+        yield page
 
 
 @pytest.fixture
-def shell(server: Server, receiver: Receiver, tmp_path: Path) -> Iterator[Shell]:
-    """Where $W, $A and $HOOK are what the page says, with two webhooks for everything."""
-    environment = new_machine(tmp_path) | {"WORKHOOK_DATA": str(server.data)}
-    setup = "workhook setup --organization acme --owner octo --email octo@example.com --project Website --json"
-    made = subprocess.run(setup.split(), env=environment, capture_output=True, text=True, check=True)
-    token, project = (json.loads(made.stdout)[each] for each in ("token", "project_id"))
-    with server.client(token) as client:
-        column = client.post(f"/api/v1/projects/{project}/columns", json={"title": "To do"}).json()["column"]["id"]
-        task = client.post(f"/api/v1/columns/{column}/tasks", json={"title": "Logo"}).json()["task"]["id"]
-        for url in (receiver.url, f"{receiver.url}/second"):
-            hook = {"config": {"url": url, "content_type": "json", "retries": "0"}, "events": ["*"]}
-            hook_id = client.post("/repos/acme/website/hooks", json=hook).raise_for_status().json()["id"]
-    known = {"W": server.url, "A": f"Authorization: Bearer {token}", "HOOK": str(hook_id)}
-    known |= {"API": f"{server.url}/api/v1", "PROJECT": project, "COLUMN": column, "TASK": task}
-    shell = Shell(tmp_path, environment | known)
-    yield shell
-    shell.stop()
+def shell(page: Guided, receiver: Receiver, tmp_path: Path) -> Iterator[Shell]:
+    """Where $W, $A and so on are what the page says, with a task and two webhooks for everything that the test has for
+    itself."""
+    api = f"/api/v1/projects/{page.project}"
+    with page.server.client(page.token) as client:
+
+        def made(path: str, **fields: Any) -> Any:
+            return client.post(path, json=fields).raise_for_status().json()
+
+        column = made(f"{api}/columns", title="To do")["column"]["id"]
+        task = made(f"/api/v1/columns/{column}/tasks", title="Logo")["task"]["id"]
+        hooks = [
+            made("/repos/acme/website/hooks", config={"url": url, "content_type": "json", "retries": "0"}, events=["*"])
+            for url in (receiver.url, f"{receiver.url}/second")
+        ]
+        known = {"API": f"{page.server.url}/api/v1", "PROJECT": page.project, "COLUMN": column, "TASK": task}
+        known["HOOK"] = str(hooks[1]["id"])
+        shell = Shell(tmp_path, {**page.shell.environment, **known})
+        yield shell
+        shell.stop()
+        for each in hooks:
+            client.delete(f"/repos/acme/website/hooks/{each['id']}").raise_for_status()
 
 
-def test_every_block_is_tried_below() -> None:
-    tried = [
-        block(each)
-        for each in (
-            'curl -H "$A" $W/repos/acme/website/events',
-            "workhook git-hook install",
-            'curl -X PATCH -H "$A" $W/repos/acme/website/hooks/$HOOK/config',
-            'curl -X POST -H "$A" $W/repos/acme/website/hooks/$HOOK/deliveries/redeliver',
-            'curl -H "$A" $API/projects/$PROJECT/clients',
-            "workhook token create",
-            'curl -N -H "$A" $API/projects/$PROJECT/stream',
-            'curl -N -H "$A" -H "Last-Event-ID: 4711" $API/projects/$PROJECT/stream',
-            'curl -H "$A" -H "Idempotency-Key: monday-7" $API/tasks/bulk',
-        )
-    ]
-    assert sorted(tried) == sorted(BLOCKS)
-
-
-def answer(said: str) -> object:
-    """The JSON among what curl says of its progress."""
-    return json.loads(said[said.index("{") : said.rindex("}") + 1])
+def test_github_clients(page: Guided) -> None:
+    told: dict[str, Any] = {"token": page.token}
+    exec(PYGITHUB.replace("http://127.0.0.1:8000", page.server.url), told)  # the page's own example
+    with told["github"] as github:
+        assert github.get_user().login == "octo"
+    begin = f'import {{ Octokit }} from "@octokit/rest";\nconst token = "{page.token}";\n'
+    ask = "console.log((await octokit.rest.users.getAuthenticated()).data.login);"
+    assert octokit.run_text(begin + OCTOKIT.replace("http://127.0.0.1:8000", page.server.url) + ask) == "octo\n"
 
 
 def test_publish(shell: Shell, receiver: Receiver) -> None:
-    publish = block('curl -H "$A" $W/repos/acme/website/events')
-    assert answer(shell.run(publish)) == {"id": "ci-4711", "deliveries": 2}
-    assert answer(shell.run(publish)) == {"id": "ci-4711", "deliveries": 0}
+    assert answer(shell.run(PUBLISH)) == {"id": "ci-4711", "deliveries": 2}
+    assert answer(shell.run(PUBLISH)) == {"id": "ci-4711", "deliveries": 0}
     receiver.wait_for(lambda requests: len([each for each in requests if each.event == "deployment_status"]) == 2)
 
 
 def test_connect_a_git_server(shell: Shell, tmp_path: Path) -> None:
     bare = tmp_path / "website.git"
     shell.run(f"git init --quiet --bare {bare}")
-    assert "installed" in shell.run(block("workhook git-hook").replace("/srv/git/website.git", str(bare)))
+    assert "installed" in shell.run(GIT_HOOK.replace("/srv/git/website.git", str(bare)))
     assert (bare / "hooks" / "post-receive").exists()
 
 
 def test_rotate(shell: Shell, receiver: Receiver) -> None:
-    assert '"secret":"********"' in shell.run(block('curl -X PATCH -H "$A"'))
+    assert '"secret":"********"' in shell.run(ROTATE)
     shell.run('curl -s -X POST -H "$A" $W/repos/acme/website/hooks/$HOOK/pings')
     receiver.wait_for(lambda requests: any("x-hub-signature-256" in each.headers for each in requests))
 
@@ -100,24 +85,22 @@ def test_rotate(shell: Shell, receiver: Receiver) -> None:
 def test_replay(shell: Shell, receiver: Receiver) -> None:
     receiver.wait_for(2)
     receiver.reply = lambda received: Reply(500)
-    shell.run(block('curl -H "$A" $W/repos/acme/website/events'))
+    shell.run(PUBLISH.replace("ci-4711", "ci-4712"))
     deliveries = 'curl -s -H "$A" "$W/repos/acme/website/hooks/$HOOK/deliveries?status=failure"'
     until(lambda: "deployment_status" in shell.run(deliveries))
     receiver.reply = lambda received: Reply(200)
-    replay = block('curl -X POST -H "$A"')
-    written = re.search(r'"since": "([^"]+)"', replay)
+    written = re.search(r'"since": "([^"]+)"', REPLAY)
     assert written
-    replay = replay.replace(written[1], to_millis_text(now_ms() - HOUR_MS))
+    replay = REPLAY.replace(written[1], to_millis_text(now_ms() - HOUR_MS))
     assert answer(shell.run(replay)) == {"queued": 1}
     again = receiver.wait_for(lambda requests: len([e for e in requests if e.event == "deployment_status"]) == 3)
     assert again[-1].guid in {each.guid for each in again[:-1]}
 
 
 def test_let_a_client_look(shell: Shell) -> None:
-    invited = answer(shell.run(block('curl -H "$A" $API/projects/$PROJECT/clients')))
-    assert isinstance(invited, dict)
+    invited = answer(shell.run(INVITE))
     assert invited["client"]["username"] == "ada"
-    [token] = re.findall(r"whp_\w+", shell.run(block("workhook token create")))
+    [token] = re.findall(r"whp_\w+", shell.run(TOKEN))
 
     def status(path: str, token: str = token) -> str:
         return shell.run(
@@ -135,7 +118,7 @@ def test_let_a_client_look(shell: Shell) -> None:
 
 
 def test_follow_a_project(shell: Shell, tmp_path: Path) -> None:
-    first = Program(["bash", "-c", block('curl -N -H "$A" $API')], tmp_path, shell.environment)
+    first = Program(["bash", "-c", FOLLOW], tmp_path, shell.environment)
     try:
         first.wait_for("^id: ")
         shell.run('curl -s -X PATCH -H "$A" $API/tasks/$TASK -d \'{"title": "Signet"}\'')
@@ -145,9 +128,7 @@ def test_follow_a_project(shell: Shell, tmp_path: Path) -> None:
     finally:
         first.stop()
     shell.run('curl -s -X PATCH -H "$A" $API/tasks/$TASK -d \'{"title": "Mark"}\'')
-    again = Program(
-        ["bash", "-c", block('curl -N -H "$A" -H "Last').replace("4711", number)], tmp_path, shell.environment
-    )
+    again = Program(["bash", "-c", GO_ON.replace("4711", number)], tmp_path, shell.environment)
     try:
         assert '"Mark"' in again.wait_for("^data: ")
     finally:
@@ -155,12 +136,9 @@ def test_follow_a_project(shell: Shell, tmp_path: Path) -> None:
 
 
 def test_change_many(shell: Shell) -> None:
-    bulk = block('curl -H "$A" -H "Idempotency-Key')
-    done = answer(shell.run(bulk))
-    assert isinstance(done, dict)
+    done = answer(shell.run(BULK))
     assert [each["title"] for each in done["tasks"]] == ["Photos", "Logo", "Logo"]
     assert done["tasks"][1]["priority"] == "high"
-    assert answer(shell.run(bulk)) == done
-    wrong = answer(shell.run(bulk.replace("monday-7", "monday-8").replace('"High"', '"Highest"')))
-    assert isinstance(wrong, dict)
+    assert answer(shell.run(BULK)) == done
+    wrong = answer(shell.run(BULK.replace("monday-7", "monday-8").replace('"High"', '"Highest"')))
     assert wrong["errors"][0]["field"] == "operations[1].priority"

@@ -1,4 +1,4 @@
-"""The page of operations: several processes on one PostgreSQL, started as it says."""
+"""The page of operations: several processes on one PostgreSQL, started as it says, and the key changed beside them."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.docs.pages import ROOT, Program, new_machine, parts
+from tests.docs.pages import Program, blocks, new_machine
 from tests.harness.databases import Databases
 from tests.harness.receiver import Receiver
 
-[BLOCK] = [piece for kind, piece in parts(ROOT / "docs" / "operations.md") if kind == "sh"]
+BLOCK, ROTATION = blocks("docs/operations.md", "sh")
 
 
 @pytest.mark.parametrize("backend", ["postgresql"], indirect=True)
@@ -39,6 +39,13 @@ def test_one_process_serves_and_another_delivers(backend: Databases, receiver: R
         try:
             [ping] = receiver.wait_for(1)
             assert ping.event == "ping"
+            rotation = ["bash", "-ec", ROTATION.replace("/somewhere/safe", str(tmp_path))]
+            subprocess.run(rotation, cwd=tmp_path, env=environment, check=True, capture_output=True)
+            [copy] = tmp_path.glob("secret.key.*")
+            assert copy.read_text() != (tmp_path / "data" / "secret.key").read_text()
+            event = {"event": "push", "payload": {}}
+            httpx.post(f"{url}/repos/acme/website/events", json=event, headers=headers).raise_for_status()
+            receiver.wait_for(2)
         finally:
             worker.stop()
     finally:

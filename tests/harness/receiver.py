@@ -10,7 +10,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qs
 
-WAIT_S = 20.0
+from tests.harness.waiting import WAIT_S
 
 
 @dataclass

@@ -11,8 +11,11 @@ from typing import Any, TypeVar
 
 T = TypeVar("T")
 
+# What comes at all comes long before, also on a machine that does much else.
+WAIT_S = 45.0
 
-def until(probe: Callable[[], T], timeout_s: float = 20.0) -> T:
+
+def until(probe: Callable[[], T], timeout_s: float = WAIT_S) -> T:
     """Ask `probe` until it answers something true; answers that."""
     end = time.monotonic() + timeout_s
     pause = threading.Event()

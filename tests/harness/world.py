@@ -14,9 +14,9 @@ from workhook.core.config import load
 from workhook.core.ids import new_id
 from workhook.http.calls import Services
 from workhook.identity import actions, queries
-from workhook.identity.guard import digest_of
 from workhook.identity.policy import SCOPES
 from workhook.identity.tables import projects
+from workhook.identity.tokens.lookup import find_actor
 from workhook.storage.metadata import insert_into
 from workhook.work.clients.tables import clients
 
@@ -105,12 +105,12 @@ async def add_client(services: Services, world: World) -> str:
     token = await add_user(services, world)
     async with services.database.transaction() as tx:
         repository = await queries.find_repository(tx, world.organization, world.repository)
-        row = await queries.find_token(tx, digest_of(token))
+        actor = await find_actor(tx, token)
         assert repository is not None
-        assert row is not None
+        assert actor is not None
         now = now_ms()
-        values = {"id": new_id("cli"), "repository_id": repository.id, "user_id": row["user_id"]}
-        await tx.execute(_insert_client, {**values, "email": row["user_email"], "created_at": now, "updated_at": now})
+        values = {"id": new_id("cli"), "repository_id": repository.id, "user_id": actor.user.id}
+        await tx.execute(_insert_client, {**values, "email": actor.user.email, "created_at": now, "updated_at": now})
     return token
 
 

@@ -47,6 +47,7 @@ RULES: tuple[Rule, ...] = (
     source_rules.sleep_violations,
     source_rules.print_violations,
     source_rules.swallow_violations,
+    source_rules.transaction_violations,
 )
 
 
@@ -158,6 +159,16 @@ def test_print_is_for_commands_only(make_source: Callable[[str, str], Source]) -
 
 def test_a_command_prints(make_source: Callable[[str, str], Source]) -> None:
     assert not list(source_rules.print_violations(make_source("cli/a.py", "print('x')")))
+
+
+def test_a_write_that_does_not_begin_again_is_found(make_source: Callable[[str, str], Source]) -> None:
+    text = "async def f(call):\n    async with call.database.transaction() as tx:\n        pass"
+    assert len(list(source_rules.transaction_violations(make_source("work/a.py", text)))) == 1
+
+
+def test_deliveries_and_commands_begin_again_by_themselves(make_source: Callable[[str, str], Source]) -> None:
+    text = "async def f(database):\n    async with database.transaction() as tx:\n        pass"
+    assert not list(source_rules.transaction_violations(make_source("delivery/a.py", text)))
 
 
 @pytest.mark.parametrize(

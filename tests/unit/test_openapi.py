@@ -80,3 +80,19 @@ def test_every_tag_is_described_and_stands_where_its_description_does(document: 
 def test_parts_of_a_path_are_called_what_they_are(document: dict[str, Any]) -> None:
     get = document["paths"]["/api/v1/invoices/{invoice_id}"]["get"]
     assert get["parameters"][0]["description"] == "The id of the invoice."
+
+
+def test_what_a_token_needs_is_told(document: dict[str, Any]) -> None:
+    create = document["paths"]["/repos/{owner}/{repo}/hooks"]["post"]
+    assert create["security"] == [{"bearer": [each]} for each in ("admin:repo_hook", "repo", "write:repo_hook")]
+    assert create["x-permissions"] == {"repository_hooks": "write"}
+    assert "`repository_hooks: write` of an admin of the repository." in create["description"]
+    project = document["paths"]["/api/v1/projects"]["get"]
+    assert project["security"] == [{"bearer": ["work"]}, {"bearer": ["work:read"]}]
+    assert project["x-permissions"] == {"work": "read"}
+    manage = document["paths"]["/orgs/{org}/apps"]["get"]
+    assert manage["security"] == [{"bearer": ["admin:org"]}]
+    assert "x-permissions" not in manage
+    assert document["paths"]["/app"]["get"]["security"] == [{"app": []}]
+    used = {scheme for _, _, each in _operations(document) for one in each["security"] for scheme in one}
+    assert used == set(document["components"]["securitySchemes"])

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import importlib
+import os
 import stat
 from pathlib import Path
 
 import pytest
+import sqlalchemy as sa
 from cryptography.fernet import Fernet
 
 from workhook.bootstrap import open_services
+from workhook.cli.sealed import SEALED
 from workhook.core.config import load
-from workhook.core.vault import KEY_FILE, Vault, VaultError, open_vault
+from workhook.core.vault import KEY_FILE, Vault, VaultError, new_key, open_vault, read_keys, write_keys
+from workhook.storage.metadata import metadata
 
 
 def test_a_secret_comes_back_and_is_not_stored_as_it_is() -> None:
@@ -77,3 +82,87 @@ def test_keys_for_a_purpose_come_from_each_key_and_are_none_of_them() -> None:
     assert Vault([old]).derive("links") == (second,)
     assert Vault([new]).derive("else") != (first,)
     assert {len(first), len(second)} == {32}
+
+
+def test_a_rotation_is_taken_up_while_it_runs(tmp_path: Path) -> None:
+    path = tmp_path / KEY_FILE
+    server, idle = open_vault(tmp_path, None, make=True), open_vault(tmp_path, None, make=True)
+    before = server.seal("s3cret")
+    assert before is not None
+    old, new = read_keys(path)[0], new_key()
+    write_keys(path, [new, old])
+    after = server.seal("s3cret")
+    assert Vault([new]).open(after) == "s3cret", "whoever seals looks at the file first"
+    assert idle.open(after) == "s3cret", "whoever cannot open looks at the file, too"
+    assert len(idle.derive("links")) == 2
+    resealed = open_vault(tmp_path, None, make=False).reseal(before)
+    assert Vault([new]).open(resealed) == "s3cret"
+    assert after is not None
+    assert server.reseal(after) is None
+    write_keys(path, [new])
+    assert server.open(after) == "s3cret"
+    assert server.derive("links") == Vault([new]).derive("links")
+    with pytest.raises(VaultError, match="another key"):
+        server.seal("look") and server.open(before)
+
+
+def test_resealing_looks_first(tmp_path: Path) -> None:
+    """A vault that does not know the newest key yet would take the old one for it."""
+    vault = open_vault(tmp_path, None, make=True)
+    sealed = vault.seal("s3cret")
+    assert sealed is not None
+    new = new_key()
+    write_keys(tmp_path / KEY_FILE, [new, *read_keys(tmp_path / KEY_FILE)])
+    assert Vault([new]).open(vault.reseal(sealed)) == "s3cret"
+
+
+def test_a_file_that_cannot_be_used_changes_nothing(tmp_path: Path) -> None:
+    vault, path = open_vault(tmp_path, None, make=True), tmp_path / KEY_FILE
+    sealed, keys = vault.seal("s3cret"), read_keys(path)
+    for broken in (b"", b"not a key\n"):
+        path.write_bytes(broken)
+        assert Vault(keys).open(vault.seal("more")) == "more"
+        assert vault.open(sealed) == "s3cret"
+    path.unlink()
+    assert Vault(keys).open(vault.seal("more")) == "more"
+
+
+def test_the_file_is_replaced_in_one_step_for_the_owner_alone(tmp_path: Path) -> None:
+    open_vault(tmp_path, None, make=True)
+    (tmp_path / f".{KEY_FILE}.1").write_text("what a process left that was killed")
+    link = tmp_path / "elsewhere"
+    link.symlink_to(tmp_path / KEY_FILE)
+    keys = [new_key(), new_key()]
+    write_keys(link, keys)
+    assert link.is_symlink()
+    assert read_keys(tmp_path / KEY_FILE) == keys
+    assert stat.S_IMODE((tmp_path / KEY_FILE).stat().st_mode) == 0o600
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["elsewhere", KEY_FILE]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
+def test_the_file_stays_its_owners(tmp_path: Path) -> None:
+    open_vault(tmp_path, None, make=True)
+    os.chown(tmp_path / KEY_FILE, 4711, 4712)
+    write_keys(tmp_path / KEY_FILE, [new_key()])
+    found = (tmp_path / KEY_FILE).stat()
+    assert (found.st_uid, found.st_gid, stat.S_IMODE(found.st_mode)) == (4711, 4712, 0o600)
+
+
+def test_every_column_of_bytes_is_known_as_sealed_or_not() -> None:
+    """What a rotation forgets is lost with the old key."""
+    importlib.import_module("workhook.asgi")
+    found = {
+        f"{table.name}.{column.name}"
+        for table in metadata.tables.values()
+        for column in table.columns
+        if isinstance(column.type, sa.LargeBinary)
+    }
+    sealed = {f"{table.name}.{name}" for table, names in SEALED.items() for name in names}
+    assert sealed == {"hooks.secret", "hooks.previous_secret", "hooks.password", "key_check.sealed"}
+    digests = {each for each in found if each.endswith((".digest", ".fingerprint"))}
+    contents = {
+        "deliveries.request_headers", "deliveries.response_headers", "deliveries.response_body", "events.payload",
+        "idempotency_keys.body",
+    }  # fmt: skip
+    assert found == sealed | digests | contents, "is it sealed? then cli/sealed.py has to know it"

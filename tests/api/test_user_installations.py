@@ -1,0 +1,75 @@
+"""Which installations of an app somebody has a part in: asked with the token that the app has of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import httpx
+import pytest
+
+from tests.api.wire import refused
+from tests.harness.apps import install, make_app, new_repository, user_token
+from tests.harness.server import Server
+from tests.harness.world import World
+from workhook.http.calls import Services
+from workhook.identity import actions, queries
+
+NOT_ACCESSIBLE = "Resource not accessible by integration"
+
+
+@pytest.fixture
+def call(server: Server) -> Iterator[Callable[[str, str, str], httpx.Response]]:
+    """`call(token, method, path)`."""
+    with server.client(None, verify=False) as client:
+        yield lambda token, method, path: client.request(method, path, headers={"Authorization": f"Bearer {token}"})
+
+
+def test_installations_of_a_user(server: Server, world: World, call: Callable[[str, str, str], httpx.Response]) -> None:
+    new_repository(server, world, "shop")
+    _, hidden = new_repository(server, world, "hidden")
+    with server.client(world.token) as client:
+        assert client.patch(f"/api/v1/projects/{hidden}", json={"private": True}).status_code == 200
+    app = make_app(server, world, repositories=["website", "hidden"], public=True)
+    second = server.world()
+    install(server, app, second)
+
+    async def people(services: Services) -> dict[str, str]:
+        logins = {}
+        async with services.database.transaction() as tx:
+            organization = await queries.find_account(tx, world.organization)
+            website = await queries.find_repository(tx, world.organization, "website")
+            shop = await queries.find_repository(tx, world.organization, "shop")
+            assert organization is not None
+            assert website is not None
+            assert shop is not None
+            for name in ("member", "helper", "beside", "stranger"):
+                login = f"{name}-{app.id}-{organization.id}"
+                user = await actions.create_account(tx, "user", login, name=None, email=None)
+                logins[name] = login
+                if name == "member":
+                    await actions.set_member(tx, organization, user, "member")
+                if name in ("helper", "beside"):
+                    await actions.set_collaborator(tx, website if name == "helper" else shop, user, "read")
+        return logins
+
+    logins = {"owner": world.owner, **server.run(people)}
+    one = f"/user/installations/{app.installation_id}/repositories"
+    for who, sees in (("owner", True), ("member", True), ("helper", True), ("beside", False), ("stranger", False)):
+        token = user_token(server, app, logins[who])
+        listed = call(token, "GET", "/user/installations").raise_for_status().json()
+        ids = [each["id"] for each in listed["installations"]]
+        assert (ids, listed["total_count"]) == (([app.installation_id], 1) if sees else ([], 0)), who
+        answer = call(token, "GET", one)
+        if sees:
+            found = answer.raise_for_status().json()
+            names = ["website", "hidden"] if who == "owner" else ["website"]
+            assert [each["name"] for each in found["repositories"]] == names
+            assert (found["total_count"], found["repository_selection"]) == (len(names), "selected")
+            first = call(token, "GET", f"{one}?per_page=1").raise_for_status()
+            assert ("next" in first.links) == (len(names) == 2)
+        else:
+            refused(answer, 404, "Not Found")
+    refused(call(user_token(server, app, world.owner), "GET", "/installation/repositories"), 403, NOT_ACCESSIBLE)
+    message = "This takes no classic personal access token."
+    refused(call(world.token, "GET", "/user/installations"), 403, message)
+    refused(call(world.token, "DELETE", "/installation/token"), 403, message)

@@ -1,0 +1,110 @@
+"""Who follows a page: from a fresh checkout on, or where a server runs with what the how-to pages take for granted."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tests.docs.pages import Program, Shell, checkout, new_machine
+from tests.harness.server import Server
+
+TUTORIALS = {"docs/tutorial.md": 2, "docs/tutorial-studio.md": 1}  # how often the receiver is started in each
+RECEIVER = "SECRET=s3cret python3 examples/receiver.py "
+SETUP = "workhook setup --organization acme --owner octo --email octo@example.com --project Website --json"
+
+
+@dataclass
+class Guided:
+    """`$W` is the server, `$A` the header with a token of octo, who owns `acme/website`; commands find the data."""
+
+    server: Server
+    shell: Shell
+    token: str
+    project: str
+
+    @property
+    def log(self) -> str:
+        return self.server.log()
+
+
+@contextmanager
+def guided(folder: Path, **settings: Any) -> Iterator[Guided]:
+    """One server for one page. `settings` as those of `Server`."""
+    server = Server(folder / "data", settings).start()
+    try:
+        environment = new_machine(folder) | {"WORKHOOK_DATA": str(server.data), "W": server.url}
+        made = subprocess.run(SETUP.split(), env=environment, capture_output=True, text=True, check=True)
+        token, project = (json.loads(made.stdout)[each] for each in ("token", "project_id"))
+        shell = Shell(folder, environment | {"A": f"Authorization: Bearer {token}"})
+        try:
+            yield Guided(server, shell, token, project)
+        finally:
+            shell.stop()
+    finally:
+        server.close()
+
+
+class Reader:
+    """With a shell, a server and a receiver of their own; only folders and ports are others than in the page."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = checkout(folder / "workhook")
+        self.environment = new_machine(folder)
+        self.shell = Shell(self.folder, self.environment)
+        self.running: list[Program] = [self.shell]
+        self.receiver: Program | None = None
+        self.substitutes = {"/tmp/": f"{folder}/"}
+        self.said = ""  # what the last blocks of the shell printed, newest last
+
+    def start(self, command: str) -> Program:
+        program = Program(["bash", "-c", f"exec env {command}"], self.folder, self.environment)
+        self.running.append(program)
+        return program
+
+    def follow(self, block: str) -> None:
+        block = self.replaced(block)
+        if block.startswith("make run "):
+            self._serve(block)
+        elif block.startswith(RECEIVER):
+            self._receive(block)
+        else:
+            self.said = self.shell.run(block)
+            self._remember_token(self.said)
+
+    def _serve(self, block: str) -> None:
+        made = re.fullmatch(r'make run ARGS="(.*)"\n', block)
+        assert made, block
+        # What `make run` does once the environment is there; see the Makefile.
+        server = self.start(f".venv/bin/workhook serve --data ./data {made[1]} --port 0")
+        address = server.wait_for("^workhook: listening on ").split()[-1]
+        self.substitutes["http://127.0.0.1:8000"] = address
+        self._remember_token("".join(server.lines))
+
+    def _receive(self, block: str) -> None:
+        self.receiver = self.start(block.replace("receiver.py 9000", "receiver.py 0"))
+        port = self.receiver.wait_for("^waiting on ").strip().rpartition(":")[2]
+        self.substitutes |= {"127.0.0.1:9000": f"127.0.0.1:{port}", "receiver.py 9000": f"receiver.py {port}"}
+
+    def _remember_token(self, said: str) -> None:
+        for token in re.findall(r"whp_[0-9A-Za-z]{36}", said):
+            self.substitutes["whp_…"] = token
+
+    @property
+    def token(self) -> str:
+        """The one that was printed last."""
+        return self.substitutes["whp_…"]
+
+    def replaced(self, block: str) -> str:
+        for written, actual in self.substitutes.items():
+            block = block.replace(written, actual)
+        return block
+
+    def close(self) -> None:
+        for program in reversed(self.running):
+            program.stop()

@@ -1,0 +1,56 @@
+"""No page has a block that nobody tries: each is run or compared by a test, or stands in `NOT_RUN` with a reason."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.docs.pages import NOT_RUN, PAGES, ROOT, blocks, every_block, not_run
+from tests.docs.reader import TUTORIALS
+
+
+def taken(source: str) -> Iterator[tuple[str, str]]:
+    """Page and language of each call of `blocks` whose answer is unpacked, so that the number of blocks is told."""
+    for node in ast.walk(ast.parse(source)):
+        if not isinstance(node, ast.Assign) or not isinstance(node.targets[0], ast.List | ast.Tuple):
+            continue
+        call = node.value
+        if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id == blocks.__name__:
+            words = [each.value for each in call.args if isinstance(each, ast.Constant)]
+            yield str(words[0]), str(words[1]) if len(words) > 1 else "sh"
+
+
+@pytest.fixture(scope="module")
+def tried() -> set[tuple[str, str]]:
+    files = (ROOT / "tests").glob("*/test_*.py")
+    found = {pair for file in files for pair in taken(file.read_text(encoding="utf-8"))}
+    return found | {(page, "sh") for page in TUTORIALS}  # done block by block, however many there are
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_every_block_is_tried_or_has_its_reason(page: str, tried: set[tuple[str, str]]) -> None:
+    left = [
+        f"{language} {text.partition(chr(10))[0]}"
+        for language, text in every_block(page)
+        if (page, language) not in tried and not not_run(page, language, text)
+    ]
+    assert left == [], "run these in a test that unpacks `blocks(page, language)`, or say in `NOT_RUN` why none does"
+
+
+@pytest.mark.parametrize(("page", "language", "beginning"), NOT_RUN)
+def test_every_reason_is_for_a_block(page: str, language: str, beginning: str) -> None:
+    assert any(tongue == language and text.startswith(beginning) for tongue, text in every_block(page))
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_every_fence_is_closed(page: str) -> None:
+    """Else the rest of the page is a block, or its blocks are prose, and nothing here sees them."""
+    fences = [
+        line
+        for line in Path(ROOT, page).read_text(encoding="utf-8").splitlines()
+        if line.lstrip()[:3] in ("```", "~~~")
+    ]
+    assert len(fences) == 2 * len(every_block(page))

@@ -1,0 +1,102 @@
+"""What the pages name is there: commands with their flags, settings, metrics, addresses, and what a refusal says."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from dataclasses import fields
+from functools import cache
+
+import pytest
+
+from scripts.write_cli_reference import commands, help_of
+from tests.docs.pages import PAGES, ROOT
+from workhook.asgi import operations
+from workhook.core.config import Settings
+from workhook.http.operations import Operation
+
+SERVED: tuple[Operation, ...] = operations(lambda: None, dict)  # type: ignore[arg-type,return-value]  # only read
+HEAD_MIN_CHARS = 12
+
+
+def text_of(page: str) -> str:
+    return (ROOT / page).read_text(encoding="utf-8")
+
+
+@cache
+def said_by_the_source() -> list[str]:
+    """Every text in it, with NUL in the place of what is filled in."""
+    found: list[str] = []
+    for file in (ROOT / "src").rglob("*.py"):
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Constant) and isinstance(node.value, str):
+                found.append(node.value)
+            elif isinstance(node, ast.JoinedStr):
+                parts = [str(each.value) if isinstance(each, ast.Constant) else "\0" for each in node.values]
+                found.append("".join(parts))
+    return found
+
+
+def is_said(head: str) -> bool:
+    """By a text that holds it, or whose own beginning, up to what is filled in, it starts with."""
+    begins = (text.partition("\0")[0] for text in said_by_the_source())
+    return any(head in text for text in said_by_the_source()) or any(
+        len(begin) >= HEAD_MIN_CHARS and head.startswith(begin) for begin in begins
+    )
+
+
+def written_commands(text: str) -> Iterator[tuple[list[str], list[str]]]:
+    """Each `workhook WORD …` in code, as the words that may be its name and the flags after them."""
+    code = re.findall(r"^```sh.*?^```$|`workhook [^`]+`", text, flags=re.S | re.M)
+    for line in "\n".join(code).replace("\\\n", " ").splitlines():
+        for words, rest in re.findall(r"(?:^|[`/ ])workhook((?: [a-z][a-z-]*)+)([^`|#]*)", line):
+            yield words.split(), re.findall(r"(?<!\S)--[a-z-]+", rest)
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_every_command_and_flag(page: str) -> None:
+    known = {tuple(words) for words in commands()}
+    wrong = []
+    for words, flags in written_commands(text_of(page)):
+        name = next((words[:length] for length in range(len(words), 0, -1) if tuple(words[:length]) in known), None)
+        if name is None:
+            wrong.append(" ".join(words))
+        else:
+            wrong += [f"{' '.join(name)} {flag}" for flag in flags if f"{flag} " not in help_of(name)]
+    assert wrong == []
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_every_setting_and_metric(page: str) -> None:
+    settings = {each.name for each in fields(Settings)}
+    variables = {each.lower() for each in re.findall(r"\bWORKHOOK_([A-Z_]+[A-Z])\b", text_of(page))}
+    assert {each.removesuffix("_file") for each in variables} <= settings
+    source = "\n".join(file.read_text(encoding="utf-8") for file in (ROOT / "src").rglob("*.py"))
+    metrics = set(re.findall(r"`workhook_([a-z_]+)", text_of(page))) - {"session"}  # that is the cookie
+    assert [each for each in metrics if each not in source] == []
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_every_address(page: str) -> None:
+    """Where a page names a method, or `$W` and `$API`."""
+    patterns = [(each.method, re.compile(re.sub(r"\{[^}]+\}", "[^/]+", each.path))) for each in SERVED]
+    asked = re.findall(r"\b(GET|POST|PUT|PATCH|DELETE) (?:\$W|\$API)?(/[^\s`\"?]*)", text_of(page))
+    asked += [("", path) for path in re.findall(r"\$(?:W|API)(/[^\s`\"?]+)", text_of(page))]
+    missing = []
+    for method, path in asked:
+        asked_for = path.removeprefix("/api/v1").rstrip(".,;:)'")
+        found = any(method in ("", each) and pattern.fullmatch(asked_for) for each, pattern in patterns)
+        if asked_for and not found:
+            missing.append(f"{method} {path}")
+    assert missing == []
+
+
+@pytest.mark.parametrize("page", ["docs/how-to/apps.md", "docs/how-to/openid-connect.md"])
+def test_every_refusal_is_said_so(page: str) -> None:
+    """In the tables of what the server says, up to what is left out (…)."""
+    heads = [each.strip() for each in re.findall(r"^\| `([^`…]+)", text_of(page), flags=re.M)]
+    heads = [each for each in heads if len(each) >= HEAD_MIN_CHARS]
+    assert len(heads) > 4
+    heads += re.findall(r"`(oidc_[a-z_]+)`", text_of(page))
+    assert [each for each in heads if not is_said(each)] == []

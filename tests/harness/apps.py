@@ -1,0 +1,156 @@
+"""An app on the organization of a world, made through the same actions that its owners use."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any
+
+import httpx
+from joserfc import jws
+from joserfc.jwk import RSAKey
+
+from tests.harness.server import Server
+from tests.harness.waiting import finish
+from tests.harness.world import World
+from workhook.core import json
+from workhook.http.calls import Services
+from workhook.identity import queries
+from workhook.identity.apps import actions, keys
+from workhook.identity.apps.queries import find_app
+from workhook.identity.tokens.issue import issue
+from workhook.identity.tokens.kinds import APP_USER
+from workhook.storage import Transaction
+
+PERMISSIONS = {"repository_hooks": "write", "organization_hooks": "write", "work": "write"}
+
+_numbers = itertools.count(1)
+
+
+@dataclass
+class Registered:
+    """An app, with what its owner keeps of it. `installation_id` 0: it is installed nowhere."""
+
+    id: int
+    client_id: str
+    slug: str
+    secret: str = field(repr=False)
+    private_key: str = field(repr=False)
+    installation_id: int = 0
+
+    @property
+    def bot(self) -> str:
+        return f"{self.slug}[bot]"
+
+    def jwt(self, *, issuer: object = None, **claims: Any) -> str:
+        """As the field's clients sign it; `claims` replace or add."""
+        now = int(time.time())
+        usual = {"iat": now - 60, "exp": now + 540, "iss": str(self.id) if issuer is None else issuer}
+        return signed(self.private_key, {**usual, **claims})
+
+    def client(self, server: Server) -> httpx.Client:
+        """That calls as the app itself."""
+        return server.client(self.jwt(), verify=False)
+
+    def token(self, server: Server, **narrowed: Any) -> str:
+        """An installation access token."""
+        with self.client(server) as client:
+            answer = client.post(f"/app/installations/{self.installation_id}/access_tokens", json=narrowed)
+            assert answer.status_code == 201, answer.text
+            return str(answer.json()["token"])
+
+
+def signed(private_key: str, claims: Mapping[str, Any], **header: Any) -> str:
+    key = RSAKey.import_key(private_key)
+    return jws.serialize_compact({"alg": "RS256", "typ": "JWT", **header}, json.encode(dict(claims)), key)
+
+
+@cache
+def _key() -> keys.NewKey:
+    """Making one takes a while: the apps of a test run share it, where they need not differ by it."""
+    return finish(keys.new_key)
+
+
+def make_app(
+    server: Server,
+    world: World,
+    *,
+    permissions: Mapping[str, str] | None = None,
+    granted: Mapping[str, str] | None = None,
+    repositories: Collection[str] | None = None,
+    installed: bool = True,
+    public: bool = False,
+    own_key: bool = False,
+) -> Registered:
+    """An app of the world's organization, installed there: on all its repositories, or on those named."""
+
+    key = finish(keys.new_key) if own_key else _key()
+
+    async def make(services: Services) -> Registered:
+        async with services.database.transaction() as tx:
+            organization = await queries.find_account(tx, world.organization)
+            assert organization is not None
+            app, secret, pem = await actions.create_app(
+                tx,
+                None,
+                organization,
+                name=f"Robot {next(_numbers)} {organization.id}",
+                permissions=permissions or PERMISSIONS,
+                public=public,
+                key=key,
+            )
+            made = Registered(app.id, app.client_id, app.slug, secret, pem)
+            if installed:
+                ids = None if repositories is None else [await _repository(tx, world, each) for each in repositories]
+                done = await actions.install(tx, None, app, organization, permissions=granted, repository_ids=ids)
+                made.installation_id = done.id
+        return made
+
+    registered: Registered = server.run(make)
+    return registered
+
+
+def install(server: Server, app: Registered, world: World, **more: Any) -> int:
+    """On another organization. Answers the installation's id."""
+
+    async def put(services: Services) -> int:
+        async with services.database.transaction() as tx:
+            organization = await queries.find_account(tx, world.organization)
+            found = await find_app(tx, app.id)
+            assert organization is not None
+            assert found is not None
+            return (await actions.install(tx, None, found, organization, **more)).id
+
+    return int(server.run(put))
+
+
+def user_token(server: Server, app: Registered, login: str) -> str:
+    """An app user access token of somebody, as the authorization of the app gives it."""
+
+    async def make(services: Services) -> str:
+        async with services.database.transaction() as tx:
+            user = await queries.find_account(tx, login)
+            assert user is not None
+            return (await issue(tx, APP_USER, user.id, app_id=app.id)).token
+
+    return str(server.run(make))
+
+
+def new_repository(server: Server, world: World, name: str) -> tuple[int, str]:
+    """One more of the world's organization: its number, and its id in Area A."""
+    with server.client(world.token) as client:
+        made = client.post("/api/v1/projects", json={"title": name, "organization": world.organization})
+        assert made.status_code == 200, made.text
+        project_id = made.json()["project"]["id"]
+        repository = client.get(f"/repos/{world.organization}/{name}")
+        assert repository.status_code == 200, made.text
+        return repository.json()["id"], project_id
+
+
+async def _repository(tx: Transaction, world: World, name: str) -> int:
+    found = await queries.find_repository(tx, world.organization, name)
+    assert found is not None
+    return found.id

@@ -1,0 +1,49 @@
+"""A transaction beside another one that is open: what waits for it, and for how long."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+
+import asyncpg
+
+from workhook.http.calls import Services
+from workhook.storage import Transaction
+
+Work = Callable[[Transaction], Awaitable[object]]
+
+
+class Beside:
+    """Begins `work` in a transaction of its own while another is open."""
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+        self.watcher: asyncpg.Connection | None = None
+
+    async def begin(self, work: Work) -> asyncio.Task[object]:
+        """Under way until it is over or, on PostgreSQL, waits for a lock."""
+        task = asyncio.create_task(self._do(work))
+        async with asyncio.timeout(20):
+            while self.watcher is not None and not task.done() and not await self._somebody_waits():
+                await asyncio.wait({task}, timeout=0.01)
+        return task
+
+    async def _do(self, work: Work) -> object:
+        async with self._services.database.transaction() as tx:
+            return await work(tx)
+
+    async def _somebody_waits(self) -> bool:
+        assert self.watcher is not None
+        waits = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
+        return bool(await self.watcher.fetchval(waits))
+
+
+@asynccontextmanager
+async def opened(services: Services) -> AsyncIterator[Beside]:
+    found = Beside(services)
+    if services.settings.database_url is not None:
+        found.watcher = await asyncpg.connect(services.settings.database_url)
+    yield found
+    if found.watcher is not None:
+        await found.watcher.close()

@@ -1,0 +1,112 @@
+"""`python -m tests.harness.forging FD`: imports Workhook once, then forks a process of it whenever `forge.py` asks."""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import importlib
+import json
+import os
+import pkgutil
+import runpy
+import selectors
+import signal
+import socket
+import sys
+import threading
+from typing import Any
+
+import workhook
+
+
+def import_everything() -> None:
+    """Also what a command imports only when it needs it."""
+    for module in pkgutil.walk_packages(workhook.__path__, "workhook."):
+        if not module.name.endswith("__main__") and ".migrations." not in module.name:  # those are scripts
+            importlib.import_module(module.name)
+
+
+class Forging:
+    """Waits for requests and for the ends of what it has forked."""
+
+    def __init__(self, control: socket.socket) -> None:
+        self._control = control
+        self._selector = selectors.DefaultSelector()
+        self._selector.register(control, selectors.EVENT_READ)
+        self._lines: dict[int, tuple[int, socket.socket]] = {}  # by process: its file descriptor, and who asked for it
+
+    def serve(self) -> dict[str, Any] | None:
+        """Returns in each child, with what it was asked for, and here at the end."""
+        while True:
+            for key, _ in self._selector.select():
+                if key.fileobj is not self._control:
+                    self._ended(key.data)
+                    continue
+                said, descriptors, _, _ = socket.recv_fds(self._control, 1, 4)
+                if not said:
+                    self._end()
+                    return None
+                wanted = self._fork(descriptors)
+                if wanted is not None:
+                    return wanted
+
+    def _fork(self, descriptors: list[int]) -> dict[str, Any] | None:
+        line = socket.socket(fileno=descriptors[0])
+        with line.makefile() as said:
+            wanted: dict[str, Any] = json.loads(said.readline())
+        pid = os.fork()
+        if pid == 0:
+            line.close()
+            self._forget()
+            for number, descriptor in enumerate(descriptors[1:]):
+                os.dup2(descriptor, number)
+        else:
+            watched = os.pidfd_open(pid)
+            self._lines[pid] = (watched, line)
+            self._selector.register(watched, selectors.EVENT_READ, pid)
+            line.sendall(b"%d\n" % pid)
+        for descriptor in descriptors[1:]:
+            os.close(descriptor)
+        return wanted if pid == 0 else None
+
+    def _forget(self) -> None:
+        """In a child: what belongs to its parent."""
+        self._selector.close()
+        self._control.close()
+        for watched, line in self._lines.values():
+            os.close(watched)
+            line.close()
+
+    def _ended(self, pid: int) -> None:
+        watched, line = self._lines.pop(pid)
+        self._selector.unregister(watched)
+        os.close(watched)
+        _, status = os.waitpid(pid, 0)
+        with line, contextlib.suppress(OSError):  # nobody wants to know any more
+            line.sendall(b"%d\n" % os.waitstatus_to_exitcode(status))
+
+    def _end(self) -> None:
+        for pid in self._lines:
+            os.kill(pid, signal.SIGKILL)
+
+
+def main() -> None:
+    as_it_was = signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the tests, and they end this
+    import_everything()
+    alone = len(os.listdir("/proc/self/task")) == threading.active_count() == 1
+    assert alone, "an import has started a thread, which no child would have"
+    gc.collect()
+    gc.freeze()  # or the children's collections copy what they share
+    wanted = Forging(socket.socket(fileno=int(sys.argv[1]))).serve()
+    if wanted is None:
+        return
+    signal.signal(signal.SIGINT, as_it_was)
+    os.environ.clear()
+    os.environ.update(wanted["environment"])
+    os.chdir(wanted["cwd"])
+    sys.argv[1:] = wanted["words"]
+    runpy.run_module("workhook", run_name="__main__", alter_sys=True)
+
+
+if __name__ == "__main__":
+    main()

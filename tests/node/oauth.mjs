@@ -1,0 +1,76 @@
+// Octokit gets, renews, checks, exchanges and revokes tokens of users. Fails at the first answer that is not as GitHub's.
+// Environment: BASE_URL, LOGIN, COOKIE (of a browser in which LOGIN has signed in), CLIENT_ID, CLIENT_SECRET and CODE of
+// an OAuth app, APP_ID, APP_SECRET and APP_CODE of an app.
+import assert from "node:assert/strict";
+import { createOAuthUserAuth } from "@octokit/auth-app";
+import { Octokit } from "@octokit/rest";
+
+const { BASE_URL: baseUrl, LOGIN: login, COOKIE: cookie } = process.env;
+const oauthApp = { clientId: process.env.CLIENT_ID, clientSecret: process.env.CLIENT_SECRET, clientType: "oauth-app" };
+const app = { clientId: process.env.APP_ID, clientSecret: process.env.APP_SECRET, clientType: "github-app" };
+
+// It keeps what `auth()` got, not what a request got: without the first call each request would exchange the code again.
+async function connect(auth) {
+  const octokit = new Octokit({ baseUrl, authStrategy: createOAuthUserAuth, auth });
+  await octokit.auth();
+  return octokit;
+}
+
+async function whoIs(octokit) {
+  return (await octokit.rest.users.getAuthenticated()).data.login;
+}
+
+async function page(path, fields) {
+  const sent = fields && { method: "POST", body: new URLSearchParams(fields) };
+  const response = await fetch(baseUrl + path, { headers: { cookie }, redirect: "manual", ...sent });
+  assert.equal(response.status, 200);
+  return await response.text();
+}
+
+function hidden(html, name) {
+  return html.match(new RegExp(`name="${name}" value="([^"]*)"`))[1];
+}
+
+async function approve({ user_code, verification_uri }) {
+  const path = new URL(verification_uri).pathname;
+  const entry = await page(path);
+  const asked = await page(path, { csrf: hidden(entry, "csrf"), user_code });
+  const fields = { csrf: hidden(asked, "csrf"), asked: hidden(asked, "asked"), user_code, decision: "approve" };
+  assert.match(await page(`${path}/decide`, fields), /The device is connected/);
+}
+
+async function withACode() {
+  const octokit = await connect({ ...oauthApp, code: process.env.CODE });
+  assert.equal(await whoIs(octokit), login);
+  const first = await octokit.auth({ type: "get" });
+  assert.deepEqual(first.scopes, ["repo"]);
+  await octokit.auth({ type: "check" });
+  const second = await octokit.auth({ type: "reset" });
+  assert.notEqual(second.token, first.token);
+  assert.equal(await whoIs(octokit), login);
+  await octokit.auth({ type: "delete" });
+  await assert.rejects(octokit.auth({ type: "check" }));
+  await assert.rejects(connect({ ...oauthApp, code: process.env.CODE }), /bad_verification_code/);
+}
+
+async function withADevice() {
+  const octokit = await connect({ ...oauthApp, onVerification: approve, scopes: ["work"] });
+  assert.equal(await whoIs(octokit), login);
+  await octokit.auth({ type: "deleteAuthorization" });
+}
+
+async function asAnApp() {
+  const octokit = await connect({ ...app, code: process.env.APP_CODE });
+  assert.equal(await whoIs(octokit), login);
+  const first = await octokit.auth({ type: "get" });
+  assert.match(first.refreshToken, /^whr_/);
+  assert.ok(new Date(first.expiresAt) > Date.now() + 7 * 3600_000);
+  const renewed = await octokit.auth({ type: "refresh" });
+  assert.notEqual(renewed.token, first.token);
+  assert.equal(await whoIs(octokit), login);
+}
+
+await withACode();
+await withADevice();
+await asAnApp();
+console.log("done");

@@ -1,0 +1,60 @@
+"""What the audit log calls operations: words that somebody would search for, the same ones for done and refused."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, cast
+
+import pytest
+
+from workhook.asgi import operations
+from workhook.identity.audit_actions import action_of, operation_type
+
+if TYPE_CHECKING:
+    from workhook.http.calls import Services
+
+
+def no_services() -> Services:
+    return cast("Services", None)
+
+
+ACTIONS = {each.name: action_of(each) for each in operations(no_services, dict)}
+
+# As the code that does it records it.
+DONE = {
+    "app_access_tokens_create": "installation.create_token",
+    "app_installations_delete": "installation.delete",
+    "app_installations_suspend": "installation.suspend",
+    "app_installations_unsuspend": "installation.unsuspend",
+    "installation_token_revoke": "installation.revoke_token",
+    "installations_create": "installation.create",
+    "oauth_access_token": "oauth_token.issue",
+    "oauth_grant_delete": "grant.revoke",
+    "oauth_token_delete": "oauth_token.revoke",
+    "oauth_token_reset": "oauth_token.reset",
+    "page_authorize_decide": "grant.authorize",
+    "page_device_decide": "grant.authorize",
+    "page_grant": "grant.revoke",
+    "page_login_post": "user.sign_in",
+    "page_password_post": "user.password_change",
+    "page_session_end": "user.session_end",
+    "tokens_create": "token.create",
+    "tokens_delete": "token.revoke",
+}
+
+
+@pytest.mark.parametrize("name", sorted(DONE))
+def test_refused_is_called_what_done_is_called(name: str) -> None:
+    assert ACTIONS[name] == DONE[name]
+
+
+def test_every_word_of_an_action_is_a_word() -> None:
+    cut = {name: action for name, action in ACTIONS.items() if re.search(r"(?:ie|cce)(?=[._])", action)}
+    assert cut == {}, "a plural was taken apart in the wrong place"
+
+
+def test_kinds_of_actions() -> None:
+    kinds = {name: operation_type(ACTIONS[name]) for name in DONE}
+    assert kinds["app_access_tokens_create"] == kinds["tokens_create"] == "create"
+    assert kinds["installation_token_revoke"] == kinds["tokens_delete"] == kinds["oauth_grant_delete"] == "remove"
+    assert kinds["page_login_post"] == kinds["page_authorize_decide"] == "authentication"
