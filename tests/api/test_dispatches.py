@@ -12,6 +12,7 @@ from tests.harness.receiver import Receiver
 
 def test_a_dispatch(api: Api, repository: Place, receiver: Receiver) -> None:
     api.hook(repository, config={"url": receiver.url, "content_type": "json"}, events=["*"], active=True)
+    receiver.wait_for(1)  # the ping: what is sent side by side arrives in either order
     body = {"event_type": "deploy", "client_payload": {"to": "production", "n": 1}}
     response = api.post(f"{repository.path}/dispatches", json=body)
     assert (response.status_code, response.content) == (204, b"")
@@ -26,6 +27,7 @@ def test_a_dispatch(api: Api, repository: Place, receiver: Receiver) -> None:
 
 def test_without_a_payload(api: Api, repository: Place, receiver: Receiver) -> None:
     api.hook(repository, config={"url": receiver.url, "content_type": "json"}, events=["*"], active=True)
+    receiver.wait_for(1)
     assert api.post(f"{repository.path}/dispatches", json={"event_type": "x" * 100}).status_code == 204
     assert receiver.wait_for(2)[1].payload()["client_payload"] == {}
 

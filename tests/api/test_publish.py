@@ -41,6 +41,7 @@ def test_how_many_hooks_get_it(api: Api, place: Place) -> None:
 
 def test_what_is_sent(api: Api, place: Place, receiver: Receiver, server: Server) -> None:
     api.hook(place, config={"url": receiver.url, "content_type": "json"}, events=["issues"], active=True)
+    receiver.wait_for(1)  # the ping: what is sent side by side arrives in either order
     payload = {"issue": {"title": "Größe 'x' 😀", "n": 1.50, "big": 2**60}, "empty": {}, "null": None}
     api.post(f"{place.path}/events", json={"event": "issues", "action": "opened", "payload": payload})
     received = receiver.wait_for(2)[1]
@@ -56,6 +57,7 @@ def test_what_is_sent(api: Api, place: Place, receiver: Receiver, server: Server
 
 def test_what_the_payload_has_is_kept(api: Api, place: Place, receiver: Receiver) -> None:
     api.hook(place, config={"url": receiver.url, "content_type": "json"}, events=["issues"], active=True)
+    receiver.wait_for(1)
     payload = {"sender": 1, "organization": None, "repository": {"x": 2}, "action": "closed"}
     api.post(f"{place.path}/events", json={"event": "issues", "payload": payload})
     assert receiver.wait_for(2)[1].payload() == payload
