@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import shutil
+import tempfile
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -43,14 +45,16 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> order.ByUnit
 
 
 @pytest.fixture(scope="session")
-def _shared_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    folder = tmp_path_factory.mktemp("databases")
+def _shared_folder() -> Iterator[Path]:
+    # Not below pytest's folder: as root, PostgreSQL is another user, and other runs change who may enter that.
+    folder = Path(tempfile.mkdtemp(prefix="workhook-databases-"))
     yield folder
     for kind in KINDS:
         made = databases(kind, folder) if databases.cache_info().currsize else None
         if isinstance(made, PostgresDatabases):
             made.close()
     databases.cache_clear()
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 @pytest.fixture(scope="session", params=KINDS)

