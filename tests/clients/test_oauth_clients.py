@@ -35,7 +35,7 @@ def _without_a_certificate(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def _endpoints(site: Site) -> tuple[str, str]:
-    metadata = requests.get(f"{site.server.url}/.well-known/oauth-authorization-server", timeout=30).json()
+    metadata = requests.get(f"{site.server.url}/.well-known/oauth-authorization-server", timeout=60).json()
     return metadata["authorization_endpoint"], metadata["token_endpoint"]
 
 
