@@ -26,7 +26,7 @@ from tests.harness.beside import held
 from tests.harness.databases import Databases
 from tests.harness.receiver import Received, Receiver
 from tests.harness.server import Server
-from tests.harness.waiting import until
+from tests.harness.waiting import WAIT_S, until
 from workhook.cli.sealed import BATCH, SEALED
 from workhook.core.vault import KEY_FILE, new_key, read_keys, write_keys
 from workhook.hooks.records import HOOK_COLUMNS
@@ -199,7 +199,9 @@ def test_servers_go_on(
         receiver.wait_for(
             lambda requests: (
                 sum(each.event == "push" and each.payload().get("last", False) for each in requests) == len(secrets)
-            )
+            ),
+            timeout_s=3
+            * WAIT_S,  # thousands may wait before it: so many webhooks, and a push whenever one was answered
         )
     for each in receiver.requests:
         assert any(signed(each, secret) for secret in secrets[each.path]), each.path
