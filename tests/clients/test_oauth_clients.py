@@ -112,13 +112,13 @@ def test_authlib_as_a_device(site: Site) -> None:
 
 
 def test_pygithub(site: Site) -> None:
-    with Github(base_url=site.server.url) as github:
+    with Github(base_url=site.server.url, timeout=60) as github:
         app = github.get_oauth_application(site.app.id, site.app.secret)
         code = parse_qs(urlsplit(_visit(site, app.get_login_url(CALLBACK, "s", site.octo.user.login))).query)["code"][0]
         token = app.get_access_token(code)
         assert token.type == "bearer"
         assert token.expires_in == 28800
-        with Github(base_url=site.server.url, auth=Auth.Token(token.token)) as user:
+        with Github(base_url=site.server.url, auth=Auth.Token(token.token), timeout=60) as user:
             assert user.get_user().login == site.octo.user.login
         with pytest.raises(BadCredentialsException):
             app.get_access_token(code)
@@ -128,7 +128,7 @@ def test_pygithub(site: Site) -> None:
         refresh_token = app.get_access_token(code).refresh_token
         assert refresh_token is not None
         renewed = app.refresh_access_token(refresh_token)
-        with Github(base_url=site.server.url, auth=app.get_app_user_auth(renewed)) as user:
+        with Github(base_url=site.server.url, auth=app.get_app_user_auth(renewed), timeout=60) as user:
             assert user.get_user().login == site.octo.user.login
 
 
