@@ -402,9 +402,11 @@ def test_bad_credentials_and_the_request_limit_concern_nobody(new_server: Any) -
         assert owner.get("/api/v1/me").status_code == 429
         anybody.get("/user")  # no credentials at all: nothing was tried
     server.stop()  # what is pending is written
-    refused_ones = [row for row in entries(server) if row["status"] is not None]
-    found = [(row["account_id"], row["action"], row["status"], row["times"]) for row in refused_ones]
-    assert sorted(found) == [(0, "me.get", 429, 1), (0, "user.get", 401, 2), (0, "user.get", 403, 1)]
+    found: Counter[tuple[int, str, int]] = Counter()  # two alike are one entry only where they come close together
+    for row in entries(server):
+        if row["status"] is not None:
+            found[row["account_id"], row["action"], row["status"]] += row["times"]
+    assert found == {(0, "me.get", 429): 1, (0, "user.get", 401): 2, (0, "user.get", 403): 1}
 
 
 def test_strangers_cannot_fill_the_disk() -> None:

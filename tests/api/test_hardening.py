@@ -24,7 +24,7 @@ from tests.api.wire import Api, Place, refused
 from tests.harness import forge
 from tests.harness.receiver import Received, Receiver, Reply
 from tests.harness.server import Server
-from tests.harness.waiting import until
+from tests.harness.waiting import WAIT_S, until
 from tests.harness.world import World, add_user
 from workhook.core.errors import Invalid
 from workhook.hooks import deliveries, tables
@@ -39,7 +39,7 @@ MIB = 1024 * 1024
 @contextlib.contextmanager
 def connection(server: Server) -> Iterator[socket.socket]:
     parts = urlsplit(server.url)
-    with socket.create_connection((parts.hostname, parts.port), timeout=30) as made:
+    with socket.create_connection((parts.hostname, parts.port), timeout=90) as made:
         yield made
 
 
@@ -138,10 +138,16 @@ def test_a_target_is_bounded(server: Server) -> None:
 
 @contextlib.contextmanager
 def begun(server: Server, token: str, path: str, body: bytes) -> Iterator[Callable[[], bytes]]:
-    """A POST of which all but the last byte has been sent; call to send that and read the answer."""
+    """A POST that was let in, and of which all but the last byte has been sent; call to send that and read the
+    answer."""
     head = f"POST {path} HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer {token}\r\nConnection: close\r\n"
     with connection(server) as made:
-        made.sendall(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body[:-1])
+        made.sendall(f"{head}Expect: 100-continue\r\nContent-Length: {len(body)}\r\n\r\n".encode())
+        welcome = b""
+        while not welcome.endswith(b"\r\n\r\n") and (part := made.recv(1)):
+            welcome += part
+        assert welcome == b"HTTP/1.1 100 Continue\r\n\r\n"  # the guard has looked
+        made.sendall(body[:-1])
         started = time.monotonic()
 
         def finish() -> bytes:
@@ -329,7 +335,7 @@ def test_asking_often_sends_once(api: Api, failed: dict[str, Any], receiver: Rec
     before, held = len(receiver.requests), threading.Event()
 
     def hold(received: Received) -> Reply:
-        held.wait(20)
+        held.wait(WAIT_S)
         return Reply()
 
     receiver.reply = hold

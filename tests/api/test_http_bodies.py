@@ -71,7 +71,7 @@ def test_a_megabyte(api: Api, place: Place) -> None:
 def test_a_body_that_is_announced_too_large_is_not_read(server: Server, api: Api, place: Place) -> None:
     address = urlsplit(server.url)
     assert address.hostname is not None
-    connection = http.client.HTTPConnection(address.hostname, address.port, timeout=10)
+    connection = http.client.HTTPConnection(address.hostname, address.port, timeout=60)
     connection.putrequest("POST", place.hooks)
     connection.putheader("Authorization", f"Bearer {place.world.token}")
     connection.putheader("Content-Length", str(10**12))

@@ -14,6 +14,7 @@ import sqlalchemy as sa
 
 from tests.api.oauth_kit import DEVICE_GRANT, Browser, Client, Site, form_of
 from tests.harness.server import Server
+from tests.web.pauses import lengthen_pauses
 from workhook.core.clock import DAY_MS, now_ms
 from workhook.http.calls import Services
 from workhook.identity.oauth.devices import HEARD_OF_MS, WAITING_MAX
@@ -64,6 +65,18 @@ def _change(site: Site, begun: dict[str, Any], **values: Any) -> None:
     site.server.run(change)
 
 
+def _polled_at(site: Site, begun: dict[str, Any]) -> int:
+    statement = sa.select(device_codes.c.polled_at).where(device_codes.c.digest == sa.bindparam("of"))
+
+    async def read(services: Services) -> int:
+        row = await services.database.fetch_one(statement, {"of": digest_of(begun["device_code"])})
+        assert row is not None
+        return int(row["polled_at"])
+
+    found: int = site.server.run(read)
+    return found
+
+
 def test_from_the_device_to_the_page_and_back(site: Site) -> None:
     begun = _begin(site, site.oauth, scope="work,nonsense")
     assert begun.keys() == {"device_code", "user_code", "verification_uri", "expires_in", "interval"}
@@ -72,9 +85,14 @@ def test_from_the_device_to_the_page_and_back(site: Site) -> None:
     assert re.fullmatch("[BCDFGHJKLMNPQRSTVWXZ]{4}-[BCDFGHJKLMNPQRSTVWXZ]{4}", begun["user_code"])
     assert begun["verification_uri"] == f"{site.server.url}/login/device"
 
+    before = now_ms()
     assert _poll(site, site.oauth, begun)["error"] == "authorization_pending"
+    assert before <= _polled_at(site, begun) <= now_ms()
+    _change(site, begun, polled_at=now_ms() + DAY_MS)  # just now, however slow the machine is
     slower = _poll(site, site.oauth, begun)
     assert (slower["error"], slower["interval"]) == ("slow_down", 10)
+    assert _polled_at(site, begun) <= now_ms()
+    _change(site, begun, polled_at=now_ms() + DAY_MS)
     assert _poll(site, site.oauth, begun)["interval"] == 15
     _change(site, begun, polled_at=0)
     assert _poll(site, site.oauth, begun)["error"] == "authorization_pending"
@@ -224,9 +242,9 @@ def test_guessing_codes_is_slowed_down(site: Site) -> None:
     """RFC 8628 5.1, by session; an address is slowed down after more of them."""
     guesser = site.new_browser(site.ada.user)
     begun = _begin(site, site.oauth)
-    statuses = [_enter(guesser, "BCDF-GHJK").status_code for _ in range(7)]
-    assert statuses[:4] == [422] * 4
-    assert statuses[-1] == 429
+    assert [_enter(guesser, "BCDF-GHJK").status_code for _ in range(5)] == [422] * 5
+    site.server.run(lengthen_pauses)
+    assert _enter(guesser, "BCDF-GHJK").status_code == 429
     refused = _enter(guesser, begun["user_code"])
     assert (refused.status_code, site.oauth.app.name in refused.text) == (429, False)
     assert int(refused.headers["retry-after"]) >= 1

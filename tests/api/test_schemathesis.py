@@ -28,6 +28,8 @@ from tests.harness.world import World
 #   a URL that is no callback, a phrase with a word that is no qualifier.
 # - `object_level_authorization` compares two users; `test_authorization.py` does that for every operation.
 CONFIGURATION = """
+request-timeout = 60
+
 [auth.openapi.bearer]
 bearer = "{token}"
 

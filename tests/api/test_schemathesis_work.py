@@ -34,6 +34,7 @@ HOOKS = Path(__file__).parent / "schemathesis_hooks.py"
 # - A stream does not end; `test_stream.py` reads it.
 CONFIGURATION = """
 hooks = {hooks}
+request-timeout = 60
 
 [auth.openapi.bearer]
 bearer = "{token}"

@@ -22,10 +22,11 @@ from cryptography.fernet import Fernet, InvalidToken
 
 from tests.api.wire import Api, Place
 from tests.harness import forge
+from tests.harness.beside import held
 from tests.harness.databases import Databases
 from tests.harness.receiver import Received, Receiver
 from tests.harness.server import Server
-from tests.harness.waiting import until
+from tests.harness.waiting import WAIT_S, until
 from workhook.cli.sealed import BATCH, SEALED
 from workhook.core.vault import KEY_FILE, new_key, read_keys, write_keys
 from workhook.hooks.records import HOOK_COLUMNS
@@ -198,7 +199,9 @@ def test_servers_go_on(
         receiver.wait_for(
             lambda requests: (
                 sum(each.event == "push" and each.payload().get("last", False) for each in requests) == len(secrets)
-            )
+            ),
+            timeout_s=3
+            * WAIT_S,  # thousands may wait before it: so many webhooks, and a push whenever one was answered
         )
     for each in receiver.requests:
         assert any(signed(each, secret) for secret in secrets[each.path]), each.path
@@ -225,7 +228,8 @@ def test_killed_at_any_moment_it_is_finished_by_the_next(idle: Server) -> None:
         process.communicate()
         keys[:] = read_keys(command.path)
 
-    killed_when(lambda: len(read_keys(command.path)) == 2)
+    with held(idle, "LOCK TABLE hooks IN SHARE MODE"):  # it makes its key, and gets no further before it is seen
+        killed_when(lambda: len(read_keys(command.path)) == 2)
     assert len(keys) == 2
     new = keys[0]
     assert keys[1] == old

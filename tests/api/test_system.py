@@ -99,7 +99,10 @@ def test_metrics(api: Api, repository: Place, receiver: Receiver) -> None:
     hook = api.hook(repository, config={"url": receiver.url}, active=True)
     until(lambda: api.read(hook["deliveries_url"]))
     api.get("/no/such/path")
-    response = api.get("/metrics")
+    # The worker hears of a commit a little later than others may read what was committed.
+    counted = re.compile(r'^workhook_deliveries_total\{outcome="success"\} [1-9]', re.MULTILINE)
+    response = until(lambda: answer if counted.search((answer := api.get("/metrics")).text) else None)
+    assert response is not None
     assert response.headers["content-type"] == "text/plain; version=1.0.0; charset=utf-8"
     names = set(re.findall(r"^# TYPE (\w+)", response.text, re.MULTILINE))
     assert names >= {

@@ -54,7 +54,7 @@ def taken_back(server: Server, world: World) -> Iterator[bool]:
 
 def again(server: Server) -> float:
     mine = 'workhook_database_rolled_back_total{outcome="again",reason="serialization"}'
-    lines = httpx.get(f"{server.url}/metrics").text.splitlines()
+    lines = httpx.get(f"{server.url}/metrics", timeout=60).text.splitlines()
     return next((float(line.split()[-1]) for line in lines if line.startswith(mine)), 0)
 
 
@@ -79,7 +79,7 @@ def test_what_is_answered_is_what_was_stored(
     for each in (app, second):
         given = {"client_id": client_id, "client_secret": each.json()["client_secret"], "code": "none"}
         answer = httpx.post(
-            f"{server.url}/login/oauth/access_token", data=given, headers={"Accept": "application/json"}
+            f"{server.url}/login/oauth/access_token", data=given, headers={"Accept": "application/json"}, timeout=60
         )
         assert answer.json()["error"] == "bad_verification_code"
     hook = {"config": {"url": receiver.url, "secret": "a secret of some length"}, "events": ["push"]}

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import asyncio
 import signal
-import sqlite3
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-import asyncpg
 import httpx
 import pytest
 import sqlalchemy as sa
 
 from tests.api.test_tokens import Person, issue_for, user_id_of
-from tests.harness.beside import opened
+from tests.harness.beside import held, opened
 from tests.harness.databases import Databases
 from tests.harness.server import Server
 from tests.harness.waiting import until
@@ -187,34 +183,17 @@ def test_last_use_is_written_again_after_ten_minutes(new_server: Any) -> None:
     assert until(lambda: (server.run(last_used) or 0) >= first)
 
 
-@contextmanager
-def _held(server: Server) -> Iterator[None]:
-    """Somebody else writes the SQLite file, or holds every token of PostgreSQL's."""
-    url = server.settings.get("database_url")
-    if url is None:
-        with closing(sqlite3.connect(server.data / "workhook.db", isolation_level=None)) as holder:
-            holder.execute("BEGIN IMMEDIATE")
-            yield
-        return
-    with asyncio.Runner() as runner:
-        connection = runner.run(asyncpg.connect(url))
-        runner.run(connection.execute("BEGIN"))
-        runner.run(connection.execute("SELECT id FROM tokens FOR UPDATE"))
-        yield
-        runner.run(connection.close())
-
-
 def test_a_use_that_is_being_noted_is_written_at_the_stop(new_server: Any) -> None:
     server: Server = new_server(command=("serve", "--port", "0", "--no-worker"))  # nothing else keeps it
     world = server.world()
 
     def serves() -> bool:
         try:
-            return httpx.get(f"{server.url}/healthz").is_success
+            return httpx.get(f"{server.url}/healthz", timeout=60).is_success
         except httpx.TransportError:
             return False
 
-    with _held(server):
+    with held(server, "SELECT id FROM tokens FOR UPDATE"):
         Person(server, world.token).get("/user")
         assert server.process is not None
         server.process.send_signal(signal.SIGTERM)

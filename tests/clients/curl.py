@@ -41,7 +41,8 @@ class Curl:
     data: str | None = None  # how a body is given: --data-binary when None
 
     def __call__(self, method: str, path: str, *arguments: str, body: object = None) -> Said:
-        command = [self.program, "--silent", "--show-error", "--include", "--max-time", "30", *arguments]
+        command = [self.program, "--silent", "--show-error", "--include", "--max-time", "60", *arguments]
+        command += ["--expect100-timeout", "60"]  # else it sends a large body that nobody wants after a second
         command += ["--head"] if method == "HEAD" else ["--request", method]
         if self.token:
             command += ["--header", f"Authorization: {self.scheme} {self.token}"]
@@ -49,7 +50,7 @@ class Curl:
             text = body if isinstance(body, str) else json.dumps(body)
             command += ["--data-binary", text]
         url = path if path.startswith("http") else self.url + path
-        done = subprocess.run([*command, url], capture_output=True, timeout=60, check=False)
+        done = subprocess.run([*command, url], capture_output=True, timeout=90, check=False)
         assert done.returncode == 0, done.stderr.decode()
         head, _, rest = done.stdout.partition(b"\r\n\r\n")
         if head.startswith(b"HTTP/1.1 100 "):  # curl asks first whether a large body is welcome

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from tests.harness.receiver import Received
 from tests.node_tools import NODE_FOLDER, ensure_node_modules, node
 
-TIMEOUT_S = 60
+TIMEOUT_S = 120
 
 
 def command(script: str) -> list[str]:

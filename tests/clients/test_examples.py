@@ -15,6 +15,7 @@ from tests.clients.octokit_examples import load_examples
 from tests.clients.support import SECRET, signed_with
 from tests.harness.receiver import Received, Receiver
 from tests.harness.server import Server
+from tests.harness.waiting import WAIT_S
 from tests.harness.world import World
 
 IN_FLIGHT = 8
@@ -71,7 +72,7 @@ def check(received: Sequence[Received], examples: Sequence[Example], context: Se
 
 
 def check_all(receiver: Receiver, world: World, examples: Sequence[Example], context: Sequence[str]) -> None:
-    requests = receiver.wait_for(2 * len(examples) + 2, timeout_s=60)
+    requests = receiver.wait_for(2 * len(examples) + 2, timeout_s=3 * WAIT_S)
     assert len(requests) == 2 * len(examples) + 2, "each once, and two pings"
     assert all(signed_with(each, SECRET) for each in requests)
     guids = Counter(each.guid for each in requests)

@@ -35,7 +35,7 @@ def _without_a_certificate(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def _endpoints(site: Site) -> tuple[str, str]:
-    metadata = requests.get(f"{site.server.url}/.well-known/oauth-authorization-server", timeout=30).json()
+    metadata = requests.get(f"{site.server.url}/.well-known/oauth-authorization-server", timeout=60).json()
     return metadata["authorization_endpoint"], metadata["token_endpoint"]
 
 
@@ -112,13 +112,13 @@ def test_authlib_as_a_device(site: Site) -> None:
 
 
 def test_pygithub(site: Site) -> None:
-    with Github(base_url=site.server.url) as github:
+    with Github(base_url=site.server.url, timeout=60) as github:
         app = github.get_oauth_application(site.app.id, site.app.secret)
         code = parse_qs(urlsplit(_visit(site, app.get_login_url(CALLBACK, "s", site.octo.user.login))).query)["code"][0]
         token = app.get_access_token(code)
         assert token.type == "bearer"
         assert token.expires_in == 28800
-        with Github(base_url=site.server.url, auth=Auth.Token(token.token)) as user:
+        with Github(base_url=site.server.url, auth=Auth.Token(token.token), timeout=60) as user:
             assert user.get_user().login == site.octo.user.login
         with pytest.raises(BadCredentialsException):
             app.get_access_token(code)
@@ -128,7 +128,7 @@ def test_pygithub(site: Site) -> None:
         refresh_token = app.get_access_token(code).refresh_token
         assert refresh_token is not None
         renewed = app.refresh_access_token(refresh_token)
-        with Github(base_url=site.server.url, auth=app.get_app_user_auth(renewed)) as user:
+        with Github(base_url=site.server.url, auth=app.get_app_user_auth(renewed), timeout=60) as user:
             assert user.get_user().login == site.octo.user.login
 
 

@@ -18,7 +18,7 @@ from tests.harness.receiver import Receiver
 from tests.harness.server import Server
 from tests.harness.world import World
 
-WAIT_S = 30
+WAIT_S = 60
 
 
 @pytest.mark.parametrize("prefix", ["", "/api/v3"], ids=["root", "prefix"])

@@ -20,7 +20,9 @@ from tests.harness.waiting import until
 from tests.harness.world import World
 
 NOT_GRANTED = "The permissions requested are not granted to this installation."
-WITHOUT_PAUSES: dict[str, Any] = {"retry": None, "seconds_between_requests": 0, "seconds_between_writes": 0}
+WITHOUT_PAUSES: dict[str, Any] = {
+    "retry": None, "seconds_between_requests": 0, "seconds_between_writes": 0, "timeout": 60,
+}  # fmt: skip
 
 
 @pytest.fixture(params=["", "/api/v3"], ids=["root", "prefix"])

@@ -55,7 +55,8 @@ class Reader:
 
     def __init__(self, folder: Path) -> None:
         self.folder = checkout(folder / "workhook")
-        self.environment = new_machine(folder)
+        # The page's reader is back before the first retry, after ten seconds; a slow machine may not be.
+        self.environment = new_machine(folder) | {"WORKHOOK_DELIVERY_RETRY_FIRST_S": "600"}
         self.shell = Shell(self.folder, self.environment)
         self.running: list[Program] = [self.shell]
         self.receiver: Program | None = None

@@ -123,7 +123,7 @@ def test_people_come_in_by_their_provider(provider: Provider, tmp_path: Path) ->
 def come_in(provider: Provider, subject: str, server_url: str) -> None:
     """What Ada does in her browser."""
     proxy, accept = ProxyInFront(server_url), {"Accept": "text/html"}
-    with httpx.Client(base_url="https://work.example.com", transport=proxy, headers=accept, timeout=30) as browser:
+    with httpx.Client(base_url="https://work.example.com", transport=proxy, headers=accept, timeout=60) as browser:
         shown = browser.get("/login")
         [button] = re.findall(r'<a class="button" href="(/login/oidc[^"]*)">([^<]*)</a>', shown.text)
         assert html.unescape(button[1]) == "Sign in with your organization's account"

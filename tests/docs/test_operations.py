@@ -33,7 +33,7 @@ def test_one_process_serves_and_another_delivers(backend: Databases, receiver: R
         url = server.wait_for("listening on ").split()[-1]
         hook = {"config": {"url": receiver.url, "content_type": "json"}, "events": ["push"]}
         headers = {"Authorization": f"Bearer {json.loads(made.stdout)['token']}"}
-        httpx.post(f"{url}/repos/acme/website/hooks", json=hook, headers=headers).raise_for_status()
+        httpx.post(f"{url}/repos/acme/website/hooks", json=hook, headers=headers, timeout=60).raise_for_status()
         assert receiver.requests == []
         worker = Program(["bash", "-c", f"exec {work}"], tmp_path, environment)
         try:
@@ -44,7 +44,7 @@ def test_one_process_serves_and_another_delivers(backend: Databases, receiver: R
             [copy] = tmp_path.glob("secret.key.*")
             assert copy.read_text() != (tmp_path / "data" / "secret.key").read_text()
             event = {"event": "push", "payload": {}}
-            httpx.post(f"{url}/repos/acme/website/events", json=event, headers=headers).raise_for_status()
+            httpx.post(f"{url}/repos/acme/website/events", json=event, headers=headers, timeout=60).raise_for_status()
             receiver.wait_for(2)
         finally:
             worker.stop()

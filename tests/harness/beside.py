@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+import sqlite3
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, closing, contextmanager
 
 import asyncpg
 
+from tests.harness.server import Server
 from workhook.http.calls import Services
 from workhook.storage import Transaction
 
@@ -37,6 +39,25 @@ class Beside:
         assert self.watcher is not None
         waits = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
         return bool(await self.watcher.fetchval(waits))
+
+
+@contextmanager
+def held(server: Server, lock: str) -> Iterator[None]:
+    """Somebody else writes the SQLite file, or has done `lock` on PostgreSQL: whoever wants the same waits."""
+    url = server.settings.get("database_url")
+    if url is None:
+        with closing(sqlite3.connect(server.data / "workhook.db", isolation_level=None)) as holder:
+            holder.execute("BEGIN IMMEDIATE")
+            yield
+        return
+    with asyncio.Runner() as runner:
+        connection = runner.run(asyncpg.connect(url))
+        try:
+            runner.run(connection.execute("BEGIN"))
+            runner.run(connection.execute(lock))
+            yield
+        finally:
+            runner.run(connection.close())
 
 
 @asynccontextmanager

@@ -59,9 +59,10 @@ class Receiver:
                 body = self.rfile.read(int(self.headers.get("content-length", 0)))
                 received = Received(self.path, {k.lower(): v for k, v in self.headers.items()}, body)
                 with receiver._changed:
+                    answer = receiver.reply  # who waits for this request may set another for the next
                     receiver.requests.append(received)
                     receiver._changed.notify_all()
-                reply = receiver.reply(received)
+                reply = answer(received)
                 try:
                     self.send_response(reply.status)
                     for name, value in reply.headers.items():

@@ -24,7 +24,7 @@ async function refusal(promise) {
 
 // What waits for a webhook is dropped with it: both pings have to be on record before it is deleted.
 async function delivered(api, one, count) {
-  const end = Date.now() + 20_000;
+  const end = Date.now() + 45_000;
   for (;;) {
     const { data } = await api.listWebhookDeliveries({ ...one, per_page: 100 });
     if (data.length >= count) return data;

@@ -9,7 +9,7 @@ const log = { debug() {}, info() {}, warn(text) { throw new Error(text); }, erro
 const octokit = new Octokit({ baseUrl, auth, log });
 
 async function until(probe) {
-  const end = Date.now() + 20_000;
+  const end = Date.now() + 45_000;
   for (;;) {
     const found = await probe();
     if (found) return found;

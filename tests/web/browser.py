@@ -67,7 +67,7 @@ class Browser:
         self.address = f"10.0.{number >> 8}.{number & 255}"
         accept = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"
         headers = {"Accept": accept, "User-Agent": "Tester/1.0", "X-Forwarded-For": self.address, **headers}
-        self.client = httpx.Client(base_url=server.url, headers=headers, timeout=30, verify=False)
+        self.client = httpx.Client(base_url=server.url, headers=headers, timeout=60, verify=False)
 
     def get(self, path: str, **more: Any) -> httpx.Response:
         return self.client.get(path, **more)

@@ -49,11 +49,11 @@ class Provider:
                     self._ready.set()
 
     def know(self, subject: str, **claims: Any) -> None:
-        httpx.put(f"{self.url}/users/{subject}", json=claims).raise_for_status()
+        httpx.put(f"{self.url}/users/{subject}", json=claims, timeout=60).raise_for_status()
 
     def consent(self, address: str, subject: str) -> str:
         """What a person does there; answers where the browser is sent."""
-        answer = httpx.post(address, data={"sub": subject})
+        answer = httpx.post(address, data={"sub": subject}, timeout=60)
         assert answer.status_code == 302, answer.text
         return answer.headers["location"]
 

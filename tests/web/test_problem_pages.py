@@ -10,6 +10,7 @@ import pytest
 import sqlalchemy as sa
 
 from tests.harness.server import Server
+from tests.harness.waiting import until
 from tests.web.browser import Browser, add_person
 from workhook.http.calls import Services
 from workhook.http.negotiation import prefers_page
@@ -126,4 +127,4 @@ def test_a_failure_of_the_server(new_server: Callable[..., Server]) -> None:
         for path in ("/settings/password", "/"):
             is_page(browser.get(path), 500, "The server failed")
         is_json(browser.get("/settings/password", headers={"Accept": "application/json"}), 500)
-    assert "no such table" in server.log() or "UndefinedTable" in server.log()
+    until(lambda: "no such table" in server.log() or "UndefinedTable" in server.log())

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from urllib.parse import urlsplit
 
 import httpx
@@ -12,31 +14,16 @@ import sqlalchemy as sa
 
 from tests.harness.server import Server
 from tests.web.browser import PASSWORD, Browser, add_link, add_person, forms
-from workhook.core.clock import MINUTE_MS, now_ms
+from tests.web.pauses import end_pauses, lengthen_pauses
+from workhook.core.clock import now_ms
 from workhook.http.calls import Services
 from workhook.identity.signin import throttle
 from workhook.identity.signin.tables import sign_in_failures
-from workhook.storage.metadata import big
 
 WRONG = "not the right one"
 
 _count = sa.select(sign_in_failures.c.failures).where(sign_in_failures.c.key == sa.bindparam("key"))
-_end_pauses = sa.update(sign_in_failures).values(blocked_until=sa.literal(0, sa.BigInteger))
-
-_lengthen_pauses = (
-    sa.update(sign_in_failures).where(sign_in_failures.c.blocked_until > 0).values(blocked_until=big("until"))
-)
-
-
-async def end_pauses(services: Services) -> None:
-    async with services.database.transaction() as tx:
-        await tx.execute(_end_pauses)
-
-
-async def lengthen_pauses(services: Services) -> None:
-    """However slow the machine is, they are not over before the next attempt."""
-    async with services.database.transaction() as tx:
-        await tx.execute(_lengthen_pauses, {"until": now_ms() + 10 * MINUTE_MS})
+_blocked = sa.select(sign_in_failures.c.blocked_until).where(sign_in_failures.c.key == sa.bindparam("key"))
 
 
 def attempts_within(seconds: float) -> int:
@@ -54,22 +41,26 @@ def test_after_five_failures_known_and_unknown_logins_wait(server: Server) -> No
     for login in (person.login, f"{person.login}-x"):
         with Browser(server) as browser:
             fields = browser.form("/login").fields
-            tried = [login, login.upper(), f" {login}", *[login] * 4]
-            answers = [browser.post("/login", {**fields, "login": each, "password": WRONG}) for each in tried]
+            tried, began = [login, login.upper(), f" {login}", *[login] * 4], now_ms()
+            answers = [browser.post("/login", {**fields, "login": each, "password": WRONG}) for each in tried[:5]]
+            until = server.run(partial(_value, _blocked, throttle.login_key(login)))
+            assert began + throttle.FIRST_PAUSE_MS <= until <= now_ms() + throttle.FIRST_PAUSE_MS
+            server.run(lengthen_pauses)
+            answers += [browser.post("/login", {**fields, "login": each, "password": WRONG}) for each in tried[5:]]
             assert [each.status_code for each in answers] == [422] * 5 + [429] * 2
-            pause = answers[-1].headers["retry-after"]
-            assert 1 <= int(pause) <= 5
-            text = answers[-1].text.replace(fields["csrf"], "").replace(login, "").replace(f"{pause} seconds", "")
-            assert "too many failed attempts" in text
+            assert 1 <= int(answers[-1].headers["retry-after"]) <= 10 * 60
+            text = answers[-1].text.replace(fields["csrf"], "").replace(login, "")
+            text, times = re.subn(r"\b\d+ (seconds|minutes)", "", text)
+            assert (times, "too many failed attempts" in text) == (1, True)
             seen.append(text)
     assert seen[0] == seen[1]
-    server.run(lengthen_pauses)
     with Browser(server) as browser:
         assert browser.sign_in(person).status_code == 429  # the right password waits as well
         assert browser.fill(add_link(server, person)).status_code == 303  # a link does not
         browser.client.cookies.clear()
         server.run(end_pauses)
         assert browser.sign_in(person, WRONG).status_code == 422
+        server.run(lengthen_pauses)
         assert browser.sign_in(person).status_code == 429
         server.run(end_pauses)
         assert browser.sign_in(person).status_code == 303
@@ -79,12 +70,14 @@ def test_after_five_failures_known_and_unknown_logins_wait(server: Server) -> No
 
 
 def count_of(server: Server, key: str) -> int:
-    async def run(services: Services) -> int:
-        row = await services.database.fetch_one(_count, {"key": key})
-        return row["failures"] if row else 0
-
-    found: int = server.run(run)
+    found: int = server.run(partial(_value, _count, key))
     return found
+
+
+async def _value(statement: sa.Select[tuple[int]], key: str, services: Services) -> int:
+    """Of what is known of a key."""
+    row = await services.database.fetch_one(statement, {"key": key})
+    return row[0] if row else 0
 
 
 def test_two_processes_that_guess_beside_one_another_have_no_more_attempts(

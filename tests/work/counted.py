@@ -121,7 +121,7 @@ class CountedServer:
 
     def client(self, token: str | None, **more: Any) -> httpx.Client:
         headers = {"Authorization": f"Bearer {token}"} if token else {}
-        return httpx.Client(base_url=self.url, headers=headers, timeout=30, **more)
+        return httpx.Client(base_url=self.url, headers=headers, timeout=60, **more)
 
     def close(self) -> None:
         self._server.should_exit = True

@@ -1,0 +1,24 @@
+"""Pauses after failed attempts to sign in, ended or lengthened: no test has to be faster than one, or waits for it."""
+
+from __future__ import annotations
+
+import sqlalchemy as sa
+
+from workhook.core.clock import MINUTE_MS, now_ms
+from workhook.http.calls import Services
+from workhook.identity.signin.tables import sign_in_failures
+from workhook.storage.metadata import big
+
+_end = sa.update(sign_in_failures).values(blocked_until=sa.literal(0, sa.BigInteger))
+_lengthen = sa.update(sign_in_failures).where(sign_in_failures.c.blocked_until > 0).values(blocked_until=big("until"))
+
+
+async def end_pauses(services: Services) -> None:
+    async with services.database.transaction() as tx:
+        await tx.execute(_end)
+
+
+async def lengthen_pauses(services: Services) -> None:
+    """However slow the machine is, they are not over before the next attempt."""
+    async with services.database.transaction() as tx:
+        await tx.execute(_lengthen, {"until": now_ms() + 10 * MINUTE_MS})
