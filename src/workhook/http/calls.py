@@ -30,6 +30,9 @@ if TYPE_CHECKING:
 JSON_BODY_MAX = 1024 * 1024
 CHECK_STANDS_S = 1.0  # how long what the guard found is relied on while a body comes
 
+NOT_KEPT = {"Cache-Control": "no-store"}
+"""Headers of an answer that holds a secret: nobody in between keeps it, and no browser does."""
+
 _FORM = "application/x-www-form-urlencoded"
 _HOST = re.compile(r"[A-Za-z0-9._\-]+(:\d{1,5})?|\[[0-9A-Fa-f:.]+\](:\d{1,5})?")
 _WITH_PORT = re.compile(r"\[([0-9A-Fa-f:.]+)\](?::\d+)?|(\d+\.\d+\.\d+\.\d+):\d+")

@@ -123,7 +123,7 @@ class Guard:
             token = password if kind_of(password) else user  # programs that know only names and passwords
         elif scheme.lower() not in ("bearer", "token"):
             raise bad
-        if looks_like_jwt(token) and not for_clients:
+        elif looks_like_jwt(token) and not for_clients:
             return None, await authenticate_app(call.database, token)
         found = await self._lookup.find(token)
         if found is None:
