@@ -15,7 +15,7 @@ import msgspec
 
 from workhook.core import json
 from workhook.core.config import Settings
-from workhook.core.errors import Fault, Invalid, Malformed, NotFound, TooLarge, UnsupportedMediaType
+from workhook.core.errors import Fault, Invalid, Malformed, NotFound, Problem, TooLarge, UnsupportedMediaType
 from workhook.core.secrecy import Secretive
 from workhook.core.vault import Vault
 from workhook.http import idempotency
@@ -86,6 +86,7 @@ class Call(Secretive):
     read_body: bytes = b""  # what `body` has read
     place: tuple[int, int | None] | None = None  # the account and repository that it is about, as far as known
     hidden: bool = False  # the caller does not see that place: to them it does not exist
+    refused: Problem | None = None  # why, where the answer is none of an error: a page, or `error` with status 200
     made: object = None  # the body that `write` will answer with
     _query: dict[str, list[str]] | None = None
 

@@ -35,7 +35,7 @@ _CHARSET = "; charset=utf-8"
 _FAILED = "The server failed. The request id helps to find out why."
 
 Guard = Callable[[Call], Awaitable[None]]  # called again for a call whose body came slowly
-Refused = Callable[[Call, Problem], None]  # told of every problem that an operation is answered with
+Refused = Callable[[Call, Problem], None]  # told of every problem that an operation is answered with, or in other words
 ProblemPage = Callable[[Problem, str], Answer]  # gets the request id; for browsers, never under /api
 Handle = Callable[[Request[Any, Any, Any]], Awaitable[Response[bytes]]]
 Lifespan = Callable[[Litestar], AbstractAsyncContextManager[None]]
@@ -136,6 +136,8 @@ def _handle(
                 _check_version(call)
             await check(call)
             answer = await operation.handler(call)
+            if call.refused is not None:
+                refused(call, call.refused)
             response = _respond(call, answer)
         except Problem as problem:
             refused(call, problem)
