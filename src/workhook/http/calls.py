@@ -82,6 +82,7 @@ class Call(Secretive):
     answer_headers: dict[str, str] = field(default_factory=dict)  # added to the answer, whether success or problem
     recheck: Callable[[], Awaitable[None]] | None = None  # asks the guard again
     checked_at_s: float = 0.0  # when the guard ran, on the monotonic clock
+    unchanged: Callable[[], Mapping[str, str]] | None = None  # of the guard: the answer is 304; headers that tell more
     token_id: int = 0  # of the token that the guard found
     read_body: bytes = b""  # what `body` has read
     place: tuple[int, int | None] | None = None  # the account and repository that it is about, as far as known

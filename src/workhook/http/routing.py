@@ -199,6 +199,7 @@ def _respond(call: Call, answer: Answer) -> Response[bytes]:
             tag = f'"{hashlib.sha256(body).hexdigest()}"'
             headers["ETag"] = tag if answer.status == 201 else f"W/{tag}"
         if call.operation.method == "GET" and _matches(call.header("if-none-match"), headers["ETag"]):
+            headers |= call.unchanged() if call.unchanged is not None else {}
             return Response(b"", status_code=304, headers=headers, media_type="")
     return _written(body, answer, headers)
 
