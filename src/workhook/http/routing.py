@@ -132,9 +132,9 @@ def _handle(
         call = Call(request, operation, services(), uuid.uuid4().hex, prefix)
         begin(call)
         try:
+            await check(call)
             if operation.area.versioned:
                 _check_version(call)
-            await check(call)
             answer = await operation.handler(call)
             if call.refused is not None:
                 refused(call, call.refused)
