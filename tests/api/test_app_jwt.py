@@ -188,6 +188,9 @@ def test_right_tokens(server: Server, app: Registered) -> None:
         app.jwt(exp=now() + 600, iat=float(now())),
         app.jwt(exp=now() + 59.5, nbf=now() - 5, aud="anything", jti="1"),
         raw(app, ROUND % "", '{"alg":"RS256","kid":"no such key","typ":"at+jwt"}'),
+        # Shell scripts write JSON over several lines, so that a token need not begin with "ey".
+        raw(app, '{\n    "iss":"ISS",\n    "iat":IAT,\n    "exp":EXP\n}', '{\n    "typ":"JWT",\n    "alg":"RS256"\n}'),
+        raw(app, ROUND % "", '\r\n\t {"alg":"RS256"}'),
     ):
         assert ask(server, token).json()["id"] == app.id
     with server.client(None) as client:
@@ -199,8 +202,14 @@ def test_what_is_no_jwt(server: Server, world: World, app: Registered) -> None:
     refused(ask(server, world.token), 401, UNDECODABLE)
     refused(ask(server, app.token(server)), 401, UNDECODABLE)
     refused(ask(server, "ghs_abc"), 401, "Bad credentials")
+    for three_parts in ("a.b.c", "..", "whp_1.2.3"):
+        refused(ask(server, three_parts), 401, UNDECODABLE)
     with server.client(None) as client:
-        for auth, message in ((None, UNDECODABLE), ((app.client_id, app.secret), "Bad credentials")):
+        for auth, message in (
+            (None, UNDECODABLE),
+            ((app.client_id, app.secret), "Bad credentials"),
+            (("ada.b.lovelace", "a password"), "Bad credentials"),
+        ):
             answer = client.get("/app", auth=auth)
             refused(answer, 401, message)
             assert answer.headers["www-authenticate"] == "Bearer"

@@ -511,6 +511,14 @@ def test_no_answer_holds_one_but_the_first(witness: Witness) -> None:
     assert not any(found_in(each.body, witness.secrets) for each in echoed)
 
 
+def test_an_answer_that_holds_one_is_kept_by_nobody(witness: Witness) -> None:
+    """Also where only the body of a POST holds it, which caches may keep no more than they may the others."""
+    holding = [each for each in witness.told if each.status < 400 and found_in(each.body, witness.secrets)]
+    kept = {f"{each.method} {urlsplit(each.url).path}" for each in holding if "no-store" not in each.headers}
+    assert len(holding) > 10
+    assert kept == set()
+
+
 def test_the_database_and_the_data_folder_hold_none(witness: Witness) -> None:
     stored = _stored(witness.server)
     assert witness.site.world.organization.encode() in stored, "it was read"

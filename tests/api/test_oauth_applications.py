@@ -51,6 +51,7 @@ def test_an_app_looks_its_token_up(site: Site) -> None:
     token = _new(site, site.oauth, scope="work repo")
     response = _ask(site, site.oauth, "POST", token)
     assert response.status_code == 200
+    assert response.headers["cache-control"] == "no-store"
     body = response.json()
     assert re.fullmatch(SECONDS, body["created_at"])
     expected = {
@@ -93,6 +94,7 @@ def test_a_token_is_exchanged_or_revoked(site: Site) -> None:
     token = _new(site, site.oauth, scope="repo")
     response = _ask(site, site.oauth, "PATCH", token)
     assert response.status_code == 200
+    assert response.headers["cache-control"] == "no-store"
     fresh = response.json()["token"]
     assert fresh != token
     assert response.json()["scopes"] == ["repo"]

@@ -85,6 +85,23 @@ def test_two_processes_count_together(new_server: Callable[..., Server]) -> None
         client.close()
 
 
+def test_what_has_not_changed_costs_nothing(new_server: Callable[..., Server]) -> None:
+    server = new_server(api_rate_limit=3)
+    world = server.world()
+    with server.client(world.token) as client, server.client(None) as nobody:
+        tag = {"If-None-Match": client.get("/user").headers["etag"]}
+        for path, number in (("/user", 304), ("/user", 304), ("/user", 304), ("/user", 304), ("/orgs/nowhere", 404)):
+            answer = client.get(path, headers=tag)
+            used = "1" if number == 304 else "2"
+            assert (answer.status_code, answer.headers["x-ratelimit-used"]) == (number, used)
+            assert int(answer.headers["x-ratelimit-remaining"]) == 3 - int(used)
+        assert client.get("/user").headers["x-ratelimit-remaining"] == "0"
+        assert client.get("/user", headers=tag).status_code == 403
+        nobody.get("/meta")
+        spent = [nobody.get("/meta", headers={"If-None-Match": "*"}).headers["x-ratelimit-used"] for _ in range(2)]
+        assert spent == ["2", "3"]  # only who is known gets it for nothing, as with the original
+
+
 def test_new_tokens_bring_no_new_limit(new_server: Callable[..., Server]) -> None:
     """What is made with a token counts with it, over two generations; what comes from elsewhere by itself."""
     servers = [new_server(api_rate_limit=LIMIT), new_server(api_rate_limit=LIMIT)]

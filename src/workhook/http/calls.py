@@ -15,7 +15,7 @@ import msgspec
 
 from workhook.core import json
 from workhook.core.config import Settings
-from workhook.core.errors import Fault, Invalid, Malformed, NotFound, TooLarge, UnsupportedMediaType
+from workhook.core.errors import Fault, Invalid, Malformed, NotFound, Problem, TooLarge, UnsupportedMediaType
 from workhook.core.secrecy import Secretive
 from workhook.core.vault import Vault
 from workhook.http import idempotency
@@ -29,6 +29,9 @@ if TYPE_CHECKING:
 
 JSON_BODY_MAX = 1024 * 1024
 CHECK_STANDS_S = 1.0  # how long what the guard found is relied on while a body comes
+
+NOT_KEPT = {"Cache-Control": "no-store"}
+"""Headers of an answer that holds a secret: nobody in between keeps it, and no browser does."""
 
 _FORM = "application/x-www-form-urlencoded"
 _HOST = re.compile(r"[A-Za-z0-9._\-]+(:\d{1,5})?|\[[0-9A-Fa-f:.]+\](:\d{1,5})?")
@@ -79,10 +82,12 @@ class Call(Secretive):
     answer_headers: dict[str, str] = field(default_factory=dict)  # added to the answer, whether success or problem
     recheck: Callable[[], Awaitable[None]] | None = None  # asks the guard again
     checked_at_s: float = 0.0  # when the guard ran, on the monotonic clock
+    unchanged: Callable[[], Mapping[str, str]] | None = None  # of the guard: the answer is 304; headers that tell more
     token_id: int = 0  # of the token that the guard found
     read_body: bytes = b""  # what `body` has read
     place: tuple[int, int | None] | None = None  # the account and repository that it is about, as far as known
     hidden: bool = False  # the caller does not see that place: to them it does not exist
+    refused: Problem | None = None  # why, where the answer is none of an error: a page, or `error` with status 200
     made: object = None  # the body that `write` will answer with
     _query: dict[str, list[str]] | None = None
 

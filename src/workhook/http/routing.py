@@ -35,7 +35,7 @@ _CHARSET = "; charset=utf-8"
 _FAILED = "The server failed. The request id helps to find out why."
 
 Guard = Callable[[Call], Awaitable[None]]  # called again for a call whose body came slowly
-Refused = Callable[[Call, Problem], None]  # told of every problem that an operation is answered with
+Refused = Callable[[Call, Problem], None]  # told of every problem that an operation is answered with, or in other words
 ProblemPage = Callable[[Problem, str], Answer]  # gets the request id; for browsers, never under /api
 Handle = Callable[[Request[Any, Any, Any]], Awaitable[Response[bytes]]]
 Lifespan = Callable[[Litestar], AbstractAsyncContextManager[None]]
@@ -132,10 +132,12 @@ def _handle(
         call = Call(request, operation, services(), uuid.uuid4().hex, prefix)
         begin(call)
         try:
+            await check(call)
             if operation.area.versioned:
                 _check_version(call)
-            await check(call)
             answer = await operation.handler(call)
+            if call.refused is not None:
+                refused(call, call.refused)
             response = _respond(call, answer)
         except Problem as problem:
             refused(call, problem)
@@ -197,6 +199,7 @@ def _respond(call: Call, answer: Answer) -> Response[bytes]:
             tag = f'"{hashlib.sha256(body).hexdigest()}"'
             headers["ETag"] = tag if answer.status == 201 else f"W/{tag}"
         if call.operation.method == "GET" and _matches(call.header("if-none-match"), headers["ETag"]):
+            headers |= call.unchanged() if call.unchanged is not None else {}
             return Response(b"", status_code=304, headers=headers, media_type="")
     return _written(body, answer, headers)
 

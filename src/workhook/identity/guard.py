@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass
+from functools import partial
 
 import msgspec
 import structlog
@@ -123,7 +124,7 @@ class Guard:
             token = password if kind_of(password) else user  # programs that know only names and passwords
         elif scheme.lower() not in ("bearer", "token"):
             raise bad
-        if looks_like_jwt(token) and not for_clients:
+        elif looks_like_jwt(token) and not for_clients:
             return None, await authenticate_app(call.database, token)
         found = await self._lookup.find(token)
         if found is None:
@@ -155,12 +156,19 @@ class Guard:
         usage, within = await self._limiter.hit(caller, count=count)
         call.answer_headers.update(rate.headers(usage))
         if within:
+            if count and (actor or app):
+                call.unchanged = partial(self._unchanged, caller)
             return usage
         message = "API rate limit exceeded. Wait until the time in X-RateLimit-Reset."
         retry = {"Retry-After": str(max(1, usage.reset - now_ms() // 1000))}
         if call.operation.area.style == "github":
             raise Forbidden(message, code="rate_limited", headers=retry)
         raise TooManyRequests(message, headers=retry)
+
+    def _unchanged(self, caller: str) -> dict[str, str]:
+        """What has not changed costs nothing, as with the original: else who asks again would better not."""
+        usage = self._limiter.take_back(caller)
+        return rate.headers(usage) if usage else {}
 
     async def _resolve(
         self, call: Call, rule: policy.Rule, actor: Actor | None, app: App | None, usage: rate.Usage

@@ -118,6 +118,14 @@ class RateLimiter:
             within = _use(share)
         return self._usage(share), within
 
+    def take_back(self, caller: str) -> Usage | None:
+        """A request that `hit` has counted, of a token or an app, is not to count. None: there is no count of it."""
+        share = self._shares.get(caller)
+        if share is None or now_ms() >= share.resets_at or share.left >= share.used:
+            return None
+        share.left += 1  # the next one uses it, or it is given back with the rest
+        return self._usage(share)
+
     async def close(self) -> None:
         """Give back what is left. Counting may go on afterwards."""
         if self._sweeping is not None:

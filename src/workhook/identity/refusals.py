@@ -74,7 +74,7 @@ class Refusals:
         self._dropped = 0
 
     def note(self, call: Call, problem: Problem) -> None:
-        """For `http.routing`: every problem that a call is answered with."""
+        """For `http.routing`: every problem that a call is answered with, `Call.refused` too."""
         if not _counts(call, problem):
             return
         metrics.REFUSALS.labels(problem.status).inc()
@@ -176,7 +176,7 @@ def _counts(call: Call, problem: Problem) -> bool:
     if problem.status not in _STATUSES:
         return False
     if problem.status == 401:
-        return call.header("authorization") is not None
+        return call.header("authorization") is not None or call.refused is problem
     return not isinstance(problem, NotFound) or call.hidden
 
 

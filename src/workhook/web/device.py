@@ -35,6 +35,7 @@ async def enter(call: Call) -> Answer:
     try:
         request = await _find(call, session, typed)
     except TooManyRequests as problem:
+        call.refused = problem
         message = f"Too many codes were wrong. Try again in {problem.headers['Retry-After']} seconds."
         return _entry(session, typed, message, status=429, headers=problem.headers)
     if request is None:
@@ -48,6 +49,7 @@ async def decide(call: Call) -> Answer:
     try:
         request = await _find(call, session, fields.get("user_code", ""))
     except TooManyRequests as problem:
+        call.refused = problem
         return _entry(session, "", problem.message, status=429, headers=problem.headers)
     if request is None:
         return _entry(session, "", _UNKNOWN, status=422)

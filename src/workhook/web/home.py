@@ -97,6 +97,7 @@ async def change_password(call: Call) -> Answer:
         checked = await _check_current(call, session, fields.get("current", ""))
         hashed = await new_hash(password, user)
     except TooManyRequests as problem:
+        call.refused = problem
         return await _password_form(call, session, [problem.message], status=429, headers=problem.headers)
     except Invalid as problem:
         return await _password_form(call, session, [each.message or "" for each in problem.faults])

@@ -41,6 +41,7 @@ async def sign_in(call: Call) -> Answer:
     try:
         checked = await check_password(call.database, login, fields.get("password", ""), call.address)
     except TooManyRequests as problem:
+        call.refused = problem
         return _form(call, return_to, login, problem.message, status=429, headers=problem.headers)
 
     async def let_in(tx: Transaction) -> dict[str, str] | None:

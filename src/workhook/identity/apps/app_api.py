@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from workhook.core.errors import NotFound
-from workhook.http.calls import Answer, Call
+from workhook.http.calls import NOT_KEPT, Answer, Call
 from workhook.http.operations import AREA_B, Operation
 from workhook.http.paging import PAGING, page_link, page_of
 from workhook.identity import queries as account_queries
@@ -77,7 +77,7 @@ async def create_access_token(call: Call) -> Answer:
     made = await call.database.in_transaction(lambda tx: access_tokens.create(tx, app, installation_id, wanted))
     shape = token_shape(made.issued, made.permissions, made.repository_ids, made.named, call.base)
     # Where the token itself, as the credential, finds what it is: it is deleted there.
-    headers = {"Cache-Control": "no-store", "Location": f"{call.base}/installation/token"}
+    headers = {**NOT_KEPT, "Location": f"{call.base}/installation/token"}
     return Answer(shape, status=201, headers=headers)
 
 

@@ -10,7 +10,7 @@ from msgspec import UNSET
 
 from workhook.core.errors import Fault, Invalid, NotFound
 from workhook.http import parameters
-from workhook.http.calls import Answer, Call, concerns
+from workhook.http.calls import NOT_KEPT, Answer, Call, concerns
 from workhook.http.operations import Handler
 from workhook.http.paging import page_link, page_of
 from workhook.identity.apps import actions, queries
@@ -105,7 +105,7 @@ async def create_oauth_app(call: Call) -> Answer:
         return shape
 
     shape = await change(call, step)
-    return Answer(shape, status=201, headers={"Location": shape.url})
+    return Answer(shape, status=201, headers={"Location": shape.url, **NOT_KEPT})
 
 
 async def create_app(call: Call) -> Answer:
@@ -121,7 +121,7 @@ async def create_app(call: Call) -> Answer:
         return shape
 
     shape = await change(call, step)
-    return Answer(shape, status=201, headers={"Location": shape.url})
+    return Answer(shape, status=201, headers={"Location": shape.url, **NOT_KEPT})
 
 
 async def get_app(call: Call) -> Answer:
@@ -162,7 +162,7 @@ async def create_secret(call: Call) -> Answer:
     shape = s.secret_shape(made)
     shape.client_secret = secret
     location = f"{call.base}{s.app_path(app, organization_of(call))}/secrets/{made.id}"
-    return Answer(shape, status=201, headers={"Location": location})
+    return Answer(shape, status=201, headers={"Location": location, **NOT_KEPT})
 
 
 async def get_secret(call: Call) -> Answer:
@@ -194,7 +194,7 @@ async def create_key(call: Call) -> Answer:
     shape = s.key_shape(made)
     shape.pem = key.private_key or UNSET
     location = f"{call.base}{s.app_path(app, organization_of(call))}/keys/{made.id}"
-    return Answer(shape, status=201, headers={"Location": location})
+    return Answer(shape, status=201, headers={"Location": location, **NOT_KEPT})
 
 
 async def get_key(call: Call) -> Answer:

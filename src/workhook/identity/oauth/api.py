@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
 
+import msgspec
 import structlog
 
-from workhook.http.calls import Answer, Call
+from workhook.core.errors import Unauthenticated
+from workhook.http.calls import Answer, Call, concerns
 from workhook.http.operations import OAUTH, Operation
 from workhook.identity.apps.credentials import authenticate_client, basic_credentials
 from workhook.identity.apps.queries import find_client
 from workhook.identity.apps.schemas import App
+from workhook.identity.guard import caller_of
 from workhook.identity.oauth import applications, bodies, codes, devices, issuing
 from workhook.identity.oauth.schemas import DeviceAnswer, Refusal, ServerMetadata, TokenAnswer
 from workhook.identity.oauth.scopes import requested
@@ -29,6 +33,11 @@ _NO_CLIENT = Refusal(
 _NO_DEVICE_FLOW = Refusal(
     "device_flow_disabled", "The device flow is not enabled for this app: its owner can enable it."
 )
+
+# What tells of credentials that are not good; the rest are steps of a flow, or faults of a program.
+_NOT_GOOD = {
+    _WRONG_CLIENT.error, "bad_verification_code", "bad_refresh_token", "incorrect_device_code", "redirect_uri_mismatch",
+}  # fmt: skip
 
 Fields = Mapping[str, str]
 
@@ -69,14 +78,25 @@ def _not_known(call: Call, fields: Fields) -> Refusal:
     return _WRONG_CLIENT if named else _NO_CLIENT
 
 
+def _refuse(call: Call, why: Refusal, shape: type[msgspec.Struct], client: Client | None = None) -> Answer:
+    """The audit log hears of credentials that are not good; the app's owners do, where it has shown that it is theirs:
+    else anybody could write into their log."""
+    if why.error in _NOT_GOOD and why is not _NO_CLIENT:
+        call.refused = Unauthenticated(why.description, code=why.error)
+        if client is not None and client.secret_shown:
+            call.actor = replace(caller_of(call), app=client.app)
+            concerns(client.app.account_id)
+    return bodies.refusal(call, why, shape)
+
+
 async def access_token(call: Call) -> Answer:
     fields = await bodies.read(call, _TOKEN_FIELDS)
     client = await _client(call, fields)
     if client is None:
-        return bodies.refusal(call, _not_known(call, fields), TokenAnswer)
+        return _refuse(call, _not_known(call, fields), TokenAnswer)
     outcome = await call.database.in_transaction(partial(_grant, client=client, fields=fields))
     if isinstance(outcome, Refusal):
-        return bodies.refusal(call, outcome, TokenAnswer)
+        return _refuse(call, outcome, TokenAnswer, client)
     return bodies.answer(call, outcome)
 
 
@@ -108,7 +128,7 @@ async def device_code(call: Call) -> Answer:
     fields = await bodies.read(call, _DEVICE_FIELDS)
     client = await _client(call, fields)
     if client is None:
-        return bodies.refusal(call, _not_known(call, fields), DeviceAnswer)
+        return _refuse(call, _not_known(call, fields), DeviceAnswer)
     app = client.app
     if not app.device_flow:
         return bodies.refusal(call, _NO_DEVICE_FLOW, DeviceAnswer)

@@ -9,7 +9,7 @@ import msgspec
 from workhook.core.clock import now_ms, to_seconds_text
 from workhook.core.errors import Fault, Invalid, NotFound
 from workhook.core.secrecy import Secretive
-from workhook.http.calls import Answer, Call
+from workhook.http.calls import NOT_KEPT, Answer, Call
 from workhook.http.operations import AREA_B, Operation
 from workhook.identity import audit
 from workhook.identity.apps.schemas import App
@@ -33,7 +33,7 @@ class TokenNamed(Secretive, msgspec.Struct):
 async def check(call: Call) -> Answer:
     app, token = await _asked(call)
     row = await _token(call.database, app, token)
-    return Answer(_authorization(call, app, row, token))
+    return Answer(_authorization(call, app, row, token), headers=NOT_KEPT)
 
 
 async def reset(call: Call) -> Answer:
@@ -52,7 +52,7 @@ async def reset(call: Call) -> Answer:
         await _record(tx, app, row, "oauth_token.reset")
         return await _token(tx, app, issued.token), issued.token
 
-    return Answer(_authorization(call, app, *await call.database.in_transaction(step)))
+    return Answer(_authorization(call, app, *await call.database.in_transaction(step)), headers=NOT_KEPT)
 
 
 async def delete_token(call: Call) -> Answer:

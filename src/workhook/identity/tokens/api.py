@@ -6,7 +6,7 @@ A new token is not stored under an `Idempotency-Key`: the answer holds a secret,
 from __future__ import annotations
 
 from workhook.http import parameters
-from workhook.http.calls import Answer, Call
+from workhook.http.calls import NOT_KEPT, Answer, Call
 from workhook.http.operations import AREA_B, Operation
 from workhook.http.paging import PAGING, page_link, page_of
 from workhook.identity.guard import actor_of
@@ -15,7 +15,6 @@ from workhook.identity.tokens.schemas import CreatedToken, TokenCreate, TokenSha
 
 TAG = "tokens"
 _RULE = "tokens"
-_NO_STORE = {"Cache-Control": "no-store"}
 
 
 async def create_token(call: Call) -> Answer:
@@ -23,7 +22,7 @@ async def create_token(call: Call) -> Answer:
     actor = actor_of(call)
     made = await call.database.in_transaction(lambda tx: personal.create(tx, actor.user, wanted, actor))
     shape = created_token(made.details, call.base, made.issued.token)
-    return Answer(shape, status=201, headers={"Location": shape.url, **_NO_STORE})
+    return Answer(shape, status=201, headers={"Location": shape.url, **NOT_KEPT})
 
 
 async def list_tokens(call: Call) -> Answer:
