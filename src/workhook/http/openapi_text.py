@@ -44,7 +44,8 @@ API answers 403, the work-management API 429, both with `Retry-After`.
 
 **Lists**: follow the `Link` header; do not make cursors yourself.
 
-Every answer has an `X-Request-Id`, under which the server's log tells what happened.
+Every answer has an `X-Request-Id`, of the webhook API also as `X-GitHub-Request-Id`, under which \
+the server's log tells what happened.
 """
 
 TAGS: Mapping[str, str] = {
