@@ -214,9 +214,9 @@ def test_a_configuration_that_is_none(
 @pytest.mark.parametrize(
     ("config", "shown"),
     [
-        ({"content_type": "application/json"}, {"content_type": "json"}),
-        ({"content_type": "application/x-www-form-urlencoded"}, {"content_type": "form"}),
-        ({"content_type": ""}, {"content_type": "form"}),
+        *(({"content_type": value}, {"content_type": value}) for value in ("application/json", "")),
+        ({"content_type": "application/x-www-form-urlencoded"}, {"content_type": "application/x-www-form-urlencoded"}),
+        ({"content_type": " JSON"}, {"content_type": "json"}),
         ({"content_type": None}, {"content_type": "form"}),
         *(({"insecure_ssl": value}, {"insecure_ssl": "1"}) for value in (1, "1", True, 1.0)),
         *(({"insecure_ssl": value}, {"insecure_ssl": "0"}) for value in (0, "0", False, None, "")),

@@ -109,6 +109,8 @@ WEBHOOKS: dict[str, Need] = {
             f"GET {_ORGANIZATION}/members/{{}}",
             f"GET {_ORGANIZATION}/memberships/{{}}",
             "GET /users/{}",
+            "GET /users/{}/keys",
+            "GET /users/{}/gpg_keys",
         ),
         Need("organization", role="member"),
     ),

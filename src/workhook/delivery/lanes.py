@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from workhook.core.clock import now_ms
 from workhook.core.vault import Vault
-from workhook.delivery.sign import ContentType, HeaderStyle, Profile, Signer
+from workhook.delivery.sign import HeaderStyle, Profile, Signer
 from workhook.hooks.records import Hook
 
 DEFAULT_CONCURRENCY = 8
@@ -42,7 +42,6 @@ def profile_of(hook: Hook, vault: Vault, header_prefix: str, now: int) -> Profil
     previous = None
     if hook.previous_secret_until is not None and hook.previous_secret_until > now:
         previous = vault.open(hook.previous_secret)
-    content_type: ContentType = "json" if hook.config.get("content_type") == "json" else "form"
     style: HeaderStyle = ""
     if hook.config.get("header_style") == "github":
         style = "github"
@@ -52,7 +51,7 @@ def profile_of(hook: Hook, vault: Vault, header_prefix: str, now: int) -> Profil
         hook_id=hook.id,
         target_id=hook.repository_id if hook.repository_id is not None else hook.account_id,
         target_type="repository" if hook.repository_id is not None else "organization",
-        content_type=content_type,
+        content_type=hook.content_type,
         secret=secret.encode() if secret else None,
         previous_secret=previous.encode() if previous else None,
         header_style=style,

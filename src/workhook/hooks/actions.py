@@ -254,7 +254,7 @@ async def _check_against_others(
     same: Callable[[Hook], tuple[str, frozenset[str], str]] = lambda each: (  # noqa: E731  # a key, used twice below
         each.config.get("url", ""),
         frozenset(each.events),
-        each.config.get("content_type", "form"),
+        each.content_type,
     )
     if any(same(each) == same(hook) for each in others):
         raise Invalid(faults=[fault(f"Hook already exists on this {place.target}")])

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Mapping
 from functools import cache
 from itertools import islice
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 from msgspec import UNSET, UnsetType
@@ -26,11 +26,12 @@ TEXT_MAX = 4096
 _URL = re.compile(r"(?:[A-Za-z0-9\-._~:/?#\[\]@!$&'()*+,;=]|%[0-9A-Fa-f]{2})*")
 NOT_A_URL = "The URL you've entered is not valid. Please make sure that you encode all special characters first"
 
-_CONTENT_TYPES = {
+CONTENT_TYPES: dict[str, Literal["json", "form"]] = {
     "json": "json",
     "application/json": "json",
     "form": "form",
     "application/x-www-form-urlencoded": "form",
+    "": "form",
 }
 _FLAGS: dict[object, str] = {"0": "0", "1": "1", 0: "0", 1: "1"}  # True and False equal 1 and 0
 _STYLES = ("github", "standard")
@@ -169,7 +170,7 @@ def parse_config(
             change.shown["url"] = _read_url(value, check_url, faults)
         elif reader is None:
             faults.append(fault(f"Invalid config attribute: {shown(key)}"))
-        elif value is None or value == "":
+        elif value is None or (value == "" and key != "content_type"):
             change.shown[key] = None
         else:
             change.shown[key] = reader(key, value, faults)
@@ -215,7 +216,10 @@ def _read_rotation(value: Any, faults: list[Fault]) -> int | None:
 
 
 def _read_content_type(key: str, value: Any, faults: list[Fault]) -> str | None:
-    known = _CONTENT_TYPES.get(value.strip().lower()) if isinstance(value, str) else None
+    """As it was written: Terraform compares it with its own, and plans a change where there is another word for it."""
+    if isinstance(value, str) and value in CONTENT_TYPES:
+        return value
+    known = CONTENT_TYPES.get(value.strip().lower()) if isinstance(value, str) else None
     if known is None:
         faults.append(fault("content_type must be json or form", field=key))
     return known

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Literal
 
 import msgspec
 
 from workhook.core import json
 from workhook.core.clock import to_seconds_text
 from workhook.core.secrecy import Secretive
-from workhook.hooks.parsing import MASK
+from workhook.hooks.parsing import CONTENT_TYPES, MASK
 from workhook.hooks.schemas import ConfigShape, HookShape, LastResponse
 from workhook.identity.schemas import Account, Actor, Repository, account_shape, organization_shape, repository_shape
 from workhook.identity.tokens.kinds import OAUTH
@@ -86,6 +87,11 @@ class Hook(Secretive, msgspec.Struct, frozen=True):
     updated_at: int
     app_id: int | None = None  # the OAuth app that made it, which alone sees it
     installation_id: int | None = None
+
+    @property
+    def content_type(self) -> Literal["json", "form"]:
+        """Whichever word for it the configuration has."""
+        return CONTENT_TYPES[self.config.get("content_type", "")]
 
 
 HOOK_COLUMNS = Hook.__struct_fields__

@@ -127,7 +127,7 @@ _RATE = {
 
 def answer_headers(op: Operation, status: int) -> dict[str, Any]:
     """The headers of a success."""
-    names = {"X-Request-Id": "RequestId"}
+    names = _request_id(op.area)
     if op.area is not SYSTEM:
         names |= _RATE
         names["X-OAuth-Scopes"] = "OAuthScopes"
@@ -146,7 +146,7 @@ def answer_headers(op: Operation, status: int) -> dict[str, Any]:
 
 def problem_headers(area: Area, status: int) -> dict[str, Any]:
     """The headers of a problem."""
-    names = {"X-Request-Id": "RequestId"}
+    names = _request_id(area)
     if area is not SYSTEM and status not in (401, 414):
         names |= _RATE
     if status in (429, 503) or (status == 403 and area.versioned):
@@ -154,6 +154,10 @@ def problem_headers(area: Area, status: int) -> dict[str, Any]:
     if status == 401:
         names["WWW-Authenticate"] = "Authenticate"
     return _references(names)
+
+
+def _request_id(area: Area) -> dict[str, str]:
+    return dict.fromkeys(area.request_headers(""), "RequestId")
 
 
 def _references(names: Mapping[str, str]) -> dict[str, Any]:

@@ -45,7 +45,8 @@ which costs a token nothing of its request limit.
 
 **Lists**: follow the `Link` header; do not make cursors yourself.
 
-Every answer has an `X-Request-Id`, under which the server's log tells what happened.
+Every answer has an `X-Request-Id`, of the webhook API also as `X-GitHub-Request-Id`, under which \
+the server's log tells what happened.
 """
 
 TAGS: Mapping[str, str] = {

@@ -36,6 +36,11 @@ class Area:
     style: str
     versioned: bool = False
 
+    def request_headers(self, request_id: str) -> dict[str, str]:
+        """By which an answer names its request. Terraform's `github_rest_api` is empty without GitHub's name for it."""
+        own = {"X-Request-Id": request_id}
+        return {**own, "X-GitHub-Request-Id": request_id} if self.style == "github" else own
+
 
 AREA_A = Area("work", ("/api/v1",), "envelope")
 AREA_B = Area("webhooks", ("", "/api/v3"), "github", versioned=True)

@@ -282,7 +282,7 @@ def _answer(problem: Problem, target: bytes) -> tuple[bytes, dict[str, str]]:
         "Content-Type": "application/json; charset=utf-8",
         "Content-Length": str(len(body)),
         "Connection": "close",
-        "X-Request-Id": request_id,
+        **area.request_headers(request_id),
         **problem.headers,
     }
     return body, headers

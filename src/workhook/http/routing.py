@@ -188,7 +188,8 @@ def _check_version(call: Call) -> None:
 
 
 def _respond(call: Call, answer: Answer) -> Response[bytes]:
-    headers = {**_HEADERS, "X-Request-Id": call.request_id, **call.answer_headers, **answer.headers}
+    named = call.operation.area.request_headers(call.request_id)
+    headers = {**_HEADERS, **named, **call.answer_headers, **answer.headers}
     if answer.body is None:
         return Response(b"", status_code=answer.status, headers=headers, media_type="")
     if isinstance(answer.body, AsyncIterator):
@@ -241,7 +242,7 @@ def _problem_response(
     problem: Problem, area: Area, request_id: str, documentation_url: str, extra: dict[str, str] | None = None
 ) -> Response[bytes]:
     body = render(problem, area, request_id=request_id, documentation_url=documentation_url)
-    headers = {**_HEADERS, "X-Request-Id": request_id, **(extra or {}), **problem.headers}
+    headers = {**_HEADERS, **area.request_headers(request_id), **(extra or {}), **problem.headers}
     return Whole(
         json.encode(body),
         status_code=problem.status,

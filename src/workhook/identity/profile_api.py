@@ -11,6 +11,7 @@ from workhook.identity.apps.app_queries import list_repositories
 from workhook.identity.guard import actor_of, caller_of
 from workhook.identity.profile_schemas import (
     Email,
+    Key,
     Membership,
     OrganizationProfileShape,
     ProfileShape,
@@ -57,11 +58,14 @@ async def teams(call: Call) -> Answer:
 
 
 async def account(call: Call) -> Answer:
-    actor = actor_of(call)
-    found = await profile_queries.find_visible(call.database, actor, call.path("username"))
-    if found is None:
-        raise NotFound()
-    return Answer(profile_shape(found, call.base, whole=found.id == actor.user.id))
+    found = await _visible(call)
+    return Answer(profile_shape(found, call.base, whole=found.id == actor_of(call).user.id))
+
+
+async def keys(call: Call) -> Answer:
+    """Who reads a user reads these along: Terraform's `github_user` has no answer at all without them."""
+    await _visible(call)
+    return Answer([])
 
 
 async def organization(call: Call) -> Answer:
@@ -107,6 +111,13 @@ async def repository(call: Call) -> Answer:
     return Answer(repository_profile_shape(found, call.base))
 
 
+async def _visible(call: Call) -> Account:
+    found = await profile_queries.find_visible(call.database, actor_of(call), call.path("username"))
+    if found is None:
+        raise NotFound()
+    return found
+
+
 async def _member(call: Call) -> tuple[Account, str]:
     """Somebody of the organization, with the role. Raises `NotFound`; the bots of its apps are no members."""
     found = await find_account(call.database, call.path("username"))
@@ -148,6 +159,10 @@ OPERATIONS = (
         "organization.membership", own_membership, Membership),
     _op("/users/{username}", "account_get", "The caller, an organization, or somebody of the same one", "account.read",
         account, ProfileShape),
+    _op("/users/{username}/keys", "account_keys", "SSH keys of somebody: there are none", "account.read", keys,
+        list[Key]),
+    _op("/users/{username}/gpg_keys", "account_gpg_keys", "GPG keys of somebody: there are none", "account.read", keys,
+        list[Key]),
     _op("/orgs/{org}", "organization_get", "An organization", _ORG, organization, OrganizationProfileShape),
     _list("/orgs/{org}/repos", "organization_repositories", "The repositories of an organization", _ORG,
           organization_repositories, list[RepositoryProfileShape]),

@@ -94,6 +94,10 @@ class Team(msgspec.Struct):
     """There are none."""
 
 
+class Key(msgspec.Struct):
+    """There are none."""
+
+
 def profile_shape(account: Account, base: str, *, whole: bool) -> ProfileShape:
     """`base`: what links in the body start with. `whole`: with the address, which others are not told."""
     return ProfileShape(
