@@ -27,7 +27,7 @@ def test_the_answer(api: Api, place: Place) -> None:
     [
         ({}, {}),
         ({"content_type": "form"}, {"content_type": "form"}),
-        ({"content_type": ""}, {"content_type": ""}),
+        ({"content_type": ""}, {"content_type": "form"}),
         ({"content_type": None}, {"content_type": "form"}),
         ({"insecure_ssl": True}, {"insecure_ssl": "1"}),
         ({"secret": "other"}, {}),

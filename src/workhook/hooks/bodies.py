@@ -51,7 +51,7 @@ _CONFIG: Schema = {
         "examples": ["https://example.com/webhook"],
     },
     "content_type": {
-        "description": "How payloads are sent; `form` by default: `payload=` and the JSON, URL-encoded.",
+        "description": f"How payloads are sent; `form` by default: `payload=` and the JSON, URL-encoded. {_UNSETS}",
         "enum": ["json", "form", "application/json", "application/x-www-form-urlencoded", "", None],
         "examples": ["json"],
     },

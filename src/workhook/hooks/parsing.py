@@ -31,7 +31,6 @@ CONTENT_TYPES: dict[str, Literal["json", "form"]] = {
     "application/json": "json",
     "form": "form",
     "application/x-www-form-urlencoded": "form",
-    "": "form",
 }
 _FLAGS: dict[object, str] = {"0": "0", "1": "1", 0: "0", 1: "1"}  # True and False equal 1 and 0
 _STYLES = ("github", "standard")
@@ -170,7 +169,7 @@ def parse_config(
             change.shown["url"] = _read_url(value, check_url, faults)
         elif reader is None:
             faults.append(fault(f"Invalid config attribute: {shown(key)}"))
-        elif value is None or (value == "" and key != "content_type"):
+        elif value is None or value == "":
             change.shown[key] = None
         else:
             change.shown[key] = reader(key, value, faults)

@@ -91,7 +91,7 @@ class Hook(Secretive, msgspec.Struct, frozen=True):
     @property
     def content_type(self) -> Literal["json", "form"]:
         """Whichever word for it the configuration has."""
-        return CONTENT_TYPES[self.config.get("content_type", "")]
+        return CONTENT_TYPES[self.config.get("content_type", "form")]
 
 
 HOOK_COLUMNS = Hook.__struct_fields__

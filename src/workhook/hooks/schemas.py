@@ -23,8 +23,8 @@ class ConfigShape(msgspec.Struct, omit_defaults=True):
 
     url: Annotated[str | UnsetType, Meta(description="The receiver.", examples=["https://example.com/webhook"])] = UNSET
     content_type: Annotated[
-        Literal["json", "form", "application/json", "application/x-www-form-urlencoded", ""] | UnsetType,
-        Meta(description="How payloads are sent, as it was written; empty is `form`.", examples=["json"]),
+        Literal["json", "form", "application/json", "application/x-www-form-urlencoded"] | UnsetType,
+        Meta(description="How payloads are sent, in the word that was written.", examples=["json"]),
     ] = UNSET
     insecure_ssl: Annotated[
         Literal["0", "1"] | UnsetType, Meta(description="`1`: the receiver's certificate is not checked.")
