@@ -109,11 +109,13 @@ WEBHOOKS: dict[str, Need] = {
             f"GET {_ORGANIZATION}/members/{{}}",
             f"GET {_ORGANIZATION}/memberships/{{}}",
             "GET /users/{}",
+            "GET /user/{}",
+            "GET /organizations/{}",
         ),
         Need("organization", role="member"),
     ),
     "GET /user/memberships/orgs/{}": Need("organization", role="member", kinds=_PEOPLE),
-    f"GET {_REPOSITORY}": Need("repository", role="read"),
+    **dict.fromkeys((f"GET {_REPOSITORY}", "GET /repositories/{}"), Need("repository", role="read")),
     **_of_hooks(_REPOSITORY, _read, _write, Need("repository", _DELETE, _HOOKS_WRITE, "admin")),
     **dict.fromkeys((f"POST {_REPOSITORY}/hooks/{{}}/tests", f"POST {_REPOSITORY}/hooks/{{}}/test"), _write),
     **dict.fromkeys(
@@ -138,12 +140,13 @@ WEBHOOKS: dict[str, Need] = {
     **dict.fromkeys((f"{method} {_INSTALLED}/{{}}" for method in ("GET", "PATCH", "DELETE")), _manage),
     **dict.fromkeys((f"{method} {_INSTALLED}/{{}}/suspended" for method in ("PUT", "DELETE")), _manage),
     # what apps do
-    **dict.fromkeys(("GET /app", "GET /app/installations"), Need("app")),
+    **dict.fromkeys(("GET /app", "GET /app/installations", "GET /app/installation-requests"), Need("app")),
     **dict.fromkeys((f"GET {_INSTALLATION}", f"DELETE {_INSTALLATION}"), Need("app", own=True)),
     **dict.fromkeys((f"{method} {_INSTALLATION}/suspended" for method in ("PUT", "DELETE")), Need("app", own=True)),
     f"POST {_INSTALLATION}/access_tokens": Need("app", own=True),
     **dict.fromkeys(
-        (f"GET {place}/installation" for place in (_ORGANIZATION, _REPOSITORY, "/users/{}")), Need("app", own=True)
+        (f"GET {place}/installation" for place in (_ORGANIZATION, _REPOSITORY, "/users/{}", "/repositories/{}")),
+        Need("app", own=True),
     ),
     **dict.fromkeys(
         ("GET /installation/repositories", "DELETE /installation/token"),
@@ -153,6 +156,7 @@ WEBHOOKS: dict[str, Need] = {
     "GET /user/installations/{}/repositories": Need("user", kinds=frozenset({"app_user"}), own=True),
     **dict.fromkeys((f"{method} /applications/{{}}/token" for method in ("POST", "PATCH", "DELETE")), _client),
     "DELETE /applications/{}/grant": _client,
+    "POST /applications/{}/token/scoped": _client,
 }
 
 _REPOSITORY_ROLES = {"owner": "admin", "admin": "admin", "member": "write", "app": "app"}

@@ -283,7 +283,9 @@ def _fits(cell: Cell, answer: httpx.Response) -> bool:
 
 
 # They name a secret, key or token that is not there, so that the next can be asked as well.
-NOT_THERE = ("/secrets/{}", "/keys/{}", "/applications/{}/token", "/applications/{}/grant")
+NOT_THERE = (
+    "/secrets/{}", "/keys/{}", "/applications/{}/token", "/applications/{}/grant", "/applications/{}/token/scoped",
+)  # fmt: skip
 
 
 def test_what_is_allowed(site: Site, cells: list[Cell]) -> None:
