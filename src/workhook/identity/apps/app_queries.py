@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from typing import NamedTuple
 
 import sqlalchemy as sa
 
 from workhook.identity.apps.queries import installation_of, installed, total
 from workhook.identity.apps.schemas import App, Installation
 from workhook.identity.apps.tables import installation_repositories, installations
-from workhook.identity.queries import key_of, repositories, repository_of, role_columns
-from workhook.identity.schemas import Account, Repository
+from workhook.identity.queries import account_columns, key_of, repositories, repository_of, role_columns
+from workhook.identity.schemas import Account, Repository, account_of
 from workhook.identity.tables import accounts, collaborators, memberships, projects
 from workhook.storage import Reader, Row
 from workhook.storage.dialects import any_of
@@ -62,6 +63,15 @@ _one_of_user = _of_user.where(installations.c.id == big("installation_id"))
 _count_of_user = sa.select(sa.func.count().label("total")).select_from(_of_user.subquery())
 _page_of_user = _of_user.order_by(installations.c.id).limit(big("limit")).offset(big("offset"))
 
+_here = sa.and_(installations.c.account_id == accounts.c.id, installations.c.app_id == big("app_id"))
+_owned = (
+    sa.select(*account_columns(), installations.c.id.label("installation_id"))
+    .join_from(memberships, accounts, accounts.c.id == memberships.c.organization_id)
+    .outerjoin(installations, _here)
+    .where(memberships.c.user_id == big("user_id"), memberships.c.role == "owner")
+    .order_by(accounts.c.id)
+)
+
 _in_account = repositories.where(projects.c.account_id == big("account_id"))
 _reached = _in_account.where(
     sa.or_(sa.bindparam("all", type_=sa.Boolean()), any_of(projects.c.repository_id, "repository_ids"))
@@ -80,6 +90,20 @@ _seen_count = sa.select(sa.func.count().label("total")).select_from(_seen.subque
 _named = _reached.where(
     sa.or_(any_of(projects.c.name_key, "name_keys"), any_of(projects.c.repository_id, "named_ids"))
 ).order_by(projects.c.repository_id)
+
+
+class Owned(NamedTuple):
+    """An organization, and whether the app in question is on it."""
+
+    account: Account
+    installed: bool
+
+
+async def list_owned(reader: Reader, user_id: int, app: App) -> list[Owned]:
+    """Organizations of which the user is an owner and on which the app can be, or is, oldest first."""
+    rows = await reader.fetch_all(_owned, {"user_id": user_id, "app_id": app.id})
+    found = [Owned(account_of(row), row["installation_id"] is not None) for row in rows]
+    return [each for each in found if app.public or each.account.id == app.account_id]
 
 
 async def find_own(reader: Reader, app_id: int, installation_id: int) -> Installation | None:
