@@ -106,7 +106,7 @@ def _names(site: Site, operation: Operation, by: Credential, fresh: bool) -> dic
 
 
 def _installation(site: Site, operation: Operation) -> int:
-    if operation.path.startswith("/user/"):
+    if operation.path.startswith("/user/") and operation.method == "GET":
         return site.apps[HERE].installation_id
     return site.cast.thrown_away if operation.path.startswith("/app/") else site.apps["spare"].installation_id
 

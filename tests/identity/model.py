@@ -138,6 +138,10 @@ WEBHOOKS: dict[str, Need] = {
     **dict.fromkeys(("GET /orgs/{}/apps/{}/keys/{}", "DELETE /orgs/{}/apps/{}/keys/{}"), _manage),
     **dict.fromkeys((f"GET {_INSTALLED}", f"POST {_INSTALLED}"), _manage),
     **dict.fromkeys((f"{method} {_INSTALLED}/{{}}" for method in ("GET", "PATCH", "DELETE")), _manage),
+    **dict.fromkeys(
+        (f"{method} /user/installations/{{}}/repositories/{{}}" for method in ("PUT", "DELETE")),
+        Need("user", ("admin:org",), role="owner", kinds=frozenset({"classic"})),
+    ),
     **dict.fromkeys((f"{method} {_INSTALLED}/{{}}/suspended" for method in ("PUT", "DELETE")), _manage),
     # what apps do
     **dict.fromkeys(("GET /app", "GET /app/installations", "GET /app/installation-requests"), Need("app")),
@@ -185,6 +189,10 @@ def of_webhooks(key: str, by: Credential) -> str:
 
 
 def _of_user(key: str, need: Need, by: Credential) -> str:
+    if need.scopes and not by.scopes & set(need.scopes):
+        return "403"
+    if need.role:
+        return {"owner": ALLOWED, "member": "403"}.get(by.caller, "404")
     if not need.own:
         return ALLOWED
     if "/user/tokens" in key:  # the path's is the owner's

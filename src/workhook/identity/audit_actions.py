@@ -46,6 +46,8 @@ _OTHERWISE = {
     "repository_get_by_number": "repository.get",
     "repository_hooks_test_old": "hook.test",
     "tokens_delete": "token.revoke",
+    "user_installation_repositories_add": "installation.update",
+    "user_installation_repositories_remove": "installation.update",
     "user_installation_repositories_list": "installation.list_repositories",
 }
 _PLACE = re.compile(r"^(repository|organization)_(?=[a-z]+_)|^(app|user)_(?=installations_)")
