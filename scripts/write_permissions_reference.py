@@ -39,7 +39,7 @@ _CARRIES = {
     "classic": "scopes",
     "fine_grained": "permissions on one organization, or on chosen repositories of it",
     "oauth": "scopes",
-    "app_user": "the permissions of the app's installations, as far as the user has them",
+    "app_user": "the permissions of the app's installations, as far as the user has them, or less",
     "installation": "the installation's permissions on its repositories",
 }
 _FOR_SCOPES = {

@@ -20,7 +20,7 @@ from workhook.identity.oauth import api as oauth_api
 from workhook.identity.rate import RateLimiter
 from workhook.identity.refusals import Refusals
 from workhook.identity.tokens import api as tokens_api
-from workhook.web import authorize, device, render
+from workhook.web import authorize, device, installing, render
 from workhook.web import oidc as oidc_pages
 from workhook.web import operations as web_operations
 from workhook.work import operations as work_operations
@@ -34,7 +34,7 @@ def operations(services: Callable[[], Services], checks: Callable[[], dict[str, 
         *app_api.OPERATIONS,
         *installation_api.OPERATIONS,
         *tokens_api.OPERATIONS,
-        *app_management.OPERATIONS,
+        *web_operations.beside(app_management.OPERATIONS, {"apps_get_public": installing.about}),
         *hook_operations.OPERATIONS,
         *work_operations.OPERATIONS,
         *web_operations.OPERATIONS,
@@ -42,6 +42,7 @@ def operations(services: Callable[[], Services], checks: Callable[[], dict[str, 
         *oauth_api.OPERATIONS,
         *authorize.OPERATIONS,
         *device.OPERATIONS,
+        *installing.OPERATIONS,
         *system.operations(system.Probe(lambda: services().database), checks),
     )
     return (*areas, *openapi.operations(areas, identity_policy.access_of))

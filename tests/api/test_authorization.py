@@ -39,10 +39,10 @@ GROUPS = {
     **dict.fromkeys(("user_get", "user_emails", "user_organizations", "user_repositories", "user_teams"), "user"),
     **dict.fromkeys(
         ("organization_get", "organization_repositories", "organization_member_check", "organization_membership",
-         "user_membership"),
+         "user_membership", "organization_get_by_number"),
         "organization",
     ),
-    "repository_get": "repository",
+    **dict.fromkeys(("repository_get", "repository_get_by_number"), "repository"),
     **dict.fromkeys(
         ("hooks_list", "hooks_get", "hooks_get_config", "deliveries_list", "deliveries_get"), "read"
     ),
@@ -100,12 +100,13 @@ class Site:
     server: Server
     world: World
     api: Api
-    ids: dict[str, dict[str, int]]  # kind of place → hook_id, delivery_id
+    ids: dict[str, dict[str, int]]  # kind of place → hook_id, delivery_id, the number of the place
     callers: dict[str, str]
     scopes: dict[str, str]  # scope, or "" for a token without any
 
     def place(self, operation: Operation) -> Place:
-        return Place("organization" if "/orgs/" in operation.path else "repository", self.world)
+        of_organization = "/orgs/" in operation.path or operation.path.startswith("/organizations/")
+        return Place("organization" if of_organization else "repository", self.world)
 
     @property
     def names(self) -> dict[str, str]:
@@ -164,7 +165,8 @@ def site(server: Server) -> Iterator[Site]:
         for kind in ("repository", "organization"):
             hook = api.hook(Place(kind, world), config={"retries": "0"}, events=["status"], active=True)
             [delivery] = until(partial(api.read, hook["deliveries_url"]))
-            ids[kind] = {"hook_id": hook["id"], "delivery_id": delivery["id"]}
+            number = api.read(world.repo_path if kind == "repository" else world.org_path)["id"]
+            ids[kind] = {"hook_id": hook["id"], "delivery_id": delivery["id"], f"{kind}_id": number}
         yield Site(server, world, api, ids, callers, scopes)
 
 
@@ -215,7 +217,9 @@ def test_what_is_hidden_looks_like_what_is_not_there(site: Site, operation: Oper
         return
     token = site.callers["stranger"]
     nowhere_named = dict.fromkeys(("org", "owner", "repo"), "no-such")
-    names = {**site.names, **nowhere_named, **site.ids["repository"]}
+    if operation.name.endswith("_by_number"):
+        nowhere_named = dict.fromkeys(("repository_id", "organization_id"), "999999999")
+    names = {**site.names, **site.ids["repository"], **nowhere_named}
     there, nowhere = site.call(operation, token), site.call(operation, token, operation.path.format(**names))
     assert there.json() == nowhere.json()
     differing = {"date", "x-request-id", "x-github-request-id", "x-ratelimit-reset"}

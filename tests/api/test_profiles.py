@@ -188,3 +188,48 @@ def test_who_am_i_in_graphql(server: Server, world: World, call: Call, path: str
         refused(call(world.token, path, "POST", json=body), 400, expected)
     with server.client(None) as nobody:
         refused(nobody.post(path, json={"query": "{viewer{login}}"}), 401, "Requires authentication")
+
+
+@pytest.mark.parametrize("prefix", ["", "/api/v3"], ids=["root", "prefix"])
+def test_by_number(server: Server, world: World, call: Call, member: str, helper: str, prefix: str) -> None:
+    """Clients that keep numbers, since names change: the same bodies, for the same people."""
+    ids = {path: read(call, world.token, path)["id"] for path in (world.repo_path, world.org_path)}
+    people = {token: read(call, token, "/user") for token in (world.token, member, helper)}
+    numbered = {
+        world.repo_path: f"/repositories/{ids[world.repo_path]}",
+        world.org_path: f"/organizations/{ids[world.org_path]}",
+        f"/users/{world.organization}": f"/user/{ids[world.org_path]}",
+        **{f"/users/{person['login']}": f"/user/{person['id']}" for person in people.values()},
+    }
+    stranger = str(server.run(lambda services: add_user(services, world)))
+    for token in (world.token, member, helper, stranger):
+        for path, by_number in numbered.items():
+            named, found = call(token, prefix + path), call(token, prefix + by_number)
+            assert (found.status_code, named.status_code) in ((200, 200), (404, 404)), (path, by_number)
+            assert found.json().get("id") == named.json().get("id")
+            if found.status_code == 200:
+                assert found.json() == named.json()
+                assert found.headers["etag"] == named.headers["etag"]
+    refused(call(helper, numbered[world.org_path]), 404, "Not Found")
+    refused(call(stranger, numbered[world.repo_path]), 404, "Not Found")
+    for wrong in ("0", "999999999", "x", "-1", "1.0", "9" * 30):
+        for path in ("/repositories", "/organizations", "/user"):
+            refused(call(world.token, f"{prefix}{path}/{wrong}"), 404, "Not Found")
+    # A number of another kind is nobody's.
+    refused(call(world.token, f"/organizations/{people[world.token]['id']}"), 404, "Not Found")
+
+
+def test_an_installation_by_the_number_of_a_repository(server: Server, world: World, call: Call) -> None:
+    number, _ = new_repository(server, world, "shop")
+    app = make_app(server, world, repositories=["shop"])
+    shop = read(call, app.jwt(), f"/repositories/{number}/installation")
+    assert shop == read(call, app.jwt(), f"/repos/{world.organization}/shop/installation")
+    beyond = read(call, world.token, world.repo_path)["id"]
+    refused(call(app.jwt(), f"/repositories/{beyond}/installation"), 404, "Not Found")
+    refused(
+        call(make_app(server, world, installed=False).jwt(), f"/repositories/{number}/installation"), 404, "Not Found"
+    )
+    assert read(call, app.jwt(), "/app/installation-requests") == []
+    token = installation_token(server, app.installation_id)
+    assert read(call, token, f"/repositories/{number}")["name"] == "shop"
+    refused(call(token, f"/repositories/{beyond}"), 404, "Not Found")

@@ -25,7 +25,8 @@ from tests.harness.world import World
 # - 422 is also the answer where a good request meets a state that does not allow it (the contract has no 409 in the
 #   webhook API): the same hook again, an event's `id` used for another, a login that the caller is not in, more than an
 #   installation was granted, what the other kind of token has, an app's name that is taken, its last key,
-#   a URL that is no callback, a phrase with a word that is no qualifier.
+#   a URL that is no callback, a phrase with a word that is no qualifier, repositories both by name and by number,
+#   one of all repositories.
 # - `object_level_authorization` compares two users; `test_authorization.py` does that for every operation.
 CONFIGURATION = """
 request-timeout = 60
@@ -44,6 +45,7 @@ password = "{client_secret}"
 "path.client_id" = "{client_id}"
 "path.installation_id" = {installation_id}
 "path.token_id" = {token_id}
+"path.slug" = "{slug}"
 "path.owner" = "{organization}"
 "path.repo" = "{repository}"
 "path.org" = "{organization}"
@@ -68,6 +70,7 @@ include-operation-id = [
     "oauth_apps_create", "oauth_apps_update", "oauth_apps_create_secret",
     "apps_create", "apps_update", "apps_create_secret", "apps_create_key", "apps_delete_key",
     "installations_create", "installations_update",
+    "oauth_token_scope", "user_installation_repositories_remove",
 ]
 checks.positive_data_acceptance.expected-statuses = ["2xx", 403, 404, 414, 422]
 
@@ -100,7 +103,8 @@ def test_the_server_does_what_its_document_says(server: tuple[Server, World], tm
     app = make_app(running, world)
     known = {"token": world.token, "organization": world.organization, "repository": world.repository}
     known |= {"client_id": app.client_id, "client_secret": app.secret, "jwt": app.jwt()}
-    with running.client(world.token) as client:  # which is deleted; the one that asks is not
+    known["slug"] = make_app(running, world, installed=False).slug  # which is deleted; the one that asks is not
+    with running.client(world.token) as client:  # likewise
         known["token_id"] = str(client.post("/user/tokens", json={}).json()["id"])
     effort = {"examples": deep(4, 40), "scenarios": deep(8, 80)}  # a number, not a time: a slow machine tries the same
     configuration.write_text(CONFIGURATION.format(**known, **effort, installation_id=app.installation_id))

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterator
 
 import httpx
 import pytest
 
+from tests.api.app_kit import fault
 from tests.api.wire import refused
 from tests.harness.apps import install, make_app, new_repository, user_token
 from tests.harness.server import Server
-from tests.harness.world import World
+from tests.harness.world import World, add_token, add_user
 from workhook.http.calls import Services
 from workhook.identity import actions, queries
 
@@ -73,3 +75,64 @@ def test_installations_of_a_user(server: Server, world: World, call: Callable[[s
     message = "This takes no classic personal access token."
     refused(call(world.token, "GET", "/user/installations"), 403, message)
     refused(call(world.token, "DELETE", "/installation/token"), 403, message)
+
+
+def test_repositories_one_by_one(server: Server, world: World, call: Callable[[str, str, str], httpx.Response]) -> None:
+    """As go-github's AddRepository and Octokit's addRepoToInstallation ask for it."""
+    shop, _ = new_repository(server, world, "shop")
+    website = call(world.token, "GET", world.repo_path).json()["id"]
+    app = make_app(server, world, repositories=["website"], public=True)
+    one = f"/user/installations/{app.installation_id}/repositories"
+
+    def chosen() -> list[int] | None:
+        path = f"{world.org_path}/installations/{app.installation_id}"
+        ids: list[int] | None = call(world.token, "GET", path).raise_for_status().json()["repository_ids"]
+        return ids
+
+    for _ in range(2):  # twice is once
+        assert call(world.token, "PUT", f"{one}/{shop}").status_code == 204
+        assert chosen() == [website, shop]
+    assert call(world.token, "DELETE", f"{one}/{website}").status_code == 204
+    assert chosen() == [shop]
+    refused(call(world.token, "DELETE", f"{one}/{website}"), 404, "Not Found")
+    said = "repository_id: it is the last one: uninstall the app instead"
+    refused(
+        call(world.token, "DELETE", f"{one}/{shop}"),
+        422, "Validation Failed", fault("Installation", "repository_id", "invalid", said),
+    )  # fmt: skip
+
+    elsewhere = server.world()
+    beyond = call(elsewhere.token, "GET", elsewhere.repo_path).json()["id"]
+    for method in ("PUT", "DELETE"):
+        for path in (f"{one}/{beyond}", f"{one}/999999999", f"/user/installations/999999999/repositories/{shop}"):
+            refused(call(world.token, method, path), 404, "Not Found")
+        refused(call(elsewhere.token, method, f"{one}/{shop}"), 404, "Not Found")
+        member = str(server.run(lambda services: add_user(services, world, member="member")))
+        refused(call(member, method, f"{one}/{shop}"), 403, "You must be an organization owner.")
+        token = str(server.run(lambda services: add_token(services, world, ["repo"], member="owner")))
+        refused(call(token, method, f"{one}/{shop}"), 403, "The token lacks a scope: this needs admin:org.")
+        refused(call(user_token(server, app, world.owner), method, f"{one}/{shop}"), 403, NOT_ACCESSIBLE)
+    assert chosen() == [shop]
+
+    whole = make_app(server, world)
+    one = f"/user/installations/{whole.installation_id}/repositories"
+    assert call(world.token, "PUT", f"{one}/{shop}").status_code == 204
+    said = "repository_id: the app is installed on all repositories: choose some instead"
+    refused(
+        call(world.token, "DELETE", f"{one}/{shop}"),
+        422, "Validation Failed", fault("Installation", "repository_id", "invalid", said),
+    )  # fmt: skip
+    path = f"{world.org_path}/installations/{whole.installation_id}"
+    assert call(world.token, "GET", path).json()["repository_selection"] == "all"
+
+
+async def test_two_who_add_at_once(server: Server, world: World) -> None:
+    """Neither takes back what the other has done."""
+    numbers = [new_repository(server, world, f"shop-{number}")[0] for number in range(6)]
+    app = make_app(server, world, repositories=["website"])
+    paths = [f"/user/installations/{app.installation_id}/repositories/{number}" for number in numbers]
+    async with httpx.AsyncClient(base_url=server.url, headers={"Authorization": f"Bearer {world.token}"}) as client:
+        answers = await asyncio.gather(*(client.put(path, timeout=60) for path in paths))
+        assert [each.status_code for each in answers] == [204] * len(numbers)
+        found = await client.get(f"{world.org_path}/installations/{app.installation_id}")
+    assert set(numbers) < set(found.json()["repository_ids"])

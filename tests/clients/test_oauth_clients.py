@@ -145,13 +145,15 @@ def test_octokit(site: Site) -> None:
         app_id=site.app.id,
         app_secret=site.app.secret,
         app_code=site.octo.code(site.app),
+        organization=site.world.organization,
+        repository=site.world.repository,
     )
     assert said == "done\n"
 
 
 def test_the_page_about_it(site: Site, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Every block of docs/how-to/oauth.md does what the page says."""
-    register, begin, poll, renew, check = blocks("docs/how-to/oauth.md", "sh")
+    register, begin, poll, renew, check, narrow = blocks("docs/how-to/oauth.md", "sh")
     [example] = blocks("docs/how-to/oauth.md", "python")
     named = {"ID": site.app.id, "SECRET": site.app.secret, "W": site.server.url, "BASH_ENV": ""}
     settings = {name: value for name, value in site.server.environment().items() if name.startswith("WORKHOOK_")}
@@ -175,6 +177,8 @@ def test_the_page_about_it(site: Site, tmp_path: Path, capsys: pytest.CaptureFix
         pair = _said(shell.run(f"REFRESH={pair['refresh_token']}\n{renew}"))
         found = _said(shell.run(f"TOKEN={pair['access_token']}\n{check}"))
         assert found["user"]["login"] == site.octo.user.login
+        less = _said(shell.run(narrow.replace("acme", site.world.organization)))
+        assert (less["installation"]["permissions"], less["scopes"]) == ({"work": "read"}, [])
     finally:
         shell.stop()
 

@@ -88,6 +88,8 @@ def test_pygithub_as_the_installation(
         first = auth.token
         assert auth.token == first
         places: list[Any] = [github.get_repo(world.full_name), github.get_organization(world.organization)]
+        assert github.get_repo(places[0].id).full_name == world.full_name
+        assert github.get_user_by_id(places[1].id).login == world.organization
         for at, place in enumerate(places):
             config = {"url": f"{receiver.url}/{at}", "content_type": "json", "secret": SECRET}
             hook = place.create_hook("web", config, events=["issues"], active=True)
@@ -144,6 +146,7 @@ def test_githubkit(server: Server, world: World, app: Registered, prefix: str) -
         assert apps.get_org_installation(world.organization).parsed_data == one
         assert apps.get_repo_installation(world.organization, world.repository).parsed_data == one
         assert apps.get_user_installation(world.organization).parsed_data == one
+        assert apps.list_installation_requests_for_authenticated_app().parsed_data == []
         token = apps.create_installation_access_token(one.id, repository_ids=[shop_id]).parsed_data
         assert [each.name for each in token.repositories] == ["shop"]
         with pytest.raises(RequestFailed) as caught:

@@ -91,6 +91,9 @@ def _names(site: Site, operation: Operation, by: Credential, fresh: bool) -> dic
         "slug": site.apps[HERE if operation.path.startswith("/apps/") else "spare"].slug,
         "client_id": site.cast.oauth_app.client_id,
         "installation_id": _installation(site, operation),
+        "account_id": site.cast.numbers.organization,
+        "organization_id": site.cast.numbers.organization,
+        "repository_id": site.cast.numbers.repository,
         "secret_id": 0,
         "key_id": 0,
         "token_id": site.cast.spare_tokens[0],
@@ -103,7 +106,7 @@ def _names(site: Site, operation: Operation, by: Credential, fresh: bool) -> dic
 
 
 def _installation(site: Site, operation: Operation) -> int:
-    if operation.path.startswith("/user/"):
+    if operation.path.startswith("/user/") and operation.method == "GET":
         return site.apps[HERE].installation_id
     return site.cast.thrown_away if operation.path.startswith("/app/") else site.apps["spare"].installation_id
 
@@ -122,7 +125,7 @@ def _body(site: Site, operation: Operation) -> dict[str, Any]:
         "/orgs/{org}/installations": {"app": site.apps["idle"].slug},
     }
     if operation.path.startswith("/applications/"):
-        return {"json": {"access_token": "who_unknown"}}
+        return {"json": {"access_token": "who_unknown", "target": site.here.organization}}
     found = (body for ending, body in named.items() if operation.path.endswith(ending))
     return {"json": next(found, {})} if operation.method in ("POST", "PATCH", "PUT") else {}
 

@@ -69,6 +69,13 @@ class OauthApp(NamedTuple):
     secret: str
 
 
+class Numbers(NamedTuple):
+    """Of what the paths name."""
+
+    organization: int
+    repository: int
+
+
 class Cast(NamedTuple):
     """`apps`: by word of `variants`; `idle` is installed nowhere, `spare` and `thrown away` may be ended."""
 
@@ -79,6 +86,7 @@ class Cast(NamedTuple):
     tokens: Tokens
     spare_tokens: list[int]  # of the owner
     thrown_away: int  # an installation of the first app, for itself to end
+    numbers: Numbers
 
 
 async def make_cast(services: Services, scope_sets: Sequence[Sequence[str]]) -> Cast:
@@ -107,7 +115,9 @@ async def make_cast(services: Services, scope_sets: Sequence[Sequence[str]]) -> 
         await making.bad(tokens, apps[HERE])
         spare = [(await issue(tx, CLASSIC, making.people["owner"].id)).id for _ in range(SPARE_TOKENS)]
         await making.own_project_of_client(tokens)
-    return Cast(here, making.people, apps, OauthApp(oauth.client_id, secret), tokens, spare, thrown_away.id)
+        numbers = Numbers(making.here.id, making.repository.id)
+    viewer = OauthApp(oauth.client_id, secret)
+    return Cast(here, making.people, apps, viewer, tokens, spare, thrown_away.id, numbers)
 
 
 class _Making:

@@ -111,11 +111,13 @@ WEBHOOKS: dict[str, Need] = {
             "GET /users/{}",
             "GET /users/{}/keys",
             "GET /users/{}/gpg_keys",
+            "GET /user/{}",
+            "GET /organizations/{}",
         ),
         Need("organization", role="member"),
     ),
     "GET /user/memberships/orgs/{}": Need("organization", role="member", kinds=_PEOPLE),
-    f"GET {_REPOSITORY}": Need("repository", role="read"),
+    **dict.fromkeys((f"GET {_REPOSITORY}", "GET /repositories/{}"), Need("repository", role="read")),
     **_of_hooks(_REPOSITORY, _read, _write, Need("repository", _DELETE, _HOOKS_WRITE, "admin")),
     **dict.fromkeys((f"POST {_REPOSITORY}/hooks/{{}}/tests", f"POST {_REPOSITORY}/hooks/{{}}/test"), _write),
     **dict.fromkeys(
@@ -138,14 +140,19 @@ WEBHOOKS: dict[str, Need] = {
     **dict.fromkeys(("GET /orgs/{}/apps/{}/keys/{}", "DELETE /orgs/{}/apps/{}/keys/{}"), _manage),
     **dict.fromkeys((f"GET {_INSTALLED}", f"POST {_INSTALLED}"), _manage),
     **dict.fromkeys((f"{method} {_INSTALLED}/{{}}" for method in ("GET", "PATCH", "DELETE")), _manage),
+    **dict.fromkeys(
+        (f"{method} /user/installations/{{}}/repositories/{{}}" for method in ("PUT", "DELETE")),
+        Need("user", ("admin:org",), role="owner", kinds=frozenset({"classic"})),
+    ),
     **dict.fromkeys((f"{method} {_INSTALLED}/{{}}/suspended" for method in ("PUT", "DELETE")), _manage),
     # what apps do
-    **dict.fromkeys(("GET /app", "GET /app/installations"), Need("app")),
+    **dict.fromkeys(("GET /app", "GET /app/installations", "GET /app/installation-requests"), Need("app")),
     **dict.fromkeys((f"GET {_INSTALLATION}", f"DELETE {_INSTALLATION}"), Need("app", own=True)),
     **dict.fromkeys((f"{method} {_INSTALLATION}/suspended" for method in ("PUT", "DELETE")), Need("app", own=True)),
     f"POST {_INSTALLATION}/access_tokens": Need("app", own=True),
     **dict.fromkeys(
-        (f"GET {place}/installation" for place in (_ORGANIZATION, _REPOSITORY, "/users/{}")), Need("app", own=True)
+        (f"GET {place}/installation" for place in (_ORGANIZATION, _REPOSITORY, "/users/{}", "/repositories/{}")),
+        Need("app", own=True),
     ),
     **dict.fromkeys(
         ("GET /installation/repositories", "DELETE /installation/token"),
@@ -155,6 +162,7 @@ WEBHOOKS: dict[str, Need] = {
     "GET /user/installations/{}/repositories": Need("user", kinds=frozenset({"app_user"}), own=True),
     **dict.fromkeys((f"{method} /applications/{{}}/token" for method in ("POST", "PATCH", "DELETE")), _client),
     "DELETE /applications/{}/grant": _client,
+    "POST /applications/{}/token/scoped": _client,
 }
 
 _REPOSITORY_ROLES = {"owner": "admin", "admin": "admin", "member": "write", "app": "app"}
@@ -183,6 +191,10 @@ def of_webhooks(key: str, by: Credential) -> str:
 
 
 def _of_user(key: str, need: Need, by: Credential) -> str:
+    if need.scopes and not by.scopes & set(need.scopes):
+        return "403"
+    if need.role:
+        return {"owner": ALLOWED, "member": "403"}.get(by.caller, "404")
     if not need.own:
         return ALLOWED
     if "/user/tokens" in key:  # the path's is the owner's

@@ -283,7 +283,9 @@ def _fits(cell: Cell, answer: httpx.Response) -> bool:
 
 
 # They name a secret, key or token that is not there, so that the next can be asked as well.
-NOT_THERE = ("/secrets/{}", "/keys/{}", "/applications/{}/token", "/applications/{}/grant")
+NOT_THERE = (
+    "/secrets/{}", "/keys/{}", "/applications/{}/token", "/applications/{}/grant", "/applications/{}/token/scoped",
+)  # fmt: skip
 
 
 def test_what_is_allowed(site: Site, cells: list[Cell]) -> None:
@@ -361,7 +363,7 @@ def test_a_token_is_nothing_to_a_page(site: Site) -> None:
     nobody = Credential("nobody", "nobody")
     without_tokens = [each for each in OPERATIONS if each.area in (OAUTH, PAGES, SYSTEM)]
     for operation in without_tokens:
-        names = dict.fromkeys(("name", "token", "session_id", "grant_id", "login", "provider"), "no-such")
+        names = dict.fromkeys(("name", "slug", "token", "session_id", "grant_id", "login", "provider"), "no-such")
         request = Request(operation.method, operation.path.format(**names))
         first, second = ask_all(site, [(request, nobody), (request, owner)], at_once=1)
         assert first.status_code == second.status_code, operation.name

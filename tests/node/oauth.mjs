@@ -1,8 +1,9 @@
 // Octokit gets, renews, checks, exchanges and revokes tokens of users. Fails at the first answer that is not as GitHub's.
 // Environment: BASE_URL, LOGIN, COOKIE (of a browser in which LOGIN has signed in), CLIENT_ID, CLIENT_SECRET and CODE of
-// an OAuth app, APP_ID, APP_SECRET and APP_CODE of an app.
+// an OAuth app, APP_ID, APP_SECRET and APP_CODE of an app that is installed on ORGANIZATION, which has REPOSITORY.
 import assert from "node:assert/strict";
 import { createOAuthUserAuth } from "@octokit/auth-app";
+import { scopeToken } from "@octokit/oauth-methods";
 import { Octokit } from "@octokit/rest";
 
 const { BASE_URL: baseUrl, LOGIN: login, COOKIE: cookie } = process.env;
@@ -68,6 +69,24 @@ async function asAnApp() {
   const renewed = await octokit.auth({ type: "refresh" });
   assert.notEqual(renewed.token, first.token);
   assert.equal(await whoIs(octokit), login);
+  await narrowed(renewed.token);
+}
+
+async function narrowed(token) {
+  const { ORGANIZATION: target, REPOSITORY: repository } = process.env;
+  const { request } = new Octokit({ baseUrl });
+  const wanted = { target, repositories: [repository], permissions: { work: "read" } };
+  const { data, authentication } = await scopeToken({ ...app, token, request, ...wanted });
+  assert.equal(authentication.token, data.token);
+  assert.equal(authentication.expiresAt, data.expires_at);
+  assert.deepEqual(data.installation.permissions, wanted.permissions);
+  const octokit = new Octokit({ baseUrl, auth: data.token });
+  const reached = await octokit.rest.repos.listForAuthenticatedUser();
+  assert.deepEqual(reached.data.map((each) => each.name), [repository]);
+  const [{ id }] = reached.data;
+  assert.equal((await octokit.request("GET /repositories/{id}", { id })).data.name, repository);
+  await assert.rejects(octokit.rest.repos.listWebhooks({ owner: target, repo: repository }), /not accessible/);
+  await assert.rejects(scopeToken({ ...app, token: data.token, request, ...wanted }), /not narrowed before/);
 }
 
 await withACode();

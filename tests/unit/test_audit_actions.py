@@ -38,6 +38,10 @@ DONE = {
     "page_login_post": "user.sign_in",
     "page_password_post": "user.password_change",
     "page_session_end": "user.session_end",
+    "oauth_token_scope": "oauth_token.scope",
+    "page_install_decide": "installation.create",
+    "user_installation_repositories_add": "installation.update",
+    "user_installation_repositories_remove": "installation.update",
     "tokens_create": "token.create",
     "tokens_delete": "token.revoke",
 }

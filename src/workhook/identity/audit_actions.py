@@ -9,9 +9,12 @@ from workhook.http.operations import AREA_A, Operation
 
 # What is refused is called what it is called when it is done: one search finds both.
 _OTHERWISE = {
+    "account_get_by_number": "account.get",
     "app_access_tokens_create": "installation.create_token",
     "app_installation_of_organization": "installation.get",
     "app_installation_of_repository": "installation.get",
+    "app_installation_of_repository_by_number": "installation.get",
+    "app_installation_requests": "installation.list_requests",
     "app_installation_of_user": "installation.get",
     "change_tasks": "task.bulk",
     "installation_repositories_list": "installation.list_repositories",
@@ -20,11 +23,15 @@ _OTHERWISE = {
     "oauth_device_code": "device_code.create",
     "oauth_grant_delete": "grant.revoke",
     "oauth_token_delete": "oauth_token.revoke",
+    "organization_get_by_number": "organization.get",
     "page_authorize": "grant.authorize",
     "page_authorize_decide": "grant.authorize",
     "page_device_decide": "grant.authorize",
     "page_device_enter": "grant.authorize",
     "page_grant": "grant.revoke",
+    "page_install": "installation.create",
+    "page_install_decide": "installation.create",
+    "page_install_permissions": "installation.create",
     "page_link": "user.sign_in",
     "page_link_post": "user.sign_in",
     "page_login_post": "user.sign_in",
@@ -36,15 +43,18 @@ _OTHERWISE = {
     "page_sessions_end": "user.session_end",
     "rate_limit": "rate_limit.get",
     "repository_dispatch": "event.dispatch",
+    "repository_get_by_number": "repository.get",
     "repository_hooks_test_old": "hook.test",
     "tokens_delete": "token.revoke",
+    "user_installation_repositories_add": "installation.update",
+    "user_installation_repositories_remove": "installation.update",
     "user_installation_repositories_list": "installation.list_repositories",
 }
 _PLACE = re.compile(r"^(repository|organization)_(?=[a-z]+_)|^(app|user)_(?=installations_)")
 
 _TYPES = (
     ("access", ("get", "list", "read", "search", "follow", "report", "authenticate")),
-    ("create", ("create", "add", "issue", "register", "install", "upload", "setup")),
+    ("create", ("create", "add", "issue", "register", "install", "upload", "setup", "scope")),
     ("remove", ("delete", "remove", "purge", "revoke", "uninstall")),
     ("restore", ("restore",)),
     ("authentication", ("sign_in", "login", "logout", "sign_out", "authorize")),

@@ -184,13 +184,25 @@ class Guard:
         policy.check_kind(actor, rule)
         repository = organization = None
         if rule.target == "repository":
-            found = await queries.find_repository(call.database, call.path("owner"), call.path("repo"), actor.user.id)
-            repository = policy.check_repository(found, rule, actor)
+            repository = policy.check_repository(await _repository(call, actor), rule, actor)
         elif rule.target == "organization":
-            seen = await queries.find_organization(call.database, call.path("org"), actor.user.id)
-            organization = policy.check_organization(seen, rule, actor)
+            organization = policy.check_organization(await _organization(call, actor), rule, actor)
         policy.check_token(actor, rule)
         return Caller(actor, usage, repository, organization)
+
+
+async def _repository(call: Call, actor: Actor) -> Repository | None:
+    """What the path names, by owner and name or by number."""
+    if "{repository_id}" in call.operation.path:
+        return await queries.find_repository_by_id(call.database, call.path_integer("repository_id"), actor.user.id)
+    return await queries.find_repository(call.database, call.path("owner"), call.path("repo"), actor.user.id)
+
+
+async def _organization(call: Call, actor: Actor) -> Organization | None:
+    if "{organization_id}" in call.operation.path:
+        number = call.path_integer("organization_id")
+        return await queries.find_organization_by_id(call.database, number, actor.user.id)
+    return await queries.find_organization(call.database, call.path("org"), actor.user.id)
 
 
 _NEEDED = {"app": "A JSON web token could not be decoded", "client": "Requires the client id and secret of an app"}

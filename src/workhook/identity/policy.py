@@ -80,6 +80,7 @@ RULES = {
     "audit_log.read": Rule(
         "organization", ("admin:org", "admin:org_hook"), ("organization_hooks", "write"), "owner", whole=True
     ),
+    "installations.write": Rule("user", ("admin:org",), kinds=_OWNERS_ALONE),  # the path names no organization
     # tokens
     "tokens": Rule("user", kinds=frozenset({CLASSIC.name})),
     "app": Rule("app"),

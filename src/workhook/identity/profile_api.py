@@ -22,7 +22,7 @@ from workhook.identity.profile_schemas import (
     profile_shape,
     repository_profile_shape,
 )
-from workhook.identity.queries import find_account, find_member_role
+from workhook.identity.queries import find_account, find_account_by_id, find_member_role
 from workhook.identity.schemas import Account
 
 
@@ -58,14 +58,22 @@ async def teams(call: Call) -> Answer:
 
 
 async def account(call: Call) -> Answer:
-    found = await _visible(call)
-    return Answer(profile_shape(found, call.base, whole=found.id == actor_of(call).user.id))
+    return await _profile(call, await find_account(call.database, call.path("username")))
 
 
 async def keys(call: Call) -> Answer:
     """Who reads a user reads these along: Terraform's `github_user` has no answer at all without them."""
-    await _visible(call)
+    await _visible(call, await find_account(call.database, call.path("username")))
     return Answer([])
+
+
+async def account_by_number(call: Call) -> Answer:
+    return await _profile(call, await find_account_by_id(call.database, call.path_integer("account_id")))
+
+
+async def _profile(call: Call, asked: Account | None) -> Answer:
+    found = await _visible(call, asked)
+    return Answer(profile_shape(found, call.base, whole=found.id == actor_of(call).user.id))
 
 
 async def organization(call: Call) -> Answer:
@@ -111,8 +119,8 @@ async def repository(call: Call) -> Answer:
     return Answer(repository_profile_shape(found, call.base))
 
 
-async def _visible(call: Call) -> Account:
-    found = await profile_queries.find_visible(call.database, actor_of(call), call.path("username"))
+async def _visible(call: Call, asked: Account | None) -> Account:
+    found = await profile_queries.if_visible(call.database, actor_of(call), asked)
     if found is None:
         raise NotFound()
     return found
@@ -172,4 +180,10 @@ OPERATIONS = (
         membership, Membership),
     _op("/repos/{owner}/{repo}", "repository_get", "A repository", "repository.read", repository,
         RepositoryProfileShape),
+    _op("/user/{account_id}", "account_get_by_number", "The same as /users/{username}, by its number", "account.read",
+        account_by_number, ProfileShape, path_types={"account_id": "integer"}),
+    _op("/organizations/{organization_id}", "organization_get_by_number", "An organization, by its number", _ORG,
+        organization, OrganizationProfileShape, path_types={"organization_id": "integer"}),
+    _op("/repositories/{repository_id}", "repository_get_by_number", "A repository, by its number", "repository.read",
+        repository, RepositoryProfileShape, path_types={"repository_id": "integer"}),
 )  # fmt: skip

@@ -8,7 +8,6 @@ from workhook.identity.apps.app_queries import sees
 from workhook.identity.apps.queries import total
 from workhook.identity.queries import (
     account_columns,
-    find_account,
     find_member_role,
     repositories,
     repository_of,
@@ -73,9 +72,8 @@ async def list_own_repositories(
     return found, await total(reader, _repositories_count, params)
 
 
-async def find_visible(reader: Reader, actor: Actor, login: str) -> Account | None:
+async def if_visible(reader: Reader, actor: Actor, account: Account | None) -> Account | None:
     """The caller, an organization that the caller is in, or somebody who is in one of these; nobody else."""
-    account = await find_account(reader, login)
     if account is None or account.id == actor.user.id:
         return account
     if account.kind == "organization":

@@ -86,6 +86,14 @@ async def find_organization(reader: Reader, login: str, user_id: int) -> Organiz
     return Organization(account, await find_member_role(reader, account.id, user_id))
 
 
+async def find_organization_by_id(reader: Reader, organization_id: int, user_id: int) -> Organization | None:
+    """Likewise."""
+    account = await find_account_by_id(reader, organization_id)
+    if account is None or account.kind != "organization":
+        return None
+    return Organization(account, await find_member_role(reader, account.id, user_id))
+
+
 async def find_member_role(reader: Reader, organization_id: int, user_id: int) -> str | None:
     row = await reader.fetch_one(_member_role, {"organization_id": organization_id, "user_id": user_id})
     return row["role"] if row else None

@@ -74,6 +74,7 @@ class Actor(msgspec.Struct, frozen=True):
     `reaches` None: the token is not confined, its scopes decide. `need`: the permission and level that the operation
     asks of a confined token. An installation's `user` is the bot of its app. `root_id`: of the token at whose beginning
     this one was made, by others in between; None: nobody made it with a token. `family`: of what came of one consent.
+    `narrowed_to`: of an app's token of a user that reaches one account alone, which.
     """
 
     user: Account
@@ -89,6 +90,7 @@ class Actor(msgspec.Struct, frozen=True):
     expires_at: int | None = None
     root_id: int | None = None
     family: str | None = None
+    narrowed_to: int | None = None
 
     @property
     def counted_as(self) -> str:

@@ -30,13 +30,13 @@ async def show(call: Call) -> Answer:
         request = await _request(call, call.query)
     except Redirected as wrong:
         # Not before somebody has signed in: else this were a way to send anybody anywhere (RFC 9700 4.11.2).
-        return _onwards(wrong.uri) if session else sign_in_redirect(call)
+        return onwards(wrong.uri) if session else sign_in_redirect(call)
     if session is None:
         return sign_in_redirect(call)
     if not await _goes_straight_on(call, session, request):
         return await _ask(call, session, request)
     code = await call.database.in_transaction(partial(_code, session=session, request=request))
-    return _onwards(request.answer(_issuer(call), ("code", code)))
+    return onwards(request.answer(_issuer(call), ("code", code)))
 
 
 async def decide(call: Call) -> Answer:
@@ -48,11 +48,11 @@ async def decide(call: Call) -> Answer:
     try:
         request = await _request(call, {name: [value] for name, value in fields.items()})
     except Redirected as wrong:
-        return _onwards(wrong.uri)
+        return onwards(wrong.uri)
     if fields.get("asked") != _asked(session, request):  # somebody else has signed in, or the app asks for more now
         return await _ask(call, session, request, changed=True)
     if fields.get("decision") != "approve":
-        return _onwards(request.refusal(_issuer(call), "access_denied", "The user has denied access to the app."))
+        return onwards(request.refusal(_issuer(call), "access_denied", "The user has denied access to the app."))
 
     async def step(tx: Transaction) -> str:
         await allow(tx, request.app, session.user.id, request.wanted)
@@ -62,7 +62,7 @@ async def decide(call: Call) -> Answer:
         return code
 
     code = await call.database.in_transaction(step)
-    return _onwards(request.answer(_issuer(call), ("code", code)))
+    return onwards(request.answer(_issuer(call), ("code", code)))
 
 
 async def _request(call: Call, given: Mapping[str, Sequence[str]]) -> AuthorizationRequest:
@@ -130,7 +130,7 @@ def _carried(request: AuthorizationRequest, name: str) -> str | None:
     return values.get(name)
 
 
-def _onwards(uri: str) -> Answer:
+def onwards(uri: str) -> Answer:
     """302, as the original's. The address holds a code: nobody keeps it, and no page passes it on as its referrer."""
     return Answer(None, 302, {"Location": uri, "Cache-Control": "no-store", "Referrer-Policy": "no-referrer"})
 

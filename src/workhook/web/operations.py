@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from workhook.http.calls import Answer, Call
 from workhook.http.negotiation import prefers_page
 from workhook.http.operations import PAGES, Handler, Operation
 from workhook.web import home, links, login, render
+
+_START: Mapping[str, Handler] = {"root": home.home}
 
 
 def page_operation(
@@ -18,20 +20,23 @@ def page_operation(
     return Operation(PAGES, method, path, handler, name, summary, None, "pages", etag=False, head=head)
 
 
-def beside(operations: Iterable[Operation]) -> Iterator[Operation]:
-    """The API's operations, whose `root` shows people the start page at `/`: browsers ask for HTML by name, clients of
-    the API do not."""
+def beside(operations: Iterable[Operation], pages: Mapping[str, Handler] = _START) -> Iterator[Operation]:
+    """The API's operations, some of which show people a page: browsers ask for HTML by name, clients of the API do not.
+
+    `pages`: by the operation's name.
+    """
     for each in operations:
-        yield replace(each, handler=_start(each.handler), for_people=True) if each.name == "root" else each
+        shown = pages.get(each.name)
+        yield replace(each, handler=_either(each.handler, shown), for_people=True) if shown else each
 
 
-def _start(root: Handler) -> Handler:
-    async def start(call: Call) -> Answer:
+def _either(for_clients: Handler, for_people: Handler) -> Handler:
+    async def either(call: Call) -> Answer:
         call.answer_headers["Vary"] = "Accept"
-        for_people = not call.prefix and prefers_page(call.header("accept"), otherwise=False)
-        return await (home.home if for_people else root)(call)
+        is_person = not call.prefix and prefers_page(call.header("accept"), otherwise=False)
+        return await (for_people if is_person else for_clients)(call)
 
-    return start
+    return either
 
 
 OPERATIONS: tuple[Operation, ...] = (

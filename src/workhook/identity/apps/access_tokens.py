@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, NamedTuple, TypeVar
 
 from workhook.core.clock import HOUR_MS, now_ms
 from workhook.core.errors import Fault, Forbidden, Invalid, NotFound
@@ -19,6 +19,7 @@ from workhook.identity.tokens.lookup import weaker
 from workhook.storage import Reader, Transaction
 
 LIFETIME_MS = HOUR_MS
+Body = TypeVar("Body", bound=AccessTokenBody)
 _RESOURCE = "Installation"
 # The field's words.
 _NOT_GRANTED = "The permissions requested are not granted to this installation."
@@ -37,15 +38,15 @@ class AccessToken(NamedTuple):
         return f"AccessToken({self.issued!r})"
 
 
-def parse(body: Mapping[str, Any]) -> AccessTokenBody:
+def parse(body: Mapping[str, Any], shape: type[Body], resource: str = _RESOURCE) -> Body:
     """What a request narrows the token to. Keys that say nothing here are passed over, as clients expect.
 
     Raises `Invalid` with every fault.
     """
-    known = {name: value for name, value in body.items() if name in AccessTokenBody.__struct_fields__}
+    known = {name: value for name, value in body.items() if name in shape.__struct_fields__}
     if isinstance(ids := known.get("repository_ids"), list):  # JSON has one kind of number: 2.0 is the integer 2
         known["repository_ids"] = [int(one) if isinstance(one, float) and one.is_integer() else one for one in ids]
-    return parameters.gather(AccessTokenBody, {}, known, resource=_RESOURCE)
+    return parameters.gather(shape, {}, known, resource=resource)
 
 
 async def create(tx: Transaction, app: App, installation_id: int, wanted: AccessTokenBody) -> AccessToken:
@@ -60,11 +61,9 @@ async def create(tx: Transaction, app: App, installation_id: int, wanted: Access
         raise NotFound()
     if installation.suspended_at is not None:
         raise Forbidden("This installation has been suspended", code="suspended")
-    permissions, faults = _permissions(installation, wanted)
-    named, unknown = await _repositories(tx, installation, wanted)
-    if faults or unknown:
-        message = " ".join(filter(None, (_NOT_GRANTED if faults else "", _NOT_REACHED if unknown else "")))
-        raise Invalid(message, faults=[*faults, *unknown])
+    permissions, faults = granted(installation, wanted)
+    named, unknown = await chosen_of(tx, installation, wanted)
+    refuse_what_is_beyond(faults, unknown)
     chosen = None if named is None else sorted(each.id for each in named)
     assert app.bot_id is not None, "an app that is installed has a bot"
     issued = await issue(
@@ -90,13 +89,20 @@ async def give_up(tx: Transaction, actor: Actor) -> None:
     await audit.record(tx, actor, "installation.revoke_token", target, account_id=reach.account_id, detail=detail)
 
 
-def _permissions(installation: Installation, wanted: AccessTokenBody) -> tuple[dict[str, str], list[Fault]]:
-    """Those of the token, and what is wanted beyond what was granted."""
-    granted = weaker(installation.permissions, installation.app.permissions)
+def refuse_what_is_beyond(not_granted: Sequence[Fault], not_reached: Sequence[Fault]) -> None:
+    """Raises `Invalid` if there is any of it."""
+    if not_granted or not_reached:
+        said = (_NOT_GRANTED if not_granted else "", _NOT_REACHED if not_reached else "")
+        raise Invalid(" ".join(filter(None, said)), faults=[*not_granted, *not_reached])
+
+
+def granted(installation: Installation, wanted: AccessTokenBody) -> tuple[dict[str, str], list[Fault]]:
+    """The permissions of the token, and what is wanted beyond what was granted."""
+    most = weaker(installation.permissions, installation.app.permissions)
     asked: dict[str, str] = dict(wanted.permissions or {})
     if not asked:
-        return granted, []
-    allowed = weaker(asked, granted)
+        return most, []
+    allowed = weaker(asked, most)
     return allowed, [
         _fault("permissions", f"{name}: {level} is not granted", "invalid")
         for name, level in sorted(asked.items())
@@ -104,14 +110,15 @@ def _permissions(installation: Installation, wanted: AccessTokenBody) -> tuple[d
     ]
 
 
-async def _repositories(
-    reader: Reader, installation: Installation, wanted: AccessTokenBody
+async def chosen_of(
+    reader: Reader, installation: Installation, wanted: AccessTokenBody, *, user_id: int | None = None
 ) -> tuple[list[Repository] | None, list[Fault]]:
-    """None: the token is not narrowed to some."""
+    """The repositories that are named, None if the token is not narrowed to some; and what is not reached. `user_id`:
+    only those that the user sees."""
     names, ids = wanted.repositories or [], wanted.repository_ids or []
     if not names and not ids:
         return None, []
-    found = await app_queries.named_repositories(reader, installation, names=names, ids=ids)
+    found = await app_queries.named_repositories(reader, installation, names=names, ids=ids, user_id=user_id)
     known_names, known_ids = {each.name.lower() for each in found}, {each.id for each in found}
     faults = [_unreached("repositories", name) for name in names if name.lower() not in known_names]
     faults += [_unreached("repository_ids", one) for one in ids if one not in known_ids]

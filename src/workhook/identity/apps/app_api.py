@@ -10,6 +10,7 @@ from workhook.identity import queries as account_queries
 from workhook.identity.apps import access_tokens, actions, app_queries, queries
 from workhook.identity.apps.app_schemas import (
     AccessTokenBody,
+    InstallationRequest,
     InstallationShape,
     InstallationTokenShape,
     IntegrationShape,
@@ -72,7 +73,7 @@ async def unsuspend_installation(call: Call) -> Answer:
 
 
 async def create_access_token(call: Call) -> Answer:
-    wanted = access_tokens.parse(await call.json_object(null=True))
+    wanted = access_tokens.parse(await call.json_object(null=True), AccessTokenBody)
     app, installation_id = app_of(call), call.path_integer("installation_id")
     made = await call.database.in_transaction(lambda tx: access_tokens.create(tx, app, installation_id, wanted))
     shape = token_shape(made.issued, made.permissions, made.repository_ids, made.named, call.base)
@@ -98,10 +99,21 @@ async def get_of_repository(call: Call) -> Answer:
     return Answer(installation_shape(_existing(found), call.base))
 
 
+async def get_of_repository_by_number(call: Call) -> Answer:
+    number = call.path_integer("repository_id")
+    found = await app_queries.find_reaching_by_id(call.database, app_of(call), number)
+    return Answer(installation_shape(_existing(found), call.base))
+
+
+async def installation_requests(call: Call) -> Answer:
+    """Nobody can ask for an installation here: who owns the organization installs."""
+    return Answer([])
+
+
 def _op(method: str, path: str, name: str, summary: str, handler: object, **more: object) -> Operation:
     return Operation(
         AREA_B, method, path, handler, name, summary, "app", "apps",  # type: ignore[arg-type]  # passed through
-        path_types={"installation_id": "integer"}, **more,  # type: ignore[arg-type]  # likewise
+        path_types={"installation_id": "integer", "repository_id": "integer"}, **more,  # type: ignore[arg-type]  # likewise
     )  # fmt: skip
 
 
@@ -128,6 +140,11 @@ OPERATIONS = (
         "Get the app's installation on an organization", get_of_organization, answers=_FOUND),
     _op("GET", "/repos/{owner}/{repo}/installation", "app_installation_of_repository",
         "Get the app's installation that reaches a repository", get_of_repository, answers=_FOUND),
+    _op("GET", "/repositories/{repository_id}/installation", "app_installation_of_repository_by_number",
+        "The same, by the repository's number", get_of_repository_by_number, answers=_FOUND),
+    _op("GET", "/app/installation-requests", "app_installation_requests",
+        "Who has asked for the app to be installed: nobody, since owners install it themselves", installation_requests,
+        answers={200: list[InstallationRequest]}),
     _op("GET", "/users/{username}/installation", "app_installation_of_user",
         "Get the app's installation on an account", get_of_user, answers=_FOUND),
 )  # fmt: skip

@@ -160,6 +160,10 @@ class AppRepositoryShape(RepositoryShape, kw_only=True):
     has_pages: bool = False
 
 
+class InstallationRequest(msgspec.Struct):
+    """There are none."""
+
+
 class InstallationTokenShape(Secretive, msgspec.Struct, kw_only=True):
     """An installation access token. It is shown only here."""
 
@@ -237,7 +241,7 @@ def integration_shape(app: App, owner: Account, installations: int, base: str) -
         html_url=page,
         created_at=to_seconds_text(app.created_at),
         updated_at=to_seconds_text(app.updated_at),
-        permissions=_levels(app.permissions),
+        permissions=levels(app.permissions),
         events=[],
         installations_count=installations,
     )
@@ -248,7 +252,7 @@ def installation_shape(installation: Installation, base: str) -> InstallationSha
     return InstallationShape(
         id=installation.id,
         account=owner_shape(account, base),
-        repository_selection=_selection(installation.repository_ids),
+        repository_selection=selection_of(installation.repository_ids),
         access_tokens_url=f"{base}/app/installations/{installation.id}/access_tokens",
         repositories_url=f"{base}/installation/repositories",
         html_url=f"{_web(base)}/organizations/{account.login}/settings/installations/{installation.id}",
@@ -257,7 +261,7 @@ def installation_shape(installation: Installation, base: str) -> InstallationSha
         client_id=installation.app.client_id,
         target_id=account.id,
         target_type=account.type,
-        permissions=_levels(installation.permissions),
+        permissions=levels(installation.permissions),
         events=[],
         created_at=to_seconds_text(installation.created_at),
         updated_at=to_seconds_text(installation.updated_at),
@@ -289,19 +293,19 @@ def token_shape(
     shape = InstallationTokenShape(
         token=issued.token,
         expires_at=to_seconds_text(issued.expires_at),
-        permissions=_levels(permissions),
-        repository_selection=_selection(repository_ids),
+        permissions=levels(permissions),
+        repository_selection=selection_of(repository_ids),
     )
     if named is not None:
         shape.repositories = [app_repository_shape(each, base) for each in named]
     return shape
 
 
-def _selection(repository_ids: Collection[int] | None) -> Selection:
+def selection_of(repository_ids: Collection[int] | None) -> Selection:
     return "all" if repository_ids is None else "selected"
 
 
-def _levels(permissions: Mapping[str, str]) -> dict[str, Level]:
+def levels(permissions: Mapping[str, str]) -> dict[str, Level]:
     return {name: "write" if level == "write" else "read" for name, level in sorted(permissions.items())}
 
 

@@ -38,23 +38,35 @@ async def user_installations(call: Call) -> Answer:
     actor = actor_of(call)
     page, per_page = page_of(call)
     found, total = await app_queries.list_of_user(
-        call.database, actor.app_id or 0, actor.user.id, limit=per_page, offset=(page - 1) * per_page
+        call.database,
+        actor.app_id or 0,
+        actor.user.id,
+        limit=per_page,
+        offset=(page - 1) * per_page,
+        place_id=actor.narrowed_to,
     )
     body = UserInstallations(total, [installation_shape(each, call.base) for each in found])
     return Answer(body, headers=page_link(call, page=page, per_page=per_page, total=total))
 
 
 async def user_installation_repositories(call: Call) -> Answer:
-    """Those of the installation that the user sees, too."""
+    """Those of the installation that the user sees, too; with a token that was narrowed to some, of these."""
     actor = actor_of(call)
     installation = await app_queries.find_of_user(
-        call.database, actor.app_id or 0, actor.user.id, call.path_integer("installation_id")
+        call.database,
+        actor.app_id or 0,
+        actor.user.id,
+        call.path_integer("installation_id"),
+        place_id=actor.narrowed_to,
     )
     if installation is None:
         raise NotFound()
     if installation.suspended_at is not None:
         raise Forbidden("This installation has been suspended", code="suspended")
-    return await _repositories(call, actor, installation.account, installation.repository_ids)
+    ids = installation.repository_ids
+    if actor.narrowed_to is not None:
+        ids = next((each.repository_ids for each in actor.reaches or ()), frozenset())
+    return await _repositories(call, actor, installation.account, ids)
 
 
 async def _repositories(call: Call, actor: Actor, account: Account, repository_ids: frozenset[int] | None) -> Answer:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from workhook.core.errors import Fault, Invalid, NotFound, shown
+from workhook.core.errors import Fault, Forbidden, Invalid, NotFound, shown
 from workhook.http.calls import Answer, Call, concerns
 from workhook.http.paging import page_link, page_of
 from workhook.identity import queries as account_queries
@@ -123,6 +123,59 @@ async def unsuspend(call: Call) -> Answer:
 
     await call.database.in_transaction(step)
     return Answer(status=204)
+
+
+async def add_repository(call: Call) -> Answer:
+    """To an installation on chosen ones; on all of them it is there."""
+
+    async def step(tx: Transaction) -> None:
+        installation, repository_id = await _named(tx, call)
+        if installation.repository_ids is not None:
+            ids = installation.repository_ids | {repository_id}
+            await actions.edit_installation(tx, actor_of(call), installation, repository_ids=ids)
+
+    await call.database.in_transaction(step)
+    return Answer(status=204)
+
+
+async def remove_repository(call: Call) -> Answer:
+    async def step(tx: Transaction) -> None:
+        installation, repository_id = await _named(tx, call)
+        chosen = installation.repository_ids
+        if chosen is None:
+            raise _not_removed("the app is installed on all repositories: choose some instead")
+        if repository_id not in chosen:
+            raise NotFound()
+        if len(chosen) == 1:
+            raise _not_removed("it is the last one: uninstall the app instead")
+        await actions.edit_installation(tx, actor_of(call), installation, repository_ids=chosen - {repository_id})
+
+    await call.database.in_transaction(step)
+    return Answer(status=204)
+
+
+async def _named(tx: Transaction, call: Call) -> tuple[Installation, int]:
+    """What the path names: an installation on an organization that the caller owns, which nobody changes until the
+    transaction ends, and a repository of that. Raises `NotFound` and `Forbidden`."""
+    number, repository_id = call.path_integer("installation_id"), call.path_integer("repository_id")
+    found = await queries.find_installation(tx, number)
+    if found is None:
+        raise NotFound()
+    role = await account_queries.find_member_role(tx, found.account.id, actor_of(call).user.id)
+    concerns(found.account.id, hidden=role is None)
+    if role is None:
+        raise NotFound()
+    if role != "owner":
+        raise Forbidden("You must be an organization owner.", code="missing_role")
+    await queries.find_app(tx, found.app.id, for_update=True)  # before the installation, as everybody
+    found = await queries.find_installation(tx, number, for_update=True)
+    if found is None or not await queries.own_repository_ids(tx, found.account.id, [repository_id]):
+        raise NotFound()
+    return found, repository_id
+
+
+def _not_removed(why: str) -> Invalid:
+    return Invalid(faults=[Fault("repository_id", "invalid", f"repository_id: {why}", resource=_RESOURCE)])
 
 
 async def get_app(call: Call) -> Answer:

@@ -95,10 +95,24 @@ def _of_installations() -> Iterator[Operation]:
              answers={204: None})  # fmt: skip
 
 
+def _of_repositories() -> Iterator[Operation]:
+    path = "/user/installations/{installation_id}/repositories/{repository_id}"
+    numbers = {"installation_id": "integer", "repository_id": "integer"}
+    note = "For owners of the organization that it is on."
+    yield Operation(AREA_B, "PUT", path, installs.add_repository, "user_installation_repositories_add",
+                    "Let an installation reach one more repository", "installations.write", TAG,
+                    path_types=numbers, answers={204: None}, problems=(422,), description=note)  # fmt: skip
+    yield Operation(AREA_B, "DELETE", path, installs.remove_repository, "user_installation_repositories_remove",
+                    "Take a repository from an installation", "installations.write", TAG,
+                    path_types=numbers, answers={204: None}, problems=(422,),
+                    description=f"{note} Not from one on all repositories, and not the last one: 422.")  # fmt: skip
+
+
 OPERATIONS = (
     *_of_kind("oauth"),
     *_of_kind("app"),
     *_of_installations(),
+    *_of_repositories(),
     Operation(AREA_B, "GET", "/apps/{slug}", installs.get_app, "apps_get_public", "What everybody may know of an app",
               None, TAG, answers={200: IntegrationShape},
               description="Of a private app only members of its organization know."),

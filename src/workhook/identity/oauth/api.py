@@ -17,7 +17,7 @@ from workhook.identity.apps.credentials import authenticate_client, basic_creden
 from workhook.identity.apps.queries import find_client
 from workhook.identity.apps.schemas import App
 from workhook.identity.guard import caller_of
-from workhook.identity.oauth import applications, bodies, codes, devices, issuing
+from workhook.identity.oauth import applications, bodies, codes, devices, issuing, scoped
 from workhook.identity.oauth.schemas import DeviceAnswer, Refusal, ServerMetadata, TokenAnswer
 from workhook.identity.oauth.scopes import requested
 from workhook.identity.policy import SCOPES
@@ -203,4 +203,5 @@ OPERATIONS = (
         None, "OAuth", answers={200: ServerMetadata}, problems=(429,), etag=False, description="RFC 8414.",
     ),
     *applications.OPERATIONS,
+    *scoped.OPERATIONS,
 )  # fmt: skip

@@ -5,22 +5,28 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
+from workhook.core import json
 from workhook.core.clock import now_ms, to_seconds_text
 from workhook.core.errors import Fault, Invalid, NotFound
 from workhook.core.secrecy import Secretive
 from workhook.http.calls import NOT_KEPT, Answer, Call
 from workhook.http.operations import AREA_B, Operation
 from workhook.identity import audit
+from workhook.identity.apps.app_schemas import levels, owner_shape, selection_of
+from workhook.identity.apps.queries import find_installation_on
 from workhook.identity.apps.schemas import App
 from workhook.identity.guard import app_of
 from workhook.identity.oauth.grants import hold, revoke_grant
 from workhook.identity.oauth.issuing import APP_USER_TOKEN_S
 from workhook.identity.oauth.queries import find_issued
-from workhook.identity.oauth.schemas import Authorization, AuthorizationApp
+from workhook.identity.oauth.schemas import Authorization, AuthorizationApp, ScopedInstallation
 from workhook.identity.schemas import account_of, account_shape
-from workhook.identity.tokens.issue import issue, revoke, revoke_with_family
+from workhook.identity.tokens.issue import IssuedToken, issue, revoke, revoke_with_family
 from workhook.identity.tokens.kinds import APP_USER, OAUTH, digest_of, kind_of
+from workhook.identity.tokens.lookup import weaker
+from workhook.identity.tokens.queries import keep_living
 from workhook.storage import Reader, Row, Transaction
 
 
@@ -33,36 +39,53 @@ class TokenNamed(Secretive, msgspec.Struct):
 async def check(call: Call) -> Answer:
     app, token = await _asked(call)
     row = await _token(call.database, app, token)
-    return Answer(_authorization(call, app, row, token), headers=NOT_KEPT)
+    return Answer(await authorization(call, app, row, token), headers=NOT_KEPT)
 
 
 async def reset(call: Call) -> Answer:
-    """The old token ends; the new one stands for the same user with the same scopes."""
+    """The old token ends; the new one stands for the same user with the same scopes. One that was narrowed stays so,
+    and ends when it would have ended."""
     app, token = await _asked(call)
 
     async def step(tx: Transaction) -> tuple[Row, str]:
-        row = await _locked(tx, app, token)
+        row = await locked(tx, app, token)
+        if row["parent_id"] is not None and not await keep_living(tx, row["parent_id"]):
+            raise NotFound()
         await revoke(tx, [row["id"]])
-        kind = APP_USER if row["kind"] == APP_USER.name else OAUTH
-        expires_at = now_ms() + APP_USER_TOKEN_S * 1000 if kind is APP_USER else None
-        scopes = row["scopes"].split()
-        issued = await issue(
-            tx, kind, row["user_id"], scopes=scopes, app_id=app.id, family=row["family"], expires_at=expires_at
-        )
-        await _record(tx, app, row, "oauth_token.reset")
+        issued = await _issue_again(tx, app, row)
+        await record(tx, app, row, "oauth_token.reset")
         return await _token(tx, app, issued.token), issued.token
 
-    return Answer(_authorization(call, app, *await call.database.in_transaction(step)), headers=NOT_KEPT)
+    return Answer(await authorization(call, app, *await call.database.in_transaction(step)), headers=NOT_KEPT)
+
+
+async def _issue_again(tx: Transaction, app: App, row: Row) -> IssuedToken:
+    kind = APP_USER if row["kind"] == APP_USER.name else OAUTH
+    renewed = kind is APP_USER and row["parent_id"] is None
+    return await issue(
+        tx,
+        kind,
+        row["user_id"],
+        scopes=row["scopes"].split(),
+        permissions=None if row["permissions"] is None else json.decode(row["permissions"]),
+        account_id=row["account_id"],
+        repository_ids=repository_ids_of(row),
+        app_id=app.id,
+        parent_id=row["parent_id"],
+        root_id=row["root_id"],
+        family=row["family"],
+        expires_at=now_ms() + APP_USER_TOKEN_S * 1000 if renewed else row["expires_at"],
+    )
 
 
 async def delete_token(call: Call) -> Answer:
-    """With its refresh token, if it has one."""
+    """With its refresh token, if it has one. One that was narrowed ends alone."""
     app, token = await _asked(call)
 
     async def step(tx: Transaction) -> None:
-        row = await _locked(tx, app, token)
-        await revoke_with_family(tx, row["id"], row["family"])
-        await _record(tx, app, row, "oauth_token.revoke")
+        row = await locked(tx, app, token)
+        await revoke_with_family(tx, row["id"], row["family"] if row["parent_id"] is None else None)
+        await record(tx, app, row, "oauth_token.revoke")
 
     await call.database.in_transaction(step)
     return Answer(None, 204)
@@ -73,18 +96,24 @@ async def delete_grant(call: Call) -> Answer:
     app, token = await _asked(call)
 
     async def step(tx: Transaction) -> None:
-        row = await _locked(tx, app, token)
+        row = await locked(tx, app, token)
         await revoke_grant(tx, app.id, row["user_id"])
-        await _record(tx, app, row, "grant.revoke")
+        await record(tx, app, row, "grant.revoke")
 
     await call.database.in_transaction(step)
     return Answer(None, 204)
 
 
-async def _asked(call: Call) -> tuple[App, str]:
+def named_app(call: Call) -> App:
+    """The one that calls, which has to be the one that the path names."""
     app = app_of(call)
     if call.path("client_id") != app.client_id:
         raise NotFound()
+    return app
+
+
+async def _asked(call: Call) -> tuple[App, str]:
+    app = named_app(call)
     token = (await call.json_object()).get("access_token")
     if not isinstance(token, str) or not token:
         message = "access_token must be the token that this is about"
@@ -102,19 +131,43 @@ async def _token(reader: Reader, app: App, token: str) -> Row:
     return row
 
 
-async def _locked(tx: Transaction, app: App, token: str) -> Row:
+async def locked(tx: Transaction, app: App, token: str) -> Row:
     """Likewise, with its grant held: nothing else is issued or ended beside this."""
     row = await _token(tx, app, token)
     await hold(tx, app.id, row["user_id"])
     return await _token(tx, app, token)
 
 
-async def _record(tx: Transaction, app: App, row: Row, action: str) -> None:
-    detail = {"client_id": app.client_id, "token_id": row["id"]}
+async def record(tx: Transaction, app: App, row: Row, action: str, **more: object) -> None:
+    detail = {"client_id": app.client_id, "token_id": row["id"], **more}
     await audit.record(tx, None, action, row["user_login"], account_id=row["user_id"], detail=detail)
 
 
-def _authorization(call: Call, app: App, row: Row, token: str) -> Authorization:
+def repository_ids_of(row: Row) -> list[int] | None:
+    """Those that a token was narrowed to."""
+    return None if row["repositories"] is None else json.decode(row["repositories"])
+
+
+async def _installation(call: Call, app: App, row: Row) -> ScopedInstallation | UnsetType | None:
+    if row["account_id"] is None:
+        return UNSET
+    found = await find_installation_on(call.database, app.id, row["account_id"])
+    if found is None:
+        return None
+    ids = repository_ids_of(row)
+    return ScopedInstallation(
+        permissions=levels(weaker(json.decode(row["permissions"]), found.permissions)),
+        repository_selection=selection_of(found.repository_ids if ids is None else ids),
+        single_file_name=None,
+        has_multiple_single_files=False,
+        single_file_paths=[],
+        repositories_url=f"{call.base}/user/installations/{found.id}/repositories",
+        account=owner_shape(found.account, call.base),
+    )
+
+
+async def authorization(call: Call, app: App, row: Row, token: str) -> Authorization:
+    """A token's row (`find_issued`) as it is shown to its app."""
     expires_at = row["expires_at"]
     return Authorization(
         id=row["id"],
@@ -131,6 +184,7 @@ def _authorization(call: Call, app: App, row: Row, token: str) -> Authorization:
         updated_at=to_seconds_text(row["created_at"]),
         expires_at=None if expires_at is None else to_seconds_text(expires_at),
         user=account_shape(account_of(row, "user_"), call.base),
+        installation=await _installation(call, app, row),
     )
 
 

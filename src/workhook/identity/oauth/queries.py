@@ -11,7 +11,10 @@ from workhook.identity.tokens.kinds import digest_of
 from workhook.storage import Reader, Row
 from workhook.storage.metadata import big
 
-_NAMES = ("id", "kind", "user_id", "scopes", "family", "note", "created_at", "expires_at")
+_NAMES = (
+    "id", "kind", "user_id", "scopes", "permissions", "account_id", "repositories", "parent_id", "root_id", "family",
+    "note", "created_at", "expires_at",
+)  # fmt: skip
 _issued = (
     sa.select(*(tokens.c[name] for name in _NAMES), *account_columns("user_"))
     .join_from(tokens, accounts, accounts.c.id == tokens.c.user_id)

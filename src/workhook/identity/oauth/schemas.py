@@ -8,6 +8,7 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from workhook.http.fields import Time, Url
+from workhook.identity.apps.app_schemas import OwnerShape, PermissionMap, Selection
 from workhook.identity.schemas import AccountShape
 
 
@@ -64,6 +65,18 @@ class AuthorizationApp(msgspec.Struct):
     url: Annotated[Url | None, Meta(description="The app's home page.")]
 
 
+class ScopedInstallation(msgspec.Struct):
+    """What a token was narrowed to, as far as the installation still has it."""
+
+    permissions: PermissionMap
+    repository_selection: Selection
+    single_file_name: None
+    has_multiple_single_files: bool
+    single_file_paths: list[str]
+    repositories_url: Url
+    account: OwnerShape
+
+
 class Authorization(msgspec.Struct):
     """A token of the app that asks, with whose it is and what it carries."""
 
@@ -81,6 +94,10 @@ class Authorization(msgspec.Struct):
     updated_at: Time
     expires_at: Time | None
     user: AccountShape
+    installation: Annotated[
+        ScopedInstallation | UnsetType | None,
+        Meta(description="Of a token that was narrowed: where it acts; null if the app is not installed there now."),
+    ] = UNSET
 
     def __repr__(self) -> str:
         return f"Authorization(id={self.id})"

@@ -29,7 +29,11 @@ _installed = sa.and_(
     installations.c.suspended_at.is_(None),
     sa.or_(
         installations.c.id == tokens.c.installation_id,
-        sa.and_(tokens.c.kind == APP_USER.name, installations.c.app_id == tokens.c.app_id),
+        sa.and_(
+            tokens.c.kind == APP_USER.name,
+            installations.c.app_id == tokens.c.app_id,
+            sa.or_(tokens.c.account_id.is_(None), installations.c.account_id == tokens.c.account_id),
+        ),
     ),
 )
 _chosen = (
@@ -98,6 +102,7 @@ def _actor_of(row: Row) -> Actor | None:
         expires_at=row["token_expires_at"],
         root_id=row["token_root_id"],
         family=row["token_family"],
+        narrowed_to=row["token_account_id"] if row["token_kind"] == APP_USER.name else None,
     )
     return actor if is_current(actor) else None
 

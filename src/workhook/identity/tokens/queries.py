@@ -21,10 +21,11 @@ from workhook.storage.metadata import big
 _places = accounts.alias("places")
 _NAMES = (
     "id", "kind", "user_id", "note", "scopes", "permissions", "repositories", "created_at", "expires_at",
-    "last_used_at", "revoked_at", "family",
+    "last_used_at", "revoked_at", "family", "parent_id",
 )  # fmt: skip
 # What it may do beside its scopes, at most: an app's user has no more than the app asks for.
-_allowed = sa.case((tokens.c.kind == APP_USER.name, apps.c.permissions), else_=tokens.c.permissions).label("allowed")
+_of_app = sa.and_(tokens.c.kind == APP_USER.name, tokens.c.permissions.is_(None))
+_allowed = sa.case((_of_app, apps.c.permissions), else_=tokens.c.permissions).label("allowed")
 _tokens = (
     sa.select(
         *(tokens.c[name] for name in _NAMES),
@@ -148,7 +149,7 @@ def _details(row: Row, chosen: tuple[int, ...] | None, names: dict[int, str]) ->
         expires_at=row["expires_at"],
         last_used_at=row["last_used_at"],
         revoked_at=row["revoked_at"],
-        family=row["family"],
+        family=row["family"] if row["parent_id"] is None else None,
         powers=_powers(row),
     )
 

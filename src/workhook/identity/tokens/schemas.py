@@ -96,12 +96,13 @@ class TokenShape(msgspec.Struct):
     note: str | None
     scopes: Annotated[list[str], Meta(description="Of the kinds that have scopes.")]
     permissions: Annotated[
-        dict[str, str] | None, Meta(description="Of a fine-grained token: a level, read or write, each.")
+        dict[str, str] | None,
+        Meta(description="Of a fine-grained token, or of an app's that was narrowed: a level, read or write, each."),
     ]
-    organization: Annotated[str | None, Meta(description="The login that a fine-grained token is confined to.")]
+    organization: Annotated[str | None, Meta(description="The login that such a token is confined to.")]
     repositories: Annotated[
         list[str] | Literal["all"] | None,
-        Meta(description="Full names of those that a fine-grained token is confined to, as far as you still see them."),
+        Meta(description="Full names of those that such a token is confined to, as far as you still see them."),
     ]
     app: TokenApp | None
     current: Annotated[bool, Meta(description="Whether it is the token that asks.")]
@@ -125,7 +126,10 @@ class Powers(NamedTuple):
 
 
 class Details(msgspec.Struct, frozen=True):
-    """What is known of a token, with the names of what it is confined to. Times: milliseconds since the epoch."""
+    """What is known of a token, with the names of what it is confined to. Times: milliseconds since the epoch.
+
+    `family`: what ends with it; None of one that was made with another, which ends alone.
+    """
 
     id: int
     kind: str
