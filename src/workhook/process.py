@@ -60,6 +60,7 @@ class Delivery:
     def begin_stop(self) -> asyncio.Task[None]:
         """Start nothing more from now on. The task is done when what was under way has ended, in the drain time."""
         if self._stopping is None:
+            self._worker.start_nothing_more()  # before anything else is waited for
             self._stopping = asyncio.create_task(self._stop(), name="stop")
         return self._stopping
 
@@ -149,10 +150,10 @@ async def work(settings: Settings, *, say: Say) -> int:
     async with open_services(settings, serving=True) as services:
         delivery = Delivery(services)
         await delivery.start()
+        stopped = asyncio.Event()
+        _on_stop_signals(stopped.set, settings.drain_s)  # before the line: whoever reads it may stop this at once
         say("workhook: delivering")
         gc.freeze()
-        stopped = asyncio.Event()
-        _on_stop_signals(stopped.set, settings.drain_s)
         await stopped.wait()
         await delivery.begin_stop()
     return 0

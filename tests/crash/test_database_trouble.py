@@ -24,7 +24,7 @@ from tests.delivery.site import Hook, Site, numbers
 from tests.harness.databases import PostgresDatabases, databases
 from tests.harness.receiver import Received, Receiver, Reply
 from tests.harness.server import Server
-from tests.harness.waiting import until
+from tests.harness.waiting import WAIT_S, until
 from workhook.http.calls import Services
 from workhook.identity.tables import audit_log
 
@@ -65,7 +65,7 @@ class OwnPostgres(PostgresDatabases):
 @contextmanager
 def locked(server: Server) -> Iterator[None]:
     """Another process writes and does not come to an end."""
-    connection = sqlite3.connect(server.data / "workhook.db", isolation_level=None)
+    connection = sqlite3.connect(server.data / "workhook.db", isolation_level=None, timeout=WAIT_S)
     try:
         connection.execute("BEGIN EXCLUSIVE")
         yield
@@ -209,7 +209,7 @@ def test_nothing_acknowledged_is_lost(troubled: tuple[Site, Trouble], receiver: 
             each.result()
     assert refusals, "there was no trouble"
     assert set(range(200, 220)) <= acknowledged
-    receiver.wait_for(lambda _: acknowledged <= set(numbers(receiver)), 40)
+    receiver.wait_for(lambda _: acknowledged <= set(numbers(receiver)))
     recorded = hook.attempts("push", len(acknowledged))
     assert len({each["guid"] for each in recorded}) == len(recorded)  # each once, however often it was tried to record
     assert Counter(numbers(receiver)).most_common(1)[0][1] == 1

@@ -18,7 +18,7 @@ from tests.harness.depth import deep
 from tests.harness.forge import Forged
 from tests.harness.receiver import Received, Receiver, Reply
 from tests.harness.server import Server
-from tests.harness.waiting import until
+from tests.harness.waiting import WAIT_S, until
 from workhook.core.clock import now_ms
 from workhook.hooks.tables import dispatches, lanes
 from workhook.http.calls import Services
@@ -152,7 +152,7 @@ def test_killed_when_it_was_sent_and_not_recorded(new_life: Callable[..., Life],
     for _ in (2, 5):
         process = life.again().server.process
         assert process is not None
-        assert process.wait(30) == -signal.SIGKILL
+        assert process.wait(WAIT_S) == -signal.SIGKILL
     hook.site = life.again()
     hook.attempts("push", 8)
     assert numbers(receiver) == [0, 1, 2, 2, 3, 4, 5, 5, 6, 7]

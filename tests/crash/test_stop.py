@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import signal
 import threading
-import time
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -14,7 +13,7 @@ from tests.crash.conftest import Life
 from tests.delivery.site import numbers
 from tests.harness.receiver import Received, Receiver, Reply
 from tests.harness.server import Server
-from tests.harness.waiting import until
+from tests.harness.waiting import WAIT_S, until
 from workhook.hooks.tables import lanes, workers
 from workhook.http.calls import Services
 
@@ -27,7 +26,7 @@ class Valve:
 
     def __call__(self, received: Received) -> Reply:
         if received.event == "push":
-            self.open.wait(60)
+            self.open.wait(300)
         return Reply()
 
 
@@ -52,7 +51,7 @@ def refuses(server: Server) -> bool:
     host, port = server.url.removeprefix("http://").split(":")
     try:
         socket.create_connection((host, int(port)), timeout=5).close()
-    except ConnectionRefusedError:
+    except ConnectionError:
         return True
     return False
 
@@ -70,7 +69,7 @@ def test_what_is_in_flight_ends_and_the_rest_waits(
     server.process.send_signal(signal.SIGTERM)
     until(lambda: refuses(server))
     valve.open.set()
-    assert server.process.wait(20) == 0
+    assert server.process.wait(WAIT_S) == 0
     assert len(receiver.events("push")) == 3  # nothing new was started
     assert server.run(_leased) == 0
     hook.site = life.again()
@@ -79,14 +78,12 @@ def test_what_is_in_flight_ends_and_the_rest_waits(
 
 
 def test_it_waits_no_longer_than_it_may(new_life: Callable[..., Life], receiver: Receiver, valve: Valve) -> None:
-    life = new_life(drain_s=1, delivery_timeout_s=60)
+    life = new_life(drain_s=1, delivery_timeout_s=300)
     hook = life.site.hook(receiver, max_concurrency=2)
     for number in range(4):
         life.site.publish(number)
     until(lambda: len(receiver.events("push")) == 2)
-    started = time.monotonic()
-    assert life.site.server.stop() == 0
-    assert time.monotonic() - started < 10
+    assert life.site.server.stop() == 0  # it is not waited for as long as these would take
     assert life.site.server.run(_leased) == 0
     valve.open.set()
     hook.site = life.again()
@@ -95,11 +92,9 @@ def test_it_waits_no_longer_than_it_may(new_life: Callable[..., Life], receiver:
 
 
 def test_an_idle_server_stops_at_once(new_life: Callable[..., Life], receiver: Receiver) -> None:
-    life = new_life()
+    life = new_life(drain_s=600)
     life.site.hook(receiver)
-    started = time.monotonic()
-    assert life.site.server.stop() == 0
-    assert time.monotonic() - started < 5
+    assert life.site.server.stop() == 0  # it is not waited for as long as it might take
     assert life.site.server.run(_leased) == 0
     assert "Traceback" not in life.site.server.log()
 
@@ -116,7 +111,7 @@ def test_a_worker_stops_likewise(
     assert worker.process is not None
     worker.process.send_signal(signal.SIGTERM)
     valve.open.set()
-    assert worker.process.wait(20) == 0
+    assert worker.process.wait(WAIT_S) == 0
     assert "Traceback" not in worker.log()
     assert worker.run(_leased) == 0
     new_server(command=("worker",))

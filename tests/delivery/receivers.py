@@ -9,7 +9,7 @@ import ipaddress
 import socket
 import ssl
 import struct
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from pathlib import Path
 
 from aiohttp.abc import AbstractResolver, ResolveResult
@@ -173,12 +173,12 @@ class Names(AbstractResolver):
         pass
 
 
-def free_port() -> int:
-    """A port on 127.0.0.1 on which nothing listens."""
+@contextlib.contextmanager
+def closed_port() -> Iterator[int]:
+    """A port on 127.0.0.1 on which nothing listens, nor can: it is taken meanwhile."""
     with socket.socket() as sock:
         sock.bind(("127.0.0.1", 0))
-        port: int = sock.getsockname()[1]
-        return port
+        yield sock.getsockname()[1]
 
 
 class Certificate:

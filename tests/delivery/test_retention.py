@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
+from tests.harness.waiting import WAIT_S
 from workhook.core.clock import DAY_MS, now_ms
 from workhook.core.ids import new_guid
 from workhook.delivery import retention
@@ -169,7 +170,7 @@ async def test_a_server_prunes_by_itself(services: Services) -> None:
     pruner = retention.Retention(services.database, 30)
     pruner.start()
     try:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(WAIT_S):
             while await kept(services, events):
                 pass
     finally:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import asyncio
 
+import aiohttp
 import pytest
 
 from tests.delivery import sending
 from tests.delivery.receivers import OK, Connection, forever, once, receiver
 from tests.delivery.sending import CLOSED, MakeSender, failure, send
+from tests.harness.waiting import WAIT_S
+from workhook.delivery import send as sends
 from workhook.delivery.send import SendSettings
 
 make_sender = pytest.fixture(sending.make_sender)
@@ -60,7 +63,7 @@ async def test_late_bytes_on_a_kept_connection_are_no_answer(make_sender: MakeSe
     async with receiver(script) as there:
         assert (await send(sender, there)).status_code == 204
         go_on.set()
-        await asyncio.wait_for(there.connections[0].closed.wait(), 5)
+        await asyncio.wait_for(there.connections[0].closed.wait(), WAIT_S)
         assert (await send(sender, there)).status_code == 204
 
 
@@ -140,12 +143,20 @@ async def test_a_replacement_is_not_another_kept_connection(make_sender: MakeSen
     assert len(there.requests) == 4
 
 
-async def test_a_replacement_shares_the_timeout(make_sender: MakeSender) -> None:
+async def test_a_replacement_shares_the_timeout(make_sender: MakeSender, monkeypatch: pytest.MonkeyPatch) -> None:
+    total_timeout, given = sends._total_timeout, list[float]()
+
+    def noted(total_s: float) -> aiohttp.ClientTimeout:
+        given.append(total_s)
+        return total_timeout(total_s)
+
+    monkeypatch.setattr(sends, "_total_timeout", noted)
+
     async def script(connection: Connection) -> None:
         if connection.number == 1:
             await connection.answer()
             await connection.request()
-            await asyncio.sleep(2.4)  # the receiver's own slowness: most of the time is gone when it closes
+            await asyncio.sleep(0.5)  # the receiver's own slowness: some of the time is gone when it closes
             return
         await connection.request()
         await connection.wait_closed_by_sender()
@@ -156,4 +167,5 @@ async def test_a_replacement_shares_the_timeout(make_sender: MakeSender) -> None
         outcome = await send(sender, there)
     assert len(there.connections) == 2
     assert failure(outcome) == ("timed out", 504)
-    assert outcome.duration_ms < 6000  # not a timeout of its own after the 2.4 s
+    assert given[0] == 4.0
+    assert given[-1] <= 3.51  # not a timeout of its own

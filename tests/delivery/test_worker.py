@@ -142,14 +142,15 @@ def test_a_hung_receiver_takes_only_its_own_slots(site: Site, receiver: Receiver
     site.hook(other)
     site.publish_many(range(100))
     other.wait_for(101)
-    assert 0 < gate.most <= 8
+    until(lambda: gate.held == 8)
+    assert gate.most == 8
 
 
 def test_many_hung_receivers_leave_room_for_the_others(
     new_server: Callable[..., Server], receiver: Receiver, other: Receiver
 ) -> None:
     """There are more of them than the process has slots."""
-    site = Site(new_server(concurrency=16, delivery_timeout_s=1, delivery_retries=0))
+    site = Site(new_server(concurrency=16, delivery_timeout_s=1, delivery_retry_first_s=0.05, delivery_retries=3))
     hanging = threading.Event()
 
     def hang(received: Received) -> Reply:
@@ -157,12 +158,12 @@ def test_many_hung_receivers_leave_room_for_the_others(
         return Reply()
 
     receiver.reply = hang
-    hung = [site.hook(f"{receiver.url}?{number}") for number in range(24)]
+    hung = [site.hook(f"{receiver.url}?{number}", retries=0) for number in range(24)]
     site.hook(other)
     for each in hung:
         assert each.attempts("ping", 1)[0]["status"] == "timed out"
     site.publish_many(range(50))
-    other.wait_for(51)
+    until(lambda: set(numbers(other)) == set(range(50)))  # a second may be short for the sender itself: it may repeat
     assert len(receiver.events("push")) < 24 * 50 / 2, "it took turns with those that hang"
     hanging.set()
     site.close()

@@ -8,6 +8,7 @@ begins with `sys.executable`. Where a system cannot tell of a forked process's e
 from __future__ import annotations
 
 import atexit
+import contextlib
 import functools
 import json
 import os
@@ -53,7 +54,8 @@ class Forged:
 
     def send_signal(self, number: int) -> None:
         if self.returncode is None:
-            os.kill(self.pid, number)
+            with contextlib.suppress(ProcessLookupError):  # it has ended, and nobody has told yet
+                os.kill(self.pid, number)
 
     def kill(self) -> None:
         self.send_signal(signal.SIGKILL)

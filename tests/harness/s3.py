@@ -14,7 +14,7 @@ from queue import SimpleQueue
 import httpx
 
 BUCKET = "files"
-START_TIMEOUT_S = 30.0
+START_TIMEOUT_S = 120.0  # it imports much
 
 
 @dataclass(frozen=True)

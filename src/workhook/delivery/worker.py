@@ -70,10 +70,14 @@ class Worker:
         self._recorder.start()
         self._loop_task = asyncio.create_task(self._run(), name="worker")
 
-    async def stop(self, drain_s: float) -> None:
-        """Start nothing more; wait for what is under way, at most `drain_s`; give the leases back."""
+    def start_nothing_more(self) -> None:
+        """From now on; what is under way goes on."""
         self._stopping.set()
         self._wake.set()
+
+    async def stop(self, drain_s: float) -> None:
+        """Start nothing more; wait for what is under way, at most `drain_s`; give the leases back."""
+        self.start_nothing_more()
         for unlisten in self._unlisten:
             unlisten()
         try:
