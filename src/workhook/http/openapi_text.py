@@ -40,8 +40,8 @@ which the token needs one. What a caller cannot see is 404; what it sees but may
 **Limits**: the `X-RateLimit-*` headers tell how many requests the token has left in this hour. Past that the webhook \
 API answers 403, the work-management API 429, both with `Retry-After`.
 
-**Conditional requests**: a GET answers an `ETag`; sent back in `If-None-Match` it gives 304 while nothing has changed, \
-which costs a token nothing of its request limit.
+**Conditional requests**: a GET answers an `ETag`; sent back in `If-None-Match` it gives 304 while nothing has \
+changed, which costs a token nothing of its request limit.
 
 **Lists**: follow the `Link` header; do not make cursors yourself.
 
