@@ -347,6 +347,17 @@ def test_what_is_refused(ground: Ground) -> None:
     assert ground.is_good(ground.token)
 
 
+def test_nobody_is_told_which_logins_there_are(ground: Ground) -> None:
+    """Not by a number that is wrong, either: that is told only where the user has a part."""
+    other = ground.server.world()
+    said = "is no organization on which the app is installed and in which the user has a part"
+    for login in (other.organization, other.owner, "no-such"):
+        [told] = ground.narrow(target=login, target_id=1).json()["errors"]
+        assert (told["field"], told["message"]) == ("target", f"{login} {said}")
+    [told] = ground.narrow(target=ground.world.organization, target_id=999_999_999).json()["errors"]
+    assert (told["field"], told["message"]) == ("target_id", "target_id is not the number of target")
+
+
 def test_an_oauth_app_has_none(ground: Ground) -> None:
     with ground.server.client(ground.world.token) as client:
         body = {"name": f"Reader {ground.app.id}", "callback_urls": ["http://127.0.0.1/back"]}

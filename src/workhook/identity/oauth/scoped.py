@@ -103,8 +103,6 @@ async def _target(reader: Reader, app: App, user_id: int, wanted: ScopedTokenBod
         account = await find_account(reader, wanted.target)
     elif wanted.target_id is not UNSET:
         account = await find_account_by_id(reader, wanted.target_id)
-    if account is not None and wanted.target_id not in (UNSET, account.id):
-        raise _invalid("target_id", "target_id is not the number of target")
     found = await find_installation_on(reader, app.id, account.id) if account is not None else None
     if found is not None:
         found = await app_queries.find_of_user(reader, app.id, user_id, found.id)
@@ -112,6 +110,8 @@ async def _target(reader: Reader, app: App, user_id: int, wanted: ScopedTokenBod
         field, value = ("target_id", str(wanted.target_id)) if wanted.target is UNSET else ("target", wanted.target)
         message = f"{shown(value)} is no organization on which the app is installed and in which the user has a part"
         raise _invalid(field, message)
+    if wanted.target_id not in (UNSET, found.account.id):
+        raise _invalid("target_id", "target_id is not the number of target")
     if found.suspended_at is not None:
         raise Forbidden("This installation has been suspended", code="suspended")
     return found
