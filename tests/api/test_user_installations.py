@@ -126,6 +126,28 @@ def test_repositories_one_by_one(server: Server, world: World, call: Callable[[s
     assert call(world.token, "GET", path).json()["repository_selection"] == "all"
 
 
+def test_beside_one_in_the_trash(server: Server, world: World, call: Callable[[str, str, str], httpx.Response]) -> None:
+    """It stays chosen, as it may come back, and is in nobody's way."""
+    made = {name: new_repository(server, world, name) for name in ("shop", "blog")}
+    (shop, project_id), (blog, _) = made["shop"], made["blog"]
+    app = make_app(server, world, repositories=["website", "shop"])
+    website = call(world.token, "GET", world.repo_path).json()["id"]
+    one = f"/user/installations/{app.installation_id}/repositories"
+
+    def chosen() -> list[int]:
+        path = f"{world.org_path}/installations/{app.installation_id}"
+        ids: list[int] = call(world.token, "GET", path).json()["repository_ids"]
+        return ids
+
+    assert call(world.token, "DELETE", f"/api/v1/projects/{project_id}").status_code == 200
+    answer = call(world.token, "PUT", f"{one}/{blog}")
+    assert (answer.status_code, chosen()) == (204, sorted([website, shop, blog])), answer.text
+    assert call(world.token, "DELETE", f"{one}/{website}").status_code == 204
+    for method in ("PUT", "DELETE"):
+        refused(call(world.token, method, f"{one}/{shop}"), 404, "Not Found")
+    assert chosen() == sorted([shop, blog])
+
+
 async def test_two_who_add_at_once(server: Server, world: World) -> None:
     """Neither takes back what the other has done."""
     numbers = [new_repository(server, world, f"shop-{number}")[0] for number in range(6)]

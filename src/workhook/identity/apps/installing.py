@@ -144,7 +144,7 @@ async def edit_installation(
     chosen = old.repository_ids if repository_ids is UNSET else repository_ids
     faults = [*known, *rules.permission_faults(granted, most=app.permissions)]
     if repository_ids is not UNSET:
-        faults += await _repository_faults(tx, old.account, chosen)
+        faults += await _repository_faults(tx, old.account, chosen, kept=old.repository_ids or ())
     if faults:
         raise _invalid(faults)
     if dict(granted) == dict(old.permissions) and _same(chosen, old.repository_ids):
@@ -211,13 +211,17 @@ async def _found(tx: Transaction, installation_id: int) -> Installation:
     return installation
 
 
-async def _repository_faults(tx: Transaction, account: Account, ids: Collection[int] | None) -> list[Fault]:
+async def _repository_faults(
+    tx: Transaction, account: Account, ids: Collection[int] | None, *, kept: Collection[int] = ()
+) -> list[Fault]:
+    """`kept`: they were chosen before, and may lie in the trash since."""
     if ids is None:
         return []
     if not 1 <= len(ids) <= REPOSITORIES_MAX:
         message = f"repositories must name 1 to {REPOSITORIES_MAX} repositories"
         return [Fault(field="repositories", code="custom", message=message)]
-    strange = set(ids) - await queries.own_repository_ids(tx, account.id, sorted(ids))
+    added = set(ids).difference(kept)
+    strange = added - await queries.own_repository_ids(tx, account.id, sorted(added))
     return [
         Fault(field="repositories", code="invalid", message=f"{account.login} has no repository with the id {one}")
         for one in sorted(strange)
