@@ -283,6 +283,17 @@ def test_no_more_than_was_shown(ground: Ground) -> None:
     assert send(ground, fields_of(ground), selection="all").status_code == 200
 
 
+def test_no_other_app_than_was_shown(ground: Ground) -> None:
+    """Another one has got the name meanwhile, and asks for the same."""
+    fields, slug = fields_of(ground), ground.app.slug
+    ground.edit(ground.app, name=f"Renamed {slug}")
+    other = make_app(ground.server, ground.server.world(), installed=False, public=True)
+    ground.edit(other, name=slug)
+    answer = send(ground, fields, selection="all")
+    assert (answer.status_code, ground.installations(ground.there)) == (200, [])
+    assert "This page was not up to date any more" in answer.text
+
+
 @pytest.mark.parametrize(
     "spoil",
     [

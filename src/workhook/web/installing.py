@@ -133,8 +133,9 @@ async def _chosen(tx: Transaction, place: Account, sent: Sent) -> list[int] | No
 
 
 def _asked(session: Session, app: App, place: Account) -> str:
-    """Who was asked about what. The form brings it back, so that nobody consents to what another page showed."""
-    return " ".join([str(session.user.id), str(place.id), *sorted(wanted(app, frozenset()))])
+    """Who was asked about what. The form brings it back, so that nobody consents to what another page showed: the
+    address names the app by what it is called, and another one may be called so meanwhile."""
+    return " ".join([*map(str, (session.user.id, place.id, app.id)), *sorted(wanted(app, frozenset()))])
 
 
 def _leads_to(app: App) -> str | None:
