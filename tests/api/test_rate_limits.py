@@ -22,7 +22,7 @@ from tests.harness.waiting import finish, until
 from workhook.http.calls import Services
 from workhook.identity.actions import issue_token
 from workhook.identity.queries import find_account
-from workhook.identity.rate import RateLimiter
+from workhook.identity.rate import TAKEN_BACK_TIMES, RateLimiter
 from workhook.identity.tables import rate_windows
 from workhook.identity.tokens.kinds import APP_USER
 from workhook.storage import Row
@@ -100,6 +100,25 @@ def test_what_has_not_changed_costs_nothing(new_server: Callable[..., Server]) -
         nobody.get("/meta")
         spent = [nobody.get("/meta", headers={"If-None-Match": "*"}).headers["x-ratelimit-used"] for _ in range(2)]
         assert spent == ["2", "3"]  # only who is known gets it for nothing, as with the original
+
+
+async def test_what_costs_nothing_has_an_end(services: Services) -> None:
+    """To find that nothing has changed is work too. Nor does it begin anew when a caller has not been heard of."""
+    limiter = RateLimiter(2, services.database)
+    for number in range(2 * TAKEN_BACK_TIMES):
+        assert (await limiter.hit("app:7"))[1], number
+        usage = limiter.take_back("app:7")
+        assert usage is not None
+        assert usage.remaining == 2, number
+        if number % 5 == 0:
+            await limiter.close()
+    assert (await limiter.hit("app:7"))[1]
+    assert limiter.take_back("app:7") is None
+    usage, _ = await limiter.hit("app:7", count=0)
+    assert usage.remaining == 1
+    assert (await limiter.hit("app:8"))[1]
+    assert limiter.take_back("app:8") is not None
+    await limiter.close()
 
 
 def test_new_tokens_bring_no_new_limit(new_server: Callable[..., Server]) -> None:

@@ -41,7 +41,7 @@ which the token needs one. What a caller cannot see is 404; what it sees but may
 API answers 403, the work-management API 429, both with `Retry-After`.
 
 **Conditional requests**: a GET answers an `ETag`; sent back in `If-None-Match` it gives 304 while nothing has \
-changed, which costs a token nothing of its request limit.
+changed, which costs a token nothing of its request limit, up to ten times as many as that in an hour.
 
 **Lists**: follow the `Link` header; do not make cursors yourself.
 

@@ -166,7 +166,8 @@ class Guard:
         raise TooManyRequests(message, headers=retry)
 
     def _unchanged(self, caller: str) -> dict[str, str]:
-        """What has not changed costs nothing, as with the original: else who asks again would better not."""
+        """What has not changed costs nothing, as with the original: else who asks again would better not. Within
+        bounds: `RateLimiter.take_back`."""
         usage = self._limiter.take_back(caller)
         return rate.headers(usage) if usage else {}
 

@@ -33,6 +33,7 @@ SWEEP_S = 10.0
 ASK_AGAIN_S = 1.0  # at the limit: another process may have given something back
 ALONE_S = 5.0  # how long a database that could not be written is not asked again
 ADDRESSES_MAX = 10_000
+TAKEN_BACK_TIMES = 10  # the limit: so many requests of a window may cost nothing, in one process
 
 log = structlog.get_logger(__name__)
 
@@ -95,6 +96,7 @@ class RateLimiter:
         self._database = database
         self._shares: dict[str, _Share] = {}
         self._addresses: dict[str, tuple[int, int]] = {}  # network → (end of the window in seconds, count)
+        self._taken_back: dict[str, tuple[int, int]] = {}  # caller → (end of the window, count)
         self._alone_until_s = 0.0
         self._sweeping: asyncio.Task[None] | None = None
 
@@ -119,10 +121,16 @@ class RateLimiter:
         return self._usage(share), within
 
     def take_back(self, caller: str) -> Usage | None:
-        """A request that `hit` has counted, of a token or an app, is not to count. None: there is no count of it."""
+        """A request that `hit` has counted, of a token or an app, is not to count. None: there is no count of it, or
+        there were so many that it counts all the same: to find that nothing has changed is work too."""
         share = self._shares.get(caller)
         if share is None or now_ms() >= share.resets_at or share.left >= share.used:
             return None
+        ends, number = self._taken_back.get(caller, (0, 0))
+        number = number + 1 if ends == share.resets_at else 1
+        if number > TAKEN_BACK_TIMES * self._limit:
+            return None
+        self._taken_back[caller] = (share.resets_at, number)
         share.left += 1  # the next one uses it, or it is given back with the rest
         return self._usage(share)
 
@@ -190,6 +198,7 @@ class RateLimiter:
     async def _sweep(self) -> None:
         while self._shares:
             await asyncio.sleep(SWEEP_S)
+            self._taken_back = {name: each for name, each in self._taken_back.items() if each[0] > now_ms()}
             before = time.monotonic() - IDLE_S
             await self._return([name for name, each in self._shares.items() if each.touched_s < before])
 
