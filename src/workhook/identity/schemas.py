@@ -74,7 +74,8 @@ class Actor(msgspec.Struct, frozen=True):
     `reaches` None: the token is not confined, its scopes decide. `need`: the permission and level that the operation
     asks of a confined token. An installation's `user` is the bot of its app. `root_id`: of the token at whose beginning
     this one was made, by others in between; None: nobody made it with a token. `family`: of what came of one consent.
-    `narrowed_to`: of an app's token of a user that reaches one account alone, which.
+    `narrowed_to`: of an app's token of a user that reaches one account alone, which. `client_id`: of an OAuth app's
+    token, whose.
     """
 
     user: Account
@@ -91,6 +92,7 @@ class Actor(msgspec.Struct, frozen=True):
     root_id: int | None = None
     family: str | None = None
     narrowed_to: int | None = None
+    client_id: str | None = None
 
     @property
     def counted_as(self) -> str:
