@@ -119,7 +119,7 @@ class AccountShape(msgspec.Struct):
 
 
 class Permissions(msgspec.Struct):
-    """What the caller may do in the repository."""
+    """What somebody, the caller where nobody is named, may do in the repository."""
 
     admin: bool
     maintain: bool
@@ -190,7 +190,6 @@ def account_shape(account: Account, base: str) -> AccountShape:
 
 
 def repository_shape(repository: Repository, base: str, *, permissions: bool = False) -> RepositoryShape:
-    role = repository.role
     shape = RepositoryShape(
         id=repository.id,
         node_id=f"R_{repository.id}",
@@ -213,9 +212,13 @@ def repository_shape(repository: Repository, base: str, *, permissions: bool = F
         project_id=repository.project_id,
     )
     if permissions:
-        write = role in ("write", "admin")
-        shape.permissions = Permissions(role == "admin", role == "admin", write, write, role is not None)
+        shape.permissions = permissions_of(repository.role)
     return shape
+
+
+def permissions_of(role: str | None) -> Permissions:
+    write = role in ("write", "admin")
+    return Permissions(role == "admin", role == "admin", write, write, role is not None)
 
 
 def organization_shape(account: Account, base: str) -> OrganizationShape:
