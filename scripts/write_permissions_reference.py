@@ -24,6 +24,9 @@ Every answer names what the operation takes: `X-Accepted-OAuth-Scopes` (one of t
 `X-Accepted-GitHub-Permissions`, and of a token with scopes its own in `X-OAuth-Scopes`. In `/openapi.json` they are
 under `security` and `x-permissions`.
 
+`GitHub-Authentication-Token-Expiration` tells when the token ends, if it does, and `X-OAuth-Client-Id` the client id of
+the OAuth app that the token is of.
+
 ## Kinds of token
 | kind | begins with | how it is issued | carries |
 | --- | --- | --- | --- |

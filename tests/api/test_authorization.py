@@ -36,13 +36,19 @@ DECLARED = [
 
 # What an operation is, by its name; the rest of this module says who may do what.
 GROUPS = {
-    **dict.fromkeys(("user_get", "user_emails", "user_organizations", "user_repositories", "user_teams"), "user"),
+    **dict.fromkeys(("user_get", "user_emails", "user_organizations", "user_repositories", "user_teams",
+                     "user_memberships"), "user"),
     **dict.fromkeys(
-        ("organization_get", "organization_repositories", "organization_member_check", "organization_membership",
+        ("organization_get", "organization_repositories", "organization_members", "organization_member_check",
+         "organization_membership",
          "user_membership", "organization_get_by_number"),
         "organization",
     ),
     **dict.fromkeys(("repository_get", "repository_get_by_number"), "repository"),
+    **dict.fromkeys(
+        ("repository_collaborators", "repository_collaborator_check", "repository_collaborator_permission"),
+        "collaborators",
+    ),
     **dict.fromkeys(
         ("hooks_list", "hooks_get", "hooks_get_config", "deliveries_list", "deliveries_get"), "read"
     ),
@@ -64,13 +70,18 @@ HIDDEN = "404 Not Found"
 HOOKS = ("read", "write", "delete")
 # caller → group of a repository's operations → what happens
 REPOSITORY = {
-    "owner": dict.fromkeys((*HOOKS, "publish", "repository"), OK),
-    "member": {**dict.fromkeys(HOOKS, ADMIN), "publish": OK, "repository": OK},
-    "collaborator who is an admin": dict.fromkeys((*HOOKS, "publish", "repository"), OK),
-    "collaborator who writes": {**dict.fromkeys(HOOKS, ADMIN), "publish": OK, "repository": OK},
-    "collaborator who reads": {**dict.fromkeys(HOOKS, ADMIN), "publish": WRITE, "repository": OK},
-    "stranger": dict.fromkeys((*HOOKS, "publish", "repository"), HIDDEN),
-    "owner of another organization": dict.fromkeys((*HOOKS, "publish", "repository"), HIDDEN),
+    "owner": dict.fromkeys((*HOOKS, "publish", "repository", "collaborators"), OK),
+    "member": {**dict.fromkeys(HOOKS, ADMIN), "publish": OK, "repository": OK, "collaborators": OK},
+    "collaborator who is an admin": dict.fromkeys((*HOOKS, "publish", "repository", "collaborators"), OK),
+    "collaborator who writes": {**dict.fromkeys(HOOKS, ADMIN), "publish": OK, "repository": OK, "collaborators": OK},
+    "collaborator who reads": {
+        **dict.fromkeys(HOOKS, ADMIN),
+        "publish": WRITE,
+        "repository": OK,
+        "collaborators": WRITE,
+    },
+    "stranger": dict.fromkeys((*HOOKS, "publish", "repository", "collaborators"), HIDDEN),
+    "owner of another organization": dict.fromkeys((*HOOKS, "publish", "repository", "collaborators"), HIDDEN),
 }
 ORGANIZATION = {
     "owner": dict.fromkeys((*HOOKS, "publish", "organization"), OK),

@@ -12,7 +12,7 @@ from githubkit.exception import RequestFailed
 from tests.clients.support import SECRET, history, publish
 from tests.harness.receiver import Receiver
 from tests.harness.server import Server
-from tests.harness.world import World
+from tests.harness.world import World, add_user
 
 
 @pytest.fixture
@@ -106,3 +106,21 @@ def test_who_and_errors(github: GitHub[Any], world: World) -> None:
     with pytest.raises(RequestFailed) as caught:
         rest.repos.list_webhooks(world.organization, "absent")
     assert caught.value.response.parsed_data.message == "Not Found"
+
+
+def test_members_and_collaborators(github: GitHub[Any], server: Server, world: World) -> None:
+    server.run(lambda services: add_user(services, world, member="member"))
+    rest: Any = github.rest
+    members = rest.orgs.list_members(world.organization, role="admin").parsed_data
+    assert [each.login for each in members] == [world.owner]
+    assert rest.orgs.check_membership_for_user(world.organization, world.owner).status_code == 204
+    [membership] = rest.orgs.list_memberships_for_authenticated_user(state="active").parsed_data
+    assert (membership.role, membership.organization.login) == ("admin", world.organization)
+    assert [each.login for each in rest.orgs.list_for_user(world.owner).parsed_data] == [world.organization]
+    assert rest.repos.list_for_user(world.owner).parsed_data == []
+    place = {"owner": world.organization, "repo": world.repository}
+    pages = [each.role_name for each in rest.paginate(rest.repos.list_collaborators, **place, per_page=1)]
+    assert pages == ["admin", "write"]
+    assert rest.repos.check_collaborator(**place, username=world.owner).status_code == 204
+    shown = rest.repos.get_collaborator_permission_level(**place, username=world.owner).parsed_data
+    assert (shown.permission, shown.role_name, shown.user.permissions.admin) == ("admin", "admin", True)

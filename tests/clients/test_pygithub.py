@@ -15,7 +15,7 @@ from github.Repository import Repository
 from tests.clients.support import SECRET, arrived, history, pinged, publish, signed_with, unsigned
 from tests.harness.receiver import Receiver
 from tests.harness.server import Server
-from tests.harness.world import World
+from tests.harness.world import World, add_user
 
 KINDS = ("repository", "organization")
 
@@ -90,6 +90,40 @@ def test_who_and_where(github: Github, world: World, server: Server, prefix: str
     assert limits.resources.core.reset > datetime.now(UTC)
     assert github.oauth_scopes is not None
     assert "admin:org_hook" in github.oauth_scopes
+
+
+def test_members_and_collaborators(github: Github, server: Server, world: World) -> None:
+    tokens = [
+        server.run(lambda services: add_user(services, world, member="member")),
+        server.run(lambda services: add_user(services, world, role="read")),
+    ]
+    member, outsider = (_login(server, token) for token in tokens)
+    organization, repository = github.get_organization(world.organization), github.get_repo(world.full_name)
+    assert [each.login for each in organization.get_members()] == [world.owner, member]
+    assert [each.login for each in organization.get_members(role="admin")] == [world.owner]
+    assert organization.has_in_members(github.get_user(member))
+    owner: Any = github.get_user()
+    [membership] = owner.get_organization_memberships()
+    assert (membership.role, membership.state, membership.organization.login) == ("admin", "active", world.organization)
+    assert [each.login for each in owner.get_orgs()] == [world.organization]
+    somebody: Any = github.get_user(member)
+    assert [each.login for each in somebody.get_orgs()] == [world.organization]
+    assert list(somebody.get_repos()) == []
+    found = {each.login: (each.role_name, each.permissions.push) for each in repository.get_collaborators()}
+    assert found == {world.owner: ("admin", True), member: ("write", True), outsider: ("read", False)}
+    assert [each.login for each in repository.get_collaborators(affiliation="outside")] == [outsider]
+    assert repository.has_in_collaborators(member)
+    assert not repository.has_in_collaborators("no-such")
+    assert repository.get_collaborator_permission(outsider) == "read"
+    assert repository.get_collaborator_role_name(somebody) == "write"
+    with connect(server, tokens[0]) as other, pytest.raises(GithubException) as caught:
+        other.get_repo(f"{world.organization}/absent").get_collaborators()
+    assert caught.value.status == 404
+
+
+def _login(server: Server, token: str) -> str:
+    with connect(server, token) as github:
+        return github.get_user().login
 
 
 def test_create_json_with_secret(

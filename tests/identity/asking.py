@@ -87,7 +87,7 @@ def _names(site: Site, operation: Operation, by: Credential, fresh: bool) -> dic
         "org": here.organization,
         "owner": here.organization,
         "repo": here.repository,
-        "username": here.owner if "/member" in operation.path else here.organization,
+        "username": here.owner if re.search("/member|/collaborator", operation.path) else here.organization,
         "slug": site.apps[HERE if operation.path.startswith("/apps/") else "spare"].slug,
         "client_id": site.cast.oauth_app.client_id,
         "installation_id": _installation(site, operation),

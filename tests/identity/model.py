@@ -98,7 +98,15 @@ WEBHOOKS: dict[str, Need] = {
     **dict.fromkeys(("GET /", "GET /rate_limit", "GET /zen", "GET /meta", "GET /webhook-events"), _OPEN),
     "GET /apps/{}": _OPEN,
     **dict.fromkeys(
-        ("GET /user", "GET /user/emails", "GET /user/orgs", "GET /user/repos", "GET /user/teams", "POST /graphql"),
+        (
+            "GET /user",
+            "GET /user/emails",
+            "GET /user/orgs",
+            "GET /user/repos",
+            "GET /user/teams",
+            "GET /user/memberships/orgs",
+            "POST /graphql",
+        ),
         Need("user", kinds=_PEOPLE),
     ),
     # Of others who is in the same organization is seen; the path's is the organization.
@@ -106,9 +114,12 @@ WEBHOOKS: dict[str, Need] = {
         (
             f"GET {_ORGANIZATION}",
             f"GET {_ORGANIZATION}/repos",
+            f"GET {_ORGANIZATION}/members",
             f"GET {_ORGANIZATION}/members/{{}}",
             f"GET {_ORGANIZATION}/memberships/{{}}",
             "GET /users/{}",
+            "GET /users/{}/orgs",
+            "GET /users/{}/repos",
             "GET /users/{}/keys",
             "GET /users/{}/gpg_keys",
             "GET /user/{}",
@@ -118,6 +129,14 @@ WEBHOOKS: dict[str, Need] = {
     ),
     "GET /user/memberships/orgs/{}": Need("organization", role="member", kinds=_PEOPLE),
     **dict.fromkeys((f"GET {_REPOSITORY}", "GET /repositories/{}"), Need("repository", role="read")),
+    **dict.fromkeys(
+        (
+            f"GET {_REPOSITORY}/collaborators",
+            f"GET {_REPOSITORY}/collaborators/{{}}",
+            f"GET {_REPOSITORY}/collaborators/{{}}/permission",
+        ),
+        Need("repository", role="write"),
+    ),
     **_of_hooks(_REPOSITORY, _read, _write, Need("repository", _DELETE, _HOOKS_WRITE, "admin")),
     **dict.fromkeys((f"POST {_REPOSITORY}/hooks/{{}}/tests", f"POST {_REPOSITORY}/hooks/{{}}/test"), _write),
     **dict.fromkeys(

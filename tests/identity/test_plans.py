@@ -14,7 +14,7 @@ from tests.delivery.test_plans import Asked, asked, plans
 from tests.harness.world import World, make_world
 from workhook.core.clock import DAY_MS, now_ms
 from workhook.http.calls import Services
-from workhook.identity import audit_queries, queries, rate
+from workhook.identity import audit_queries, member_queries, profile_queries, queries, rate
 from workhook.identity.apps import access_tokens, actions, app_queries, credentials
 from workhook.identity.apps import queries as apps
 from workhook.identity.apps.app_schemas import AccessTokenBody
@@ -33,7 +33,7 @@ from workhook.identity.tables import accounts, audit_log, tokens
 from workhook.identity.tokens import issue, prune
 from workhook.identity.tokens import queries as token_queries
 from workhook.identity.tokens.lookup import find_actor
-from workhook.storage import Transaction
+from workhook.storage import Database, Transaction
 from workhook.storage.metadata import insert_into
 
 ROWS = 20_000  # of fewer PostgreSQL reads all sooner than it asks an index
@@ -84,6 +84,28 @@ async def world(services: Services) -> World:
     return await make_world(services)
 
 
+async def _ask_who_is_where(database: Database, world: World) -> None:
+    actor = await find_actor(database, world.token)
+    assert actor is not None
+    repository = await queries.find_repository(database, world.organization, world.repository, actor.user.id)
+    organization = await queries.find_organization(database, world.organization, actor.user.id)
+    assert repository is not None
+    assert organization is not None
+    page = {"limit": 30, "offset": 0}
+    assert await profile_queries.find_visible(database, actor, world.owner) == actor.user
+    assert await profile_queries.find_visible_by_id(database, actor, actor.user.id) == actor.user
+    assert (await profile_queries.list_shared(database, actor, actor.user.id, **page))[1] == 1
+    assert (await profile_queries.list_own_repositories(database, actor, **page))[1] == 1
+    assert (await profile_queries.list_repositories_of(database, actor, organization.account, **page))[1] == 1
+    assert (await member_queries.list_members(database, organization.account.id, "all", **page))[1] == 1
+    assert await member_queries.find_member(database, organization.account.id, world.owner) is not None
+    assert (await member_queries.list_own(database, actor, **page))[1] == 1
+    for affiliation, number in (("all", 1), ("direct", 0), ("outside", 0)):
+        found = await member_queries.list_collaborators(database, repository, affiliation, "read", **page)  # type: ignore[arg-type]  # each is one
+        assert found[1] == number
+    assert await member_queries.find_somebody(database, actor, repository, world.owner) is not None
+
+
 async def test_by_an_index(services: Services, world: World, asked: Asked) -> None:
     database = services.database
     async with database.transaction() as tx:
@@ -98,7 +120,7 @@ async def test_by_an_index(services: Services, world: World, asked: Asked) -> No
         await connection.execute("ANALYZE")
         await connection.close()
     asked.clear()
-    await find_actor(database, world.token)
+    await _ask_who_is_where(database, world)
     await sessions.find(database, "secret")
     await sessions.list_of(database, user.id)
     await links.find(database, "secret")

@@ -114,3 +114,24 @@ def test_statements_of_every_operation(counted: CountedServer, scene: Scene) -> 
         if len(statements) > len(few[key]):
             wrong.append(f"{key}: {len(few[key])} with few rows, {len(statements)} with many")
     assert wrong == [], "\n".join(wrong)
+
+
+def test_statements_of_who_is_where(counted: CountedServer, owner: Caller) -> None:
+    """Clients made for GitHub ask it for each page and for each person."""
+    member = Caller(counted, counted.member_token)  # type: ignore[arg-type]  # as above
+    place, login = counted.world, member.get("/me")["user"]["username"]
+    member.http.close()
+    owner.get("/me")  # the first use of a token is noted
+    wrong = {}
+    for path in (
+        "/user/orgs", "/user/repos", "/user/memberships/orgs", f"/users/{login}", f"/users/{login}/orgs",
+        f"/users/{place.organization}/repos", place.org_path, f"{place.org_path}/members",
+        f"{place.org_path}/members/{login}", f"{place.repo_path}/collaborators?affiliation=direct",
+        f"{place.repo_path}/collaborators/{login}", f"{place.repo_path}/collaborators/{login}/permission",
+    ):  # fmt: skip
+        counted.forget()
+        assert owner.http.get(path).is_success, path
+        found = [each for each in counted.statements if not each.startswith(LOOK_UP)]
+        if len(found) > READ_MAX:
+            wrong[path] = found
+    assert wrong == {}

@@ -26,6 +26,11 @@ def to_seconds_text(at_ms: int) -> str:
     return _whole_seconds(at_ms // 1000) + "Z"
 
 
+def to_utc_text(at_ms: int) -> str:
+    """`2026-11-20 09:00:00 UTC`: how a header tells when a token ends."""
+    return _whole_seconds(at_ms // 1000).replace("T", " ") + " UTC"
+
+
 @lru_cache(maxsize=4096)
 def to_millis_text(at_ms: int) -> str:
     """`2026-11-20T09:00:00.123Z`: how Area A and deliveries show times."""

@@ -164,6 +164,13 @@ class Call(Secretive):
             raise Invalid(faults=[Fault(field=name, message=f"{name} must be a whole number of at least {low}")])
         return min(number, high)
 
+    def query_choice(self, name: str, known: Sequence[str]) -> str:
+        """One of the words; the first is the default. Raises `Invalid`."""
+        given = self.query_text(name) or known[0]
+        if given not in known:
+            raise Invalid(faults=[Fault(field=name, message=f"{name} must be one of {', '.join(known)}")])
+        return given
+
     async def body(self, limit: int = JSON_BODY_MAX) -> bytes:
         """The request's bytes. Raises `TooLarge` as soon as there are more than `limit`.
 

@@ -104,6 +104,10 @@ HEADERS: Mapping[str, Any] = {
     "RateReset": _header("When the count starts anew: seconds since the epoch.", kind="integer"),
     "RateResource": _header("What is counted: always `core`.", const="core"),
     "OAuthScopes": _header("The scopes of the token."),
+    "OAuthClientId": _header("Of a token of an OAuth app: the app's client id."),
+    "TokenExpiration": _header(
+        "When the token ends. Absent for one that does not.", examples=["2026-12-21 10:00:00 UTC"]
+    ),
     "AcceptedOAuthScopes": _header("The scopes of which the operation wants one."),
     "ETag": _header("Names this state of the answer.", examples=['W/"d368…"']),
     "Link": _header('Other pages of the list, as absolute URLs: `<…>; rel="next"`. Absent if there are none.'),
@@ -131,6 +135,8 @@ def answer_headers(op: Operation, status: int) -> dict[str, Any]:
     if op.area is not SYSTEM:
         names |= _RATE
         names["X-OAuth-Scopes"] = "OAuthScopes"
+        names["X-OAuth-Client-Id"] = "OAuthClientId"
+        names["GitHub-Authentication-Token-Expiration"] = "TokenExpiration"
         if op.access is not None:
             names["X-Accepted-OAuth-Scopes"] = "AcceptedOAuthScopes"
         if op.etag and op.method in ("GET", "POST") and status in (200, 201, 304):

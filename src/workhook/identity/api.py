@@ -1,4 +1,6 @@
-"""What clients ask besides hooks: where things are, limits, and small talk. Who there is: `identity.profile_api`."""
+"""What clients ask besides hooks: where things are, limits, and small talk. Who there is:
+`identity.profile_api` and `identity.member_api`.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,7 @@ from workhook.events.catalog import listing
 from workhook.events.zen import zen as saying
 from workhook.http.calls import Answer, Call
 from workhook.http.operations import AREA_B, Operation
-from workhook.identity import graphql_api, profile_api
+from workhook.identity import graphql_api, member_api, profile_api
 from workhook.identity.guard import caller_of
 from workhook.identity.rate import Usage
 
@@ -129,5 +131,6 @@ OPERATIONS = (
     _op("/meta", "meta", "About this server", None, meta, Meta),
     _op("/webhook-events", "webhook_events", "The catalogue of events", None, webhook_events, list[EventType]),
     *profile_api.OPERATIONS,
+    *member_api.OPERATIONS,
     *graphql_api.OPERATIONS,
 )

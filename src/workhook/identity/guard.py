@@ -9,7 +9,7 @@ from functools import partial
 import msgspec
 import structlog
 
-from workhook.core.clock import MINUTE_MS, now_ms
+from workhook.core.clock import MINUTE_MS, now_ms, to_utc_text
 from workhook.core.errors import Forbidden, Problem, TooManyRequests, Unauthenticated
 from workhook.http.calls import Call
 from workhook.http.operations import OAUTH
@@ -80,8 +80,7 @@ class Guard:
         if actor is not None:
             call.token_id = actor.token_id
             self._note_use(call, actor)
-            if not KINDS[actor.token_kind].confined:
-                call.answer_headers["X-OAuth-Scopes"] = ", ".join(sorted(actor.scopes))
+            _tell_of_token(call, actor)
         if rule is None:
             call.actor = Caller(actor, usage, app=app)
             return
@@ -190,6 +189,16 @@ class Guard:
             organization = policy.check_organization(await _organization(call, actor), rule, actor)
         policy.check_token(actor, rule)
         return Caller(actor, usage, repository, organization)
+
+
+def _tell_of_token(call: Call, actor: Actor) -> None:
+    """What clients read of their own token: its scopes, whose it is, and when they need another."""
+    if not KINDS[actor.token_kind].confined:
+        call.answer_headers["X-OAuth-Scopes"] = ", ".join(sorted(actor.scopes))
+    if actor.client_id is not None:
+        call.answer_headers["X-OAuth-Client-Id"] = actor.client_id
+    if actor.expires_at is not None:
+        call.answer_headers["GitHub-Authentication-Token-Expiration"] = to_utc_text(actor.expires_at)
 
 
 async def _repository(call: Call, actor: Actor) -> Repository | None:

@@ -63,6 +63,7 @@ RULES = {
     "organization.read": Rule("organization", role="member"),
     "organization.membership": Rule("organization", role="member", kinds=PEOPLE),
     "repository.read": Rule("repository", role="read"),
+    "repository.collaborators": Rule("repository", role="write"),  # as with the original
     # webhooks
     "repository_hooks.read": Rule("repository", ("read:repo_hook", "repo"), _READ_HOOKS, "admin"),
     "repository_hooks.write": Rule("repository", ("write:repo_hook", "repo"), _WRITE_HOOKS, "admin"),

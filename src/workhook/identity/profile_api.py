@@ -1,4 +1,7 @@
-"""Who the caller is and what it is in, who others are, and an organization's and a repository's own page."""
+"""Who the caller is and what it is in, who others are, and an organization's and a repository's own page.
+
+Who is in these: `identity.member_api`.
+"""
 
 from __future__ import annotations
 
@@ -12,17 +15,14 @@ from workhook.identity.guard import actor_of, caller_of
 from workhook.identity.profile_schemas import (
     Email,
     Key,
-    Membership,
     OrganizationProfileShape,
     ProfileShape,
     RepositoryProfileShape,
     Team,
-    membership_shape,
     organization_profile_shape,
     profile_shape,
     repository_profile_shape,
 )
-from workhook.identity.queries import find_account, find_account_by_id, find_member_role
 from workhook.identity.schemas import Account
 
 
@@ -37,8 +37,8 @@ async def emails(call: Call) -> Answer:
 
 async def organizations(call: Call) -> Answer:
     page, per_page = page_of(call)
-    found, total = await profile_queries.list_organizations(
-        call.database, actor_of(call), limit=per_page, offset=(page - 1) * per_page
+    found, total = await profile_queries.list_shared(
+        call.database, actor_of(call), actor_of(call).user.id, limit=per_page, offset=(page - 1) * per_page
     )
     shapes = [organization_profile_shape(each, call.base) for each in found]
     return Answer(shapes, headers=page_link(call, page=page, per_page=per_page, total=total))
@@ -58,22 +58,51 @@ async def teams(call: Call) -> Answer:
 
 
 async def account(call: Call) -> Answer:
-    return await _profile(call, await find_account(call.database, call.path("username")))
+    return _profile(call, await _visible(call))
+
+
+async def account_organizations(call: Call) -> Answer:
+    found, (page, per_page) = await _visible(call), page_of(call)
+    shared, total = await profile_queries.list_shared(
+        call.database, actor_of(call), found.id, limit=per_page, offset=(page - 1) * per_page
+    )
+    shapes = [organization_profile_shape(each, call.base) for each in shared]
+    return Answer(shapes, headers=page_link(call, page=page, per_page=per_page, total=total))
+
+
+async def account_repositories(call: Call) -> Answer:
+    found, (page, per_page) = await _visible(call), page_of(call)
+    owned, total = await profile_queries.list_repositories_of(
+        call.database, actor_of(call), found, limit=per_page, offset=(page - 1) * per_page
+    )
+    shapes = [repository_profile_shape(each, call.base) for each in owned]
+    return Answer(shapes, headers=page_link(call, page=page, per_page=per_page, total=total))
 
 
 async def keys(call: Call) -> Answer:
     """Who reads a user reads these along: Terraform's `github_user` has no answer at all without them."""
-    await _visible(call, await find_account(call.database, call.path("username")))
+    await _visible(call)
     return Answer([])
 
 
 async def account_by_number(call: Call) -> Answer:
-    return await _profile(call, await find_account_by_id(call.database, call.path_integer("account_id")))
+    number = call.path_integer("account_id")
+    return _profile(call, _seen(await profile_queries.find_visible_by_id(call.database, actor_of(call), number)))
 
 
-async def _profile(call: Call, asked: Account | None) -> Answer:
-    found = await _visible(call, asked)
+def _profile(call: Call, found: Account) -> Answer:
     return Answer(profile_shape(found, call.base, whole=found.id == actor_of(call).user.id))
+
+
+async def _visible(call: Call) -> Account:
+    """Whom the path names. Raises `NotFound` for those whom the caller does not see."""
+    return _seen(await profile_queries.find_visible(call.database, actor_of(call), call.path("username")))
+
+
+def _seen(found: Account | None) -> Account:
+    if found is None:
+        raise NotFound()
+    return found
 
 
 async def organization(call: Call) -> Answer:
@@ -96,44 +125,10 @@ async def organization_repositories(call: Call) -> Answer:
     return Answer(shapes, headers=page_link(call, page=page, per_page=per_page, total=total))
 
 
-async def check_member(call: Call) -> Answer:
-    await _member(call)
-    return Answer(status=204)
-
-
-async def membership(call: Call) -> Answer:
-    member, role = await _member(call)
-    return Answer(membership_shape(_organization(call), member, role, call.base))
-
-
-async def own_membership(call: Call) -> Answer:
-    found = caller_of(call).organization
-    assert found is not None, "the operation's rule names an organization"
-    assert found.role is not None, "the rule asks for a member"
-    return Answer(membership_shape(found.account, actor_of(call).user, found.role, call.base))
-
-
 async def repository(call: Call) -> Answer:
     found = caller_of(call).repository
     assert found is not None, "the operation's rule names a repository"
     return Answer(repository_profile_shape(found, call.base))
-
-
-async def _visible(call: Call, asked: Account | None) -> Account:
-    found = await profile_queries.if_visible(call.database, actor_of(call), asked)
-    if found is None:
-        raise NotFound()
-    return found
-
-
-async def _member(call: Call) -> tuple[Account, str]:
-    """Somebody of the organization, with the role. Raises `NotFound`; the bots of its apps are no members."""
-    found = await find_account(call.database, call.path("username"))
-    if found is not None and found.kind == "user":
-        role = await find_member_role(call.database, _organization(call).id, found.id)
-        if role is not None:
-            return found, role
-    raise NotFound()
 
 
 def _organization(call: Call) -> Account:
@@ -163,21 +158,19 @@ OPERATIONS = (
     _list("/user/repos", "user_repositories", "The repositories in which the caller has a place", "user", repositories,
           list[RepositoryProfileShape]),
     _op("/user/teams", "user_teams", "The caller's teams: there are none", "user", teams, list[Team]),
-    _op("/user/memberships/orgs/{org}", "user_membership", "What the caller is in an organization",
-        "organization.membership", own_membership, Membership),
     _op("/users/{username}", "account_get", "The caller, an organization, or somebody of the same one", "account.read",
         account, ProfileShape),
     _op("/users/{username}/keys", "account_keys", "SSH keys of somebody: there are none", "account.read", keys,
         list[Key]),
     _op("/users/{username}/gpg_keys", "account_gpg_keys", "GPG keys of somebody: there are none", "account.read", keys,
         list[Key]),
+    _list("/users/{username}/orgs", "account_organizations", "The organizations that the caller is in with somebody",
+          "account.read", account_organizations, list[OrganizationProfileShape]),
+    _list("/users/{username}/repos", "account_repositories", "The repositories of somebody that the caller sees",
+          "account.read", account_repositories, list[RepositoryProfileShape]),
     _op("/orgs/{org}", "organization_get", "An organization", _ORG, organization, OrganizationProfileShape),
     _list("/orgs/{org}/repos", "organization_repositories", "The repositories of an organization", _ORG,
           organization_repositories, list[RepositoryProfileShape]),
-    _op("/orgs/{org}/members/{username}", "organization_member_check", "Whether somebody is in an organization", _ORG,
-        check_member, None, answers={204: None}),
-    _op("/orgs/{org}/memberships/{username}", "organization_membership", "What somebody is in an organization", _ORG,
-        membership, Membership),
     _op("/repos/{owner}/{repo}", "repository_get", "A repository", "repository.read", repository,
         RepositoryProfileShape),
     _op("/user/{account_id}", "account_get_by_number", "The same as /users/{username}, by its number", "account.read",

@@ -2,33 +2,67 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
 import sqlalchemy as sa
 
 from workhook.identity.apps.app_queries import sees
 from workhook.identity.apps.queries import total
-from workhook.identity.queries import (
-    account_columns,
-    find_member_role,
-    repositories,
-    repository_of,
-)
+from workhook.identity.queries import account_columns, key_of, repositories, repository_of
 from workhook.identity.schemas import Account, Actor, Repository, account_of
 from workhook.identity.tables import accounts, collaborators, memberships, projects
-from workhook.identity.tokens.reach import in_reach, reach_params, within_reach
-from workhook.storage import Reader
+from workhook.identity.tokens.reach import reach_params, within_reach
+from workhook.storage import Reader, Row
 from workhook.storage.metadata import big
 
-_organizations = (
+
+@dataclass(frozen=True)
+class Listed:
+    """A list by page: a page of it, whose rows tell how many there are, and what counts them."""
+
+    page: sa.Select[*tuple[Any, ...]]
+    count: sa.Select[*tuple[Any, ...]]
+
+
+def listed(statement: sa.Select[*tuple[Any, ...]], *order: sa.ColumnElement[Any]) -> Listed:
+    """A page has one statement, unless it is empty. Its parameters are those of the statement, `limit`, `offset`."""
+    page = statement.add_columns(sa.func.count().over().label("total"))
+    return Listed(
+        page.order_by(*order).limit(big("limit")).offset(big("offset")),
+        sa.select(sa.func.count().label("total")).select_from(statement.subquery()),
+    )
+
+
+async def read_page(
+    reader: Reader, what: Listed, params: Mapping[str, object], *, limit: int, offset: int
+) -> tuple[Sequence[Row], int]:
+    """The rows, and how many there are on all pages."""
+    rows = await reader.fetch_all(what.page, {**params, "limit": limit, "offset": offset})
+    if rows:
+        return rows, rows[0]["total"]
+    return rows, await total(reader, what.count, params) if offset else 0
+
+
+_theirs = memberships.alias("theirs")
+# The organizations that the caller and somebody are both in; the caller's own are those with itself.
+_shared = listed(
     sa.select(*account_columns())
     .join_from(memberships, accounts, accounts.c.id == memberships.c.organization_id)
-    .where(memberships.c.user_id == big("user_id"), within_reach(memberships.c.organization_id, None))
+    .join(_theirs, _theirs.c.organization_id == memberships.c.organization_id)
+    .where(
+        memberships.c.user_id == big("user_id"),
+        _theirs.c.user_id == big("other_id"),
+        within_reach(memberships.c.organization_id, None),
+    ),
+    accounts.c.id,
 )
-_organizations_count = sa.select(sa.func.count().label("total")).select_from(_organizations.subquery())
-_organizations_page = _organizations.order_by(accounts.c.id).limit(big("limit")).offset(big("offset"))
 
 # By what the user is in, so that it costs nothing how many others the server has.
-_repositories = repositories.where(
+_seen = repositories.where(
     sa.or_(
+        projects.c.account_id == big("user_id"),
         projects.c.account_id.in_(
             sa.select(memberships.c.organization_id).where(memberships.c.user_id == big("user_id"))
         ),
@@ -36,30 +70,49 @@ _repositories = repositories.where(
             sa.select(collaborators.c.repository_id).where(collaborators.c.user_id == big("user_id"))
         ),
     ),
-    sees,
+    sa.or_(projects.c.account_id == big("user_id"), sees),
     within_reach(projects.c.account_id, projects.c.repository_id),
 )
-_repositories_count = sa.select(sa.func.count().label("total")).select_from(_repositories.subquery())
-_repositories_page = _repositories.order_by(projects.c.repository_id).limit(big("limit")).offset(big("offset"))
+_repositories = listed(_seen, projects.c.repository_id)
+_repositories_of = listed(_seen.where(projects.c.account_id == big("account_id")), projects.c.repository_id)
 
-_theirs = memberships.alias("theirs")
+_in_it = (
+    sa.select(memberships.c.role)
+    .where(
+        memberships.c.user_id == big("user_id"),
+        memberships.c.organization_id == accounts.c.id,
+        within_reach(memberships.c.organization_id, None),
+    )
+    .correlate(accounts)
+    .exists()
+)
 _fellow = (
     sa.select(_theirs.c.role)
     .join_from(memberships, _theirs, _theirs.c.organization_id == memberships.c.organization_id)
     .where(
         memberships.c.user_id == big("user_id"),
-        _theirs.c.user_id == big("other_id"),
+        _theirs.c.user_id == accounts.c.id,
         within_reach(memberships.c.organization_id, None),
     )
-    .limit(sa.literal(1, sa.BigInteger))
+    .correlate(accounts)
+    .exists()
 )
+is_visible = sa.or_(accounts.c.id == big("user_id"), _in_it, _fellow)
+"""The caller, an organization that the caller is in, or somebody who is in one of these; nobody else. `reach_params`
+and `user_id` are its parameters."""
+_visible = sa.select(*account_columns()).where(is_visible)
+_visible_by_login = _visible.where(accounts.c.login_key == sa.bindparam("login_key"))
+_visible_by_id = _visible.where(accounts.c.id == big("id"))
 
 
-async def list_organizations(reader: Reader, actor: Actor, *, limit: int, offset: int) -> tuple[list[Account], int]:
-    """Those that the caller is in, as far as the token reaches, oldest first; and how many there are."""
-    params = {"user_id": actor.user.id, **reach_params(actor)}
-    rows = await reader.fetch_all(_organizations_page, {**params, "limit": limit, "offset": offset})
-    return [account_of(row) for row in rows], await total(reader, _organizations_count, params)
+async def list_shared(
+    reader: Reader, actor: Actor, user_id: int, *, limit: int, offset: int
+) -> tuple[list[Account], int]:
+    """The organizations that the caller and the user are in, as far as the token reaches, oldest first; and how many
+    there are."""
+    params = {"user_id": actor.user.id, "other_id": user_id, **reach_params(actor)}
+    rows, number = await read_page(reader, _shared, params, limit=limit, offset=offset)
+    return [account_of(row) for row in rows], number
 
 
 async def list_own_repositories(
@@ -67,18 +120,28 @@ async def list_own_repositories(
 ) -> tuple[list[Repository], int]:
     """Those in which the caller has a place, as far as the token reaches, oldest first; and how many there are."""
     params = {"user_id": actor.user.id, **reach_params(actor)}
-    rows = await reader.fetch_all(_repositories_page, {**params, "limit": limit, "offset": offset})
-    found = [repository_of(row, actor.user.id) for row in rows]
-    return found, await total(reader, _repositories_count, params)
+    rows, number = await read_page(reader, _repositories, params, limit=limit, offset=offset)
+    return [repository_of(row, actor.user.id) for row in rows], number
 
 
-async def if_visible(reader: Reader, actor: Actor, account: Account | None) -> Account | None:
-    """The caller, an organization that the caller is in, or somebody who is in one of these; nobody else."""
-    if account is None or account.id == actor.user.id:
-        return account
-    if account.kind == "organization":
-        seen = in_reach(actor, account.id) and await find_member_role(reader, account.id, actor.user.id) is not None
-    else:
-        params = {"user_id": actor.user.id, "other_id": account.id, **reach_params(actor)}
-        seen = await reader.fetch_one(_fellow, params) is not None
-    return account if seen else None
+async def list_repositories_of(
+    reader: Reader, actor: Actor, account: Account, *, limit: int, offset: int
+) -> tuple[list[Repository], int]:
+    """Likewise, of those that the account owns."""
+    params = {"user_id": actor.user.id, "account_id": account.id, **reach_params(actor)}
+    rows, number = await read_page(reader, _repositories_of, params, limit=limit, offset=offset)
+    return [repository_of(row, actor.user.id) for row in rows], number
+
+
+async def find_visible(reader: Reader, actor: Actor, login: str) -> Account | None:
+    """None for those whom the caller does not see."""
+    params = {"user_id": actor.user.id, "login_key": key_of(login), **reach_params(actor)}
+    row = await reader.fetch_one(_visible_by_login, params)
+    return account_of(row) if row else None
+
+
+async def find_visible_by_id(reader: Reader, actor: Actor, account_id: int) -> Account | None:
+    """Likewise."""
+    params = {"user_id": actor.user.id, "id": account_id, **reach_params(actor)}
+    row = await reader.fetch_one(_visible_by_id, params)
+    return account_of(row) if row else None

@@ -5,13 +5,13 @@ What events carry is shorter: `identity.schemas`.
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated
 
 import msgspec
 from msgspec import Meta
 
 from workhook.core.clock import to_seconds_text
-from workhook.http.fields import Time, Url
+from workhook.http.fields import Time
 from workhook.identity.apps.app_schemas import (
     AppRepositoryShape,
     OwnerShape,
@@ -79,17 +79,6 @@ class Email(msgspec.Struct):
     visibility: Annotated[str, Meta(description="Always `private`.")]
 
 
-class Membership(msgspec.Struct):
-    """Who somebody is in an organization."""
-
-    url: Url
-    state: Annotated[str, Meta(description="Always `active`.")]
-    role: Annotated[Literal["admin", "member"], Meta(description="`admin`: an owner.")]
-    organization_url: Url
-    organization: OrganizationProfileShape
-    user: OwnerShape
-
-
 class Team(msgspec.Struct):
     """There are none."""
 
@@ -122,15 +111,3 @@ def organization_profile_shape(account: Account, base: str) -> OrganizationProfi
 
 def repository_profile_shape(repository: Repository, base: str) -> RepositoryProfileShape:
     return RepositoryProfileShape(**msgspec.structs.asdict(app_repository_shape(repository, base)))
-
-
-def membership_shape(organization: Account, user: Account, role: str, base: str) -> Membership:
-    shape = organization_profile_shape(organization, base)
-    return Membership(
-        url=f"{shape.url}/memberships/{user.login}",
-        state="active",
-        role="admin" if role == "owner" else "member",
-        organization_url=shape.url,
-        organization=shape,
-        user=owner_shape(user, base),
-    )

@@ -26,6 +26,16 @@ _member_role = sa.select(memberships.c.role).where(
 )
 
 
+_role_there = (
+    sa.select(memberships.c.role)
+    .where(memberships.c.organization_id == accounts.c.id, memberships.c.user_id == big("user_id"))
+    .scalar_subquery()
+)
+_organizations = sa.select(*account_columns(), _role_there.label("role")).where(accounts.c.kind == "organization")
+_organization = _organizations.where(accounts.c.login_key == sa.bindparam("login_key"))
+_organization_by_id = _organizations.where(accounts.c.id == big("id"))
+
+
 def repository_columns(prefix: str = "") -> list[sa.Label[Any]]:
     """Of projects (`prefix` before each name) and of the account that owns them (`owner_`), for `repository_of`."""
     names = ("repository_id", "id", "name", "title", "private", "archive", "created_at", "updated_at")
@@ -80,18 +90,14 @@ async def find_account_by_id(reader: Reader, account_id: int) -> Account | None:
 
 async def find_organization(reader: Reader, login: str, user_id: int) -> Organization | None:
     """The organization with the user's role in it (None for a stranger)."""
-    account = await find_account(reader, login)
-    if account is None or account.kind != "organization":
-        return None
-    return Organization(account, await find_member_role(reader, account.id, user_id))
+    row = await reader.fetch_one(_organization, {"login_key": key_of(login), "user_id": user_id})
+    return Organization(account_of(row), row["role"]) if row else None
 
 
 async def find_organization_by_id(reader: Reader, organization_id: int, user_id: int) -> Organization | None:
     """Likewise."""
-    account = await find_account_by_id(reader, organization_id)
-    if account is None or account.kind != "organization":
-        return None
-    return Organization(account, await find_member_role(reader, account.id, user_id))
+    row = await reader.fetch_one(_organization_by_id, {"id": organization_id, "user_id": user_id})
+    return Organization(account_of(row), row["role"]) if row else None
 
 
 async def find_member_role(reader: Reader, organization_id: int, user_id: int) -> str | None:

@@ -74,7 +74,8 @@ class Actor(msgspec.Struct, frozen=True):
     `reaches` None: the token is not confined, its scopes decide. `need`: the permission and level that the operation
     asks of a confined token. An installation's `user` is the bot of its app. `root_id`: of the token at whose beginning
     this one was made, by others in between; None: nobody made it with a token. `family`: of what came of one consent.
-    `narrowed_to`: of an app's token of a user that reaches one account alone, which.
+    `narrowed_to`: of an app's token of a user that reaches one account alone, which. `client_id`: of an OAuth app's
+    token, whose.
     """
 
     user: Account
@@ -91,6 +92,7 @@ class Actor(msgspec.Struct, frozen=True):
     root_id: int | None = None
     family: str | None = None
     narrowed_to: int | None = None
+    client_id: str | None = None
 
     @property
     def counted_as(self) -> str:
@@ -117,7 +119,7 @@ class AccountShape(msgspec.Struct):
 
 
 class Permissions(msgspec.Struct):
-    """What the caller may do in the repository."""
+    """What somebody, the caller where nobody is named, may do in the repository."""
 
     admin: bool
     maintain: bool
@@ -188,7 +190,6 @@ def account_shape(account: Account, base: str) -> AccountShape:
 
 
 def repository_shape(repository: Repository, base: str, *, permissions: bool = False) -> RepositoryShape:
-    role = repository.role
     shape = RepositoryShape(
         id=repository.id,
         node_id=f"R_{repository.id}",
@@ -211,9 +212,13 @@ def repository_shape(repository: Repository, base: str, *, permissions: bool = F
         project_id=repository.project_id,
     )
     if permissions:
-        write = role in ("write", "admin")
-        shape.permissions = Permissions(role == "admin", role == "admin", write, write, role is not None)
+        shape.permissions = permissions_of(repository.role)
     return shape
+
+
+def permissions_of(role: str | None) -> Permissions:
+    write = role in ("write", "admin")
+    return Permissions(role == "admin", role == "admin", write, write, role is not None)
 
 
 def organization_shape(account: Account, base: str) -> OrganizationShape:

@@ -47,8 +47,8 @@ class OwnerShape(AccountShape):
     gists_url: Unserved
     starred_url: Unserved
     subscriptions_url: Unserved
-    organizations_url: Unserved
-    repos_url: Unserved
+    organizations_url: Url
+    repos_url: Url
     events_url: Unserved
     received_events_url: Unserved
 
@@ -108,7 +108,7 @@ class AppRepositoryShape(RepositoryShape, kw_only=True):
     blobs_url: Unserved
     branches_url: Unserved
     clone_url: Unserved
-    collaborators_url: Unserved
+    collaborators_url: Annotated[str, Meta(extra_json_schema={"format": "uri-template"})]
     comments_url: Unserved
     commits_url: Unserved
     compare_url: Unserved
@@ -224,6 +224,7 @@ def owner_shape(account: Account, base: str) -> OwnerShape:
     """`base`: what links in the body start with."""
     shape = account_shape(account, base)
     links: dict[str, Any] = {f"{name}_url": f"{shape.url}/{_path(name)}" for name in _OF_ACCOUNT}
+    links["organizations_url"] = f"{base}/users/{account.login}/orgs"
     return OwnerShape(**msgspec.structs.asdict(shape), **links)
 
 
@@ -277,6 +278,7 @@ def app_repository_shape(repository: Repository, base: str) -> AppRepositoryShap
     """With what the caller may do in it."""
     shape = repository_shape(repository, base, permissions=True)
     links: dict[str, Any] = {f"{name}_url": f"{shape.url}/{_path(name)}" for name in _OF_REPOSITORY}
+    links["collaborators_url"] += "{/collaborator}"
     known = msgspec.structs.asdict(shape) | {"owner": owner_shape(repository.owner, base)}
     return AppRepositoryShape(**known, **links)
 

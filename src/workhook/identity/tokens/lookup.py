@@ -11,11 +11,11 @@ import sqlalchemy as sa
 from workhook.core import json
 from workhook.core.clock import now_ms
 from workhook.core.errors import Forbidden
-from workhook.identity.apps.tables import installation_repositories, installations
+from workhook.identity.apps.tables import apps, installation_repositories, installations
 from workhook.identity.queries import account_columns
 from workhook.identity.schemas import Actor, Reach, account_of
 from workhook.identity.tables import accounts, tokens
-from workhook.identity.tokens.kinds import APP_USER, FINE_GRAINED, INSTALLATION, KINDS, digest_of, kind_of
+from workhook.identity.tokens.kinds import APP_USER, FINE_GRAINED, INSTALLATION, KINDS, OAUTH, digest_of, kind_of
 from workhook.storage import Database, Reader, Row
 from workhook.storage.dialects import any_of, json_rows
 from workhook.storage.signals import TOKENS
@@ -52,6 +52,12 @@ _reaches = (
     .correlate(tokens)
     .scalar_subquery()
 )
+_client_id = (
+    sa.select(apps.c.client_id)
+    .where(apps.c.id == tokens.c.app_id, tokens.c.kind == OAUTH.name)
+    .correlate(tokens)
+    .scalar_subquery()
+)
 _NAMES = (
     "kind", "scopes", "permissions", "account_id", "repositories", "app_id", "installation_id",
     "expires_at", "revoked_at", "last_used_at", "root_id", "family",
@@ -60,6 +66,7 @@ _every = sa.select(
     tokens.c.id.label("token_id"),
     *(tokens.c[name].label("token_" + name) for name in _NAMES),
     sa.case((tokens.c.app_id.is_not(None), _reaches), else_=sa.literal("[]")).label("reaches"),
+    _client_id.label("client_id"),
     *account_columns("user_"),
 ).join_from(tokens, accounts, accounts.c.id == tokens.c.user_id)
 _token = _every.where(tokens.c.digest == sa.bindparam("digest"))
@@ -103,6 +110,7 @@ def _actor_of(row: Row) -> Actor | None:
         root_id=row["token_root_id"],
         family=row["token_family"],
         narrowed_to=row["token_account_id"] if row["token_kind"] == APP_USER.name else None,
+        client_id=row["client_id"],
     )
     return actor if is_current(actor) else None
 

@@ -1,0 +1,133 @@
+"""Who is in an organization or a repository, and what they are there."""
+
+from __future__ import annotations
+
+from typing import Literal, NamedTuple
+
+import sqlalchemy as sa
+
+from workhook.identity.member_schemas import Role
+from workhook.identity.profile_queries import Listed, is_visible, listed, read_page
+from workhook.identity.queries import account_columns, key_of
+from workhook.identity.schemas import Account, Actor, Repository, account_of
+from workhook.identity.tables import accounts, collaborators, memberships
+from workhook.identity.tokens.reach import reach_params, within_reach
+from workhook.storage import Reader, Row
+from workhook.storage.metadata import big
+
+MemberRole = Literal["all", "admin", "member"]
+Affiliation = Literal["all", "direct", "outside"]
+_ROLES: tuple[Role, ...] = ("none", "read", "write", "admin")
+
+
+class InOrganization(NamedTuple):
+    """Somebody in an organization, or an organization that somebody is in; `role`: owner or member."""
+
+    account: Account
+    role: str
+
+
+class InRepository(NamedTuple):
+    """Somebody, and what they may do in a repository."""
+
+    account: Account
+    role: Role
+
+
+# The bots of apps are no members.
+_people = (
+    sa.select(*account_columns(), memberships.c.role.label("role"))
+    .join_from(memberships, accounts, accounts.c.id == memberships.c.user_id)
+    .where(memberships.c.organization_id == big("organization_id"), accounts.c.kind == "user")
+)
+_one = _people.where(accounts.c.login_key == sa.bindparam("login_key"))
+_members: dict[MemberRole, Listed] = {
+    "all": listed(_people, accounts.c.id),
+    "admin": listed(_people.where(memberships.c.role == "owner"), accounts.c.id),
+    "member": listed(_people.where(memberships.c.role == "member"), accounts.c.id),
+}
+_own = listed(
+    sa.select(*account_columns(), memberships.c.role.label("role"))
+    .join_from(memberships, accounts, accounts.c.id == memberships.c.organization_id)
+    .where(memberships.c.user_id == big("user_id"), within_reach(memberships.c.organization_id, None)),
+    accounts.c.id,
+)
+
+# As `repository_of` tells the caller's own role: the stronger of what the place and being added give.
+_by_place = sa.case(
+    (sa.or_(accounts.c.id == big("owner_id"), memberships.c.role == "owner"), 3),
+    (sa.and_(memberships.c.role == "member", sa.not_(sa.bindparam("private", type_=sa.Boolean()))), 2),
+    else_=0,
+)
+_by_hand = sa.case((collaborators.c.role == "admin", 3), (collaborators.c.role == "write", 2),
+                   (collaborators.c.role == "read", 1), else_=0)  # fmt: skip
+_rank = sa.case((_by_place > _by_hand, _by_place), else_=_by_hand)
+_in_organization = sa.and_(memberships.c.organization_id == big("owner_id"), memberships.c.user_id == accounts.c.id)
+_added = sa.and_(collaborators.c.repository_id == big("repository_id"), collaborators.c.user_id == accounts.c.id)
+_anybody = (
+    sa.select(*account_columns(), _rank.label("rank"))
+    .select_from(accounts.outerjoin(memberships, _in_organization).outerjoin(collaborators, _added))
+    .where(accounts.c.kind == "user")
+)
+# By who can be in it, so that it costs nothing how many others the server has.
+_candidates = sa.union(
+    sa.select(memberships.c.user_id).where(memberships.c.organization_id == big("owner_id")),
+    sa.select(collaborators.c.user_id).where(collaborators.c.repository_id == big("repository_id")),
+    sa.select(accounts.c.id).where(accounts.c.id == big("owner_id")),
+)
+_everybody = _anybody.where(accounts.c.id.in_(_candidates), _rank >= big("least"))
+_direct = _everybody.where(collaborators.c.role.is_not(None))
+_outside = _direct.where(memberships.c.role.is_(None), accounts.c.id != big("owner_id"))
+_in_repository: dict[Affiliation, Listed] = {
+    "all": listed(_everybody, accounts.c.id),
+    "direct": listed(_direct, accounts.c.id),
+    "outside": listed(_outside, accounts.c.id),
+}
+_somebody = _anybody.where(accounts.c.login_key == sa.bindparam("login_key"), sa.or_(_rank > 0, is_visible))
+
+
+async def list_members(
+    reader: Reader, organization_id: int, role: MemberRole, *, limit: int, offset: int
+) -> tuple[list[Account], int]:
+    """Oldest first, and how many there are. `role` admin: the owners; member: the others."""
+    rows, number = await read_page(
+        reader, _members[role], {"organization_id": organization_id}, limit=limit, offset=offset
+    )
+    return [account_of(row) for row in rows], number
+
+
+async def find_member(reader: Reader, organization_id: int, login: str) -> InOrganization | None:
+    row = await reader.fetch_one(_one, {"organization_id": organization_id, "login_key": key_of(login)})
+    return InOrganization(account_of(row), row["role"]) if row else None
+
+
+async def list_own(reader: Reader, actor: Actor, *, limit: int, offset: int) -> tuple[list[InOrganization], int]:
+    """The organizations that the caller is in, as far as the token reaches, oldest first; and how many there are."""
+    params = {"user_id": actor.user.id, **reach_params(actor)}
+    rows, number = await read_page(reader, _own, params, limit=limit, offset=offset)
+    return [InOrganization(account_of(row), row["role"]) for row in rows], number
+
+
+async def list_collaborators(
+    reader: Reader, repository: Repository, affiliation: Affiliation, least: Role, *, limit: int, offset: int
+) -> tuple[list[InRepository], int]:
+    """Who may do at least that, oldest first, and how many there are. `affiliation` direct: only who was added;
+    outside: of these, who is not in the organization."""
+    params = {**_place(repository), "least": _ROLES.index(least)}
+    rows, number = await read_page(reader, _in_repository[affiliation], params, limit=limit, offset=offset)
+    return [_in_it(row) for row in rows], number
+
+
+async def find_somebody(reader: Reader, actor: Actor, repository: Repository, login: str) -> InRepository | None:
+    """Who is in the repository, and anybody else whom the caller sees, with the role none."""
+    params = {**_place(repository), "login_key": key_of(login), "user_id": actor.user.id, **reach_params(actor)}
+    row = await reader.fetch_one(_somebody, params)
+    return _in_it(row) if row else None
+
+
+def _place(repository: Repository) -> dict[str, object]:
+    return {"owner_id": repository.owner.id, "repository_id": repository.id, "private": repository.private}
+
+
+def _in_it(row: Row) -> InRepository:
+    return InRepository(account_of(row), _ROLES[row["rank"]])
