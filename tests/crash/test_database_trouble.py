@@ -9,7 +9,6 @@ import sqlite3
 import subprocess
 import tempfile
 import threading
-import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -116,13 +115,13 @@ def troubled(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[S
     """A site, and a way to get its database into trouble and out of it."""
     if request.param == "stopped":
         cluster = OwnPostgres()
-        server = Server(tmp_path, {**cluster.new(tmp_path), "delivery_retry_first_s": 0.05})
+        server = Server(tmp_path, {**cluster.new(tmp_path), "delivery_retry_first_s": 0.05, "drain_s": 600})
         trouble: Trouble = cluster.stopped
         end: Callable[[], None] = cluster.close
     else:
         data = request.getfixturevalue("small_disk") if request.param == "disk" else tmp_path
         databases("sqlite", request.getfixturevalue("_shared_folder")).new(data)
-        server = Server(data, {"delivery_retry_first_s": 0.05})
+        server = Server(data, {"delivery_retry_first_s": 0.05, "drain_s": 600})
         trouble = {
             "locked": lambda: locked(server),
             "file size": lambda: no_file_may_grow(server),
@@ -268,9 +267,7 @@ def test_it_stops_in_time_while_the_database_is_away(troubled: tuple[Site, Troub
     site.hook(receiver)
     with trouble():
         until(lambda: refused(publish(site, 1)))
-        started = time.monotonic()
-        assert site.server.stop() == 0
-        assert time.monotonic() - started < 15
+        assert site.server.stop() == 0, "long before the time is over that it has for deliveries"
     site.server.start()
     again = site.at(site.server)
     again.publish(2)

@@ -5,46 +5,45 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import hmac
+import threading
+from typing import Any
 
 from tests.delivery.receivers import forever, receiver
 from tests.delivery.sending import LOOPBACK
+from tests.harness.waiting import WAIT_S
 from tests.unit.lane_kit import lane_with
 from workhook.delivery.attempt import SIGN_HERE_MAX, attempt
 from workhook.delivery.connection import MAX_HEAD_BYTES
 from workhook.delivery.guard import AddressPolicy
 from workhook.delivery.recording import DELIVERY_COLUMNS
 from workhook.delivery.retry import RetryPolicy
-from workhook.delivery.send import Outcome, Sender
+from workhook.delivery.send import Sender
 from workhook.delivery.sign import Prepared, Profile, Signer, form_encode
 
 
-class Watched(Sender):
-    """Notes how many turns the loop had had when a delivery was ready to be sent."""
+class Patient(Signer):
+    """Does not begin before the loop, which would do the same itself, has had a turn."""
 
-    turns = turns_at_send = 0
+    def __init__(self, profile: Profile) -> None:
+        super().__init__(profile)
+        self.turned = threading.Event()
 
-    async def count(self) -> None:
-        while True:
-            await asyncio.sleep(0)
-            self.turns += 1
-
-    async def send(self, url: str, prepared: Prepared, *, insecure_ssl: bool) -> Outcome:
-        self.turns_at_send = self.turns
-        return await super().send(url, prepared, insecure_ssl=insecure_ssl)
+    def prepare(self, *given: Any, **more: Any) -> Prepared:
+        assert self.turned.wait(WAIT_S), "the loop stands still"
+        return super().prepare(*given, **more)
 
 
 async def test_the_loop_has_its_turns_while_a_large_payload_is_signed() -> None:
     payload = b'{"a": "b"}' * (SIGN_HERE_MAX // 2)
-    sender = Watched(AddressPolicy(LOOPBACK))
-    counting = asyncio.create_task(sender.count())
+    sender = Sender(AddressPolicy(LOOPBACK))
     async with receiver(forever()) as there:
         lane = lane_with(1, waiting=1, url=there.url)
-        lane.signer = Signer(Profile(hook_id=1, target_id=1, target_type="organization", secret=b"s"))
-        finished = await attempt(lane, lane.ready[0], payload, sender, RetryPolicy())
-    counting.cancel()
+        lane.signer = signer = Patient(Profile(hook_id=1, target_id=1, target_type="organization", secret=b"s"))
+        attempting = asyncio.create_task(attempt(lane, lane.ready[0], payload, sender, RetryPolicy()))
+        asyncio.get_running_loop().call_later(0.05, signer.turned.set)
+        finished = await attempting
     await sender.close()
     assert finished.outcome.ok
-    assert sender.turns_at_send > 20
     [request] = there.requests
     assert request.body == form_encode(payload)
     expected = "sha256=" + hmac.new(b"s", request.body, hashlib.sha256).hexdigest()

@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager, closing, contextmanager
 import asyncpg
 
 from tests.harness.server import Server
+from tests.harness.waiting import WAIT_S
 from workhook.http.calls import Services
 from workhook.storage import Transaction
 
@@ -24,10 +25,11 @@ class Beside:
         self.watcher: asyncpg.Connection | None = None
 
     async def begin(self, work: Work) -> asyncio.Task[object]:
-        """Under way until it is over or, on PostgreSQL, waits for a lock."""
+        """Under way until it is over or, on PostgreSQL, waits for a lock as well as those that waited before."""
+        before = await self._waiting()
         task = asyncio.create_task(self._do(work))
-        async with asyncio.timeout(20):
-            while self.watcher is not None and not task.done() and not await self._somebody_waits():
+        async with asyncio.timeout(WAIT_S):
+            while self.watcher is not None and not task.done() and await self._waiting() <= before:
                 await asyncio.wait({task}, timeout=0.01)
         return task
 
@@ -35,10 +37,11 @@ class Beside:
         async with self._services.database.transaction() as tx:
             return await work(tx)
 
-    async def _somebody_waits(self) -> bool:
-        assert self.watcher is not None
+    async def _waiting(self) -> int:
+        if self.watcher is None:
+            return 0
         waits = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
-        return bool(await self.watcher.fetchval(waits))
+        return int(await self.watcher.fetchval(waits))
 
 
 @contextmanager

@@ -10,6 +10,7 @@ from functools import partial
 import asyncpg
 import sqlalchemy as sa
 
+from tests.harness.waiting import WAIT_S
 from workhook.core.errors import Unavailable
 from workhook.http.calls import Services
 from workhook.storage import Transaction
@@ -50,7 +51,8 @@ async def test_connections_that_are_killed_under_load(services: Services) -> Non
     await asyncio.gather(*workers)
     assert set(seen) <= {Unavailable}
     rows = None
-    while rows is None:  # one that was told to end may not have ended yet, and be taken
-        with contextlib.suppress(Unavailable):
-            rows = await database.fetch_all(sa.select(probe.c.id))
+    async with asyncio.timeout(WAIT_S):
+        while rows is None:  # one that was told to end may not have ended yet, and be taken
+            with contextlib.suppress(Unavailable):
+                rows = await database.fetch_all(sa.select(probe.c.id))
     assert written <= {row["id"] for row in rows}

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import json
 import os
 import signal
+import socket
 import subprocess
 import threading
 import time
@@ -32,7 +34,7 @@ GIT_ENV = {
     "USER": "octo",
 }
 
-BOUND_S = 60.0
+BOUND_S = 120.0
 
 
 def use_git_environment(monkeypatch: pytest.MonkeyPatch, home: Path) -> None:
@@ -96,14 +98,19 @@ class Receiver:
             def log_message(self, format: str, *args: object) -> None:  # noqa: A002 (the name of the base class)
                 """Silent."""
 
-        self._server = ThreadingHTTPServer(("127.0.0.1", port), Handler)
+        # Nobody else gets the port while this one is stopped.
+        self._place = socket.socket()
+        self._place.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        self._place.bind(("127.0.0.1", port))
+        self._port: int = self._place.getsockname()[1]
+        self._server = ThreadingHTTPServer(("127.0.0.1", self._port), Handler)
         self._server.daemon_threads = True
         self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.01})
         self._thread.start()
 
     @property
     def port(self) -> int:
-        return self._server.server_address[1]
+        return self._port
 
     @property
     def url(self) -> str:
@@ -119,11 +126,16 @@ class Receiver:
         assert len(self.requests) == count
         return [request.payload for request in self.requests]
 
-    def close(self) -> None:
+    def stop(self) -> None:
+        """Whoever connects is refused."""
         self.release()
         self._server.shutdown()
         self._server.server_close()
         self._thread.join()
+
+    def close(self) -> None:
+        self.stop()
+        self._place.close()
 
 
 def git(folder: Path, *arguments: str, env: Mapping[str, str] | None = None, stdin: bytes = b"") -> str:
@@ -189,14 +201,21 @@ class Site:
 
     def kill_sender(self) -> None:
         """Kill the process that holds the lock, if one does, and wait until it is dead."""
-        with open(self.root / "lock", "a+") as file:
+
+        def free() -> bool:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                return
             except BlockingIOError:
                 file.seek(0)
-                os.kill(int(file.read()), signal.SIGKILL)
-            fcntl.flock(file, fcntl.LOCK_EX)
+                # It may not have written its number yet, or end by itself just now.
+                if (holder := file.read()) and int(holder) != os.getpid():
+                    with contextlib.suppress(ProcessLookupError):
+                        os.kill(int(holder), signal.SIGKILL)
+                return False
+            return True
+
+        with open(self.root / "lock", "a+") as file:
+            eventually(free)
 
     def close(self) -> None:
         """No sender outlives its test: one that only starts now finds no configuration."""

@@ -12,14 +12,28 @@ from typing import Any
 import pytest
 import uvicorn
 
-from tests.harness.waiting import until
+from tests.harness.waiting import WAIT_S, until
 from workhook.http.protocol import HEADERS_MAX, BoundedProtocol
 
-SOON_S = 10.0
+SOON_S = WAIT_S
 
 
-class Hasty(BoundedProtocol):
-    head_timeout_s = body_timeout_s = read_timeout_s = 0.5
+class Patient(BoundedProtocol):
+    """Where the clock is not what is asked: a machine that stands still for a moment is no slow client."""
+
+    head_timeout_s = body_timeout_s = read_timeout_s = WAIT_S
+
+
+class HastyHead(Patient):
+    head_timeout_s = 0.5
+
+
+class HastyBody(Patient):
+    body_timeout_s = 0.5
+
+
+class HastyRead(Patient):
+    read_timeout_s = 0.5
 
 
 async def app(scope: Any, receive: Any, send: Any) -> None:
@@ -54,7 +68,19 @@ async def serving(protocol: type[BoundedProtocol], **options: Any) -> AsyncItera
 
 @pytest.fixture
 async def port() -> AsyncIterator[int]:
-    async with serving(Hasty) as (port, _):
+    async with serving(Patient) as (port, _):
+        yield port
+
+
+@pytest.fixture
+async def hasty_head() -> AsyncIterator[int]:
+    async with serving(HastyHead) as (port, _):
+        yield port
+
+
+@pytest.fixture
+async def hasty_body() -> AsyncIterator[int]:
+    async with serving(HastyBody) as (port, _):
         yield port
 
 
@@ -170,14 +196,14 @@ async def test_a_long_target(port: int) -> None:
         await refused(made, 414)
 
 
-async def test_nothing_is_asked(port: int) -> None:
-    async with connection(port) as made:
+async def test_nothing_is_asked(hasty_head: int) -> None:
+    async with connection(hasty_head) as made:
         assert await made.closed() == b""
 
 
-async def test_a_head_that_drips(port: int) -> None:
+async def test_a_head_that_drips(hasty_head: int) -> None:
     """Each byte comes in time; the head does not."""
-    async with connection(port) as made:
+    async with connection(hasty_head) as made:
 
         async def drip() -> None:
             await made.send(b"GET / HTTP/1.1\r\nh: ")
@@ -190,29 +216,31 @@ async def test_a_head_that_drips(port: int) -> None:
         dripping.cancel()
 
 
-async def test_the_head_of_a_second_request(port: int) -> None:
+async def test_the_head_of_a_second_request(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
     async with connection(port) as made:
-        await made.send(b"GET / HTTP/1.1\r\nHost: a\r\n\r\nGET /")
+        await made.send(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n")
         assert await made.answer() == (200, b"0")
+        monkeypatch.setattr(Patient, "head_timeout_s", 0.5)
+        await made.send(b"GET /")
         await refused(made, 408)
 
 
-async def test_a_body_that_does_not_come(port: int) -> None:
-    async with connection(port) as made:
+async def test_a_body_that_does_not_come(hasty_body: int) -> None:
+    async with connection(hasty_body) as made:
         await made.send(b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\nx")
         await refused(made, 408)
 
 
-async def test_the_rest_of_a_body_that_was_answered(port: int) -> None:
-    async with connection(port) as made:
+async def test_the_rest_of_a_body_that_was_answered(hasty_body: int) -> None:
+    async with connection(hasty_body) as made:
         await made.send(b"POST /early HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\nx")
         assert await made.answer() == (200, b"0")
         assert await made.closed() == b"", "it has its answer"
 
 
-async def test_a_body_that_keeps_its_pace(port: int) -> None:
+async def test_a_body_that_keeps_its_pace(hasty_body: int) -> None:
     """Longer than a slow one may take."""
-    async with connection(port) as made:
+    async with connection(hasty_body) as made:
         await made.send(b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 640000\r\n\r\n")
         for _ in range(64):
             await made.send(b"x" * 10_000)
@@ -220,7 +248,7 @@ async def test_a_body_that_keeps_its_pace(port: int) -> None:
         assert await made.answer() == (200, b"640000")
 
 
-async def test_between_requests_the_connection_stays(port: int) -> None:
+async def test_between_requests_the_connection_stays(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """For `timeout_keep_alive`, here 5 s: longer than a head may take. Also after a body that was answered early."""
     async with connection(port) as made:
         for path in (b"/", b"/early", b"/"):
@@ -230,13 +258,14 @@ async def test_between_requests_the_connection_stays(port: int) -> None:
             await made.send(b"2")
             if path != b"/early":
                 assert await made.answer() == (200, b"2")
-            with pytest.raises(TimeoutError):
+            with monkeypatch.context() as patch, pytest.raises(TimeoutError):
+                patch.setattr(Patient, "head_timeout_s", 0.5)
                 async with asyncio.timeout(0.8):
                     await made.reader.read(1)
 
 
 async def test_an_answer_that_is_not_read() -> None:
-    async with serving(Hasty) as (port, server), connection(port) as made:
+    async with serving(HastyRead) as (port, server), connection(port) as made:
         await made.send(b"GET /big HTTP/1.1\r\nHost: a\r\n\r\n")
         await asyncio.to_thread(until, lambda: server.server_state.connections)
         await asyncio.to_thread(until, lambda: not server.server_state.connections)

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import threading
+import time
+from collections import Counter
 
 import pytest
 import sqlalchemy as sa
 
+from tests.harness.waiting import WAIT_S
 from workhook.http.calls import Services
 from workhook.storage import slow
 from workhook.storage.metadata import probe
@@ -14,37 +18,71 @@ from workhook.storage.statements import PerDialect
 
 _endless = PerDialect(
     sqlite=sa.text("WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT max(i) FROM n"),
-    postgresql=sa.text("SELECT pg_sleep(60)"),
+    postgresql=sa.text("SELECT pg_sleep(600)"),
 )
 _quick = sa.select(probe)
+_sleeping = sa.text(
+    "SELECT count(*) AS sleeping FROM pg_stat_activity "
+    "WHERE datname = current_database() AND state = 'active' AND query LIKE 'SELECT pg_sleep%'"
+)
 
 
-@pytest.fixture
-def short(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(slow, "TIMEOUT_S", 0.5)
+class Clock:
+    """What SQLite's slow reads look at; it can be put forward."""
+
+    def __init__(self) -> None:
+        self.ahead_s = 0.0
+        self.looks: Counter[int] = Counter()  # by thread
+
+    def monotonic(self) -> float:
+        self.looks[threading.get_ident()] += 1
+        return time.monotonic() + self.ahead_s
 
 
-async def test_a_slow_read_is_ended(services: Services, short: None) -> None:
-    for _ in range(slow.AT_ONCE + 1):  # also the next one on the same connection
-        async with asyncio.timeout(30):
-            with pytest.raises(slow.TooSlow) as refused:
-                await services.database.fetch_slow(_endless)
+async def _under_way(services: Services, clock: Clock) -> int:
+    """Slow reads that the database is at, and that have their limit."""
+    if services.database.name == "sqlite":
+        return sum(looks > 1 for looks in clock.looks.values())
+    row = await services.database.fetch_one(_sleeping)
+    assert row is not None
+    return int(row["sleeping"])
+
+
+async def test_a_slow_read_is_ended(services: Services, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(slow, "TIMEOUT_S", 0.5)
+        for _ in range(slow.AT_ONCE + 1):  # also the next one on the same connection
+            async with asyncio.timeout(WAIT_S):
+                with pytest.raises(slow.TooSlow) as refused:
+                    await services.database.fetch_slow(_endless)
     assert refused.value.status == 503
     assert refused.value.headers["Retry-After"] == "10"
+    monkeypatch.setattr(slow, "TIMEOUT_S", WAIT_S)
     await services.database.fetch_slow(_quick)
 
 
 async def test_slow_reads_wait_for_their_turn_and_others_for_none(
     services: Services, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(slow, "TIMEOUT_S", 2.0)
-    reads = [asyncio.create_task(services.database.fetch_slow(_endless)) for _ in range(20)]
-    await asyncio.sleep(0)
-    for _ in range(10):
-        await services.database.fetch_one(_quick)
+    clock = Clock()
+    monkeypatch.setattr(slow, "time", clock)
+    monkeypatch.setattr(slow, "TIMEOUT_S", 3600.0)
+    reads = [asyncio.create_task(services.database.fetch_slow(_endless)) for _ in range(slow.AT_ONCE)]
+    async with asyncio.timeout(WAIT_S):
+        while await _under_way(services, clock) < slow.AT_ONCE:
+            await asyncio.wait(reads, timeout=0.01)
+        monkeypatch.setattr(slow, "TIMEOUT_S", 0.5)
+        waiting = [services.database.fetch_slow(_endless) for _ in range(20)]
+        outcomes = await asyncio.gather(*waiting, return_exceptions=True)
+        assert {type(each) for each in outcomes} == {slow.TooSlow}
+        for _ in range(10):
+            await services.database.fetch_one(_quick)
     assert not any(read.done() for read in reads)
-    outcomes = await asyncio.wait_for(asyncio.gather(*reads, return_exceptions=True), 60)
-    assert {type(each) for each in outcomes} == {slow.TooSlow}
+    monkeypatch.setattr(slow, "TIMEOUT_S", WAIT_S)
+    clock.ahead_s = 7200
+    for read in reads:
+        read.cancel()
+    await asyncio.wait(reads)
     await services.database.fetch_slow(_quick)
 
 

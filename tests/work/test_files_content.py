@@ -13,7 +13,7 @@ import pytest
 
 from tests.harness.s3 import S3, running_s3
 from tests.harness.server import Server
-from tests.harness.waiting import until
+from tests.harness.waiting import WAIT_S, until
 from tests.harness.world import add_token
 from tests.work.studio import Caller, JsonObject, Studio
 from workhook.core.clock import DAY_MS, now_ms
@@ -192,7 +192,7 @@ def test_who_leaves_early_keeps_nobody_waiting(studio: Studio) -> None:
     url = httpx.URL(file["file_link"])
     before = studio.server.log().count("Exception in ASGI")
     for _ in range(3):
-        with socket.create_connection((url.host, url.port or 80), timeout=20) as connection:
+        with socket.create_connection((url.host, url.port or 80), timeout=WAIT_S) as connection:
             connection.sendall(f"GET {url.raw_path.decode()} HTTP/1.1\r\nHost: {url.host}\r\n\r\n".encode())
             assert connection.recv(1000).startswith(b"HTTP/1.1 200")
     assert follow(studio, file).content == data

@@ -18,7 +18,7 @@ import pytest
 
 from tests.harness.databases import Databases
 from tests.harness.server import Server
-from tests.harness.waiting import until
+from tests.harness.waiting import WAIT_S, until
 from tests.work.studio import Studio
 from workhook.http.calls import Services
 from workhook.identity.tables import tokens
@@ -79,7 +79,7 @@ def blobs(studio: Studio) -> list[str]:
 def by_hand(studio: Studio, *headers: str, token: str | None = None) -> Iterator[socket.socket]:
     """A request whose head was sent."""
     url = httpx.URL(studio.server.url)
-    with socket.create_connection((url.host, url.port or 80), timeout=20) as connection:
+    with socket.create_connection((url.host, url.port or 80), timeout=WAIT_S) as connection:
         head = [
             f"POST /api/v1{studio.project}/files HTTP/1.1",
             f"Host: {url.host}",
@@ -94,12 +94,16 @@ def by_hand(studio: Studio, *headers: str, token: str | None = None) -> Iterator
 def read_answer(connection: socket.socket) -> tuple[int, dict[str, Any]]:
     data = b""
     while b"\r\n\r\n" not in data:
-        data += connection.recv(65536)
+        came = connection.recv(65536)
+        assert came, "closed without an answer"
+        data += came
     head, _, body = data.partition(b"\r\n\r\n")
     found = re.search(rb"content-length: (\d+)", head.lower())
     assert found is not None
     while len(body) < int(found[1]):
-        body += connection.recv(65536)
+        came = connection.recv(65536)
+        assert came, "closed within the answer"
+        body += came
     return int(head.split()[1]), json.loads(body)
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tests.harness.waiting import WAIT_S, until
 from tests.harness.world import make_world
 from workhook.bootstrap import open_services
 from workhook.core.errors import Unavailable
@@ -16,7 +17,7 @@ from workhook.http import streams
 from workhook.http.calls import Services
 from workhook.http.protocol import BoundedProtocol
 from workhook.identity.queries import find_project
-from workhook.work.activity import frames, live
+from workhook.work.activity import frames, live, queries
 
 
 @pytest.fixture
@@ -36,8 +37,16 @@ async def _append(services: Services, repository_id: int, **payload: object) -> 
 
 
 async def _next(stream: AsyncIterator[bytes]) -> bytes:
-    async with asyncio.timeout(15):
+    """Whatever comes next."""
+    async with asyncio.timeout(WAIT_S):
         return await anext(stream)
+
+
+async def _told(stream: AsyncIterator[bytes]) -> bytes:
+    """What comes next and is no comment, of which a machine that stands still for a while sees one more."""
+    while (part := await _next(stream)) == frames.HEARTBEAT:
+        pass
+    return part
 
 
 async def test_a_comment_keeps_the_connection_alive(
@@ -49,9 +58,7 @@ async def test_a_comment_keeps_the_connection_alive(
         assert await _next(stream) == b"retry: 2000\nid: 0\n\n"
         assert [await _next(stream) for _ in range(2)] == [frames.HEARTBEAT] * 2
         event_id = await _append(services, repository_id, text="line\nbreak")
-        while (part := await _next(stream)) == frames.HEARTBEAT:
-            pass
-        assert part.startswith(b"id: %d\nevent: push\ndata: {" % event_id)
+        assert (await _told(stream)).startswith(b"id: %d\nevent: push\ndata: {" % event_id)
     finally:
         await stream.aclose()
 
@@ -66,7 +73,7 @@ async def test_a_signal_that_is_lost_costs_only_time(
         async with open_services(services.settings) as other:
             other.database.signals.forward = None
             event_id = await _append(other, repository_id)
-        assert (await _next(stream)).startswith(b"id: %d\n" % event_id)
+        assert (await _told(stream)).startswith(b"id: %d\n" % event_id)
     finally:
         await stream.aclose()
 
@@ -120,10 +127,36 @@ async def test_who_is_there_when_the_server_stops_is_let_go_and_nobody_comes(
     await _next(stream)
     services.stopping.set()
     with pytest.raises(StopAsyncIteration):
-        await _next(stream)
+        await _told(stream)
     await stream.aclose()
     with pytest.raises(Unavailable, match="stopping"):
         await live.follow(services, repository_id, 1, None)
+
+
+async def test_who_is_let_go_hears_what_was_before(
+    services: Services, repository_id: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The check comes between the commit and the look that finds it."""
+    gone = False
+
+    async def who(reader: Any, repository_id: int, token_ids: set[int]) -> set[int]:
+        return set() if gone else set(token_ids)
+
+    monkeypatch.setattr(live, "CHECK_S", 0.01)
+    monkeypatch.setattr(live, "GATHER_S", 0.3)
+    monkeypatch.setattr(queries, "who_may_follow", who)
+    stream = await live.follow(services, repository_id, 1, None)
+    try:
+        await _next(stream)
+        following = asyncio.create_task(_told(stream))
+        await asyncio.to_thread(until, lambda: stream._handed)
+        event_id = await _append(services, repository_id)
+        gone = True
+        assert (await following).startswith(b"id: %d\n" % event_id)
+        with pytest.raises(StopAsyncIteration):
+            await _told(stream)
+    finally:
+        await stream.aclose()
 
 
 async def test_what_a_client_does_not_take_is_not_kept(

@@ -10,14 +10,11 @@ import asyncpg
 import pytest
 
 from tests.harness.receiver import Receiver
-from tests.harness.waiting import finish
+from tests.harness.waiting import WAIT_S, finish
 from tests.work.scene import Scene
 from tests.work.studio import Studio
 
-_WAITS = """
-    SELECT count(*) FROM pg_stat_activity, pg_sleep(0.01)
-    WHERE datname = current_database() AND wait_event_type = 'Lock'
-"""
+_WAITS = "SELECT count(*) FROM pg_stat_activity, pg_sleep(0.01) WHERE $1 = ANY (pg_blocking_pids(pid))"
 
 
 @pytest.fixture
@@ -26,17 +23,17 @@ def scene(studio: Studio) -> Scene:
 
 
 async def _stand_in_the_way(url: str, invoice_id: str, timesheet_id: str, held: threading.Event) -> None:
-    """Hold the timesheet, as `held` tells, until the server, which holds the invoice, waits for it; then want the
-    invoice. The server looks for deadlocks after a second as it always does, the other never: it is the server that has
-    to go back."""
+    """Hold the timesheet, as `held` tells, until the server, which holds the invoice, waits for it (whoever records
+    deliveries may wait for others); then want the invoice. The server looks for deadlocks after a second as it always
+    does, the other never: it is the server that has to go back."""
     other = await asyncpg.connect(url)
     watcher = await asyncpg.connect(url)
     try:
         await other.execute("SET deadlock_timeout = '1h'")
-        async with other.transaction(), asyncio.timeout(30):
+        async with other.transaction(), asyncio.timeout(WAIT_S):
             await other.execute("SELECT FROM timesheets WHERE id = $1 FOR UPDATE", timesheet_id)
             held.set()
-            while not await watcher.fetchval(_WAITS):
+            while not await watcher.fetchval(_WAITS, other.get_server_pid()):
                 pass
             await other.execute("SELECT FROM invoices WHERE id = $1 FOR UPDATE", invoice_id)
     finally:
@@ -64,7 +61,7 @@ def test_a_deadlock_is_no_answer(studio: Studio, scene: Scene, receiver: Receive
         if url is not None:  # SQLite has one writer
             held = threading.Event()
             trouble = pool.submit(finish, lambda: _stand_in_the_way(url, invoice["id"], timesheet_id, held))
-            assert held.wait(30)
+            assert held.wait(WAIT_S)
         answer = studio.owner.call("POST", f"{path}/void", headers={"Idempotency-Key": "once"})
         if url is not None:
             trouble.result()

@@ -13,6 +13,7 @@ memory for a client is bounded, nothing is lost, and nothing comes twice.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections import deque
 from collections.abc import Sequence
 
@@ -72,13 +73,12 @@ class Place:
     def pass_fence(self) -> None:
         fence, self.fence = self.fence, None
         assert fence is not None, "it was met"
-        first, self.settled = self.settled is None, fence.upto
+        self.settled = fence.upto
         for waiting in fence.waiting:
             if not waiting.done():
                 waiting.set_result(fence.upto)
-        if first:
-            for stream in self.streams:
-                stream.wake()
+        for stream in self.streams:
+            stream.catch_up()
 
 
 class Stream(streams.Endless):
@@ -107,12 +107,21 @@ class Stream(streams.Endless):
             self._handed = False
         self.wake()
 
+    def catch_up(self) -> None:
+        if not self._handed:
+            self.wake()
+
     def wake(self) -> None:
         self._woken.set()
 
     def end(self) -> None:
+        """What was handed over is still sent."""
         self._ended = True
         self.wake()
+
+    def cut(self) -> None:
+        self._waiting.clear()
+        self.end()
 
     async def aclose(self) -> None:
         await super().aclose()
@@ -129,6 +138,8 @@ class Stream(streams.Endless):
                     await self._woken.wait()
             except TimeoutError:
                 return frames.HEARTBEAT
+        if part := self._take():
+            return part
         raise StopAsyncIteration
 
     def _take(self) -> bytes:
@@ -147,7 +158,8 @@ class Stream(streams.Endless):
     async def _catch_up(self) -> bytes:
         """A page of what was missed. From where nothing is missed on, the hub hands over: no await lies between."""
         while not self._handed and (settled := self.place.settled) is not None and not self._ended:
-            self.position = min(self.position, settled)  # an id from the future is one that never was
+            if self.position > settled:  # another process was quicker to tell the client
+                break
             if self.position == settled:
                 self._handed = True
                 break
@@ -184,14 +196,22 @@ class Hub:
 
     async def begin(self, stream: Stream) -> None:
         """Begin with what is new: whoever was at it meanwhile has ended. Raises `Unavailable`."""
-        settled: asyncio.Future[int] = asyncio.get_running_loop().create_future()
-        stream.place.waiting.append(settled)
-        self._woken.set()
         try:
             async with asyncio.timeout(START_S):
-                stream.position = await settled
+                stream.position = await self._next_fence(stream.place)
         except TimeoutError:
             raise Unavailable("The project is being changed for very long.", code="busy") from None
+
+    def _next_fence(self, place: Place) -> asyncio.Future[int]:
+        """Done when everything that is committed by now was handed out."""
+        settled: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+        place.waiting.append(settled)
+        self._woken.set()
+        return settled
+
+    async def resume(self, stream: Stream, after: int) -> None:
+        """Go on behind `after`. An id from the future is one that never was: what is new from now on is told."""
+        stream.position = min(after, (await order.survey(self._database)).newest)
 
     async def leave(self, stream: Stream) -> None:
         place = stream.place
@@ -268,26 +288,35 @@ class Hub:
         """Ask again whether those who listen still may."""
         while True:
             await asyncio.sleep(CHECK_S)
+            refused: list[Stream] = []
             for place in list(self._places.values()):
                 try:
-                    await self._check(place)
+                    refused += await self._refused(place)
                 except Exception:
                     TROUBLE.labels("check").inc()
                     log.exception("streams_check_failed", again_in_s=CHECK_S)
+            if refused:
+                await self._let_go(refused)
 
-    async def _check(self, place: Place) -> None:
+    async def _refused(self, place: Place) -> list[Stream]:
         asked = {stream.token_id for stream in place.streams}
         allowed = await queries.who_may_follow(self._database, place.repository_id, asked)
-        for stream in list(place.streams):
-            if stream.token_id in asked - allowed:
-                stream.end()
+        return [stream for stream in place.streams if stream.token_id in asked - allowed]
+
+    async def _let_go(self, refused: Sequence[Stream]) -> None:
+        """After what was committed until they were refused: that they were removed, or the project, they still hear."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(START_S):
+                await asyncio.gather(*map(self._next_fence, {stream.place for stream in refused}))
+        for stream in refused:
+            stream.end()
 
     async def _end_in_time(self) -> None:
         """A process that stops waits for no listener: they come back, and find another or the next."""
         await self._stopping.wait()
         for place in list(self._places.values()):
             for stream in place.streams:
-                stream.end()
+                stream.cut()
 
 
 _hubs: dict[Database, Hub] = {}
@@ -306,10 +335,9 @@ async def follow(services: Services, repository_id: int, token_id: int, after: i
     if hub is None:
         hub = _hubs[services.database] = Hub(services)
     stream = hub.join(repository_id, token_id, after)
-    if after is None:
-        try:
-            await hub.begin(stream)
-        except BaseException:
-            await stream.aclose()
-            raise
+    try:
+        await (hub.begin(stream) if after is None else hub.resume(stream, after))
+    except BaseException:
+        await stream.aclose()
+        raise
     return stream
