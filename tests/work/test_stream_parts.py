@@ -133,18 +133,23 @@ async def test_who_is_there_when_the_server_stops_is_let_go_and_nobody_comes(
         await live.follow(services, repository_id, 1, None)
 
 
+@pytest.mark.parametrize("good", [True, False], ids=["member removed", "token revoked"])
 async def test_who_is_let_go_hears_what_was_before(
-    services: Services, repository_id: int, monkeypatch: pytest.MonkeyPatch
+    services: Services, repository_id: int, monkeypatch: pytest.MonkeyPatch, good: bool
 ) -> None:
-    """The check comes between the commit and the look that finds it."""
+    """The check comes between the commit and the look that finds it. A token that is revoked hears nothing more."""
     gone = False
 
     async def who(reader: Any, repository_id: int, token_ids: set[int]) -> set[int]:
         return set() if gone else set(token_ids)
 
+    async def which(reader: Any, token_ids: set[int]) -> set[int]:
+        return set(token_ids) if good else set()
+
     monkeypatch.setattr(live, "CHECK_S", 0.01)
-    monkeypatch.setattr(live, "GATHER_S", 0.3)
+    monkeypatch.setattr(live, "GATHER_S", 0.3 if good else 3600)
     monkeypatch.setattr(queries, "who_may_follow", who)
+    monkeypatch.setattr(queries, "which_are_good", which)
     stream = await live.follow(services, repository_id, 1, None)
     try:
         await _next(stream)
@@ -152,9 +157,11 @@ async def test_who_is_let_go_hears_what_was_before(
         await asyncio.to_thread(until, lambda: stream._handed)
         event_id = await _append(services, repository_id)
         gone = True
-        assert (await following).startswith(b"id: %d\n" % event_id)
+        if good:
+            assert (await following).startswith(b"id: %d\n" % event_id)
+            following = asyncio.create_task(_told(stream))
         with pytest.raises(StopAsyncIteration):
-            await _told(stream)
+            await following
     finally:
         await stream.aclose()
 

@@ -31,7 +31,7 @@ from workhook.work.activity import frames, queries
 LOOK_S = 2.0  # how late an event is whose signal was lost
 HELD_LOOK_S = 0.25  # likewise while an earlier event may still come: one that is rolled back sends no signal
 GATHER_S = 0.01  # so many signals are one look
-CHECK_S = 3.0  # how long somebody listens on who may no more
+CHECK_S = 0.8  # how long somebody listens on who may no more: a token is revoked within a second
 HEARTBEAT_S = 15.0
 START_S = 5.0  # for those to end who change the project when a stream begins
 BUFFER_MAX_BYTES = 1024 * 1024
@@ -94,6 +94,7 @@ class Stream(streams.Endless):
         self._waiting_bytes = 0
         self._woken = asyncio.Event()
         self._ended = False
+        self.leaving = False  # refused by the check
 
     def offer(self, event_id: int, data: bytes) -> None:
         """By the hub, in order. What does not fit is read later, with what waited."""
@@ -296,12 +297,21 @@ class Hub:
                     TROUBLE.labels("check").inc()
                     log.exception("streams_check_failed", again_in_s=CHECK_S)
             if refused:
-                await self._let_go(refused)
+                leaving = asyncio.create_task(self._let_go(refused), name="streams")  # the next check does not wait
+                self._tasks.append(leaving)
+                leaving.add_done_callback(self._tasks.remove)
 
     async def _refused(self, place: Place) -> list[Stream]:
-        asked = {stream.token_id for stream in place.streams}
-        allowed = await queries.who_may_follow(self._database, place.repository_id, asked)
-        return [stream for stream in place.streams if stream.token_id in asked - allowed]
+        """Whose token is no longer good is cut off here and now."""
+        asked = {stream.token_id for stream in place.streams if not stream.leaving}
+        refused = asked - await queries.who_may_follow(self._database, place.repository_id, asked)
+        good = await queries.which_are_good(self._database, refused)
+        found = [stream for stream in place.streams if stream.token_id in refused and not stream.leaving]
+        for stream in found:
+            stream.leaving = True
+            if stream.token_id not in good:
+                stream.cut()
+        return [stream for stream in found if stream.token_id in good]
 
     async def _let_go(self, refused: Sequence[Stream]) -> None:
         """After what was committed until they were refused: that they were removed, or the project, they still hear."""

@@ -90,6 +90,11 @@ _may_follow = (
 )
 
 
+async def which_are_good(reader: Reader, token_ids: Collection[int]) -> set[int]:
+    """Those of the tokens that are neither revoked nor out of date, nor of an installation that is suspended."""
+    return set(await find_actors(reader, token_ids)) if token_ids else set()
+
+
 async def who_may_follow(reader: Reader, repository_id: int, token_ids: Collection[int]) -> set[int]:
     """Those of the tokens that are good and reach the project, and whose users are in it as more than clients."""
     params = {"repository_id": repository_id, "token_ids": sorted(token_ids), "now": now_ms()}
