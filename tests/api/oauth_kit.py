@@ -184,15 +184,16 @@ class Site:
 
         return self.server.run(find)
 
-    def stored(self) -> str:
-        """Everything that the database has of codes and tokens."""
+    def stored(self, *, refusals: bool = True) -> str:
+        """Everything that the database has of codes and tokens. Refused attempts are written a moment later."""
+        done = sa.select(audit_log).where(audit_log.c.status.is_(None))
 
         async def read(services: Services) -> str:
-            rows = []
-            for table in (tokens, authorization_codes, device_codes, refresh_tokens, grants, audit_log):
-                found = await services.database.fetch_all(sa.select(table))
-                rows += [[row[index] for index in range(len(row))] for row in found]
-            return repr(rows)
+            rows: list[Any] = []
+            for table in (tokens, authorization_codes, device_codes, refresh_tokens, grants):
+                rows += await services.database.fetch_all(sa.select(table))
+            rows += await services.database.fetch_all(sa.select(audit_log) if refusals else done)
+            return repr([[row[index] for index in range(len(row))] for row in rows])
 
         return str(self.server.run(read))
 

@@ -171,7 +171,10 @@ def test_every_link_starts_with_the_base_of_the_request(
     assert len(links) > 8
     web = base.removesuffix("/api/v3")
     assert all(
-        each.startswith((f"{base}/repos/", f"{base}/orgs/", web + "/" + place.world.organization)) for each in links
+        each.startswith(
+            (*(f"{base}/{kind}/" for kind in ("repos", "orgs", "users")), f"{web}/{place.world.organization}")
+        )
+        for each in links
     )
     assert all(each.startswith(base) for each in re.findall("<([^>]+)>", listed.headers["link"]))
 
