@@ -68,6 +68,12 @@ def test_an_idempotency_key_can_be_refused_by_every_post(document: dict[str, Any
     assert all({"409", "422"} <= set(each["responses"]) for each in posts)
 
 
+def test_every_operation_of_the_work_api_can_refuse_what_it_does_not_take(document: dict[str, Any]) -> None:
+    work = [each for _, path, each in _operations(document) if path.startswith("/api/v1")]
+    assert work
+    assert all({"400", "413", "415", "422"} <= set(each["responses"]) for each in work)
+
+
 @pytest.mark.parametrize("path", ["/api/v1/projects/{id}/timesheets", "/api/v1/reports/timesheets"])
 def test_what_can_be_a_table_says_so(document: dict[str, Any], path: str) -> None:
     assert set(document["paths"][path]["get"]["responses"]["200"]["content"]) == {"application/json", "text/csv"}

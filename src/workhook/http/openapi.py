@@ -149,8 +149,10 @@ def problems_of(op: Operation) -> set[int]:
         return found
     found |= {401, 414, 503}  # a token that is not good; a query of more than 8 KiB; no database
     found |= {400, 403} if op.area.versioned else {429}  # a version that is not served; no requests left
-    if op.area is AREA_A and (op.query or op.body is not None):
-        found.add(400)
+    if op.area.undeclared == "refused":
+        found |= {400, 413, 415, 422}  # a query or a body that the operation does not take
+    elif op.area.undeclared == "ignored":
+        found.add(413)  # a body that nobody reads is looked at, too: it has to be JSON
     if op.area is AREA_A and op.method == "POST":
         found |= {409, 422}  # an `Idempotency-Key` that is in use, or was used for another request
     if op.access is not None:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
+
+import msgspec
 
 from workhook.http.calls import Answer, Call
 
@@ -25,6 +27,12 @@ class Query:
     json: bool = False  # its text is JSON
 
 
+class Queries(tuple[Query, ...]):
+    """The query parameters that a struct declares (`parameters.documented`), and that struct."""
+
+    shape: type[msgspec.Struct]
+
+
 @dataclass(frozen=True)
 class Area:
     """Operations that share prefixes, the shape of errors, and the rules for versions."""
@@ -35,6 +43,10 @@ class Area:
     # "oauth": {error, error_description} by the handlers themselves; "page": HTML, likewise, for people with a session
     style: str
     versioned: bool = False
+    # What becomes of a parameter that an operation does not declare (`http.undeclared`). "refused": 422 names it;
+    # "ignored": it is left alone, but a body has to be JSON; "handler": each handler decides by the rules of its
+    # protocol (OAuth: RFC 6749; forms of pages).
+    undeclared: Literal["refused", "ignored", "handler"] = "handler"
 
     def request_headers(self, request_id: str) -> dict[str, str]:
         """By which an answer names its request. Terraform's `github_rest_api` is empty without GitHub's name for it."""
@@ -42,8 +54,8 @@ class Area:
         return {**own, "X-GitHub-Request-Id": request_id} if self.style == "github" else own
 
 
-AREA_A = Area("work", ("/api/v1",), "envelope")
-AREA_B = Area("webhooks", ("", "/api/v3"), "github", versioned=True)
+AREA_A = Area("work", ("/api/v1",), "envelope", undeclared="refused")
+AREA_B = Area("webhooks", ("", "/api/v3"), "github", versioned=True, undeclared="ignored")
 GRAPHQL = Area("graphql", ("", "/api"), "github", versioned=True)  # where clients of Area B look for it
 OAUTH = Area("oauth", ("",), "oauth")
 PAGES = Area("pages", ("",), "page")

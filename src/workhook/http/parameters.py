@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import re
 import types
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import islice
@@ -28,7 +28,7 @@ from msgspec import Meta, UnsetType, inspect
 from workhook.core import json
 from workhook.core.errors import FAULTS_MAX, Fault, Invalid, Problem, shown
 from workhook.http.calls import Call
-from workhook.http.operations import Query
+from workhook.http.operations import Queries, Query
 from workhook.http.values import (
     AMOUNT_MAX_MINOR,
     WIRE_TYPE,
@@ -159,11 +159,7 @@ def _gather(
 ) -> tuple[T | None, list[Fault]]:
     """`path` is what the names of the faults begin with: `invoice_items[0].`."""
     fields = _fields(shape)
-    unknown = (name for name in dict.fromkeys([*body, *query]) if name not in fields)
-    faults = [
-        Fault(field=path + shown(name), code="unknown", message=f"there is no parameter {path}{shown(name)}")
-        for name in islice(unknown, FAULTS_MAX)
-    ]
+    faults = unknown((name for name in dict.fromkeys([*body, *query]) if name not in fields), path)
     values: dict[str, Any] = {}
     for name, field in fields.items():
         try:
@@ -180,9 +176,19 @@ def _gather(
     return (None if faults else shape(**values)), faults
 
 
-def documented(shape: type[msgspec.Struct], *, or_body: bool = False) -> tuple[Query, ...]:
+def unknown(names: Iterable[str], path: str = "") -> list[Fault]:
+    """A fault for each name, of `FAULTS_MAX` at most."""
+    return [
+        Fault(field=path + shown(name), code="unknown", message=f"there is no parameter {path}{shown(name)}")
+        for name in islice(names, FAULTS_MAX)
+    ]
+
+
+def documented(shape: type[msgspec.Struct], *, or_body: bool = False) -> Queries:
     """The fields of `shape` as query parameters of the OpenAPI document; with `or_body` none is required there."""
-    return tuple(_documented(name, field, or_body) for name, field in _fields(shape).items())
+    found = Queries(_documented(name, field, or_body) for name, field in _fields(shape).items())
+    found.shape = shape
+    return found
 
 
 def _documented(name: str, field: _Field, or_body: bool) -> Query:

@@ -27,6 +27,7 @@ from workhook.http.negotiation import prefers_page
 from workhook.http.operations import AREA_A, AREA_B, PAGES, VERSION_HEADERS, VERSIONS, Area, Operation
 from workhook.http.problems import UnsupportedVersion, render
 from workhook.http.streams import Streamed
+from workhook.http.undeclared import refuse_undeclared
 from workhook.http.whole import Whole
 
 _HEADERS = {"X-Content-Type-Options": "nosniff"}  # of every answer
@@ -135,6 +136,7 @@ def _handle(
             await check(call)
             if operation.area.versioned:
                 _check_version(call)
+            await refuse_undeclared(call)
             answer = await operation.handler(call)
             if call.refused is not None:
                 refused(call, call.refused)
