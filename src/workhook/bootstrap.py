@@ -5,7 +5,7 @@ It imports little: commands that only need the database start with it, and need 
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 
 import sqlalchemy as sa
@@ -16,7 +16,7 @@ from workhook.core.vault import Vault, open_vault
 from workhook.events import outbox
 from workhook.hooks.fan_out import fan_out
 from workhook.hooks.removal import forget_app, forget_repository, rights_lost, uninstalled
-from workhook.http.calls import Services
+from workhook.http.calls import Call, Place, Services, Standing
 from workhook.identity import audit, removal
 from workhook.storage import Database
 from workhook.storage.blobs import open_blobs
@@ -54,6 +54,7 @@ async def open_services(settings: Settings, *, serving: bool = False) -> AsyncIt
             vault=await _open_vault(settings, database),
             blobs=blobs,
             check_url=lambda url: _check_url(url, settings),
+            standing=_standing,
             closing=closing,
         )
         removal.links_start_with(services.base)
@@ -90,6 +91,12 @@ async def _open_database(settings: Settings, *, serving: bool) -> Database:
     assert settings.database_url is not None, "sqlite_path is None only for another database"
     await migrate(None, settings.database_url)
     return await PostgresDatabase.open(settings.database_url, listen=serving)
+
+
+async def _standing(call: Call, rights: Mapping[Place, int]) -> Standing:
+    from workhook.work.standing import standing
+
+    return await standing(call, rights)
 
 
 def _check_url(url: str, settings: Settings) -> str | None:

@@ -15,6 +15,8 @@ from tests.work.studio import Caller, JsonObject, Studio
 from tests.work.timesheets_kit import HOUR, Desk, archive, make_project, make_task, run_since
 from workhook.core.clock import now_ms
 from workhook.http.calls import Services
+from workhook.identity import queries
+from workhook.identity.actions import set_collaborator
 from workhook.identity.tokens.lookup import find_actor
 from workhook.work.access import Access, find_access
 from workhook.work.timesheets import timers
@@ -125,6 +127,56 @@ def test_somebody_elses_timer_is_resumed_for_them(studio: Studio, desk: Desk, ta
     desk.turn(first, "resume")
     assert _told(studio) == [("paused", second["id"]), ("resumed", first["id"])]
     assert _state(desk.get(mine)) == (True, False)
+
+
+def _runs_elsewhere(studio: Studio, **place: Any) -> tuple[Desk, JsonObject, JsonObject, Desk]:
+    """The member's paused timer in the studio's project, and one that runs in an organization of others, where the
+    owner of the studio has the place that is given (a role of a collaborator), or none."""
+    there = Studio(studio.server, studio.server.world())
+    me, member = (each.get("/me")["user"]["username"] for each in (studio.owner, studio.member))
+
+    async def add(services: Services) -> None:
+        async with services.database.transaction() as tx:
+            repository = await queries.find_repository(tx, there.world.organization, there.world.repository)
+            worker, boss = [await queries.find_account(tx, each) for each in (member, me)]
+            assert repository is not None
+            assert worker is not None
+            assert boss is not None
+            await set_collaborator(tx, repository, worker, "write")
+            if place:
+                await set_collaborator(tx, repository, boss, place["role"])
+
+    studio.server.run(add)
+    theirs = Desk(studio, studio.member)
+    paused = theirs.turn(theirs.new(make_task(studio)), "pause")
+    elsewhere = Desk(studio, studio.member, there.project_id)
+    running = elsewhere.new(make_task(studio, project_id=there.project_id))
+    studio.happened()
+    there.close()
+    return elsewhere, paused, running, theirs
+
+
+@pytest.mark.parametrize("place", [{}, {"role": "read"}], ids=["hidden", "read"])
+def test_somebody_elses_timer_goes_on_where_the_caller_may_not_stop_it(
+    studio: Studio, desk: Desk, place: JsonObject
+) -> None:
+    elsewhere, paused, running, theirs = _runs_elsewhere(studio, **place)
+    refused = desk.caller.refused(409, "POST", f"/timesheets/{paused['id']}/resume")
+    assert refused["code"] == "timer_elsewhere"
+    told = str(refused)
+    assert running["project"]["id"] not in told
+    assert running["project"]["title"] not in told
+    assert _state(elsewhere.get(running)) == (True, False)
+    assert theirs.get(paused) == paused
+    assert _told(studio) == []
+    theirs.turn(paused, "resume")  # it is their own: they may stop the other
+    assert _state(elsewhere.get(running)) == (False, False)
+
+
+def test_somebody_elses_timer_is_stopped_where_the_caller_may_write(studio: Studio, desk: Desk) -> None:
+    elsewhere, paused, running, theirs = _runs_elsewhere(studio, role="write")
+    assert _state(desk.turn(paused, "resume")) == (True, False)
+    assert _state(elsewhere.get(running)) == (False, False)
 
 
 def test_a_hook_gets_it(studio: Studio, desk: Desk, task_id: str, receiver: Receiver) -> None:

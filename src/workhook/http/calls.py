@@ -8,7 +8,7 @@ import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import parse_qsl
 
 import msgspec
@@ -30,12 +30,21 @@ if TYPE_CHECKING:
 JSON_BODY_MAX = 1024 * 1024
 CHECK_STANDS_S = 1.0  # how long what the guard found is relied on while a body comes
 
+Place = tuple[int, int | None]
+"""An account, and a repository of it; None: the account itself."""
+Standing = Literal["whole", "less", "gone"]
+"""What is left of rights: none of them is less; each still lets the caller see the place; one does not."""
+
 NOT_KEPT = {"Cache-Control": "no-store"}
 """Headers of an answer that holds a secret: nobody in between keeps it, and no browser does."""
 
 _FORM = "application/x-www-form-urlencoded"
 _HOST = re.compile(r"[A-Za-z0-9._\-]+(:\d{1,5})?|\[[0-9A-Fa-f:.]+\](:\d{1,5})?")
 _WITH_PORT = re.compile(r"\[([0-9A-Fa-f:.]+)\](?::\d+)?|(\d+\.\d+\.\d+\.\d+):\d+")
+
+
+async def _nothing_is_left(call: Call, rights: Mapping[Place, int]) -> Standing:
+    return "gone"
 
 
 @dataclass(frozen=True)
@@ -47,6 +56,8 @@ class Services:
     vault: Vault
     blobs: Blobs  # the content of files
     check_url: Callable[[str], str | None]  # why no delivery could ever go to this URL, or None
+    # What the caller still has of the rights that an earlier request of theirs rested on (`rests_on`).
+    standing: Callable[[Call, Mapping[Place, int]], Awaitable[Standing]] = _nothing_is_left
     stopping: asyncio.Event = field(default_factory=asyncio.Event)  # the process ends: what goes on for long ends too
     # What still has to be written then: called in their order, before the database is closed.
     closing: list[Callable[[], Awaitable[None]]] = field(default_factory=list)
@@ -85,10 +96,11 @@ class Call(Secretive):
     unchanged: Callable[[], Mapping[str, str]] | None = None  # of the guard: the answer is 304; headers that tell more
     token_id: int = 0  # of the token that the guard found
     read_body: bytes = b""  # what `body` has read
-    place: tuple[int, int | None] | None = None  # the account and repository that it is about, as far as known
+    place: Place | None = None  # the account and repository that it is about, as far as known
     hidden: bool = False  # the caller does not see that place: to them it does not exist
     refused: Problem | None = None  # why, where the answer is none of an error: a page, or `error` with status 200
     made: object = None  # the body that `write` will answer with
+    rights: dict[Place, int] = field(default_factory=dict)  # what the change rests on; see `rests_on`
     _query: dict[str, list[str]] | None = None
 
     @property
@@ -252,6 +264,16 @@ def concerns(account_id: int, repository_id: int | None = None, *, hidden: bool 
     call = _current.get()
     if call is not None:
         call.place, call.hidden = (account_id, repository_id), hidden
+
+
+def rests_on(account_id: int, repository_id: int | None, rank: int) -> None:
+    """The current call does what it does by this right of its caller: more is more, and 0 would be none.
+
+    An answer that is stored under an `Idempotency-Key` is given again only to a caller who still has its rights.
+    """
+    call = _current.get()
+    if call is not None:
+        call.rights[account_id, repository_id] = rank
 
 
 def _without_port(address: str) -> str:

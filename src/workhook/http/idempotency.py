@@ -2,14 +2,17 @@
 
 The answer is stored in the transaction of the change, so that either both are there or neither: after a crash between
 the commit and the answer, the client asks again and gets the answer that it missed.
+
+The rights that the change rested on are stored with the answer. Whoever has lost one of them since is answered as if
+the request came for the first time, but nothing is done.
 """
 
 from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 import sqlalchemy as sa
@@ -17,13 +20,13 @@ import sqlalchemy as sa
 from workhook.core import json
 from workhook.core.clock import DAY_MS, now_ms
 from workhook.core.errors import Conflict, Fault, Invalid
-from workhook.storage import Database, Reader, Row, Transaction
+from workhook.storage import Database, Row, Transaction
 from workhook.storage.database import UniqueViolation
 from workhook.storage.metadata import Millis, big, insert_into, metadata
 from workhook.storage.sweeping import in_batches
 
 if TYPE_CHECKING:
-    from workhook.http.calls import Answer, Call
+    from workhook.http.calls import Answer, Call, Place
 
 HEADER = "Idempotency-Key"
 KEPT_MS = DAY_MS
@@ -36,7 +39,8 @@ idempotency_keys = sa.Table(
     metadata,
     sa.Column("token_id", sa.BigInteger, sa.ForeignKey("tokens.id", ondelete="CASCADE"), primary_key=True),
     sa.Column("key", sa.Text, primary_key=True),
-    sa.Column("fingerprint", sa.LargeBinary, nullable=False),  # SHA-256 of method, path, query and body
+    # SHA-256 of method, path, query and body; after it the rights: JSON of [account id, repository id, rank] for each
+    sa.Column("fingerprint", sa.LargeBinary, nullable=False),
     sa.Column("body", sa.LargeBinary, nullable=False),  # of the answer, which had status 200
     sa.Column("created_at", Millis, nullable=False),
     sa.Index("ix_idempotency_keys_created_at", "created_at"),
@@ -61,8 +65,8 @@ async def write(call: Call, change: Change, *, content: bytes | None = None) -> 
 
     `change` begins anew when the database takes the transaction back (`Database.in_transaction`).
     `content` stands for the body where its bytes differ from one try to the next (the boundary of an upload).
-    Raises `Invalid` for a key that came with another request, `Conflict` while the first request is under way, and
-    what `change` raises; nothing of it is kept then.
+    Raises `Invalid` for a key that came with another request, `Conflict` while the first request is under way or if
+    what it was about is no longer open to the caller, and what `change` raises; nothing of it is kept then.
     """
     key = call.header(HEADER) if call.operation.method == "POST" else None
     if key is None:
@@ -73,7 +77,7 @@ async def write(call: Call, change: Change, *, content: bytes | None = None) -> 
     with _alone(token_id, key):
         row = await call.database.fetch_one(_find, {"token_id": token_id, "key": key})
         if row is not None and _stands(row):
-            return _again(row, fingerprint)
+            return await _again(call, change, row, fingerprint)
         return await _once(call, change, token_id, key, fingerprint, forget=row is not None)
 
 
@@ -113,6 +117,7 @@ def _under_way() -> Conflict:
 
 async def _changed(call: Call, change: Change, tx: Transaction) -> Answer:
     call.made = None  # of an earlier try
+    call.rights.clear()  # likewise
     answer = await change(tx)
     call.made = answer.body
     return answer
@@ -129,7 +134,8 @@ async def _once(call: Call, change: Change, token_id: int, key: str, fingerprint
         if forget:
             await tx.execute(_forget, {"token_id": token_id, "key": key, "before": now_ms() - KEPT_MS})
         answer = await _changed(call, change, tx)
-        params = {"token_id": token_id, "key": key, "fingerprint": fingerprint, "created_at": now_ms()}
+        stored = fingerprint + _text_of(call.rights)
+        params = {"token_id": token_id, "key": key, "fingerprint": stored, "created_at": now_ms()}
         tx.later(_store, [{**params, "body": _bytes_of(answer)}])
         return answer
 
@@ -139,8 +145,9 @@ async def _once(call: Call, change: Change, token_id: int, key: str, fingerprint
         if answer is None:  # it was not about the key
             raise
         # Another process was faster; what was done here is rolled back.
-        if (stored := await _stored(database, token_id, key, fingerprint)) is not None:
-            return stored
+        row = await database.fetch_one(_find, {"token_id": token_id, "key": key})
+        if row is not None and _stands(row):
+            return await _again(call, change, row, fingerprint)
         raise _under_way() from None
 
 
@@ -148,19 +155,48 @@ def _bytes_of(answer: Answer) -> bytes:
     return answer.body if isinstance(answer.body, bytes) else json.encode(answer.body)
 
 
-async def _stored(reader: Reader, token_id: int, key: str, fingerprint: bytes) -> Answer | None:
-    row = await reader.fetch_one(_find, {"token_id": token_id, "key": key})
-    return _again(row, fingerprint) if row is not None and _stands(row) else None
-
-
 def _stands(row: Row) -> bool:
     return bool(row["created_at"] >= now_ms() - KEPT_MS)
 
 
-def _again(row: Row, fingerprint: bytes) -> Answer:
+async def _again(call: Call, change: Change, row: Row, fingerprint: bytes) -> Answer:
+    """The stored answer. Raises what the request is refused with if the caller may not make it any more."""
     from workhook.http.calls import Answer
 
-    if row["fingerprint"] != fingerprint:
+    kept: bytes = row["fingerprint"]
+    if kept[: len(fingerprint)] != fingerprint:
         message = f"{HEADER} was used with another request; a new request needs a new key"
         raise Invalid(faults=[Fault(field=HEADER, code="idempotency_key_reused", message=message)])
+    rights = _rights_of(kept[len(fingerprint) :])
+    standing = await call.services.standing(call, rights) if rights else "gone"
+    if standing != "whole":
+        await _decide_anew(call, change)
+    if standing == "gone":
+        message = f"What this request was about is no longer open to you. To make it again, use a new {HEADER}."
+        raise Conflict(message, code="rights_changed")
     return Answer(row["body"], headers={"Idempotent-Replayed": "true"})
+
+
+class _Undone(Exception):
+    """Takes back what was only tried."""
+
+
+async def _decide_anew(call: Call, change: Change) -> None:
+    """Raises what `change` would be refused with now. Nothing is done: the transaction is rolled back."""
+
+    async def attempt(tx: Transaction) -> None:
+        await _changed(call, change, tx)
+        raise _Undone
+
+    with suppress(_Undone, UniqueViolation):  # it meets what the first request made: then it was not refused
+        await call.database.in_transaction(attempt)
+    call.made = None
+
+
+def _text_of(rights: Mapping[Place, int]) -> bytes:
+    return json.encode([[*place, rank] for place, rank in rights.items()])
+
+
+def _rights_of(text: bytes) -> dict[Place, int]:
+    """None are known of an answer that an earlier version stored."""
+    return {(account_id, repository_id): rank for account_id, repository_id, rank in json.decode(text or b"[]")}

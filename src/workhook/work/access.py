@@ -16,7 +16,7 @@ import msgspec
 import sqlalchemy as sa
 
 from workhook.core.errors import Conflict, Forbidden, NotFound
-from workhook.http.calls import concerns
+from workhook.http.calls import concerns, rests_on
 from workhook.identity.queries import repository_columns, repository_of, role_columns
 from workhook.identity.schemas import Account, Actor, Repository
 from workhook.identity.tables import accounts, projects
@@ -26,6 +26,11 @@ from workhook.storage.metadata import big
 from workhook.work.clients.tables import clients
 
 Role = Literal["owner", "member", "client"]
+
+NO_RANK = 0
+RANKS = {"client": 1, "read": 2, "write": 3, "admin": 4, "owner": 5}
+"""Places in a project, each with all the rights of those before it. A client has a view of its own: what a member was
+shown is not for the same person as a client. In an account: `write` for members and apps, `owner`."""
 
 _PREFIX = "project_"  # of the columns that `with_access` adds, but for those of the owner, `owner_…`
 
@@ -124,10 +129,24 @@ def access_of(row: Row | None, actor: Actor) -> Access:
     if hidden:
         raise NotFound()
     check_reach(actor, repository.owner.id, repository.id)
+    rests_on(repository.owner.id, repository.id, rank_in(row, repository, actor.user.id))
     if repository.role is None:
         return Access(actor, repository, "client")
-    owns = repository.owner.id == actor.user.id or row["member_role"] == "owner"
+    owns = _owns(row, repository, actor.user.id)
     return Access(actor, repository, "owner" if owns else "member", reads_only=repository.role == "read")
+
+
+def _owns(row: Row, repository: Repository, user_id: int) -> bool:
+    return repository.owner.id == user_id or bool(row["member_role"] == "owner")
+
+
+def rank_in(row: Row, repository: Repository, user_id: int) -> int:
+    """One of `RANKS`: what the user is in the repository, whose row has `role_columns` and `is_client`."""
+    if _owns(row, repository, user_id):
+        return RANKS["owner"]
+    if repository.role is not None:
+        return RANKS[repository.role]
+    return RANKS["client"] if row["is_client"] else NO_RANK
 
 
 async def find_access(reader: Reader, actor: Actor, project_id: str) -> Access:

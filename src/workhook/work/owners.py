@@ -7,12 +7,14 @@ import sqlalchemy as sa
 from msgspec import UnsetType
 
 from workhook.core.errors import Fault, Forbidden, Invalid
+from workhook.http.calls import rests_on
 from workhook.identity.queries import key_of
 from workhook.identity.schemas import Account, Actor, account_of
 from workhook.identity.tables import accounts, memberships
 from workhook.identity.tokens.reach import in_reach, not_accessible
 from workhook.storage import Reader
 from workhook.storage.metadata import big
+from workhook.work.access import RANKS
 
 _organizations = (
     sa.select(*(accounts.c[name] for name in Account.__struct_fields__), memberships.c.role)
@@ -51,8 +53,18 @@ async def choose_owner(reader: Reader, actor: Actor, login: str | UnsetType) -> 
             logins = ", ".join(each.account.login for each in organizations)
             message = f"organization is required, since you are in several: {logins}"
             raise Invalid(faults=[Fault(field="organization", code="missing", message=message)])
-        return every[0]
+        return _chosen(every[0])
     for owner in every:
         if key_of(owner.account.login) == key_of(login):
-            return owner
+            return _chosen(owner)
     raise Invalid(faults=[Fault(field="organization", message=f"organization {login}: you are in none of this login")])
+
+
+def _chosen(owner: Owner) -> Owner:
+    rests_on(owner.account.id, None, rank_in_account(owner.role))
+    return owner
+
+
+def rank_in_account(role: str) -> int:
+    """One of `RANKS`, for a role of `Owner`."""
+    return RANKS["owner" if role == "owner" else "write"]

@@ -42,8 +42,8 @@ def check_reach(actor: Actor, account_id: int, repository_id: int | None = None)
         raise not_accessible(actor)
 
 
-def may_reach(actor: Actor, need: tuple[str, str], account_id: int, repository_id: int) -> bool:
-    """Whether the token reaches the repository with this permission, whatever is being done now."""
+def may_reach(actor: Actor, need: tuple[str, str] | None, account_id: int, repository_id: int | None) -> bool:
+    """Whether the token reaches the repository, or the account, with this permission, whatever is being done now."""
     if actor.reaches is None:
         return True
     reach = _reach(actor, account_id, repository_id)

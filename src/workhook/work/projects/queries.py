@@ -6,14 +6,14 @@ from collections.abc import Mapping
 
 import sqlalchemy as sa
 
-from workhook.http.calls import concerns
+from workhook.http.calls import concerns, rests_on
 from workhook.identity.queries import by_membership, key_of, repositories, repository_of
 from workhook.identity.schemas import Actor
 from workhook.identity.tables import accounts, collaborators, memberships, projects
 from workhook.identity.tokens.reach import check_reach, reach_params, within_reach
 from workhook.storage import Reader, Row, Transaction
 from workhook.storage.metadata import big, insert_into
-from workhook.work.access import is_client
+from workhook.work.access import is_client, rank_in
 from workhook.work.projects.schemas import NAME_MAX_CHARS, Project
 
 _projects = repositories.add_columns(projects.c.avatar, is_client.label("is_client"))
@@ -81,8 +81,9 @@ def _reached(row: Row | None, actor: Actor) -> Project | None:
     project = _project_of(row, actor) if row else None
     if row is not None:
         concerns(row["owner_id"], row["repository_id"], hidden=project is None)
-    if project is not None:
+    if row is not None and project is not None:
         check_reach(actor, project.repository.owner.id, project.repository.id)
+        rests_on(row["owner_id"], row["repository_id"], rank_in(row, project.repository, actor.user.id))
     return project
 
 

@@ -65,7 +65,8 @@ async def create_timesheet(
         billable_rate_minor=given(create.billable_rate),
     )
     if runs:
-        await timers.pause(tx, actor, await queries.lock_running(tx, actor.user.id), now=now, base=base)
+        running = await queries.lock_running(tx, actor, actor.user.id)
+        await timers.pause(tx, actor, running, now=now, base=base)
     await queries.insert_timesheet(tx, timesheet)
     await tell(tx, actor, timesheet, "started" if runs else "finished", now=now, base=base)
     return timesheet
@@ -113,10 +114,11 @@ async def finish_timesheet(tx: Transaction, actor: Actor, timesheet_id: str, *, 
 
 
 async def resume_timesheet(tx: Transaction, actor: Actor, timesheet_id: str, *, now: int, base: str) -> Timesheet:
-    """The other timer of its user is paused. Raises `NotFound`, `Forbidden`, and `Conflict` if it is finished."""
+    """The other timer of its user is paused. Raises `NotFound`, `Forbidden`, and `Conflict` if it is finished or if the
+    actor may not pause the other one."""
     found, access = await queries.lock_user_of(tx, actor, timesheet_id)
     _require_writable(access)
-    timers_of_user = await queries.lock_running(tx, found.user.id, and_id=timesheet_id)
+    timers_of_user = await queries.lock_running(tx, actor, found.user.id, and_id=timesheet_id)
     before = next((each for each in timers_of_user if each.id == timesheet_id), None)
     if before is None:  # it was deleted while this waited
         raise NotFound()

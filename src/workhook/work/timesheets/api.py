@@ -137,6 +137,10 @@ async def finish_timesheet(call: Call) -> Answer:
     return await _turn(call, actions.finish_timesheet)
 
 
+_OTHER = (
+    "If the timer is somebody else's and their other one runs where you cannot write, that one runs on and the answer "
+    "is 409 `timer_elsewhere`."
+)
 _RUNNING = "While a timer runs, its `ETag` grows with it; `If-Match` takes every one since it was last changed."
 
 OPERATIONS: tuple[Operation, ...] = (
@@ -224,11 +228,12 @@ OPERATIONS: tuple[Operation, ...] = (
             tag=TAG,
             answers={200: TimesheetAnswer},
             problems=(403, 404, 409, 422),
+            description=description,
         )
-        for name, handler, summary in (
-            ("pause", pause_timesheet, "Pause a timer"),
-            ("resume", resume_timesheet, "Let a timer run on; the other one of its user is paused"),
-            ("finish", finish_timesheet, "Finish a timer"),
+        for name, handler, summary, description in (
+            ("pause", pause_timesheet, "Pause a timer", ""),
+            ("resume", resume_timesheet, "Let a timer run on; the other one of its user is paused", _OTHER),
+            ("finish", finish_timesheet, "Finish a timer", ""),
         )
     ),
 )

@@ -88,10 +88,12 @@ _everywhere = (
     .order_by(timesheets.c.id)
     .with_for_update(of=timesheets, key_share=True)
 )
-_running_of_user = _everywhere.where(timesheets.c.user_id == big("user_id"), timesheets.c.is_active)
+# `user_id` is the caller, whose place in each project the row tells; `runner_id` is whose timer it is.
+_runs = sa.and_(timesheets.c.user_id == big("runner_id"), timesheets.c.is_active)
+_running_of_user = _everywhere.where(_runs)
 _timers_of_user = _everywhere.where(
     sa.or_(
-        sa.and_(timesheets.c.user_id == big("user_id"), timesheets.c.is_active),
+        _runs,
         timesheets.c.id == sa.bindparam("id"),
     )
 )
@@ -205,16 +207,17 @@ async def lock_user_for(tx: Transaction, user: Account, task_id: str) -> Timeshe
     return TimesheetTaskShape(task_id, row["title"]) if row else None
 
 
-async def lock_running(tx: Transaction, user_id: int, *, and_id: str | None = None) -> list[Timesheet]:
+async def lock_running(tx: Transaction, actor: Actor, user_id: int, *, and_id: str | None = None) -> list[Timesheet]:
     """The user's running timesheets, one at most, and the one with the id `and_id`, which is the user's too.
 
-    The user is locked already.
+    The role in each `repository` is the actor's, who may be somebody else. The user is locked already.
     """
+    params = {"user_id": actor.user.id, "runner_id": user_id}
     if and_id is None:
-        rows = await tx.fetch_all(_running_of_user, {"user_id": user_id})
+        rows = await tx.fetch_all(_running_of_user, params)
     else:
-        rows = await tx.fetch_all(_timers_of_user, {"user_id": user_id, "id": and_id})
-    return _timesheets_of(rows, user_id)
+        rows = await tx.fetch_all(_timers_of_user, {**params, "id": and_id})
+    return _timesheets_of(rows, actor.user.id)
 
 
 async def lock_running_on(tx: Transaction, task_ids: Sequence[str], mover_id: int) -> list[Timesheet]:

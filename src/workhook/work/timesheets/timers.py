@@ -59,7 +59,7 @@ async def start_for(tx: Transaction, access: Access, task_id: str, *, now: int, 
         return
     task = await queries.lock_user_for(tx, access.user, task_id)
     assert task is not None, "the task is the one that the caller moves"
-    running = await queries.lock_running(tx, access.user.id)
+    running = await queries.lock_running(tx, access.actor, access.user.id)
     if any(each.task and each.task.id == task_id for each in running) or not _reaches(access.actor, running):
         return
     await pause(tx, access.actor, running, now=now, base=base)
@@ -73,9 +73,17 @@ def _reaches(actor: Actor, running: Sequence[Timesheet]) -> bool:
 
 
 async def pause(tx: Transaction, actor: Actor, running: Sequence[Timesheet], *, now: int, base: str) -> None:
-    """Pause what runs: an event `paused` for each, in its own project. Raises `Conflict` for what is out of reach."""
+    """Pause what runs: an event `paused` for each, in its own project.
+
+    Everybody pauses their own timer. Somebody else's is paused only where the actor may write: `running` has the
+    actor's roles. Raises `Conflict`, which does not name the project, for a timer that the actor or its token may not
+    stop.
+    """
     if not _reaches(actor, running):
         message = "The user's other timer runs where this token does not reach; pause it first."
+        raise Conflict(message, code="timer_elsewhere")
+    if not all(each.user.id == actor.user.id or each.repository.role in ("write", "admin") for each in running):
+        message = "The user has another timer running, which you cannot pause; the user has to pause it first."
         raise Conflict(message, code="timer_elsewhere")
     still = [changed(each, rules.paused(each.times, now), now) for each in running]
     if still:
