@@ -15,6 +15,7 @@ import msgspec
 
 from workhook.core import json
 from workhook.core.config import Settings
+from workhook.core.disclosure import Viewer
 from workhook.core.errors import Fault, Invalid, Malformed, NotFound, Problem, TooLarge, UnsupportedMediaType
 from workhook.core.secrecy import Secretive
 from workhook.core.vault import Vault
@@ -89,6 +90,7 @@ class Call(Secretive):
     hidden: bool = False  # the caller does not see that place: to them it does not exist
     refused: Problem | None = None  # why, where the answer is none of an error: a page, or `error` with status 200
     made: object = None  # the body that `write` will answer with
+    viewer: Viewer = field(default_factory=Viewer)  # who gets the answer, which decides what it shows of people
     _query: dict[str, list[str]] | None = None
 
     @property
@@ -200,6 +202,10 @@ class Call(Secretive):
         self.read_body = b"".join(parts)
         return self.read_body
 
+    def encode(self, body: object) -> bytes:
+        """The bytes of an answer's body, with what its viewer may see of people."""
+        return body if isinstance(body, bytes) else json.encode_for(self.viewer, body)
+
     async def write(self, change: idempotency.Change, *, content: bytes | None = None) -> Answer:
         """Run `change(tx)`, which makes the answer, in one transaction: once for each `Idempotency-Key`.
 
@@ -252,6 +258,13 @@ def concerns(account_id: int, repository_id: int | None = None, *, hidden: bool 
     call = _current.get()
     if call is not None:
         call.place, call.hidden = (account_id, repository_id), hidden
+
+
+def views_as_owner(organization_id: int) -> None:
+    """Whoever makes the current call owns the organization: the answer shows the addresses of its members."""
+    call = _current.get()
+    if call is not None:
+        call.viewer.owner_of.add(organization_id)
 
 
 def _without_port(address: str) -> str:

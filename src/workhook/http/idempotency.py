@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 
 import sqlalchemy as sa
 
-from workhook.core import json
 from workhook.core.clock import DAY_MS, now_ms
 from workhook.core.errors import Conflict, Fault, Invalid
 from workhook.storage import Database, Reader, Row, Transaction
@@ -129,7 +128,7 @@ async def _once(call: Call, change: Change, token_id: int, key: str, fingerprint
             await tx.execute(_forget, {"token_id": token_id, "key": key, "before": now_ms() - KEPT_MS})
         answer = await _changed(call, change, tx)
         params = {"token_id": token_id, "key": key, "fingerprint": fingerprint, "created_at": now_ms()}
-        tx.later(_store, [{**params, "body": _bytes_of(answer)}])
+        tx.later(_store, [{**params, "body": call.encode(answer.body)}])
         return answer
 
     try:
@@ -141,10 +140,6 @@ async def _once(call: Call, change: Change, token_id: int, key: str, fingerprint
         if (stored := await _stored(database, token_id, key, fingerprint)) is not None:
             return stored
         raise _under_way() from None
-
-
-def _bytes_of(answer: Answer) -> bytes:
-    return answer.body if isinstance(answer.body, bytes) else json.encode(answer.body)
 
 
 async def _stored(reader: Reader, token_id: int, key: str, fingerprint: bytes) -> Answer | None:

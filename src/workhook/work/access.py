@@ -16,7 +16,7 @@ import msgspec
 import sqlalchemy as sa
 
 from workhook.core.errors import Conflict, Forbidden, NotFound
-from workhook.http.calls import concerns
+from workhook.http.calls import concerns, views_as_owner
 from workhook.identity.queries import repository_columns, repository_of, role_columns
 from workhook.identity.schemas import Account, Actor, Repository
 from workhook.identity.tables import accounts, projects
@@ -127,6 +127,8 @@ def access_of(row: Row | None, actor: Actor) -> Access:
     if repository.role is None:
         return Access(actor, repository, "client")
     owns = repository.owner.id == actor.user.id or row["member_role"] == "owner"
+    if owns:
+        views_as_owner(repository.owner.id)
     return Access(actor, repository, "owner" if owns else "member", reads_only=repository.role == "read")
 
 
