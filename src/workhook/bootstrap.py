@@ -15,7 +15,7 @@ from workhook.core.errors import CannotStart
 from workhook.core.vault import Vault, open_vault
 from workhook.events import outbox
 from workhook.hooks.fan_out import fan_out
-from workhook.hooks.removal import forget_app, forget_repository, grant_taken_back, uninstalled
+from workhook.hooks.removal import forget_app, forget_repository, rights_lost, uninstalled
 from workhook.http.calls import Services
 from workhook.identity import audit, removal
 from workhook.storage import Database
@@ -42,13 +42,13 @@ async def open_services(settings: Settings, *, serving: bool = False) -> AsyncIt
     outbox.subscribe(fan_out)
     removal.subscribe(forget_repository)
     removal.subscribe_app(forget_app)
-    removal.subscribe_grant(grant_taken_back)
+    removal.subscribe_loss(rights_lost)
     removal.subscribe_installation(uninstalled)
     database = await _open_database(settings, serving=serving)
     blobs = open_blobs(settings.data, settings.files_url)
     closing: list[Callable[[], Awaitable[None]]] = []
     try:
-        yield Services(
+        services = Services(
             settings=settings,
             database=database,
             vault=await _open_vault(settings, database),
@@ -56,6 +56,8 @@ async def open_services(settings: Settings, *, serving: bool = False) -> AsyncIt
             check_url=lambda url: _check_url(url, settings),
             closing=closing,
         )
+        removal.links_start_with(services.base)
+        yield services
     finally:
         for close in closing:
             await close()
