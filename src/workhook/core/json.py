@@ -9,12 +9,18 @@ from typing import Any
 
 import msgspec
 
+from workhook.core.disclosure import Viewer, public_form
 from workhook.core.errors import Malformed
 
-_encoder = msgspec.json.Encoder()
+_encoder = msgspec.json.Encoder(enc_hook=public_form)
 _decoder: msgspec.json.Decoder[Any] = msgspec.json.Decoder()
 
 encode = _encoder.encode
+
+
+def encode_for(viewer: Viewer, value: object) -> bytes:
+    """`encode`, with those texts about people that the viewer may see."""
+    return msgspec.json.encode(value, enc_hook=viewer.disclose)
 
 
 def encode_text(value: object) -> str:

@@ -15,6 +15,7 @@ import msgspec
 
 from workhook.core import json
 from workhook.core.config import Settings
+from workhook.core.disclosure import Viewer
 from workhook.core.errors import Fault, Invalid, Malformed, NotFound, Problem, TooLarge, UnsupportedMediaType
 from workhook.core.secrecy import Secretive
 from workhook.core.vault import Vault
@@ -101,6 +102,7 @@ class Call(Secretive):
     refused: Problem | None = None  # why, where the answer is none of an error: a page, or `error` with status 200
     made: object = None  # the body that `write` will answer with
     rights: dict[Place, int] = field(default_factory=dict)  # what the change rests on; see `rests_on`
+    viewer: Viewer = field(default_factory=Viewer)  # who gets the answer, which decides what it shows of people
     _query: dict[str, list[str]] | None = None
 
     @property
@@ -212,6 +214,10 @@ class Call(Secretive):
         self.read_body = b"".join(parts)
         return self.read_body
 
+    def encode(self, body: object) -> bytes:
+        """The bytes of an answer's body, with what its viewer may see of people."""
+        return body if isinstance(body, bytes) else json.encode_for(self.viewer, body)
+
     async def write(self, change: idempotency.Change, *, content: bytes | None = None) -> Answer:
         """Run `change(tx)`, which makes the answer, in one transaction: once for each `Idempotency-Key`.
 
@@ -274,6 +280,13 @@ def rests_on(account_id: int, repository_id: int | None, rank: int) -> None:
     call = _current.get()
     if call is not None:
         call.rights[account_id, repository_id] = rank
+
+
+def views_as_owner(organization_id: int) -> None:
+    """Whoever makes the current call owns the organization: the answer shows the addresses of its members."""
+    call = _current.get()
+    if call is not None:
+        call.viewer.owner_of.add(organization_id)
 
 
 def _without_port(address: str) -> str:

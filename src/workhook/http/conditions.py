@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 
-from workhook.core import json
 from workhook.core.errors import PreconditionFailed
 from workhook.http.calls import Call
 
@@ -19,6 +18,6 @@ def require_match(call: Call, current: object) -> None:
     condition = call.header("if-match")
     if condition is None or condition.strip() == "*":
         return
-    tag = f'"{hashlib.sha256(json.encode(current)).hexdigest()}"'
+    tag = f'"{hashlib.sha256(call.encode(current)).hexdigest()}"'
     if tag not in [each.strip().removeprefix("W/") for each in condition.split(",")]:
         raise PreconditionFailed("It was changed since you read it. Read it again, then decide.")

@@ -136,7 +136,7 @@ async def _once(call: Call, change: Change, token_id: int, key: str, fingerprint
         answer = await _changed(call, change, tx)
         stored = fingerprint + _text_of(call.rights)
         params = {"token_id": token_id, "key": key, "fingerprint": stored, "created_at": now_ms()}
-        tx.later(_store, [{**params, "body": _bytes_of(answer)}])
+        tx.later(_store, [{**params, "body": call.encode(answer.body)}])
         return answer
 
     try:
@@ -149,10 +149,6 @@ async def _once(call: Call, change: Change, token_id: int, key: str, fingerprint
         if row is not None and _stands(row):
             return await _again(call, change, row, fingerprint)
         raise _under_way() from None
-
-
-def _bytes_of(answer: Answer) -> bytes:
-    return answer.body if isinstance(answer.body, bytes) else json.encode(answer.body)
 
 
 def _stands(row: Row) -> bool:

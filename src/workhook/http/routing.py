@@ -196,7 +196,7 @@ def _respond(call: Call, answer: Answer) -> Response[bytes]:
         return Response(b"", status_code=answer.status, headers=headers, media_type="")
     if isinstance(answer.body, AsyncIterator):
         return Streamed(answer.body, status_code=answer.status, headers=headers, media_type=answer.media_type)
-    body = answer.body if isinstance(answer.body, bytes) else json.encode(answer.body)
+    body = call.encode(answer.body)
     if call.operation.etag and answer.status in (200, 201) and call.operation.method in ("GET", "POST"):
         if "ETag" not in answer.headers:  # an answer that changes by itself, a running timer, brings its own
             tag = f'"{hashlib.sha256(body).hexdigest()}"'

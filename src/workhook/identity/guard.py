@@ -79,6 +79,7 @@ class Guard:
         usage = await self._count(call, actor, app)
         if actor is not None:
             call.token_id = actor.token_id
+            call.viewer.person_id = actor.user.id
             self._note_use(call, actor)
             _tell_of_token(call, actor)
         if rule is None:

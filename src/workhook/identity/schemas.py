@@ -172,6 +172,15 @@ class OrganizationShape(msgspec.Struct):
     updated_at: Time
 
 
+STAND_IN_DOMAIN = "users.noreply.example"
+"""Reserved (RFC 2606): no mail ever arrives there, and strict clients take it for an address."""
+
+
+def stand_in_address(login: str) -> str:
+    """What is shown instead of somebody's e-mail address to those who may not see it."""
+    return f"{login}@{STAND_IN_DOMAIN}"
+
+
 def account_shape(account: Account, base: str) -> AccountShape:
     """`base`: what links in the body start with."""
     path = "orgs" if account.kind == "organization" else "users"

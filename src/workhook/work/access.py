@@ -16,7 +16,7 @@ import msgspec
 import sqlalchemy as sa
 
 from workhook.core.errors import Conflict, Forbidden, NotFound
-from workhook.http.calls import concerns, rests_on
+from workhook.http.calls import concerns, rests_on, views_as_owner
 from workhook.identity.queries import repository_columns, repository_of, role_columns
 from workhook.identity.schemas import Account, Actor, Repository
 from workhook.identity.tables import accounts, projects
@@ -133,6 +133,8 @@ def access_of(row: Row | None, actor: Actor) -> Access:
     if repository.role is None:
         return Access(actor, repository, "client")
     owns = _owns(row, repository, actor.user.id)
+    if owns:
+        views_as_owner(repository.owner.id)
     return Access(actor, repository, "owner" if owns else "member", reads_only=repository.role == "read")
 
 

@@ -1,4 +1,9 @@
-"""Users as the records of Area A show them."""
+"""Users as the records of Area A show them.
+
+Everybody who sees a record sees who is in it, and a stand-in for the e-mail address. The person and the owners of the
+organization that the record belongs to get the address itself, owners only of its members: `core.disclosure`. A
+`PersonShape` is made here alone, so that no record and no event shows an address to others.
+"""
 
 from __future__ import annotations
 
@@ -7,13 +12,20 @@ from typing import Any
 import msgspec
 import sqlalchemy as sa
 
-from workhook.identity.schemas import Account
-from workhook.identity.tables import accounts
+from workhook.core.disclosure import PrivateText
+from workhook.identity.schemas import Account, stand_in_address
+from workhook.identity.tables import accounts, memberships, projects
 from workhook.storage import Row
+
+_place = projects.alias("place_of_record")
+_belonging = memberships.alias("belonging")
+
+NOBODY_ELSE: sa.ColumnElement[Any] = sa.cast(sa.null(), sa.BigInteger)
+"""For `person_columns`: only the person sees the address."""
 
 
 class PersonShape(msgspec.Struct):
-    """A person in a record. `login` and `username` are the same."""
+    """A person in a record. `login` and `username` are the same. `email`: a stand-in for those who may not see it."""
 
     id: int
     login: str
@@ -22,20 +34,48 @@ class PersonShape(msgspec.Struct):
     avatar: str | None
 
 
-def person_shape(account: Account) -> PersonShape:
-    return PersonShape(account.id, account.login, account.login, account.email or "", account.avatar)
+def person_shape(account: Account, *, organization_id: int | None = None) -> PersonShape:
+    """`organization_id`: the organization that the record belongs to, if the person is a member of it."""
+    return person_of_values(account.id, account.login, account.email, account.avatar, organization_id)
 
 
-def person_columns(people: sa.FromClause = accounts, prefix: str = "user_") -> list[sa.Label[Any]]:
-    """What `person_of_row` reads; `people` is the accounts table or an alias of it that the SELECT joins."""
-    return [people.c[name].label(prefix + name) for name in ("id", "login", "email", "avatar")]
+def person_columns(
+    organization_id: sa.ColumnElement[Any], people: sa.FromClause = accounts, prefix: str = "user_"
+) -> list[sa.Label[Any]]:
+    """What `person_of_row` reads. `organization_id`: whose owners see the address, such as `membership_of(…)`, or
+    `NOBODY_ELSE`; `people` is the accounts table or an alias of it that the SELECT joins."""
+    return [
+        *(people.c[name].label(prefix + name) for name in ("id", "login", "email", "avatar")),
+        organization_id.label(prefix + "organization_id"),
+    ]
+
+
+def membership_of(repository_id: sa.ColumnElement[int], people: sa.FromClause = accounts) -> sa.ScalarSelect[int]:
+    """The id of the organization that owns the project, if the person is a member of it, or else null."""
+    return (
+        sa.select(_belonging.c.organization_id)
+        .join_from(_place, _belonging, _belonging.c.organization_id == _place.c.account_id)
+        .where(_place.c.repository_id == repository_id, _belonging.c.user_id == people.c.id)
+        .correlate_except(_place, _belonging)
+        .scalar_subquery()
+    )
 
 
 def person_values(account: Account | None) -> dict[str, object]:
-    """What `person_columns` would select of the account, but for its id; nothing for nobody."""
-    return {f"user_{name}": getattr(account, name) for name in ("login", "email", "avatar")} if account else {}
+    """What `person_columns` would select of the account, but for its id; nothing for nobody. Its own caller sees it."""
+    if account is None:
+        return {}
+    values = {f"user_{name}": getattr(account, name) for name in ("login", "email", "avatar")}
+    return {**values, "user_organization_id": None}
 
 
 def person_of_row(row: Row, prefix: str = "user_") -> PersonShape:
-    login = row[prefix + "login"]
-    return PersonShape(row[prefix + "id"], login, login, row[prefix + "email"] or "", row[prefix + "avatar"])
+    return person_of_values(*(row[prefix + name] for name in ("id", "login", "email", "avatar", "organization_id")))
+
+
+def person_of_values(
+    person_id: int, login: str, email: str | None, avatar: str | None, organization_id: int | None
+) -> PersonShape:
+    public = stand_in_address(login)
+    address = PrivateText.about(person_id, public=public, private=email or "", organization_id=organization_id)
+    return PersonShape(person_id, login, login, address, avatar)

@@ -19,7 +19,7 @@ from workhook.identity.tokens.reach import may_reach
 from workhook.storage import Reader, Row
 from workhook.storage.dialects import any_of
 from workhook.storage.metadata import big
-from workhook.work.people import person_columns
+from workhook.work.people import membership_of, person_columns
 
 FOLLOWING = ("work", "read")  # what it asks of a token that is confined
 PAGE_BYTES = 4 * 1024 * 1024  # of payloads in one answer; at least one event is
@@ -42,7 +42,8 @@ def _page(filters: frozenset[str]) -> sa.Select[Any]:
         *(_FILTERS[name] for name in sorted(filters)),
     )
     page = order.page(found, newest_first=True)
-    return page.join(accounts, accounts.c.id == events.c.actor_id, isouter=True).add_columns(*person_columns())
+    with_actor = page.join(accounts, accounts.c.id == events.c.actor_id, isouter=True)
+    return with_actor.add_columns(*person_columns(membership_of(big("repository_id"))))
 
 
 async def list_activity(

@@ -19,7 +19,7 @@ from workhook.work.comments.schemas import CommentedTask, FileComment, Reply, Ta
 from workhook.work.comments.tables import file_comment_replies, file_comments, task_comments
 from workhook.work.files.tables import files
 from workhook.work.pages import bounded, fetch, length
-from workhook.work.people import person_columns, person_of_row
+from workhook.work.people import membership_of, person_columns, person_of_row
 from workhook.work.tasks.tables import tasks
 
 _authors = accounts.alias("authors")
@@ -27,7 +27,7 @@ _repliers = accounts.alias("repliers")
 
 _OF_COMMENT = ("id", "text", "private", "created_at", "updated_at")
 _OF_REPLY = ("id", "body", "file_comment_id", "private", "created_at", "updated_at")
-_NESTED = (*_OF_REPLY, "user_id", "user_login", "user_email", "user_avatar")
+_NESTED = (*_OF_REPLY, "user_id", "user_login", "user_email", "user_avatar", "user_organization_id")
 _EVERYTHING = sa.bindparam("everything", type_=sa.Boolean())
 """Of conditions: whether the caller also sees what is private."""
 
@@ -50,7 +50,7 @@ _task_comments = (
         *(task_comments.c[name] for name in _OF_COMMENT),
         tasks.c.id.label("task_id"),
         tasks.c.title.label("task_title"),
-        *person_columns(_authors),
+        *person_columns(membership_of(task_comments.c.repository_id, _authors), _authors),
     )
     .join_from(task_comments, tasks, tasks.c.id == task_comments.c.task_id)
     .join(_authors, _authors.c.id == task_comments.c.user_id)
@@ -75,7 +75,7 @@ _nested = (
     sa.select(
         json_rows(
             *(file_comment_replies.c[name] for name in _OF_REPLY),
-            *(_repliers.c[name] for name in ("id", "login", "email", "avatar")),
+            *person_columns(membership_of(file_comment_replies.c.repository_id, _repliers), _repliers),
         )
     )
     .join_from(file_comment_replies, _repliers, _repliers.c.id == file_comment_replies.c.user_id)
@@ -89,7 +89,7 @@ _file_comments = (
         files.c.id.label("file_id"),
         files.c.title.label("file_title"),
         files.c.private.label("file_private"),
-        *person_columns(_authors),
+        *person_columns(membership_of(file_comments.c.repository_id, _authors), _authors),
     )
     .join_from(file_comments, files, files.c.id == file_comments.c.file_id)
     .join(_authors, _authors.c.id == file_comments.c.user_id)
@@ -116,7 +116,10 @@ _one_file_comment = with_access(_file_comments.where(file_comments.c.id == big("
 _file_comment = _one_file_comment.with_for_update(of=file_comments)
 _file_comment_held = _one_file_comment.with_for_update(of=[file_comments, files], read=True)
 
-_reply_columns = (*(file_comment_replies.c[name] for name in _OF_REPLY), *person_columns(_authors))
+_reply_columns = (
+    *(file_comment_replies.c[name] for name in _OF_REPLY),
+    *person_columns(membership_of(file_comment_replies.c.repository_id, _authors), _authors),
+)
 _replies_to = (
     sa.select(*_reply_columns)
     .join_from(file_comment_replies, _authors, _authors.c.id == file_comment_replies.c.user_id)

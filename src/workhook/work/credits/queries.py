@@ -18,7 +18,7 @@ from workhook.work.access import with_access
 from workhook.work.credits.rules import Lot, Use
 from workhook.work.credits.tables import task_credits
 from workhook.work.pages import bounded, fetch, length
-from workhook.work.people import person_columns
+from workhook.work.people import membership_of, person_columns
 from workhook.work.tasks.tables import tasks
 
 LOTS_AT_FIRST = 100
@@ -40,7 +40,7 @@ _due = task_credits.c.expires_at <= big("now")
 _people = accounts.alias("people")
 _entry_columns = [
     *(each for each in task_credits.c if each.name not in ("repository_id", "user_id")),
-    *person_columns(_people),
+    *person_columns(membership_of(task_credits.c.repository_id, _people), _people),
 ]
 
 # --- locks. Who only adds other things to the project takes a key share of its row, which they let through. -------

@@ -16,7 +16,7 @@ from workhook.storage.metadata import big, insert_into
 from workhook.work.access import Access, access_of, with_access
 from workhook.work.files.schemas import Content, File, FileFolder, Folder
 from workhook.work.files.tables import files, folders
-from workhook.work.people import person_columns, person_of_row
+from workhook.work.people import membership_of, person_columns, person_of_row
 
 _people = accounts.alias("people")
 _COLUMNS = ("id", "title", "private", "name", "content_type", "size", "sha256", "blob")
@@ -26,7 +26,7 @@ _shown = (
         *(files.c[name] for name in (*_COLUMNS, *_TIMES)),
         folders.c.id.label("folder_id"),
         folders.c.title.label("folder_title"),
-        *person_columns(_people),
+        *person_columns(membership_of(files.c.repository_id, _people), _people),
     )
     .join_from(files, _people, _people.c.id == files.c.user_id)
     .outerjoin(folders, folders.c.id == files.c.folder_id)

@@ -24,7 +24,7 @@ from workhook.work.files.tables import files
 from workhook.work.invoices.rules import Item, Time, number_text
 from workhook.work.invoices.tables import invoice_numbers, invoices
 from workhook.work.pages import bounded, fetch, length
-from workhook.work.people import person_columns
+from workhook.work.people import membership_of, person_columns
 from workhook.work.tasks.tables import tasks
 from workhook.work.timesheets.tables import timesheets
 
@@ -45,7 +45,10 @@ class LogoFile(msgspec.Struct, frozen=True):
 
 
 _people = accounts.alias("people")
-_columns = [*(each for each in invoices.c if each.name not in ("account_id", "user_id")), *person_columns(_people)]
+_columns = [
+    *(each for each in invoices.c if each.name not in ("account_id", "user_id")),
+    *person_columns(membership_of(invoices.c.repository_id, _people), _people),
+]
 _invoices = sa.select(*_columns).join_from(invoices, _people, _people.c.id == invoices.c.user_id, isouter=True)
 
 _weight = length(*(invoices.c[name] for name in ("items", "recurring_items", *_TEXTS)))

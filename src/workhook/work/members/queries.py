@@ -17,7 +17,7 @@ from workhook.storage.metadata import big
 from workhook.work.access import access_of, with_access
 from workhook.work.clients.tables import clients
 from workhook.work.members.schemas import Candidate
-from workhook.work.people import person_columns
+from workhook.work.people import membership_of, person_columns
 
 # --- a project -------------------------------------------------------------------------------------------------------
 
@@ -32,7 +32,7 @@ _in_organization = (
 _owning = sa.select(projects.c.account_id).where(projects.c.repository_id == big("repository_id"))
 _added = sa.select(collaborators.c.user_id).where(collaborators.c.repository_id == big("repository_id"))
 _members = (
-    sa.select(*person_columns())
+    sa.select(*person_columns(membership_of(big("repository_id"))))
     .where(
         accounts.c.kind == "user",
         accounts.c.id > big("after"),
@@ -120,7 +120,7 @@ async def add_member(tx: Transaction, repository: Repository, user: Account) -> 
 _organization = accounts.alias("organization")
 _caller_in = memberships.alias("caller_in")
 _people: sa.Select[Any] = (
-    sa.select(*person_columns())
+    sa.select(*person_columns(_organization.c.id))
     .select_from(
         _organization.join(
             _caller_in,

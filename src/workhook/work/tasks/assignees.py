@@ -13,7 +13,7 @@ from workhook.storage import Reader
 from workhook.storage.dialects import any_of
 from workhook.storage.metadata import big
 from workhook.work.clients.tables import clients
-from workhook.work.people import PersonShape, person_columns, person_of_row
+from workhook.work.people import PersonShape, membership_of, person_columns, person_of_row
 
 _sees = sa.or_(
     accounts.c.id == projects.c.account_id,
@@ -28,7 +28,7 @@ _sees = sa.or_(
     sa.exists().where(clients.c.repository_id == projects.c.repository_id, clients.c.user_id == accounts.c.id),
 )
 _people = (
-    sa.select(*person_columns())
+    sa.select(*person_columns(membership_of(big("repository_id"))))
     .select_from(accounts.join(projects, projects.c.repository_id == big("repository_id")))
     .where(any_of(accounts.c.login_key, "keys"), accounts.c.kind == "user", _sees)
     .order_by(accounts.c.id)

@@ -13,7 +13,7 @@ from workhook.storage import Row
 from workhook.storage.dialects import json_rows
 from workhook.work.columns.tables import columns
 from workhook.work.pages import PAGE_CHARS
-from workhook.work.people import PersonShape
+from workhook.work.people import PersonShape, membership_of, person_columns, person_of_values
 from workhook.work.tasks.schemas import Task, TaskColumnShape, TaskProjectShape
 from workhook.work.tasks.tables import task_assignees, task_buckets, tasks
 
@@ -41,7 +41,7 @@ position = (_buckets_before + bucket_index).label("task_position")
 """Of a task whose bucket is joined."""
 
 assignees = (
-    sa.select(json_rows(*(_people.c[name] for name in ("id", "login", "email", "avatar"))))
+    sa.select(json_rows(*person_columns(membership_of(tasks.c.repository_id, _people), _people)))
     .where(task_assignees.c.task_id == tasks.c.id, _people.c.id == task_assignees.c.user_id)
     .scalar_subquery()
     .label("task_assignees")
@@ -120,7 +120,5 @@ def people_of(text: str) -> tuple[PersonShape, ...]:
     """In the order of their ids, that is the oldest account first."""
     if text == "[]":
         return ()
-    return tuple(
-        PersonShape(user_id, login, login, email or "", avatar)
-        for user_id, login, email, avatar in sorted(json.decode(text))
-    )
+    people = sorted(json.decode(text), key=lambda fields: fields[0])
+    return tuple(person_of_values(*fields) for fields in people)

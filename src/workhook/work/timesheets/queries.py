@@ -21,7 +21,7 @@ from workhook.storage.dialects import any_of
 from workhook.storage.metadata import big, insert_into
 from workhook.work.access import Access, access_of, with_access
 from workhook.work.pages import bounded, fetch, length
-from workhook.work.people import person_columns, person_of_row
+from workhook.work.people import membership_of, person_columns, person_of_row
 from workhook.work.tasks.tables import tasks
 from workhook.work.timesheets.rules import Times
 from workhook.work.timesheets.schemas import Timesheet, TimesheetFilters, TimesheetTaskShape, given
@@ -50,7 +50,7 @@ _timesheets = (
     sa.select(
         *(timesheets.c[name].label(f"ts_{name}") for name in _COLUMNS),
         tasks.c.title.label("task_title"),
-        *person_columns(people, "person_"),
+        *person_columns(membership_of(timesheets.c.repository_id, people), people, "person_"),
     )
     .join_from(timesheets, people, people.c.id == timesheets.c.user_id)
     .outerjoin(tasks, tasks.c.id == timesheets.c.task_id)

@@ -17,7 +17,7 @@ from workhook.identity.tokens.reach import reach_params, within_reach
 from workhook.storage import Reader, Row
 from workhook.storage.metadata import big
 from workhook.work.clients.tables import clients
-from workhook.work.people import person_columns, person_of_row
+from workhook.work.people import NOBODY_ELSE, person_columns, person_of_row
 from workhook.work.tasks.tables import tasks
 from workhook.work.timesheets.queries import CONDITIONS, people
 from workhook.work.timesheets.report_schemas import Group, GroupBy, ReportFilters, Spent
@@ -71,7 +71,7 @@ def _grouping(group_by: GroupBy, unit_ms: int) -> tuple[Columns, Columns, Column
     project = projects.c.repository_id
     match group_by:
         case "user":
-            return person_columns(people), (people.c.id,), (people.c.login_key,)
+            return person_columns(NOBODY_ELSE, people), (people.c.id,), (people.c.login_key,)
         case "task":
             task = (tasks.c.id.label("task_id"), tasks.c.title.label("task_title"))
             return (*task, *_PROJECT), (tasks.c.id, project), (projects.c.id, sa.func.coalesce(tasks.c.id, ""))

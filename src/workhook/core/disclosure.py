@@ -1,0 +1,52 @@
+"""Texts about people that only some readers may see, such as an e-mail address.
+
+Such a text is a `PrivateText`: a string that reads as its public form everywhere. Events, logs and whatever else is
+written as JSON have the public form. Only an answer to a known `Viewer` has the private form, where that viewer may
+see it. So nothing leaks where somebody forgets to ask.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+
+class PrivateText(str):
+    """Its value is the public form. `private` is shown to the person whom it is about and to the owners of the
+    organization `organization_id`, of which the person is a member; None: to nobody else."""
+
+    __slots__ = ("organization_id", "person_id", "private")
+
+    private: str
+    person_id: int
+    organization_id: int | None
+
+    @classmethod
+    def about(cls, person_id: int, *, public: str, private: str, organization_id: int | None = None) -> PrivateText:
+        text = cls(public)
+        text.private, text.person_id, text.organization_id = private, person_id, organization_id
+        return text
+
+
+@dataclass
+class Viewer:
+    """Who reads an answer. `owner_of`: ids of organizations that the reader is known to own."""
+
+    person_id: int | None = None
+    owner_of: set[int] = field(default_factory=set)
+
+    def sees(self, text: PrivateText) -> bool:
+        return text.person_id == self.person_id or text.organization_id in self.owner_of
+
+    def disclose(self, value: object) -> str:
+        """An `enc_hook` of msgspec: the form of a text that this viewer sees. Raises `NotImplementedError` for what
+        JSON does not know."""
+        if isinstance(value, PrivateText) and self.sees(value):
+            return value.private
+        return public_form(value)
+
+
+def public_form(value: object) -> str:
+    """An `enc_hook` of msgspec: the form of a text that everybody sees. Raises `NotImplementedError`."""
+    if isinstance(value, PrivateText):
+        return str.__str__(value)
+    raise NotImplementedError(f"Objects of type {type(value).__name__} are no JSON")

@@ -1,0 +1,210 @@
+"""Nobody is put into a project without consent, anybody leaves, and addresses stay with whom they belong to.
+
+Two organizations whose people overlap: the studio's, and another one with an owner and people of its own.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import pytest
+
+from tests.harness.world import World, add_user, make_world
+from tests.work.scene import Scene
+from tests.work.studio import Caller, Studio
+from workhook.http.calls import Services
+from workhook.identity import actions, queries
+
+
+class Neighbour:
+    """Another organization on the same server: its owner, and `both`, a member of this one and of the studio's."""
+
+    def __init__(self, studio: Studio) -> None:
+        self.world: World = studio.server.run(make_world)
+        self.owner, self.both = (
+            Caller(studio.server, studio.server.run(partial(add_user, world=self.world, member=role)))
+            for role in ("owner", "member")
+        )
+        studio._callers += [self.owner, self.both]
+        login = name_of(self.both)
+
+        async def join(services: Services) -> None:
+            async with services.database.transaction() as tx:
+                place = await queries.find_account(tx, studio.world.organization)
+                user = await queries.find_account(tx, login)
+                assert place is not None
+                assert user is not None
+                await actions.set_member(tx, place, user, "member")
+
+        studio.server.run(join)
+
+
+@pytest.fixture
+def neighbour(studio: Studio) -> Neighbour:
+    return Neighbour(studio)
+
+
+@pytest.fixture
+def members(studio: Studio) -> str:
+    return f"{studio.project}/members"
+
+
+def me(caller: Caller) -> dict[str, Any]:
+    found: dict[str, Any] = caller.get("/me")["user"]
+    return found
+
+
+def name_of(caller: Caller) -> str:
+    return str(me(caller)["username"])
+
+
+def invitations(caller: Caller) -> list[dict[str, Any]]:
+    """Those to repositories that wait for the caller."""
+    found: list[dict[str, Any]] = caller.http.get("/user/repository_invitations").raise_for_status().json()
+    return found
+
+
+# --- projects --------------------------------------------------------------------------------------------------------
+
+
+def test_who_shares_no_organization_is_invited_and_shown_without_id_and_address(
+    studio: Studio, neighbour: Neighbour, members: str
+) -> None:
+    stranger = me(neighbour.owner)
+    answer = studio.owner.post(members, json={"username": stranger["username"].upper()})
+    assert answer["pending"] is True
+    assert set(answer["member"]) == {"login", "username", "email", "avatar"}
+    assert answer["member"]["username"] == stranger["username"]
+    assert answer["member"]["email"] != stranger["email"]
+    text = str(answer)
+    assert stranger["email"] not in text
+    # Nothing happened, and the project does not exist for them.
+    assert studio.happened() == []
+    neighbour.owner.refused(404, "GET", studio.project)
+    assert [each["username"] for each in studio.owner.get(members)["members"]] == [studio.world.owner]
+
+
+def test_who_is_invited_accepts(studio: Studio, neighbour: Neighbour, members: str) -> None:
+    stranger = me(neighbour.owner)
+    studio.owner.post(members, json={"username": stranger["username"]})
+    [waiting] = invitations(neighbour.owner)
+    assert (waiting["repository"]["full_name"], waiting["permissions"]) == (studio.world.full_name, "write")
+    assert studio.owner.http.patch(f"/user/repository_invitations/{waiting['id']}").status_code == 404
+    assert neighbour.owner.http.patch(f"/user/repository_invitations/{waiting['id']}").status_code == 204
+    assert neighbour.owner.get(studio.project)["project"]["id"] == studio.project_id
+    [added] = studio.happened()
+    assert (added.name, added.action, added.record["username"]) == ("member", "added", stranger["username"])
+    assert added.payload["sender"]["login"] == stranger["username"]
+    assert stranger["email"] not in str(added.payload)
+    assert invitations(neighbour.owner) == []
+    assert neighbour.owner.http.patch(f"/user/repository_invitations/{waiting['id']}").status_code == 404
+
+
+def test_who_is_invited_declines(studio: Studio, neighbour: Neighbour, members: str) -> None:
+    studio.owner.post(members, json={"username": name_of(neighbour.owner)})
+    [waiting] = invitations(neighbour.owner)
+    assert neighbour.owner.http.delete(f"/user/repository_invitations/{waiting['id']}").status_code == 204
+    assert invitations(neighbour.owner) == []
+    neighbour.owner.refused(404, "GET", studio.project)
+    assert studio.happened() == []
+
+
+def test_who_shares_an_organization_is_added_at_once(studio: Studio, neighbour: Neighbour, members: str) -> None:
+    answer = studio.owner.post(members, json={"username": name_of(neighbour.both)})
+    assert (answer["pending"], answer["member"]["username"]) == (False, name_of(neighbour.both))
+    # For the other organization, the same person and its owner are in one; the studio's owner is not.
+    theirs = f"/projects/{neighbour.world.project_id}/members"
+    assert neighbour.owner.post(theirs, json={"username": name_of(neighbour.both)})["pending"] is False
+    assert neighbour.owner.post(theirs, json={"username": studio.world.owner})["pending"] is True
+    neighbour.owner.refused(404, "GET", studio.project)
+
+
+def test_a_collaborator_leaves(studio: Studio, members: str) -> None:
+    for role in ("read", "write", "admin"):
+        added = studio.add(role=role)
+        name = name_of(added)
+        studio.owner.patch(studio.project, json={"archive": True})
+        added.delete(f"{members}/{name}")
+        studio.owner.patch(studio.project, json={"archive": False})
+        added.refused(404, "GET", studio.project)
+        assert [each.action for each in studio.happened() if each.name == "member"] == ["removed"]
+
+
+def test_who_is_here_through_the_organization_does_not_leave_the_project(studio: Studio, members: str) -> None:
+    path = f"{members}/{name_of(studio.member)}"
+    assert studio.member.refused(409, "DELETE", path)["code"] == "not_added"
+
+
+def test_a_client_leaves(studio: Studio) -> None:
+    other = studio.add_client()
+    own = next(
+        each["id"]
+        for each in studio.owner.get(f"{studio.project}/clients")["clients"]
+        if each["username"] == name_of(studio.client)
+    )
+    other.refused(404, "DELETE", f"/clients/{own}")
+    studio.client.delete(f"/clients/{own}")
+    studio.client.refused(404, "GET", studio.project)
+    other.get(studio.project)
+
+
+# --- addresses -------------------------------------------------------------------------------------------------------
+
+
+def _records(studio: Studio, scene: Scene) -> list[str]:
+    """The paths of records that show people, with `both` as an assignee and author."""
+    task_id = scene.task(assignees=[scene.somebody])
+    return [f"{studio.project}/members", f"/tasks/{task_id}", f"{studio.project}/tasks", f"{studio.project}/activity",
+            f"/organizations/{studio.world.organization}/members"]  # fmt: skip
+
+
+def test_addresses_are_shown_to_the_person_and_to_owners(studio: Studio, neighbour: Neighbour) -> None:
+    both, colleague, owner = me(neighbour.both), me(studio.member), me(studio.owner)
+    scene = Scene(studio.owner, studio.project_id, studio.world.organization, both["username"])
+    paths = _records(studio, scene)
+    assert all(each["email"].endswith("@example.com") for each in (both, colleague, owner))
+    for path in paths:
+        seen = {caller: studio_text(each, path) for caller, each in
+                {"owner": studio.owner, "both": neighbour.both, "member": studio.member}.items()}  # fmt: skip
+        assert both["username"] in seen["member"], path
+        assert both["email"] not in seen["member"], path
+        if "activity" not in path:
+            assert both["email"] in seen["both"], path
+            assert both["email"] in seen["owner"], path
+        if owner["username"] in seen["member"]:
+            assert owner["email"] not in seen["member"], path
+            assert owner["email"] not in seen["both"], path
+
+
+def test_owners_see_no_address_of_people_from_outside(studio: Studio, neighbour: Neighbour, members: str) -> None:
+    stranger = me(neighbour.owner)
+    studio.owner.post(members, json={"username": stranger["username"]})
+    [waiting] = invitations(neighbour.owner)
+    neighbour.owner.http.patch(f"/user/repository_invitations/{waiting['id']}").raise_for_status()
+    scene = Scene(neighbour.owner, studio.project_id, studio.world.organization)
+    comment = neighbour.owner.post(f"/tasks/{scene.task()}/task_comments", json={"text": "Said"})
+    assert comment["user"]["email"] == stranger["email"]
+    shown = studio.owner.get(f"/task_comments/{comment['id']}")
+    assert shown["user"]["username"] == stranger["username"]
+    assert shown["user"]["email"] != stranger["email"]
+    assert stranger["email"] not in studio_text(studio.owner, members)
+
+
+def test_no_payload_shows_an_address(studio: Studio, neighbour: Neighbour) -> None:
+    both, owner = me(neighbour.both), me(studio.owner)
+    scene = Scene(studio.owner, studio.project_id, studio.world.organization, both["username"])
+    task_id = scene.task(assignees=[scene.somebody])
+    studio.owner.post(f"/tasks/{task_id}/task_comments", json={"text": "Said"})
+    scene.timesheet()
+    scene.invoice()
+    text = str([each.payload for each in studio.happened()])
+    assert both["username"] in text
+    assert both["email"] not in text
+    assert owner["email"] not in text
+
+
+def studio_text(caller: Caller, path: str) -> str:
+    response = caller.call("GET", path)
+    assert response.status_code == 200, response.text
+    return response.text
