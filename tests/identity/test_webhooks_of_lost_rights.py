@@ -133,7 +133,9 @@ async def scene(services: Services) -> Scene:
         issued = await issue(tx, CLASSIC, first.id, scopes=("work",))
         actor = await find_actor(tx, issued.token)
         assert actor is not None
-        await create_project(tx, actor, ProjectCreate(title="Mine", name="mine", private=True, organization=first.login), base=BASE)
+        await create_project(
+            tx, actor, ProjectCreate(title="Mine", name="mine", private=True, organization=first.login), base=BASE
+        )
     return Scene(services, app, place, project, other, people)
 
 
