@@ -9,6 +9,7 @@ from workhook.core.clock import now_ms
 from workhook.hooks.tables import dispatches, hooks
 from workhook.identity import audit
 from workhook.identity.oauth.tables import grants
+from workhook.identity.removal import Loss
 from workhook.identity.tables import accounts, collaborators, memberships, projects
 from workhook.storage import Row, Transaction
 from workhook.storage.dialects import any_of
@@ -110,9 +111,12 @@ async def _remove_all(tx: Transaction, hook_ids: list[int]) -> None:
     tx.after_commit(lambda: signals.send(HOOK, hook_ids))
 
 
-async def grant_taken_back(tx: Transaction, app_id: int) -> None:
-    """An `identity.removal.TakenBack`: nobody else sees the hooks that an OAuth app made, so that taking the consent
+async def rights_lost(tx: Transaction, loss: Loss) -> None:
+    """An `identity.removal.OnLoss`: nobody else sees the hooks that an OAuth app made, so that taking the consent
     back has to stop them. They are off; where the app is let act again, it finds them and turns them on."""
+    app_id = loss.app_id
+    if app_id is None:
+        return
     # All are held first: of two users who do this at the same time, the second sees that the first has.
     await tx.fetch_all(_of_app, {"app_id": app_id})
     rows = await tx.fetch_all(_left_alone, {"app_id": app_id})

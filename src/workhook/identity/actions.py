@@ -8,10 +8,10 @@ import sqlalchemy as sa
 
 from workhook.core.clock import DAY_MS, now_ms
 from workhook.core.errors import Fault, Invalid
-from workhook.identity import queries
+from workhook.identity import queries, removal
 from workhook.identity.policy import SCOPES
 from workhook.identity.queries import key_of
-from workhook.identity.schemas import Account, Repository
+from workhook.identity.schemas import Account, Actor, Repository
 from workhook.identity.tables import accounts, collaborators, memberships
 from workhook.identity.tokens.issue import IssuedToken, issue
 from workhook.identity.tokens.kinds import CLASSIC
@@ -66,20 +66,37 @@ async def create_account(tx: Transaction, kind: str, login: str, *, name: str | 
     return Account(id=row["id"], **fields, created_at=now, updated_at=now)  # type: ignore[arg-type]  # None only where allowed
 
 
-async def set_member(tx: Transaction, organization: Account, user: Account, role: str) -> None:
-    """Add or change. Raises `Invalid` where the last owner would lose the role."""
+async def set_member(
+    tx: Transaction,
+    organization: Account,
+    user: Account,
+    role: str,
+    *,
+    actor: Actor | None = None,
+    base: str | None = None,
+) -> None:
+    """Add or change. `actor` and `base`: see `removal.Loss`. Raises `Invalid` where the last owner would lose the
+    role."""
     if role not in ("owner", "member"):
         raise Invalid(faults=[Fault(field="role", message="role must be owner or member")])
     if role == "member":
         await _keep_an_owner(tx, organization, user)
     params = {"organization_id": organization.id, "user_id": user.id, "role": role, "created_at": now_ms()}
     await tx.execute(_set_member, params)
+    if role != "owner":  # who was one is less now
+        await removal.rights_lost(tx, organization.id, user_id=user.id, actor=actor, base=base)
 
 
-async def remove_member(tx: Transaction, organization: Account, user: Account) -> bool:
-    """Answers whether the user was a member. Raises `Invalid` for the last owner."""
+async def remove_member(
+    tx: Transaction, organization: Account, user: Account, *, actor: Actor | None = None, base: str | None = None
+) -> bool:
+    """Answers whether the user was a member. `actor` and `base`: see `removal.Loss`. Raises `Invalid` for the last
+    owner."""
     await _keep_an_owner(tx, organization, user)
-    return await tx.execute(_remove_member, {"organization_id": organization.id, "user_id": user.id}) > 0
+    removed = await tx.execute(_remove_member, {"organization_id": organization.id, "user_id": user.id}) > 0
+    if removed:
+        await removal.rights_lost(tx, organization.id, user_id=user.id, actor=actor, base=base)
+    return removed
 
 
 async def _keep_an_owner(tx: Transaction, organization: Account, user: Account) -> None:
@@ -88,15 +105,32 @@ async def _keep_an_owner(tx: Transaction, organization: Account, user: Account) 
         raise Invalid(faults=[Fault(field="role", message=f"{user.login} is the last owner of {organization.login}")])
 
 
-async def set_collaborator(tx: Transaction, repository: Repository, user: Account, role: str) -> None:
+async def set_collaborator(
+    tx: Transaction,
+    repository: Repository,
+    user: Account,
+    role: str,
+    *,
+    actor: Actor | None = None,
+    base: str | None = None,
+) -> None:
+    """Add or change. `actor` and `base`: see `removal.Loss`."""
     if role not in ("read", "write", "admin"):
         raise Invalid(faults=[Fault(field="role", message="role must be read, write or admin")])
     params = {"repository_id": repository.id, "user_id": user.id, "role": role, "created_at": now_ms()}
     await tx.execute(_set_collaborator, params)
+    if role != "admin":  # who was one is less now
+        await removal.rights_lost(tx, repository.owner.id, repository.id, user_id=user.id, actor=actor, base=base)
 
 
-async def remove_collaborator(tx: Transaction, repository: Repository, user: Account) -> bool:
-    return await tx.execute(_remove_collaborator, {"repository_id": repository.id, "user_id": user.id}) > 0
+async def remove_collaborator(
+    tx: Transaction, repository: Repository, user: Account, *, actor: Actor | None = None, base: str | None = None
+) -> bool:
+    """Answers whether the user was a collaborator. `actor` and `base`: see `removal.Loss`."""
+    removed = await tx.execute(_remove_collaborator, {"repository_id": repository.id, "user_id": user.id}) > 0
+    if removed:
+        await removal.rights_lost(tx, repository.owner.id, repository.id, user_id=user.id, actor=actor, base=base)
+    return removed
 
 
 async def issue_token(

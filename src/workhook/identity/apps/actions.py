@@ -202,7 +202,7 @@ async def revoke_tokens(tx: Transaction, actor: Actor | None, app: App) -> int:
     app = await _locked(tx, app)  # who issues a token holds it too: that token is there now, and no other comes
     await _forget_consents(tx, app)
     count = await revoke_of(tx, app_id=app.id)
-    await removal.grant_taken_back(tx, app.id)
+    await removal.rights_lost(tx, None, app_id=app.id, actor=actor)
     await _audit(tx, actor, app, "revoke_tokens", tokens=count)
     return count
 

@@ -115,6 +115,7 @@ async def uninstall(
     await tx.execute(_delete, {"id": installation.id})
     if installation.app.bot_id is not None:
         await tx.execute(_leave, {"organization_id": installation.account.id, "user_id": installation.app.bot_id})
+    await _weakened(tx, actor, installation)
     webhooks = await removal.uninstalled(tx, installation.id, installation.account.id, remove=remove_webhooks)
     told = {"webhooks_removed" if remove_webhooks else "webhooks_left": len(webhooks)} if webhooks else {}
     await _audit(tx, actor, installation, "installation.delete", **told)
@@ -155,9 +156,15 @@ async def edit_installation(
         await tx.execute(_drop_repositories, {"installation_id": old.id})
         await _choose(tx, old.id, chosen)
     changed = await _found(tx, old.id)
+    await _weakened(tx, actor, changed)
     await _audit(tx, actor, changed, "installation.update", **_told(changed))
     announce(tx)
     return changed
+
+
+async def _weakened(tx: Transaction, actor: Actor | None, installation: Installation) -> None:
+    """Its bot may do less on the organization."""
+    await removal.rights_lost(tx, installation.account.id, user_id=installation.app.bot_id, actor=actor)
 
 
 def _same(one: Collection[int] | None, other: Collection[int] | None) -> bool:
@@ -192,6 +199,7 @@ async def cut(tx: Transaction, actor: Actor | None, app: App) -> None:
             continue
         values = {"permissions": json.encode_text(kept), "repository_selection": installation.repository_selection}
         await tx.execute(_edit, {**values, "updated_at": now_ms(), "id": installation.id})
+        await _weakened(tx, actor, installation)
         await _audit(tx, actor, installation, "installation.update", permissions=kept)
     announce(tx)
 
@@ -200,6 +208,8 @@ async def _set_suspended(
     tx: Transaction, actor: Actor | None, installation: Installation, at: int | None, by: By | None
 ) -> None:
     await tx.execute(_suspend, {"suspended_at": at, "by": by, "updated_at": now_ms(), "id": installation.id})
+    if at is not None:
+        await _weakened(tx, actor, installation)
     await _audit(tx, actor, installation, "installation.unsuspend" if at is None else "installation.suspend")
     announce(tx)
 

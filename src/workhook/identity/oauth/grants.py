@@ -63,5 +63,5 @@ async def revoke_grant(tx: Transaction, app_id: int, user_id: int) -> bool:
     for statement in _end_open:
         await tx.execute(statement, {**named, "now": now_ms()})
     await revoke_of(tx, app_id=app_id, user_id=user_id)
-    await removal.grant_taken_back(tx, app_id)
+    await removal.rights_lost(tx, None, user_id=user_id, app_id=app_id)
     return deleted > 0

@@ -11,7 +11,7 @@ from msgspec import UnsetType
 from workhook.core.clock import now_ms
 from workhook.core.errors import Fault, Invalid, NotFound
 from workhook.core.ids import new_id
-from workhook.identity import audit
+from workhook.identity import audit, removal
 from workhook.identity.actions import create_account
 from workhook.identity.audit_actions import verb_of
 from workhook.identity.queries import key_of
@@ -81,6 +81,8 @@ async def remove_client(tx: Transaction, actor: Actor, client: Client, *, base: 
     client.access.require_member("remove clients")
     client.access.require_writable()
     await queries.delete_client(tx, client.shape.id)
+    here = client.access.repository
+    await removal.rights_lost(tx, here.owner.id, here.id, user_id=client.user_id, actor=actor, base=base)
     await _tell(tx, actor, client.access, client.shape, "removed", base)
 
 

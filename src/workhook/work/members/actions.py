@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from workhook.core.errors import Conflict, Fault, Forbidden, Invalid, NotFound
 from workhook.identity import audit
+from workhook.identity.actions import remove_collaborator
 from workhook.identity.audit_actions import verb_of
 from workhook.identity.schemas import Account, Actor
 from workhook.identity.tokens.reach import check_reach
@@ -48,7 +49,7 @@ async def remove_member(tx: Transaction, actor: Actor, project_id: str, username
     candidate = await queries.find_candidate(tx, actor, project_id, username)
     access, account = candidate.access, candidate.account
     _require_admin(access, "remove members")
-    if account is not None and await queries.remove_member(tx, access.repository, account):
+    if account is not None and await remove_collaborator(tx, access.repository, account, actor=actor, base=base):
         await _tell(tx, actor, access, account, "removed", base)
     elif account is not None and candidate.has_place:
         message = f"{account.login} is here through {access.repository.owner.login}, and was not added to the project."

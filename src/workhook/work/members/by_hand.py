@@ -18,14 +18,14 @@ from workhook.work.people import person_shape
 async def set_member(tx: Transaction, organization: Account, user: Account, role: str, *, base: str) -> None:
     """Add to an organization, or change the role. Raises `Invalid` where the last owner would lose the role."""
     was = await find_member_role(tx, organization.id, user.id)
-    await actions.set_member(tx, organization, user, role)
+    await actions.set_member(tx, organization, user, role, base=base)
     if was is None:
         await _tell_organization(tx, organization, user, "added", base)
 
 
 async def remove_member(tx: Transaction, organization: Account, user: Account, *, base: str) -> bool:
     """Answers whether the user was a member. Raises `Invalid` for the last owner."""
-    removed = await actions.remove_member(tx, organization, user)
+    removed = await actions.remove_member(tx, organization, user, base=base)
     if removed:
         await _tell_organization(tx, organization, user, "removed", base)
     return removed
@@ -34,14 +34,14 @@ async def remove_member(tx: Transaction, organization: Account, user: Account, *
 async def set_collaborator(tx: Transaction, repository: Repository, user: Account, role: str, *, base: str) -> None:
     """Add to a project, or change the role."""
     was = await queries.is_collaborator(tx, repository, user)
-    await actions.set_collaborator(tx, repository, user, role)
+    await actions.set_collaborator(tx, repository, user, role, base=base)
     if not was:
         await _tell_project(tx, repository, user, "added", base)
 
 
 async def remove_collaborator(tx: Transaction, repository: Repository, user: Account, *, base: str) -> bool:
     """Answers whether the user was a collaborator."""
-    removed = await actions.remove_collaborator(tx, repository, user)
+    removed = await actions.remove_collaborator(tx, repository, user, base=base)
     if removed:
         await _tell_project(tx, repository, user, "removed", base)
     return removed

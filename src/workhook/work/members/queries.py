@@ -73,11 +73,6 @@ _add = (
     .values({name: sa.bindparam(name) for name in ("repository_id", "user_id", "role", "created_at")})
     .on_conflict_do_nothing()
 )
-_remove = sa.delete(collaborators).where(
-    collaborators.c.repository_id == big("repository_id"), collaborators.c.user_id == big("user_id")
-)
-
-
 _collaborator = sa.select(collaborators.c.role).where(
     collaborators.c.repository_id == big("repository_id"), collaborators.c.user_id == big("user_id")
 )
@@ -118,11 +113,6 @@ async def add_member(tx: Transaction, repository: Repository, user: Account) -> 
     """With the role write. Answers whether that changed anything."""
     params = {"repository_id": repository.id, "user_id": user.id, "role": "write", "created_at": now_ms()}
     return await tx.execute(_add, params) > 0
-
-
-async def remove_member(tx: Transaction, repository: Repository, user: Account) -> bool:
-    """Answers whether that changed anything."""
-    return await tx.execute(_remove, {"repository_id": repository.id, "user_id": user.id}) > 0
 
 
 # --- an organization -------------------------------------------------------------------------------------------------

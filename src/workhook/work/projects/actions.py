@@ -11,7 +11,7 @@ from msgspec import UnsetType
 from workhook.core.clock import now_ms
 from workhook.core.errors import Fault, Forbidden, Invalid, NotFound
 from workhook.core.ids import new_id
-from workhook.identity import audit
+from workhook.identity import audit, removal
 from workhook.identity.actions import set_collaborator
 from workhook.identity.audit_actions import verb_of
 from workhook.identity.queries import find_repository_by_id, key_of
@@ -31,6 +31,7 @@ from workhook.work.projects.schemas import (
     project_shape,
 )
 from workhook.work.schemas import given
+from workhook.work.timesheets import loss
 
 
 async def get_project(reader: Reader, actor: Actor, project_id: str) -> Project:
@@ -82,6 +83,8 @@ async def edit_project(tx: Transaction, actor: Actor, project: Project, edit: Pr
         await _require_free(tx, old.owner, str(values["name"]), repository_id=old.id)
     await queries.update_project(tx, old.id, {**values, "updated_at": max(now_ms(), old.updated_at + 1)})
     edited = await _stay_in(tx, actor, project)
+    if edited.repository.private and not old.private:  # after: the one who made it private stays in
+        await removal.rights_lost(tx, old.owner.id, old.id, actor=actor, base=base)
     action = "edited"
     if old.archive != edited.repository.archive:
         action = "archived" if edited.repository.archive else "unarchived"
@@ -93,6 +96,7 @@ async def edit_project(tx: Transaction, actor: Actor, project: Project, edit: Pr
 async def delete_project(tx: Transaction, actor: Actor, project: Project, *, base: str) -> None:
     """Its hooks get this event, and none after it. `project` is what `take_project` gave. Raises `Forbidden`."""
     _require_role(project, "admin")
+    await loss.project_ends(tx, actor, project.repository, base=base)
     await queries.delete_project(tx, project, now_ms())
     await _announce(tx, actor, project, "deleted", base=base)
 

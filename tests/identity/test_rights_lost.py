@@ -1,0 +1,134 @@
+"""Whatever takes a right away goes through the one door (decision 20), in the transaction that takes it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from tests.harness.world import World, make_world
+from workhook.core.ids import new_id
+from workhook.http.calls import Services
+from workhook.identity import actions, queries, removal
+from workhook.identity.apps import actions as app_actions
+from workhook.identity.oauth.grants import allow, revoke_grant
+from workhook.identity.removal import Loss
+from workhook.identity.schemas import Account, Actor, Repository
+from workhook.identity.tokens.issue import issue
+from workhook.identity.tokens.kinds import CLASSIC
+from workhook.identity.tokens.lookup import find_actor
+from workhook.storage import Transaction
+from workhook.work.clients import actions as clients
+from workhook.work.clients.schemas import ClientCreate
+from workhook.work.members import actions as members
+from workhook.work.members import by_hand
+from workhook.work.projects import actions as projects
+from workhook.work.projects.schemas import ProjectEdit
+
+BASE = "http://h.example"
+
+
+class _Scene:
+    """An organization with a project, its owner, and a second owner who is an admin of the project, too."""
+
+    def __init__(self, tx: Transaction, place: Account, here: Repository, owner: Actor, other: Account) -> None:
+        self.tx, self.place, self.here, self.owner, self.other = tx, place, here, owner, other
+        self.losses: list[Loss] = []
+
+    @classmethod
+    async def make(cls, tx: Transaction, world: World) -> _Scene:
+        place, owner = [await queries.find_account(tx, each) for each in (world.organization, world.owner)]
+        assert place is not None
+        assert owner is not None
+        other = await actions.create_account(tx, "user", f"other-{place.id}", name=None, email=None)
+        await actions.set_member(tx, place, other, "owner")
+        here = await queries.find_repository(tx, world.organization, world.repository, owner.id)
+        assert here is not None
+        await actions.set_collaborator(tx, here, other, "admin")
+        token = await issue(tx, CLASSIC, owner.id, scopes=("repo", "work"))
+        actor = await find_actor(tx, token.token)
+        assert actor is not None
+        return cls(tx, place, here, actor, other)
+
+    async def told(self, tx: Transaction, loss: Loss) -> None:
+        assert tx is self.tx
+        self.losses.append(loss)
+
+    def loss(self, *, by_owner: bool = True, everywhere: bool = False, **more: Any) -> Loss:
+        given = {"repository_id": None, "user_id": self.other.id, "app_id": None, **more}
+        actor = self.owner if by_owner else None
+        return Loss(account_id=None if everywhere else self.place.id, actor=actor, base=BASE, **given)
+
+    async def client(self) -> str:
+        create = ClientCreate(email="client@elsewhere.example")
+        made = await clients.add_client(self.tx, self.owner, self.here.project_id, create, base=BASE)
+        return made.id
+
+
+@pytest.fixture
+async def scene(services: Services, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[_Scene]:
+    world = await make_world(services)
+    async with services.database.transaction() as tx:
+        made = await _Scene.make(tx, world)
+        monkeypatch.setattr(removal, "_loss_subscribers", [made.told])
+        monkeypatch.setattr(removal, "_links", {"base": BASE})
+        yield made
+
+
+async def test_a_member_who_is_removed_or_less_than_before(scene: _Scene) -> None:
+    await by_hand.set_member(scene.tx, scene.place, scene.other, "member", base=BASE)
+    assert scene.losses == [scene.loss(by_owner=False)]
+    assert await by_hand.remove_member(scene.tx, scene.place, scene.other, base=BASE)
+    assert scene.losses == [scene.loss(by_owner=False)] * 2
+    assert not await by_hand.remove_member(scene.tx, scene.place, scene.other, base=BASE)
+    await by_hand.set_member(scene.tx, scene.place, scene.other, "owner", base=BASE)
+    assert len(scene.losses) == 2
+
+
+async def test_a_collaborator_who_is_removed_or_less_than_before(scene: _Scene) -> None:
+    here = scene.here
+    await by_hand.set_collaborator(scene.tx, here, scene.other, "write", base=BASE)
+    assert scene.losses.pop() == scene.loss(by_owner=False, repository_id=here.id)
+    assert await by_hand.remove_collaborator(scene.tx, here, scene.other, base=BASE)
+    assert scene.losses.pop() == scene.loss(by_owner=False, repository_id=here.id)
+    await by_hand.set_collaborator(scene.tx, here, scene.other, "admin", base=BASE)
+    assert not scene.losses
+    await members.remove_member(scene.tx, scene.owner, here.project_id, scene.other.login, base=BASE)
+    assert scene.losses == [scene.loss(repository_id=here.id)]
+
+
+async def test_a_client_who_is_removed(scene: _Scene) -> None:
+    client = await clients.take_client(scene.tx, scene.owner, await scene.client())
+    await clients.remove_client(scene.tx, scene.owner, client, base=BASE)
+    assert scene.losses == [scene.loss(repository_id=scene.here.id, user_id=client.user_id)]
+
+
+async def test_a_project_that_becomes_private(scene: _Scene) -> None:
+    for private in (True, True, False):
+        project = await projects.take_project(scene.tx, scene.owner, scene.here.project_id)
+        await projects.edit_project(scene.tx, scene.owner, project, ProjectEdit(private=private), base=BASE)
+    assert scene.losses == [scene.loss(repository_id=scene.here.id, user_id=None)]
+
+
+async def test_a_consent_that_is_withdrawn(scene: _Scene) -> None:
+    app, _ = await app_actions.create_oauth_app(
+        scene.tx, None, scene.place, name=f"Viewer {scene.place.id}", callback_urls=["https://app.example.com/"]
+    )
+    await allow(scene.tx, app, scene.other.id, frozenset({"work"}))
+    assert await revoke_grant(scene.tx, app.id, scene.other.id)
+    assert scene.losses.pop() == scene.loss(by_owner=False, everywhere=True, app_id=app.id)
+    await app_actions.revoke_tokens(scene.tx, scene.owner, app)
+    assert scene.losses == [scene.loss(everywhere=True, user_id=None, app_id=app.id)]
+
+
+async def test_an_app_that_may_do_less_or_goes(scene: _Scene) -> None:
+    name = f"Robot {new_id('x')[2:10]}"
+    app, _, _ = await app_actions.create_app(scene.tx, None, scene.place, name=name, permissions={"work": "write"})
+    there = await app_actions.install(scene.tx, None, app, scene.place)
+    less = scene.loss(user_id=app.bot_id)
+    await app_actions.edit_installation(scene.tx, scene.owner, there, repository_ids=[scene.here.id])
+    await app_actions.suspend(scene.tx, scene.owner, there)
+    await app_actions.unsuspend(scene.tx, scene.owner, there)
+    await app_actions.uninstall(scene.tx, scene.owner, there)
+    assert scene.losses == [less] * 3
