@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
+from scripts import statement_rules
 from tests.harness import order
 from tests.harness.databases import Databases, PostgresDatabases, databases
 from tests.harness.receiver import Receiver
@@ -20,8 +21,12 @@ from tests.harness.world import World
 from workhook.bootstrap import open_services
 from workhook.core.config import load
 from workhook.http.calls import Services
+from workhook.storage.statements import Compiler
 
 KINDS = ("sqlite", "postgresql")
+
+# What is compiled in a test obeys the rule of statements; so it is in the processes that `harness.forging` forks.
+Compiler.inspect = staticmethod(statement_rules.refuse)
 
 # No test asserts a time. Where CI is set, Hypothesis has a profile of its own: untimed, and the same examples each run.
 if "CI" not in os.environ:

@@ -17,6 +17,8 @@ import threading
 from typing import Any
 
 import workhook
+from scripts import statement_rules
+from workhook.storage.statements import Compiler
 
 
 def import_everything() -> None:
@@ -24,6 +26,7 @@ def import_everything() -> None:
     for module in pkgutil.walk_packages(workhook.__path__, "workhook."):
         if not module.name.endswith("__main__") and ".migrations." not in module.name:  # those are scripts
             importlib.import_module(module.name)
+    Compiler.inspect = staticmethod(statement_rules.refuse)
 
 
 class Forging:

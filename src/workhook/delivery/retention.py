@@ -26,35 +26,39 @@ def _oldest(column: sa.ColumnElement[Any], *conditions: sa.ColumnElement[bool]) 
     return sa.select(column).where(*conditions).limit(big("limit")).offset(big("offset"))
 
 
+# The same tables once more, to choose rows of them.
+_delivery, _dispatch, _event, _event_key = [
+    table.alias(f"old_{table.name}") for table in (deliveries, dispatches, events, event_keys)
+]
 # Deliveries, then dispatches, then events: an event behind a pending attempt is kept, however old it is.
 _STEPS: dict[str, sa.Delete] = {
     "deliveries": sa.delete(deliveries).where(
-        deliveries.c.id.in_(_oldest(deliveries.c.id, deliveries.c.delivered_at < big("before")))
+        deliveries.c.id.in_(_oldest(_delivery.c.id, _delivery.c.delivered_at < big("before")))
     ),
     "dispatches": sa.delete(dispatches).where(
         # Once more, of the row itself: a redelivery that was asked for while this waited for the row keeps it.
         dispatches.c.next_attempt_at.is_(None),
         dispatches.c.id.in_(
             _oldest(
-                dispatches.c.id,
-                dispatches.c.next_attempt_at.is_(None),
-                dispatches.c.event_id.in_(sa.select(events.c.id).where(events.c.created_at < big("before"))),
-                ~sa.exists().where(deliveries.c.guid == dispatches.c.guid),
+                _dispatch.c.id,
+                _dispatch.c.next_attempt_at.is_(None),
+                _dispatch.c.event_id.in_(sa.select(events.c.id).where(events.c.created_at < big("before"))),
+                ~sa.exists().where(deliveries.c.guid == _dispatch.c.guid),
             )
         ),
     ),
     "events": sa.delete(events).where(
         events.c.id.in_(
             _oldest(
-                events.c.id,
-                events.c.created_at < big("before"),
-                ~sa.exists().where(dispatches.c.event_id == events.c.id),
+                _event.c.id,
+                _event.c.created_at < big("before"),
+                ~sa.exists().where(dispatches.c.event_id == _event.c.id),
             )
         )
     ),
 }
 _keys = sa.tuple_(event_keys.c.scope, event_keys.c.key)
-_old_keys = sa.select(event_keys.c.scope, event_keys.c.key).where(event_keys.c.created_at < big("before"))
+_old_keys = sa.select(_event_key.c.scope, _event_key.c.key).where(_event_key.c.created_at < big("before"))
 _forget_keys = sa.delete(event_keys).where(_keys.in_(_old_keys.limit(big("limit")).offset(big("offset"))))
 
 

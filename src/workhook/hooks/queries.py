@@ -44,8 +44,12 @@ _count = {
 }
 _some = sa.select(*_columns).where(any_of(hooks.c.id, "hook_ids"))
 # One probe of the index for each hook, however many deliveries are kept.
+_any_delivery = deliveries.alias("any_delivery")
 _newest_id = (
-    sa.select(sa.func.max(deliveries.c.id)).where(deliveries.c.hook_id == hooks.c.id).correlate(hooks).scalar_subquery()
+    sa.select(sa.func.max(_any_delivery.c.id))
+    .where(_any_delivery.c.hook_id == hooks.c.id)
+    .correlate(hooks)
+    .scalar_subquery()
 )
 _newest = sa.select(deliveries.c.hook_id, deliveries.c.status, deliveries.c.status_code).where(
     deliveries.c.id.in_(sa.select(_newest_id).select_from(hooks).where(any_of(hooks.c.id, "hook_ids"))),

@@ -37,16 +37,21 @@ _granted = sa.exists().where(
     grants.c.app_id == hooks.c.app_id,
     sa.or_(
         grants.c.user_id == hooks.c.account_id,
-        sa.exists().where(
+        # In a subquery themselves: what is correlated has to be said, or they look at every webhook there is.
+        sa.exists()
+        .where(
             memberships.c.organization_id == hooks.c.account_id,
             memberships.c.user_id == grants.c.user_id,
             memberships.c.role == "owner",
-        ),
-        sa.exists().where(
+        )
+        .correlate(hooks, grants),
+        sa.exists()
+        .where(
             collaborators.c.repository_id == hooks.c.repository_id,
             collaborators.c.user_id == grants.c.user_id,
             collaborators.c.role == "admin",
-        ),
+        )
+        .correlate(hooks, grants),
     ),
 )
 _of_installation = (

@@ -51,7 +51,8 @@ _find = sa.select(idempotency_keys.c.fingerprint, idempotency_keys.c.body, idemp
 _forget = sa.delete(idempotency_keys).where(*_mine, idempotency_keys.c.created_at < big("before"))
 _store = insert_into(idempotency_keys, "token_id", "key", "fingerprint", "body", "created_at")
 _key = sa.tuple_(idempotency_keys.c.token_id, idempotency_keys.c.key)
-_old = sa.select(*_key.clauses).where(idempotency_keys.c.created_at < big("before"))
+_kept = idempotency_keys.alias("kept")
+_old = sa.select(_kept.c.token_id, _kept.c.key).where(_kept.c.created_at < big("before"))
 _prune = sa.delete(idempotency_keys).where(_key.in_(_old.limit(big("limit")).offset(big("offset"))))
 
 _in_flight: set[tuple[int, str]] = set()

@@ -50,7 +50,8 @@ _CONDITIONS: Mapping[str, sa.ColumnElement[bool]] = {
     "until": audit_log.c.at < big("until"),
 }
 # The oldest are the first, but for a refusal that waited for a moment; so a look at the first ones is enough.
-_by_age = sa.select(audit_log.c.id, audit_log.c.at).order_by(audit_log.c.id)
+_aged = audit_log.alias("aged")
+_by_age = sa.select(_aged.c.id, _aged.c.at).order_by(_aged.c.id)
 _first = _by_age.limit(big("limit")).offset(big("offset")).subquery()
 _prune = sa.delete(audit_log).where(audit_log.c.id.in_(sa.select(_first.c.id).where(_first.c.at < big("before"))))
 

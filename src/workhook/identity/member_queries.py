@@ -54,30 +54,32 @@ _own = listed(
 )
 
 # As `repository_of` tells the caller's own role: the stronger of what the place and being added give.
+_member, _addition = memberships.alias("member"), collaborators.alias("addition")
 _by_place = sa.case(
-    (sa.or_(accounts.c.id == big("owner_id"), memberships.c.role == "owner"), 3),
-    (sa.and_(memberships.c.role == "member", sa.not_(sa.bindparam("private", type_=sa.Boolean()))), 2),
+    (sa.or_(accounts.c.id == big("owner_id"), _member.c.role == "owner"), 3),
+    (sa.and_(_member.c.role == "member", sa.not_(sa.bindparam("private", type_=sa.Boolean()))), 2),
     else_=0,
 )
-_by_hand = sa.case((collaborators.c.role == "admin", 3), (collaborators.c.role == "write", 2),
-                   (collaborators.c.role == "read", 1), else_=0)  # fmt: skip
+_by_hand = sa.case((_addition.c.role == "admin", 3), (_addition.c.role == "write", 2),
+                   (_addition.c.role == "read", 1), else_=0)  # fmt: skip
 _rank = sa.case((_by_place > _by_hand, _by_place), else_=_by_hand)
-_in_organization = sa.and_(memberships.c.organization_id == big("owner_id"), memberships.c.user_id == accounts.c.id)
-_added = sa.and_(collaborators.c.repository_id == big("repository_id"), collaborators.c.user_id == accounts.c.id)
+_in_organization = sa.and_(_member.c.organization_id == big("owner_id"), _member.c.user_id == accounts.c.id)
+_added = sa.and_(_addition.c.repository_id == big("repository_id"), _addition.c.user_id == accounts.c.id)
 _anybody = (
     sa.select(*account_columns(), _rank.label("rank"))
-    .select_from(accounts.outerjoin(memberships, _in_organization).outerjoin(collaborators, _added))
+    .select_from(accounts.outerjoin(_member, _in_organization).outerjoin(_addition, _added))
     .where(accounts.c.kind == "user")
 )
+_owner = accounts.alias("owner")
 # By who can be in it, so that it costs nothing how many others the server has.
 _candidates = sa.union(
     sa.select(memberships.c.user_id).where(memberships.c.organization_id == big("owner_id")),
     sa.select(collaborators.c.user_id).where(collaborators.c.repository_id == big("repository_id")),
-    sa.select(accounts.c.id).where(accounts.c.id == big("owner_id")),
+    sa.select(_owner.c.id).where(_owner.c.id == big("owner_id")),
 )
 _everybody = _anybody.where(accounts.c.id.in_(_candidates), _rank >= big("least"))
-_direct = _everybody.where(collaborators.c.role.is_not(None))
-_outside = _direct.where(memberships.c.role.is_(None), accounts.c.id != big("owner_id"))
+_direct = _everybody.where(_addition.c.role.is_not(None))
+_outside = _direct.where(_member.c.role.is_(None), accounts.c.id != big("owner_id"))
 _in_repository: dict[Affiliation, Listed] = {
     "all": listed(_everybody, accounts.c.id),
     "direct": listed(_direct, accounts.c.id),

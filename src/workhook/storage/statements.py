@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 from weakref import WeakKeyDictionary
 
 from sqlalchemy.engine.interfaces import Dialect
@@ -96,6 +96,9 @@ def _renumbered(sql: str, before: int) -> str:
 class Compiler:
     """Statements are built once, at import; those built per request (list filters) are compiled per request."""
 
+    inspect: ClassVar[Callable[[str], None] | None] = None
+    """Gets the SQL of every statement that is compiled: tests look at it here (`scripts/statement_rules.py`)."""
+
     def __init__(self, dialect: Dialect, adapt: Callable[[Value], Any] | None = None) -> None:
         self._dialect = dialect
         self._adapt = adapt
@@ -107,4 +110,6 @@ class Compiler:
             written = statement.of(self._dialect.name) if isinstance(statement, PerDialect) else statement
             compiled = written.compile(dialect=self._dialect)  # type: ignore[attr-defined]  # every Executable here is a ClauseElement
             known = self._known[statement] = Statement(compiled, self._adapt)
+            if Compiler.inspect is not None:
+                Compiler.inspect(known.sql)
         return known

@@ -5,6 +5,8 @@ A used refresh token is kept as long as it would have been good: whoever uses it
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import sqlalchemy as sa
 
 from workhook.core.clock import DAY_MS, HOUR_MS
@@ -23,26 +25,32 @@ DEVICE_CODES_KEPT_MS = HOUR_MS
 BATCH = 1000
 
 
-def _delete(key: sa.Column[object], *over: sa.ColumnElement[bool]) -> sa.Delete:
+_Over = Callable[[sa.FromClause], sa.ColumnElement[bool]]
+
+
+def _delete(key: sa.Column[object], over: _Over) -> sa.Delete:
     """At most `limit` rows that are over; another process that does the same takes others."""
-    chosen = sa.select(key).where(*over).limit(big("limit")).offset(big("offset"))
-    return sa.delete(key.table).where(key.in_(chosen.with_for_update(of=key.table, skip_locked=True)))
+    ended = key.table.alias("ended")
+    chosen = sa.select(ended.c[key.name]).where(over(ended)).limit(big("limit")).offset(big("offset"))
+    return sa.delete(key.table).where(key.in_(chosen.with_for_update(of=ended, skip_locked=True)))
 
 
-_ended = sa.func.coalesce(tokens.c.revoked_at, tokens.c.expires_at)
+def _expired(before: str = "before") -> _Over:
+    return lambda table: table.c.expires_at < big(before)
+
+
 _DELETES = (
-    _delete(tokens.c.id, _ended < big("tokens_before")),
-    _delete(authorization_codes.c.digest, authorization_codes.c.expires_at < big("before")),
-    _delete(device_codes.c.digest, device_codes.c.expires_at < big("codes_before")),
-    _delete(refresh_tokens.c.id, refresh_tokens.c.expires_at < big("before")),
-    _delete(sign_in_links.c.digest, sign_in_links.c.expires_at < big("before")),
-    _delete(sessions.c.id, sessions.c.expires_at < big("before")),
+    _delete(tokens.c.id, lambda table: sa.func.coalesce(table.c.revoked_at, table.c.expires_at) < big("tokens_before")),
+    _delete(authorization_codes.c.digest, _expired()),
+    _delete(device_codes.c.digest, _expired("codes_before")),
+    _delete(refresh_tokens.c.id, _expired()),
+    _delete(sign_in_links.c.digest, _expired()),
+    _delete(sessions.c.id, _expired()),
     _delete(
         sign_in_failures.c.key,
-        sign_in_failures.c.since < big("before"),
-        sign_in_failures.c.blocked_until < big("before"),
+        lambda table: sa.and_(table.c.since < big("before"), table.c.blocked_until < big("before")),
     ),
-    _delete(rate_windows.c.caller, rate_windows.c.resets_at < big("before")),
+    _delete(rate_windows.c.caller, lambda table: table.c.resets_at < big("before")),
 )
 
 

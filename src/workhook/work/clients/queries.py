@@ -45,13 +45,20 @@ _page = (
 # Who fits an address or a name, and what they are in the project.
 _place = projects.alias("place")
 _here = clients.alias("here")
-_owner = sa.exists().where(
-    memberships.c.organization_id == _place.c.account_id,
-    memberships.c.user_id == _person.c.id,
-    sa.or_(memberships.c.role == "owner", _place.c.private.is_(sa.false())),
+# Both are in a subquery themselves: what is correlated has to be said, or they look at every project there is.
+_owner = (
+    sa.exists()
+    .where(
+        memberships.c.organization_id == _place.c.account_id,
+        memberships.c.user_id == _person.c.id,
+        sa.or_(memberships.c.role == "owner", _place.c.private.is_(sa.false())),
+    )
+    .correlate(_place, _person)
 )
-_added = sa.exists().where(
-    collaborators.c.repository_id == _place.c.repository_id, collaborators.c.user_id == _person.c.id
+_added = (
+    sa.exists()
+    .where(collaborators.c.repository_id == _place.c.repository_id, collaborators.c.user_id == _person.c.id)
+    .correlate(_place, _person)
 )
 _people = (
     sa.select(

@@ -83,10 +83,11 @@ _delete_empty_folder = sa.delete(folders).where(
     ~sa.exists().where(files.c.folder_id == folders.c.id, files.c.deleted_at.is_(None)),
 )
 
+_deleted = files.alias("deleted")
 _old = (
-    sa.select(files.c.id)
-    .where(files.c.deleted_at < big("before"))
-    .order_by(files.c.deleted_at)
+    sa.select(_deleted.c.id)
+    .where(_deleted.c.deleted_at < big("before"))
+    .order_by(_deleted.c.deleted_at)
     .limit(big("limit"))
     .offset(big("offset"))
 )

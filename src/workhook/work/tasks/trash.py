@@ -14,18 +14,19 @@ from workhook.work.timesheets.tables import timesheets
 KEPT_MS = 30 * DAY_MS
 BATCH = 100
 
+_deleted = tasks.alias("deleted")
 _over = (
-    sa.select(tasks.c.id)
+    sa.select(_deleted.c.id)
     .where(
-        tasks.c.deleted_at < big("before"),
+        _deleted.c.deleted_at < big("before"),
         # Somebody's time was recorded on it, and is to be billed by its name.
-        ~sa.exists().where(timesheets.c.task_id == tasks.c.id),
+        ~sa.exists().where(timesheets.c.task_id == _deleted.c.id),
     )
-    .order_by(tasks.c.deleted_at)
+    .order_by(_deleted.c.deleted_at)
     .limit(big("limit"))
     .offset(big("offset"))
     # Another process that does the same takes the next ones.
-    .with_for_update(of=tasks, skip_locked=True)
+    .with_for_update(of=_deleted, skip_locked=True)
 )
 _purge = sa.delete(tasks).where(tasks.c.id.in_(_over))
 

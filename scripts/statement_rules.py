@@ -1,0 +1,226 @@
+"""What every SQL statement obeys: a subquery's FROM names nothing that a query around it has in its FROM, too.
+
+Such a subquery looks at all rows of that table, those of every tenant, where it was meant to look at the row of the
+query around it: SQLAlchemy correlates a subquery with the query that is next around it, and not with those further out,
+unless it is told to (`correlate`). Where all rows are meant, the table has another name in the subquery (`alias`).
+
+The rule reads the SQL that goes to the database, not what it was made from. `clashes` is for one statement,
+`violations` for all that stand at the head of a module; tests compile with `refuse`, so that those made per request
+obey it, too.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import NamedTuple
+
+from sqlalchemy.engine.interfaces import Dialect
+from sqlalchemy.sql.base import Executable
+from sqlalchemy.sql.dml import UpdateBase
+from sqlalchemy.sql.elements import ClauseElement
+from sqlalchemy.sql.selectable import SelectBase
+
+import workhook
+from workhook.storage import dialects
+from workhook.storage.statements import PerDialect
+
+_TOKEN = re.compile(r"""'(?:[^']|'')*' | "(?:[^"]|"")*" | [\w$]+(?:\.(?:[\w$]+|"[^"]*"))* | \S""", re.VERBOSE)
+_ENDS_FROM = frozenset(
+    {
+        "WHERE", "GROUP", "ORDER", "LIMIT", "OFFSET", "HAVING", "WINDOW", "FOR", "RETURNING", "UNION", "EXCEPT",
+        "INTERSECT", "SET", "SELECT", "VALUES", "FROM",
+    }
+)  # fmt: skip
+_BEGIN_FROM = frozenset(
+    {("FROM", "SELECT"), ("FROM", "UPDATE"), ("FROM", "DELETE"), ("UPDATE", "UPDATE"), ("USING", "DELETE")}
+)
+_COMPOUND = frozenset({"UNION", "EXCEPT", "INTERSECT"})
+_BEGINS = frozenset({"SELECT", "WITH", "VALUES"})
+_NO_ALIAS = _ENDS_FROM | {
+    "ON", "JOIN", "LEFT", "RIGHT", "FULL", "INNER", "CROSS", "NATURAL", "OUTER", "USING", "AS", "DEFAULT",
+}  # fmt: skip
+_BEFORE_TABLE = frozenset({"JOIN", "ONLY", "LATERAL"})
+
+
+class Group(list["str | Group"]):
+    """What stands between two parentheses."""
+
+
+class Clash(AssertionError):
+    """A statement that breaks the rule."""
+
+
+class _From(NamedTuple):
+    """`names`: of its tables, as columns are written after them. `derived`: subqueries in it, which do not see them.
+    `rest`: what does: the conditions of joins, and arguments of functions."""
+
+    names: list[str]
+    derived: list[Group]
+    rest: Group
+
+
+def refuse(sql: str) -> None:
+    """Raises `Clash`."""
+    if found := list(clashes(sql)):
+        raise Clash(f"a subquery names {', '.join(found)}, as a query around it does: correlate it, or alias it\n{sql}")
+
+
+def clashes(sql: str) -> list[str]:
+    """The names that a subquery has in its FROM, and a query around it, too."""
+    return sorted(set(_query(_grouped(sql), frozenset())))
+
+
+def _grouped(sql: str) -> Group:
+    stack = [Group()]
+    for piece in _TOKEN.findall(sql):
+        match piece:
+            case "(":
+                stack.append(Group())
+            case ")":
+                closed = stack.pop()
+                stack[-1].append(closed)
+            case _:
+                stack[-1].append(piece)
+    assert len(stack) == 1, sql
+    return stack[0]
+
+
+def _word(token: str | Group) -> str:
+    return token.upper() if isinstance(token, str) else ""
+
+
+def _name(token: str) -> str:
+    return token.rpartition(".")[2].strip('"').lower()
+
+
+def _query(tokens: Group, around: frozenset[str]) -> Iterator[str]:
+    """`around`: the names of the queries around this one, which it sees."""
+    start = 0
+    if tokens and _word(tokens[0]) == "WITH":
+        while start < len(tokens) and _word(tokens[start]) not in ("SELECT", "UPDATE", "DELETE", "INSERT", "VALUES"):
+            if isinstance(each := tokens[start], Group):
+                yield from _query(each, around)
+            start += 1
+    parts = [Group()]
+    for token in tokens[start:]:
+        if _word(token) in _COMPOUND:
+            parts.append(Group())
+        parts[-1].append(token)
+    for part in parts:
+        yield from _part(part, around)
+
+
+def _part(tokens: Group, around: frozenset[str]) -> Iterator[str]:
+    """One SELECT of a compound one, an INSERT, UPDATE or DELETE, or an expression."""
+    verb = next((_word(each) for each in tokens if _word(each) not in (*_COMPOUND, "ALL")), "")
+    sources: list[_From] = []
+    rest = Group()
+    at = 0
+    while at < len(tokens):
+        word, before = _word(tokens[at]), _word(tokens[at - 1]) if at else ""
+        at += 1
+        if (word, verb) not in _BEGIN_FROM or before == "DISTINCT":
+            rest.append(tokens[at - 1])
+            continue
+        end = at
+        while end < len(tokens) and _word(tokens[end]) not in _ENDS_FROM:
+            end += 1
+        sources.append(_from(Group(tokens[at:end])))
+        at = end
+    names = [name for each in sources for name in each.names]
+    yield from (name for name in names if name in around)
+    inside = around | set(names)
+    for each in sources:
+        for derived in each.derived:
+            yield from _query(derived, around)
+        yield from _expressions(each.rest, inside)
+    yield from _expressions(rest, inside)
+
+
+def _expressions(tokens: Group, around: frozenset[str]) -> Iterator[str]:
+    for each in tokens:
+        if isinstance(each, Group):
+            yield from _query(each, around)
+
+
+def _from(tokens: Group) -> _From:
+    found = _From([], [], Group())
+    place = True  # where a table is named, rather than a condition
+    at = 0
+    while at < len(tokens):
+        token, word = tokens[at], _word(tokens[at])
+        at += 1
+        if word == "," or word in _BEFORE_TABLE:
+            place = True
+        elif not place:
+            found.rest.append(token)
+        else:
+            place = False
+            if isinstance(token, Group):
+                if token and _word(token[0]) in _BEGINS:
+                    found.derived.append(token)
+                else:
+                    inner = _from(token)
+                    found.names.extend(inner.names)
+                    found.derived.extend(inner.derived)
+                    found.rest.extend(inner.rest)
+            at = _named(tokens, at, found, token)
+    return found
+
+
+def _named(tokens: Group, at: int, found: _From, token: str | Group) -> int:
+    """Take the alias that follows a table, or else its own name."""
+    if isinstance(token, str) and at < len(tokens) and isinstance(tokens[at], Group):  # a function
+        found.rest.append(tokens[at])
+        at += 1
+    if at < len(tokens) and _word(tokens[at]) == "AS":
+        at += 1  # to the alias, which is what follows
+    if at < len(tokens) and isinstance(alias := tokens[at], str) and alias != "," and _word(alias) not in _NO_ALIAS:
+        found.names.append(_name(alias))
+        return at + 1
+    if isinstance(token, str):
+        found.names.append(_name(token))
+    return at
+
+
+# --- the package -----------------------------------------------------------------------------------------------------
+
+
+def statements() -> Iterator[tuple[str, Executable]]:
+    """Every statement at the head of a module, also in what it keeps them in; with the name that it has there."""
+    for module in pkgutil.walk_packages(workhook.__path__, "workhook."):
+        if not module.name.endswith("__main__") and ".migrations." not in module.name:  # those are scripts
+            for name, value in vars(importlib.import_module(module.name)).items():
+                yield from _held(f"{module.name}.{name}", value)
+
+
+def _held(name: str, value: object) -> Iterator[tuple[str, Executable]]:
+    if isinstance(value, Executable) and isinstance(value, SelectBase | UpdateBase | PerDialect):
+        yield name, value
+    elif isinstance(value, Mapping):
+        for key, each in value.items():
+            yield from _held(f"{name}[{key!r}]", each)
+    elif isinstance(value, list | tuple | set | frozenset):
+        for number, each in enumerate(value):
+            yield from _held(f"{name}[{number}]", each)
+
+
+def _sql(statement: Executable, dialect: Dialect) -> str:
+    written = statement.of(dialect.name) if isinstance(statement, PerDialect) else statement
+    assert isinstance(written, ClauseElement)
+    return str(written.compile(dialect=dialect))
+
+
+def violations(found: Iterable[tuple[str, Executable]] | None = None) -> Iterator[str]:
+    for name, statement in statements() if found is None else found:
+        named = {
+            each for dialect in (dialects.SQLITE, dialects.POSTGRESQL) for each in clashes(_sql(statement, dialect))
+        }
+        if named:
+            yield (
+                f"{name}: a subquery names {', '.join(sorted(named))}, as a query around it does: correlate it, "
+                "or alias it where all rows are meant"
+            )

@@ -1,0 +1,73 @@
+"""No subquery of any statement names what a query around it has in its FROM, and what says so can fail."""
+
+from __future__ import annotations
+
+import pytest
+import sqlalchemy as sa
+
+from scripts import statement_rules
+from scripts.statement_rules import clashes
+from workhook.hooks.tables import hooks
+from workhook.identity.oauth.tables import grants
+from workhook.identity.tables import memberships
+from workhook.storage import dialects
+from workhook.storage.statements import Compiler, PerDialect
+
+
+def test_every_statement_of_the_package_obeys() -> None:
+    found = list(statement_rules.statements())
+    names = {name.partition("[")[0] for name, _ in found}
+    assert {"workhook.hooks.removal._left_alone", "workhook.work.clients.queries._invitation"} <= names
+    assert any(isinstance(each, PerDialect) for _, each in found)
+    assert len(found) > 400
+    assert list(statement_rules.violations(found)) == []
+
+
+@pytest.fixture
+def cross_join() -> sa.Select[tuple[int]]:
+    """What webhooks outlived a consent by: the inner EXISTS is correlated with `grants`, and not with `hooks`."""
+    owner = sa.exists().where(
+        memberships.c.organization_id == hooks.c.account_id, memberships.c.user_id == grants.c.user_id
+    )
+    return sa.select(hooks.c.id).where(~sa.exists().where(grants.c.app_id == hooks.c.app_id, owner))
+
+
+def test_a_subquery_that_is_not_correlated_as_it_was_meant(cross_join: sa.Select[tuple[int]]) -> None:
+    [told] = statement_rules.violations([("here", cross_join)])
+    assert told.startswith("here: a subquery names hooks, as a query around it does")
+    by_dialect = PerDialect(sqlite=sa.select(hooks.c.id), postgresql=cross_join)
+    assert len(list(statement_rules.violations([("here", by_dialect)]))) == 1
+
+
+def test_what_tests_compile_obeys_too(cross_join: sa.Select[tuple[int]]) -> None:
+    with pytest.raises(statement_rules.Clash, match="a subquery names hooks"):
+        Compiler(dialects.SQLITE)(cross_join)
+
+
+@pytest.mark.parametrize(
+    ("sql", "names"),
+    [
+        ("SELECT * FROM a WHERE EXISTS (SELECT * FROM b WHERE b.x = a.x)", []),
+        ("SELECT * FROM a WHERE EXISTS (SELECT * FROM b, a WHERE b.x = a.x)", ["a"]),
+        ("SELECT * FROM a WHERE EXISTS (SELECT * FROM b WHERE EXISTS (SELECT 1 FROM c, A))", ["a"]),
+        ("SELECT * FROM a WHERE x IN (SELECT x FROM a AS other)", []),
+        ('SELECT * FROM "a" WHERE x IN (SELECT x FROM public.a)', ["a"]),
+        ("SELECT * FROM b AS a JOIN c ON c.x = (SELECT max(x) FROM a)", ["a"]),
+        ("SELECT (SELECT 1 FROM a), 'FROM b' FROM a LEFT OUTER JOIN (c JOIN d ON c.x = d.x) ON 1", ["a"]),
+        ("SELECT 1 FROM a LEFT OUTER JOIN (c JOIN d ON c.x = d.x) ON EXISTS (SELECT 1 FROM d)", ["d"]),
+        ("SELECT 1 FROM (SELECT * FROM a) AS one JOIN a ON one.x = a.x", []),
+        ("SELECT 1 FROM b WHERE EXISTS (SELECT 1 FROM (SELECT * FROM b) AS one)", ["b"]),
+        ("SELECT x FROM a UNION SELECT x FROM a", []),
+        ("SELECT x FROM a WHERE x IN (SELECT x FROM b UNION ALL SELECT x FROM a)", ["a"]),
+        ("WITH d AS (SELECT x FROM a WHERE x IN (SELECT x FROM b)) SELECT x FROM a, d", []),
+        ("WITH d AS (SELECT x FROM a WHERE x IN (SELECT x FROM a)) SELECT x FROM d", ["a"]),
+        ("DELETE FROM a WHERE x IN (SELECT x FROM a LIMIT 5)", ["a"]),
+        ("UPDATE a SET x = (SELECT max(x) FROM a) FROM b WHERE b.x IN (SELECT x FROM b)", ["a", "b"]),
+        ("INSERT INTO a (x) SELECT x FROM a", []),
+        ("SELECT 1 FROM a WHERE x IS NOT DISTINCT FROM (SELECT max(x) FROM c) AND y = extract(year FROM a)", []),
+        ("SELECT 1 FROM a, json_each((SELECT y FROM a)) AS e", ["a"]),
+        ("SELECT 1 FROM a JOIN LATERAL (SELECT 1 FROM b WHERE b.x = a.x) AS one ON true", []),
+    ],
+)
+def test_the_names_that_clash(sql: str, names: list[str]) -> None:
+    assert clashes(sql) == names
