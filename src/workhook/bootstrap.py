@@ -18,7 +18,8 @@ from workhook.hooks.fan_out import fan_out
 from workhook.hooks.removal import forget_app, forget_repository, rights_lost, uninstalled
 from workhook.http.calls import Call, Place, Services, Standing
 from workhook.identity import audit, removal
-from workhook.storage import Database
+from workhook.identity.removal import Loss
+from workhook.storage import Database, Transaction
 from workhook.storage.blobs import open_blobs
 from workhook.storage.dialects import upsert
 from workhook.storage.metadata import key_check
@@ -42,6 +43,8 @@ async def open_services(settings: Settings, *, serving: bool = False) -> AsyncIt
     outbox.subscribe(fan_out)
     removal.subscribe(forget_repository)
     removal.subscribe_app(forget_app)
+    # Timers before webhooks: who starts a timer has locked an account when it comes to the webhooks that hear of it.
+    removal.subscribe_loss(_finish_timers)
     removal.subscribe_loss(rights_lost)
     removal.subscribe_installation(uninstalled)
     database = await _open_database(settings, serving=serving)
@@ -91,6 +94,12 @@ async def _open_database(settings: Settings, *, serving: bool) -> Database:
     assert settings.database_url is not None, "sqlite_path is None only for another database"
     await migrate(None, settings.database_url)
     return await PostgresDatabase.open(settings.database_url, listen=serving)
+
+
+async def _finish_timers(tx: Transaction, loss: Loss) -> None:
+    from workhook.work.timesheets.loss import rights_lost
+
+    await rights_lost(tx, loss)
 
 
 async def _standing(call: Call, rights: Mapping[Place, int]) -> Standing:

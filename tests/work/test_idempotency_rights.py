@@ -34,7 +34,7 @@ Change = Callable[[Transaction, Account, Repository, Account], Any]
 """Gets the organization, the repository and the person."""
 
 
-def _by_hand(studio: Studio, caller: Caller, change: Change) -> None:
+def change_by_hand(studio: Studio, caller: Caller, change: Change) -> None:
     """As on the command line."""
     login = caller.get("/me")["user"]["username"]
 
@@ -49,20 +49,22 @@ def _by_hand(studio: Studio, caller: Caller, change: Change) -> None:
     studio.server.run(run)
 
 
-def _remove_member(studio: Studio, caller: Caller) -> None:
-    _by_hand(studio, caller, lambda tx, place, _, who: by_hand.remove_member(tx, place, who, base=BASE))
+def remove_member(studio: Studio, caller: Caller) -> None:
+    change_by_hand(studio, caller, lambda tx, place, _, who: by_hand.remove_member(tx, place, who, base=BASE))
 
 
-def _make_member(studio: Studio, caller: Caller) -> None:
-    _by_hand(studio, caller, lambda tx, place, _, who: by_hand.set_member(tx, place, who, "member", base=BASE))
+def make_member(studio: Studio, caller: Caller) -> None:
+    change_by_hand(studio, caller, lambda tx, place, _, who: by_hand.set_member(tx, place, who, "member", base=BASE))
 
 
-def _remove_collaborator(studio: Studio, caller: Caller) -> None:
+def remove_collaborator(studio: Studio, caller: Caller) -> None:
     studio.owner.delete(f"{studio.project}/members/{caller.get('/me')['user']['username']}")
 
 
-def _make_reader(studio: Studio, caller: Caller) -> None:
-    _by_hand(studio, caller, lambda tx, _, place, who: by_hand.set_collaborator(tx, place, who, "read", base=BASE))
+def make_reader(studio: Studio, caller: Caller) -> None:
+    change_by_hand(
+        studio, caller, lambda tx, _, place, who: by_hand.set_collaborator(tx, place, who, "read", base=BASE)
+    )
 
 
 def _make_client(studio: Studio, caller: Caller) -> None:
@@ -73,7 +75,7 @@ def _make_client(studio: Studio, caller: Caller) -> None:
         values = {"id": new_id("cli"), "repository_id": repository.id, "user_id": person.id, "email": person.email}
         await tx.execute(_insert_client, {**values, "created_at": now_ms(), "updated_at": now_ms()})
 
-    _by_hand(studio, caller, look_on)
+    change_by_hand(studio, caller, look_on)
 
 
 def _remove_client(studio: Studio, caller: Caller) -> None:
@@ -92,11 +94,11 @@ def _delete_project(studio: Studio, caller: Caller) -> None:
 
 
 LOSSES: dict[str, tuple[Callable[[Studio], Caller], Callable[[Studio, Caller], None]]] = {
-    "member removed": (lambda studio: studio.add(member="member"), _remove_member),
-    "owner removed": (lambda studio: studio.add(member="owner"), _remove_member),
-    "owner lowered": (lambda studio: studio.add(member="owner"), _make_member),
-    "collaborator removed": (lambda studio: studio.add(role="write"), _remove_collaborator),
-    "collaborator lowered": (lambda studio: studio.add(role="write"), _make_reader),
+    "member removed": (lambda studio: studio.add(member="member"), remove_member),
+    "owner removed": (lambda studio: studio.add(member="owner"), remove_member),
+    "owner lowered": (lambda studio: studio.add(member="owner"), make_member),
+    "collaborator removed": (lambda studio: studio.add(role="write"), remove_collaborator),
+    "collaborator lowered": (lambda studio: studio.add(role="write"), make_reader),
     "member becomes client": (lambda studio: studio.add(member="member"), _make_client),
     "client removed": (lambda studio: studio.client, _remove_client),
     "project private": (lambda studio: studio.add(member="member"), _make_private),
@@ -169,8 +171,8 @@ def test_a_project_made_in_the_organization_is_not_told_of_to_who_left_it(studio
     """The same request, made now, would make one of the caller's own."""
     caller, body, key = studio.add(member="member"), {"title": "Secret"}, {"Idempotency-Key": "secret"}
     made = caller.post("/projects", json=body, headers=key)["project"]
-    _by_hand(studio, caller, lambda tx, _, place, who: by_hand.remove_collaborator(tx, place, who, base=BASE))
-    _remove_member(studio, caller)
+    change_by_hand(studio, caller, lambda tx, _, place, who: by_hand.remove_collaborator(tx, place, who, base=BASE))
+    remove_member(studio, caller)
     studio.owner.delete(f"/projects/{made['id']}/members/{caller.get('/me')['user']['username']}")
     refused = caller.refused(409, "POST", "/projects", json=body, headers=key)
     assert refused["code"] == "rights_changed"
@@ -187,7 +189,7 @@ def test_many_tasks_in_two_projects_of_which_one_is_lost(studio: Studio) -> None
     }
     key = {"Idempotency-Key": "both"}
     caller.post("/tasks/bulk", json=body, headers=key)
-    _remove_collaborator(studio, caller)
+    remove_collaborator(studio, caller)
     assert caller.faults("POST", "/tasks/bulk", json=body, headers=key) == {"operations[1].column_id": "not_found"}
 
 

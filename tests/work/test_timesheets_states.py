@@ -174,7 +174,7 @@ def test_somebody_elses_timer_goes_on_where_the_caller_may_not_stop_it(
 
 
 def test_somebody_elses_timer_is_stopped_where_the_caller_may_write(studio: Studio, desk: Desk) -> None:
-    elsewhere, paused, running, theirs = _runs_elsewhere(studio, role="write")
+    elsewhere, paused, running, _ = _runs_elsewhere(studio, role="write")
     assert _state(desk.turn(paused, "resume")) == (True, False)
     assert _state(elsewhere.get(running)) == (False, False)
 

@@ -31,6 +31,7 @@ from workhook.work.projects.schemas import (
     project_shape,
 )
 from workhook.work.schemas import given
+from workhook.work.timesheets import loss
 
 
 async def get_project(reader: Reader, actor: Actor, project_id: str) -> Project:
@@ -95,6 +96,7 @@ async def edit_project(tx: Transaction, actor: Actor, project: Project, edit: Pr
 async def delete_project(tx: Transaction, actor: Actor, project: Project, *, base: str) -> None:
     """Its hooks get this event, and none after it. `project` is what `take_project` gave. Raises `Forbidden`."""
     _require_role(project, "admin")
+    await loss.project_ends(tx, actor, project.repository, base=base)
     await queries.delete_project(tx, project, now_ms())
     await _announce(tx, actor, project, "deleted", base=base)
 

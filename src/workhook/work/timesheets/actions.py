@@ -17,7 +17,7 @@ from workhook.storage import Reader, Transaction
 from workhook.work.access import Access, find_access
 from workhook.work.announce import differences
 from workhook.work.schemas import given as given_or
-from workhook.work.timesheets import queries, rules, timers
+from workhook.work.timesheets import queries, rights, rules, timers
 from workhook.work.timesheets.rules import Times
 from workhook.work.timesheets.schemas import (
     Timesheet,
@@ -65,6 +65,8 @@ async def create_timesheet(
         billable_rate_minor=given(create.billable_rate),
     )
     if runs:
+        if not await rights.may_run(tx, actor.user.id, place.access.repository.id):
+            raise NotFound()  # the right was lost while the user's lock was waited for
         running = await queries.lock_running(tx, actor, actor.user.id)
         await timers.pause(tx, actor, running, now=now, base=base)
     await queries.insert_timesheet(tx, timesheet)
@@ -114,8 +116,8 @@ async def finish_timesheet(tx: Transaction, actor: Actor, timesheet_id: str, *, 
 
 
 async def resume_timesheet(tx: Transaction, actor: Actor, timesheet_id: str, *, now: int, base: str) -> Timesheet:
-    """The other timer of its user is paused. Raises `NotFound`, `Forbidden`, and `Conflict` if it is finished or if the
-    actor may not pause the other one."""
+    """The other timer of its user is paused. Raises `NotFound`, `Forbidden`, and `Conflict` if it is finished, if its
+    user may not write there any more, or if the actor may not pause the other one."""
     found, access = await queries.lock_user_of(tx, actor, timesheet_id)
     _require_writable(access)
     timers_of_user = await queries.lock_running(tx, actor, found.user.id, and_id=timesheet_id)
@@ -125,6 +127,9 @@ async def resume_timesheet(tx: Transaction, actor: Actor, timesheet_id: str, *, 
     times = rules.resumed(before.times, now)
     if times == before.times:
         return before
+    if not await rights.may_run(tx, found.user.id, before.repository.id):
+        message = "The user of this timer can no longer write to the project, so that the timer stays as it is."
+        raise Conflict(message, code="not_in_project")
     others = [each for each in timers_of_user if each.id != timesheet_id]
     await timers.pause(tx, actor, others, now=now, base=base)
     return await _put(tx, actor, before, times, "resumed", now=now, base=base)

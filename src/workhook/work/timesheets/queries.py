@@ -81,7 +81,7 @@ _task_and_user = (
 )
 
 # Also of projects that were deleted: a timer that was forgotten there runs on, unseen.
-_everywhere = (
+everywhere = (
     _timesheets.join(projects, projects.c.repository_id == timesheets.c.repository_id)
     .join(accounts, accounts.c.id == projects.c.account_id)
     .add_columns(*repository_columns(_PROJECT), *role_columns, projects.c.deleted_at.label("project_deleted_at"))
@@ -90,15 +90,15 @@ _everywhere = (
 )
 # `user_id` is the caller, whose place in each project the row tells; `runner_id` is whose timer it is.
 _runs = sa.and_(timesheets.c.user_id == big("runner_id"), timesheets.c.is_active)
-_running_of_user = _everywhere.where(_runs)
-_timers_of_user = _everywhere.where(
+_running_of_user = everywhere.where(_runs)
+_timers_of_user = everywhere.where(
     sa.or_(
         _runs,
         timesheets.c.id == sa.bindparam("id"),
     )
 )
 _on_tasks = sa.and_(any_of(timesheets.c.task_id, "task_ids"), timesheets.c.is_active)
-_running_on_tasks = _everywhere.where(_on_tasks, any_of(timesheets.c.user_id, "user_ids"))
+_running_on_tasks = everywhere.where(_on_tasks, any_of(timesheets.c.user_id, "user_ids"))
 _who_runs = sa.select(timesheets.c.user_id).where(_on_tasks)
 _and_mover = sa.select(big("mover_id")).where(sa.exists().where(_on_tasks).correlate(None))
 _lock_who_runs = (
@@ -153,8 +153,8 @@ def _timesheet_of(row: Row, repository: Repository, *, gone: bool = False) -> Ti
     )
 
 
-def _timesheets_of(rows: Sequence[Row], user_id: int) -> list[Timesheet]:
-    """Of `_everywhere`; `user_id` is whose roles the rows tell."""
+def timesheets_of(rows: Sequence[Row], user_id: int) -> list[Timesheet]:
+    """Of `everywhere`; `user_id` is whose roles the rows tell."""
     return [
         _timesheet_of(row, repository_of(row, user_id, _PROJECT), gone=row["project_deleted_at"] is not None)
         for row in rows
@@ -217,7 +217,7 @@ async def lock_running(tx: Transaction, actor: Actor, user_id: int, *, and_id: s
         rows = await tx.fetch_all(_running_of_user, params)
     else:
         rows = await tx.fetch_all(_timers_of_user, {**params, "id": and_id})
-    return _timesheets_of(rows, actor.user.id)
+    return timesheets_of(rows, actor.user.id)
 
 
 async def lock_running_on(tx: Transaction, task_ids: Sequence[str], mover_id: int) -> list[Timesheet]:
@@ -231,7 +231,7 @@ async def lock_running_on(tx: Transaction, task_ids: Sequence[str], mover_id: in
     if not locked:
         return []
     params = {"task_ids": listed, "user_ids": [row["id"] for row in locked], "user_id": mover_id}
-    return _timesheets_of(await tx.fetch_all(_running_on_tasks, params), mover_id)
+    return timesheets_of(await tx.fetch_all(_running_on_tasks, params), mover_id)
 
 
 def _values(timesheet: Timesheet) -> Mapping[str, object]:

@@ -16,13 +16,13 @@ from workhook.storage import Transaction
 from workhook.work.access import Access
 from workhook.work.announce import Changes, announce
 from workhook.work.people import person_shape
-from workhook.work.timesheets import queries, rules
+from workhook.work.timesheets import queries, rights, rules
 from workhook.work.timesheets.schemas import Timesheet, TimesheetTaskShape, changed, timesheet_shape
 
 
 async def tell(
     tx: Transaction,
-    actor: Actor,
+    actor: Actor | None,
     timesheet: Timesheet,
     action: str,
     *,
@@ -42,11 +42,16 @@ async def finish_running(tx: Transaction, access: Access, task_ids: Sequence[str
     Timers that are paused stay paused. Call it before `start_for` where both are called.
     """
     running = await queries.lock_running_on(tx, task_ids, access.user.id) if task_ids else []
+    await finish(tx, access.actor, running, now=now, base=base)
+
+
+async def finish(tx: Transaction, actor: Actor | None, running: Sequence[Timesheet], *, now: int, base: str) -> None:
+    """An event `finished` for each. Whether the actor may do so is not asked."""
     over = [changed(each, rules.finished(each.times, now), now) for each in running]
     if over:
         await queries.update_timesheets(tx, over)
     for each in over:
-        await tell(tx, access.actor, each, "finished", now=now, base=base)
+        await tell(tx, actor, each, "finished", now=now, base=base)
 
 
 async def start_for(tx: Transaction, access: Access, task_id: str, *, now: int, base: str) -> None:
@@ -62,6 +67,8 @@ async def start_for(tx: Transaction, access: Access, task_id: str, *, now: int, 
     running = await queries.lock_running(tx, access.actor, access.user.id)
     if any(each.task and each.task.id == task_id for each in running) or not _reaches(access.actor, running):
         return
+    if not await rights.may_run(tx, access.user.id, access.repository.id):
+        return  # the right was lost while the user's lock was waited for
     await pause(tx, access.actor, running, now=now, base=base)
     timer = new_timesheet(access, task, rules.started(now), now)
     await queries.insert_timesheet(tx, timer)

@@ -1,0 +1,24 @@
+"""A timer ends with the right to stop it: it is finished, with its event, in the transaction that takes the right."""
+
+from __future__ import annotations
+
+from workhook.core.clock import now_ms
+from workhook.identity.removal import Loss
+from workhook.identity.schemas import Actor, Repository
+from workhook.storage import Transaction
+from workhook.work.timesheets import queries, rights, timers
+
+
+async def rights_lost(tx: Transaction, loss: Loss) -> None:
+    """An `identity.removal.OnLoss`. What an app may do less for its user takes nothing from the user."""
+    if loss.app_id is not None or loss.account_id is None:
+        return
+    rows = await rights.lock_lost(tx, loss.account_id, loss.repository_id, loss.user_id)
+    running = queries.timesheets_of(rows, 0)
+    await timers.finish(tx, loss.actor, running, now=now_ms(), base=loss.base)
+
+
+async def project_ends(tx: Transaction, actor: Actor, repository: Repository, *, base: str) -> None:
+    """Call it before the project is deleted, so that its webhooks still hear of its timers."""
+    rows = await rights.lock_all_running(tx, repository.owner.id, repository.id)
+    await timers.finish(tx, actor, queries.timesheets_of(rows, 0), now=now_ms(), base=base)

@@ -1,0 +1,111 @@
+"""Everything that a right makes possible in one organization, each thing asked for as it would be used."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+
+import httpx
+
+from tests.harness.server import Server
+from tests.work.scene import Scene
+from tests.work.studio import Studio
+from tests.work.test_matrix import TABLE
+
+_numbers = itertools.count(1)
+
+# Lists of all that somebody sees: the question is what they hold. The PDF takes a process of its own, and is read like
+# its invoice.
+_LISTS = {"GET /me", "GET /projects", "GET /trash", "GET /search", "GET /services", "GET /reports/timesheets"}
+_LEFT_OUT = _LISTS | {"GET /invoices/{}/pdf"}
+
+Probe = Callable[[httpx.Client], bool]
+
+
+def _answers(method: str, path: str, body: object = None) -> Probe:
+    return lambda http: http.request(method, path, json=body).is_success
+
+
+def _lists(path: str, wanted: str) -> Probe:
+    def probe(http: httpx.Client) -> bool:
+        answer = http.get(path)
+        return answer.is_success and wanted in answer.text
+
+    return probe
+
+
+class Side:
+    """One organization with a project, and one of each thing in it."""
+
+    def __init__(self, server: Server) -> None:
+        self.server = server
+        self.studio = Studio(server, server.world())
+        self.world = self.studio.world
+        member = self.studio.add(member="member").get("/me")["user"]["username"]
+        self.scene = Scene(self.studio.owner, self.world.project_id, self.world.organization, member)
+        self.word = f"zebra{next(_numbers)}{self.world.organization.replace('-', '')}"
+        self.column_id = self.scene.column()
+        self.task_id = self.scene.task(self.column_id, description=self.word)
+        self.file_link = self.studio.owner.get(f"/files/{self.scene.file()}")["file"]["file_link"]
+        self.probes: dict[str, Probe] = {**self._reads(), **self._lists(), **self._writes(), **self._hooks()}
+
+    def _reads(self) -> dict[str, Probe]:
+        found = {}
+        for key, (_, made, _) in TABLE.items():
+            if key.startswith("GET ") and key not in _LEFT_OUT:
+                ids = made(self.scene)
+                path = key.split()[1].format(*(ids if isinstance(ids, tuple) else (ids,)))
+                found[key] = _answers("GET", f"/api/v1{path}")
+        return found
+
+    def _lists(self) -> dict[str, Probe]:
+        organization, project_id, name = self.world.organization, self.world.project_id, self.world.full_name
+        service_id = self.scene.service()
+        return {
+            "listed: project": _lists("/api/v1/projects", project_id),
+            "listed: search": _lists(f"/api/v1/search?q={self.word}", self.task_id),
+            "listed: service": _lists("/api/v1/services", service_id),
+            "listed: report": _lists("/api/v1/reports/timesheets?group_by=project", project_id),
+            "listed: repository": _lists("/user/repos?per_page=100", name),
+            "listed: repository of the organization": _lists(f"/orgs/{organization}/repos?per_page=100", name),
+            "listed: repository of the installation": _lists("/installation/repositories?per_page=100", name),
+            "listed: organization": _lists("/user/orgs?per_page=100", organization),
+        }
+
+    def _writes(self) -> dict[str, Probe]:
+        v1, project = "/api/v1", f"/api/v1/projects/{self.world.project_id}"
+        spent = {"task_id": self.task_id, "duration": 1000}
+        service = {"title": "New", "organization": self.world.organization}
+        return {
+            "write: task": _answers("POST", f"{v1}/columns/{self.column_id}/tasks", {"title": "New"}),
+            "write: comment": _answers("POST", f"{v1}/tasks/{self.task_id}/task_comments", {"text": "Said"}),
+            "write: column": _answers("POST", f"{project}/columns", {"title": "New"}),
+            "write: time": _answers("POST", f"{project}/timesheets", spent),
+            "write: title": _answers("PATCH", project, {"title": "Website"}),
+            "write: folder": _answers("POST", f"{project}/folders", {"title": "New"}),
+            "write: service": _answers("POST", f"{v1}/services", service),
+        }
+
+    def _hooks(self) -> dict[str, Probe]:
+        """The webhook API, publishing, and what owners alone read."""
+        found = {}
+        for place, path in (("repository", self.world.repo_path), ("organization", self.world.org_path)):
+            hook = {"name": "web", "config": {"url": "http://127.0.0.1:9/"}, "events": ["push"], "active": False}
+            push = {"event": "push", "payload": {"ref": "refs/heads/main"}}
+            found[f"{place}: read"] = _answers("GET", path)
+            found[f"{place}: webhooks"] = _answers("GET", f"{path}/hooks")
+            found[f"{place}: new webhook"] = _answers("POST", f"{path}/hooks", hook)
+            found[f"{place}: publishing"] = _answers("POST", f"{path}/events", push)
+        found["repository: collaborators"] = _answers("GET", f"{self.world.repo_path}/collaborators")
+        found["organization: members"] = _answers("GET", f"{self.world.org_path}/members")
+        found["organization: audit log"] = _answers("GET", f"{self.world.org_path}/audit-log")
+        found["organization: installations"] = _answers("GET", f"{self.world.org_path}/installations")
+        return found
+
+    def possible(self, token: str, server: Server | None = None) -> set[str]:
+        """What is possible for the token by way of the server."""
+        with (server or self.server).client(token) as http:
+            return {name for name, probe in self.probes.items() if probe(http)}
+
+    def close(self) -> None:
+        self.studio.close()

@@ -1,0 +1,244 @@
+"""A timer ends with the right to stop it. The same person's timers elsewhere, and those of others, run on."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from tests.harness.apps import make_app
+from tests.harness.beside import Beside, opened
+from tests.harness.world import World, make_world
+from tests.work.studio import Caller, JsonObject, Studio
+from tests.work.test_idempotency_rights import (
+    change_by_hand,
+    make_member,
+    make_reader,
+    remove_collaborator,
+    remove_member,
+)
+from tests.work.timesheets_kit import Desk, make_task
+from workhook.core.clock import now_ms
+from workhook.core.errors import Forbidden, NotFound, Problem
+from workhook.http.calls import Services
+from workhook.identity import actions as identity
+from workhook.identity.queries import find_account, find_repository
+from workhook.identity.schemas import Account, Actor
+from workhook.storage import Transaction
+from workhook.work.columns import actions as columns
+from workhook.work.columns.schemas import ColumnCreate
+from workhook.work.members import by_hand
+from workhook.work.projects import actions as projects
+from workhook.work.projects.schemas import ProjectEdit
+from workhook.work.tasks import actions as tasks
+from workhook.work.tasks.schemas import TaskCreate
+from workhook.work.timesheets import actions as timesheets
+from workhook.work.timesheets.schemas import TimesheetCreate
+
+BASE = "http://work.example.com"
+
+Lose = Callable[[Studio, Caller], None]
+
+
+def _make_private(studio: Studio, caller: Caller) -> None:
+    studio.owner.patch(studio.project, json={"private": True})
+
+
+def _lower_in_private(studio: Studio, caller: Caller) -> None:
+    _make_private(studio, caller)
+    make_member(studio, caller)
+
+
+def _add_elsewhere(studio: Studio, caller: Caller) -> Studio:
+    """A second organization, whose project the caller writes to."""
+    there = Studio(studio.server, studio.server.world())
+    change_by_hand(there, caller, lambda tx, place, _, who: by_hand.set_member(tx, place, who, "member", base=BASE))
+    return there
+
+
+def _told(studio: Studio) -> list[tuple[str | None, str, bool]]:
+    """Action, record and whether somebody is the sender."""
+    found = [each for each in studio.happened() if each.name == "timesheet"]
+    return [(each.action, each.record["id"], each.payload["sender"] is not None) for each in found]
+
+
+LOSSES: dict[str, tuple[JsonObject, Lose, bool]] = {
+    "member removed": ({"member": "member"}, remove_member, False),
+    "owner removed": ({"member": "owner"}, remove_member, False),
+    "owner lowered, in a private project": ({"member": "owner"}, _lower_in_private, False),
+    "collaborator removed": ({"role": "admin"}, remove_collaborator, True),
+    "collaborator lowered": ({"role": "write"}, make_reader, False),
+    "project private": ({"member": "member"}, _make_private, True),
+    "project deleted": ({"member": "member"}, lambda studio, caller: studio.owner.delete(studio.project), True),
+}
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_a_timer_is_finished_when_its_user_may_not_stop_it_any_more(studio: Studio, loss: str) -> None:
+    place, lose, by_somebody = LOSSES[loss]
+    caller = studio.add(**place)
+    colleague = Desk(studio, studio.add(role="write"))
+    task_id = make_task(studio)
+    running, other = Desk(studio, caller).new(task_id), colleague.new(task_id)
+    hook = {"name": "web", "config": {"url": "http://127.0.0.1:9/"}, "events": ["timesheet"], "active": False}
+    assert studio.owner.http.post(f"{studio.world.repo_path}/hooks", json=hook).status_code == 201
+    studio.happened()
+    lose(studio, caller)
+    told = _told(studio)
+    if loss == "project deleted":
+        assert sorted(told) == sorted([("finished", each["id"], True) for each in (running, other)])
+        studio.owner.post(f"{studio.project}/restore")
+        assert Desk(studio, studio.owner).all(is_active="true") == []
+        return
+    assert told == [("finished", running["id"], by_somebody)]
+    finished = Desk(studio, studio.owner).get(running)
+    assert (finished["is_active"], finished["finished"], finished["end_time"] is not None) == (False, True, True)
+    assert colleague.get(other)["is_active"]
+
+
+@pytest.mark.parametrize("loss", ["member removed", "project private", "collaborator removed"])
+def test_what_runs_elsewhere_runs_on(studio: Studio, loss: str) -> None:
+    place, lose, _ = LOSSES[loss]
+    caller = studio.add(**place)
+    there = _add_elsewhere(studio, caller)
+    here = Desk(studio, caller)
+    paused = here.turn(here.new(make_task(studio)), "pause")
+    desk = Desk(there, caller)
+    running = desk.new(make_task(there))
+    there.happened()
+    lose(studio, caller)
+    assert desk.get(running)["is_active"]
+    assert _told(there) == []
+    assert not Desk(studio, studio.owner).get(paused)["finished"], "a paused one counts nothing"
+    there.close()
+
+
+def test_a_right_that_is_left_keeps_the_timer(studio: Studio) -> None:
+    """The organization gives what the project took, and the other way round."""
+    caller = studio.add(member="member", role="write")
+    desk = Desk(studio, caller)
+    running = desk.new(make_task(studio))
+    remove_collaborator(studio, caller)
+    assert desk.get(running)["is_active"]
+    change_by_hand(studio, caller, lambda tx, _, here, who: by_hand.set_collaborator(tx, here, who, "write", base=BASE))
+    remove_member(studio, caller)
+    _make_private(studio, caller)
+    assert desk.get(running)["is_active"]
+    make_reader(studio, caller)
+    assert desk.get(running)["finished"]
+
+
+def test_nobody_resumes_the_timer_of_somebody_who_left(studio: Studio) -> None:
+    caller = studio.add(member="member")
+    here = Desk(studio, caller)
+    paused = here.turn(here.new(make_task(studio)), "pause")
+    remove_member(studio, caller)
+    refused = studio.owner.refused(409, "POST", f"/timesheets/{paused['id']}/resume")
+    assert refused["code"] == "not_in_project"
+    assert not Desk(studio, studio.owner).get(paused)["is_active"]
+
+
+def test_a_timer_of_an_app_ends_with_its_installation(studio: Studio) -> None:
+    app = make_app(studio.server, studio.world)
+    bot = Caller(studio.server, app.token(studio.server))
+    running = Desk(studio, bot).new(make_task(studio))
+    bot.http.close()
+    path = f"{studio.world.org_path}/installations/{app.installation_id}"
+    assert studio.owner.http.delete(path).status_code == 204
+    assert Desk(studio, studio.owner).get(running)["finished"]
+
+
+# --- at once ---------------------------------------------------------------------------------------------------------
+
+
+class _Worker:
+    """A member of an organization with a task to work on."""
+
+    def __init__(self, world: World, owner: Actor, actor: Actor, task_id: str) -> None:
+        self.world, self.owner, self.actor, self.task_id = world, owner, actor, task_id
+
+    @classmethod
+    async def make(cls, services: Services) -> _Worker:
+        world = await make_world(services)
+        async with services.database.transaction() as tx:
+            boss, place = await find_account(tx, world.owner), await find_account(tx, world.organization)
+            assert boss is not None
+            assert place is not None
+            user = await identity.create_account(tx, "user", f"worker-{place.id}", name=None, email=None)
+            await identity.set_member(tx, place, user, "member")
+            owner = _actor(boss)
+            made = ColumnCreate(title="To do", start_timer=True)
+            column_id = (await columns.create_column(tx, owner, world.project_id, made, base=BASE)).id
+            task = await tasks.create_task(tx, owner, column_id, TaskCreate(title="Draw"), base=BASE)
+        return cls(world, owner, _actor(user), task.id)
+
+    async def start(self, tx: Transaction) -> object:
+        timer = TimesheetCreate(task_id=self.task_id)
+        return await timesheets.create_timesheet(tx, self.actor, self.world.project_id, timer, now=now_ms(), base=BASE)
+
+    async def remove(self, tx: Transaction) -> object:
+        place = await find_account(tx, self.world.organization)
+        assert place is not None
+        return await by_hand.remove_member(tx, place, self.actor.user, base=BASE)
+
+    async def make_private(self, tx: Transaction) -> object:
+        project = await projects.take_project(tx, self.owner, self.world.project_id)
+        return await projects.edit_project(tx, self.owner, project, ProjectEdit(private=True), base=BASE)
+
+    async def lower(self, tx: Transaction) -> object:
+        """The place comes by hand alone, and becomes one that only reads."""
+        repository = await find_repository(tx, self.world.organization, self.world.repository)
+        assert repository is not None
+        await identity.set_collaborator(tx, repository, self.actor.user, "read")
+        return await self.remove(tx)
+
+    async def delete(self, tx: Transaction) -> object:
+        project = await projects.take_project(tx, self.owner, self.world.project_id)
+        return await projects.delete_project(tx, self.owner, project, base=BASE)
+
+
+def _actor(user: Account) -> Actor:
+    return Actor(user, token_id=0, token_kind="classic", scopes=frozenset())
+
+
+@pytest.fixture
+async def beside(services: Services) -> AsyncIterator[Beside]:
+    async with opened(services) as found:
+        yield found
+
+
+async def _running(services: Services) -> list[Any]:
+    from workhook.work.timesheets.tables import timesheets as table
+
+    return list(await services.database.fetch_all(table.select().where(table.c.is_active)))
+
+
+WAYS = ("remove", "make_private", "lower", "delete")
+
+
+@pytest.mark.parametrize("way", WAYS)
+async def test_a_timer_that_starts_while_the_right_goes_does_not_stay(
+    services: Services, beside: Beside, way: str
+) -> None:
+    """The right is taken, and that is not committed yet, when the timer wants to start."""
+    worker = await _Worker.make(services)
+    take: Callable[[Transaction], Awaitable[object]] = getattr(worker, way)
+    async with services.database.transaction() as tx:
+        await take(tx)
+        starting = await beside.begin(worker.start)
+    with pytest.raises(Problem) as refused:
+        await starting
+    assert isinstance(refused.value, NotFound | Forbidden)
+    assert await _running(services) == []
+
+
+@pytest.mark.parametrize("way", WAYS)
+async def test_a_right_that_goes_while_a_timer_starts_finishes_it(services: Services, beside: Beside, way: str) -> None:
+    """The timer has started, and that is not committed yet, when the right is taken."""
+    worker = await _Worker.make(services)
+    async with services.database.transaction() as tx:
+        await worker.start(tx)
+        taking = await beside.begin(getattr(worker, way))
+    await taking
+    assert await _running(services) == []
