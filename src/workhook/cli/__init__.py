@@ -5,9 +5,12 @@ from __future__ import annotations
 import gc
 import sys
 
+from workhook.core.terminal import guard_streams
+
 
 def main() -> None:
     """Run the command line of this process and exit."""
+    guard_streams()
     if sys.argv[1:3] == ["git-hook", "post-receive"]:
         from workhook.cli.git_push.__main__ import main as git_push  # a push waits for it: nothing else is imported
 

@@ -15,6 +15,7 @@ from workhook.cli.common import Context, command, find_organization, new_app
 from workhook.cli.faults import CliError
 from workhook.cli.progress import Progress, shown_progress
 from workhook.cli.usage import time_text, whole_from
+from workhook.core.terminal import visible_json
 
 if TYPE_CHECKING:
     from workhook.identity.audit_phrase import Selection
@@ -109,7 +110,7 @@ async def _write(reader: Reader, selection: Selection, file: IO[bytes], progress
 
     total, done = await audit_queries.count(reader, selection), 0
     async for rows in audit_queries.read_all(reader, selection, newest_first=False, patient=True):
-        file.writelines(map(line_of, rows))
+        file.writelines(visible_json(line_of(row).decode().rstrip("\n")).encode() + b"\n" for row in rows)
         done += len(rows)
         progress("entries", min(done, total), total)
     file.flush()

@@ -20,6 +20,7 @@ import typer
 from workhook.cli.faults import FAILED, MISUSED, CliError, Misuse, explain, no_data
 from workhook.cli.usage import Command, Group
 from workhook.core.config import Settings, SettingsError, flag_of, load
+from workhook.core.terminal import unguarded, visible, visible_json
 
 if TYPE_CHECKING:
     from workhook.http.calls import Services
@@ -98,7 +99,7 @@ async def _require_data(settings: Settings) -> None:
 def _print_json(data: object) -> None:
     from workhook.core import json
 
-    typer.echo(json.encode_text(data))
+    typer.echo(visible_json(json.encode_text(data)))
 
 
 _ANY_WIDTH = 10_000
@@ -111,7 +112,8 @@ def _print_table(rows: Sequence[Mapping[str, object]], columns: Sequence[str]) -
     from rich.text import Text
 
     # Beside a terminal nothing is cut or wrapped: a line is a row.
-    console = Console() if sys.stdout.isatty() else Console(width=_ANY_WIDTH)
+    stream = unguarded(sys.stdout)  # the table's own bold is meant to be obeyed; its cells are made visible
+    console = Console(file=stream) if sys.stdout.isatty() else Console(file=stream, width=_ANY_WIDTH)
     table = Table(*(name.replace("_", " ") for name in columns), box=None, pad_edge=False, header_style="bold")
     for row in rows:
         table.add_row(*(Text(cell(row[name])) for name in columns))
@@ -132,12 +134,7 @@ def cell(value: object) -> str:
         return "yes" if value else "no"
     if isinstance(value, (list, tuple)):
         return ", ".join(map(cell, value))
-    return "-" if value is None else "".join(map(_printable, str(value)))
-
-
-def _printable(character: str) -> str:
-    """What a terminal would obey, such as an escape sequence in a note, is shown and not done."""
-    return character if character.isprintable() else character.encode("unicode_escape").decode()
+    return "-" if value is None else visible(str(value), keep="")
 
 
 def command(

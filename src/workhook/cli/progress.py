@@ -8,6 +8,8 @@ from contextlib import contextmanager
 
 import typer
 
+from workhook.core.terminal import unguarded, visible
+
 Progress = Callable[[str, int, int], None]
 """Gets what is being done, how much of it is done, and how much there is."""
 
@@ -18,15 +20,16 @@ def shown_progress() -> Iterator[Progress]:
         yield _lines
         return
     from rich.console import Console
+    from rich.markup import escape
     from rich.progress import Progress as Bars
     from rich.progress import TaskID
 
-    with Bars(console=Console(stderr=True), transient=True) as bars:
+    with Bars(console=Console(file=unguarded(sys.stderr)), transient=True) as bars:
         known: dict[str, TaskID] = {}
 
         def show(what: str, done: int, total: int) -> None:
             if what not in known:
-                known[what] = bars.add_task(what, total=total)
+                known[what] = bars.add_task(escape(visible(what, keep="")), total=total)
             bars.update(known[what], completed=done, total=total)
 
         yield show

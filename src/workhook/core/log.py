@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import logging
 import sys
+from collections.abc import MutableMapping
+from typing import Any
 
 import structlog
+
+from workhook.core.terminal import unguarded, visible
 
 LEVELS = {"debug": 10, "info": 20, "warning": 30, "error": 40}
 
@@ -19,11 +23,11 @@ def configure(level: str = "info", style: str = "auto") -> None:
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso", utc=True),
             structlog.processors.StackInfoRenderer(),
-            *([] if as_text else [structlog.processors.format_exc_info]),
-            _for_people() if as_text else structlog.processors.JSONRenderer(),
+            structlog.processors.format_exc_info,
+            *([_make_visible, _for_people()] if as_text else [structlog.processors.JSONRenderer()]),
         ],
         wrapper_class=structlog.make_filtering_bound_logger(LEVELS[level]),
-        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+        logger_factory=structlog.PrintLoggerFactory(unguarded(sys.stderr)),
         cache_logger_on_first_use=False,
     )
     root = logging.getLogger()
@@ -34,6 +38,17 @@ def configure(level: str = "info", style: str = "auto") -> None:
 def _for_people() -> structlog.dev.ConsoleRenderer:
     # The default would print the local variables of every frame: payloads, tokens, secrets.
     return structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback)
+
+
+def _make_visible(logger: Any, method: str, entry: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+    """What others have sent is in some entries: a terminal must not obey it. JSON lines escape it anyway."""
+    return {visible(name, keep=""): _visible_value(name, value) for name, value in entry.items()}
+
+
+def _visible_value(name: str, value: Any) -> Any:
+    if isinstance(value, str):
+        return visible(value, keep="\n\t" if name in ("exception", "stack") else "")
+    return value if value is None or isinstance(value, int | float) else visible(repr(value), keep="")
 
 
 class _ToStructlog(logging.Handler):

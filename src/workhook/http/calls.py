@@ -122,12 +122,9 @@ class Call(Secretive):
 
     @property
     def address(self) -> str | None:
-        """The peer, or what the proxy says it is where the proxy is trusted: the last that it says, since what stands
-        before, in a line of its own too, is whatever the client wrote."""
-        trusted = self.services.settings.trust_proxy
-        told: Sequence[str] = self.request.headers.getall("x-forwarded-for", []) if trusted else ()
-        if told and (last := told[-1].rpartition(",")[2].strip()):
-            return _without_port(last)
+        """The client's address: the peer or, with `trust_proxy`, the last entry of `X-Forwarded-For`."""
+        if self.services.settings.trust_proxy and (told := _from_proxy(self.request, "x-forwarded-for")):
+            return _without_port(told)
         return self.request.client.host if self.request.client else None
 
     def header(self, name: str) -> str | None:
@@ -295,15 +292,26 @@ def _without_port(address: str) -> str:
     return (found[1] or found[2]) if found else address
 
 
+def is_host(text: str) -> bool:
+    """Whether a `Host` header can have this value: a name or an address, with or without a port."""
+    return _HOST.fullmatch(text) is not None
+
+
+def _from_proxy(request: Request[Any, Any, Any], name: str) -> str | None:
+    """The last entry of the last line of a header. A proxy appends, so everything before that is the client's."""
+    lines: Sequence[str] = request.headers.getall(name, [])
+    return lines[-1].rpartition(",")[2].strip() or None if lines else None
+
+
 def origin(request: Request[Any, Any, Any], trust_proxy: bool) -> str:
-    """`https://host:port` of the request."""
+    """`https://host:port` of the request. With `trust_proxy` the proxy's own entries in `X-Forwarded-…` count."""
     scheme, host = request.scope["scheme"], request.headers.get("host", "")
     if trust_proxy:
-        scheme = request.headers.get("x-forwarded-proto", scheme).partition(",")[0].strip()
-        host = request.headers.get("x-forwarded-host", host).partition(",")[0].strip()
+        scheme = _from_proxy(request, "x-forwarded-proto") or scheme
+        host = _from_proxy(request, "x-forwarded-host") or host
     if scheme not in ("http", "https"):
         scheme = "http"
-    if not _HOST.fullmatch(host):
+    if not is_host(host):
         server = request.scope.get("server") or ("localhost", None)
         host = f"{server[0]}:{server[1]}" if server[1] else str(server[0])
     return f"{scheme}://{host}"

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import uuid
+from collections.abc import Sequence
 from typing import Any
 
 import structlog
@@ -15,6 +16,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResp
 from workhook.core import json
 from workhook.core.errors import Malformed, Problem, TargetTooLong, Unavailable
 from workhook.http import metrics, streams
+from workhook.http.calls import is_host
 from workhook.http.operations import AREA_A, AREA_B
 from workhook.http.problems import render
 
@@ -108,8 +110,10 @@ class BoundedProtocol(HttpToolsProtocol):
             self._stop(TargetTooLong(f"The request target is longer than {TARGET_MAX_BYTES} bytes."))
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """Also of the trailers of a body."""
-        super().on_header(name, value)
+        """A line of the head, or of the trailers after a body, which are read and dropped: as headers they would count
+        as what the proxy has sent (RFC 9110, 6.5.1)."""
+        if self._reading == "head":
+            super().on_header(name, value)
         self._seen += 1
         self._headers += 1
         self._header_bytes += len(name) + len(value)
@@ -117,6 +121,9 @@ class BoundedProtocol(HttpToolsProtocol):
             self._stop(_head_too_large())
 
     def on_headers_complete(self) -> None:
+        fault = _fault_of_head(self.url, self.headers, self.parser.get_http_version())
+        if fault is not None:
+            self._stop(Malformed(fault))
         super().on_headers_complete()
         self._seen += 1
         self._reading = "body"
@@ -248,6 +255,27 @@ class BoundedProtocol(HttpToolsProtocol):
             self.transport.close()
         self._forget_stall()
         self._stalled = self.loop.call_later(self.read_timeout_s, self.transport.abort)
+
+
+def _fault_of_head(target: bytes, headers: Sequence[tuple[bytes, bytes]], version: str) -> str | None:
+    """What is ambiguous about a request's host or credentials: a proxy before this server could read it otherwise."""
+    hosts = [value.decode("latin-1") for name, value in headers if name == b"host"]
+    if len(hosts) > 1:
+        return "A request has one Host header (RFC 9112, 3.2). Send one."
+    if not hosts and version != "1.0":
+        return "A request of HTTP/1.1 needs a Host header (RFC 9112, 3.2)."
+    if hosts and not is_host(hosts[0]):
+        return "The Host header is no host name or address (RFC 9112, 3.2)."
+    if not target.startswith((b"/", b"*")) and hosts and _authority(target) != hosts[0].lower():
+        return "The Host header names another host than the request target."
+    if sum(name == b"authorization" for name, _ in headers) > 1:
+        return "A request has one Authorization header. Send one."
+    return None
+
+
+def _authority(target: bytes) -> str:
+    """Host and port of a target in absolute form (RFC 9112, 3.2.2)."""
+    return target.partition(b"://")[2].partition(b"/")[0].partition(b"?")[0].decode("latin-1").lower()
 
 
 def _head_too_large() -> Problem:

@@ -6,8 +6,11 @@ import os
 import sys
 from pathlib import Path
 
+from workhook.core.terminal import guard_streams
+
 
 def main(arguments: list[str]) -> int:
+    guard_streams()
     match arguments:
         case ["post-receive"]:
             from workhook.cli.git_push.hook import post_receive

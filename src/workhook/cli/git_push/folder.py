@@ -9,6 +9,8 @@ import time
 from pathlib import Path
 from typing import NamedTuple
 
+from workhook.core.terminal import visible
+
 LOG_BYTES = 1_000_000
 """The log is renamed to `log.1` at this size: two files of it at most."""
 
@@ -44,7 +46,7 @@ class Log:
     def _append(self, level: str, text: str) -> None:
         """A log that cannot be written (a full disk) is given up: there is nowhere left to say so."""
         at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-        line = f"{at} {level} [{os.getpid()}] {' '.join(text.split())}\n"
+        line = f"{at} {level} [{os.getpid()}] {visible(' '.join(text.split()))}\n"
         with contextlib.suppress(OSError):
             with contextlib.suppress(FileNotFoundError):
                 if self._path.stat().st_size > LOG_BYTES:
