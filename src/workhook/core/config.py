@@ -108,6 +108,14 @@ def _prefix(value: Any) -> str:
     return text
 
 
+def _token(value: Any) -> str:
+    """a text of 16 to 200 letters, digits and signs without spaces, such as `openssl rand -hex 24` prints"""
+    text = str(value)
+    if not 16 <= len(text) <= 200 or not text.isascii() or not text.isprintable() or " " in text:
+        raise ValueError
+    return text
+
+
 def _truth(value: Any) -> bool:
     """true or false"""
     if isinstance(value, bool):
@@ -163,6 +171,10 @@ class Settings:
     oidc_create_users: bool = _setting(False, _truth, "Whom the provider knows and Workhook does not gets an account.")
     api_rate_limit: int = _setting(5000, _whole(0, 10**9), "Requests an hour a token; 0: no limit.")
     trust_proxy: bool = _setting(False, _truth, "Believe X-Forwarded-Proto, -Host and -For of the peer.")
+    metrics_token: str | None = _setting(
+        None, _token, "Token that /metrics asks of everybody but this machine; without it only this machine may read.",
+        secret=True,
+    )  # fmt: skip
     header_prefix: str = _setting("X-Service", _prefix, "First part of the names of delivery headers.")
     hooks_per_event: int = _setting(20, _whole(0, 10**6), "Webhooks of one repository or organization that may name "
                                     "the same event; 0: no limit.")  # fmt: skip

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+import hmac
+import ipaddress
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import msgspec
 import sqlalchemy as sa
@@ -11,15 +15,19 @@ import structlog
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
 from workhook.core.clock import now_ms
-from workhook.core.errors import Problem
+from workhook.core.config import Settings
+from workhook.core.errors import Forbidden, Problem, Unauthenticated
 from workhook.http.calls import Answer, Call
-from workhook.http.operations import SYSTEM, Operation
+from workhook.http.operations import SYSTEM, Handler, Operation
 from workhook.storage import Database
 from workhook.storage.dialects import upsert
 from workhook.storage.metadata import big, probe
 
 PROBE_TIMEOUT_S = 4.0
 PROBE_FRESH_MS = 1000
+
+_FORWARDING_HEADERS = ("forwarded", "via", "x-forwarded-for", "x-forwarded-host", "x-forwarded-proto", "x-real-ip")
+_HOST_PORT = re.compile(r":\d*$")
 
 log = structlog.get_logger(__name__)
 
@@ -67,6 +75,45 @@ class Probe:
         return "ok"
 
 
+def check_metrics_access(settings: Settings, peer: str | None, headers: Mapping[str, str]) -> None:
+    """Let a request for metrics through if it comes from this machine, or has the token of `metrics_token`.
+
+    `peer` is the address at the other end of the connection; the names in `headers` are lower case. A request that a
+    proxy on this machine hands on does not come from this machine. Raises `Forbidden` or `Unauthenticated`.
+    """
+    if _is_from_this_machine(peer, headers):
+        return
+    if settings.metrics_token is None:
+        raise Forbidden(
+            "Metrics are shown to this machine only. Set metrics_token (WORKHOOK_METRICS_TOKEN) on the server and send"
+            " it as a bearer token to read them from elsewhere."
+        )
+    scheme, _, token = headers.get("authorization", "").strip().partition(" ")
+    given = token.strip().encode("utf-8", "surrogateescape") if scheme.lower() == "bearer" else b""
+    if not hmac.compare_digest(given, settings.metrics_token.encode()):
+        raise Unauthenticated(
+            "Send the token of the server's setting metrics_token: Authorization: Bearer TOKEN.",
+            headers={"WWW-Authenticate": "Bearer"},
+        )
+
+
+def _is_from_this_machine(peer: str | None, headers: Mapping[str, str]) -> bool:
+    """The `Host` is checked too, since not every proxy adds a header, and a browser here may be led to any name."""
+    if not _is_loopback(peer or "") or any(name in headers for name in _FORWARDING_HEADERS):
+        return False
+    host = _HOST_PORT.sub("", headers.get("host", "")).strip("[]").lower()
+    return host == "localhost" or _is_loopback(host)
+
+
+def _is_loopback(text: str) -> bool:
+    try:
+        address = ipaddress.ip_address(text)
+    except ValueError:
+        return False
+    mapped = getattr(address, "ipv4_mapped", None)
+    return bool((mapped or address).is_loopback)
+
+
 def operations(probe_database: Probe, others: Callable[[], dict[str, str]]) -> tuple[Operation, ...]:
     """`others`: checks that need no waiting, by name."""
 
@@ -80,19 +127,21 @@ def operations(probe_database: Probe, others: Callable[[], dict[str, str]]) -> t
         return Answer(Readiness("ready" if ready else "not ready", checks), 200 if ready else 503, headers)
 
     async def metrics(call: Call) -> Answer:
+        client = call.request.client
+        check_metrics_access(call.services.settings, client.host if client else None, call.request.headers)
         return Answer(generate_latest(), media_type=CONTENT_TYPE_LATEST)
 
     return (
         _op("/healthz", "healthz", "Whether the process is alive", healthz, {200: Health}),
         _op("/readyz", "readyz", "Whether the process can serve", readyz, {200: Readiness, 503: Readiness}),
-        _op("/metrics", "metrics", "Metrics for Prometheus", metrics, {200: {"type": "string"}}, "text/plain"),
-    )
-
-
-def _op(
-    path: str, name: str, summary: str, handler: object, answers: object, media_type: str = "application/json"
-) -> Operation:
-    return Operation(
-        SYSTEM, "GET", path, handler, name, summary, None, "system",  # type: ignore[arg-type]  # passed through
-        answers=answers, media_type=media_type, etag=False,  # type: ignore[arg-type]
+        Operation(
+            SYSTEM, "GET", "/metrics", metrics, "metrics", "Metrics for Prometheus", None, "system",
+            answers={200: {"type": "string"}}, media_type="text/plain", etag=False, problems=(401, 403),
+            description="For requests from the server's own machine. Others send the token of the setting "
+            "`metrics_token`: `Authorization: Bearer TOKEN`.",
+        ),
     )  # fmt: skip
+
+
+def _op(path: str, name: str, summary: str, handler: Handler, answers: Mapping[int, Any]) -> Operation:
+    return Operation(SYSTEM, "GET", path, handler, name, summary, None, "system", answers=answers, etag=False)
