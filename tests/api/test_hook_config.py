@@ -37,7 +37,8 @@ def test_the_answer(api: Api, place: Place) -> None:
         ({"retries": "0"}, {"retries": "0"}),
         ({"max_concurrency": None}, {"max_concurrency": None}),
         ({"password": ""}, {"password": None}),
-        ({"header_style": "standard"}, {"header_style": "standard"}),
+        ({"header_style": "service"}, {"header_style": "service"}),
+        ({"header_style": "standard", "secret": "whsec_c2VjcmV0"}, {"header_style": "standard"}),
     ],
     ids=str,
 )
@@ -98,15 +99,33 @@ def test_a_new_secret_signs_at_once(api: Api, place: Place, receiver: Receiver) 
 
 
 def test_two_secrets_while_one_expires(api: Api, place: Place, receiver: Receiver) -> None:
-    config = {"url": receiver.url, "secret": "one", "header_style": "standard"}
+    one, two, three = (f"whsec_{name}" for name in ("b25l", "dHdv", "dGhyZWVz"))
+    config = {"url": receiver.url, "secret": one, "header_style": "standard"}
     hook = api.hook(place, config=config, active=True)
     assert len(receiver.wait_for(1)[0].headers["webhook-signature"].split()) == 1
-    api.patch(f"{hook['url']}/config", json={"secret": "two", "previous_secret_expires_in": 600})
+    api.patch(f"{hook['url']}/config", json={"secret": two, "previous_secret_expires_in": 600})
     api.post(hook["ping_url"])
     assert len(receiver.wait_for(2)[1].headers["webhook-signature"].split()) == 2
-    api.patch(f"{hook['url']}/config", json={"secret": "three"})
+    api.patch(f"{hook['url']}/config", json={"secret": three})
     api.post(hook["ping_url"])
     assert len(receiver.wait_for(3)[2].headers["webhook-signature"].split()) == 1
+
+
+@pytest.mark.parametrize("secret", [None, "", "plain", "whsec_", "whsec_!!!", "whsec_abc", "WHSEC_c2VjcmV0"])
+def test_standard_webhooks_need_a_secret_of_their_form(api: Api, place: Place, secret: str | None) -> None:
+    expected = custom("secret must be whsec_ and a key in base64 where header_style is standard", "secret")
+    standard = {"url": new_url(), "header_style": "standard"}
+    made = {**standard, "secret": secret}
+    refused(api.create(place, config=made), 422, "Validation Failed", expected)
+    hook = api.hook(place, config={"url": new_url(), "secret": "plain"})
+    refused(api.patch(f"{hook['url']}/config", json={"header_style": "standard"}), 422, "Validation Failed", expected)
+    for config in (made, {**standard, "secret": "********"}):
+        refused(api.patch(hook["url"], json={"config": config}), 422, "Validation Failed", expected)
+    good = api.hook(place, config={**standard, "secret": "whsec_c2VjcmV0"})
+    refused(api.patch(f"{good['url']}/config", json={"secret": secret}), 422, "Validation Failed", expected)
+    assert api.patch(f"{good['url']}/config", json={"retries": 1}).status_code == 200
+    assert api.patch(good["url"], json={"config": {**standard, "secret": "********"}}).status_code == 200
+    assert api.patch(f"{good['url']}/config", json={"header_style": "", "secret": secret}).status_code == 200
 
 
 def test_only_where_it_belongs(api: Api, place: Place) -> None:

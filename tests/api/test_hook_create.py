@@ -184,7 +184,7 @@ def test_events_belong_to_kinds_of_hooks(api: Api, place: Place) -> None:
         ({"password": {}}, "password must be a string", "password"),
         ({"username": "a:b"}, "username must be text without colons and control characters", "username"),
         ({"username": "a\nb"}, "username must be text without colons and control characters", "username"),
-        ({"header_style": "gitlab"}, "header_style must be github or standard", "header_style"),
+        ({"header_style": "gitlab"}, "header_style must be github, service or standard", "header_style"),
         (
             {"previous_secret_expires_in": 60},
             "previous_secret_expires_in goes with a new secret",
@@ -227,7 +227,11 @@ def test_a_configuration_that_is_none(
         ({"secret": None}, {}),
         ({"secret": "********"}, {}),  # there is none to keep
         ({"username": "ö", "password": "p"}, {"username": "ö", "password": "********"}),
-        ({"header_style": "standard"}, {"header_style": "standard"}),
+        ({"header_style": "service"}, {"header_style": "service"}),
+        (
+            {"header_style": "standard", "secret": "whsec_c2VjcmV0"},
+            {"header_style": "standard", "secret": "********"},
+        ),
         ({"retries": 0, "rate_limit": 10.0}, {"retries": "0", "rate_limit": "10"}),
         ({"max_concurrency": "3"}, {"max_concurrency": "3"}),
         ({"secret": "x", "previous_secret_expires_in": 60}, {"secret": "********"}),

@@ -2,24 +2,16 @@
 
 from __future__ import annotations
 
-import json
-import os
-import queue
-import subprocess
-import threading
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 
 from tests.clients import octokit
+from tests.clients.node_receiver import NodeReceiver
 from tests.clients.support import SECRET, history, publish
 from tests.harness.receiver import Receiver
 from tests.harness.server import Server
 from tests.harness.world import World
-
-WAIT_S = 60
-
 
 @pytest.mark.parametrize("prefix", ["", "/api/v3"], ids=["root", "prefix"])
 def test_the_rest_client(server: Server, world: World, receiver: Receiver, prefix: str) -> None:
@@ -35,36 +27,9 @@ def test_the_rest_client(server: Server, world: World, receiver: Receiver, prefi
     assert octokit.verified(receiver.requests, "s3cret") == [True] * 6
 
 
-class NodeReceiver:
-    """`receiver.mjs` in a process; `next()` is the next event that it found genuine."""
-
-    def __init__(self) -> None:
-        self._process = subprocess.Popen(
-            octokit.command("receiver.mjs"), env={**os.environ, "SECRET": SECRET}, stdout=subprocess.PIPE, text=True
-        )
-        self._lines: queue.Queue[str] = queue.Queue()
-        threading.Thread(target=self._read, daemon=True).start()
-        self.url = f"http://127.0.0.1:{int(self._lines.get(timeout=WAIT_S))}"
-
-    def _read(self) -> None:
-        assert self._process.stdout is not None
-        for line in self._process.stdout:
-            self._lines.put(line)
-
-    def next(self) -> dict[str, Any]:
-        event: dict[str, Any] = json.loads(self._lines.get(timeout=WAIT_S))
-        return event
-
-    def close(self) -> None:
-        self._process.kill()
-        self._process.wait(WAIT_S)
-        assert self._process.stdout is not None
-        self._process.stdout.close()
-
-
 @pytest.fixture(scope="module")
 def node_receiver() -> Iterator[NodeReceiver]:
-    receiver = NodeReceiver()
+    receiver = NodeReceiver("receiver.mjs")
     yield receiver
     receiver.close()
 

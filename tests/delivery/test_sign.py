@@ -28,7 +28,7 @@ def made(payload: bytes = b'{"a":1}', *, now_ms: int = NOW_MS, **more: object) -
 
 
 def test_the_headers_of_the_specification() -> None:
-    assert made().headers == {
+    assert made(header_style="service").headers == {
         "User-Agent": f"Service-Hookshot/{__version__}",
         "Accept": "*/*",
         "content-type": "application/json",
@@ -56,17 +56,19 @@ def test_the_published_vector() -> None:
 
 
 @pytest.mark.parametrize("secret", [None, b""])
-@pytest.mark.parametrize("style", ["", "github", "standard"])
+@pytest.mark.parametrize("style", ["github", "service", "standard"])
 def test_no_secret_no_signature(secret: bytes | None, style: str) -> None:
     assert not [name for name in made(secret=secret, header_style=style).headers if "signature" in name.lower()]
 
 
-def test_github_headers_stand_beside_ours() -> None:
-    plain, both = made(secret=b"s").headers, made(secret=b"s", header_style="github").headers
+def test_github_headers_stand_beside_ours_unless_they_are_not_wanted() -> None:
+    plain, both = made(secret=b"s", header_style="service").headers, made(secret=b"s").headers
     added = {name.replace("X-Service-", "X-GitHub-"): value for name, value in plain.items() if "X-Service-" in name}
     assert len(added) == 5
     assert both == plain | added
-    assert made(header_style="github", header_prefix="X-GitHub").headers.keys() == added.keys() | {
+    assert both == made(secret=b"s", header_style="github").headers
+    assert both.items() <= made(secret=b"s", header_style="standard").headers.items()
+    assert made(header_prefix="X-GitHub").headers.keys() == added.keys() | {
         "User-Agent",
         "Accept",
         "content-type",

@@ -144,12 +144,13 @@ def test_a_change_of_the_secret_counts_at_once(site: Site, receiver: Receiver) -
 
 
 def test_a_previous_secret_signs_until_it_expires_and_deliveries_go_on(site: Site, receiver: Receiver) -> None:
-    hook = site.hook(receiver, secret="first", header_style="standard")
-    hook.configure(secret="second", previous_secret_expires_in=3600)
+    first, second, third = (f"whsec_{name}" for name in ("Zmlyc3Rs", "c2Vjb25k", "dGhpcmRz"))
+    hook = site.hook(receiver, secret=first, header_style="standard")
+    hook.configure(secret=second, previous_secret_expires_in=3600)
     site.publish(0)
     receiver.wait_for(2)
     assert len(receiver.events("push")[0].headers["webhook-signature"].split()) == 2
-    hook.configure(secret="third", previous_secret_expires_in=1)
+    hook.configure(secret=third, previous_secret_expires_in=1)
 
     def once_more() -> bool:
         site.publish(1)

@@ -42,9 +42,9 @@ def profile_of(hook: Hook, vault: Vault, header_prefix: str, now: int) -> Profil
     previous = None
     if hook.previous_secret_until is not None and hook.previous_secret_until > now:
         previous = vault.open(hook.previous_secret)
-    style: HeaderStyle = ""
-    if hook.config.get("header_style") == "github":
-        style = "github"
+    style: HeaderStyle = "github"
+    if hook.config.get("header_style") == "service":
+        style = "service"
     elif hook.config.get("header_style") == "standard":
         style = "standard"
     return Profile(

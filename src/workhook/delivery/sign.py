@@ -18,18 +18,19 @@ import msgspec
 from workhook import __version__
 from workhook.core import json
 from workhook.core.secrecy import Secretive
+from workhook.hooks.parsing import standard_key
 from workhook.hooks.records import installation_told
 
 TargetType = Literal["repository", "organization"]
 ContentType = Literal["json", "form"]
-HeaderStyle = Literal["", "github", "standard"]
+HeaderStyle = Literal["github", "service", "standard"]
 
 USER_AGENT = f"Service-Hookshot/{__version__}"
 REDACTED = "********"
+GITHUB_PREFIX = "X-GitHub"  # beside the prefix of the setting, so that receivers written for GitHub verify by default
 
 _MEDIA_TYPES: dict[ContentType, str] = {"json": "application/json", "form": "application/x-www-form-urlencoded"}
 _INSTALLATION = b'"installation"'
-_STANDARD_SECRET_PREFIX = b"whsec_"
 _REDACTED_NAMES = frozenset({"authorization", "proxy-authorization"})
 
 _UNESCAPED = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789*-._ ")
@@ -50,7 +51,7 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
     content_type: ContentType = "form"
     secret: bytes | None = None
     previous_secret: bytes | None = None
-    header_style: HeaderStyle = ""
+    header_style: HeaderStyle = "github"
     header_prefix: str = "X-Service"
     username: str | None = None
     password: str | None = None
@@ -83,8 +84,8 @@ class Signer:
 
     def __init__(self, profile: Profile) -> None:
         prefixes = [profile.header_prefix]
-        if profile.header_style == "github" and profile.header_prefix != "X-GitHub":
-            prefixes.append("X-GitHub")
+        if profile.header_style != "service" and profile.header_prefix != GITHUB_PREFIX:
+            prefixes.append(GITHUB_PREFIX)
         self._delivery_names = [f"{prefix}-Delivery" for prefix in prefixes]
         self._event_names = [f"{prefix}-Event" for prefix in prefixes]
         self._form = profile.content_type == "form"
@@ -98,7 +99,8 @@ class Signer:
         self._standard: list[hmac.HMAC] | None = None
         if profile.header_style == "standard":
             secrets = [each for each in (secret, profile.previous_secret) if each]
-            self._standard = [hmac.new(_standard_key(each), digestmod="sha256") for each in secrets]
+            # A webhook that was made before secrets of another form were refused: its secret is the key itself.
+            self._standard = [hmac.new(standard_key(each) or each, digestmod="sha256") for each in secrets]
 
     def prepare(self, payload: bytes, *, guid: str, event: str, now_ms: int) -> Prepared:
         """`payload` is the event's JSON; `now_ms` becomes the timestamp of Standard Webhooks."""
@@ -182,13 +184,3 @@ def _constant_headers(profile: Profile, prefixes: list[str]) -> dict[str, str]:
         credentials = f"{profile.username or ''}:{profile.password or ''}".encode()
         headers["Authorization"] = "Basic " + base64.b64encode(credentials).decode()
     return headers
-
-
-def _standard_key(secret: bytes) -> bytes:
-    """`whsec_` marks a base64 key; anything else, and what is no base64, is the key itself."""
-    if not secret.startswith(_STANDARD_SECRET_PREFIX):
-        return secret
-    try:
-        return base64.b64decode(secret[len(_STANDARD_SECRET_PREFIX) :], validate=True) or secret
-    except binascii.Error:
-        return secret

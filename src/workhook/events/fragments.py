@@ -87,7 +87,18 @@ SENDER: Schema = nullable(
 
 ORGANIZATION = core_of(
     {"login": TEXT, "id": INTEGER_ID},
-    {"url": LINK, "hooks_url": LINK, "avatar_url": nullable(TEXT), "description": nullable(TEXT)},
+    {
+        "node_id": TEXT,
+        "url": LINK,
+        "repos_url": LINK,
+        "events_url": LINK,
+        "hooks_url": LINK,
+        "issues_url": LINK,
+        "members_url": {**TEXT, "description": "a URI template"},
+        "public_members_url": LINK,
+        "avatar_url": nullable(TEXT),
+        "description": nullable(TEXT),
+    },
 )
 
 REPOSITORY = core_of(

@@ -17,7 +17,7 @@ from workhook.events import outbox
 from workhook.events.zen import zen
 from workhook.hooks import queries
 from workhook.hooks.fan_out import fan_out_about, insert_dispatches
-from workhook.hooks.parsing import ConfigChange, HookChange, fault
+from workhook.hooks.parsing import ConfigChange, HookChange, fault, require_standard_secret
 from workhook.hooks.records import HOOK_COLUMNS, Hook, Place, config_shape, hook_shape, plain_config, viewer_of
 from workhook.hooks.tables import dispatches, hooks, lanes
 from workhook.identity import audit
@@ -83,6 +83,7 @@ async def create_hook(
     assert change.config is not None, "a create always has a configuration"
     await _take_turn(tx, actor, place)
     config = change.config
+    require_standard_secret(plain_config(config.shown), config.secret or None)
     now = now_ms()
     hook = Hook(
         id=0,
@@ -129,6 +130,7 @@ async def update_hook(
     )
     if change.config is not None:
         changed = _replace_config(changed, change.config, vault)
+        require_standard_secret(changed.config, vault.open(changed.secret))
     return await _save(tx, actor, place, hook, changed, limit)
 
 
@@ -144,6 +146,7 @@ async def update_config(
         changed = _rotate(changed, vault.seal(config.secret), config.previous_secret_expires_in_s)
     if config.password is not UNSET:
         changed = msgspec.structs.replace(changed, password=vault.seal(config.password))
+    require_standard_secret(changed.config, vault.open(changed.secret))
     return await _save(tx, actor, place, hook, changed, limit)
 
 

@@ -276,7 +276,8 @@ async def dispatch(call: Call) -> Answer:
     if len(client_payload) > CLIENT_PAYLOAD_KEYS:
         message = f"client_payload must have at most {CLIENT_PAYLOAD_KEYS} properties"
         raise Invalid(faults=[fault(message, field="client_payload")])
-    payload = {"action": kind, "branch": "main", "client_payload": client_payload}
+    # A webhook that an app made gets its installation there (`delivery.sign.with_installation`).
+    payload = {"action": kind, "branch": "main", "client_payload": client_payload, "installation": None}
     publication = publishing.Publication("repository_dispatch", payload, kind)
     await publishing.publish(call.database, place, publication, actor=actor_of(call), base=call.base_for_others)
     return Answer(status=204)

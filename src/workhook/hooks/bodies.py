@@ -69,8 +69,11 @@ _CONFIG: Schema = {
     },
     "password": _secret("For HTTP basic authentication."),
     "header_style": {
-        "description": f"Headers to send beside our own: GitHub's, or those of Standard Webhooks. {_UNSETS}",
-        "enum": ["github", "standard", "", None],
+        "description": "Names of the headers. `github`: `X-Service-*` and the same as `X-GitHub-*`; `service`: `X-Service-*` "
+        "alone; `standard`: both, and those of Standard Webhooks, which need a secret `whsec_…`. "
+        f"{_UNSETS}",
+        "enum": ["github", "service", "standard", "", None],
+        "default": "github",
     },
     "retries": _number(0, 50, "[0-9]|[1-4][0-9]|50", "Further attempts after a failed one."),
     "max_concurrency": _number(1, 1000, "[1-9][0-9]{0,2}|1000", "Deliveries in flight at once."),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import binascii
 import re
 from collections.abc import Callable, Mapping
 from functools import cache
@@ -18,6 +20,7 @@ from workhook.hooks.match import ANY
 
 MASK = "********"
 SECRET_KEYS = frozenset({"secret", "password"})
+STANDARD_SECRET_PREFIX = b"whsec_"
 ROTATION = "previous_secret_expires_in"
 ROTATION_MAX_S = 7 * 24 * 3600
 TEXT_MAX = 4096
@@ -33,7 +36,7 @@ CONTENT_TYPES: dict[str, Literal["json", "form"]] = {
     "application/x-www-form-urlencoded": "form",
 }
 _FLAGS: dict[object, str] = {"0": "0", "1": "1", 0: "0", 1: "1"}  # True and False equal 1 and 0
-_STYLES = ("github", "standard")
+_STYLES = ("github", "service", "standard")
 _NOT_IN_USERNAME = re.compile("[:\\x00-\\x1f\\x7f]")
 _LIMITS = {"retries": (0, 50), "max_concurrency": (1, 1000), "rate_limit": (1, 10_000)}
 
@@ -233,9 +236,26 @@ def _read_flag(key: str, value: Any, faults: list[Fault]) -> str | None:
 
 def _read_style(key: str, value: Any, faults: list[Fault]) -> str | None:
     if value not in _STYLES:
-        faults.append(fault(f"{key} must be github or standard", field=key))
+        faults.append(fault(f"{key} must be github, service or standard", field=key))
         return None
     return str(value)
+
+
+def standard_key(secret: bytes) -> bytes | None:
+    """The key of a secret as Standard Webhooks writes it: `whsec_` and base64. None for any other secret."""
+    if not secret.startswith(STANDARD_SECRET_PREFIX):
+        return None
+    try:
+        return base64.b64decode(secret.removeprefix(STANDARD_SECRET_PREFIX), validate=True) or None
+    except binascii.Error:
+        return None
+
+
+def require_standard_secret(config: Mapping[str, str], secret: str | None) -> None:
+    """Raises `Invalid` where the header style needs a secret of another form: its receivers would refuse everything."""
+    if config.get("header_style") == "standard" and (secret is None or standard_key(secret.encode()) is None):
+        message = "secret must be whsec_ and a key in base64 where header_style is standard"
+        raise Invalid(faults=[fault(message, field="secret")])
 
 
 def _read_number(key: str, value: Any, faults: list[Fault]) -> str | None:

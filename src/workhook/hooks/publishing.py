@@ -20,6 +20,7 @@ from workhook.hooks.fan_out import reached
 from workhook.hooks.parsing import refuse_types, wrong_type
 from workhook.hooks.records import Place
 from workhook.hooks.schemas import Published
+from workhook.identity.apps.app_schemas import app_repository_shape
 from workhook.identity.schemas import Actor
 from workhook.storage import Database, Transaction
 from workhook.storage.database import UniqueViolation
@@ -135,7 +136,7 @@ async def _publish(
         repository_id=place.repository_id,
         name=publication.event,
         action=publication.action,
-        payload=_completed(publication, place.context(base, actor.user if actor else None)),
+        payload=_completed(publication, _around(publication, place, actor, base)),
         actor_id=actor.user.id if actor else None,
         installation_id=actor.installation_id if actor else None,
     )
@@ -143,6 +144,16 @@ async def _publish(
         await tx.execute(_insert_key, {**key, "digest": digest, "event_id": event.id, "created_at": now_ms()})
     await outbox.fan_out_now(tx)
     return Published(publication.id or str(event.id), reached(tx, event.id, place.viewer))
+
+
+def _around(publication: Publication, place: Place, actor: Actor | None, base: str) -> dict[str, object]:
+    """What a payload may lack. A push shows when its repository was created as seconds since the epoch, as GitHub's
+    does: receivers written in Go refuse a text there."""
+    around = place.context(base, actor.user if actor else None)
+    if publication.event == "push" and place.repository:
+        shape = app_repository_shape(place.repository, base, permissions=False)
+        around["repository"] = {**msgspec.to_builtins(shape), "created_at": place.repository.created_at // 1000}
+    return around
 
 
 def _completed(publication: Publication, around: Mapping[str, object]) -> dict[str, object]:

@@ -12,7 +12,8 @@ from workhook.core.clock import to_seconds_text
 from workhook.core.secrecy import Secretive
 from workhook.hooks.parsing import CONTENT_TYPES, MASK
 from workhook.hooks.schemas import AppHookShape, ConfigShape, HookApp, HookShape, LastResponse
-from workhook.identity.schemas import Account, Actor, Repository, account_shape, organization_shape, repository_shape
+from workhook.identity.apps.app_schemas import app_repository_shape, owner_shape
+from workhook.identity.schemas import Account, Actor, Repository, organization_shape
 from workhook.identity.tokens.kinds import OAUTH
 from workhook.storage import Row
 
@@ -59,13 +60,13 @@ class Place(msgspec.Struct, frozen=True):
         return self.account if self.account.kind == "organization" else None
 
     def context(self, base: str, sender: Account | None) -> dict[str, object]:
-        """What every payload carries: the repository, the organization and who did it."""
+        """The repository, the organization and who did it, with every key that typed clients insist on in events."""
         around: dict[str, object] = {}
         if self.repository:
-            around["repository"] = repository_shape(self.repository, base)
+            around["repository"] = app_repository_shape(self.repository, base, permissions=False)
         if self.organization:
             around["organization"] = organization_shape(self.organization, base)
-        around["sender"] = account_shape(sender, base) if sender else None
+        around["sender"] = owner_shape(sender, base) if sender else None
         return around
 
 

@@ -33,7 +33,8 @@ class ConfigShape(msgspec.Struct, omit_defaults=True):
     username: Annotated[str | UnsetType, Meta(description="For HTTP basic authentication.")] = UNSET
     password: Annotated[str | UnsetType, Meta(description="Masked: `********`.")] = UNSET
     header_style: Annotated[
-        Literal["github", "standard"] | UnsetType, Meta(description="Headers that are sent beside our own.")
+        Literal["github", "service", "standard"] | UnsetType,
+        Meta(description="Which names the headers have. Absent: those of `github`."),
     ] = UNSET
     retries: Annotated[str | UnsetType, Meta(description="Further attempts after a failed one.")] = UNSET
     max_concurrency: Annotated[str | UnsetType, Meta(description="Deliveries in flight at once.")] = UNSET

@@ -11,3 +11,6 @@ Time = Annotated[str, Meta(extra_json_schema={"format": "date-time"}, examples=[
 
 Url = Annotated[str, Meta(extra_json_schema={"format": "uri"})]
 """An absolute URL that starts with the base the request came by."""
+
+Unserved = Annotated[Url, Meta(description="For clients that insist on the key: nothing is served there.")]
+"""A link that is there for its key alone."""

@@ -15,7 +15,6 @@ from workhook.http.fields import Time
 from workhook.identity.apps.app_schemas import (
     AppRepositoryShape,
     OwnerShape,
-    Unserved,
     app_repository_shape,
     owner_shape,
 )
@@ -43,10 +42,6 @@ class ProfileShape(OwnerShape, kw_only=True):
 class OrganizationProfileShape(OrganizationShape, kw_only=True):
     """An organization."""
 
-    events_url: Unserved
-    issues_url: Unserved
-    members_url: Annotated[str, Meta(extra_json_schema={"format": "uri-template"})]
-    public_members_url: Unserved
     blog: None = None
     company: None = None
     location: None = None
@@ -99,14 +94,7 @@ def profile_shape(account: Account, base: str, *, whole: bool) -> ProfileShape:
 
 
 def organization_profile_shape(account: Account, base: str) -> OrganizationProfileShape:
-    shape = organization_shape(account, base)
-    return OrganizationProfileShape(
-        **msgspec.structs.asdict(shape),
-        events_url=f"{shape.url}/events",
-        issues_url=f"{shape.url}/issues",
-        members_url=f"{shape.url}/members{{/member}}",
-        public_members_url=f"{shape.url}/public_members",
-    )
+    return OrganizationProfileShape(**msgspec.structs.asdict(organization_shape(account, base)))
 
 
 def repository_profile_shape(repository: Repository, base: str) -> RepositoryProfileShape:

@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Meta
 
 from workhook.core.clock import to_seconds_text
-from workhook.http.fields import Time, Url
+from workhook.http.fields import Time, Unserved, Url
 from workhook.storage import Row
 
 
@@ -163,7 +163,11 @@ class OrganizationShape(msgspec.Struct):
     node_id: str
     url: Url
     repos_url: Url
+    events_url: Unserved
     hooks_url: Url
+    issues_url: Unserved
+    members_url: Annotated[str, Meta(extra_json_schema={"format": "uri-template"})]
+    public_members_url: Unserved
     avatar_url: Annotated[str, Meta(description="Empty without one.")]
     html_url: Url
     name: str | None
@@ -240,7 +244,11 @@ def organization_shape(account: Account, base: str) -> OrganizationShape:
         node_id=f"A_{account.id}",
         url=url,
         repos_url=f"{url}/repos",
+        events_url=f"{url}/events",
         hooks_url=f"{url}/hooks",
+        issues_url=f"{url}/issues",
+        members_url=f"{url}/members{{/member}}",
+        public_members_url=f"{url}/public_members",
         avatar_url=account.avatar or "",
         html_url=f"{_web(base)}/{account.login}",
         name=account.name,

@@ -14,7 +14,7 @@ from msgspec import UNSET, Meta, UnsetType
 
 from workhook.core.clock import to_seconds_text
 from workhook.core.secrecy import Secretive
-from workhook.http.fields import Time, Url
+from workhook.http.fields import Time, Unserved, Url
 from workhook.identity.apps.schemas import App, Installation
 from workhook.identity.schemas import (
     Account,
@@ -29,7 +29,6 @@ from workhook.identity.tokens.issue import IssuedToken
 NAMED_MAX = 500
 """Repositories that a token can be narrowed to."""
 
-Unserved = Annotated[Url, Meta(description="For clients that insist on the key: nothing is served there.")]
 Level = Literal["read", "write"]
 PermissionMap = Annotated[
     dict[str, Level], Meta(description="`repository_hooks`, `organization_hooks`, `work`, each `read` or `write`.")
@@ -154,6 +153,7 @@ class AppRepositoryShape(RepositoryShape, kw_only=True):
     stargazers_count: int = 0
     watchers: int = 0
     watchers_count: int = 0
+    topics: tuple[str, ...] = ()
     has_issues: bool = False
     has_projects: bool = False
     has_wiki: bool = False
@@ -274,9 +274,9 @@ def installation_shape(installation: Installation, base: str) -> InstallationSha
     )
 
 
-def app_repository_shape(repository: Repository, base: str) -> AppRepositoryShape:
-    """With what the caller may do in it."""
-    shape = repository_shape(repository, base, permissions=True)
+def app_repository_shape(repository: Repository, base: str, *, permissions: bool = True) -> AppRepositoryShape:
+    """`permissions`: with what the caller may do in it."""
+    shape = repository_shape(repository, base, permissions=permissions)
     links: dict[str, Any] = {f"{name}_url": f"{shape.url}/{_path(name)}" for name in _OF_REPOSITORY}
     links["collaborators_url"] += "{/collaborator}"
     known = msgspec.structs.asdict(shape) | {"owner": owner_shape(repository.owner, base)}
