@@ -20,6 +20,7 @@ from workhook.storage.metadata import big
 from workhook.work.chores import CHORES
 from workhook.work.invoices.tables import invoices
 from workhook.work.operations import OPERATIONS
+from workhook.work.projects import trash_queries
 from workhook.work.tasks import trash as tasks_trash
 from workhook.work.tasks.tables import tasks
 
@@ -148,6 +149,21 @@ def test_a_project_that_was_deleted_before_is_not_purged_and_can_be_restored(stu
     assert studio.owner.get(f"/invoices/{invoice['id']}")["invoice"] == invoice
 
 
+def test_the_purge_itself_removes_no_issued_invoice(studio: Studio) -> None:
+    """Should it ever come to such a project."""
+    sent, draft = _issue(studio), _issue(studio, steps=())
+    [before] = _stored(studio, _row, sent["id"])
+
+    async def purge(services: Services) -> None:
+        async with services.database.transaction() as tx:
+            assert await trash_queries.empty(tx, before["repository_id"])
+            await trash_queries.remove(tx, before["repository_id"])
+
+    studio.server.run(purge)
+    assert _stored(studio, _row, sent["id"]) == [before]
+    assert _stored(studio, _row, draft["id"]) == []
+
+
 # --- services and checkouts ------------------------------------------------------------------------------------------
 
 
@@ -190,8 +206,9 @@ def test_a_task_with_invoiced_time_stays(studio: Studio, scene: Scene) -> None:
     assert "archive" in _kept(studio.owner, f"/tasks/{task}", invoice["invoice_number"])
     operations = [{"action": "delete", "id": scene.task()}, {"action": "delete", "id": task}]
     studio.happened()
-    bulk = {"method": "POST", "json": {"operations": operations}}
-    assert "operations[1]" in _kept(studio.owner, "/tasks/bulk", invoice["invoice_number"], **bulk)
+    body = {"operations": operations}
+    refused = _kept(studio.owner, "/tasks/bulk", invoice["invoice_number"], method="POST", json=body)
+    assert "operations[1]" in refused
     assert studio.happened() == []
     assert studio.owner.refused(409, "DELETE", f"/timesheets/{timesheet}")["code"] == "invoiced"
     studio.owner.delete(f"/columns/{studio.owner.get(f'/tasks/{task}')['task']['column']['id']}")  # it is moved

@@ -186,9 +186,9 @@ async def test_a_project_is_deleted_while_its_invoice_is_sent(
     """The invoice was sent first: then the project stays."""
     draft = await _drafted(services, world, actor)
 
-    async def delete(tx: Transaction) -> object:
+    async def delete(tx: Transaction) -> None:
         project = await projects.take_project(tx, actor, world.project_id)
-        return await projects.delete_project(tx, actor, project, base=BASE)
+        await projects.delete_project(tx, actor, project, base=BASE)
 
     async with services.database.transaction() as tx:
         taken = await invoices.take(tx, actor, draft)
@@ -205,9 +205,9 @@ async def test_a_project_is_deleted_while_a_period_begins(
 ) -> None:
     chosen = await _choose(services, world, actor, granted=granted)
 
-    async def delete(tx: Transaction) -> object:
+    async def delete(tx: Transaction) -> None:
         project = await projects.take_project(tx, actor, world.project_id)
-        return await projects.delete_project(tx, actor, project, base=BASE)
+        await projects.delete_project(tx, actor, project, base=BASE)
 
     async with services.database.transaction() as tx:
         taken = await checkouts.take_checkout(tx, actor, chosen.id)
