@@ -386,12 +386,52 @@ async def test_each_role_may_what_the_page_says(
 async def test_a_member_stays_in_what_it_makes_private(service: Service) -> None:
     made = await service.make("mona", "Secret", private=True)
     assert (await service.call("mona", "GET", f"/projects/{made['id']}")).project == made
-    shared = await service.make("octo", "Shared")
+    shared = await service.make("mona", "Shared")
     path = f"/projects/{shared['id']}"
     assert (await service.call("mona", "PATCH", path, {"private": True})).project["private"] is True
     assert (await service.call("mona", "PATCH", path, {"title": "Ours"})).project["title"] == "Ours"
-    assert (await service.call("mona", "DELETE", path)).status == 403
-    assert (await service.call("mona", "DELETE", f"/projects/{made['id']}")).body == {"success": True}
+    assert (await service.call("octo", "PATCH", path, {"title": "Mine"})).project["private"] is True
+    for each in (shared, made):
+        assert (await service.call("mona", "DELETE", f"/projects/{each['id']}")).body == {"success": True}
+
+
+@pytest.mark.parametrize("private", [False, True])
+@pytest.mark.parametrize("role", ["member", "write", "admin", "owner"])
+async def test_who_sees_a_project_and_its_name_are_for_admins(service: Service, role: str, private: bool) -> None:
+    """A writer could show a private project to the whole organization, or shut a member out of an open one."""
+    project = await service.make("octo", "Website", private=private)
+    path = f"/projects/{project['id']}"
+    await service.person("caller")
+    if role in ("owner", "member"):
+        async with service.services.database.transaction() as tx:
+            await people.set_member(tx, service.accounts["acme"], service.accounts["caller"], role)
+    if role == "member" and private:
+        await service.collaborator(project["full_name"], "caller", "write")
+    elif role in ("write", "admin"):
+        await service.collaborator(project["full_name"], "caller", role)
+    told = len(await service.payloads())
+    bodies: tuple[dict[str, object], ...] = (
+        {"private": not private, "title": "Taken"},
+        {"name": "taken"},
+        {"private": not private, "name": "taken"},
+    )
+    for body in bodies:
+        answer = await service.call("caller", "PATCH", path, body)
+        if role in ("admin", "owner"):
+            assert answer.status == 200
+            assert (await service.call("caller", "PATCH", path, {"private": private, "name": "website"})).status == 200
+            continue
+        assert (answer.status, answer.body["code"]) == (403, "missing_role")
+        assert "admin" in answer.body["message"]
+        assert all(f"`{each}`" in answer.body["message"] for each in body if each != "title")
+        assert [each["field"] for each in answer.body["errors"]] == [each for each in body if each != "title"]
+    if role in ("admin", "owner"):
+        return
+    assert len(await service.payloads()) == told
+    assert (await service.call("octo", "GET", path)).project == project
+    # What is so already is no change of it, and the rest is for writers as before.
+    same = {"private": private, "name": project["name"], "title": "New", "archive": True}
+    assert (await service.call("caller", "PATCH", path, same)).project["title"] == "New"
 
 
 async def test_a_token_needs_the_scope(service: Service) -> None:
@@ -547,6 +587,7 @@ async def test_a_list_refuses_what_it_does_not_know(
 async def test_each_change_is_one_event_that_the_catalogue_describes(service: Service) -> None:
     made = await service.make("octo", "Website")
     path = f"/projects/{made['id']}"
+    await service.collaborator(made["full_name"], "mona", "admin")
     edited = (await service.call("mona", "PATCH", path, {"title": "Intranet", "private": True})).project
     archived = (await service.call("octo", "PATCH", path, {"archive": True, "title": "Old"})).project
     await service.call("octo", "PATCH", path, {"archive": False})

@@ -214,8 +214,10 @@ def test_what_is_no_longer_offered_cannot_be_completed(studio: Studio, shop: Sho
     checkout, going = shop.choose(service), _completed(shop, shop.choose(service))
     studio.owner.patch(f"/services/{service['id']}", json={"active": False})
     assert studio.owner.faults("POST", _path(checkout, "complete")) == {"service_id": "not_offered"}
-    studio.owner.delete(f"/services/{service['id']}")
-    assert studio.owner.faults("POST", _path(checkout, "complete")) == {"service_id": "not_offered"}
+    deleted = shop.service()
+    waiting = shop.choose(deleted)
+    studio.owner.delete(f"/services/{deleted['id']}")
+    assert studio.owner.faults("POST", _path(waiting, "complete")) == {"service_id": "not_offered"}
     assert shop.checkout(going)["status"] == "active"
     assert studio.owner.post(_path(going, "complete"))["service_checkout"]["status"] == "active"
     assert studio.owner.post(_path(going, "cancel")) == {"success": True}

@@ -177,7 +177,8 @@ def test_clients_make_nothing_private(studio: Studio, file: str) -> None:
     [event] = studio.happened()
     assert len(event.record["comments"]) == 1  # but it is there
     studio.client.delete(path)
-    assert _ids(studio.owner, file) == []
+    assert _ids(studio.client, file) == []
+    assert _ids(studio.owner, file) == [mine["id"]]  # for the reply, which is not the client's to delete
 
 
 def test_who_may_not(studio: Studio, file: str) -> None:

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from decimal import Decimal
 
 import pytest
 from msgspec.structs import replace
@@ -13,7 +14,7 @@ from msgspec.structs import replace
 from tests.harness.beside import Beside, opened
 from tests.harness.world import World, make_world
 from workhook.core.clock import now_ms
-from workhook.core.errors import NotFound
+from workhook.core.errors import Conflict, NotFound
 from workhook.http.calls import Services
 from workhook.identity.queries import find_account
 from workhook.identity.schemas import Actor
@@ -25,7 +26,7 @@ from workhook.work.columns import actions as columns
 from workhook.work.columns.schemas import ColumnCreate
 from workhook.work.invoices import actions as invoices
 from workhook.work.invoices.queries import lock_times
-from workhook.work.invoices.schemas import InvoiceCreate, InvoiceEdit
+from workhook.work.invoices.schemas import InvoiceCreate, InvoiceEdit, InvoiceItemInput
 from workhook.work.projects import actions as projects
 from workhook.work.projects.schemas import ProjectCreate, ProjectEdit
 from workhook.work.services import actions as offers
@@ -56,9 +57,9 @@ async def beside(services: Services) -> AsyncIterator[Beside]:
         yield found
 
 
-async def _choose(services: Services, world: World, actor: Actor) -> Checkout:
+async def _choose(services: Services, world: World, actor: Actor, *, granted: int | None = 1000) -> Checkout:
     """A checkout that waits to be completed, with an invoice and credits."""
-    price = ServicePriceParameters(amount=120000, currency="EUR", interval="month", credits=1000)
+    price = ServicePriceParameters(amount=120000, currency="EUR", interval="month", credits=granted)
     offer = ServiceCreate(title="Design retainer", service_prices=[price])
     now = now_ms()
     async with services.database.transaction() as tx:
@@ -67,11 +68,12 @@ async def _choose(services: Services, world: World, actor: Actor) -> Checkout:
         return await checkouts.create_checkout(tx, actor, world.project_id, create, now=now, base=BASE)
 
 
+@pytest.mark.parametrize("granted", [None, 1000])
 @pytest.mark.parametrize("deletes", [True, False], ids=["deleted", "renamed"])
 async def test_a_period_begins_while_its_project_is(
-    services: Services, world: World, actor: Actor, beside: Beside, deletes: bool
+    services: Services, world: World, actor: Actor, beside: Beside, deletes: bool, granted: int | None
 ) -> None:
-    chosen = await _choose(services, world, actor)
+    chosen = await _choose(services, world, actor, granted=granted)
 
     async def complete(tx: Transaction) -> object:
         taken = await checkouts.take_checkout(tx, actor, chosen.id)
@@ -152,3 +154,65 @@ async def test_an_invoice_frees_its_time_while_another_wants_it(
         freeing = await beside.begin(free)
         await lock_times(tx, repository_id, [first, second], "")
     await freeing
+
+
+async def _drafted(services: Services, world: World, actor: Actor) -> str:
+    async with services.database.transaction() as tx:
+        item = InvoiceItemInput(description="Work", qty=Decimal(1), unit_price=100)
+        create = InvoiceCreate(invoice_items=[item])
+        return (await invoices.create(tx, actor, world.project_id, create, base=BASE)).id
+
+
+async def test_an_invoice_is_sent_while_its_project_is_deleted(
+    services: Services, world: World, actor: Actor, beside: Beside
+) -> None:
+    """The project was deleted first: then there is no invoice to send."""
+    draft = await _drafted(services, world, actor)
+
+    async def send(tx: Transaction) -> object:
+        return await invoices.send(tx, actor, await invoices.take(tx, actor, draft), base=BASE)
+
+    async with services.database.transaction() as tx:
+        project = await projects.take_project(tx, actor, world.project_id)
+        sending = await beside.begin(send)
+        await projects.delete_project(tx, actor, project, base=BASE)
+    with pytest.raises(NotFound):
+        await sending
+
+
+async def test_a_project_is_deleted_while_its_invoice_is_sent(
+    services: Services, world: World, actor: Actor, beside: Beside
+) -> None:
+    """The invoice was sent first: then the project stays."""
+    draft = await _drafted(services, world, actor)
+
+    async def delete(tx: Transaction) -> None:
+        project = await projects.take_project(tx, actor, world.project_id)
+        await projects.delete_project(tx, actor, project, base=BASE)
+
+    async with services.database.transaction() as tx:
+        taken = await invoices.take(tx, actor, draft)
+        await invoices.send(tx, actor, taken, base=BASE)
+        deleting = await beside.begin(delete)
+    with pytest.raises(Conflict) as refused:
+        await deleting
+    assert refused.value.code == "has_invoices"
+
+
+@pytest.mark.parametrize("granted", [None, 1000])
+async def test_a_project_is_deleted_while_a_period_begins(
+    services: Services, world: World, actor: Actor, beside: Beside, granted: int | None
+) -> None:
+    chosen = await _choose(services, world, actor, granted=granted)
+
+    async def delete(tx: Transaction) -> None:
+        project = await projects.take_project(tx, actor, world.project_id)
+        await projects.delete_project(tx, actor, project, base=BASE)
+
+    async with services.database.transaction() as tx:
+        taken = await checkouts.take_checkout(tx, actor, chosen.id)
+        await checkouts.complete(tx, actor, taken, now=now_ms(), base=BASE)
+        deleting = await beside.begin(delete)
+    with pytest.raises(Conflict) as refused:
+        await deleting
+    assert refused.value.code == "has_invoices"

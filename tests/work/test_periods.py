@@ -99,11 +99,20 @@ def test_a_price_that_went_goes_on_for_who_has_it(studio: Studio, shop: Shop) ->
     shop.buy("2031-01-01T00:00", service)
     prices = [{**MONTHLY, "amount": 9999, "credits": None}]
     studio.owner.patch(f"/services/{service['id']}", json={"service_prices": prices, "active": False})
-    studio.owner.delete(f"/services/{service['id']}")
     studio.happened()
     assert shop.schedule("2031-02-01T00:00") == 1
     invoice, credit = (each.record for each in studio.happened())
     assert (invoice["amount"], credit["amount"]) == (1200, 10)
+
+
+def test_a_service_that_was_deleted_goes_on_for_who_has_it(studio: Studio, shop: Shop) -> None:
+    """It costs nothing: one with invoices cannot be deleted."""
+    service = shop.service({**MONTHLY, "amount": 0})
+    shop.buy("2031-01-01T00:00", service)
+    studio.owner.delete(f"/services/{service['id']}")
+    studio.happened()
+    assert shop.schedule("2031-02-01T00:00") == 1
+    assert [each.record["amount"] for each in studio.happened()] == [10]
 
 
 # --- pauses and ends -------------------------------------------------------------------------------------------------
@@ -172,14 +181,20 @@ def test_what_is_deleted_or_canceled_has_no_further_period(studio: Studio, shop:
     assert studio.happened() == []
 
 
-def test_a_deleted_project_has_no_further_period_and_an_archived_one_has(studio: Studio, shop: Shop) -> None:
+def test_a_deleted_project_has_no_further_period(studio: Studio, shop: Shop) -> None:
+    """It costs nothing: a project with issued invoices cannot be deleted."""
+    shop.buy("2031-01-01T00:00", shop.service({**MONTHLY, "amount": 0}))
+    assert shop.schedule("2031-02-01T00:00") == 1
+    studio.owner.delete(studio.project)
+    assert shop.schedule("2031-12-01T00:00") == 0
+
+
+def test_an_archived_project_has_further_periods(studio: Studio, shop: Shop) -> None:
     shop.buy("2031-01-01T00:00")
     studio.owner.patch(studio.project, json={"archive": True})
     studio.happened()
     assert shop.schedule("2031-02-01T00:00") == 1
     assert names(studio.happened()) == PERIOD
-    studio.owner.delete(studio.project)
-    assert shop.schedule("2031-12-01T00:00") == 0
 
 
 # --- several at once, and what fails ---------------------------------------------------------------------------------

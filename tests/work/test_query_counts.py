@@ -24,16 +24,19 @@ LOOK_UP = "SELECT tokens.id AS token_id"
 # What takes more, and why. The numbers do not grow with the rows. Each write has one for the audit log.
 MORE = {
     "POST /projects": 8,  # chooses an owner and a name that is free, makes its creator an admin
-    "PATCH /projects/{}": 5,  # it is read again: who made it private may be shut out by that
+    "PATCH /projects/{}": 5,  # it is read again
+    "DELETE /projects/{}": 5,  # whether an invoice was issued
     "POST /projects/{}/restore": 7,  # a name that is free, in the account and for good
     "POST /projects/{}/clients": 6,  # invites an account with a login that is free
+    "DELETE /files/{}": 5,  # whether it is the logo of issued invoices
+    "DELETE /services/{}": 5,  # whether it is on issued invoices
     "POST /projects/{}/files": 5,  # who may is asked before the body comes and again after it
     "PATCH /file_comments/{}": 5,  # replies are read once the comment is locked
     "DELETE /file_comments/{}": 5,
     "POST /service_checkouts/{}/complete": 12,  # three records with an event each: checkout, invoice, credits
     "POST /projects/{}/task_credits": 5,  # the ledger is read once the project is locked
     "DELETE /task_credits/{}": 6,  # two entries, and the grant that gets its credits back
-    "POST /invoices/{}/send": 5,  # the number
+    "POST /invoices/{}/send": 6,  # the project is held, and the number
     "POST /invoices/{}/void": 5,  # timesheets go back
     "DELETE /invoices/{}": 5,  # likewise
     "POST /timesheets/{}/resume": 5,  # the other timers of the user, locked first

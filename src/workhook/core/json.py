@@ -5,6 +5,7 @@ A relay that parses and re-serialises such a payload gets the same bytes, so a s
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import msgspec
@@ -14,6 +15,8 @@ from workhook.core.errors import Malformed
 
 _encoder = msgspec.json.Encoder(enc_hook=public_form)
 _decoder: msgspec.json.Decoder[Any] = msgspec.json.Decoder()
+
+_LINE_BREAKS = re.compile(rb"\xc2\x85|\xe2\x80[\xa8\xa9]")  # U+0085, U+2028 and U+2029 in UTF-8
 
 encode = _encoder.encode
 
@@ -26,6 +29,14 @@ def encode_for(viewer: Viewer, value: object) -> bytes:
 def encode_text(value: object) -> str:
     """`encode`, as text: what text columns and headers hold."""
     return _encoder.encode(value).decode()
+
+
+def on_one_line(data: bytes) -> bytes:
+    """The same JSON without what some readers take for a line break (U+0085, U+2028, U+2029): each is escaped.
+
+    For where every line is a record. Other line breaks are escaped in any JSON.
+    """
+    return _LINE_BREAKS.sub(lambda found: b"\\u%04x" % ord(found[0].decode()), data)
 
 
 def decode(data: bytes | str) -> Any:

@@ -73,4 +73,4 @@ def entry_of(row: Row, *, hooks: bool = True) -> AuditEntry:
 
 def line_of(row: Row, *, hooks: bool = True) -> bytes:
     """One line of JSON."""
-    return json.encode(entry_of(row, hooks=hooks)) + b"\n"
+    return json.on_one_line(json.encode(entry_of(row, hooks=hooks))) + b"\n"

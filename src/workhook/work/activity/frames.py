@@ -16,11 +16,11 @@ def opening(position: int) -> bytes:
 
 
 def frame(row: Row) -> bytes:
-    """One event. The payload goes out as it is stored: compact JSON, which has no line breaks."""
+    """One event. The payload goes out as it is stored, compact JSON, on one line for every reader."""
     head = {"event": row["name"], "action": row["action"], "created_at": to_millis_text(row["created_at"])}
     return b'id: %d\nevent: %s\ndata: %s,"payload":%s}\n\n' % (
         row["id"],
         row["name"].encode(),
         json.encode(head)[:-1],
-        row["payload"],
+        json.on_one_line(row["payload"]),
     )

@@ -13,7 +13,7 @@ from workhook.work.checkouts import queries, rules
 from workhook.work.checkouts.rules import State
 from workhook.work.checkouts.schemas import Checkout
 from workhook.work.credits import ledger
-from workhook.work.invoices import issuing
+from workhook.work.invoices import issued, issuing
 from workhook.work.invoices.rules import Item
 
 
@@ -44,6 +44,8 @@ async def begin_period(
     begun = changed(checkout, state, now)
     credits_minor = (checkout.price.credits_minor or 0) * checkout.qty if checkout.price else 0
     pen = await ledger.take(tx, checkout.repository, now=now, base=base) if credits_minor else None
+    if pen is None and _costs(checkout):
+        await issued.hold_project(tx, checkout.repository.id)
     await queries.update_checkout(tx, begun)
     invoice_id = await _issue(tx, checkout, words, actor=actor, now=now, base=base)
     credit_id = None
@@ -64,7 +66,7 @@ async def _issue(
 ) -> str | None:
     """What costs nothing has no invoice."""
     price = checkout.price
-    if price is None or price.amount_minor == 0:
+    if price is None or not _costs(checkout):
         return None
     return await issuing.issue(
         tx,
@@ -76,6 +78,10 @@ async def _issue(
         now=now,
         base=base,
     )
+
+
+def _costs(checkout: Checkout) -> bool:
+    return checkout.price is not None and checkout.price.amount_minor != 0
 
 
 def _words(checkout: Checkout, start: int, end: int | None) -> str:

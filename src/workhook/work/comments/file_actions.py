@@ -5,6 +5,8 @@ An event's record has every reply; an answer to a client leaves out those that a
 
 from __future__ import annotations
 
+import msgspec
+
 from workhook.core.clock import now_ms
 from workhook.identity.schemas import Actor
 from workhook.storage import Reader, Transaction
@@ -84,8 +86,24 @@ async def edit_comment(
 
 
 async def delete_comment(tx: Transaction, access: Access, comment: FileComment, *, base: str, links: Links) -> None:
-    """Its replies go with it, without events of their own. Raises `Forbidden`, `Conflict`."""
+    """Its replies go with it, without events of their own. Raises `Forbidden`, `Conflict`.
+
+    A client does not delete what others replied: then only its text goes, and no client sees the comment any more.
+    """
     require_deletable(access, comment.user.id)
+    if access.is_client and any(each.user.id != access.user.id for each in comment.comments):
+        await _clear(tx, access, comment, base=base, links=links)
+        return
     await queries.delete(tx, comment)
     record = file_comment_shape(comment, links)
     await announce(tx, access.actor, access.repository, NOUN, "deleted", record, base=base)
+
+
+async def _clear(tx: Transaction, access: Access, before: FileComment, *, base: str, links: Links) -> None:
+    """Take the text off a comment that a client deletes, and keep it for the members with the replies."""
+    now = max(now_ms(), before.updated_at + 1)
+    after = msgspec.structs.replace(before, text="", private=True, updated_at=now)
+    await queries.update(tx, after)
+    record = file_comment_shape(after, links)
+    changes = differences(file_comment_shape(before, links), record)
+    await announce(tx, access.actor, access.repository, NOUN, "edited", record, base=base, changes=changes)

@@ -140,5 +140,7 @@ OPERATIONS: tuple[Operation, ...] = (
         answers={200: Done},
         problems=(403, 404, 409, 412),
         path_types=INTEGER,
+        description="If a client deletes its own, the replies of others stay for the members: the comment is private "
+        "then, and its text empty.",
     ),
 )

@@ -29,6 +29,7 @@ from workhook.work.files.schemas import (
     file_shape,
     folder_shape,
 )
+from workhook.work.invoices import issued
 from workhook.work.people import person_shape
 
 
@@ -74,6 +75,8 @@ async def delete_file(tx: Transaction, access: Access, file: File, *, links: Lin
     """`access` and `file` are what `take_file` gave. Raises `Forbidden`, `Conflict`."""
     access.require_writable()
     access.require_own(file.user.id, "delete")
+    if not file.private:
+        await issued.require_not_logo(tx, access.repository.id, file.id)
     now = max(now_ms(), file.updated_at + 1)
     deleted = msgspec.structs.replace(file, deleted_at=now, updated_at=now)
     await queries.set_deleted(tx, deleted)

@@ -255,7 +255,7 @@ OPERATIONS: tuple[Operation, ...] = (
         tag=TAG,
         answers={200: Done},
         problems=(403, 404, 409, 412),
-        description="It can be restored for 30 days.",
+        description="It can be restored for 30 days. The logo of issued invoices stays (409 `has_invoices`).",
     ),
     Operation(
         AREA_A,

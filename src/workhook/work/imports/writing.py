@@ -202,7 +202,7 @@ class _Writer:
         """Ids of those who are assigned and see the project: of a private one not every member does."""
         people = (self._this.people.find(member) for task in wanted for member in task.members)
         logins = {each.login for each in people if each is not None}
-        found = await find_people(self._tx, self.access.repository.id, logins)
+        found = (await find_people(self._tx, self.access, logins)).by_name
         return {each.id for each in found.values()}
 
     async def _comments(self, wanted: Sequence[tuple[CommentedTask, PlannedComment]]) -> None:

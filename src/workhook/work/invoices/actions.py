@@ -13,7 +13,7 @@ from workhook.identity.schemas import Actor
 from workhook.storage import Reader, Row, Transaction
 from workhook.work.access import Access, access_of
 from workhook.work.announce import announce, differences
-from workhook.work.invoices import drafting, queries, rules
+from workhook.work.invoices import drafting, issued, queries, rules
 from workhook.work.invoices.drafting import Plan
 from workhook.work.invoices.queries import CONTENT
 from workhook.work.invoices.schemas import InvoiceCreate, InvoiceEdit, InvoiceShape, invoice_shape
@@ -113,6 +113,7 @@ async def send(tx: Transaction, actor: Actor, taken: Taken, *, base: str) -> Inv
     """A draft is issued: it gets its number, and its amounts stay. Raises `Conflict` if it is paid or void."""
     if _is_already(taken, "sent", possible_from="draft"):
         return taken.record
+    await issued.hold_project(tx, taken.access.repository.id)
     return await _write(tx, actor, taken, "sent", {"status": "sent", "issued": now_ms()}, base=base, number=True)
 
 

@@ -1,10 +1,13 @@
 """What can be done with projects: authorise, decide, write, append the event.
 
 Whoever is in an organization creates projects in it and may change those it can write to; deleting takes an
-organization owner or an admin of the repository. The creator is an admin of what it creates. Clients only look.
+organization owner or an admin of the repository, and so does changing who sees a project or its name. The creator is an
+admin of what it creates. Clients only look.
 """
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 from msgspec import UnsetType
 
@@ -20,6 +23,7 @@ from workhook.identity.tokens.reach import check_whole_account
 from workhook.storage import Reader, Transaction
 from workhook.work.access import require_not_archived
 from workhook.work.announce import announce, differences
+from workhook.work.invoices import issued
 from workhook.work.owners import choose_owner
 from workhook.work.projects import queries, trash_queries
 from workhook.work.projects.schemas import (
@@ -69,20 +73,22 @@ async def create_project(tx: Transaction, actor: Actor, create: ProjectCreate, *
 async def edit_project(tx: Transaction, actor: Actor, project: Project, edit: ProjectEdit, *, base: str) -> Project:
     """The project after the change. `project` is what `take_project` gave. Raises `Forbidden`, `Conflict`, `Invalid`.
 
-    An edit that changes nothing writes nothing and has no event.
+    Admins alone change who sees the project and its name; a writer changes the rest. An edit that changes nothing
+    writes nothing and has no event.
     """
     _require_role(project, "write")
     before, old = project_shape(project), project.repository
     values = {name: given(getattr(edit, name), getattr(before, name)) for name in ProjectEdit.__struct_fields__}
     if all(value == getattr(before, name) for name, value in values.items()):
         return project
+    _require_admin_for(project, [name for name in ("private", "name") if values[name] != getattr(before, name)])
     if values["archive"]:
         require_not_archived(old)
     if values["name"] != old.name:
         await queries.lock_name_of(tx, old.id)
         await _require_free(tx, old.owner, str(values["name"]), repository_id=old.id)
     await queries.update_project(tx, old.id, {**values, "updated_at": max(now_ms(), old.updated_at + 1)})
-    edited = await _stay_in(tx, actor, project)
+    edited = _found(await queries.find_project(tx, old.project_id, actor))
     if edited.repository.private and not old.private:  # after: the one who made it private stays in
         await removal.rights_lost(tx, old.owner.id, old.id, actor=actor, base=base)
     action = "edited"
@@ -94,8 +100,10 @@ async def edit_project(tx: Transaction, actor: Actor, project: Project, edit: Pr
 
 
 async def delete_project(tx: Transaction, actor: Actor, project: Project, *, base: str) -> None:
-    """Its hooks get this event, and none after it. `project` is what `take_project` gave. Raises `Forbidden`."""
+    """Its hooks get this event, and none after it. `project` is what `take_project` gave. Raises `Forbidden`, and
+    `Conflict` for a project that has issued invoices."""
     _require_role(project, "admin")
+    await issued.require_none_of_project(tx, project.repository.id)
     await loss.project_ends(tx, actor, project.repository, base=base)
     await queries.delete_project(tx, project, now_ms())
     await _announce(tx, actor, project, "deleted", base=base)
@@ -103,14 +111,17 @@ async def delete_project(tx: Transaction, actor: Actor, project: Project, *, bas
 
 async def restore_project(tx: Transaction, actor: Actor, project_id: str, *, base: str) -> Project:
     """Out of the trash, with its webhooks; under another name if its own was taken meanwhile. Its receivers saw it
-    deleted, so they see it created. What is not deleted stays as it is. Raises `NotFound`, `Forbidden`."""
+    deleted, so they see it created. What is not deleted stays as it is. One with issued invoices is never purged, and
+    can be restored at any time. Raises `NotFound`, `Forbidden`."""
     deleted = await trash_queries.lock_deleted(tx, project_id, actor)
     if deleted is None:
         project = await take_project(tx, actor, project_id)
         _require_role(project, "admin")
         return project
     old, now = deleted.project.repository, now_ms()
-    if old.role != "admin" or deleted.deleted_at < now - trash_queries.KEPT_MS:
+    if old.role != "admin":
+        raise NotFound()
+    if deleted.deleted_at < now - trash_queries.KEPT_MS and not await issued.has_any(tx, old.id):
         raise NotFound()
     await queries.lock_name_of(tx, old.id)
     name = first_free(old.name, await queries.names_like(tx, old.owner.id, key_of(old.name)))
@@ -130,6 +141,15 @@ def _require_role(project: Project, role: str) -> None:
     roles = ("read", "write", "admin")
     if roles.index(project.repository.role or "read") < roles.index(role):
         raise Forbidden(f"You need the role {role} in the project {project.repository.full_name}.", code="missing_role")
+
+
+def _require_admin_for(project: Project, fields: Sequence[str]) -> None:
+    """Raises `Forbidden` that names the fields."""
+    if fields and project.repository.role != "admin":
+        needed = f"You need the role admin in the project {project.repository.full_name} to change"
+        faults = [Fault(field=each, code="missing_role", message=f"{needed} `{each}`.") for each in fields]
+        named = " and ".join(f"`{each}`" for each in fields)
+        raise Forbidden(f"{needed} {named}.", code="missing_role", faults=faults)
 
 
 async def _new_name(tx: Transaction, owner: Account, create: ProjectCreate) -> str:
@@ -155,16 +175,6 @@ async def _make_admin(tx: Transaction, actor: Actor, repository_id: int) -> Proj
     if repository.role != "admin" and actor.user.kind != "bot":
         await set_collaborator(tx, repository, actor.user, "admin")
     return _found(await queries.find_project(tx, repository.project_id, actor))
-
-
-async def _stay_in(tx: Transaction, actor: Actor, project: Project) -> Project:
-    """The project as it is now. A member who made it private is added to it, rather than shut out by it."""
-    project_id = project.repository.project_id
-    edited = await queries.find_project(tx, project_id, actor)
-    if edited is not None and edited.repository.role is not None:
-        return edited
-    await set_collaborator(tx, project.repository, actor.user, "write")
-    return _found(await queries.find_project(tx, project_id, actor))
 
 
 async def _announce(

@@ -124,6 +124,7 @@ OPERATIONS: tuple[Operation, ...] = (
         query=parameters.documented(ProjectEdit, or_body=True),
         answers={200: ProjectAnswer},
         problems=(400, 403, 404, 409, 412, 413, 415, 422),
+        description="For who can write to it. Changing `private` or `name` needs the role admin.",
     ),
     Operation(
         AREA_A,
@@ -135,7 +136,8 @@ OPERATIONS: tuple[Operation, ...] = (
         "work.write",
         tag=TAG,
         answers={200: Done},
-        problems=(403, 404, 412),
-        description="Its webhooks still get the event that it was deleted. The name is free again.",
+        problems=(403, 404, 409, 412),
+        description="Its webhooks still get the event that it was deleted. The name is free again. One with issued "
+        "invoices stays (409 `has_invoices`): archive it instead.",
     ),
 )

@@ -17,6 +17,8 @@ from workhook.identity.tokens.reach import check_reach, reach_params, within_rea
 from workhook.storage import Reader, Row, Transaction
 from workhook.storage.metadata import big, metadata
 from workhook.work.files.tables import files
+from workhook.work.invoices.issued import has_issued, is_issued
+from workhook.work.invoices.tables import invoices
 from workhook.work.projects.schemas import Project
 from workhook.work.tasks.tables import tasks
 
@@ -40,7 +42,7 @@ _is_admin = sa.or_(
 _trash = (
     sa.select(projects.c.id, projects.c.title, projects.c.deleted_at)
     .where(
-        projects.c.deleted_at >= big("since"),
+        sa.or_(projects.c.deleted_at >= big("since"), sa.and_(projects.c.deleted_at.is_not(None), has_issued)),
         _is_admin,
         within_reach(projects.c.account_id, projects.c.repository_id),
     )
@@ -133,14 +135,19 @@ async def restore_project(tx: Transaction, repository_id: int, name: str, now: i
 
 # --- for good --------------------------------------------------------------------------------------------------------
 
-_old = sa.select(projects.c.repository_id).where(projects.c.deleted_at < big("before")).order_by(projects.c.deleted_at)
+# Projects with issued invoices cannot be deleted now. One that was deleted by an earlier version is not purged.
+_old = (
+    sa.select(projects.c.repository_id)
+    .where(projects.c.deleted_at < big("before"), ~has_issued)
+    .order_by(projects.c.deleted_at)
+)
 _take = (
     sa.select(projects.c.account_id, projects.c.name)
-    .where(projects.c.repository_id == big("repository_id"), projects.c.deleted_at < big("before"))
+    .where(projects.c.repository_id == big("repository_id"), projects.c.deleted_at < big("before"), ~has_issued)
     .with_for_update(skip_locked=True)
 )
 _blobs = sa.select(files.c.blob).where(files.c.repository_id == big("repository_id"))
-_remove = sa.delete(projects).where(projects.c.repository_id == big("repository_id"))
+_remove = sa.delete(projects).where(projects.c.repository_id == big("repository_id"), ~has_issued)
 
 
 def _contents() -> list[sa.Table]:
@@ -156,8 +163,11 @@ def _contents() -> list[sa.Table]:
 
 
 def _some(table: sa.Table) -> sa.Delete:
-    """Removes a batch of what a project has in the table; all of it where a row has no single key."""
+    """Removes a batch of what a project has in the table; all of it where a row has no single key. Issued invoices stay
+    whatever happens."""
     mine = table.c.repository_id == big("repository_id")
+    if table is invoices:
+        mine = sa.and_(mine, ~is_issued)
     if len(table.primary_key.columns) > 1:
         return sa.delete(table).where(mine)
     key: sa.ColumnElement[Any] = next(iter(table.primary_key.columns))

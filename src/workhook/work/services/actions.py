@@ -15,6 +15,7 @@ from workhook.identity.schemas import Actor
 from workhook.identity.tokens.reach import check_whole_account
 from workhook.storage import Reader, Transaction
 from workhook.work.announce import announce_in_account, differences
+from workhook.work.invoices import issued
 from workhook.work.owners import Owner, choose_owner
 from workhook.work.services import queries
 from workhook.work.services.rules import Price, replaced
@@ -78,7 +79,8 @@ async def edit_service(
 
 
 async def delete_service(tx: Transaction, actor: Actor, service: Service, *, now: int, base: str) -> None:
-    """Checkouts of it go on. `service` is what `take_service` gave."""
+    """Checkouts of it go on. `service` is what `take_service` gave. Raises `Conflict` for one on issued invoices."""
+    await issued.require_none_of_service(tx, service.id)
     await queries.delete_service(tx, service.id, now)
     await announce_in_account(tx, actor, service.owner, _NOUN, "deleted", service_shape(service), base=base)
 

@@ -138,7 +138,7 @@ OPERATIONS: tuple[Operation, ...] = (
         "work.write",
         tag=TAG,
         answers={200: Done},
-        problems=(403, 404, 412),
-        description="Its checkouts go on.",
+        problems=(403, 404, 409, 412),
+        description="Its checkouts go on. One on issued invoices stays (409 `has_invoices`): set `active` to false.",
     ),
 )

@@ -16,6 +16,7 @@ from workhook.identity.schemas import Actor
 from workhook.storage import Reader, Transaction
 from workhook.work.access import Access
 from workhook.work.announce import Happening, announce, announce_many, differences
+from workhook.work.invoices import issued
 from workhook.work.people import PersonShape
 from workhook.work.schemas import given as given
 from workhook.work.tasks import assignees, queries, writes
@@ -27,10 +28,10 @@ OWN = "change or delete"  # what a client does only to its own tasks
 
 
 async def get_task(reader: Reader, actor: Actor, task_id: str, *, project_id: str | UnsetType = UNSET) -> Task:
-    """Raises `NotFound`, also if `project_id` is that of another project."""
+    """As the caller sees it. Raises `NotFound`, also if `project_id` is that of another project."""
     found = await queries.find_task(reader, actor, task_id)
     require_project(found.access, project_id)
-    return found.task
+    return await assignees.one_as_seen(reader, found.access, found.task)
 
 
 async def take_task(tx: Transaction, actor: Actor, task_id: str, edit: TaskEdit) -> FoundTask | Movable:
@@ -52,7 +53,7 @@ async def take_to_delete(tx: Transaction, actor: Actor, task_id: str, project_id
 
 
 async def create_task(tx: Transaction, actor: Actor, column_id: str, create: TaskCreate, *, base: str) -> Task:
-    """Raises `NotFound`, `Forbidden`, `Conflict`, `Invalid`."""
+    """The task as the caller sees it. Raises `NotFound`, `Forbidden`, `Conflict`, `Invalid`."""
     access, target = await queries.lock_column(tx, actor, column_id)
     require_project(access, create.project_id)
     access.require_writable()
@@ -62,35 +63,37 @@ async def create_task(tx: Transaction, actor: Actor, column_id: str, create: Tas
     task = msgspec.structs.replace(task, position=spot.position)
     await writes.insert_task(tx, access.repository.id, task, spot)
     await announce(tx, actor, access.repository, "task", "created", task_shape(task), base=base)
-    return task
+    return await assignees.one_as_seen(tx, access, task)
 
 
 async def edit_task(tx: Transaction, found: FoundTask | Movable, edit: TaskEdit, *, base: str) -> Task:
-    """The task after the change. `found` is what `take_task` gave. Raises `Forbidden`, `Conflict`, `Invalid`.
+    """The task after the change, as the caller sees it. `found` is what `take_task` gave. Raises `Forbidden`,
+    `Conflict`, `Invalid`.
 
     An edit that changes nothing writes nothing and has no event.
     """
     access, before = found.access, found.task
     require_changeable(access, before)
     now = now_ms()
-    after = edited(before, edit, await _people(tx, access, edit), now)
+    after = edited(before, edit, await _people(tx, access, edit, before.assignees), now)
     if isinstance(found, Movable):
         after = await _move(tx, found, after, edit, now)
     elif after is not before:
         writes.update_task(tx, after)
     if after is before:
-        return before
+        return await assignees.one_as_seen(tx, access, before)
     await writes.set_assignees(tx, before, after)
     await announce_many(tx, access.actor, [edit_of(access, before, after)], base=base)
     if isinstance(found, Movable) and not found.stays:
         await run_timers(tx, access, found.target, after.id, now=now, base=base)
-    return after
+    return await assignees.one_as_seen(tx, access, after)
 
 
 async def delete_task(tx: Transaction, found: Movable, *, base: str) -> None:
     """It can be restored for a while. `found` is what `take_to_delete` gave. Raises `Forbidden`, `Conflict`."""
     access, task = found.access, found.task
     require_changeable(access, task)
+    await issued.require_none_of_tasks(tx, {task.id: "The task"})
     writes.trash_task(tx, msgspec.structs.replace(task, updated_at=max(now_ms(), task.updated_at + 1)))
     bucket = found.source.buckets[found.bucket]
     bucket.size -= 1
@@ -120,7 +123,7 @@ async def restore_task(tx: Transaction, actor: Actor, task_id: str, *, project_i
     await announce(tx, actor, access.repository, "task", "created", task_shape(after), base=base)
     if found.target.completes:
         await timers.finish_running(tx, access, [after.id], now=now, base=base)
-    return after
+    return await assignees.one_as_seen(tx, access, after)
 
 
 # --- parts that bulk operations share ---------------------------------------------------------------------------------
@@ -237,12 +240,14 @@ def _stored(value: object, stored: str, empty: object) -> str:
     return stored if json.decode(stored) == wanted else json.encode_text(wanted)
 
 
-async def _people(tx: Transaction, access: Access, content: TaskContent) -> tuple[PersonShape, ...] | UnsetType:
-    """Raises `Invalid` that names who does not see the project."""
+async def _people(
+    tx: Transaction, access: Access, content: TaskContent, before: tuple[PersonShape, ...] = ()
+) -> tuple[PersonShape, ...] | UnsetType:
+    """`before` are the people who have the task. Raises `Invalid` that names who does not see the project."""
     if isinstance(content.assignees, UnsetType):
         return UNSET
     usernames = content.assignees or []
-    return assignees.chosen(await assignees.find_people(tx, access.repository.id, usernames), usernames)
+    return assignees.chosen(await assignees.find_people(tx, access, usernames, before), usernames, before)
 
 
 async def _take_to_move(tx: Transaction, actor: Actor, task_id: str, column_id: str | None) -> Movable:

@@ -16,7 +16,7 @@ from workhook.work.access import find_access
 from workhook.work.announce import base_of
 from workhook.work.columns.schemas import CursorInteger
 from workhook.work.schemas import Done
-from workhook.work.tasks import actions, bulk, listing, queries, reading
+from workhook.work.tasks import actions, assignees, bulk, listing, queries, reading
 from workhook.work.tasks.bulk_schemas import TasksBulk, TasksBulkAnswer
 from workhook.work.tasks.schemas import (
     ColumnTasksQuery,
@@ -53,7 +53,8 @@ async def list_column_tasks(call: Call) -> Answer:
     read = await reading.read_column(call.database, actor_of(call), call.path("id"), after=after, limit=query.limit + 1)
     actions.require_project(read.access, query.project_id)
     tasks, headers = lists.page(call, read.tasks, query, lambda placed: placed.key, cut=read.cut)
-    return Answer(TasksAnswer(reading.shown(read, len(tasks))), headers=headers)
+    seen = await assignees.as_seen(call.database, read.access, reading.shown(read, len(tasks)))
+    return Answer(TasksAnswer(seen), headers=headers)
 
 
 async def create_task(call: Call) -> Answer:
@@ -77,7 +78,8 @@ async def list_project_tasks(call: Call) -> Answer:
         call.database, access, listing.params_of(query), sort=sort, after=after, limit=query.limit + 1
     )
     shown, headers = lists.page(call, found, query, lambda pair: pair[1], cut=cut)
-    return Answer(TasksAnswer([task_shape(task) for task, _ in shown]), headers=headers)
+    seen = await assignees.as_seen(call.database, access, [task for task, _ in shown])
+    return Answer(TasksAnswer([task_shape(task) for task in seen]), headers=headers)
 
 
 async def get_task(call: Call) -> Answer:
@@ -101,7 +103,7 @@ async def edit_task(call: Call) -> Answer:
 
     async def change(tx: Transaction) -> Answer:
         found = await actions.take_task(tx, actor_of(call), call.path("id"), edit)
-        conditions.require_match(call, _shown(found.task))
+        conditions.require_match(call, _shown(await assignees.one_as_seen(tx, found.access, found.task)))
         return Answer(_shown(await actions.edit_task(tx, found, edit, base=base_of(call))))
 
     return await _write(call, change)
@@ -112,7 +114,7 @@ async def delete_task(call: Call) -> Answer:
 
     async def change(tx: Transaction) -> Answer:
         found = await actions.take_to_delete(tx, actor_of(call), call.path("id"), query.project_id)
-        conditions.require_match(call, _shown(found.task))
+        conditions.require_match(call, _shown(await assignees.one_as_seen(tx, found.access, found.task)))
         await actions.delete_task(tx, found, base=base_of(call))
         return Answer(Done())
 
@@ -226,7 +228,7 @@ OPERATIONS: tuple[Operation, ...] = (
         query=parameters.documented(OfProjectQuery),
         answers={200: Done},
         problems=(403, 404, 409, 412, 422),
-        description="It can be restored for 30 days.",
+        description="It can be restored for 30 days. One with time on issued invoices stays (409 `has_invoices`).",
     ),
     Operation(
         AREA_A,

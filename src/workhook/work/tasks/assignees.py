@@ -1,9 +1,15 @@
-"""Who can be given a task: whoever sees its project."""
+"""Who can be given a task, and who is seen on one.
+
+Members give it to whoever sees the project. A client sees and assigns the team (members who may see the project) and
+itself. Other clients, and those who left the team, stay on a task without being shown to it.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from typing import TypeVar
 
+import msgspec
 import sqlalchemy as sa
 
 from workhook.core.errors import Fault, Invalid, shown
@@ -12,10 +18,14 @@ from workhook.identity.tables import accounts, collaborators, memberships, proje
 from workhook.storage import Reader
 from workhook.storage.dialects import any_of
 from workhook.storage.metadata import big
+from workhook.work.access import Access
 from workhook.work.clients.tables import clients
 from workhook.work.people import PersonShape, membership_of, person_columns, person_of_row
+from workhook.work.tasks.schemas import Task, TaskShape
 
-_sees = sa.or_(
+T = TypeVar("T", Task, TaskShape)
+
+_on_team = sa.or_(
     accounts.c.id == projects.c.account_id,
     sa.exists().where(
         memberships.c.organization_id == projects.c.account_id,
@@ -25,31 +35,78 @@ _sees = sa.or_(
     sa.exists().where(
         collaborators.c.repository_id == projects.c.repository_id, collaborators.c.user_id == accounts.c.id
     ),
-    sa.exists().where(clients.c.repository_id == projects.c.repository_id, clients.c.user_id == accounts.c.id),
 )
+_is_client = sa.exists().where(clients.c.repository_id == projects.c.repository_id, clients.c.user_id == accounts.c.id)
 _people = (
     sa.select(*person_columns(membership_of(big("repository_id"))))
     .select_from(accounts.join(projects, projects.c.repository_id == big("repository_id")))
-    .where(any_of(accounts.c.login_key, "keys"), accounts.c.kind == "user", _sees)
+    .where(accounts.c.kind == "user")
     .order_by(accounts.c.id)
+)
+_named = any_of(accounts.c.login_key, "keys")
+_assignable = _people.where(_named, sa.or_(_on_team, _is_client))
+_seen_by_client = _people.where(
+    sa.or_(_named, any_of(accounts.c.id, "user_ids")), sa.or_(_on_team, accounts.c.id == big("caller_id"))
 )
 
 
-async def find_people(reader: Reader, repository_id: int, usernames: Collection[str]) -> dict[str, PersonShape]:
-    """Those of them who see the project, by `key_of` of their name."""
+class Assignable(msgspec.Struct, frozen=True):
+    """The people that a caller can assign."""
+
+    by_name: dict[str, PersonShape]  # by `key_of` of their name
+    seen: frozenset[int] | None = None  # ids of the people that the caller sees; None: everybody
+
+
+async def find_people(
+    reader: Reader, access: Access, usernames: Collection[str], assigned: Collection[PersonShape] = ()
+) -> Assignable:
+    """Those of the names that the caller can assign. `assigned` are the people who have the tasks already."""
     keys = sorted({key_of(name) for name in usernames})
-    rows = await reader.fetch_all(_people, {"repository_id": repository_id, "keys": keys}) if keys else []
+    if access.is_client:
+        people = await _find_seen(reader, access, keys, assigned)
+        return Assignable({key_of(each.login): each for each in people}, frozenset(each.id for each in people))
+    rows = await reader.fetch_all(_assignable, {"repository_id": access.repository.id, "keys": keys}) if keys else []
     people = [person_of_row(row) for row in rows]
-    return {key_of(each.login): each for each in people}
+    return Assignable({key_of(each.login): each for each in people})
 
 
 def chosen(
-    people: dict[str, PersonShape], usernames: Sequence[str], field: str = "assignees"
+    people: Assignable, usernames: Sequence[str], before: Collection[PersonShape] = (), field: str = "assignees"
 ) -> tuple[PersonShape, ...]:
-    """Each of them once, the oldest account first. Raises `Invalid` that names who does not see the project."""
-    unknown = dict.fromkeys(shown(name) for name in usernames if key_of(name) not in people)
+    """Each of them once, the oldest account first, and with them those of `before` whom the caller does not see.
+
+    Raises `Invalid` that names who does not see the project."""
+    unknown = dict.fromkeys(shown(name) for name in usernames if key_of(name) not in people.by_name)
     if unknown:
         message = f"{field}: nobody of this name sees the project: {', '.join(unknown)}"
         raise Invalid(faults=[Fault(field=field, message=message)])
-    found = {person.id: person for person in (people[key_of(name)] for name in usernames)}
+    found = {person.id: person for person in before if people.seen is not None and person.id not in people.seen}
+    found |= {person.id: person for person in (people.by_name[key_of(name)] for name in usernames)}
     return tuple(found[user_id] for user_id in sorted(found))
+
+
+async def as_seen(reader: Reader, access: Access, tasks: Sequence[T]) -> list[T]:
+    """The tasks of one project as the caller may see them: a client sees the team and itself on them."""
+    if not access.is_client or not any(task.assignees for task in tasks):
+        return list(tasks)
+    people = await _find_seen(reader, access, [], [person for task in tasks for person in task.assignees])
+    seen = {each.id: each for each in people}
+    return [
+        msgspec.structs.replace(task, assignees=tuple(seen[each.id] for each in task.assignees if each.id in seen))
+        for task in tasks
+    ]
+
+
+async def one_as_seen(reader: Reader, access: Access, task: Task) -> Task:
+    return (await as_seen(reader, access, [task]))[0]
+
+
+async def _find_seen(
+    reader: Reader, access: Access, keys: Sequence[str], assigned: Collection[PersonShape]
+) -> list[PersonShape]:
+    user_ids = sorted({person.id for person in assigned})
+    if not keys and not user_ids:
+        return []
+    places = {"repository_id": access.repository.id, "caller_id": access.user.id}
+    rows = await reader.fetch_all(_seen_by_client, {**places, "keys": keys, "user_ids": user_ids})
+    return [person_of_row(row) for row in rows]

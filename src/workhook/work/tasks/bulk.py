@@ -14,9 +14,11 @@ from workhook.identity.schemas import Actor
 from workhook.storage import Transaction
 from workhook.work.access import Access
 from workhook.work.announce import Happening, announce_many
+from workhook.work.invoices import issued
 from workhook.work.pages import PAGE_CHARS
 from workhook.work.people import PersonShape
 from workhook.work.tasks import actions, assignees, bulk_queries
+from workhook.work.tasks.assignees import Assignable
 from workhook.work.tasks.bulk_queries import Known, Written
 from workhook.work.tasks.bulk_schemas import TaskOperation, field_of, require_parameters
 from workhook.work.tasks.queries import Target
@@ -38,8 +40,9 @@ async def do_all(tx: Transaction, actor: Actor, operations: list[TaskOperation],
     await run.read(operations)
     for number, operation in enumerate(operations):
         run.do(number, operation)
+    await run.require_deletable()
     await run.write()
-    return [None if task_id in run.deleted else run.final[task_id] for task_id in run.answered]
+    return await run.answers()
 
 
 class _Run:
@@ -50,10 +53,11 @@ class _Run:
         self.columns: dict[str, tuple[Access, Target]] = {}
         self.known: dict[str, Known] = {}
         self.shelves: dict[str, Shelf] = {}
-        self.people: dict[int, dict[str, PersonShape]] = {}
+        self.people: dict[int, Assignable] = {}
         self.current: dict[str, Task] = {}
         self.moved: set[str] = set()
         self.deleted: dict[str, Task] = {}
+        self.deletions: dict[str, str] = {}
         self.entered: dict[str, str] = {}
         self.answered: list[str] = []
         self.final: dict[str, Task] = {}
@@ -75,11 +79,15 @@ class _Run:
 
     async def _read_people(self, operations: Sequence[TaskOperation]) -> None:
         names: dict[int, set[str]] = defaultdict(set)
+        places: dict[int, Access] = {}
         for each in operations:
-            if isinstance(each.assignees, list) and (access := self._access_of(each)) is not None:
-                names[access.repository.id] |= set(each.assignees)
-        for repository_id, usernames in names.items():
-            self.people[repository_id] = await assignees.find_people(self.tx, repository_id, usernames)
+            if not isinstance(each.assignees, UnsetType) and (access := self._access_of(each)) is not None:
+                places[access.repository.id] = access
+                names[access.repository.id] |= set(each.assignees or [])
+        assigned = [person for each in self.known.values() for person in each.task.assignees]
+        for repository_id, access in places.items():
+            people = await assignees.find_people(self.tx, access, names[repository_id], assigned)
+            self.people[repository_id] = people
 
     def _access_of(self, operation: TaskOperation) -> Access | None:
         if operation.action == "create":
@@ -134,7 +142,7 @@ class _Run:
         access.require_writable()
         content = {name: getattr(operation, name) for name in _CONTENT}
         create = TaskCreate(title=str(operation.title), **content)
-        task = actions.new_task(access, target, create, self._people(access, operation), self.now)
+        task = actions.new_task(access, target, create, self._people(access, operation, ()), self.now)
         self.current[task.id] = task
         self.answered.append(task.id)
         self.shelves[target.column.id].insert(task.id, actions.given(operation.position, None))
@@ -150,12 +158,14 @@ class _Run:
         actions.require_changeable(access, task)
         self.answered.append(task_id)
         if operation.action == "delete":
+            self.deletions[task_id] = f"operations[{number}]: the task"
             self.shelves[task.column.id].remove(task_id)
             self.deleted[task_id] = self.known[task_id].task
             return
         content = {name: getattr(operation, name) for name in _CONTENT}
         edit = TaskEdit(title=operation.title, column_id=operation.column_id, **content)
-        self.current[task_id] = actions.edited(task, edit, self._people(access, operation), self.now)
+        people = self._people(access, operation, task.assignees)
+        self.current[task_id] = actions.edited(task, edit, people, self.now)
         if not (isinstance(operation.column_id, UnsetType) and isinstance(operation.position, UnsetType)):
             self._move(number, operation, self.current[task_id], source)
 
@@ -190,10 +200,17 @@ class _Run:
             message = f"{field}: it is not the project of the task"
             raise Invalid(faults=[Fault(field=field, code="not_found", message=message)]) from None
 
-    def _people(self, access: Access, operation: TaskOperation) -> tuple[PersonShape, ...] | UnsetType:
+    def _people(
+        self, access: Access, operation: TaskOperation, before: tuple[PersonShape, ...]
+    ) -> tuple[PersonShape, ...] | UnsetType:
         if isinstance(operation.assignees, UnsetType):
             return operation.assignees
-        return assignees.chosen(self.people.get(access.repository.id, {}), operation.assignees or [])
+        return assignees.chosen(self.people[access.repository.id], operation.assignees or [], before)
+
+    async def require_deletable(self) -> None:
+        """Raises `Conflict`."""
+        if self.deletions:
+            await issued.require_none_of_tasks(self.tx, self.deletions)
 
     # --- writing ----------------------------------------------------------------------------------------------------
 
@@ -206,6 +223,17 @@ class _Run:
         happened += [self._told(task, "deleted") for task in self.deleted.values()]
         await announce_many(self.tx, self.actor, happened, base=self.base)
         await self._run_timers()
+
+    async def answers(self) -> list[Task | None]:
+        """In the order of the operations, as the caller sees them; None for what was deleted."""
+        places = {access.repository.id: access for access, _ in self.columns.values()}
+        here: dict[int, list[Task]] = defaultdict(list)
+        for task in self.final.values():
+            here[self.columns[task.column.id][0].repository.id].append(task)
+        seen: dict[str, Task] = {}
+        for repository_id, some in here.items():
+            seen |= {each.id: each for each in await assignees.as_seen(self.tx, places[repository_id], some)}
+        return [seen.get(task_id) for task_id in self.answered]
 
     def _final(self) -> dict[str, Task]:
         """Every task that is left, at the position that it has in the end."""

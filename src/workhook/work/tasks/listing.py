@@ -19,6 +19,7 @@ from workhook.storage.metadata import big
 from workhook.storage.statements import PerDialect
 from workhook.work.access import Access
 from workhook.work.search.match import task_matches, words_of
+from workhook.work.tasks import assignees
 from workhook.work.tasks.queries import project_of
 from workhook.work.tasks.rows import every_column, is_cut, no_more_than_a_page, on_page, task_of, weight, with_column
 from workhook.work.tasks.schemas import Task, TasksQuery
@@ -112,7 +113,12 @@ async def list_tasks(
     reader: Reader, access: Access, filters: Mapping[str, object], *, sort: str, after: Key | None, limit: int
 ) -> tuple[list[tuple[Task, Key]], bool]:
     """What fits every filter, as `params_of` gives them, each with its sort key, and whether that is cut
-    (`pages.PAGE_CHARS`); `after` is the key to start behind."""
+    (`pages.PAGE_CHARS`); `after` is the key to start behind. A client finds nothing by the name of
+    somebody whom it does not see."""
+    if access.is_client and "assignee" in filters:
+        name = str(filters["assignee"])
+        if name not in (await assignees.find_people(reader, access, [name])).by_name:
+            return [], False
     params: dict[str, object] = {**filters, "repository_id": access.repository.id, "limit": limit}
     if after is not None:
         params["after_key"], params["after_id"] = after

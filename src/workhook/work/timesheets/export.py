@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from collections.abc import Iterable, Sequence
 from decimal import Decimal
 
@@ -11,7 +12,12 @@ MEDIA_TYPE = "text/csv"
 
 Cell = str | int | Decimal | bool | None
 
-_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")  # also as wide characters
+_FORMULA = "=+\\-@\uff1d\uff0b\uff0d\uff20"  # what a formula begins with, also as wide characters
+# What may stand before it: white space and quotes, with separators in between. It is read in one piece, so that a long
+# text of nothing else is read once.
+_BEFORE_FORMULA = re.compile(rf'(?<![\s";])[\s";]*+(?=[{_FORMULA}])')
+_SEPARATOR = re.compile(r"[;\t\r\n]")
+_LINE_BREAK = re.compile("[\u0085\u2028\u2029]")
 
 
 def wants_csv(accept: str | None) -> bool:
@@ -32,7 +38,11 @@ def _range(text: str) -> tuple[str, float]:
 
 
 def rows(cells: Iterable[Sequence[Cell]]) -> bytes:
-    """Lines that end in CRLF. A text that a spreadsheet would take for a formula gets a leading `'`."""
+    """Lines that end in CRLF. Where a spreadsheet would take a text for a formula, a `'` stands before it.
+
+    That is at the beginning of a cell, and after what a spreadsheet can be told to split lines by: `;`, a tab and a
+    line break. A text that begins with a tab or a line break gets one, too.
+    """
     out = io.StringIO()
     csv.writer(out, lineterminator="\r\n").writerows([_plain(each) for each in row] for row in cells)
     return out.getvalue().encode()
@@ -43,9 +53,18 @@ def _plain(cell: Cell) -> str:
         return ""
     if isinstance(cell, bool):
         return "true" if cell else "false"
-    if isinstance(cell, str):
-        return f"'{cell}" if cell.startswith(_FORMULA) else cell
-    return str(cell)
+    return _without_formulas(_LINE_BREAK.sub("\n", cell)) if isinstance(cell, str) else str(cell)
+
+
+def _without_formulas(text: str) -> str:
+    guarded = _BEFORE_FORMULA.sub(_guarded, text)
+    return f"'{guarded}" if guarded.startswith(("\t", "\r", "\n")) else guarded
+
+
+def _guarded(before: re.Match[str]) -> str:
+    """With a `'` at every place where a cell could begin, all of which come to the formula."""
+    begins = "'" if before.start() == 0 else ""
+    return begins + _SEPARATOR.sub(r"\g<0>'", before[0])
 
 
 def headers(file_name: str) -> dict[str, str]:

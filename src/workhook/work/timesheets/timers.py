@@ -39,8 +39,11 @@ async def tell(
 async def finish_running(tx: Transaction, access: Access, task_ids: Sequence[str], *, now: int, base: str) -> None:
     """Finish the running timers of tasks that entered a done column: an event `finished` for each.
 
-    Timers that are paused stay paused. Call it before `start_for` where both are called.
+    Timers that are paused stay paused. A client ends nobody's: it has no timers, and the time of others is not its to
+    end. Call it before `start_for` where both are called.
     """
+    if access.is_client:
+        return
     running = await queries.lock_running_on(tx, task_ids, access.user.id) if task_ids else []
     await finish(tx, access.actor, running, now=now, base=base)
 

@@ -1,0 +1,97 @@
+"""No cell of a table is a formula, whichever character a spreadsheet splits the lines by."""
+
+from __future__ import annotations
+
+import csv
+import io
+from decimal import Decimal
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from workhook.work.timesheets import export
+
+FORMULA = "=+-@\uff1d\uff0b\uff0d\uff20"
+SEPARATORS = ";\t\r\n"
+BEFORE = ' \t\r\n"\u00a0'
+"""What a spreadsheet may pass over before it looks at what a cell begins with."""
+
+# Little but what matters, so that it meets.
+_cells = st.text(st.sampled_from([*FORMULA, *SEPARATORS, *BEFORE, ",", "'", "a", "1", "\u2028", "\u0085"]), max_size=12)
+
+
+def _read(written: bytes, delimiter: str) -> list[list[str]]:
+    return list(csv.reader(io.StringIO(written.decode(), newline=""), delimiter=delimiter))
+
+
+def _formulas(written: bytes) -> list[tuple[str, str]]:
+    """Cells that begin like a formula, with the character that the line was split by."""
+    return [
+        (delimiter, cell)
+        for delimiter in (",", ";", "\t")
+        for row in _read(written, delimiter)
+        for cell in row
+        if cell.lstrip(BEFORE).startswith(tuple(FORMULA))
+    ]
+
+
+@given(st.lists(st.lists(_cells, min_size=2, max_size=4), max_size=4))
+@example([["a", ";=1+1"]])
+@example([["a", "b\t=1+1"]])
+@example([["a", "b\n=1+1"]])
+@example([["a", 'b;"=1+1"']])
+@example([["a", 'b; "" \t@SUM(1)']])
+@example([["a;", "=1+1"]])
+@example([['a;"', "=1+1"]])
+@example([['"=1+1"', " =1+1"]])
+def test_no_cell_is_a_formula_however_lines_are_split(rows: list[list[str]]) -> None:
+    assert _formulas(export.rows(rows)) == []
+
+
+@given(st.lists(st.lists(_cells, min_size=2, max_size=4), max_size=4))
+def test_nothing_else_is_changed(rows: list[list[str]]) -> None:
+    read = _read(export.rows(rows), ",")
+    assert [len(row) for row in read] == [len(row) for row in rows]
+    for row, line in zip(rows, read, strict=True):
+        for cell, shown in zip(row, line, strict=True):
+            assert _without_quotes(shown) == _without_quotes(_in_lines(cell))
+
+
+def _without_quotes(text: str) -> str:
+    return text.replace("'", "")
+
+
+def _in_lines(text: str) -> str:
+    """As a table has it: one kind of line break."""
+    return text.replace("\u2028", "\n").replace("\u2029", "\n").replace("\u0085", "\n")
+
+
+@pytest.mark.parametrize(
+    ("cell", "shown"),
+    [
+        ("a;=1", "a;'=1"),
+        ("a\t+1", "a\t'+1"),
+        ("a\n- one\n- two", "a\n'- one\n'- two"),
+        ("\t=1", "'\t'=1"),
+        ('a; "=1', "a;' \"=1"),
+        ("a=1, b-c; d", "a=1, b-c; d"),
+        ("a,=1", "a,=1"),
+        ("\nplain", "'\nplain"),
+        ("one\u2028two\u2029three\u0085four", "one\ntwo\nthree\nfour"),
+        ("one\u2028=2", "one\n'=2"),
+    ],
+)
+def test_the_quote_stands_where_a_cell_may_begin(cell: str, shown: str) -> None:
+    assert _read(export.rows([("x", cell)]), ",") == [["x", shown]]
+
+
+def test_numbers_stay_numbers() -> None:
+    assert export.rows([(-1, Decimal("-0.50"))]) == b"-1,-0.50\r\n"
+
+
+@pytest.mark.parametrize("unit", ["\n", '"', ";", "=", "; ", "a;"])
+def test_much_of_one_character_is_read_once(unit: str) -> None:
+    """With steps in the square of the length this would never end."""
+    text = unit * (2**20 // len(unit))
+    assert len(export.rows([("x", text)])) >= len(text)

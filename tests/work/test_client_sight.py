@@ -1,0 +1,248 @@
+"""What a client learns of others, and what it can do to what is theirs: nothing of other clients, no addresses."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.work.comment_kit import add_column, add_file, add_task
+from tests.work.studio import Caller, JsonObject, Studio
+
+
+@pytest.fixture
+def other(studio: Studio) -> Caller:
+    """Another client of the same project."""
+    return studio.add_client()
+
+
+def _me(caller: Caller) -> JsonObject:
+    found: JsonObject = caller.get("/me")["user"]
+    return found
+
+
+def _name(caller: Caller) -> str:
+    return str(_me(caller)["username"])
+
+
+def _names(task: JsonObject) -> list[str]:
+    return [each["username"] for each in task["assignees"]]
+
+
+def _task_of(caller: Caller, studio: Studio, **more: Any) -> JsonObject:
+    made: JsonObject = caller.post(f"{add_column(studio)}/tasks", json={"title": "Task", **more})["task"]
+    return made
+
+
+# --- assignees -------------------------------------------------------------------------------------------------------
+
+
+def test_a_client_assigns_the_team_and_itself_alone(studio: Studio, other: Caller) -> None:
+    column = add_column(studio)
+    member, foreign, stranger = _name(studio.member), _name(other), _name(studio.stranger)
+    said = set()
+    for name in (foreign, stranger, "nobody-of-this-name"):
+        body = {"title": "Task", "assignees": [name]}
+        [error] = studio.client.refused(422, "POST", f"{column}/tasks", json=body)["errors"]
+        assert error["field"] == "assignees"
+        said.add(error["message"].replace(name, "…"))
+        operation = {"action": "create", "column_id": column.rpartition("/")[2], **body}
+        wrong = studio.client.faults("POST", "/tasks/bulk", json={"operations": [operation]})
+        assert wrong == {"operations[0].assignees": "invalid"}
+    assert len(said) == 1, "another client is not told apart from nobody"
+    task = studio.client.post(f"{column}/tasks", json={"title": "Task", "assignees": [member, _name(studio.client)]})
+    assert set(_names(task["task"])) == {member, _name(studio.client)}
+    assert studio.owner.post(f"{column}/tasks", json={"title": "Task", "assignees": [foreign]})["task"]["assignees"]
+
+
+def test_a_client_sees_no_other_client_on_a_task(studio: Studio, other: Caller) -> None:
+    task = _task_of(studio.client, studio)
+    path, column = f"/tasks/{task['id']}", task["column"]["id"]
+    everybody = {_name(each) for each in (studio.member, studio.client, other)}
+    assert set(_names(studio.owner.patch(path, json={"assignees": sorted(everybody)})["task"])) == everybody
+    seen = everybody - {_name(other)}
+    client = studio.client
+    edit = {"action": "edit", "id": task["id"], "title": "Bulk"}
+    answers = {
+        "get": client.get(path)["task"],
+        "column": client.get(f"/columns/{column}/tasks")["tasks"][0],
+        "project": client.get(f"{studio.project}/tasks")["tasks"][0],
+        "edit": client.patch(path, json={"title": "New"})["task"],
+        "move": client.patch(path, json={"position": 0})["task"],
+        "bulk": client.post("/tasks/bulk", json={"operations": [edit]})["tasks"][0],
+    }
+    client.delete(path)
+    answers["restore"] = client.post(f"{path}/restore")["task"]
+    assert {how: set(_names(each)) for how, each in answers.items()} == dict.fromkeys(answers, seen)
+    assert set(_names(studio.owner.get(path)["task"])) == everybody, "nobody was taken off by that"
+
+
+def test_what_a_client_sets_leaves_whom_it_does_not_see(studio: Studio, other: Caller) -> None:
+    task = _task_of(studio.client, studio)
+    path, member = f"/tasks/{task['id']}", _name(studio.member)
+    studio.owner.patch(path, json={"assignees": [_name(other), member]})
+    studio.happened()
+    assert _names(studio.client.patch(path, json={"assignees": [member]})["task"]) == [member]
+    assert studio.happened() == [], "what it sees is what it said"
+    assert _names(studio.client.patch(path, json={"assignees": []})["task"]) == []
+    operation = {"action": "edit", "id": task["id"], "assignees": [member]}
+    [bulk] = studio.client.post("/tasks/bulk", json={"operations": [operation]})["tasks"]
+    assert _names(bulk) == [member]
+    assert _names(studio.client.patch(path, json={"assignees": None})["task"]) == []
+    assert _names(studio.owner.get(path)["task"]) == [_name(other)]
+
+
+def test_a_client_reads_and_changes_under_one_tag(studio: Studio, other: Caller) -> None:
+    task = _task_of(studio.client, studio)
+    path = f"/tasks/{task['id']}"
+    studio.owner.patch(path, json={"assignees": [_name(other)]})
+    tag = studio.client.call("GET", path).headers["etag"]
+    studio.client.patch(path, json={"title": "New"}, headers={"If-Match": tag})
+    tag = studio.client.call("GET", path).headers["etag"]
+    studio.client.delete(path, headers={"If-Match": tag})
+
+
+def test_a_filter_confirms_no_other_client(studio: Studio, other: Caller) -> None:
+    member, path = _name(studio.member), f"{studio.project}/tasks"
+    task_id = add_task(studio, assignees=[_name(other), member, _name(studio.client)])
+
+    def found(caller: Caller, name: str) -> list[str]:
+        return [each["id"] for each in caller.get(path, params={"assignee": name})["tasks"]]
+
+    assert found(studio.client, _name(other)) == []
+    assert found(studio.client, member) == found(studio.client, _name(studio.client).upper()) == [task_id]
+    assert found(studio.owner, _name(other)) == found(studio.member, _name(other)) == [task_id]
+
+
+def test_who_left_is_on_the_team_no_more(studio: Studio) -> None:
+    writer = studio.add(role="write")
+    task_id = add_task(studio, assignees=[_name(writer)])
+    assert _names(studio.client.get(f"/tasks/{task_id}")["task"]) == [_name(writer)]
+    studio.owner.delete(f"{studio.project}/members/{_name(writer)}")
+    assert _names(studio.client.get(f"/tasks/{task_id}")["task"]) == []
+    assert _names(studio.owner.get(f"/tasks/{task_id}")["task"]) == [_name(writer)]
+
+
+def test_a_client_of_two_places_sees_the_team_of_each(studio: Studio) -> None:
+    """Who is on the team of one organization is a stranger in the other, though the client meets both."""
+    away = Studio(studio.server, studio.server.world())
+    try:
+        email = _me(studio.client)["email"]
+        away.owner.post(f"{away.project}/clients", json={"email": email})
+        column = add_column(away)
+        faults = studio.client.faults(
+            "POST", f"{column}/tasks", json={"title": "T", "assignees": [_name(studio.member)]}
+        )
+        assert faults == {"assignees": "invalid"}
+        made = studio.client.post(f"{column}/tasks", json={"title": "T", "assignees": [_name(away.owner)]})
+        assert _names(made["task"]) == [_name(away.owner)]
+    finally:
+        away.close()
+
+
+def test_a_client_is_shown_no_address_but_its_own(studio: Studio, other: Caller) -> None:
+    """Other clients who wrote or uploaded something are known by their names, as their words are."""
+    task_id, file_id = add_task(studio, assignees=[_name(studio.member), _name(other)]), add_file(studio)
+    studio.owner.patch(
+        f"/tasks/{task_id}", json={"assignees": [_name(each) for each in (studio.member, studio.client)]}
+    )
+    mine = other.post(f"/files/{file_id}/file_comments", json={"text": "Seen"})
+    studio.member.post(f"/file_comments/{mine['id']}/comments", json={"body": "Good"})
+    other.post(f"/tasks/{task_id}/task_comments", json={"text": "Done"})
+    column = studio.client.get(f"/tasks/{task_id}")["task"]["column"]["id"]
+    paths = (f"/tasks/{task_id}", f"{studio.project}/tasks", f"/columns/{column}/tasks")
+    texts = [studio.client.call("GET", path).text for path in paths]
+    for caller in (studio.owner, studio.member, other):
+        assert [text for text in texts if str(_me(caller)["email"]) in text] == []
+    assert all(_me(studio.client)["email"] in text for text in texts)
+    for path in (f"/tasks/{task_id}/task_comments", f"/files/{file_id}/file_comments"):
+        assert _name(other) in studio.client.call("GET", path).text
+
+
+# --- what is not theirs ----------------------------------------------------------------------------------------------
+
+
+def _timer(studio: Studio, caller: Caller, task_id: str) -> str:
+    made = caller.post(f"{studio.project}/timesheets", json={"task_id": task_id})["timesheet"]
+    return f"/timesheets/{made['id']}"
+
+
+@pytest.mark.parametrize("how", ["edit", "bulk", "restore"])
+def test_a_client_that_moves_a_card_ends_nobodys_timer(studio: Studio, how: str) -> None:
+    task = _task_of(studio.client, studio)
+    timer = _timer(studio, studio.member, task["id"])
+    done = studio.owner.post(f"{studio.project}/columns", json={"title": "Done", "stage": "done"})["column"]["id"]
+    studio.happened()
+    if how == "edit":
+        studio.client.patch(f"/tasks/{task['id']}", json={"column_id": done})
+    elif how == "bulk":
+        operation = {"action": "edit", "id": task["id"], "column_id": done}
+        studio.client.post("/tasks/bulk", json={"operations": [operation]})
+    else:
+        studio.client.delete(f"/tasks/{task['id']}")
+        studio.owner.patch(f"/columns/{task['column']['id']}", json={"stage": "done"})
+        studio.client.post(f"/tasks/{task['id']}/restore")
+    assert studio.client.get(f"/tasks/{task['id']}")["task"]["completed_at"] is not None
+    assert studio.member.get(timer)["timesheet"]["is_active"] is True
+    assert [each.action for each in studio.happened() if each.name == "timesheet"] == []
+    studio.member.post(f"{timer}/finish")
+
+
+def test_a_client_that_deletes_its_task_ends_nobodys_timer(studio: Studio) -> None:
+    task = _task_of(studio.client, studio)
+    timer = _timer(studio, studio.member, task["id"])
+    studio.member.post(f"/tasks/{task['id']}/task_comments", json={"text": "Ours", "private": True})
+    studio.client.delete(f"/tasks/{task['id']}")
+    assert studio.member.get(timer)["timesheet"]["is_active"] is True
+    studio.member.post(f"/tasks/{task['id']}/restore")
+    [comment] = studio.member.get(f"/tasks/{task['id']}/task_comments")["task_comments"]
+    assert comment["text"] == "Ours"
+    studio.member.post(f"{timer}/finish")
+
+
+def _commented(studio: Studio) -> tuple[str, str]:
+    """The paths of a file's comments and of the client's comment there."""
+    path = f"/files/{add_file(studio)}/file_comments"
+    return path, f"/file_comments/{studio.client.post(path, json={'text': 'Mine'})['id']}"
+
+
+@pytest.mark.parametrize("private", [True, False])
+def test_a_client_that_deletes_its_comment_keeps_the_replies_of_others(studio: Studio, private: bool) -> None:
+    """The client cannot tell whether there were any."""
+    path, comment = _commented(studio)
+    reply = studio.member.post(f"{comment}/comments", json={"body": "Ours", "private": private})["comment"]
+    studio.client.post(f"{comment}/comments", json={"body": "And mine"})
+    studio.happened()
+    assert studio.client.delete(comment) == {"success": True}
+    assert studio.client.get(path) == []
+    studio.client.refused(404, "DELETE", comment)
+    studio.client.refused(404, "POST", f"{comment}/comments", json={"body": "More"})
+    [kept] = studio.member.get(path)
+    assert (kept["text"], kept["private"], len(kept["comments"])) == ("", True, 2)
+    assert kept["comments"][0] == reply
+    [told] = studio.happened()
+    assert (told.name, told.action) == ("file_comment", "edited")
+    assert set(told.changes) == {"text", "private"}
+    found = studio.member.get("/search", params={"q": "Mine", "project_id": studio.project_id})["results"]
+    assert [each["type"] for each in found] == ["file_comment_reply"]
+    studio.member.delete(comment)
+    assert studio.member.get(path) == []
+
+
+def test_a_client_that_deletes_its_comment_without_replies_of_others_leaves_nothing(studio: Studio) -> None:
+    path, comment = _commented(studio)
+    studio.client.post(f"{comment}/comments", json={"body": "And mine"})
+    studio.happened()
+    assert studio.client.delete(comment) == {"success": True}
+    assert studio.member.get(path) == []
+    assert [(each.name, each.action) for each in studio.happened()] == [("file_comment", "deleted")]
+
+
+def test_a_client_that_deletes_its_file_leaves_the_comments_to_be_restored(studio: Studio) -> None:
+    upload = {"file": ("a.txt", b"a file", "text/plain")}
+    file = studio.client.post(f"{studio.project}/files", files=upload)["file"]["id"]
+    studio.member.post(f"/files/{file}/file_comments", json={"text": "Ours", "private": True})
+    studio.client.delete(f"/files/{file}")
+    studio.member.post(f"/files/{file}/restore")
+    [comment] = studio.member.get(f"/files/{file}/file_comments")
+    assert comment["text"] == "Ours"

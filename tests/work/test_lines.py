@@ -1,0 +1,55 @@
+"""Where a record is a line, it is one line to every reader, also to those who split at what Unicode calls a line."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.api.test_cli import Cli
+from tests.harness.server import Server
+from tests.work.comment_kit import add_task
+from tests.work.studio import Studio
+from workhook.core import json
+from workhook.work.activity import frames
+
+BREAKS = "a\u2028b\u2029c\u0085d"
+
+
+@pytest.fixture
+def logged(studio: Studio) -> Studio:
+    """The audit log has an entry with every such character."""
+    studio.owner.patch(studio.project, json={"title": BREAKS})
+    return studio
+
+
+def _titles(lines: list[str]) -> list[str]:
+    entries = [json.decode(each) for each in lines]
+    return [each["data"]["title"]["to"] for each in entries if each["action"] == "project.edit" and each["data"]]
+
+
+def test_the_audit_log_as_lines(logged: Studio) -> None:
+    url = f"{logged.world.org_path}/audit-log"
+    text = logged.owner.http.get(url, headers={"Accept": "application/x-ndjson"}).text
+    assert _titles(text.splitlines()) == [BREAKS]
+
+
+def test_the_exported_audit_log(logged: Studio, server: Server) -> None:
+    output = server.data / "audit.jsonl"
+    cli = Cli(server.data, {name: text for name, text in server.settings.items() if name == "database_url"})
+    cli.run("audit", "export", str(output), "--organization", logged.world.organization)
+    assert _titles(output.read_text(encoding="utf-8").splitlines()) == [BREAKS]
+
+
+def test_an_event_of_a_stream() -> None:
+    payload = json.encode({"task": {"title": BREAKS}})
+    written = frames.frame({"id": 1, "name": "task", "action": "edited", "created_at": 0, "payload": payload})
+    [data] = [line for line in written.decode().splitlines() if line.startswith("data: ")]
+    assert json.decode(data.removeprefix("data: "))["payload"]["task"]["title"] == BREAKS
+    assert len(written.decode().splitlines()) == 4, "and the empty line that ends it"
+
+
+def test_a_timesheet_in_a_table_breaks_lines_in_one_way(studio: Studio) -> None:
+    task_id = add_task(studio)
+    body = {"task_id": task_id, "duration": 60_000, "notes": BREAKS}
+    studio.owner.post(f"{studio.project}/timesheets", json=body)
+    table = studio.owner.call("GET", f"{studio.project}/timesheets", headers={"Accept": "text/csv"}).text
+    assert '"a\nb\nc\nd"' in table
