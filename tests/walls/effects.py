@@ -1,0 +1,3 @@
+"""x"""
+
+EFFECTS: dict[str, str] = {}
