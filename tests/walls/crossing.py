@@ -10,7 +10,8 @@ from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
 
 from tests.identity.asking import Request
-from tests.walls.world import SHUT, Walls
+from tests.walls.bounds import SHUT
+from tests.walls.world import Walls
 from workhook.core.ids import new_id
 
 NOTHING = "nothing-of-this"
@@ -64,18 +65,23 @@ def names_of(walls: Walls) -> Names:
 
 def names_of_nothing() -> Names:
     return Names(
-        *(
-            NOTHING,
-            999_999_990,
-            f"{NOTHING}-r",
-            999_999_991,
-            f"{NOTHING}-l",
-            999_999_992,
-            f"{NOTHING}@example.com",
-            "zqnothing",
-        ),
-        *(new_id(prefix) for prefix in ("prj", "col", "tsk", "fld", "srv", "tms")),
-        *(999_999_993, 999_999_994, 999_999_995),
+        organization=NOTHING,
+        organization_id=999_999_990,
+        repository=f"{NOTHING}-r",
+        repository_id=999_999_991,
+        login=f"{NOTHING}-l",
+        user_id=999_999_992,
+        email=f"{NOTHING}@example.com",
+        word="zqnothing",
+        project=new_id("prj"),
+        column=new_id("col"),
+        task=new_id("tsk"),
+        folder=new_id("fld"),
+        service=new_id("srv"),
+        timesheet=new_id("tms"),
+        hook=999_999_993,
+        delivery=999_999_994,
+        installation=999_999_995,
     )
 
 
@@ -110,12 +116,12 @@ def _records(walls: Walls) -> Iterator[Case]:
         "new task assigned", lambda to: _work("POST", f"/columns/{column}/tasks", title="New", assignees=[to.login])
     )
     for operation in (
-        lambda to: {"action": "create", "column_id": to.column, "title": "New"},
-        lambda to: {"action": "edit", "id": to.task, "title": "New"},
-        lambda to: {"action": "edit", "id": task, "column_id": to.column},
-        lambda to: {"action": "edit", "id": task, "assignees": [to.login]},
+        {"action": "create", "column_id": "{column}", "title": "New"},
+        {"action": "edit", "id": "{task}", "title": "New"},
+        {"action": "edit", "id": task, "column_id": "{column}"},
+        {"action": "edit", "id": task, "assignees": ["{login}"]},
     ):
-        yield Case("bulk", lambda to, each=operation: _work("POST", "/tasks/bulk", operations=[each(to)]))  # type: ignore[misc]
+        yield Case("bulk", _named("POST", "/api/v1/tasks/bulk", operations=[operation]))
     yield Case("checkout", lambda to: _work("POST", f"{path}/service_checkouts", service_id=to.service))
     yield Case("credit", lambda to: _work("POST", f"{path}/task_credits", kind="spend", amount=1, task_id=to.task))
     yield Case("invoice", lambda to: _work("POST", f"{path}/invoices", timesheet_ids=[to.timesheet]))
@@ -130,21 +136,20 @@ def _people(walls: Walls) -> Iterator[Case]:
     path, here = walls.site.scene.project_path, walls.site.here
     yield Case("client by address", lambda to: _work("POST", f"{path}/clients", email=to.email))
     yield Case("member taken away", lambda to: _work("DELETE", f"{path}/members/{to.login}"))
-    for place in ("/members", "/memberships"):
-        yield Case(place, lambda to, each=place: Request("GET", f"{here.org_path}{each}/{to.login}"))  # type: ignore[misc]
-    for ending in ("", "/permission"):
-        yield Case(
-            f"collaborator{ending}",
-            lambda to, each=ending: Request("GET", f"{here.repo_path}/collaborators/{to.login}{each}"),  # type: ignore[misc]
-        )
-    for kind in ("", "/orgs", "/repos", "/keys", "/gpg_keys"):
-        yield Case(f"user{kind}", lambda to, each=kind: Request("GET", f"/users/{to.login}{each}"))  # type: ignore[misc]
-    yield Case("user by number", lambda to: Request("GET", f"/user/{to.user_id}"))
-    yield Case("organization by number", lambda to: Request("GET", f"/organizations/{to.organization_id}"))
-    yield Case("repository by number", lambda to: Request("GET", f"/repositories/{to.repository_id}"))
-    yield Case("organization", lambda to: Request("GET", f"/orgs/{to.organization}"))
-    yield Case("repository", lambda to: Request("GET", f"/repos/{to.organization}/{to.repository}"))
-    yield Case("membership", lambda to: Request("GET", f"/user/memberships/orgs/{to.organization}"))
+    for asked in (
+        f"{here.org_path}/members/{{login}}",
+        f"{here.org_path}/memberships/{{login}}",
+        f"{here.repo_path}/collaborators/{{login}}",
+        f"{here.repo_path}/collaborators/{{login}}/permission",
+        *(f"/users/{{login}}{of}" for of in ("", "/orgs", "/repos", "/keys", "/gpg_keys")),
+        "/user/{user_id}",
+        "/organizations/{organization_id}",
+        "/repositories/{repository_id}",
+        "/orgs/{organization}",
+        "/repos/{organization}/{repository}",
+        "/user/memberships/orgs/{organization}",
+    ):
+        yield Case(asked, _named("GET", asked))
 
 
 def _lists(walls: Walls) -> Iterator[Case]:
@@ -172,56 +177,57 @@ def _lists(walls: Walls) -> Iterator[Case]:
 def _apps(walls: Walls) -> Iterator[Case]:
     """Webhooks, installations and tokens."""
     here, site = walls.site.here, walls.site
-    own = site.hooks["repository", "classic"]["hook_id"]
-    for path in (here.repo_path, here.org_path):
+    robot, installed = site.apps["here"].installation_id, f"{here.org_path}/installations"
+    of_user = f"/user/installations/{site.apps['spare'].installation_id}/repositories/{{repository_id}}"
+    own = f"{here.repo_path}/hooks/{site.hooks['repository', 'classic']['hook_id']}/deliveries"
+    for hook in (f"{here.repo_path}/hooks/{{hook}}", f"{here.org_path}/hooks/{{hook}}"):
         for ending in ("", "/config", "/deliveries"):
-            yield Case("hook", lambda to, at=path, each=ending: Request("GET", f"{at}/hooks/{to.hook}{each}"))  # type: ignore[misc]
-        yield Case("ping", lambda to, at=path: Request("POST", f"{at}/hooks/{to.hook}/pings"))  # type: ignore[misc]
-        yield Case("hook deleted", lambda to, at=path: Request("DELETE", f"{at}/hooks/{to.hook}"))  # type: ignore[misc]
-        yield Case(
-            "hook edited", lambda to, at=path: Request("PATCH", f"{at}/hooks/{to.hook}", {"json": {"active": False}})
-        )  # type: ignore[misc]
-    at = f"{here.repo_path}/hooks/{own}/deliveries"
-    yield Case("delivery", lambda to: Request("GET", f"{at}/{to.delivery}"))
-    yield Case("delivery again", lambda to: Request("POST", f"{at}/{to.delivery}/attempts"))
-    yield Case("deliveries again", lambda to: Request("POST", f"{at}/redeliver", {"json": {"ids": [to.delivery]}}))
-    spare, robot = site.apps["spare"], site.apps["here"]
-    installed = f"{here.org_path}/installations"
+            yield Case("hook", _named("GET", f"{hook}{ending}"))
+        yield Case("ping", _named("POST", f"{hook}/pings"))
+        yield Case("hook edited", _named("PATCH", hook, active=False))
+        yield Case("hook deleted", _named("DELETE", hook))
+    yield Case("delivery", _named("GET", f"{own}/{{delivery}}"))
+    yield Case("delivery again", _named("POST", f"{own}/{{delivery}}/attempts"))
+    yield Case("deliveries again", _named("POST", f"{own}/redeliver", ids=["{delivery}"]))
     for method in ("PUT", "DELETE"):
-        path = f"/user/installations/{spare.installation_id}/repositories"
-        yield Case(
-            "repository of an installation", lambda to, by=method, at=path: Request(by, f"{at}/{to.repository_id}")
-        )  # type: ignore[misc]
-        yield Case("suspended", lambda to, by=method: Request(by, f"{installed}/{to.installation}/suspended"))  # type: ignore[misc]
-    yield Case("installation", lambda to: Request("GET", f"{installed}/{to.installation}"))
-    yield Case("installation deleted", lambda to: Request("DELETE", f"{installed}/{to.installation}"))
-    ids = lambda to: {"repository_ids": [to.repository_id]}  # noqa: E731
-    yield Case(
-        "installing", lambda to: Request("POST", installed, {"json": {"app": site.apps["idle"].slug, **ids(to)}})
-    )
-    yield Case("installed on", lambda to: Request("PATCH", f"{installed}/{spare.installation_id}", {"json": ids(to)}))
-    tokens = f"/app/installations/{robot.installation_id}/access_tokens"
-    yield Case("installation's token", lambda to: Request("POST", tokens, {"json": ids(to)}), "app")
-    yield Case("its names", lambda to: Request("POST", tokens, {"json": {"repositories": [to.repository]}}), "app")
+        yield Case("repository of an installation", _named(method, of_user))
+        yield Case("suspended", _named(method, f"{installed}/{{installation}}/suspended"))
+    for method in ("GET", "DELETE"):
+        yield Case("installation", _named(method, f"{installed}/{{installation}}"))
+    ids: dict[str, Any] = {"repository_ids": ["{repository_id}"]}
+    yield Case("installing", _named("POST", installed, app=site.apps["idle"].slug, **ids))
+    yield Case("installed on", _named("PATCH", f"{installed}/{site.apps['spare'].installation_id}", **ids))
+    names: dict[str, Any] = {"repositories": ["{repository}"]}
+    for more in (ids, names):
+        yield Case("token of an app", _named("POST", f"/app/installations/{robot}/access_tokens", **more), "app")
     fine = {"note": "New", "kind": "fine_grained", "permissions": {"work": "read"}}
     for more in (
-        lambda to: {"organization": to.organization},
-        lambda to: {"organization": here.organization, **ids(to)},
-        lambda to: {"organization": here.organization, "repositories": [to.repository]},
+        {"organization": "{organization}"},
+        *({"organization": here.organization, **each} for each in (ids, names)),
     ):
-        yield Case("token", lambda to, given=more: Request("POST", "/user/tokens", {"json": {**fine, **given(to)}}))  # type: ignore[misc]
-    for query in (
-        '{user(login:"LOGIN"){id}}',
-        '{organization(login:"ORG"){id}}',
-        '{repository(owner:"ORG",name:"REPO"){id}}',
-    ):
-        yield Case(query, lambda to, text=query: _graphql(text, to))  # type: ignore[misc]
+        yield Case("token", _named("POST", "/user/tokens", **fine, **more))
+    for query in ('user(login:"{login}")', 'organization(login:"{organization}")'):
+        yield Case(query, _named("POST", "/graphql", query=f"{{{{{query}{{{{id}}}}}}}}"))
 
 
-def _graphql(query: str, to: Names) -> Request:
-    for word, name in (("LOGIN", to.login), ("ORG", to.organization), ("REPO", to.repository)):
-        query = query.replace(word, name)
-    return Request("POST", "/graphql", {"json": {"query": query}})
+def _named(method: str, path: str, **body: Any) -> Ask:
+    """With the names in braces filled in, in the path and in the body."""
+
+    def ask(to: Names) -> Request:
+        filled = _filled(body, asdict(to))
+        return Request(method, path.format(**asdict(to)), {"json": filled} if method in ("POST", "PATCH") else {})
+
+    return ask
+
+
+def _filled(value: Any, names: dict[str, Any]) -> Any:
+    if isinstance(value, dict):
+        return {key: _filled(each, names) for key, each in value.items()}
+    if isinstance(value, list):
+        return [_filled(each, names) for each in value]
+    if isinstance(value, str):
+        return names[value[1:-1]] if value[1:-1] in names else value.format(**names)
+    return value
 
 
 def cases(walls: Walls) -> list[Case]:

@@ -145,17 +145,16 @@ class Tenant:
         names = {name: self._foreign.choice(values) for name, values in sorted(other.names.items())}
         project = (scene.project_id,)
         task, column = names.get("task_id"), other.pool.get("GET /columns/{}", [("none",)])[0][0]
-        key, ids, given = self._foreign.choice(
-            [
-                ("POST /projects/{}/timesheets", project, {"task_id": task, "duration": 1000}),
-                ("POST /projects/{}/service_checkouts", project, {"service_id": names.get("service_id")}),
-                ("POST /projects/{}/task_credits", project, {"kind": "spend", "amount": 1, "task_id": task}),
-                ("POST /projects/{}/members", project, {"username": other.login}),
-                ("POST /services", (), {"title": "New", "organization": other.world.organization}),
-                ("POST /projects", (), {"title": "New", "organization": other.world.organization}),
-                ("POST /tasks/bulk", (), {"operations": [{"action": "create", "column_id": column, "title": "New"}]}),
-            ]
-        )
+        wanted: list[tuple[str, Ids, dict[str, Any]]] = [
+            ("POST /projects/{}/timesheets", project, {"task_id": task, "duration": 1000}),
+            ("POST /projects/{}/service_checkouts", project, {"service_id": names.get("service_id")}),
+            ("POST /projects/{}/task_credits", project, {"kind": "spend", "amount": 1, "task_id": task}),
+            ("POST /projects/{}/members", project, {"username": other.login}),
+            ("POST /services", (), {"title": "New", "organization": other.world.organization}),
+            ("POST /projects", (), {"title": "New", "organization": other.world.organization}),
+            ("POST /tasks/bulk", (), {"operations": [{"action": "create", "column_id": column, "title": "New"}]}),
+        ]
+        key, ids, given = self._foreign.choice(wanted)
         self._ask(person, key, ids, given, foreign=True)
 
     # --- what it is ---

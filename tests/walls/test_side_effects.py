@@ -70,6 +70,8 @@ def test_every_write(walls: Walls) -> None:
                 before = walls.reader.dump()
                 answer = ask(client, asked)
                 found = effects(before, walls.reader.dump())
+                if answer.is_success and asked.by.caller == "stranger":
+                    continue  # in a place of their own
                 expected = EFFECTS.get(key, "") if answer.is_success else ""
                 succeeded |= answer.is_success
                 seen.append(f"{answer.status_code} {found}")

@@ -104,3 +104,19 @@ def test_who_withdraws_consent_ends_the_apps_webhooks_there_and_only_there(walls
     assert after["hooks"][(made.hook_beyond,)] == before["hooks"][(made.hook_beyond,)]
     left = after["hooks"].get((made.hook,))
     assert left is None or not left["active"], effects(before, after)
+
+
+def test_a_timer_that_makes_way_elsewhere_is_told_there_without_the_one_that_is_started(walls: Walls) -> None:
+    """`both` has a timer running in B's private project, and starts one in A."""
+    scene = walls.site.scene
+    walls.both.post(f"{walls.shut.project_path}/timesheets", json={"task_id": walls.shut.task()})
+    before = walls.reader.dump()
+    body = {"task_id": scene.task()}
+    here = walls.both.post(f"{scene.project_path}/timesheets", json=body)["timesheet"]["id"]
+    after = walls.reader.dump()
+    entries = [after["audit_log"][key] for _, _, key, _ in _of("audit_log", before, after)]
+    told = {entry["account_id"]: entry["target"] for entry in entries if entry["action"] == "timesheet.create"}
+    assert told == {
+        walls.site.cast.numbers.organization: f"timesheet/{here}",
+        walls.beyond.account.id: "timesheet",
+    }
