@@ -195,9 +195,10 @@ def _apps(walls: Walls) -> Iterator[Case]:
     for method in ("GET", "DELETE"):
         yield Case("installation", _named(method, f"{installed}/{{installation}}"))
     ids: dict[str, Any] = {"repository_ids": ["{repository_id}"]}
-    yield Case("installing", _named("POST", installed, app=site.apps["idle"].slug, **ids))
-    yield Case("installed on", _named("PATCH", f"{installed}/{site.apps['spare'].installation_id}", **ids))
     names: dict[str, Any] = {"repositories": ["{repository}"]}
+    chosen = {"repository_selection": "selected", **names}
+    yield Case("installing", _named("POST", installed, app=site.apps["idle"].slug, **chosen))
+    yield Case("installed on", _named("PATCH", f"{installed}/{site.apps['spare'].installation_id}", **chosen))
     for more in (ids, names):
         yield Case("token of an app", _named("POST", f"/app/installations/{robot}/access_tokens", **more), "app")
     fine = {"note": "New", "kind": "fine_grained", "permissions": {"work": "read"}}

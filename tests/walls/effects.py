@@ -1,3 +1,145 @@
-"""x"""
+"""Which rows each write changes: `+` added, `-` removed, `~` changed, with how many where it is not one.
 
-EFFECTS: dict[str, str] = {}
+A write without a line here fails the tests, and so does one that changes anything else. What is deleted in the end
+(`tests.walls.walk.ENDINGS`) takes what the tests' world has of it.
+"""
+
+from __future__ import annotations
+
+
+def _noted(more: str = "") -> str:
+    """What is in the audit log, and nothing else: nobody hears of it by a webhook."""
+    return " ".join(sorted(f"+audit_log {more}".split()))
+
+
+def _told(more: str = "") -> str:
+    """What has an event besides, and a dispatch of it."""
+    return _noted(f"+events +dispatches {more}")
+
+
+EFFECTS: dict[str, str] = {
+    # told to webhooks
+    "POST /repos/{}/{}/hooks/{}/pings": _told("~lanes"),
+    "POST /repos/{}/{}/events": _told(),
+    "POST /repos/{}/{}/dispatches": _told(),
+    "POST /orgs/{}/hooks/{}/pings": _told("~lanes"),
+    "POST /orgs/{}/events": _told(),
+    "POST /projects": _told("+projects"),
+    "PATCH /projects/{}": _told("~projects"),
+    "DELETE /projects/{}": _told("~projects"),
+    "POST /projects/{}/restore": _told("~projects"),
+    "POST /projects/{}/members": _told("+collaborators"),
+    "DELETE /projects/{}/members/{}": _told("-collaborators"),
+    "POST /projects/{}/clients": _told("+accounts +clients"),
+    "DELETE /clients/{}": _told("-clients"),
+    "POST /projects/{}/columns": _told("+columns +task_buckets"),
+    "PATCH /columns/{}": _told("~columns"),
+    "DELETE /columns/{}": _told("-columns -task_buckets"),
+    "POST /columns/{}/tasks": _told("+tasks ~task_buckets"),
+    "POST /tasks/bulk": _told("+tasks ~task_buckets"),
+    "PATCH /tasks/{}": _told("~tasks"),
+    "DELETE /tasks/{}": _told("~task_buckets ~tasks"),
+    "POST /tasks/{}/restore": _told("~task_buckets ~tasks"),
+    "POST /projects/{}/files": _told("+files"),
+    "DELETE /files/{}": _told("~files"),
+    "POST /files/{}/restore": _told("~files"),
+    "POST /projects/{}/folders": _told("+folders"),
+    "DELETE /folders/{}": _told("-folders"),
+    "POST /tasks/{}/task_comments": _told("+task_comments"),
+    "PATCH /task_comments/{}": _told("~task_comments"),
+    "DELETE /task_comments/{}": _told("-task_comments"),
+    "POST /files/{}/file_comments": _told("+file_comments"),
+    "PATCH /file_comments/{}": _told("~file_comments"),
+    "DELETE /file_comments/{}": _told("-file_comments"),
+    "POST /file_comments/{}/comments": _told("+file_comment_replies"),
+    "PATCH /file_comments/{}/comments/{}": _told("~file_comment_replies"),
+    "DELETE /file_comments/{}/comments/{}": _told("-file_comment_replies"),
+    "POST /services": _told("+services"),
+    "PATCH /services/{}": _told("~services"),
+    "DELETE /services/{}": _told("~services"),
+    "POST /projects/{}/service_checkouts": _told("+service_checkouts"),
+    "POST /service_checkouts/{}/pause": _told("~service_checkouts"),
+    "POST /service_checkouts/{}/unpause": _told("~service_checkouts"),
+    "POST /service_checkouts/{}/cancel": _told("~service_checkouts"),
+    "DELETE /service_checkouts/{}": _told("~service_checkouts"),
+    "POST /projects/{}/task_credits": _told("+task_credits"),
+    "DELETE /task_credits/{}": _told("+task_credits ~task_credits"),
+    "POST /projects/{}/invoices": _told("+invoices"),
+    "PATCH /invoices/{}": _told("~invoices"),
+    "DELETE /invoices/{}": _told("-invoices"),
+    "POST /invoices/{}/send": _told("~invoice_numbers ~invoices"),
+    "POST /invoices/{}/pay": _told("~invoices"),
+    "POST /invoices/{}/void": _told("~invoices"),
+    "POST /projects/{}/timesheets": _told("+timesheets"),
+    "PATCH /timesheets/{}": _told("~timesheets"),
+    "DELETE /timesheets/{}": _told("-timesheets"),
+    "POST /timesheets/{}/pause": _told("~timesheets"),
+    "POST /timesheets/{}/resume": _told("~timesheets"),
+    "POST /timesheets/{}/finish": _told("~timesheets"),
+    # noted in the audit log
+    "POST /app/installations/{}/access_tokens": _noted("+tokens"),
+    "POST /user/tokens": _noted("+tokens"),
+    "DELETE /user/tokens/{}": _noted("~tokens"),
+    "POST /orgs/{}/oauth-apps": _noted("+app_secrets +apps"),
+    "PATCH /orgs/{}/oauth-apps/{}": _noted("~apps"),
+    "POST /orgs/{}/oauth-apps/{}/secrets": _noted("+app_secrets"),
+    "DELETE /orgs/{}/oauth-apps/{}/secrets/{}": _noted("-app_secrets"),
+    "POST /orgs/{}/apps": _noted("+accounts +app_keys +app_secrets +apps"),
+    "PATCH /orgs/{}/apps/{}": _noted("~apps"),
+    "POST /orgs/{}/apps/{}/secrets": _noted("+app_secrets"),
+    "DELETE /orgs/{}/apps/{}/secrets/{}": _noted("-app_secrets"),
+    "POST /orgs/{}/apps/{}/keys": _noted("+app_keys"),
+    "DELETE /orgs/{}/apps/{}/keys/{}": _noted("-app_keys"),
+    "POST /orgs/{}/installations": _noted("+installations +memberships"),
+    "PATCH /orgs/{}/installations/{}": _noted("+installation_repositories ~installations"),
+    "PUT /user/installations/{}/repositories/{}": _noted("+installation_repositories ~installations"),
+    "DELETE /user/installations/{}/repositories/{}": _noted("-installation_repositories ~installations"),
+    "POST /repos/{}/{}/hooks": _noted("+hooks +lanes"),
+    "PATCH /repos/{}/{}/hooks/{}": _noted("~hooks ~lanes"),
+    "DELETE /repos/{}/{}/hooks/{}": _noted("-hooks -lanes"),
+    "PATCH /repos/{}/{}/hooks/{}/config": _noted("~hooks"),
+    "POST /repos/{}/{}/hooks/{}/deliveries/{}/attempts": _noted("~dispatches ~lanes"),
+    "POST /repos/{}/{}/hooks/{}/deliveries/redeliver": _noted("~lanes"),
+    "POST /repos/{}/{}/hooks/{}/tests": _noted("~lanes"),
+    "POST /repos/{}/{}/hooks/{}/test": _noted("~lanes"),
+    "POST /orgs/{}/hooks": _noted("+hooks +lanes"),
+    "PATCH /orgs/{}/hooks/{}": _noted("~hooks ~lanes"),
+    "DELETE /orgs/{}/hooks/{}": _noted("-hooks -lanes"),
+    "PATCH /orgs/{}/hooks/{}/config": _noted("~hooks"),
+    "POST /orgs/{}/hooks/{}/deliveries/{}/attempts": _noted("~dispatches ~lanes"),
+    "POST /orgs/{}/hooks/{}/deliveries/redeliver": _noted("~lanes"),
+    "POST /service_checkouts/{}/complete": _noted(
+        "+dispatches:3 +events:3 +invoice_numbers +invoices +service_checkout_periods +task_credits ~service_checkouts"
+    ),
+    "PATCH /applications/{}/token": _noted("+tokens ~tokens"),
+    "DELETE /applications/{}/token": _noted("~tokens"),
+    "DELETE /applications/{}/grant": _noted("-grants ~tokens:4"),
+    "POST /applications/{}/token/scoped": _noted("+tokens"),
+    "DELETE /installation/token": _noted("~tokens"),
+    "PUT /app/installations/{}/suspended": _noted("~installations"),
+    "DELETE /app/installations/{}/suspended": _noted("~installations"),
+    "DELETE /app/installations/{}": _noted("-installations -memberships"),
+    "PUT /orgs/{}/installations/{}/suspended": _noted("~installations"),
+    "DELETE /orgs/{}/installations/{}/suspended": _noted("~installations"),
+    "DELETE /orgs/{}/installations/{}": _noted("-installations -memberships"),
+    "DELETE /orgs/{}/apps/{}/tokens": _noted(),
+    "DELETE /orgs/{}/apps/{}": _noted("-app_keys:2 -app_secrets -apps ~accounts"),
+    "DELETE /orgs/{}/oauth-apps/{}": _noted("-app_secrets -apps -hooks:5 -lanes:5"),
+    "POST /login": _noted("+sessions"),
+    "POST /logout": _noted("-sessions"),
+    "POST /login/link/{}": _noted("+sessions ~sign_in_links"),
+    "POST /settings/sessions/{}/end": _noted("-sessions"),
+    "POST /settings/sessions/end-others": _noted("-sessions:3"),
+    "POST /login/oauth/authorize": _noted("+authorization_codes +grants"),
+    "POST /login/oauth/access_token": _noted("+tokens ~authorization_codes"),
+    "POST /settings/grants/{}/revoke": _noted("-grants ~authorization_codes ~tokens:2"),
+    "POST /login/device/decide": _noted("+grants ~device_codes"),
+    "POST /apps/{}/installations/new": _noted("+installations +memberships"),
+    "POST /settings/password": _noted("+sessions -sessions ~passwords"),
+    # neither
+    "POST /graphql": "",
+    "POST /applications/{}/token": "",
+    "DELETE /orgs/{}/oauth-apps/{}/tokens": "+audit_log:6 -grants:3 ~hooks:5 ~tokens:6",
+    "POST /login/device/code": "+device_codes",
+    "POST /login/device": "",
+}

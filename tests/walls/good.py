@@ -115,6 +115,13 @@ def _token_ends(walls: Walls) -> Asked:
     return Asked(Request("DELETE", "/installation/token"), Credential("an installation", "installation", header=header))
 
 
+def _project(walls: Walls) -> Asked:
+    """The owner is in two organizations, and has to say in which."""
+    return _owner(
+        walls, "POST", "/api/v1/projects", json={"title": "New", "organization": walls.site.here.organization}
+    )
+
+
 def _repository(walls: Walls, method: str) -> Asked:
     """Of the installation that is on another repository of A."""
     site = walls.site
@@ -124,7 +131,9 @@ def _repository(walls: Walls, method: str) -> Asked:
 
 def _installed(walls: Walls) -> Asked:
     at = f"{walls.site.here.org_path}/installations/{walls.site.apps['spare'].installation_id}"
-    return _owner(walls, "PATCH", at, json={"repository_ids": [walls.site.cast.numbers.repository]})
+    return _owner(
+        walls, "PATCH", at, json={"repository_selection": "selected", "repositories": [walls.site.here.repository]}
+    )
 
 
 def _redeliver(walls: Walls, place: str) -> Asked:
@@ -137,6 +146,7 @@ def _redeliver(walls: Walls, place: str) -> Asked:
 
 
 GOOD: dict[str, Good] = {
+    "POST /projects": _project,
     "PATCH /repos/{}/{}/hooks/{}": _edited("repository"),
     "PATCH /orgs/{}/hooks/{}": _edited("organization"),
     "PATCH /repos/{}/{}/hooks/{}/config": _configured("repository"),
