@@ -26,6 +26,8 @@ LONG = (
     "tests/api/test_cli.py",
     "tests/work/test_import_trello.py",
     "tests/api/test_nothing_secret.py",
+    "tests/walls/test_two_of_everything.py",
+    "tests/walls/test_side_effects.py",
     "tests/work/test_stream.py",
     "tests/api/test_hardening.py",
     "tests/delivery/test_worker_retries.py",

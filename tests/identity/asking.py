@@ -11,6 +11,7 @@ from typing import Any
 from tests.api.wire import Place, new_url
 from tests.identity.kit import Site
 from tests.identity.model import HERE, STREAM, Credential
+from tests.work.scene import Scene
 from tests.work.test_matrix import TABLE as WORK
 from workhook.http.operations import AREA_A, Operation
 
@@ -38,13 +39,14 @@ def is_destructive(operation: Operation) -> bool:
 # --- work management -------------------------------------------------------------------------------------------------
 
 
-def work_request(site: Site, operation: Operation) -> Request:
-    """With things made for it."""
+def work_request(site: Site, operation: Operation, scene: Scene | None = None) -> Request:
+    """With things made for it: in the site's project, or in another scene."""
     key = key_of(operation)
     if key == STREAM:
         return Request("GET", f"/api/v1/projects/{site.here.project_id}/stream")
     _, made, body = WORK[key]
-    ids, given = made(site.scene), body(site.scene) if callable(body) else body
+    scene = scene or site.scene
+    ids, given = made(scene), body(scene) if callable(body) else body
     method, pattern = key.split()
     path = "/api/v1" + pattern.format(*(ids if isinstance(ids, tuple) else (ids,)))
     special = {"params", "files"} & set(given)

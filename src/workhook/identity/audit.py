@@ -95,19 +95,23 @@ async def of_events(tx: Transaction, events: Sequence[Event]) -> Mapping[int, in
 
 
 async def _record_call(tx: Transaction) -> None:
-    """One entry for each account that something happened to: there is more than one only where many things were
-    changed at once, and nobody reads of another's."""
+    """One entry for each account that something happened to, and nobody reads of another's.
+
+    There is more than one where many things were changed at once, or where something made way: who starts a timer here
+    has paused the one elsewhere. What made way is told first, so what the call names is of the last event's account.
+    """
     call, events = current(), tx.state[_EVENTS]
     if call is None or tx.state.get(_RECORDED):
         return
+    action, named_in = action_of(call.operation), events[-1].account_id
     for account_id in dict.fromkeys(each.account_id for each in events):
         mine = [each for each in events if each.account_id == account_id]
         repositories = {each.repository_id for each in mine}
         await record(
             tx,
             None,
-            action_of(call.operation),
-            _target(call),
+            action,
+            _target(call) if account_id == named_in else action.rpartition(".")[0],
             account_id=account_id,
             repository_id=repositories.pop() if len(repositories) == 1 else None,
             detail=_happened(mine),

@@ -1,0 +1,129 @@
+"""Every row of a server's database, read beside the server on one connection."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from collections.abc import Mapping, Sequence
+from contextlib import closing
+from typing import Any
+
+import asyncpg
+import sqlalchemy as sa
+
+from tests.harness.server import Server
+from workhook.asgi import operations as operations  # whose modules know every table
+from workhook.storage.metadata import metadata
+
+TABLES: tuple[sa.Table, ...] = tuple(sorted(metadata.tables.values(), key=lambda each: each.name))
+
+Row = Mapping[str, Any]
+Key = tuple[Any, ...]
+Dump = dict[str, dict[Key, Row]]
+"""Rows by table and primary key."""
+
+FIRST_NUMBER = 1_300_000_000  # of the rows that come next, see `Reader.renumber`
+NUMBERS_EACH = 20_000_000  # so that all fit into 31 bits, as the ids of hooks have to
+
+
+def numbered() -> list[tuple[str, str]]:
+    """Tables whose rows the database numbers, with the column."""
+    return [
+        (table.name, table.primary_key.columns[0].name)
+        for table in TABLES
+        if table.dialect_options["sqlite"]["autoincrement"]
+    ]
+
+
+class Reader:
+    """A consistent view at each `dump`."""
+
+    def __init__(self, server: Server) -> None:
+        self._url = server.settings.get("database_url")
+        self._runner = asyncio.Runner()
+        if self._url is None:
+            self._sqlite = sqlite3.connect(server.data / "workhook.db", isolation_level=None, timeout=60)
+        else:
+            self._postgres: asyncpg.Connection = self._runner.run(asyncpg.connect(self._url))
+
+    def dump(self) -> Dump:
+        rows = self._of_sqlite() if self._url is None else self._runner.run(self._of_postgres())
+        return {
+            table.name: {tuple(row[column.name] for column in table.primary_key): row for row in of_table}
+            for table, of_table in zip(TABLES, rows, strict=True)
+        }
+
+    def _of_sqlite(self) -> list[Sequence[Row]]:
+        self._sqlite.execute("BEGIN")
+        try:
+            return [self._table_of_sqlite(table.name) for table in TABLES]
+        finally:
+            self._sqlite.execute("COMMIT")
+
+    def _table_of_sqlite(self, name: str) -> list[Row]:
+        with closing(self._sqlite.execute(f'SELECT * FROM "{name}"')) as cursor:  # of our own tables
+            names = [each[0] for each in cursor.description]
+            return [dict(zip(names, row, strict=True)) for row in cursor]
+
+    async def _of_postgres(self) -> list[Sequence[Row]]:
+        async with self._postgres.transaction(isolation="repeatable_read", readonly=True):
+            return [
+                [dict(row) for row in await self._postgres.fetch(f'SELECT * FROM "{table.name}"')] for table in TABLES
+            ]
+
+    def change(self, statement: str) -> None:
+        """For a test that prepares what no request can."""
+        if self._url is None:
+            self._sqlite.execute(statement)
+        else:
+            self._runner.run(self._postgres.execute(statement))
+
+    def renumber(self) -> None:
+        """From here on rows have numbers that no other table's have, and that stand in no answer by chance."""
+        for place, (table, column) in enumerate(numbered()):
+            number = FIRST_NUMBER + place * NUMBERS_EACH
+            if self._url is None:
+                self.change(f"DELETE FROM sqlite_sequence WHERE name = '{table}'")
+                self.change(f"INSERT INTO sqlite_sequence (name, seq) VALUES ('{table}', {number})")
+            else:
+                self.change(f"SELECT setval(pg_get_serial_sequence('{table}', '{column}'), {number})")
+
+    def close(self) -> None:
+        if self._url is None:
+            self._sqlite.close()
+        else:
+            self._runner.run(self._postgres.close())
+        self._runner.close()
+
+
+# What changes without anybody having done anything: when a credential was last seen.
+UNSTEADY = {
+    "tokens": {"last_used_at"},
+    "app_secrets": {"last_used_at"},
+    "sessions": {"seen_at"},
+    "lanes": {"owner", "lease_until"},
+}
+
+
+def steady(table: str, row: Row) -> Row:
+    left_out = UNSTEADY.get(table)
+    return {name: value for name, value in row.items() if name not in left_out} if left_out else row
+
+
+Change = tuple[str, str, Key, tuple[str, ...]]
+"""Table; added, changed or removed; which row; the columns that are others."""
+
+
+def changes(before: Dump, after: Dump) -> list[Change]:
+    found: list[Change] = []
+    for table, old in before.items():
+        new = after[table]
+        found += [(table, "removed", key, ()) for key in old.keys() - new.keys()]
+        found += [(table, "added", key, ()) for key in new.keys() - old.keys()]
+        for key in old.keys() & new.keys():
+            if old[key] != new[key]:
+                first, second = steady(table, old[key]), steady(table, new[key])
+                if first != second:
+                    columns = tuple(sorted(name for name in first if first[name] != second[name]))
+                    found.append((table, "changed", key, columns))
+    return sorted(found, key=repr)

@@ -1,0 +1,83 @@
+"""Rows of a tenant as they are in any database: without times, and with ids only as its own or another's."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from typing import Any
+
+from tests.walls.dump import TABLES, Dump, Row
+from tests.walls.owners import rows_of
+
+_ID = re.compile(r"\b([a-z]{2,4})_[0-9a-hjkmnp-tv-z]{26}\b")
+_NUMBER = re.compile(r"(?<![\w.])1[3-6]\d{8}(?!\w)")
+_GUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+_TIME = re.compile(r"\d{4}-\d\d-\d\d(?:T[\d:.]+Z)?")
+_SIGNED = re.compile(r"\?[\w=&.-]*(?:expires|signature|sig)[\w=&.%-]*")
+_URL = re.compile(r"http://127\.0\.0\.1:\d+(?=/)")
+_COUNTED = re.compile(
+    r'"(duration|elapsed_time|formatted_duration|short_formatted_duration|size|node_id|email|username|login|zen)":'
+    r'("[^"]*"|[\d.]+|null|\{[^}]*\})'
+)
+
+# Drawn by chance, counted by the clock or of secrets; and what differs with the length of a port or a name.
+_LEFT_OUT = {
+    "rank", "blob", "duration_ms", "digest", "fingerprint", "secret", "previous_secret", "password", "family", "size",
+    "revision", "request_id", "address", "last_eight",
+}  # fmt: skip
+_ABOUT_TIMES = re.compile(r".*(_at|_time|_since|_until|_date|_end|_by|^at|^issued|^due|^anchor|^since)$")
+_UNTIL_LATER = {"lanes", "workers", "deliveries", "probe", "key_check", "rate_windows"}
+
+
+class Likeness:
+    """`names`: logins and other words that were drawn, with what stands for them."""
+
+    def __init__(self, dump: Dump, accounts: frozenset[int], names: dict[str, str]) -> None:
+        self._rows = rows_of(dump, accounts)
+        self._names = sorted(names.items(), key=lambda each: -len(each[0]))
+        self.ids = {str(value) for rows in self._rows.values() for row in rows.values() for value in _keys_of(row)}
+        self._tables = [table.name for table in TABLES if table.name not in _UNTIL_LATER]
+
+    def rows(self) -> Counter[str]:
+        """How many rows there are of each likeness."""
+        return Counter(
+            f"{table}: {self._row(row)}"
+            for table in self._tables
+            for row in self._rows[table].values()
+            if not (table == "audit_log" and row["status"])  # refusals are counted together, as the minutes have it
+        )
+
+    def _row(self, row: Row) -> dict[str, Any]:
+        return {name: self._value(name, value) for name, value in row.items() if name not in _LEFT_OUT}
+
+    def _value(self, name: str, value: Any) -> Any:
+        if value is None or isinstance(value, bool):
+            return value
+        if _ABOUT_TIMES.match(name):
+            return "time"
+        if isinstance(value, int):
+            return self._mark(str(value)) if name.endswith("id") else value
+        text = value.decode(errors="replace") if isinstance(value, bytes) else str(value)
+        return self._text(text)
+
+    def _text(self, text: str) -> str:
+        text = _COUNTED.sub(r'"\1":…', _TIME.sub("time", _SIGNED.sub("", _URL.sub("", text))))
+        text = _NUMBER.sub(lambda found: self._mark(found[0]), _GUID.sub("guid", text))
+        text = _ID.sub(lambda found: f"{found[1]} {self._mark(found[0])}", text)
+        for name, word in self._names:
+            text = text.replace(name, word)
+        return text
+
+    def _mark(self, name: str) -> str:
+        return "own" if name in self.ids else "another's"
+
+
+def _keys_of(row: Row) -> list[Any]:
+    """Its own numbers and ids."""
+    return [row[name] for name in ("id", "repository_id", "guid") if row.get(name) is not None]
+
+
+def differences(alone: Counter[str], beside: Counter[str]) -> list[str]:
+    return [f"missing {count} of: {row}" for row, count in (alone - beside).items()] + [
+        f"new {count} of: {row}" for row, count in (beside - alone).items()
+    ]

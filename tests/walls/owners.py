@@ -1,0 +1,145 @@
+"""Whose each row is: the accounts (organizations or people) that it belongs to or is about.
+
+A table without a line in `OWNERS` fails the tests: whoever adds one says here how its rows are told apart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from tests.walls.dump import Dump, Row
+
+Accounts = Iterator[int | None]
+
+
+class Find:
+    """What rows refer to, in several dumps together: a row that is gone is still whose it was."""
+
+    def __init__(self, *dumps: Dump) -> None:
+        self._dumps = dumps
+        self._logins: dict[str, int] = {}
+        for dump in dumps:
+            self._logins |= {row["login_key"]: row["id"] for row in dump["accounts"].values()}
+
+    def row(self, table: str, key: object) -> Row | None:
+        return next((dump[table][(key,)] for dump in self._dumps if (key,) in dump[table]), None)
+
+    def of(self, table: str, key: object) -> Accounts:
+        row = self.row(table, key)
+        if row is not None:
+            yield from OWNERS[table](row, self)
+
+    def login(self, key: str) -> int | None:
+        return self._logins.get(key)
+
+
+Rule = Callable[[Row, Find], Accounts]
+
+
+def _columns(*names: str) -> Rule:
+    """Accounts that the row names."""
+
+    def rule(row: Row, find: Find) -> Accounts:
+        for name in names:
+            yield row[name]
+
+    return rule
+
+
+def _through(*references: tuple[str, str], also: tuple[str, ...] = ()) -> Rule:
+    """Likewise, and those of the rows that it refers to: column and table."""
+
+    def rule(row: Row, find: Find) -> Accounts:
+        yield from _columns(*also)(row, find)
+        for column, table in references:
+            yield from find.of(table, row[column])
+
+    return rule
+
+
+def _of_key(row: Row, find: Find) -> Accounts:
+    number = int(row["scope"][1:])
+    if row["scope"].startswith("r"):
+        yield from find.of("projects", number)
+    else:
+        yield number
+
+
+def _of_failures(row: Row, find: Find) -> Accounts:
+    """By login and by address; of an address nobody knows whose it is."""
+    for part in row["key"].split(":"):
+        yield find.login(part)
+
+
+def _nobody(row: Row, find: Find) -> Accounts:
+    return iter(())
+
+
+_repository = ("repository_id", "projects")
+_app = ("app_id", "apps")
+_of_repository = _through(_repository)
+_of_app = _through(_app)
+_of_user_and_app = _through(_app, also=("user_id",))
+
+OWNERS: dict[str, Rule] = {
+    "accounts": _columns("id"),
+    "app_keys": _of_app,
+    "app_secrets": _of_app,
+    "apps": _columns("account_id"),
+    "audit_log": _through(_repository, also=("account_id",)),
+    "authorization_codes": _of_user_and_app,
+    "clients": _of_repository,
+    # Whoever is put into a project: the row is about them, too.
+    "collaborators": _through(_repository, also=("user_id",)),
+    "columns": _of_repository,
+    "deliveries": _through(("hook_id", "hooks"), ("event_id", "events"), _repository),
+    "device_codes": _of_user_and_app,
+    "dispatches": _through(("hook_id", "hooks"), ("event_id", "events")),
+    "event_keys": _of_key,
+    "events": _through(_repository, also=("account_id",)),
+    "file_comment_replies": _of_repository,
+    "file_comments": _of_repository,
+    "files": _of_repository,
+    "folders": _of_repository,
+    "grants": _of_user_and_app,
+    "hooks": _through(_repository, also=("account_id",)),
+    "idempotency_keys": _through(("token_id", "tokens")),
+    "identities": _columns("user_id"),
+    "import_links": _through(_repository, also=("account_id",)),
+    "installation_repositories": _through(_repository, ("installation_id", "installations")),
+    "installations": _columns("account_id"),
+    "invoice_numbers": _columns("account_id"),
+    "invoices": _through(_repository, also=("account_id",)),
+    "key_check": _nobody,
+    "lanes": _through(("hook_id", "hooks")),
+    "memberships": _columns("organization_id", "user_id"),
+    "passwords": _columns("user_id"),
+    "probe": _nobody,
+    "projects": _columns("account_id"),
+    "rate_windows": _nobody,  # numbers of callers; the tests here have no limit
+    "refresh_tokens": _of_user_and_app,
+    "service_checkout_periods": _through(("service_checkout_id", "service_checkouts")),
+    "service_checkouts": _through(_repository, ("service_id", "services")),
+    "service_prices": _through(("service_id", "services")),
+    "services": _columns("account_id"),
+    "sessions": _columns("user_id"),
+    "sign_in_failures": _of_failures,
+    "sign_in_links": _columns("user_id"),
+    "task_assignees": _through(("task_id", "tasks"), also=("user_id",)),
+    "task_buckets": _through(("column_id", "columns")),
+    "task_comments": _of_repository,
+    "task_credits": _of_repository,
+    "tasks": _of_repository,
+    "timesheets": _of_repository,
+    "tokens": _through(("installation_id", "installations"), also=("user_id", "account_id")),
+    "workers": _nobody,
+}
+
+
+def rows_of(dump: Dump, accounts: frozenset[int]) -> Dump:
+    """Those that belong to any of these accounts."""
+    find = Find(dump)
+    return {
+        table: {key: row for key, row in rows.items() if not accounts.isdisjoint(OWNERS[table](row, find))}
+        for table, rows in dump.items()
+    }

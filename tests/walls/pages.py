@@ -1,0 +1,150 @@
+"""Pages for people and the OAuth endpoints: how each write of theirs is prepared, and then sent."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import httpx
+
+from tests.api.oauth_kit import CALLBACK, TOKEN_PATH
+from tests.api.oauth_kit import Browser as Consenting
+from tests.harness.apps import make_app
+from tests.identity.model import Credential
+from tests.walls.world import Walls
+from tests.web.browser import PASSWORD, Browser, add_link, add_person, forms
+from workhook.http.calls import Services
+from workhook.identity import actions, queries
+
+Send = Callable[[], httpx.Response]
+BY = Credential("ada, an owner of A and a member of B, in a browser", "session", "ada")
+_NEW = "a second horse, a battery and a staple"
+
+
+class Pages:
+    """`ada` has signed in. Each method of `WRITES` answers what sends the request, with all that it needs ready."""
+
+    def __init__(self, walls: Walls) -> None:
+        self.walls, self.server = walls, walls.server
+        self.ada = add_person(self.server)
+        self.server.run(self._join)
+        self.browsers: list[Browser] = []
+        self.here = self._browser()
+        self.consents = Consenting(self.here.client, None)  # type: ignore[arg-type]  # whose it is, nobody asks
+        here = walls.site.here
+        body = {"name": f"Paged {self.ada.id}", "callback_urls": [CALLBACK], "device_flow": True}
+        made = walls.site.owners["classic"].post(f"{here.org_path}/oauth-apps", json=body)
+        assert made.status_code == 201, made.text
+        self.app: dict[str, Any] = made.json()
+        self.slug = make_app(self.server, here, installed=False).slug
+
+    async def _join(self, services: Services) -> None:
+        async with services.database.transaction() as tx:
+            user = await queries.find_account(tx, self.ada.login)
+            here = await queries.find_account(tx, self.walls.site.here.organization)
+            assert user is not None
+            assert here is not None
+            await actions.set_member(tx, here, user, "owner")
+            await actions.set_member(tx, self.walls.beyond.account, user, "member")
+
+    def _browser(self) -> Browser:
+        browser = self._stranger()
+        assert browser.sign_in(self.ada).status_code == 303
+        return browser
+
+    def _stranger(self) -> Browser:
+        browser = Browser(self.server)
+        self.browsers.append(browser)
+        return browser
+
+    def _filled(self, browser: Browser, path: str, action: str | None = None, **fields: str) -> Send:
+        form = browser.form(path, action)
+        return lambda: browser.post(form.action, {**form.fields, **fields})
+
+    def _submitted(self, page: httpx.Response, **fields: str) -> Send:
+        return lambda: self.consents.submit(page, **fields)
+
+    def login(self) -> Send:
+        return self._filled(self._stranger(), "/login", login=self.ada.login, password=PASSWORD)
+
+    def login_refused(self) -> Send:
+        return self._filled(self._stranger(), "/login", login=self.ada.login, password="wrong")
+
+    def logout(self) -> Send:
+        return self._filled(self._browser(), "/", "/logout")
+
+    def link(self) -> Send:
+        return self._filled(self._stranger(), add_link(self.server, self.ada))
+
+    def password(self) -> Send:
+        return self._filled(self.here, "/settings/password", current=PASSWORD, password=_NEW, again=_NEW)
+
+    def end(self) -> Send:
+        self._browser()
+        form = next(each for each in forms(self.here.get("/")) if each.buttons == ["End"])
+        return lambda: self.here.post(form.action, form.fields)
+
+    def end_others(self) -> Send:
+        self._browser()
+        return self._filled(self.here, "/", "/settings/sessions/end-others")
+
+    def _page(self) -> httpx.Response:
+        given = {"client_id": self.app["client_id"], "scope": "repo", "prompt": "select_account"}
+        return self.here.get("/login/oauth/authorize", params=given)
+
+    def _code(self) -> str:
+        return Consenting.answer(self._submitted(self._page(), decision="approve")())["code"]
+
+    def authorize(self) -> Send:
+        return self._submitted(self._page(), decision="approve")
+
+    def token(self) -> Send:
+        given = {name: self.app[name] for name in ("client_id", "client_secret")} | {"code": self._code()}
+        return lambda: self.here.client.post(TOKEN_PATH, data=given, headers={"Accept": "application/json"})
+
+    def grant(self) -> Send:
+        self.token()()
+        action = next(each.action for each in forms(self.here.get("/")) if each.action.endswith("/revoke"))
+        return self._filled(self.here, "/", action)
+
+    def device_code(self) -> Send:
+        given = {"client_id": self.app["client_id"], "scope": "repo"}
+        accept = {"Accept": "application/json"}
+        return lambda: self.here.client.post("/login/device/code", data=given, headers=accept)
+
+    def device_enter(self) -> Send:
+        return self._submitted(self.here.get("/login/device"), user_code=self.device_code()().json()["user_code"])
+
+    def device_decide(self) -> Send:
+        return self._submitted(self.device_enter()(), decision="approve")
+
+    def install(self) -> Send:
+        page = self.here.get(f"/apps/{self.slug}/installations/new")
+        fields = {
+            "target_id": str(self.walls.site.cast.numbers.organization),
+            "selection": "all",
+            "decision": "install",
+        }
+        return self._submitted(page, **fields)
+
+    def close(self) -> None:
+        for each in self.browsers:
+            each.client.close()
+
+
+# In this order: a password that is new ends the other sessions.
+WRITES: dict[str, Callable[[Pages], Send]] = {
+    "POST /login": Pages.login,
+    "POST /logout": Pages.logout,
+    "POST /login/link/{}": Pages.link,
+    "POST /settings/sessions/{}/end": Pages.end,
+    "POST /settings/sessions/end-others": Pages.end_others,
+    "POST /login/oauth/authorize": Pages.authorize,
+    "POST /login/oauth/access_token": Pages.token,
+    "POST /settings/grants/{}/revoke": Pages.grant,
+    "POST /login/device/code": Pages.device_code,
+    "POST /login/device": Pages.device_enter,
+    "POST /login/device/decide": Pages.device_decide,
+    "POST /apps/{}/installations/new": Pages.install,
+    "POST /settings/password": Pages.password,
+}

@@ -1,0 +1,180 @@
+"""A tenant that does one thing after another, as a seed says: good requests, and some that name another's things."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from tests.harness.server import Server
+from tests.harness.world import World, add_client, add_user
+from tests.walls.world import MarkedScene
+from tests.work.studio import Caller
+from tests.work.test_matrix import TABLE
+
+# What ends the ground on which the rest is done, and what a running test cannot follow.
+_LEFT_OUT = {"GET /invoices/{}/pdf"}
+_FOREIGN = 0.3  # of the requests, in a world of two
+Ids = tuple[Any, ...]
+
+
+class _Counting(MarkedScene):
+    """Invites the same addresses in every run."""
+
+    invited = 0
+
+    def new_email(self) -> str:
+        self.invited += 1
+        return f"{self.word}-{self.invited}@example.com"
+
+
+@dataclass
+class Said:
+    """One answer: what was asked, and whether it was about another's things."""
+
+    key: str
+    title: str
+    status: int
+    text: str
+    foreign: bool
+
+
+class Tenant:
+    """`do` makes the next request of a sequence that the seed alone decides. What it does to another's things is drawn
+    from a second sequence, so that the first is the same without them."""
+
+    def __init__(self, server: Server, word: str, seed: int) -> None:
+        self.word, self.server = word, server
+        self.world: World = server.world()
+        self.owner = Caller(server, self.world.token)
+        self.people = [self.owner]
+        for make in (partial(add_user, world=self.world, member="member"), partial(add_client, world=self.world)):
+            self.people.append(Caller(server, server.run(make)))
+        self.login = str(self.people[1].get("/me")["user"]["username"])
+        self.scene = _Counting(self.owner, self.world.project_id, self.world.organization, self.login, word)
+        self.other: Tenant | None = None
+        self.pool: dict[str, list[Ids]] = {}  # what the paths of its requests have named
+        self.names: dict[str, list[Any]] = {}  # likewise, by what a body calls it
+        self.said: list[Said] = []
+        self._random = random.Random(f"{seed} {word}")
+        self._foreign = random.Random(f"{seed} {word} foreign")
+        self._keys = sorted(set(TABLE) - _LEFT_OUT)
+
+    # --- its own things ---
+
+    def do(self) -> None:
+        key, person = self._random.choice(self._keys), self._random.choice(self.people)
+        again, place = self._random.random() < 0.4, self._random.random()
+        hook = self._random.random() < 0.1
+        if hook:
+            self._hooks(place)
+        else:
+            self._work(key, person, place if again else None)
+        if self.other is not None and self._foreign.random() < _FOREIGN:
+            self._name_anothers(self.other)
+
+    def _work(self, key: str, person: Caller, place: float | None) -> None:
+        """`place`: which of the things that were named before is named again; None: a new one."""
+        _, made, body = TABLE[key]
+        known = self.pool.get(key, [])
+        if place is not None and known:
+            ids = known[int(place * len(known))]
+        else:
+            found = made(self.scene)
+            ids = found if isinstance(found, tuple) else (found,)
+            self.pool.setdefault(key, []).append(ids)
+        given = body(self.scene) if callable(body) else body
+        for name, value in given.items():
+            if name in _NAMED:
+                self.names.setdefault(name, []).append(value)
+        self._ask(person, key, ids, given, foreign=False)
+
+    def _ask(self, person: Caller, key: str, ids: Ids, given: dict[str, Any], *, foreign: bool) -> None:
+        method, pattern = key.split()
+        more = given if {"params", "files"} & set(given) else {"json": given} if method in ("POST", "PATCH") else {}
+        answer = person.call(method, pattern.format(*ids), **more)
+        self.said.append(
+            Said(key, f"{key} {ids} {given}", answer.status_code, f"{answer.headers}{answer.text}", foreign)
+        )
+
+    def _hooks(self, place: float) -> None:
+        """Webhooks, what they are sent, and tokens."""
+        at = self.world.repo_path if place < 0.5 else self.world.org_path
+        known = self.pool.setdefault(at, [])
+        hook = known[int(place * len(known))][0] if known else 0
+        body = {"name": "web", "events": ["*"], "config": {"url": f"http://127.0.0.1:9/{self.word}"}}
+        method, path, given = [
+            ("POST", f"{at}/hooks", body),
+            ("PATCH", f"{at}/hooks/{hook}", {"active": place < 0.7}),
+            ("DELETE", f"{at}/hooks/{hook}", {}),
+            ("POST", f"{at}/hooks/{hook}/pings", {}),
+            ("POST", f"{at}/events", {"event": "fork", "payload": {"text": self.word}}),
+            ("POST", f"{self.world.repo_path}/dispatches", {"event_type": self.word}),
+            ("POST", "/user/tokens", {"note": self.word}),
+        ][int(place * 1000) % 7]
+        answer = self.owner.http.request(method, path, json=given)
+        if path.endswith("/hooks"):
+            known.append((answer.json()["id"],))
+        self.said.append(
+            Said(f"{method} a hook", f"{method} {path}", answer.status_code, f"{answer.headers}{answer.text}", False)
+        )
+
+    # --- another's ---
+
+    def _name_anothers(self, other: Tenant) -> None:
+        """In the path, or in the body of a request about what is its own."""
+        person = self._foreign.choice(self.people)
+        if self._foreign.random() < 0.5:
+            self._in_path(other, person)
+        else:
+            self._in_body(other, person)
+
+    def _in_path(self, other: Tenant, person: Caller) -> None:
+        known = [key for key, ids in sorted(other.pool.items()) if ids and ids[0] and key in TABLE and "{" in key]
+        if not known:
+            return
+        key = self._foreign.choice(known)
+        ids = self._foreign.choice(list(other.pool[key]))
+        body = TABLE[key][2]
+        self._ask(person, key, ids, {} if callable(body) else body, foreign=True)
+
+    def _in_body(self, other: Tenant, person: Caller) -> None:
+        """Nothing here succeeds: what is named is not there for this tenant."""
+        scene = self.scene
+        names = {name: self._foreign.choice(values) for name, values in sorted(other.names.items())}
+        project = (scene.project_id,)
+        task, column = names.get("task_id"), other.pool.get("GET /columns/{}", [("none",)])[0][0]
+        wanted: list[tuple[str, Ids, dict[str, Any]]] = [
+            ("POST /projects/{}/timesheets", project, {"task_id": task, "duration": 1000}),
+            ("POST /projects/{}/service_checkouts", project, {"service_id": names.get("service_id")}),
+            ("POST /projects/{}/task_credits", project, {"kind": "spend", "amount": 1, "task_id": task}),
+            ("POST /projects/{}/members", project, {"username": other.login}),
+            ("POST /services", (), {"title": "New", "organization": other.world.organization}),
+            ("POST /projects", (), {"title": "New", "organization": other.world.organization}),
+            ("POST /tasks/bulk", (), {"operations": [{"action": "create", "column_id": column, "title": "New"}]}),
+        ]
+        key, ids, given = self._foreign.choice(wanted)
+        self._ask(person, key, ids, given, foreign=True)
+
+    # --- what it is ---
+
+    def accounts(self) -> frozenset[int]:
+        """The organization, and those who act."""
+        with self.server.client(self.world.token) as client:
+            organization = client.get(self.world.org_path).json()["id"]
+        return frozenset({organization, *(each.get("/me")["user"]["id"] for each in self.people)})
+
+    def drawn(self) -> dict[str, str]:
+        """Names that are others in another run."""
+        logins = [each.get("/me")["user"]["login"] for each in self.people]
+        return {self.world.organization: "organization"} | {
+            login: f"person {place}" for place, login in enumerate(logins)
+        }
+
+    def close(self) -> None:
+        for person in self.people:
+            person.http.close()
+
+
+_NAMED = {"task_id", "service_id"}

@@ -1,0 +1,99 @@
+"""A write changes the rows that `tests.walls.effects` names, and no other; a refusal changes none."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+import pytest
+
+from tests.api.wire import new_url
+from tests.identity.asking import key_of
+from tests.walls.dump import Dump, changes
+from tests.walls.effects import EFFECTS
+from tests.walls.good import GOOD
+from tests.walls.pages import WRITES, Pages
+from tests.walls.walk import OPERATIONS, Asked, ask, callers, in_turn, requests
+from tests.walls.world import Walls
+from workhook.http.operations import Operation
+
+_SIGNS = {"added": "+", "removed": "-", "changed": "~"}
+
+
+def effects(before: Dump, after: Dump) -> str:
+    """`+tasks +events:2 ~columns`: tables by what became of their rows, with how many if more than one.
+
+    Refusals are noted in the audit log a moment later.
+    """
+    found: Counter[str] = Counter()
+    for table, what, key, _ in changes(before, after):
+        if table == "audit_log" and after[table].get(key, {}).get("status") is not None:
+            continue
+        found[_SIGNS[what] + table] += 1
+    return " ".join(name if count == 1 else f"{name}:{count}" for name, count in sorted(found.items()))
+
+
+def test_every_write_has_its_effects_declared() -> None:
+    assert {key_of(each) for each in OPERATIONS if each.method != "GET"} == set(EFFECTS)
+
+
+@pytest.fixture(scope="module")
+def pages(walls: Walls) -> Iterator[Pages]:
+    pages = Pages(walls)
+    yield pages
+    pages.close()
+
+
+def _hear_of_everything(walls: Walls) -> None:
+    """A webhook for every event of A, so that each has its dispatch."""
+    body = {"name": "web", "events": ["*"], "config": {"url": new_url()}}
+    made = walls.site.owners["classic"].post(f"{walls.site.here.org_path}/hooks", json=body)
+    assert made.status_code == 201, made.text
+
+
+def _two(walls: Walls, operation: Operation) -> Iterator[Asked]:
+    """Somebody who may not, as a rule, and somebody who may."""
+    first, *_, last = callers(walls.site, operation)
+    good = GOOD.get(key_of(operation))
+    yield from requests(walls.site, operation, [first] if good else [first, last])
+    if good:
+        yield good(walls)
+
+
+def test_every_write(walls: Walls) -> None:
+    wrong: list[str] = []
+    _hear_of_everything(walls)
+    with walls.server.client(None) as client:
+        for operation in (each for each in in_turn() if each.method != "GET"):
+            key, succeeded, seen = key_of(operation), False, []
+            for asked in _two(walls, operation):
+                before = walls.reader.dump()
+                answer = ask(client, asked)
+                found = effects(before, walls.reader.dump())
+                if answer.is_success and asked.by.caller == "stranger":
+                    continue  # in a place of their own
+                expected = EFFECTS.get(key, "") if answer.is_success else ""
+                succeeded |= answer.is_success
+                seen.append(f"{answer.status_code} {found}")
+                if found != expected:
+                    who = f"{key} by {asked.by.name}, {answer.status_code}"
+                    wrong.append(f"{who}: {found or 'nothing'}; not: {expected or 'nothing'}")
+            if not succeeded:
+                wrong.append(f"{key} has succeeded for nobody: {seen}")
+            print("SEEN", key, seen, answer.text[:100] if not succeeded else "")
+    assert wrong == [], f"{len(wrong)}\n" + "\n".join(wrong)
+
+
+def test_every_page(walls: Walls, pages: Pages) -> None:
+    wrong: list[str] = []
+    for key, prepare in WRITES.items():
+        send = prepare(pages)
+        before = walls.reader.dump()
+        answer = send()
+        found = effects(before, walls.reader.dump())
+        print("SEEN", key, answer.status_code, found)
+        assert answer.status_code < 400, f"{key}: {answer.status_code} {answer.text[:300]}"
+        expected = EFFECTS.get(key, "")
+        if found != expected:
+            wrong.append(f"{key}, {answer.status_code}: {found or 'nothing'}; not: {expected or 'nothing'}")
+    assert wrong == [], "\n".join(wrong)

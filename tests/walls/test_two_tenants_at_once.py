@@ -1,0 +1,91 @@
+"""Two tenants do what they like at once, and try each other's ids: each has in the end what it would have alone.
+
+`make test-deep` does more of it, with seeds of its own: the seed that failed stands in the message.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tests.harness.databases import Databases
+from tests.harness.depth import DEEP, deep
+from tests.harness.server import Server
+from tests.walls.dump import Dump, Reader
+from tests.walls.likeness import Likeness, differences
+from tests.walls.tenants import Said, Tenant
+
+WORDS = ("zqleft", "zqright")
+SEEDS = [random.SystemRandom().randrange(10**6) for _ in range(3)] if DEEP else [11]
+STEPS = deep(120, 1500)
+REFUSED = (403, 404, 409, 422)
+_WORD = re.compile(r"[a-z]{2,4}_[0-9a-z]{26}|\b1[3-6][0-9]{8}\b")
+
+
+@pytest.mark.timeout(deep(600, 3600))
+def test_each_has_what_it_would_have_alone(backend: Databases, tmp_path: Path) -> None:
+    for seed in SEEDS:
+        _compare(backend, tmp_path / str(seed), seed)
+
+
+@dataclass
+class Outcome:
+    rows: Counter[str]
+    names: set[str]  # ids that its rows have
+    said: list[Said]
+
+    @property
+    def statuses(self) -> list[tuple[str, int]]:
+        return [(each.key, each.status) for each in self.said if not each.foreign]
+
+
+def _run(backend: Databases, folder: Path, seed: int, words: tuple[str, ...]) -> dict[str, Outcome]:
+    """On a server of its own, on which nothing is delivered: each word's tenant on a thread of its own."""
+    server = Server(folder, backend.new(folder), command=("serve", "--port", "0", "--no-worker")).start()
+    reader = Reader(server)
+    reader.renumber()
+    tenants = [Tenant(server, word, seed) for word in words]
+    try:
+        if len(tenants) == 2:
+            tenants[0].other, tenants[1].other = tenants[1], tenants[0]
+        with ThreadPoolExecutor() as threads:
+            for done in [threads.submit(_act, tenant) for tenant in tenants]:
+                done.result()
+        assert "request_failed" not in server.log(), server.log()[-5000:]
+        dump = reader.dump()
+        return {tenant.word: _outcome(tenant, dump) for tenant in tenants}
+    finally:
+        for tenant in tenants:
+            tenant.close()
+        reader.close()
+        server.close()
+
+
+def _act(tenant: Tenant) -> None:
+    for _ in range(STEPS):
+        tenant.do()
+
+
+def _outcome(tenant: Tenant, dump: Dump) -> Outcome:
+    likeness = Likeness(dump, tenant.accounts(), tenant.drawn())
+    return Outcome(likeness.rows(), likeness.ids, tenant.said)
+
+
+def _compare(backend: Databases, folder: Path, seed: int) -> None:
+    beside = _run(backend, folder / "both", seed, WORDS)
+    for word, other in (WORDS, WORDS[::-1]):
+        alone = _run(backend, folder / word, seed, (word,))
+        found = differences(alone[word].rows, beside[word].rows)
+        assert found == [], f"seed {seed}, {word}: {len(found)}\n" + "\n".join(found[:20])
+        assert alone[word].statuses == beside[word].statuses, f"seed {seed}, {word}"
+        for each in beside[word].said:
+            told = beside[other].names & set(_WORD.findall(each.text)) - set(_WORD.findall(each.title))
+            assert not told, f"seed {seed}, {word} is told of {told}: {each}"
+            assert other not in each.text, f"seed {seed}, {word}: {each}"
+            assert not each.foreign or each.status in REFUSED, f"seed {seed}, {word}: {each}"

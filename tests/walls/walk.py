@@ -1,0 +1,87 @@
+"""Every operation of the server, asked in A by everybody whom it may treat differently.
+
+What is asked of an operation is `tests.identity.asking`'s, so an operation that is new has its request or fails there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+import httpx
+
+from tests.identity.asking import Request, basic, is_destructive, is_work, key_of, webhook_request, work_request
+from tests.identity.cast import SCOPES
+from tests.identity.kit import Site
+from tests.identity.model import FULL, HERE, STREAM, WEBHOOKS, Credential, need_of_work
+from workhook.asgi import operations
+from workhook.http.operations import AREA_A, AREA_B, GRAPHQL, Operation
+
+OPERATIONS: tuple[Operation, ...] = operations(lambda: None, dict)  # type: ignore[arg-type,return-value]  # only read
+WITH_TOKENS = tuple(each for each in OPERATIONS if each.area in (AREA_A, AREA_B, GRAPHQL))
+# What ends things comes after what uses them.
+ENDINGS = (
+    "DELETE /installation/token",
+    "PUT /app/installations/{}/suspended", "DELETE /app/installations/{}/suspended", "DELETE /app/installations/{}",
+    "PUT /orgs/{}/installations/{}/suspended", "DELETE /orgs/{}/installations/{}/suspended",
+    "DELETE /orgs/{}/installations/{}", "DELETE /orgs/{}/apps/{}/tokens", "DELETE /orgs/{}/apps/{}",
+    "DELETE /orgs/{}/oauth-apps/{}/tokens", "DELETE /orgs/{}/oauth-apps/{}",
+)  # fmt: skip
+
+
+class Asked(NamedTuple):
+    request: Request
+    by: Credential
+
+
+def in_turn() -> list[Operation]:
+    """Streams do not end: they are followed elsewhere."""
+    asked = [each for each in WITH_TOKENS if key_of(each) != STREAM]
+    return sorted(asked, key=lambda each: ENDINGS.index(key_of(each)) + 1 if key_of(each) in ENDINGS else 0)
+
+
+def callers(site: Site, operation: Operation) -> Iterator[Credential]:
+    """Those who may not come first: what they name is there."""
+    need = need_of_work(key_of(operation)) if is_work(operation) else WEBHOOKS[key_of(operation)]
+    if need.target in ("app", "client"):
+        yield from _programs(site)
+        return
+    tokens = site.tokens
+    for caller in ("stranger", "second", "client", "admin", "member"):
+        yield tokens.scoped(caller, "classic", SCOPES)
+    for caller, kind in (("app", "installation"), ("owner", "fine_grained"), ("owner", "app_user")):
+        yield next(each for each in tokens.confined(caller, kind) if each.place == HERE and each.permissions == FULL)
+    yield tokens.scoped("owner", "oauth", SCOPES)
+    yield tokens.scoped("owner", "classic", SCOPES)
+
+
+def _programs(site: Site) -> Iterator[Credential]:
+    own, other = site.apps[HERE], site.apps["idle"]
+    yield Credential("another app's JWT", "app", header=f"Bearer {other.jwt()}", other=True)
+    yield Credential("another app's secret", "client", header=basic(other.client_id, other.secret), other=True)
+    yield Credential("the app's JWT", "app", header=f"Bearer {own.jwt()}")
+    yield Credential("the app's secret", "client", header=basic(*site.cast.oauth_app))
+
+
+def requests(site: Site, operation: Operation, by_whom: Iterable[Credential]) -> Iterator[Asked]:
+    """One at a time: what the request names is made when it is asked for, anew where it can be done once."""
+    shared: Request | None = None
+    for by in by_whom:
+        if not is_work(operation):
+            may_end = by.caller == "owner" or (by.caller in ("admin", "app") and "{token_id}" not in operation.path)
+            yield Asked(webhook_request(site, operation, by, fresh=may_end and is_destructive(operation)), by)
+            continue
+        if shared is None or is_destructive(operation):
+            shared = work_request(site, operation)
+        yield Asked(shared, by)
+
+
+def ask(client: httpx.Client, asked: Asked) -> httpx.Response:
+    headers = {"Authorization": asked.by.header} if asked.by.header else {}
+    return client.request(asked.request.method, asked.request.path, headers=headers, **asked.request.more)
+
+
+def said(response: httpx.Response) -> str:
+    """Everything that the answer tells."""
+    headers = "\n".join(f"{name}: {value}" for name, value in response.headers.items())
+    return f"{headers}\n\n{response.content.decode(errors='replace')}"
