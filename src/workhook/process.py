@@ -207,7 +207,6 @@ def _listen(settings: Settings) -> socket.socket:
         listening.close()
         where = f"{settings.host}:{settings.port}"
         raise CannotStart(f"cannot listen on {where}: {error.strerror}.", "Choose another --port or --host.") from error
-    listening.set_inheritable(True)
     return listening
 
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
 from tests.harness.server import Server
 from tests.harness.waiting import until
 from tests.harness.world import World
+from tests.work.paper import LINE, Draw, Upload
 from tests.work.studio import Studio
 from workhook.core.clock import DAY_MS, now_ms
 
@@ -25,3 +27,30 @@ def studio(server: Server, world: World) -> Iterator[Studio]:
     studio = Studio(server, world)
     yield studio
     studio.close()
+
+
+@pytest.fixture
+def draw(studio: Studio) -> Draw:
+    """Makes an invoice of one line, takes `steps` with it (`send`, `void`), and answers its id."""
+
+    def make(*steps: str, **parameters: Any) -> str:
+        body = {"invoice_items": [LINE], "currency": "EUR", **parameters}
+        invoice_id: str = studio.owner.post(f"{studio.project}/invoices", json=body)["invoice"]["id"]
+        for step in steps:
+            studio.owner.post(f"/invoices/{invoice_id}/{step}")
+        return invoice_id
+
+    return make
+
+
+@pytest.fixture
+def upload(studio: Studio) -> Upload:
+    """Makes a file of the project its avatar, and so the logo of its invoices. Answers its link."""
+
+    def make(content: bytes, name: str, media_type: str, **more: str) -> str:
+        answer = studio.owner.post(f"{studio.project}/files", files={"file": (name, content, media_type)}, data=more)
+        link: str = answer["file"]["file_link"]
+        studio.owner.patch(studio.project, json={"avatar": link})
+        return link
+
+    return make

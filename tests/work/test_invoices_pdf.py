@@ -4,58 +4,19 @@ from __future__ import annotations
 
 import io
 import re
-import struct
-import zlib
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from typing import Any
 
+import httpx
 import psutil
 import pytest
 from pypdf import PdfReader
 
 from tests.harness.waiting import until
+from tests.work.paper import LINE, Draw, images_of, png, read, renders, text_of
 from tests.work.studio import Studio
-
-Draw = Callable[..., Any]
-LINE = {"description": "Design", "qty": 1.5, "unit_price": 1299.99}
-
-
-def png(width: int = 4, height: int = 4) -> bytes:
-    def chunk(kind: bytes, data: bytes) -> bytes:
-        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
-
-    rows = zlib.compress((b"\0" + b"\xc0\x20\x20" * width) * height)
-    header = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
-    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", rows) + chunk(b"IEND", b"")
-
-
-@pytest.fixture
-def draw(studio: Studio) -> Draw:
-    def make(*steps: str, **parameters: Any) -> str:
-        body = {"invoice_items": [LINE], "currency": "EUR", **parameters}
-        invoice_id: str = studio.owner.post(f"{studio.project}/invoices", json=body)["invoice"]["id"]
-        for step in steps:
-            studio.owner.post(f"/invoices/{invoice_id}/{step}")
-        return invoice_id
-
-    return make
-
-
-def read(studio: Studio, invoice_id: str) -> PdfReader:
-    response = studio.owner.call("GET", f"/invoices/{invoice_id}/pdf")
-    assert response.status_code == 200, response.text
-    assert response.headers["content-type"] == "application/pdf"
-    return PdfReader(io.BytesIO(response.content))
-
-
-def text_of(reader: PdfReader) -> str:
-    return "\n".join(page.extract_text() for page in reader.pages)
-
-
-def images_of(reader: PdfReader) -> int:
-    return sum(len(page.images) for page in reader.pages)
 
 
 def test_what_is_on_the_page(studio: Studio, draw: Draw) -> None:
@@ -152,17 +113,6 @@ def test_every_script_and_every_length_is_printed(studio: Studio, draw: Draw) ->
 # --- logos -------------------------------------------------------------------------------------------------------
 
 
-@pytest.fixture
-def upload(studio: Studio) -> Callable[..., str]:
-    def make(content: bytes, name: str, media_type: str, **more: str) -> str:
-        answer = studio.owner.post(f"{studio.project}/files", files={"file": (name, content, media_type)}, data=more)
-        link: str = answer["file"]["file_link"]
-        studio.owner.patch(studio.project, json={"avatar": link})
-        return link
-
-    return make
-
-
 def test_the_logo_is_a_file_of_the_project(studio: Studio, draw: Draw, upload: Callable[..., str]) -> None:
     invoice_id = draw("send")
     assert images_of(read(studio, invoice_id)) == 0
@@ -225,21 +175,21 @@ def test_who_sees_the_invoice_sees_the_pdf(studio: Studio, draw: Draw) -> None:
 
 def test_printing_keeps_nobody_waiting(studio: Studio, draw: Draw) -> None:
     lines = [{**LINE, "description": f"Line {number}"} for number in range(900)]
-    where = f"/invoices/{draw('send', invoice_items=lines)}/pdf"
-    assert studio.server.process is not None
-    server = psutil.Process(studio.server.process.pid)
+
+    def ask() -> Future[httpx.Response]:
+        return pool.submit(studio.owner.call, "GET", f"/invoices/{draw('send', invoice_items=lines)}/pdf")
+
     with ThreadPoolExecutor(5) as pool:
-        prints = [pool.submit(studio.owner.call, "GET", where) for _ in range(4)]
+        prints = [ask() for _ in range(4)]
 
         def stopped() -> psutil.Process | None:
             """One that prints, and stands still."""
             if all(each.done() for each in prints):
-                prints.append(pool.submit(studio.owner.call, "GET", where))
-            for each in server.children():
+                prints.append(ask())
+            for each in renders(studio):
                 with suppress(psutil.Error):
-                    if "workhook.work.invoices.render" in each.cmdline():
-                        each.suspend()
-                        return each
+                    each.suspend()
+                    return each
             return None
 
         printing = until(stopped)

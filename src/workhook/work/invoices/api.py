@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from functools import partial
 
 from msgspec import UnsetType
 
@@ -109,12 +110,17 @@ async def _do(call: Call, verb: Verb) -> Answer:
 
 async def get_invoice_pdf(call: Call) -> Answer:
     seen = await actions.look_at(call.database, actor_of(call), call.path("invoice_id"))
-    repository, logo = seen.access.repository, None
+    repository, file = seen.access.repository, None
     if file_id := pdf.file_id_of(seen.row["project_avatar"], (call.base, call.base_for_others)):
         file = await queries.find_logo(call.database, repository.id, file_id)
-        logo = await pdf.read_logo(call.services.blobs, file)
-    document = printing.printed(seen.row, repository)
-    made = await pdf.make_pdf(document, logo, printing.timestamp_s(seen.row))
+    job = pdf.PdfJob(
+        account_id=repository.owner.id,
+        invoice_id=seen.row["id"],
+        document=printing.printed(seen.row, repository),
+        timestamp_s=printing.timestamp_s(seen.row),
+        logo=file if pdf.is_logo(file) else None,
+    )
+    made = await pdf.printer().make(job, partial(pdf.read_logo, call.services.blobs))
     headers = {"Content-Disposition": f'inline; filename="{printing.file_name(seen.row)}"'}
     if made.missing is not None:
         headers["X-Missing-Characters"] = made.missing
@@ -241,7 +247,9 @@ OPERATIONS: tuple[Operation, ...] = (
         problems=(404,),
         media_type=PDF,
         description="A draft is marked as one. The logo is the project's `avatar` if that is a PNG, JPEG or SVG among "
-        "the project's files that is not private; otherwise the initials of who bills stand in its place. "
+        "the project's files that is not private and is drawn within two seconds; otherwise the initials of who bills "
+        "stand in its place. An organization's invoices are printed one after the other; 503 `pdf_unavailable`: too "
+        "many wait already, or it took too long. "
         "`X-Missing-Characters` is there where no font of the server has some characters, which are boxes then: the "
         "first of them, such as `U+6F22`.",
     ),

@@ -16,6 +16,8 @@ from workhook.work.invoices.schemas import InvoiceCreate
 
 _AS_GIVEN = ("bill_to", "bill_from", "address", "payment_terms", "due", "payment_method", "invoice_number", "currency")
 
+_PRINTED = ("bill_to", "bill_from", "address", "payment_terms")
+
 
 class Plan(msgspec.Struct, frozen=True):
     """`values`: the columns that the caller spoke of, and those that follow from them. Of the timesheets, by id: what
@@ -64,6 +66,7 @@ async def plan(tx: Transaction, repository: Repository, row: Row | Mapping[str, 
         items = rules.with_times(items, set(before) - set(asked), added)
     values["items"] = queries.items_text(items)
     faults += _amounts(row, values, items)
+    faults += _length_faults(row, values, items)
     if faults:
         raise Invalid(faults=faults)
     return Plan(values, ids, before)
@@ -79,6 +82,25 @@ def _amounts(row: Row | Mapping[str, object], values: dict[str, object], items: 
     values["amount_minor"] = amount
     values["total_minor"] = amount + rules.tax_minor(amount, millionths)
     return []
+
+
+def _length_faults(row: Row | Mapping[str, object], values: Mapping[str, object], items: Sequence[Item]) -> list[Fault]:
+    """What is too long already (from before there was this limit) may change, but not grow."""
+    recurring = queries.items_of(str(row["recurring_items"]))
+    before = rules.printed_chars(_texts(row), [*queries.items_of(str(row["items"])), *recurring])
+    chars = rules.printed_chars(_texts({**{name: row[name] for name in _PRINTED}, **values}), [*items, *recurring])
+    if chars <= max(before, rules.PRINTED_MAX_CHARS):
+        return []
+    field = next((name for name in _PRINTED if name in values and values[name] != row[name]), "invoice_items")
+    message = (
+        f"{field}: the texts of the invoice would be {chars} characters together; at most {rules.PRINTED_MAX_CHARS} "
+        "can be printed. Shorten them, or make several invoices"
+    )
+    return [Fault(field=field, code="too_long", message=message)]
+
+
+def _texts(values: Row | Mapping[str, object]) -> list[str | None]:
+    return [None if values[name] is None else str(values[name]) for name in _PRINTED]
 
 
 async def _number_faults(

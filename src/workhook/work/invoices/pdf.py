@@ -1,38 +1,63 @@
-"""The PDF of an invoice, made by a process of its own (`render`): few at a time, each within a time."""
+"""The PDF of an invoice: printed by a process of its own, one at a time for each organization, and kept for a while."""
 
 from __future__ import annotations
 
 import asyncio
-import base64
-import os
+import hashlib
 import re
-import sys
-from collections.abc import Mapping
+import time
+from collections import OrderedDict
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
 from weakref import WeakKeyDictionary
 
 import msgspec
 import structlog
-from prometheus_client import Counter
+from prometheus_client import Counter, Gauge
 
 from workhook.core import json
 from workhook.core.errors import Unavailable
 from workhook.storage.blobs import BlobMissing, Blobs
+from workhook.work.invoices import render_process
 from workhook.work.invoices.printing import Printed
 from workhook.work.invoices.queries import LogoFile
-from workhook.work.invoices.render_signs import NO_FONT
+from workhook.work.invoices.render_process import Logo, Rendered, RenderFailed
+from workhook.work.invoices.render_queue import QueueFull, RenderQueue
 
 AT_ONCE = 2
-TIMEOUT_S = 30.0
+WAITING_MAX = 64
+WAITING_MAX_EACH = 8
+WAIT_S = 30.0
+RENDER_S = 30.0
+RETRY_AFTER_S = 5
+KEPT_MAX_BYTES = 16 * 1024 * 1024
+KEPT_S = 24 * 3600
+KEPT_WITHOUT_LOGO_S = 300
+"""What was printed without its logo because the render was killed: the next attempt may succeed."""
 LOGO_MAX_BYTES = 2 * 1024 * 1024
 
 FAILURES = Counter("workhook_invoice_pdf_failures_total", "Invoices that could not be printed.", ["reason"])
 
 BOXES = Counter("workhook_invoice_pdf_boxes_total", "Invoices printed with boxes for characters that no font has.")
 
+LOGOS_LEFT_OUT = Counter(
+    "workhook_invoice_pdf_logos_left_out_total",
+    "Invoices printed without their logo: it is `invalid`, or ended the render (`timeout`, `killed`, `failure`).",
+    ["reason"],
+)
+
+ANSWERS = Counter(
+    "workhook_invoice_pdf_answers_total",
+    "PDFs that were answered: `rendered` now, `shared` with a render that was under way, `kept` from an earlier one.",
+    ["source"],
+)
+
+WAITING = Gauge("workhook_invoice_pdf_waiting", "Invoices that wait for their turn to be printed.")
+
 _LOGO_NAMES = {"image/png": "logo.png", "image/jpeg": "logo.jpg", "image/svg+xml": "logo.svg"}
 _FILE_PATH = re.compile(r"/files/(fil_[0-9a-z]{26})/content(?:[?#].*)?")
 
-_slots: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore] = WeakKeyDictionary()
+ReadLogo = Callable[[LogoFile], Awaitable[Logo | None]]
 
 log = structlog.get_logger(__name__)
 
@@ -44,11 +69,126 @@ class Pdf(msgspec.Struct, frozen=True):
     missing: str | None
 
 
-class Logo(msgspec.Struct, frozen=True):
-    """An image that was uploaded. `name` ends like its kind."""
+class PdfJob(msgspec.Struct, frozen=True):
+    """What is printed, for whom. `logo` is a file that `is_logo` accepts."""
 
-    name: str
-    content: bytes
+    account_id: int
+    invoice_id: str
+    document: Printed
+    timestamp_s: int
+    logo: LogoFile | None
+
+    def key(self) -> bytes:
+        """The same for the same pages. Organizations share nothing, even if their invoices look alike."""
+        return hashlib.sha256(json.encode(self)).digest()
+
+
+class _SharedRender:
+    """A render under way. It is cancelled when nobody waits for it any more."""
+
+    def __init__(self, task: asyncio.Task[Pdf]) -> None:
+        self._task = task
+        self._waiting = 0
+
+    @property
+    def usable(self) -> bool:
+        return not self._task.cancelling()
+
+    async def result(self) -> Pdf:
+        self._waiting += 1
+        try:
+            return await asyncio.shield(self._task)
+        finally:
+            self._waiting -= 1
+            if not self._waiting:
+                self._task.cancel()
+
+
+class Printer:
+    """Prints invoices for the requests of one event loop."""
+
+    def __init__(self) -> None:
+        self._queue = RenderQueue(AT_ONCE, WAITING_MAX, WAITING_MAX_EACH)
+        self._kept = KeptPdfs(KEPT_MAX_BYTES)
+        self._renders: dict[bytes, _SharedRender] = {}
+
+    async def make(self, job: PdfJob, read_logo: ReadLogo) -> Pdf:
+        """Raises `Unavailable` if too many wait already, or if it takes too long."""
+        key = job.key()
+        if (kept := self._kept.get(key, time.monotonic())) is not None:
+            ANSWERS.labels("kept").inc()
+            return kept
+        render = self._renders.get(key)
+        shared = render is not None and render.usable
+        if render is None or not shared:
+            self._renders[key] = render = _SharedRender(asyncio.create_task(self._print(key, job, read_logo)))
+        try:
+            made = await render.result()
+        finally:
+            if self._renders.get(key) is render and not shared:
+                del self._renders[key]
+        ANSWERS.labels("shared" if shared else "rendered").inc()
+        return made
+
+    async def _print(self, key: bytes, job: PdfJob, read_logo: ReadLogo) -> Pdf:
+        async with self._turn(job.account_id):
+            logo = await read_logo(job.logo) if job.logo else None
+            made, kept_s = await _render(job, logo)
+        self._kept.put(key, made, time.monotonic() + kept_s)
+        return made
+
+    @asynccontextmanager
+    async def _turn(self, account_id: int) -> AsyncIterator[None]:
+        """Raises `Unavailable` where it does not come soon."""
+        async with AsyncExitStack() as stack:
+            try:
+                with WAITING.track_inprogress():
+                    async with asyncio.timeout(WAIT_S):
+                        await stack.enter_async_context(self._queue.slot(account_id))
+            except (QueueFull, TimeoutError):
+                FAILURES.labels("busy").inc()
+                log.warning("invoice_pdf_busy", waiting=len(self._queue))
+                message = "Too many invoices wait to be printed. Try again in some seconds."
+                raise Unavailable(message, code="pdf_unavailable", retry_after_s=RETRY_AFTER_S) from None
+            yield
+
+
+class KeptPdfs:
+    """The PDFs that were asked for last, at most `max_bytes` of them."""
+
+    def __init__(self, max_bytes: int) -> None:
+        self._max_bytes, self._bytes = max_bytes, 0
+        self._pdfs: OrderedDict[bytes, tuple[Pdf, float]] = OrderedDict()
+
+    def get(self, key: bytes, now: float) -> Pdf | None:
+        pdf, until = self._pdfs.get(key, (None, 0.0))
+        if pdf is not None and until <= now:
+            self._drop(key)
+            return None
+        if pdf is not None:
+            self._pdfs.move_to_end(key)
+        return pdf
+
+    def put(self, key: bytes, pdf: Pdf, until: float) -> None:
+        if len(pdf.content) > self._max_bytes // 4:
+            return
+        if key in self._pdfs:
+            self._drop(key)
+        self._pdfs[key] = pdf, until
+        self._bytes += len(pdf.content)
+        while self._bytes > self._max_bytes:
+            self._drop(next(iter(self._pdfs)))
+
+    def _drop(self, key: bytes) -> None:
+        self._bytes -= len(self._pdfs.pop(key)[0].content)
+
+
+_printers: WeakKeyDictionary[asyncio.AbstractEventLoop, Printer] = WeakKeyDictionary()
+
+
+def printer() -> Printer:
+    """The one of this event loop."""
+    return _printers.setdefault(asyncio.get_running_loop(), Printer())
 
 
 def file_id_of(avatar: str | None, bases: tuple[str, ...]) -> str | None:
@@ -59,11 +199,19 @@ def file_id_of(avatar: str | None, bases: tuple[str, ...]) -> str | None:
     return None
 
 
-async def read_logo(blobs: Blobs, file: LogoFile | None) -> Logo | None:
-    """None unless it is an image of a sensible size."""
-    name = _LOGO_NAMES.get(file.content_type.partition(";")[0].strip().lower()) if file else None
-    if file is None or name is None or not 0 < file.size <= LOGO_MAX_BYTES:
-        return None
+def _logo_name(file: LogoFile) -> str | None:
+    return _LOGO_NAMES.get(file.content_type.partition(";")[0].strip().lower())
+
+
+def is_logo(file: LogoFile | None) -> bool:
+    """It claims to be an image, and is of a sensible size."""
+    return file is not None and _logo_name(file) is not None and 0 < file.size <= LOGO_MAX_BYTES
+
+
+async def read_logo(blobs: Blobs, file: LogoFile) -> Logo | None:
+    """None if its content is gone. `file` is one that `is_logo` accepts."""
+    name = _logo_name(file)
+    assert name is not None, "is_logo accepted it"
     try:
         pieces = [each async for each in await blobs.read(file.blob, 0, file.size)]
     except BlobMissing:
@@ -73,52 +221,47 @@ async def read_logo(blobs: Blobs, file: LogoFile | None) -> Logo | None:
     return Logo(name, b"".join(pieces))
 
 
-async def make_pdf(invoice: Printed, logo: Logo | None, timestamp_s: int) -> Pdf:
-    """Raises `Unavailable` if the machine is too busy for it."""
-    job = {
-        "invoice": invoice,
-        "timestamp_s": timestamp_s,
-        "logo": base64.b64encode(logo.content).decode() if logo else None,
-        "logo_name": logo.name if logo else None,
-    }
-    slots = _slots.setdefault(asyncio.get_running_loop(), asyncio.Semaphore(AT_ONCE))
+async def _render(job: PdfJob, logo: Logo | None) -> tuple[Pdf, float]:
+    """The PDF, and for how long it is good. A render that dies is repeated once, without the logo.
+
+    Raises `Unavailable`.
+    """
     try:
-        async with asyncio.timeout(TIMEOUT_S), slots:
-            return await _run(json.encode(job))
-    except TimeoutError:
-        FAILURES.labels("timeout").inc()
-        log.warning("invoice_pdf_timeout", after_s=TIMEOUT_S)
-        raise Unavailable("The invoice cannot be printed right now.", code="pdf_unavailable") from None
+        rendered = await render_process.run(job.document, logo, job.timestamp_s, timeout_s=RENDER_S)
+        return _made(rendered), KEPT_S
+    except RenderFailed as failed:
+        log.warning("invoice_pdf_failed", invoice_id=job.invoice_id, reason=str(failed), said=failed.said)
+        if logo is None and failed.reason == "timeout":
+            raise _too_slow() from None
+        reason = failed.reason
+    if logo is not None:
+        LOGOS_LEFT_OUT.labels(reason).inc()
+    try:
+        rendered = await render_process.run(job.document, None, job.timestamp_s, timeout_s=RENDER_S)
+    except RenderFailed as failed:
+        if failed.reason == "timeout":
+            raise _too_slow() from None
+        FAILURES.labels(failed.reason).inc()
+        log.error("invoice_pdf_failed", invoice_id=job.invoice_id, reason=str(failed), said=failed.said)
+        message = "The invoice cannot be printed. The server's log says why."
+        raise Unavailable(message, code="pdf_unavailable", retry_after_s=RETRY_AFTER_S) from None
+    return _made(rendered), KEPT_WITHOUT_LOGO_S
 
 
-async def _run(job: bytes) -> Pdf:
-    process = await asyncio.create_subprocess_exec(
-        sys.executable,
-        "-m",
-        "workhook.work.invoices.render",
-        stdin=asyncio.subprocess.PIPE,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
-        env=_without_settings(os.environ),
-    )
-    try:
-        output, errors = await process.communicate(job)
-    finally:
-        if process.returncode is None:
-            process.kill()
-            await process.wait()
-    said = errors.decode(errors="replace")
-    if said:
-        log.warning("invoice_pdf_complaint", said=said[-2000:])
-    if process.returncode != 0:
-        FAILURES.labels("failure").inc()
-        raise RuntimeError(f"the invoice was not printed; the process ended with {process.returncode}")
-    missing = next((line.removeprefix(NO_FONT) for line in said.splitlines() if line.startswith(NO_FONT)), None)
+def _too_slow() -> Unavailable:
+    FAILURES.labels("timeout").inc()
+    message = "Printing the invoice took too long. Try again; an invoice of fewer lines is printed faster."
+    return Unavailable(message, code="pdf_unavailable", retry_after_s=RETRY_AFTER_S)
+
+
+def _made(rendered: Rendered) -> Pdf:
+    missing = " ".join(rendered.report.missing) or None
     if missing is not None:
         BOXES.inc()
-    return Pdf(output, missing)
-
-
-def _without_settings(environment: Mapping[str, str]) -> dict[str, str]:
-    """Secrets may be among them."""
-    return {name: value for name, value in environment.items() if not name.upper().startswith("WORKHOOK_")}
+    if rendered.report.logo_error is not None:
+        LOGOS_LEFT_OUT.labels("invalid").inc()
+    if missing or rendered.report.logo_error or rendered.said:
+        error = rendered.report.logo_error
+        logo_error = None if error is None else ascii(error)
+        log.warning("invoice_pdf_complaint", missing=missing, logo_error=logo_error, said=rendered.said)
+    return Pdf(rendered.content, missing)

@@ -1,65 +1,92 @@
-"""A process of its own that makes one PDF: a job as JSON comes in, the PDF goes out.
+"""A process of its own that makes one PDF. It is started as a script and imports nothing of Workhook.
 
-What users wrote can be large or odd. Here it can neither keep the server busy nor take its memory, and there is nothing
-that it could read: the folder holds the job alone, and the settings are not in the environment.
+It reads a job (JSON) from standard input. It writes one line of JSON, the report, and behind it the PDF to standard
+output. Whatever the libraries print goes to standard error, which is never parsed.
+
+What users wrote can be large or hostile. Here it can neither keep the server busy nor take its memory, and there is
+nothing to read: the folder holds the job alone, and the environment is empty.
 """
 
 from __future__ import annotations
 
 import base64
 import json
+import os
 import re
 import sys
-import tempfile
 from pathlib import Path
 from typing import Any
 
-import typst
-
-from workhook.work.invoices.render_signs import NO_FONT
-
+LOGO_CPU_S = 2
+"""What drawing the logo alone may cost. The process is killed beyond it."""
 CPU_S = 20
-MEMORY_BYTES = 2 * 1024**3
+MEMORY_BYTES = 1024**3
+MISSING_MAX = 8
+SAID_MAX_CHARS = 300
+TEMPLATE = Path(__file__).with_name("invoice.typ")
+
 _ALWAYS_THERE = re.compile("[\0-\u024f\u0391-\u03a1\u03a3-\u03ce\u0401-\u044f\u2010-\u2022\u2026\u20ac]*")
 _NOT_SHOWN = re.compile(r'the text `"(.+?)"` could not be displayed')
 _ESCAPED = re.compile(r"\\u\{([0-9a-f]+)\}")
-TEMPLATE = Path(__file__).with_name("invoice.typ")
+_ONLY_LOGO = (
+    '#set page(width: 60mm, height: 18mm, margin: 0mm)\n#image("%s", height: 18mm, width: 60mm, fit: "contain")\n'
+)
 
 
-def render(job: dict[str, Any]) -> bytes:
-    """`job`: `invoice` (what the template reads), `timestamp_s`, and `logo` (base64) with `logo_name`, or null.
+def render(job: dict[str, Any], folder: Path) -> tuple[dict[str, Any], bytes]:
+    """The report and the PDF. `job`: `invoice` (what the template reads), `timestamp_s`, and `logo` (base64) with
+    `logo_name`, or null. `folder` is empty and the caller's to remove.
 
-    Raises `RuntimeError`. A logo that is no image is left away.
+    The report: `missing` (characters without a font, as `U+6F22`) and `logo_error` (why the logo was left out, or
+    null). Raises `RuntimeError`.
     """
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        (folder / "main.typ").write_bytes(TEMPLATE.read_bytes())
-        if job["logo"] is not None:
-            (folder / job["logo_name"]).write_bytes(base64.b64decode(job["logo"]))
-            try:
-                return _compile(folder, job, job["logo_name"])
-            except RuntimeError as error:  # typst's is one of these
-                sys.stderr.write(f"the logo is left away: {error}\n")
-        return _compile(folder, job, None)
+    (folder / "main.typ").write_bytes(TEMPLATE.read_bytes())
+    logo, error = None, None
+    if job["logo"] is not None:
+        error = _try_logo(job, folder)
+        logo = job["logo_name"] if error is None else None
+    made = _compile(folder, job, logo)
+    return {"missing": _missing(folder, job), "logo_error": error}, made
 
 
-def _compile(folder: Path, job: dict[str, Any], logo: str | None) -> bytes:
+def _try_logo(job: dict[str, Any], folder: Path) -> str | None:
+    """Draws the logo alone, within a time of its own. Returns why it cannot be drawn."""
+    import typst
+
+    (folder / job["logo_name"]).write_bytes(base64.b64decode(job["logo"]))
+    (folder / "logo.typ").write_text(_ONLY_LOGO % job["logo_name"], "utf-8")
+    _limit_cpu(LOGO_CPU_S)
+    try:
+        typst.compile(folder / "logo.typ", root=folder, format="pdf")
+    except RuntimeError as error:  # typst's is one of these
+        return str(error)[:SAID_MAX_CHARS]
+    finally:
+        _limit_cpu(None)
+    return None
+
+
+def _compile(folder: Path, job: dict[str, Any], logo: str | None, **how: Any) -> bytes:
+    import typst
+
     (folder / "invoice.json").write_text(json.dumps({**job["invoice"], "logo": logo}), "utf-8")
-    made = typst.compile(folder / "main.typ", root=folder, format="pdf", timestamp=job["timestamp_s"])
-    if not _ALWAYS_THERE.fullmatch(json.dumps(job["invoice"], ensure_ascii=False)) and (missing := _missing(folder)):
-        sys.stderr.write(f"{NO_FONT}{missing}\n")
+    made: bytes = typst.compile(folder / "main.typ", root=folder, format="pdf", **how)
     return made
 
 
-def _missing(folder: Path) -> str:
-    """Typst draws a box and says nothing, unless the PDF is to be kept in archives: such a one must have no box."""
+def _missing(folder: Path, job: dict[str, Any]) -> list[str]:
+    """Typst draws a box and says nothing, unless the PDF is to be kept in archives: such a one must have no box.
+
+    Without the logo, whose text is not the invoice's.
+    """
+    if _ALWAYS_THERE.fullmatch(json.dumps(job["invoice"], ensure_ascii=False)):
+        return []
     try:
-        typst.compile(folder / "main.typ", root=folder, format="pdf", pdf_standards="a-2b")
+        _compile(folder, job, None, pdf_standards="a-2b")
     except RuntimeError as error:
         if found := _NOT_SHOWN.search(str(error)):
             text = _ESCAPED.sub(lambda escaped: chr(int(escaped[1], 16)), found[1])
-            return " ".join(f"U+{ord(each):04X}" for each in text[:8])
-    return ""
+            return [f"U+{ord(each):04X}" for each in text[:MISSING_MAX]]
+    return []
 
 
 def _limit() -> None:
@@ -67,11 +94,34 @@ def _limit() -> None:
         import resource
     except ImportError:  # Windows has none of these limits; the parent's time limit remains
         return
-    resource.setrlimit(resource.RLIMIT_CPU, (CPU_S, CPU_S))
+    resource.setrlimit(resource.RLIMIT_CPU, (CPU_S, CPU_S + 1))  # the first is SIGXCPU, which says why
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
 
-if __name__ == "__main__":
+def _limit_cpu(more_s: int | None) -> None:
+    """How much CPU time the process may use from now on before it is killed; None: all that is left to it."""
+    try:
+        import resource
+    except ImportError:
+        return
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    soft = CPU_S if more_s is None else min(CPU_S, round(used.ru_utime + used.ru_stime) + more_s)
+    resource.setrlimit(resource.RLIMIT_CPU, (soft, CPU_S + 1))
+
+
+def _main() -> None:
+    os.closerange(3, 65536)  # uvloop hands down what the server has marked as inheritable
     _limit()
-    sys.stdout.buffer.write(render(json.load(sys.stdin.buffer)))
+    output = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)  # what a library prints is no part of the answer
+    os.environ["RAYON_NUM_THREADS"] = "1"  # one render, one core; threads of their own would count as memory, too
+    job = json.load(sys.stdin.buffer)
+    sys.path[:] = job["path"]  # where the server found its libraries: the environment does not say it
+    report, made = render(job, Path.cwd())
+    output.write(json.dumps(report).encode() + b"\n" + made)
+    output.close()
+
+
+if __name__ == "__main__":
+    _main()

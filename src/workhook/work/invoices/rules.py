@@ -24,6 +24,9 @@ QTY_DECIMALS = 6
 QTY_MAX = 999_999_999
 TAX_DECIMALS = 4
 NUMBER_MAX_CHARS = 64
+PRINTED_MAX_CHARS = 100_000
+"""The longest that an invoice's texts may be, all together. The worst text of that length (each character of another
+script) takes 5 s to print on the machine where it was measured; 1,000 lines of 100 letters take 1 s."""
 
 _MILLION = 10**6
 
@@ -54,6 +57,11 @@ def amount_minor(items: Iterable[Item]) -> int:
 
 def tax_minor(amount: int, tax_millionths: int | None) -> int:
     return _half_up(amount * (tax_millionths or 0))
+
+
+def printed_chars(texts: Iterable[str | None], items: Iterable[Item]) -> int:
+    """How much there is to lay out. A line counts its description alone: its numbers are short."""
+    return sum(len(each) for each in texts if each) + sum(len(each.description) for each in items)
 
 
 def too_much(amount: int) -> bool:

@@ -1,0 +1,149 @@
+"""Starts the process that makes a PDF (`render.py`), and reads what it answers."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import os
+import re
+import shutil
+import signal
+import sys
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+
+import msgspec
+
+from workhook.core import json
+from workhook.work.invoices.printing import Printed
+
+OUTPUT_MAX_BYTES = 32 * 1024 * 1024
+REPORT_MAX_BYTES = 4096
+SAID_MAX_BYTES = 2000
+
+_SCRIPT = Path(__file__).with_name("render.py")
+_CODE_POINT = re.compile(r"U\+[0-9A-F]{4,6}")
+# Without these the interpreter itself may not start: where its shared library is; on Windows the system's folder.
+_TO_START = ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "SYSTEMROOT")
+
+
+class Logo(msgspec.Struct, frozen=True):
+    """An image that was uploaded. `name` ends like its kind."""
+
+    name: str
+    content: bytes
+
+
+class Report(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The first line of the answer. `logo_error` holds text of whoever made the logo: for the log, escaped."""
+
+    missing: list[str]
+    logo_error: str | None
+
+    def __post_init__(self) -> None:
+        if not all(map(_CODE_POINT.fullmatch, self.missing)):
+            raise ValueError("missing: code points")
+
+
+class Rendered(msgspec.Struct, frozen=True):
+    """`said` is what the process printed besides, for the log."""
+
+    content: bytes
+    report: Report
+    said: str
+
+
+class RenderFailed(Exception):
+    """There is no PDF. `reason` is one of `timeout`, `killed` (by a signal: a limit, a crash) and `failure`."""
+
+    def __init__(self, reason: str, ended_with: int | None, said: str) -> None:
+        super().__init__(f"{reason}; the process ended with {ended_with}")
+        self.reason, self.ended_with, self.said = reason, ended_with, said
+
+
+async def run(invoice: Printed, logo: Logo | None, timestamp_s: int, *, timeout_s: float) -> Rendered:
+    """Raises `RenderFailed`."""
+    job = {
+        "invoice": invoice,
+        "timestamp_s": timestamp_s,
+        "logo": base64.b64encode(logo.content).decode() if logo else None,
+        "logo_name": logo.name if logo else None,
+        "path": [each for each in sys.path if each],
+    }
+    # The folder is made here, since a process that is killed removes nothing.
+    folder = await asyncio.to_thread(tempfile.mkdtemp, prefix="workhook-pdf-")
+    try:
+        return await _run(json.encode(job), folder, timeout_s)
+    finally:
+        await asyncio.shield(asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True))
+
+
+async def _run(job: bytes, folder: str, timeout_s: float) -> Rendered:
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-I",  # takes nothing from the environment, the folder or the user's packages
+        str(_SCRIPT),
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+        env=environment(os.environ),
+        cwd=folder,
+        close_fds=True,
+    )
+    assert process.stdin is not None
+    assert process.stdout is not None
+    assert process.stderr is not None
+    try:
+        async with asyncio.timeout(timeout_s):
+            output, said, _ = await asyncio.gather(
+                _first(process.stdout, OUTPUT_MAX_BYTES + 1),
+                _first(process.stderr, SAID_MAX_BYTES),
+                _write(process.stdin, job),
+            )
+            ended_with = await process.wait()
+    except TimeoutError:
+        raise RenderFailed("timeout", None, "") from None
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+    return _read(output, ended_with, ascii(said.decode(errors="replace")) if said else "")
+
+
+def environment(of_server: Mapping[str, str]) -> dict[str, str]:
+    """What the process gets of the server's, in which there are secrets: nothing that it can start without."""
+    return {name: of_server[name] for name in _TO_START if name in of_server}
+
+
+def _read(output: bytes, ended_with: int, said: str) -> Rendered:
+    if ended_with != 0:
+        out_of_time = ended_with == -getattr(signal, "SIGXCPU", 0)
+        reason = "timeout" if out_of_time else "killed" if ended_with < 0 else "failure"
+        raise RenderFailed(reason, ended_with, said)
+    line, _, content = output.partition(b"\n")
+    try:
+        report = msgspec.json.decode(line[:REPORT_MAX_BYTES], type=Report)
+    except msgspec.MsgspecError as error:
+        raise RenderFailed("failure", ended_with, ascii(str(error))) from error
+    if len(output) > OUTPUT_MAX_BYTES:
+        raise RenderFailed("failure", ended_with, f"more than {OUTPUT_MAX_BYTES} bytes")
+    return Rendered(content, report, said)
+
+
+async def _first(stream: asyncio.StreamReader, limit: int) -> bytes:
+    """The first bytes; what follows is read and dropped, so that whoever writes it can end."""
+    kept = bytearray()
+    while piece := await stream.read(64 * 1024):
+        kept += piece[: limit - len(kept)]
+    return bytes(kept)
+
+
+async def _write(stream: asyncio.StreamWriter, data: bytes) -> None:
+    try:
+        stream.write(data)
+        await stream.drain()
+    except (BrokenPipeError, ConnectionResetError):
+        return  # it ended before it had read everything; its status says why
+    finally:
+        stream.close()

@@ -1,0 +1,112 @@
+"""Organizations take turns at printing, and no turn is lost."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from workhook.work.invoices.render_queue import QueueFull, RenderQueue
+
+
+class Room:
+    """Renders that go on until they are told to end; `order` is in which order they began."""
+
+    def __init__(self, queue: RenderQueue) -> None:
+        self._queue = queue
+        self.order: list[str] = []
+        self._ends: dict[str, asyncio.Event] = {}
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+
+    async def ask(self, *names: str) -> None:
+        """`a1`: the first render of organization `a`."""
+        for name in names:
+            self._ends[name] = asyncio.Event()
+            self._tasks[name] = asyncio.create_task(self._render(name))
+            await settle()
+
+    async def _render(self, name: str) -> None:
+        async with self._queue.slot(ord(name[0])):
+            self.order.append(name)
+            await self._ends[name].wait()
+
+    async def end(self, *names: str) -> None:
+        for name in names:
+            self._ends[name].set()
+            await self._tasks[name]
+            await settle()
+
+    def cancel(self, name: str) -> asyncio.Task[None]:
+        self._tasks[name].cancel()
+        return self._tasks[name]
+
+
+async def settle() -> None:
+    """Every task goes on as far as it can."""
+    for _ in range(5):
+        await asyncio.sleep(0)
+
+
+async def test_an_organization_has_one_slot_and_all_take_turns() -> None:
+    room = Room(RenderQueue(2, 9, 9))
+    await room.ask("a1", "a2", "a3", "b1", "b2", "c1")
+    assert room.order == ["a1", "b1"]
+    await room.end("a1")
+    assert room.order == ["a1", "b1", "a2"], "a has waited longest"
+    await room.end("b1")
+    assert room.order[3:] == ["b2"], "b came before c"
+    await room.end("a2")
+    assert room.order[4:] == ["c1"], "a has had its turn"
+    await room.end("b2")
+    assert room.order[5:] == ["a3"]
+    await room.end("c1", "a3")
+
+
+async def test_the_queue_is_bounded_for_each_and_for_all() -> None:
+    queue = RenderQueue(1, 3, 2)
+    room = Room(queue)
+    await room.ask("a1", "a2", "a3")
+    with pytest.raises(QueueFull):
+        async with queue.slot(ord("a")):
+            pass
+    await room.ask("b1")
+    with pytest.raises(QueueFull):
+        async with queue.slot(ord("c")):
+            pass
+    assert len(queue) == 3
+    await room.end("a1", "a2", "b1", "a3")
+    assert len(queue) == 0
+
+
+async def test_who_goes_away_gives_the_turn_on() -> None:
+    room = Room(RenderQueue(1, 9, 9))
+    await room.ask("a1", "b1", "c1", "d1", "e1")
+    for name in ("b1", "a1"):  # one that waits, and then the one that runs
+        with pytest.raises(asyncio.CancelledError):
+            await room.cancel(name)
+    await settle()
+    assert room.order == ["a1", "c1"]
+    gone = room.cancel("d1")  # and one whose turn comes before it can notice that it was cancelled
+    room._ends["c1"].set()
+    with pytest.raises(asyncio.CancelledError):
+        await gone
+    await settle()
+    assert room.order == ["a1", "c1", "e1"]
+    await room.end("e1")
+
+
+async def test_a_turn_that_comes_with_the_cancellation_is_not_lost() -> None:
+    queue = RenderQueue(1, 9, 9)
+    room = Room(queue)
+    await room.ask("a1", "b1", "c1")
+    running = room.cancel("a1")
+    for _ in range(20):
+        if running.done():
+            break
+        await asyncio.sleep(0)
+    gone = room.cancel("b1")  # it has its turn, but has not begun
+    with pytest.raises(asyncio.CancelledError):
+        await gone
+    await settle()
+    assert room.order[-1] == "c1"
+    await room.end("c1")
