@@ -78,7 +78,7 @@ def _make_client(studio: Studio, caller: Caller) -> None:
     change_by_hand(studio, caller, look_on)
 
 
-def _remove_client(studio: Studio, caller: Caller) -> None:
+def remove_client(studio: Studio, caller: Caller) -> None:
     name = caller.get("/me")["user"]["username"]
     for each in studio.owner.get(f"{studio.project}/clients")["clients"]:
         if each["username"] == name:
@@ -100,7 +100,7 @@ LOSSES: dict[str, tuple[Callable[[Studio], Caller], Callable[[Studio, Caller], N
     "collaborator removed": (lambda studio: studio.add(role="write"), remove_collaborator),
     "collaborator lowered": (lambda studio: studio.add(role="write"), make_reader),
     "member becomes client": (lambda studio: studio.add(member="member"), _make_client),
-    "client removed": (lambda studio: studio.client, _remove_client),
+    "client removed": (lambda studio: studio.client, remove_client),
     "project private": (lambda studio: studio.add(member="member"), _make_private),
     "project deleted": (lambda studio: studio.add(member="member"), _delete_project),
 }
