@@ -9,9 +9,11 @@ from typing import Any
 import pytest
 
 from tests.api.wire import Api, Place, invalid, refused
+from tests.harness.apps import make_app, user_token
 from tests.harness.receiver import Receiver
 from tests.harness.server import Server
 from tests.harness.waiting import until
+from tests.harness.world import World
 
 PUSH = {"event": "push", "payload": {"ref": "refs/heads/main"}}
 
@@ -81,6 +83,25 @@ def test_the_action(api: Api, place: Place, receiver: Receiver, body: dict[str, 
     receiver.wait_for(1)
     [item] = until(lambda: api.read(hook["deliveries_url"]))
     assert item["action"] == action
+
+
+def test_what_workhook_tells_itself_no_app_tells(server: Server, world: World) -> None:
+    """An installation may publish what receivers know from code hosting; in a repository as in an organization."""
+    app = make_app(server, world, permissions={"organization_hooks": "write", "repository_hooks": "write"})
+    asking = {
+        "installation": app.token(server),
+        "a user by the app": user_token(server, app, world.owner),
+        "an owner": world.token,
+    }
+    for caller, token in asking.items():
+        with server.client(token, verify=False) as client:
+            for path in (world.org_path, world.repo_path):
+                for event in ("invoice", "task", "push"):
+                    answer = client.post(f"{path}/events", json={"event": event, "payload": {}})
+                    by_itself = caller == "installation" and event != "push"
+                    assert answer.status_code == (403 if by_itself else 202), (caller, path, event)
+                    if by_itself:
+                        assert answer.json()["message"].startswith(f"Must have admin rights to publish {event} events")
 
 
 def test_an_id_is_used_once(api: Api, place: Place) -> None:

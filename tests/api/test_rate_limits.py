@@ -19,12 +19,13 @@ from tests.api.test_tokens import Person, issue_for
 from tests.harness.apps import make_app
 from tests.harness.server import Server
 from tests.harness.waiting import finish, until
+from tests.harness.world import add_user
 from workhook.http.calls import Services
 from workhook.identity.actions import issue_token
 from workhook.identity.queries import find_account
 from workhook.identity.rate import TAKEN_BACK_TIMES, RateLimiter
 from workhook.identity.tables import rate_windows
-from workhook.identity.tokens.kinds import APP_USER
+from workhook.identity.tokens.kinds import APP_USER, OAUTH
 from workhook.storage import Row
 
 LIMIT = 20
@@ -153,7 +154,7 @@ def test_new_tokens_bring_no_new_limit(new_server: Callable[..., Server]) -> Non
 
 
 def test_an_app_gains_no_limit_by_new_tokens(new_server: Callable[..., Server]) -> None:
-    """Those of an installation share one, and what an app renews or exchanges goes on where the old one was."""
+    """Those of an installation share one, and so do those that one user lets an app have, however often."""
     server = new_server(api_rate_limit=LIMIT)
     world = server.world()
     app, others = make_app(server, world), make_app(server, world)
@@ -173,7 +174,17 @@ def test_an_app_gains_no_limit_by_new_tokens(new_server: Callable[..., Server]) 
     first, renewed, later = (server.run(partial(consented, family=each)) for each in ("f-1", "f-1", "f-2"))
     with server.client(first) as client:
         assert client.get("/user").headers["x-ratelimit-used"] == "1"
-    assert [used(each) for each in (first, renewed, later)] == [1, 1, 0]
+    assert [used(each) for each in (first, renewed, later)] == [1, 1, 1]
+
+    async def of(services: Services, token: str, app_id: int) -> str:
+        return (await issue_for(services, token, OAUTH, app_id=app_id, family="f-3"))[1]
+
+    another = server.run(partial(add_user, world=world))
+    of_another, of_others = (
+        server.run(partial(of, token=token, app_id=number))
+        for token, number in ((another, app.id), (world.token, others.id))
+    )
+    assert [used(each) for each in (of_another, of_others, world.token)] == [0, 0, 0]
 
 
 def test_few_requests_write_and_what_is_left_is_given_back(new_server: Callable[..., Server]) -> None:

@@ -80,7 +80,8 @@ def nowhere_in_webhooks(site: Site, operation: Operation, by: Credential) -> Req
 
 
 def _names(site: Site, operation: Operation, by: Credential, fresh: bool) -> dict[str, Any]:
-    here, kind = site.here, "oauth" if by.kind == "oauth" else "classic"
+    here = site.here
+    kind = "oauth" if by.kind == "oauth" or "/oauth-hooks/" in operation.path else "classic"
     place = "organization" if operation.path.startswith("/orgs") else "repository"
     names: dict[str, Any] = {
         **site.hooks[place, kind],
@@ -98,7 +99,7 @@ def _names(site: Site, operation: Operation, by: Credential, fresh: bool) -> dic
         "key_id": 0,
         "token_id": site.cast.spare_tokens[0],
     }
-    if fresh and operation.path.endswith("/hooks/{hook_id}"):
+    if fresh and operation.path.endswith(("/hooks/{hook_id}", "/oauth-hooks/{hook_id}")):
         names["hook_id"] = site.owners[kind].hook(Place(place, here))["id"]
     if fresh and "{token_id}" in operation.path:
         names["token_id"] = site.cast.spare_tokens.pop()

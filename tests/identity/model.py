@@ -144,6 +144,13 @@ WEBHOOKS: dict[str, Need] = {
         Need("repository", _WRITE, _HOOKS_WRITE, "write"),
     ),
     **_of_hooks(_ORGANIZATION, _org_read, _org_write, _org_write),
+    **{
+        key: Need("organization", ("admin:org_hook",), ask, "owner", frozenset({"classic", "fine_grained"}), whole=True)
+        for key, ask in (
+            (f"GET {_ORGANIZATION}/oauth-hooks", _ORG_READ),
+            (f"DELETE {_ORGANIZATION}/oauth-hooks/{{}}", _ORG_WRITE),
+        )
+    },
     f"POST {_ORGANIZATION}/events": _org_write,
     f"GET {_ORGANIZATION}/audit-log": Need(
         "organization", ("admin:org", "admin:org_hook"), _ORG_WRITE, "owner", whole=True

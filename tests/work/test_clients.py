@@ -87,6 +87,24 @@ def test_whoever_has_the_address_is_linked(studio: Studio, clients: str) -> None
     assert studio.owner.get(clients)["clients"] == [client]
 
 
+def test_an_address_that_has_a_place_elsewhere_is_like_any_other(studio: Studio, clients: str) -> None:
+    """Owners, members and collaborators of another organization, and its client: nothing tells that they are."""
+    elsewhere = Studio(studio.server, studio.server.world())
+    shown = studio.owner.post(clients, json={"email": f"{_unique(studio, 'new')}@a.example"})["client"]
+    people = [
+        elsewhere.add(member="owner"), elsewhere.add(member="member"), elsewhere.add(role="admin"),
+        elsewhere.add_client(),
+    ]  # fmt: skip
+    for somebody in map(_me, people):
+        client = studio.owner.post(clients, json={"email": somebody["email"]})["client"]
+        assert (set(client), client["email"]) == (set(shown), somebody["email"])
+        assert client["username"] == somebody["username"]
+    assert [each.action for each in studio.happened()] == ["added"] * 5
+    assert elsewhere.happened() == []
+    assert len(elsewhere.owner.get(f"{elsewhere.project}/clients")["clients"]) == 1
+    elsewhere.close()
+
+
 def test_a_name_alone_gives_nobody_away(studio: Studio, clients: str) -> None:
     stranger = _me(studio.stranger)
     other = {"email": "somebody-else@a.example", "username": stranger["username"]}

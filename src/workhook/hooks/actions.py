@@ -11,7 +11,7 @@ from msgspec import UNSET
 
 from workhook.core import json
 from workhook.core.clock import now_ms
-from workhook.core.errors import Invalid, NotFound, Unauthenticated
+from workhook.core.errors import Forbidden, Invalid, NotFound, Unauthenticated
 from workhook.core.vault import Vault
 from workhook.events import outbox
 from workhook.events.zen import zen
@@ -22,7 +22,7 @@ from workhook.hooks.records import HOOK_COLUMNS, Hook, Place, config_shape, hook
 from workhook.hooks.tables import dispatches, hooks, lanes
 from workhook.identity import audit
 from workhook.identity.schemas import Actor
-from workhook.identity.tables import accounts, projects
+from workhook.identity.tables import accounts, collaborators, memberships, projects
 from workhook.identity.tokens.queries import keep_living
 from workhook.storage import Transaction
 from workhook.storage.metadata import big, insert_into
@@ -53,6 +53,25 @@ _lock_repository = (
     sa.select(projects.c.name)
     .where(projects.c.repository_id == big("id"), projects.c.deleted_at.is_(None))
     .with_for_update()
+)
+# Held by many at once, but not while somebody changes or removes them.
+_keep_owner = (
+    sa.select(memberships.c.role)
+    .where(
+        memberships.c.organization_id == big("account_id"),
+        memberships.c.user_id == big("user_id"),
+        memberships.c.role == "owner",
+    )
+    .with_for_update(read=True)
+)
+_keep_admin = (
+    sa.select(collaborators.c.role)
+    .where(
+        collaborators.c.repository_id == big("repository_id"),
+        collaborators.c.user_id == big("user_id"),
+        collaborators.c.role == "admin",
+    )
+    .with_for_update(read=True)
 )
 _lock_account = sa.select(accounts.c.login).where(accounts.c.id == big("id")).with_for_update()
 
@@ -192,6 +211,18 @@ async def _take_turn(tx: Transaction, actor: Actor, place: Place) -> None:
             raise NotFound()  # deleted since the guard looked
     else:
         await tx.fetch_one(_lock_account, {"id": place.account.id})
+    if viewer_of(actor).app_id is not None:
+        await _keep_right(tx, actor, place)
+
+
+async def _keep_right(tx: Transaction, actor: Actor, place: Place) -> None:
+    """Raises `Forbidden` if the user of an OAuth app lost its right since the guard looked. Until the transaction ends
+    nobody takes it: whoever does then finds what was made, and turns it off."""
+    named = {"account_id": place.account.id, "repository_id": place.repository_id, "user_id": actor.user.id}
+    if place.account.id == actor.user.id or await tx.fetch_one(_keep_owner, named) is not None:
+        return
+    if place.repository is None or await tx.fetch_one(_keep_admin, named) is None:
+        raise Forbidden("The right to have webhooks here was taken away.", code="missing_role")
 
 
 async def _found(tx: Transaction, place: Place, hook_id: int) -> Hook:

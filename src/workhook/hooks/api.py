@@ -9,9 +9,17 @@ import msgspec
 
 from workhook.core.clock import DAY_MS, now_ms
 from workhook.core.errors import Fault, Invalid, NotFound
-from workhook.hooks import actions, deliveries, publishing, queries
+from workhook.hooks import actions, app_hooks, deliveries, publishing, queries
 from workhook.hooks.parsing import fault, parse_config, parse_hook, refuse_types, wrong_type
-from workhook.hooks.records import Hook, Place, config_shape, hook_shape, last_response_of, viewer_of
+from workhook.hooks.records import (
+    Hook,
+    Place,
+    app_hook_shape,
+    config_shape,
+    hook_shape,
+    last_response_of,
+    viewer_of,
+)
 from workhook.hooks.schemas import Accepted, HookShape, Queued
 from workhook.http.calls import Answer, Call
 from workhook.http.paging import link, page_link, page_of, per_page_of
@@ -164,6 +172,29 @@ async def test(call: Call) -> Answer:
     return Answer(status=204)
 
 
+async def list_app_hooks(call: Call) -> Answer:
+    place = place_of(call)
+    page, per_page = page_of(call)
+    found, total = await app_hooks.list_app_hooks(
+        call.database, actor_of(call), place.account, limit=per_page, offset=(page - 1) * per_page
+    )
+    of_repositories = [each.hook.id for each in found if each.place.repository]
+    newest: dict[int, Row] = {}
+    if of_repositories:
+        newest = await queries.newest_deliveries(call.database, of_repositories, now_ms() - LAST_RESPONSE_MS)
+    shapes = []
+    for each in found:
+        shape = hook_shape(each.hook, each.place, call.base, last_response_of(newest.get(each.hook.id)))
+        shapes.append(app_hook_shape(shape, each.client_id, each.name, each.place))
+    return Answer(shapes, headers=page_link(call, page=page, per_page=per_page, total=total))
+
+
+async def delete_app_hook(call: Call) -> Answer:
+    actor, place, hook_id = actor_of(call), place_of(call), call.path_integer("hook_id")
+    await call.database.in_transaction(lambda tx: app_hooks.delete_app_hook(tx, actor, place.account, hook_id))
+    return Answer(status=204)
+
+
 async def list_deliveries(call: Call) -> Answer:
     hook = await _hook_of(call, call.database, place_of(call))
     per_page = per_page_of(call)
@@ -212,11 +243,18 @@ async def redeliver_many(call: Call) -> Answer:
     return Answer(Queued(await deliveries.redeliver_many(call.database, hook.id, filters)), status=202)
 
 
+def _role_of(call: Call) -> str | None:
+    caller = caller_of(call)
+    if caller.repository:
+        return caller.repository.role
+    return caller.organization.role if caller.organization else None
+
+
 async def publish(call: Call) -> Answer:
     place = place_of(call)
     body = await call.json_object(publishing.BODY_MAX)
     publication = publishing.parse_publication(body)
-    publishing.check_publisher(publication, place)
+    publishing.check_publisher(publication, _role_of(call))
     published = await publishing.publish(
         call.database, place, publication, actor=actor_of(call), base=call.base_for_others
     )

@@ -77,4 +77,20 @@ def _of_place(kind: HookTarget) -> Iterator[Operation]:
                  problems=(400, 413, 422))  # fmt: skip
 
 
-OPERATIONS = (*_of_place("repository"), *_of_place("organization"))
+def _of_apps() -> Iterator[Operation]:
+    tag = "organization webhooks"
+    yield Operation(
+        AREA_B, "GET", "/orgs/{org}/oauth-hooks", api.list_app_hooks, "oauth_hooks_list",
+        "List the webhooks that OAuth apps made", "oauth_hooks.read", tag,
+        query=PAGING, answers={200: list[s.AppHookShape]}, problems=(422,),
+        description="In the organization and in its repositories. The lists of webhooks show them to the app alone.",
+    )  # fmt: skip
+    yield Operation(
+        AREA_B, "DELETE", "/orgs/{org}/oauth-hooks/{hook_id}", api.delete_app_hook, "oauth_hooks_delete",
+        "Delete a webhook that an OAuth app made", "oauth_hooks.delete", tag,
+        path_types={"hook_id": "integer"}, answers={204: None},
+        description="In the organization or in one of its repositories. What waits to be sent to it is dropped.",
+    )  # fmt: skip
+
+
+OPERATIONS = (*_of_place("repository"), *_of_place("organization"), *_of_apps())

@@ -83,9 +83,10 @@ def parse_publication(body: Mapping[str, Any]) -> Publication:
     return Publication(body["event"], body["payload"], action, key)
 
 
-def check_publisher(publication: Publication, place: Place) -> None:
-    """Raises `Forbidden`: what Workhook itself tells of (a task, an invoice) only an admin may tell in its place."""
-    if place.repository and place.repository.role != "admin" and not publishable(publication.event):
+def check_publisher(publication: Publication, role: str | None) -> None:
+    """`role`: of the caller in the place. Raises `Forbidden`: what Workhook itself tells of (a task, an invoice) only
+    an admin of the repository or an owner of the organization may tell instead, and no app's installation."""
+    if role not in ("admin", "owner") and not publishable(publication.event):
         raise Forbidden(
             f"Must have admin rights to publish {publication.event} events: Workhook itself makes them.",
             code="missing_role",

@@ -11,7 +11,7 @@ from workhook.core import json
 from workhook.core.clock import to_seconds_text
 from workhook.core.secrecy import Secretive
 from workhook.hooks.parsing import CONTENT_TYPES, MASK
-from workhook.hooks.schemas import ConfigShape, HookShape, LastResponse
+from workhook.hooks.schemas import AppHookShape, ConfigShape, HookApp, HookShape, LastResponse
 from workhook.identity.schemas import Account, Actor, Repository, account_shape, organization_shape, repository_shape
 from workhook.identity.tokens.kinds import OAUTH
 from workhook.storage import Row
@@ -145,6 +145,14 @@ def hook_shape(hook: Hook, place: Place, base: str, last: LastResponse = UNUSED)
         shape.test_url = f"{url}/test"
         shape.last_response = last
     return shape
+
+
+def app_hook_shape(shape: HookShape, client_id: str, name: str, place: Place) -> AppHookShape:
+    return AppHookShape(
+        **msgspec.structs.asdict(shape),
+        app=HookApp(client_id, name),
+        repository=place.repository.full_name if place.repository else None,
+    )
 
 
 def last_response_of(row: Row | None) -> LastResponse:

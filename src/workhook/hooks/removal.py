@@ -1,5 +1,5 @@
-"""The webhooks of a repository that goes for good, those of an OAuth app that goes or may not act any more, and those
-of an app that is uninstalled."""
+"""The webhooks of a repository that goes for good, those of an OAuth app that goes or that nobody lets act any more,
+and those of an app that is uninstalled."""
 
 from __future__ import annotations
 
@@ -32,9 +32,25 @@ _due = (
     .with_for_update()
     .cte("due")
 )
-# Of an OAuth app, where nobody who may have webhooks lets it act.
+# Webhooks of OAuth apps, by what was lost. A consent counts everywhere; what a place gives counts there.
+_made_by_apps = sa.select(hooks.c.id).order_by(hooks.c.id).with_for_update()
+_of_place = _made_by_apps.where(hooks.c.account_id == big("account_id"), hooks.c.app_id.is_not(None))
+_of_repository = _made_by_apps.where(hooks.c.repository_id == big("repository_id"), hooks.c.app_id.is_not(None))
+
+
+def _for(*scopes: str) -> sa.ColumnElement[bool]:
+    """Whether the consent is for webhooks of the kind."""
+    words = sa.literal(" ", sa.Text) + grants.c.scopes + sa.literal(" ", sa.Text)
+    return sa.or_(*(words.like(sa.literal(f"% {each} %", sa.Text)) for each in scopes))
+
+
+# Who may have webhooks in the place of the hook lets its app act.
 _granted = sa.exists().where(
     grants.c.app_id == hooks.c.app_id,
+    sa.case(
+        (hooks.c.repository_id.is_(None), _for("admin:org_hook")),
+        else_=_for("repo", "admin:repo_hook", "write:repo_hook"),
+    ),
     sa.or_(
         grants.c.user_id == hooks.c.account_id,
         # In a subquery themselves: what is correlated has to be said, or they look at every webhook there is.
@@ -64,7 +80,7 @@ _of_installation = (
 )
 _left_alone = (
     sa.select(hooks.c.id, hooks.c.account_id, hooks.c.repository_id)
-    .where(hooks.c.app_id == big("app_id"), hooks.c.active, sa.not_(_granted))
+    .where(any_of(hooks.c.id, "hook_ids"), hooks.c.active, sa.not_(_granted))
     .order_by(hooks.c.id)
 )
 _turn_off = (
@@ -117,23 +133,24 @@ async def _remove_all(tx: Transaction, hook_ids: list[int]) -> None:
 
 
 async def rights_lost(tx: Transaction, loss: Loss) -> None:
-    """An `identity.removal.OnLoss`: nobody else sees the hooks that an OAuth app made, so that taking the consent
-    back has to stop them. They are off; where the app is let act again, it finds them and turns them on."""
-    app_id = loss.app_id
-    if app_id is None:
-        return
-    # All are held first: of two users who do this at the same time, the second sees that the first has.
-    await tx.fetch_all(_of_app, {"app_id": app_id})
-    rows = await tx.fetch_all(_left_alone, {"app_id": app_id})
+    """An `identity.removal.OnLoss`: a webhook that an OAuth app made is on as long as somebody who may have webhooks
+    there lets the app act. Then it is off; where the app is let act again, it finds it and turns it on."""
+    # All are held first: of two people who lose their rights at the same time, the second sees that the first has.
+    if loss.app_id is not None:
+        held = await tx.fetch_all(_of_app, {"app_id": loss.app_id})
+    elif loss.repository_id is not None:
+        held = await tx.fetch_all(_of_repository, {"repository_id": loss.repository_id})
+    else:
+        held = await tx.fetch_all(_of_place, {"account_id": loss.account_id})
+    rows = await tx.fetch_all(_left_alone, {"hook_ids": [row["id"] for row in held]}) if held else []
     if not rows:
         return
     hook_ids = [row["id"] for row in rows]
     await tx.execute(_turn_off, {"hook_ids": hook_ids, "now": now_ms()})
     await tx.execute(_drop_due, {"hook_ids": hook_ids})
+    detail = {"reason": "right_lost" if loss.app_id is None else "consent_taken_back"}
     for row in rows:
         place: dict[str, int] = {"account_id": row["account_id"], "repository_id": row["repository_id"]}
-        await audit.record(
-            tx, None, "hook.deactivate", f"hook/{row['id']}", detail={"reason": "consent_taken_back"}, **place
-        )
+        await audit.record(tx, None, "hook.deactivate", f"hook/{row['id']}", detail=detail, **place)
     signals = tx.signals
     tx.after_commit(lambda: signals.send(HOOK, hook_ids))

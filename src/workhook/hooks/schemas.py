@@ -62,6 +62,22 @@ class HookShape(msgspec.Struct):
     last_response: LastResponse | UnsetType = UNSET
 
 
+class HookApp(msgspec.Struct):
+    """The OAuth app that made a webhook."""
+
+    client_id: str
+    name: str
+
+
+class AppHookShape(HookShape, kw_only=True):
+    """A webhook that an OAuth app made. At its `url` only the app finds it."""
+
+    app: HookApp
+    repository: Annotated[
+        str | None, Meta(description="Its full name; null: the organization's own.", examples=["acme/website"])
+    ]
+
+
 class DeliveryItem(msgspec.Struct):
     """One attempt to send one event to one webhook."""
 

@@ -54,6 +54,7 @@ class Rule:
 
 
 _READ_HOOKS, _WRITE_HOOKS = ("repository_hooks", "read"), ("repository_hooks", "write")
+_PERSONAL = frozenset({CLASSIC.name, FINE_GRAINED.name})
 _OWNERS_ALONE = frozenset({CLASSIC.name})
 
 RULES = {
@@ -70,6 +71,13 @@ RULES = {
     "repository_hooks.delete": Rule("repository", ("admin:repo_hook", "repo"), _WRITE_HOOKS, "admin"),
     "organization_hooks.read": Rule("organization", ("admin:org_hook",), ("organization_hooks", "read"), "owner"),
     "organization_hooks.write": Rule("organization", ("admin:org_hook",), ("organization_hooks", "write"), "owner"),
+    # Those that OAuth apps made. No app sees what another has made, so that only a user's own tokens do.
+    "oauth_hooks.read": Rule(
+        "organization", ("admin:org_hook",), ("organization_hooks", "read"), "owner", _PERSONAL, whole=True
+    ),
+    "oauth_hooks.delete": Rule(
+        "organization", ("admin:org_hook",), ("organization_hooks", "write"), "owner", _PERSONAL, whole=True
+    ),
     "repository.publish": Rule("repository", ("repo", "write:repo_hook"), _WRITE_HOOKS, "write"),
     "organization.publish": Rule("organization", ("admin:org_hook",), ("organization_hooks", "write"), "owner"),
     # work management; roles are each resource's own (`work.access`)

@@ -96,11 +96,13 @@ class Actor(msgspec.Struct, frozen=True):
 
     @property
     def counted_as(self) -> str:
-        """Whose request limit it uses up. New tokens that are made with old ones bring no new limit: those of one
-        installation share theirs, and so do those that came of one token or of one consent."""
+        """Whose request limit it uses up. New tokens bring no new limit: those of one installation share theirs, those
+        that one user let one app have, however often, and those that were made with one personal token."""
         if self.installation_id is not None:
             return f"installation:{self.installation_id}"
-        return f"family:{self.family}" if self.family else f"token:{self.root_id or self.token_id}"
+        if self.app_id is not None:
+            return f"app:{self.app_id}:user:{self.user.id}"
+        return f"token:{self.root_id or self.token_id}"
 
 
 class AccountShape(msgspec.Struct):

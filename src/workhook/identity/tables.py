@@ -121,7 +121,7 @@ audit_log = sa.Table(
 rate_windows = sa.Table(
     "rate_windows",
     metadata,
-    sa.Column("caller", sa.Text, primary_key=True),  # token:ID, family:ID, installation:ID or app:ID
+    sa.Column("caller", sa.Text, primary_key=True),  # token:ID, app:ID:user:ID, installation:ID or app:ID
     sa.Column("resets_at", Millis, nullable=False),
     sa.Column("used", sa.Integer, nullable=False),  # with what processes have taken and not used yet
     sa.Column("granted", sa.Integer, nullable=False),  # to the process that came last

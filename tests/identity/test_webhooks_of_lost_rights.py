@@ -1,0 +1,245 @@
+"""A webhook that an OAuth app made is on as long as somebody who may have webhooks there lets the app act, no longer:
+whoever else lets it act, in another organization or without that right, keeps nothing on."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Collection
+from dataclasses import dataclass
+from typing import Literal
+
+import pytest
+import sqlalchemy as sa
+
+from tests.harness.beside import Beside, opened
+from tests.harness.world import make_world
+from workhook.core.errors import Forbidden
+from workhook.hooks.actions import create_hook, update_hook
+from workhook.hooks.parsing import parse_hook
+from workhook.hooks.records import Place, viewer_of
+from workhook.hooks.tables import dispatches, hooks
+from workhook.http.calls import Services
+from workhook.identity import actions, queries
+from workhook.identity.apps.actions import create_oauth_app, revoke_tokens
+from workhook.identity.apps.schemas import App
+from workhook.identity.oauth.grants import allow, revoke_grant
+from workhook.identity.schemas import Account, Actor, Repository
+from workhook.identity.tables import audit_log
+from workhook.identity.tokens.issue import issue
+from workhook.identity.tokens.kinds import CLASSIC, OAUTH
+from workhook.identity.tokens.lookup import find_actor
+from workhook.storage import Transaction
+from workhook.work.members import by_hand
+from workhook.work.members.actions import remove_member
+from workhook.work.projects.actions import create_project
+from workhook.work.projects.schemas import ProjectCreate
+
+BASE = "http://h.example"
+SCOPES = frozenset({"admin:org_hook", "repo"})
+
+
+@dataclass
+class Scene:
+    """Two organizations with an app in common. `first` and `second` own the one, `third` is an admin of its private
+    project, and all have consented. So has the owner of the other organization, which knows of none of them."""
+
+    services: Services
+    app: App
+    here: Account
+    project: Repository
+    elsewhere: Account
+    people: dict[str, Account]
+    made: int = 0
+
+    async def make(self, who: str, kind: Literal["organization", "project", "own"], *, tx: Transaction) -> int:
+        """A webhook that the app makes for somebody."""
+        user = self.people[who]
+        issued = await issue(tx, OAUTH, user.id, scopes=SCOPES, app_id=self.app.id)
+        actor = await find_actor(tx, issued.token)
+        assert actor is not None
+        return await self.make_as(tx, actor, await self.place(tx, actor, kind))
+
+    async def place(self, tx: Transaction, actor: Actor, kind: str) -> Place:
+        viewer = viewer_of(actor)
+        if kind == "organization":
+            return Place(self.elsewhere if actor.user.id == self.people["other"].id else self.here, viewer=viewer)
+        if kind == "project":
+            return Place(self.here, self.project, viewer)
+        own = await queries.find_repository(tx, self.people["first"].login, "mine", actor.user.id)
+        assert own is not None
+        return Place(own.owner, own, viewer)
+
+    async def make_as(self, tx: Transaction, actor: Actor, place: Place) -> int:
+        self.made += 1
+        body = {"name": "web", "config": {"url": f"http://127.0.0.1:9/{self.made}"}, "events": ["*"]}
+        change = parse_hook(body, place.target, self.services.check_url, creating=True)
+        hook = await create_hook(tx, actor, place, change, vault=self.services.vault, limit=0, base=BASE)
+        return hook.id
+
+    async def on(self) -> set[int]:
+        """Webhooks that are on, or have something to send."""
+        there = await self.services.database.fetch_all(sa.select(hooks.c.id).where(hooks.c.active))
+        waiting = sa.select(dispatches.c.hook_id).where(dispatches.c.next_attempt_at.is_not(None))
+        return {row["id"] for row in there} | {
+            row["hook_id"] for row in await self.services.database.fetch_all(waiting)
+        }
+
+    async def lose(self, how: str, who: str = "third") -> None:
+        async with self.services.database.transaction() as tx:
+            await self.lose_in(tx, how, who)
+
+    async def lose_in(self, tx: Transaction, how: str, who: str) -> bool:
+        user = self.people[who]
+        match how:
+            case "consent":
+                await revoke_grant(tx, self.app.id, user.id)
+            case "member removed":
+                await by_hand.remove_member(tx, self.here, user, base=BASE)
+            case "member lowered":
+                await by_hand.set_member(tx, self.here, user, "member", base=BASE)
+            case "collaborator removed":
+                await by_hand.remove_collaborator(tx, self.project, user, base=BASE)
+            case "collaborator lowered":
+                await by_hand.set_collaborator(tx, self.project, user, "write", base=BASE)
+            case "removed by an owner":
+                issued = await issue(tx, CLASSIC, self.people["first"].id, scopes=("work",))
+                actor = await find_actor(tx, issued.token)
+                assert actor is not None
+                await remove_member(tx, actor, self.project.project_id, user.login, base=BASE)
+            case "every token":
+                await revoke_tokens(tx, None, self.app)
+        return True
+
+
+@pytest.fixture
+async def scene(services: Services) -> Scene:
+    here, elsewhere = await make_world(services), await make_world(services)
+    async with services.database.transaction() as tx:
+        place, other = [await queries.find_account(tx, each.organization) for each in (here, elsewhere)]
+        first, stranger = [await queries.find_account(tx, each.owner) for each in (here, elsewhere)]
+        assert place and other and first and stranger  # noqa: PT018  # all of them, or the world was not made
+        project = await queries.find_repository(tx, here.organization, here.repository, first.id)
+        assert project is not None
+        people = {"first": first, "other": stranger}
+        for name in ("second", "third"):
+            login = f"{name}-{place.id}"
+            people[name] = await actions.create_account(tx, "user", login, name=None, email=None)
+        await actions.set_member(tx, place, people["second"], "owner")
+        await actions.set_collaborator(tx, project, people["third"], "admin")
+        app, _ = await create_oauth_app(
+            tx, None, other, name=f"Viewer {place.id}", callback_urls=["https://app.example.com/"]
+        )
+        for each in people.values():
+            await allow(tx, app, each.id, SCOPES)
+        issued = await issue(tx, CLASSIC, first.id, scopes=("work",))
+        actor = await find_actor(tx, issued.token)
+        assert actor is not None
+        await create_project(
+            tx, actor, ProjectCreate(title="Mine", name="mine", private=True, organization=first.login), base=BASE
+        )
+    return Scene(services, app, place, project, other, people)
+
+
+async def _only(scene: Scene, *names: str) -> None:
+    """The others here have not consented."""
+    for each in {"first", "second", "third"}.difference(names):
+        await scene.lose("consent", each)
+
+
+@pytest.mark.parametrize("how", ["consent", "member removed", "member lowered"])
+@pytest.mark.parametrize("kind", ["organization", "project"])
+async def test_of_the_last_owner(scene: Scene, how: str, kind: Literal["organization", "project"]) -> None:
+    await _only(scene, "first", "second")
+    async with scene.services.database.transaction() as tx:
+        hook = await scene.make("second", kind, tx=tx)
+        others = await scene.make("other", "organization", tx=tx)
+    await scene.lose("consent", "first")
+    assert await scene.on() == {hook, others}
+    await scene.lose(how, "second")
+    assert await scene.on() == {others}
+    reasons = await scene.services.database.fetch_all(
+        sa.select(audit_log.c.target, audit_log.c.account_id).where(audit_log.c.action == "hook.deactivate")
+    )
+    assert [(row["target"], row["account_id"]) for row in reasons] == [(f"hook/{hook}", scene.here.id)]
+
+
+@pytest.mark.parametrize("how", ["consent", "collaborator removed", "collaborator lowered", "removed by an owner"])
+async def test_of_the_last_admin_of_a_project(scene: Scene, how: str) -> None:
+    await _only(scene, "third")
+    async with scene.services.database.transaction() as tx:
+        hook = await scene.make("third", "project", tx=tx)
+        others = await scene.make("other", "organization", tx=tx)
+    await scene.lose(how)
+    assert await scene.on() == {others}
+    assert hook not in {others}
+
+
+async def test_of_who_owns_a_project_of_their_own(scene: Scene) -> None:
+    async with scene.services.database.transaction() as tx:
+        own = await scene.make("first", "own", tx=tx)
+        here = await scene.make("first", "organization", tx=tx)
+    await scene.lose("member removed", "first")
+    assert await scene.on() == {own, here}  # the second owner has consented, too
+    await scene.lose("consent", "first")
+    assert await scene.on() == {here}
+
+
+async def test_on_while_somebody_else_may(scene: Scene) -> None:
+    async with scene.services.database.transaction() as tx:
+        hook = await scene.make("third", "project", tx=tx)
+    for how, who in (("collaborator lowered", "third"), ("member lowered", "second")):
+        await scene.lose(how, who)
+        assert await scene.on() == {hook}
+    await scene.lose("every token")
+    assert await scene.on() == set()
+
+
+@pytest.mark.parametrize("scopes", [{"work"}, {"read:repo_hook", "work:read"}, {"admin:org_hook"}])
+async def test_a_consent_to_other_things_keeps_none(scene: Scene, scopes: Collection[str]) -> None:
+    await _only(scene, "third")
+    async with scene.services.database.transaction() as tx:
+        await scene.make("third", "project", tx=tx)
+        await allow(tx, scene.app, scene.people["first"].id, frozenset(scopes))
+    await scene.lose("collaborator removed")
+    assert await scene.on() == set()
+
+
+# --- at the same moment ----------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+async def beside(services: Services) -> AsyncIterator[Beside]:
+    async with opened(services) as found:
+        yield found
+
+
+@pytest.mark.parametrize(
+    ("how", "who", "kind"),
+    [
+        ("member removed", "second", "organization"),
+        ("member lowered", "second", "project"),
+        ("collaborator lowered", "third", "project"),
+        ("collaborator removed", "third", "project"),
+    ],
+)
+async def test_who_loses_the_right_while_the_app_makes_one(
+    scene: Scene, beside: Beside, how: str, who: str, kind: str
+) -> None:
+    await _only(scene, who)
+    async with scene.services.database.transaction() as tx:
+        issued = await issue(tx, OAUTH, scene.people[who].id, scopes=SCOPES, app_id=scene.app.id)
+        actor = await find_actor(tx, issued.token)
+        assert actor is not None
+        place = await scene.place(tx, actor, kind)
+    async with scene.services.database.transaction() as tx:
+        hook = await scene.make_as(tx, actor, place)
+        losing = await beside.begin(lambda other: scene.lose_in(other, how, who))
+    assert await losing
+    assert await scene.on() == set()
+    with pytest.raises(Forbidden):  # the guard had let it in a moment ago
+        async with scene.services.database.transaction() as tx:
+            await scene.make_as(tx, actor, place)
+    change = parse_hook({"active": True}, place.target, scene.services.check_url, creating=False)
+    with pytest.raises(Forbidden):
+        async with scene.services.database.transaction() as tx:
+            await update_hook(tx, actor, place, hook, change, vault=scene.services.vault, limit=0)
+    assert await scene.on() == set()
