@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import httpx
@@ -168,6 +169,15 @@ def _fine_grained(walls: Walls, caller: Caller) -> str | None:
     return str(answer.json()["token"]) if answer.status_code == 201 else None
 
 
+def _hears(stream: Listener, text: str) -> bool:
+    """Whether the next event has it."""
+    return text in str(stream.events(1)[0].data)
+
+
+def _is_over(side: Side, http: httpx.Client) -> bool:
+    return not side.probes["GET /projects/{}"](http)
+
+
 class Before:
     """What somebody has going on in both organizations when the right is lost."""
 
@@ -210,7 +220,7 @@ class Before:
             assert (again.status_code, "idempotent-replayed" in again.headers) == (200, True)
         self.walls.there.studio.owner.patch(self.walls.there.studio.project, json={"title": "Later"})
         for stream in self.streams_there:
-            until(lambda stream=stream: "Later" in str(stream.events(1)[0].data))
+            until(partial(_hears, stream, "Later"))
 
 
 @pytest.mark.parametrize("name", LOSSES)
@@ -251,7 +261,7 @@ def _all_end(walls: Walls, side: Side, token: str) -> None:
     """On each process, as soon as it has heard of it; all at once."""
     for server in walls.servers:
         with server.client(token) as http:
-            until(lambda http=http: not side.probes["GET /projects/{}"](http))
+            until(partial(_is_over, side, http))
         assert side.possible(token, server) == set()
 
 
@@ -423,7 +433,7 @@ def test_an_installation_ends_with_its_tokens(walls: Walls, how: str) -> None:
         assert owner.patch(path, json={"permissions": permissions}).status_code == 200
     for server in walls.servers:
         with server.client(token) as http:
-            until(lambda http=http: not walls.here.probes["GET /projects/{}"](http))
+            until(partial(_is_over, walls.here, http))
             assert http.post(post, **request).status_code in (401, 403, 404)  # type: ignore[arg-type]  # as above
         left = walls.here.possible(token, server)
         assert left.isdisjoint(SEEN | LISTED | WRITTEN)

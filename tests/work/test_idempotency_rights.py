@@ -6,6 +6,7 @@ Every POST of the work API is made with a key; then its caller loses a right, an
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import httpx
@@ -128,6 +129,10 @@ def _requests(studio: Studio) -> list[Request]:
     return [Request(scene, name, number) for number, name in enumerate(POSTS)]
 
 
+def _is_refused(request: Request, caller: Caller) -> bool:
+    return request.send(caller, keyed=False).status_code != 200
+
+
 def _is_replayed(response: httpx.Response) -> bool:
     return "idempotent-replayed" in response.headers
 
@@ -217,7 +222,7 @@ def test_an_app_that_was_cut(studio: Studio, less: str) -> None:
     assert answer.status_code == 200, answer.text
     wrong = []
     for each in done:
-        until(lambda each=each: each.send(bot, keyed=False).status_code != 200)
+        until(partial(_is_refused, each, bot))
         again, now = each.send(bot), each.send(bot, keyed=False)
         if again.status_code != now.status_code or again.json()["code"] != now.json()["code"]:
             wrong.append(f"{each.name}: {again.status_code} {again.text[:100]}; without the key {now.status_code}")

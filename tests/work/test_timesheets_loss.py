@@ -195,7 +195,8 @@ class _Worker:
 
     async def delete(self, tx: Transaction) -> object:
         project = await projects.take_project(tx, self.owner, self.world.project_id)
-        return await projects.delete_project(tx, self.owner, project, base=BASE)
+        await projects.delete_project(tx, self.owner, project, base=BASE)
+        return None
 
 
 def _actor(user: Account) -> Actor:
