@@ -96,8 +96,8 @@ async def edit_project(tx: Transaction, actor: Actor, project: Project, edit: Pr
 async def delete_project(tx: Transaction, actor: Actor, project: Project, *, base: str) -> None:
     """Its hooks get this event, and none after it. `project` is what `take_project` gave. Raises `Forbidden`."""
     _require_role(project, "admin")
-    await loss.project_ends(tx, actor, project.repository, base=base)
     await queries.delete_project(tx, project, now_ms())
+    await loss.project_ends(tx, actor, project.repository, base=base)
     await _announce(tx, actor, project, "deleted", base=base)
 
 
