@@ -26,6 +26,15 @@ def _answers(method: str, path: str, body: object = None) -> Probe:
     return lambda http: http.request(method, path, json=body).is_success
 
 
+def _makes_a_webhook(path: str) -> Probe:
+    def probe(http: httpx.Client) -> bool:
+        config = {"url": f"http://127.0.0.1:9/{next(_numbers)}"}  # an app makes no second one for the same
+        hook = {"name": "web", "config": config, "events": ["push"], "active": False}
+        return http.post(path, json=hook).is_success
+
+    return probe
+
+
 def _lists(path: str, wanted: str) -> Probe:
     def probe(http: httpx.Client) -> bool:
         answer = http.get(path)
@@ -90,11 +99,10 @@ class Side:
         """The webhook API, publishing, and what owners alone read."""
         found = {}
         for place, path in (("repository", self.world.repo_path), ("organization", self.world.org_path)):
-            hook = {"name": "web", "config": {"url": "http://127.0.0.1:9/"}, "events": ["push"], "active": False}
             push = {"event": "push", "payload": {"ref": "refs/heads/main"}}
             found[f"{place}: read"] = _answers("GET", path)
             found[f"{place}: webhooks"] = _answers("GET", f"{path}/hooks")
-            found[f"{place}: new webhook"] = _answers("POST", f"{path}/hooks", hook)
+            found[f"{place}: new webhook"] = _makes_a_webhook(f"{path}/hooks")
             found[f"{place}: publishing"] = _answers("POST", f"{path}/events", push)
         found["repository: collaborators"] = _answers("GET", f"{self.world.repo_path}/collaborators")
         found["organization: members"] = _answers("GET", f"{self.world.org_path}/members")

@@ -6,6 +6,7 @@ Every POST of the work API is made with a key; then its caller loses a right, an
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import httpx
@@ -78,7 +79,7 @@ def _make_client(studio: Studio, caller: Caller) -> None:
     change_by_hand(studio, caller, look_on)
 
 
-def _remove_client(studio: Studio, caller: Caller) -> None:
+def remove_client(studio: Studio, caller: Caller) -> None:
     name = caller.get("/me")["user"]["username"]
     for each in studio.owner.get(f"{studio.project}/clients")["clients"]:
         if each["username"] == name:
@@ -100,7 +101,7 @@ LOSSES: dict[str, tuple[Callable[[Studio], Caller], Callable[[Studio, Caller], N
     "collaborator removed": (lambda studio: studio.add(role="write"), remove_collaborator),
     "collaborator lowered": (lambda studio: studio.add(role="write"), make_reader),
     "member becomes client": (lambda studio: studio.add(member="member"), _make_client),
-    "client removed": (lambda studio: studio.client, _remove_client),
+    "client removed": (lambda studio: studio.client, remove_client),
     "project private": (lambda studio: studio.add(member="member"), _make_private),
     "project deleted": (lambda studio: studio.add(member="member"), _delete_project),
 }
@@ -126,6 +127,10 @@ def _requests(studio: Studio) -> list[Request]:
     login = studio.add(member="member").get("/me")["user"]["username"]
     scene = Scene(studio.owner, studio.project_id, studio.world.organization, login)
     return [Request(scene, name, number) for number, name in enumerate(POSTS)]
+
+
+def _is_refused(request: Request, caller: Caller) -> bool:
+    return request.send(caller, keyed=False).status_code != 200
 
 
 def _is_replayed(response: httpx.Response) -> bool:
@@ -217,7 +222,7 @@ def test_an_app_that_was_cut(studio: Studio, less: str) -> None:
     assert answer.status_code == 200, answer.text
     wrong = []
     for each in done:
-        until(lambda each=each: each.send(bot, keyed=False).status_code != 200)
+        until(partial(_is_refused, each, bot))
         again, now = each.send(bot), each.send(bot, keyed=False)
         if again.status_code != now.status_code or again.json()["code"] != now.json()["code"]:
             wrong.append(f"{each.name}: {again.status_code} {again.text[:100]}; without the key {now.status_code}")

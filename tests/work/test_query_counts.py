@@ -39,7 +39,10 @@ MORE = {
     "POST /invoices/{}/send": 6,  # the project is held, and the number
     "POST /invoices/{}/void": 5,  # timesheets go back
     "DELETE /invoices/{}": 5,  # likewise
-    "POST /timesheets/{}/resume": 5,  # the other timers of the user, locked first
+    "POST /timesheets/{}/resume": 6,  # the other timers of the user, locked first; whether the user may run one there
+    "DELETE /projects/{}": 6,  # everybody who could start a timer there is locked, and the timers that run
+    "DELETE /projects/{}/members/{}": 7,  # the user is locked; timers and webhooks of apps that end with the right
+    "DELETE /clients/{}": 7,  # likewise
     "POST /tasks/bulk": 5,  # for any number of tasks that are done the same to
 }
 

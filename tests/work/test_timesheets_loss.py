@@ -155,8 +155,8 @@ def test_a_timer_of_an_app_ends_with_its_installation(studio: Studio) -> None:
 class _Worker:
     """A member of an organization with a task to work on."""
 
-    def __init__(self, world: World, owner: Actor, actor: Actor, task_id: str) -> None:
-        self.world, self.owner, self.actor, self.task_id = world, owner, actor, task_id
+    def __init__(self, world: World, owner: Actor, actor: Actor, column_id: str, task_id: str) -> None:
+        self.world, self.owner, self.actor, self.column_id, self.task_id = world, owner, actor, column_id, task_id
 
     @classmethod
     async def make(cls, services: Services) -> _Worker:
@@ -171,7 +171,7 @@ class _Worker:
             made = ColumnCreate(title="To do", start_timer=True)
             column_id = (await columns.create_column(tx, owner, world.project_id, made, base=BASE)).id
             task = await tasks.create_task(tx, owner, column_id, TaskCreate(title="Draw"), base=BASE)
-        return cls(world, owner, _actor(user), task.id)
+        return cls(world, owner, _actor(user), column_id, task.id)
 
     async def start(self, tx: Transaction) -> object:
         timer = TimesheetCreate(task_id=self.task_id)
@@ -195,7 +195,8 @@ class _Worker:
 
     async def delete(self, tx: Transaction) -> object:
         project = await projects.take_project(tx, self.owner, self.world.project_id)
-        return await projects.delete_project(tx, self.owner, project, base=BASE)
+        await projects.delete_project(tx, self.owner, project, base=BASE)
+        return None
 
 
 def _actor(user: Account) -> Actor:
@@ -241,4 +242,16 @@ async def test_a_right_that_goes_while_a_timer_starts_finishes_it(services: Serv
         await worker.start(tx)
         taking = await beside.begin(getattr(worker, way))
     await taking
+    assert await _running(services) == []
+
+
+async def test_a_card_and_its_timer_are_made_while_the_project_is_deleted(services: Services, beside: Beside) -> None:
+    """As many tasks in bulk do it: the card, which shares the project, and then the timer, which locks its user."""
+    worker = await _Worker.make(services)
+    async with services.database.transaction() as tx:
+        await tasks.create_task(tx, worker.actor, worker.column_id, TaskCreate(title="Paint"), base=BASE)
+        await tx.flush()
+        deleting = await beside.begin(worker.delete)
+        await worker.start(tx)
+    await deleting
     assert await _running(services) == []

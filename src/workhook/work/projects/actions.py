@@ -104,8 +104,8 @@ async def delete_project(tx: Transaction, actor: Actor, project: Project, *, bas
     `Conflict` for a project that has issued invoices."""
     _require_role(project, "admin")
     await issued.require_none_of_project(tx, project.repository.id)
-    await loss.project_ends(tx, actor, project.repository, base=base)
     await queries.delete_project(tx, project, now_ms())
+    await loss.project_ends(tx, actor, project.repository, base=base)
     await _announce(tx, actor, project, "deleted", base=base)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from workhook.core.clock import now_ms
 from workhook.identity.removal import Loss
 from workhook.identity.schemas import Actor, Repository
@@ -19,6 +21,11 @@ async def rights_lost(tx: Transaction, loss: Loss) -> None:
 
 
 async def project_ends(tx: Transaction, actor: Actor, repository: Repository, *, base: str) -> None:
-    """Call it before the project is deleted, so that its webhooks still hear of its timers."""
+    """Call it once the project is deleted, and before that is told: its webhooks still hear of its timers.
+
+    Deleting waits for whoever adds something to the project, and they may be about to start a timer: so the project is
+    locked before the accounts.
+    """
     rows = await rights.lock_all_running(tx, repository.owner.id, repository.id)
-    await timers.finish(tx, actor, queries.timesheets_of(rows, 0), now=now_ms(), base=base)
+    running = [replace(each, repository_gone=False) for each in queries.timesheets_of(rows, 0)]
+    await timers.finish(tx, actor, running, now=now_ms(), base=base)
