@@ -100,6 +100,7 @@ def _names(site: Site, operation: Operation, by: Credential, fresh: bool) -> dic
         "secret_id": 0,
         "key_id": 0,
         "token_id": site.cast.spare_tokens[0],
+        "invitation_id": 0,
     }
     if fresh and operation.path.endswith(("/hooks/{hook_id}", "/oauth-hooks/{hook_id}")):
         names["hook_id"] = site.owners[kind].hook(Place(place, here))["id"]
@@ -121,6 +122,7 @@ def _body(site: Site, operation: Operation) -> dict[str, Any]:
         "/deliveries/redeliver": {"ids": []},
         "/events": {"event": "fork", "payload": {}},
         "/dispatches": {"event_type": "x"},
+        "/user/memberships/orgs/{org}": {"state": "active"},
         "/graphql": {"query": "{viewer{login}}"},
         "/user/tokens": {"note": "New"},
         "/oauth-apps": {"name": f"Reader {number}", "callback_urls": ["http://127.0.0.1:9/back"]},

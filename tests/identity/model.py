@@ -223,6 +223,10 @@ def _of_user(key: str, need: Need, by: Credential) -> str:
         return {"owner": ALLOWED, "member": "403"}.get(by.caller, "404")
     if not need.own:
         return ALLOWED
+    if key == "PATCH /user/memberships/orgs/{}":  # who is in it already stays as they are
+        return ALLOWED if by.caller in ("owner", "member") else "404"
+    if "/repository_invitations/" in key:  # the path's is nobody's
+        return "404"
     if "/user/tokens" in key:  # the path's is the owner's
         return ALLOWED if by.caller == "owner" else "404"
     mine = by.caller in ("owner", "admin", "member") and by.place == HERE and by.permissions == FULL
@@ -246,6 +250,23 @@ def _of_place(need: Need, by: Credential) -> str:
         fits = not need.scopes or bool(by.scopes & set(need.scopes))
     return ALLOWED if fits else "403"
 
+
+_OWNERS_OF_PEOPLE = Need("organization", ("admin:org",), None, "owner", kinds=frozenset({"classic", "oauth"}))
+_ADMINS_OF_PEOPLE = Need("repository", ("repo",), None, "admin", kinds=frozenset({"classic", "oauth"}))
+_OWN_INVITATION = Need("user", ("repo",), kinds=frozenset({"classic", "oauth"}), own=True)
+WEBHOOKS |= {
+    **dict.fromkeys((f"{method} {_ORGANIZATION}/invitations" for method in ("GET", "POST")), _OWNERS_OF_PEOPLE),
+    f"DELETE {_ORGANIZATION}/invitations/{{}}": _OWNERS_OF_PEOPLE,
+    f"PUT {_ORGANIZATION}/memberships/{{}}": _OWNERS_OF_PEOPLE,
+    # The path's is another one: who leaves is in tests.work.test_consent.
+    **dict.fromkeys((f"DELETE {_ORGANIZATION}/{each}/{{}}" for each in ("memberships", "members")), _OWNERS_OF_PEOPLE),
+    **dict.fromkeys((f"{method} {_REPOSITORY}/collaborators/{{}}" for method in ("PUT", "DELETE")), _ADMINS_OF_PEOPLE),
+    f"GET {_REPOSITORY}/invitations": _ADMINS_OF_PEOPLE,
+    **dict.fromkeys((f"{method} {_REPOSITORY}/invitations/{{}}" for method in ("PATCH", "DELETE")), _ADMINS_OF_PEOPLE),
+    "PATCH /user/memberships/orgs/{}": Need("user", ("admin:org",), kinds=frozenset({"classic", "oauth"}), own=True),
+    "GET /user/repository_invitations": Need("user", ("repo",), kinds=frozenset({"classic", "oauth"})),
+    **dict.fromkeys((f"{method} /user/repository_invitations/{{}}" for method in ("PATCH", "DELETE")), _OWN_INVITATION),
+}
 
 # --- work management -------------------------------------------------------------------------------------------------
 

@@ -285,6 +285,7 @@ def _fits(cell: Cell, answer: httpx.Response) -> bool:
 # They name a secret, key or token that is not there, so that the next can be asked as well.
 NOT_THERE = (
     "/secrets/{}", "/keys/{}", "/applications/{}/token", "/applications/{}/grant", "/applications/{}/token/scoped",
+    "/invitations/{}", "DELETE /repos/{}/{}/collaborators/{}",
 )  # fmt: skip
 
 

@@ -101,13 +101,15 @@ def test_an_organization_lists_who_is_in_it_for_those(studio: Studio) -> None:
 
 
 def test_somebody_is_added(studio: Studio, members: str) -> None:
-    name = _name(studio.stranger)
+    name = _name(studio.member)
+    _make_private(studio)
     answer = studio.owner.post(members, json={"username": name.upper()})
-    assert set(answer) == {"success", "member"}
+    assert set(answer) == {"success", "member", "pending"}
+    assert answer["pending"] is False
     assert set(answer["member"]) == KEYS
     assert answer["member"]["username"] == name
     assert name in _names(studio.owner, members)
-    assert studio.stranger.patch(studio.project, json={"title": "Ours"})["project"]["title"] == "Ours"
+    assert studio.member.patch(studio.project, json={"title": "Ours"})["project"]["title"] == "Ours"
     [added, _] = studio.happened()
     assert (added.name, added.action, added.record["username"]) == ("member", "added", name)
     assert added.payload["repository"]["full_name"] == studio.world.full_name
@@ -120,7 +122,7 @@ def test_adding_again_changes_nothing(studio: Studio, members: str) -> None:
         assert studio.owner.post(members, params={"username": name})["member"]["username"] == name
     assert studio.happened() == []
     # Still an admin.
-    assert admin.post(members, json={"username": _name(studio.stranger)})
+    assert admin.post(members, json={"username": _name(studio.member)})
     assert [each.action for each in studio.happened()] == ["added"]
 
 
@@ -162,7 +164,7 @@ def test_nothing_changes_in_an_archived_project(studio: Studio, members: str) ->
 
 
 def test_added_by_several_at_once_somebody_is_added_once(studio: Studio, members: str) -> None:
-    name = _name(studio.stranger)
+    name = _name(studio.member)
     with ThreadPoolExecutor(6) as pool:
         answers = list(pool.map(lambda _: studio.owner.call("POST", members, json={"username": name}), range(6)))
     assert {each.status_code for each in answers} == {200}
@@ -197,7 +199,7 @@ def test_what_the_organization_gives_is_not_taken_here(studio: Studio, members: 
 def test_a_webhook_tells_of_a_member(studio: Studio, members: str, receiver: Receiver) -> None:
     hook = {"name": "web", "events": ["member"], "config": {"url": receiver.url, "content_type": "json"}}
     assert studio.owner.http.post(f"{studio.world.repo_path}/hooks", json=hook).status_code == 201
-    name = _name(studio.stranger)
+    name = _name(studio.member)
     studio.owner.post(members, json={"username": name})
     received = receiver.wait_for(lambda requests: any(each.event == "member" for each in requests))
     [told] = [each.payload() for each in received if each.event == "member"]

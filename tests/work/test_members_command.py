@@ -17,7 +17,7 @@ def test_members_of_an_organization(studio: Studio) -> None:
     _run(studio, "member", "add", *where)
     [added] = studio.happened()
     assert (added.name, added.action) == ("member", "added")
-    assert added.record == studio.stranger.get("/me")["user"]
+    assert added.record == studio.stranger.get("/me")["user"]  # but for the address
     assert "repository" not in added.payload
     assert (added.payload["organization"]["login"], added.payload["sender"]) == (studio.world.organization, None)
     assert added.payload["organization"]["url"].startswith(studio.server.url)

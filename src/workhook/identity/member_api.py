@@ -8,7 +8,7 @@ from workhook.core.errors import NotFound
 from workhook.http.calls import Answer, Call
 from workhook.http.operations import AREA_B, Operation, Query
 from workhook.http.paging import PAGING, page_link, page_of
-from workhook.identity import member_queries
+from workhook.identity import invitations, member_queries
 from workhook.identity.apps.app_schemas import OwnerShape, owner_shape
 from workhook.identity.guard import actor_of, caller_of
 from workhook.identity.member_queries import Affiliation, InOrganization, InRepository, MemberRole
@@ -19,7 +19,9 @@ from workhook.identity.member_schemas import (
     Role,
     collaborator_shape,
     membership_shape,
+    pending_membership_shape,
 )
+from workhook.identity.queries import find_account
 from workhook.identity.schemas import Account, Repository
 
 _MEMBERS = ("all", "admin", "member")
@@ -50,19 +52,39 @@ async def check_member(call: Call) -> Answer:
 
 
 async def membership(call: Call) -> Answer:
-    member = await _member(call)
-    return Answer(membership_shape(_organization(call), member.account, member.role, call.base))
+    """Owners see who is invited, too. Raises `NotFound`."""
+    place, login = caller_of(call).organization, call.path("username")
+    assert place is not None, "the operation's rule names an organization"
+    member = await member_queries.find_member(call.database, place.account.id, login)
+    if member is not None:
+        return Answer(membership_shape(place.account, member.account, member.role, call.base))
+    person = await find_account(call.database, login) if place.role == "owner" else None
+    if person is None:
+        raise NotFound()
+    pending = await invitations.find_pending(call.database, place.account, person, actor_of(call).user)
+    if pending is None:
+        raise NotFound()
+    return Answer(pending_membership_shape(pending, person, call.base))
 
 
 async def own_memberships(call: Call) -> Answer:
-    state = call.query_choice("state", ("active", "pending"))
+    """The active ones, then those that wait to be accepted."""
+    state = call.query_choice("state", ("all", "active", "pending"))
     page, per_page = page_of(call)
-    if state == "pending":  # whoever is invited is in it
-        return Answer([], headers=page_link(call, page=page, per_page=per_page, total=0))
-    actor = actor_of(call)
-    found, total = await member_queries.list_own(call.database, actor, limit=per_page, offset=(page - 1) * per_page)
-    shapes = [membership_shape(each.account, actor.user, each.role, call.base) for each in found]
-    return Answer(shapes, headers=page_link(call, page=page, per_page=per_page, total=total))
+    actor, offset = actor_of(call), (page - 1) * per_page
+    shapes: list[Membership] = []
+    active = 0
+    if state != "pending":
+        found, active = await member_queries.list_own(call.database, actor, limit=per_page, offset=offset)
+        shapes = [membership_shape(each.account, actor.user, each.role, call.base) for each in found]
+    pending = 0
+    if state != "active":
+        room = per_page - len(shapes)
+        waiting, pending = await invitations.list_to_organizations(
+            call.database, actor.user, limit=max(1, room), offset=max(0, offset - active)
+        )
+        shapes += [pending_membership_shape(each, actor.user, call.base) for each in waiting[:room]]
+    return Answer(shapes, headers=page_link(call, page=page, per_page=per_page, total=active + pending))
 
 
 async def own_membership(call: Call) -> Answer:
@@ -153,7 +175,7 @@ _ORG = "organization.read"
 OPERATIONS = (
     _list("/user/memberships/orgs", "user_memberships", "What the caller is in each organization", "user",
           own_memberships, list[Membership],
-          _choice("state", "None is ever pending.", "active", "pending", default="active")),
+          _choice("state", "`pending`: the caller is invited. Without it both.", "active", "pending")),
     _op("/user/memberships/orgs/{org}", "user_membership", "What the caller is in an organization",
         "organization.membership", own_membership, Membership),
     _list("/orgs/{org}/members", "organization_members", "Who is in an organization", _ORG, members, list[OwnerShape],

@@ -46,12 +46,13 @@ _members: dict[MemberRole, Listed] = {
     "admin": listed(_people.where(memberships.c.role == "owner"), accounts.c.id),
     "member": listed(_people.where(memberships.c.role == "member"), accounts.c.id),
 }
-_own = listed(
+_of_caller = (
     sa.select(*account_columns(), memberships.c.role.label("role"))
     .join_from(memberships, accounts, accounts.c.id == memberships.c.organization_id)
-    .where(memberships.c.user_id == big("user_id"), within_reach(memberships.c.organization_id, None)),
-    accounts.c.id,
+    .where(memberships.c.user_id == big("user_id"), within_reach(memberships.c.organization_id, None))
 )
+_own = listed(_of_caller, accounts.c.id)
+_own_one = _of_caller.where(accounts.c.login_key == sa.bindparam("login_key"))
 
 # As `repository_of` tells the caller's own role: the stronger of what the place and being added give.
 _member, _addition = memberships.alias("member"), collaborators.alias("addition")
@@ -108,6 +109,13 @@ async def list_own(reader: Reader, actor: Actor, *, limit: int, offset: int) -> 
     params = {"user_id": actor.user.id, **reach_params(actor)}
     rows, number = await read_page(reader, _own, params, limit=limit, offset=offset)
     return [InOrganization(account_of(row), row["role"]) for row in rows], number
+
+
+async def find_own(reader: Reader, actor: Actor, login: str) -> InOrganization | None:
+    """What the caller is in the organization, as far as the token reaches."""
+    params = {"user_id": actor.user.id, "login_key": key_of(login), **reach_params(actor)}
+    row = await reader.fetch_one(_own_one, params)
+    return InOrganization(account_of(row), row["role"]) if row else None
 
 
 async def list_collaborators(

@@ -9,6 +9,7 @@ from msgspec import Meta
 
 from workhook.http.fields import Url
 from workhook.identity.apps.app_schemas import OwnerShape, owner_shape
+from workhook.identity.invitations import Invitation
 from workhook.identity.profile_schemas import OrganizationProfileShape, organization_profile_shape
 from workhook.identity.schemas import Account, Permissions, permissions_of
 
@@ -19,11 +20,13 @@ class Membership(msgspec.Struct):
     """Who somebody is in an organization."""
 
     url: Url
-    state: Annotated[str, Meta(description="Always `active`.")]
+    state: Annotated[Literal["active", "pending"], Meta(description="`pending`: invited, and not accepted yet.")]
     role: Annotated[Literal["admin", "member"], Meta(description="`admin`: an owner.")]
     organization_url: Url
     organization: OrganizationProfileShape
-    user: OwnerShape
+    user: Annotated[
+        OwnerShape | None, Meta(description="Null for an invited person whose account the caller does not see.")
+    ]
 
 
 class CollaboratorShape(OwnerShape, kw_only=True):
@@ -41,16 +44,26 @@ class CollaboratorPermission(msgspec.Struct):
     user: CollaboratorShape
 
 
-def membership_shape(organization: Account, user: Account, role: str, base: str) -> Membership:
+def membership_shape(
+    organization: Account, user: Account, role: str, base: str, *, state: Literal["active", "pending"] = "active"
+) -> Membership:
     shape = organization_profile_shape(organization, base)
     return Membership(
         url=f"{shape.url}/memberships/{user.login}",
-        state="active",
+        state=state,
         role="admin" if role == "owner" else "member",
         organization_url=shape.url,
         organization=shape,
         user=owner_shape(user, base),
     )
+
+
+def pending_membership_shape(invitation: Invitation, invitee: Account, base: str) -> Membership:
+    """What an invitation will give to the invited person."""
+    shape = membership_shape(invitation.account, invitee, invitation.role, base, state="pending")
+    if not invitation.is_known:
+        shape.user = None
+    return shape
 
 
 def collaborator_shape(account: Account, role: Role, base: str) -> CollaboratorShape:

@@ -56,6 +56,7 @@ class Rule:
 _READ_HOOKS, _WRITE_HOOKS = ("repository_hooks", "read"), ("repository_hooks", "write")
 _PERSONAL = frozenset({CLASSIC.name, FINE_GRAINED.name})
 _OWNERS_ALONE = frozenset({CLASSIC.name})
+_SCOPED = frozenset({CLASSIC.name, OAUTH.name})
 
 RULES = {
     # who and where
@@ -83,6 +84,14 @@ RULES = {
     # work management; roles are each resource's own (`work.access`)
     "work.read": Rule("user", ("work:read",), ("work", "read")),
     "work.write": Rule("user", ("work",), ("work", "write")),
+    # members, collaborators and invitations. Who reads or removes somebody else has to be an owner or admin; anybody
+    # can remove themselves (`work.invitations`).
+    "organization.people": Rule("organization", ("admin:org",), role="owner", kinds=_SCOPED),
+    "organization.leave": Rule("organization", ("admin:org",), role="member", kinds=_SCOPED),
+    "repository.people": Rule("repository", ("repo",), role="admin", kinds=_SCOPED),
+    "repository.leave": Rule("repository", ("repo",), role="read", kinds=_SCOPED),
+    "user.memberships": Rule("user", ("admin:org",), kinds=_SCOPED),
+    "user.invitations": Rule("user", ("repo",), kinds=_SCOPED),
     # the organization's apps and its audit log
     "organization.admin": Rule("organization", ("admin:org",), role="owner", kinds=_OWNERS_ALONE),
     # A webhook on every event tells its owner as much as the audit log does, so that its scope is enough.

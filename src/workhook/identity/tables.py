@@ -66,6 +66,32 @@ collaborators = sa.Table(
     sa.Index("ix_collaborators_user_id", "user_id"),
 )
 
+# What somebody may accept. It gives nothing before.
+invitations = sa.Table(
+    "invitations",
+    metadata,
+    sa.Column("id", BigId, primary_key=True),
+    # Of the place: an organization, or the owner of the repository.
+    sa.Column("account_id", sa.BigInteger, sa.ForeignKey("accounts.id", ondelete="CASCADE"), nullable=False),
+    sa.Column("repository_id", sa.BigInteger, sa.ForeignKey("projects.repository_id", ondelete="CASCADE")),
+    # Whom it is for: a user, or null and whoever has the address.
+    sa.Column("user_id", sa.BigInteger, sa.ForeignKey("accounts.id", ondelete="CASCADE")),
+    sa.Column("email", sa.Text),
+    # Of an organization: owner | member; of a repository: read | write | admin.
+    sa.Column("role", sa.Text, nullable=False),
+    sa.Column("inviter_id", sa.BigInteger, sa.ForeignKey("accounts.id", ondelete="CASCADE"), nullable=False),
+    sa.Column("created_at", Millis, nullable=False),
+    sa.Column("expires_at", Millis, nullable=False),
+    # One for each person and place: the place is "o" or "r" with its id, the invitee "u" with theirs, or "e" with the
+    # address in lower case.
+    sa.Column("place", sa.Text, nullable=False),
+    sa.Column("invitee", sa.Text, nullable=False),
+    sa.UniqueConstraint("place", "invitee"),
+    sa.Index("ix_invitations_invitee", "invitee"),
+    sa.Index("ix_invitations_expires_at", "expires_at"),
+    sqlite_autoincrement=True,
+)
+
 tokens = sa.Table(
     "tokens",
     metadata,

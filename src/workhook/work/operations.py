@@ -1,4 +1,4 @@
-"""Every route of Area A."""
+"""Every route of Area A, and those of Area B that change who is in an organization or a repository."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from workhook.work.comments import api as comments
 from workhook.work.credits import api as task_credits
 from workhook.work.files import api as files
 from workhook.work.imports import tables as _imports  # noqa: F401  # it has no routes, but a table beside the others'
+from workhook.work.invitations import api as invitations
 from workhook.work.invoices import api as invoices
 from workhook.work.members import api as members
 from workhook.work.projects import api as projects
@@ -25,6 +26,7 @@ OPERATIONS: tuple[Operation, ...] = (
     *projects.OPERATIONS,
     *trash.OPERATIONS,
     *members.OPERATIONS,
+    *invitations.OPERATIONS,
     *clients.OPERATIONS,
     *columns.OPERATIONS,
     *tasks.OPERATIONS,

@@ -888,4 +888,27 @@ CREATE INDEX ix_sign_in_failures_since ON sign_in_failures (since)
 
 CREATE INDEX ix_rate_windows_resets_at ON rate_windows (resets_at)
 
-INSERT INTO "alembic_version" VALUES('0008')
+CREATE TABLE invitations (
+	id INTEGER NOT NULL PRIMARY KEY AUTOINCREMENT,
+	account_id BIGINT NOT NULL,
+	repository_id BIGINT,
+	user_id BIGINT,
+	email TEXT,
+	role TEXT NOT NULL,
+	inviter_id BIGINT NOT NULL,
+	created_at BIGINT NOT NULL,
+	expires_at BIGINT NOT NULL,
+	place TEXT NOT NULL,
+	invitee TEXT NOT NULL,
+	CONSTRAINT fk_invitations_account_id FOREIGN KEY(account_id) REFERENCES accounts (id) ON DELETE CASCADE,
+	CONSTRAINT fk_invitations_repository_id FOREIGN KEY(repository_id) REFERENCES projects (repository_id) ON DELETE CASCADE,
+	CONSTRAINT fk_invitations_user_id FOREIGN KEY(user_id) REFERENCES accounts (id) ON DELETE CASCADE,
+	CONSTRAINT fk_invitations_inviter_id FOREIGN KEY(inviter_id) REFERENCES accounts (id) ON DELETE CASCADE,
+	CONSTRAINT uq_invitations_place_invitee UNIQUE (place, invitee)
+)
+
+CREATE INDEX ix_invitations_invitee ON invitations (invitee)
+
+CREATE INDEX ix_invitations_expires_at ON invitations (expires_at)
+
+INSERT INTO "alembic_version" VALUES('0009')

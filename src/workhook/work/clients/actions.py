@@ -78,8 +78,9 @@ async def add_client(tx: Transaction, actor: Actor, project_id: str, create: Cli
 
 async def remove_client(tx: Transaction, actor: Actor, client: Client, *, base: str) -> None:
     """The account stays. `client` is what `take_client` gave. Raises `Forbidden`, `Conflict`."""
-    client.access.require_member("remove clients")
-    client.access.require_writable()
+    if client.user_id != actor.user.id:  # anybody can leave
+        client.access.require_member("remove clients")
+        client.access.require_writable()
     await queries.delete_client(tx, client.shape.id)
     here = client.access.repository
     await removal.rights_lost(tx, here.owner.id, here.id, user_id=client.user_id, actor=actor, base=base)

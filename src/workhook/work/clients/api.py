@@ -111,6 +111,6 @@ OPERATIONS: tuple[Operation, ...] = (
         tag=TAG,
         answers={200: Done},
         problems=(403, 404, 409, 412),
-        description="The account stays, with what it made.",
+        description="For the team of the project; a client can leave. The account stays, with what it made.",
     ),
 )

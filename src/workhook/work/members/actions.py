@@ -7,15 +7,18 @@ here: an owner sees every project, a member all that are not private.
 from __future__ import annotations
 
 from workhook.core.errors import Conflict, Fault, Forbidden, Invalid, NotFound
-from workhook.identity import audit
+from workhook.http.calls import views_as_owner
+from workhook.identity import audit, invitations
 from workhook.identity.actions import remove_collaborator
 from workhook.identity.audit_actions import verb_of
-from workhook.identity.schemas import Account, Actor
+from workhook.identity.schemas import Account, Actor, stand_in_address
 from workhook.identity.tokens.reach import check_reach
 from workhook.storage import Reader, Row, Transaction
 from workhook.work.access import Access, find_access
 from workhook.work.announce import announce
+from workhook.work.invitations.record import invite_collaborator, record_invitation
 from workhook.work.members import queries
+from workhook.work.members.schemas import InvitedShape
 from workhook.work.people import PersonShape, person_shape
 
 
@@ -26,8 +29,11 @@ async def list_members(reader: Reader, actor: Actor, project_id: str, *, after: 
     return list(await queries.list_members(reader, access.repository.id, after=after, limit=limit))
 
 
-async def add_member(tx: Transaction, actor: Actor, project_id: str, username: str, *, base: str) -> PersonShape:
-    """Somebody who was added already, or owns the project, stays as they are: no event.
+async def add_member(
+    tx: Transaction, actor: Actor, project_id: str, username: str, *, base: str
+) -> PersonShape | InvitedShape:
+    """Somebody who was added already, or owns the project, stays as they are: no event. Somebody who shares no
+    organization with the project or the caller is invited.
 
     Raises `NotFound`, `Forbidden`, `Conflict`, and `Invalid` for a name that nobody has or a client has.
     """
@@ -38,19 +44,30 @@ async def add_member(tx: Transaction, actor: Actor, project_id: str, username: s
         raise _wrong(f"username {username}: there is no such user")
     if candidate.is_client and not candidate.has_place and candidate.role is None:
         raise _wrong(f"username {username} is a client of the project; remove the client first", "is_client")
-    if not candidate.owns and await queries.add_member(tx, candidate.access.repository, account):
+    repository = candidate.access.repository
+    if candidate.role is None and not candidate.is_near:
+        await invite_collaborator(tx, actor, repository, account, "write")
+        return InvitedShape(account.login, account.login, stand_in_address(account.login))
+    if not candidate.owns and await queries.add_member(tx, repository, account):
+        await invitations.withdraw(tx, repository, account)
         await _tell(tx, actor, candidate.access, account, "added", base)
-    return person_shape(account)
+    return person_shape(account, organization_id=candidate.organization_id)
 
 
 async def remove_member(tx: Transaction, actor: Actor, project_id: str, username: str, *, base: str) -> None:
-    """Raises `NotFound`, `Forbidden`, and `Conflict` for somebody whom the organization, not the project, gives the
-    place."""
+    """Anybody can leave, whatever the role, and also an archived project. Who was only invited is so no longer.
+
+    Raises `NotFound`, `Forbidden`, and `Conflict` for somebody whom the organization, not the project, gives the
+    place.
+    """
     candidate = await queries.find_candidate(tx, actor, project_id, username)
     access, account = candidate.access, candidate.account
-    _require_admin(access, "remove members")
+    if account is None or account.id != actor.user.id:
+        _require_admin(access, "remove members")
     if account is not None and await remove_collaborator(tx, access.repository, account, actor=actor, base=base):
         await _tell(tx, actor, access, account, "removed", base)
+    elif account is not None and await invitations.withdraw(tx, access.repository, account):
+        await record_invitation(tx, actor, "delete", access.repository, account.login)
     elif account is not None and candidate.has_place:
         message = f"{account.login} is here through {access.repository.owner.login}, and was not added to the project."
         raise Conflict(message, code="not_added")
@@ -60,10 +77,13 @@ async def remove_member(tx: Transaction, actor: Actor, project_id: str, username
 
 async def list_people(reader: Reader, actor: Actor, login: str, *, after: int, limit: int) -> list[Row]:
     """Raises `NotFound` for an organization that the caller is not in, or its token does not reach."""
-    organization_id = await queries.organization_of(reader, login, actor.user.id)
-    if organization_id is None:
+    found = await queries.organization_of(reader, login, actor.user.id)
+    if found is None:
         raise NotFound()
+    organization_id, role = found
     check_reach(actor, organization_id)
+    if role == "owner":
+        views_as_owner(organization_id)
     return list(await queries.list_people(reader, login, actor.user.id, after=after, limit=limit))
 
 

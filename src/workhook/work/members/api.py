@@ -12,7 +12,7 @@ from workhook.identity.guard import actor_of
 from workhook.storage import Row, Transaction
 from workhook.work.announce import base_of
 from workhook.work.members import actions
-from workhook.work.members.schemas import MemberAnswer, MemberCreate, MembersAnswer, UserAnswer
+from workhook.work.members.schemas import InvitedShape, MemberAnswer, MemberCreate, MembersAnswer, UserAnswer
 from workhook.work.people import person_of_row, person_shape
 from workhook.work.schemas import Done
 
@@ -33,7 +33,7 @@ async def add_member(call: Call) -> Answer:
 
     async def change(tx: Transaction) -> Answer:
         added = await actions.add_member(tx, actor_of(call), call.path("id"), create.username, base=base_of(call))
-        return Answer(MemberAnswer(added))
+        return Answer(MemberAnswer(added, pending=isinstance(added, InvitedShape)))
 
     return await call.write(change)
 
@@ -99,7 +99,9 @@ OPERATIONS: tuple[Operation, ...] = (
         answers={200: MemberAnswer},
         problems=(400, 403, 404, 409, 413, 415, 422),
         description="For owners and admins of the project. Whoever is added may write there, also without being in the "
-        "organization. Adding somebody again changes nothing.",
+        "organization. Somebody who is neither in the organization nor in another one together with the caller is "
+        "invited: `pending` is true, and the place is theirs once they accept "
+        "(`PATCH /user/repository_invitations/{invitation_id}`). Adding somebody again changes nothing.",
     ),
     Operation(
         AREA_A,
@@ -112,8 +114,8 @@ OPERATIONS: tuple[Operation, ...] = (
         tag=TAG,
         answers={200: Done},
         problems=(403, 404, 409),
-        description="For owners and admins of the project. What the organization gives stays: 409 for whoever has only "
-        "that.",
+        description="For owners and admins of the project; anybody can leave. Takes an invitation back, too. What the "
+        "organization gives stays: 409 for whoever has only that.",
     ),
     Operation(
         AREA_A,

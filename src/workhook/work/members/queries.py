@@ -8,6 +8,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from workhook.core.clock import now_ms
+from workhook.identity.invitations import shares_organization
 from workhook.identity.queries import key_of
 from workhook.identity.schemas import Account, Actor, Repository, account_of
 from workhook.identity.tables import accounts, collaborators, memberships, projects
@@ -61,6 +62,7 @@ _candidate = with_access(
         _role.label("person_role"),
         _organization_role.label("person_organization_role"),
         _looks.label("person_is_client"),
+        shares_organization(_person.c.id).label("person_shares"),
     )
     .select_from(
         _place.outerjoin(_person, sa.and_(_person.c.login_key == sa.bindparam("login_key"), _person.c.kind == "user"))
@@ -106,6 +108,8 @@ async def find_candidate(reader: Reader, actor: Actor, project_id: str, username
         owns=owns,
         has_place=owns or (in_organization is not None and not repository.private),
         is_client=bool(row["person_is_client"]),
+        is_near=owns or in_organization is not None or bool(row["person_shares"]),
+        organization_id=repository.owner.id if in_organization is not None else None,
     )
 
 
@@ -137,7 +141,7 @@ _people: sa.Select[Any] = (
 )
 _people_page = _people.where(accounts.c.id > big("after")).order_by(accounts.c.id).limit(big("limit"))
 _is_in = (
-    sa.select(_caller_in.c.organization_id)
+    sa.select(_caller_in.c.organization_id, _caller_in.c.role)
     .join_from(
         _caller_in,
         _organization,
@@ -155,7 +159,7 @@ async def list_people(reader: Reader, login: str, user_id: int, *, after: int, l
     return await reader.fetch_all(_people_page, params)
 
 
-async def organization_of(reader: Reader, login: str, user_id: int) -> int | None:
-    """The id of the organization, if the user is in it."""
+async def organization_of(reader: Reader, login: str, user_id: int) -> tuple[int, str] | None:
+    """The id of the organization and the user's role there, if the user is in it."""
     row = await reader.fetch_one(_is_in, {"login_key": key_of(login), "user_id": user_id})
-    return row["organization_id"] if row else None
+    return (row["organization_id"], row["role"]) if row else None

@@ -18,8 +18,20 @@ class MemberCreate(msgspec.Struct):
     username: Annotated[str, Meta(min_length=1, max_length=255, description="In any case.")]
 
 
+class InvitedShape(msgspec.Struct):
+    """Somebody who has not accepted yet: the caller learns nothing of the account but the name that was given."""
+
+    login: str
+    username: str
+    email: Annotated[str, Meta(description="Always a stand-in.")]
+    avatar: None = None
+
+
 class MemberAnswer(msgspec.Struct):
-    member: PersonShape
+    """`pending`: the person was invited, and is no member before accepting."""
+
+    member: PersonShape | InvitedShape
+    pending: bool = False
     success: bool = True
 
 
@@ -34,12 +46,14 @@ class UserAnswer(msgspec.Struct):
 
 
 class Candidate(msgspec.Struct, frozen=True):
-    """Somebody in relation to a project. `role`: as a collaborator. `has_place`: the organization gives one, or the
-    project is its own. `is_client`: somebody who only looks into it."""
+    """Somebody in relation to a project."""
 
     access: Access
     account: Account | None
-    role: str | None
+    role: str | None  # as a collaborator
     owns: bool
-    has_place: bool
-    is_client: bool
+    has_place: bool  # the organization gives one, or the project is their own
+    is_client: bool  # somebody who only looks into it
+    # In the organization that owns the project, or in another one together with the caller: needs no invitation.
+    is_near: bool
+    organization_id: int | None  # the one that owns the project, if the person is in it
