@@ -25,7 +25,6 @@ LOOK_UP = "SELECT tokens.id AS token_id"
 MORE = {
     "POST /projects": 8,  # chooses an owner and a name that is free, makes its creator an admin
     "PATCH /projects/{}": 5,  # it is read again
-    "DELETE /projects/{}": 5,  # whether an invoice was issued
     "POST /projects/{}/restore": 7,  # a name that is free, in the account and for good
     "POST /projects/{}/clients": 6,  # invites an account with a login that is free
     "DELETE /files/{}": 5,  # whether it is the logo of issued invoices
@@ -40,7 +39,7 @@ MORE = {
     "POST /invoices/{}/void": 5,  # timesheets go back
     "DELETE /invoices/{}": 5,  # likewise
     "POST /timesheets/{}/resume": 6,  # the other timers of the user, locked first; whether the user may run one there
-    "DELETE /projects/{}": 6,  # everybody who could start a timer there is locked, and the timers that run
+    "DELETE /projects/{}": 7,  # whether an invoice was issued; all who could start a timer there, and those that run
     "DELETE /projects/{}/members/{}": 7,  # the user is locked; timers and webhooks of apps that end with the right
     "DELETE /clients/{}": 7,  # likewise
     "POST /tasks/bulk": 5,  # for any number of tasks that are done the same to
