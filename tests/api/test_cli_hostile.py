@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from typer._click import Group
+from typer.core import TyperGroup as Group
 from typer.main import get_command
 
 from tests.api.test_cli import Cli

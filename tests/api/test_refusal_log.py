@@ -23,7 +23,7 @@ def test_the_id_of_each_refused_request_is_in_the_log(server: Server, world: Wor
         asked = [
             (nobody.get("/user"), "/user", 401, "unauthenticated"),
             (nobody.get("/user", headers=bad), "/user", 401, "unauthenticated"),
-            (client.get(f"/api/v1/projects/{secret}"), "/api/v1/projects/{project_id}", 404, "not_found"),
+            (client.get(f"/api/v1/projects/{secret}"), "/api/v1/projects/{id}", 404, "not_found"),
             (client.post("/api/v1/projects", json={"title": 7}), "/api/v1/projects", 422, "validation_failed"),
             (client.post("/api/v1/projects", content=b"{"), "/api/v1/projects", 400, "malformed"),
             (client.get(f"/no/such/{secret}?x={secret}"), "(none)", 404, "not_found"),

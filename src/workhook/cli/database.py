@@ -191,19 +191,19 @@ def _server(settings: Settings) -> Check:
     try:
         told = json.loads(path.read_bytes())
         url, pid = str(told["url"]), int(told["pid"])
+        host, port = urlsplit(url).hostname or "", urlsplit(url).port
     except FileNotFoundError:
         return Check("server", True, NO_SERVER)
     except (OSError, ValueError, KeyError, TypeError) as error:
         return Check("server", False, f"{path}: {error}", "Restart the server, which writes it anew.")
-    parts = urlsplit(url)
     try:
-        connection = http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=CONNECT_TIMEOUT_S)
+        connection = http.client.HTTPConnection(host, port, timeout=CONNECT_TIMEOUT_S)
         try:
             connection.request("GET", "/healthz")
             status = connection.getresponse().status
         finally:
             connection.close()
-    except (OSError, http.client.HTTPException) as error:
+    except (OSError, ValueError, http.client.HTTPException) as error:  # `ValueError`: a name that is none
         state = "is there" if _lives(pid) else "is gone"
         detail = f"{url} does not answer ({error or 'no answer in time'}); its process {pid} {state}"
         advice = "See its log." if _lives(pid) else f"Start the server, or remove {path} if none is to run here."
