@@ -40,7 +40,7 @@ def leaves(group: Group, words: tuple[str, ...] = ()) -> Iterator[tuple[tuple[st
             yield (*words, name), each
 
 
-COMMANDS = dict(leaves(get_command(app)))  # type: ignore[arg-type]  # it is a group
+COMMANDS = dict(leaves(get_command(app)))
 
 
 def obeyed(text: str) -> list[str]:
@@ -54,7 +54,7 @@ def is_plain(done: subprocess.CompletedProcess[str]) -> None:
 
 
 @pytest.fixture(scope="module")
-def cli(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cli]:
+def cli(tmp_path_factory: pytest.TempPathFactory) -> Cli:
     """A data folder that hostile people have filled, and the delivery of a hostile receiver."""
     folder = Path(tmp_path_factory.mktemp("hostile"))
     cli, receiver = Cli(folder / "data", {}), Receiver()
