@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -137,7 +138,11 @@ def test_the_first_start_tells_how_to_come_in_and_the_next_does_not(start: Calla
     with server.client(token) as client:
         projects = client.get("/api/v1/projects").json()["projects"]
         assert [each["full_name"] for each in projects] == ["workhook/getting-started"]
-        assert client.get("/user").json()["login"] == "owner"
+        me = client.get("/user")
+        assert me.json()["login"] == "owner"
+        ends = me.headers["github-authentication-token-expiration"].removesuffix(" UTC")
+        assert datetime.fromisoformat(f"{ends}+00:00") <= datetime.now(UTC) + timedelta(days=1)
+    assert re.search(r"^workhook: sign in as owner, once and within an hour: http\S+/login/link/", server.log(), re.M)
     server.kill()
     assert not TOKEN.findall(start().log())
 

@@ -50,7 +50,7 @@ def seen(cli: Cli, width: int, *words: str) -> str:
 
 def test_a_row_that_does_not_fit_is_one_column_below_the_other(cli: Cli) -> None:
     [row] = cli.json("token", "list")
-    narrow = seen(cli, 80, "token", "list")
+    narrow = seen(cli, 40, "token", "list")
     assert "…" not in narrow
     assert f"\ncreated at    {row['created_at']}\n" in narrow
     assert f"\nscopes        {', '.join(row['scopes'])}\n" in narrow
@@ -59,8 +59,17 @@ def test_a_row_that_does_not_fit_is_one_column_below_the_other(cli: Cli) -> None
     assert row["created_at"] in line
 
 
+def test_tokens_fit_a_hundred_columns(cli: Cli) -> None:
+    cli.json("token", "create", "--user", "octo", "--scopes", "repo,work,admin:org", "--note", "n" * 100)
+    rows = cli.json("token", "list")
+    header, *lines = seen(cli, 100, "token", "list").splitlines()
+    assert header.split() == ["id", "kind", "user", "may", "note", "ends", "last", "used"]
+    assert [line.split()[0] for line in lines] == [str(row["id"]) for row in rows]
+    assert all(len(line) <= 100 for line in (header, *lines))
+
+
 def test_what_a_terminal_would_obey_is_shown(cli: Cli) -> None:
     cli.json("token", "create", "--user", "octo", "--scopes", "repo", "--note", "a\x1b]0;owned\x07b Ä")
-    for shown in (seen(cli, 400, "token", "list"), seen(cli, 80, "token", "list"), cli.text("token", "list")):
+    for shown in (seen(cli, 400, "token", "list"), seen(cli, 40, "token", "list"), cli.text("token", "list")):
         assert r"a\x1b]0;owned\x07b Ä" in shown
         assert "\x1b]" not in shown

@@ -136,7 +136,10 @@ def test_a_url_that_is_too_long(api: Api, place: Place) -> None:
 def test_a_url_that_nothing_is_ever_sent_to(closed: tuple[Server, Api, Place], host: str, named: str) -> None:
     _, api, place = closed
     response = api.create(place, config={"url": f"http://{host}/x"})
-    message = f"url is not supported because it isn't reachable over the public Internet ({named})"
+    message = (
+        f"url is not supported because it isn't reachable over the public Internet ({named}). To deliver to a private"
+        " network, start the server with --allow-network."
+    )
     invalid(response, custom(message, "url"))
 
 

@@ -177,7 +177,10 @@ def test_a_url_that_may_be_tried(url: str) -> None:
     ],
 )
 def test_a_host_that_can_never_be_reached(url: str, host: str) -> None:
-    expected = f"url is not supported because it isn't reachable over the public Internet ({host})"
+    expected = (
+        f"url is not supported because it isn't reachable over the public Internet ({host}). To deliver to a private"
+        " network, start the server with --allow-network."
+    )
     assert check_url(url, PUBLIC) == expected
     fault = examine_url(url, PUBLIC)
     assert fault is not None

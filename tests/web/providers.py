@@ -19,7 +19,7 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import httpx
-from joserfc import jwt
+from joserfc import jws, jwt
 from joserfc.jwk import ECKey, KeySet, RSAKey
 
 CLIENT_ID, CLIENT_SECRET = "workhook & co", "s3cret: with / signs"
@@ -157,7 +157,9 @@ class Forger:
         assert digest == self.challenges[code]
 
     def sign(self, claims: Claims, **header: Any) -> str:
-        return jwt.encode({"alg": "RS256", "kid": "one", **header}, claims, self.key)
+        # As JSON it is ASCII, so that it can hold what is no character.
+        content = json.dumps(claims)
+        return jws.serialize_compact({"alg": "RS256", "kid": "one", **header}, content, self.key)
 
     def close(self) -> None:
         self._server.shutdown()

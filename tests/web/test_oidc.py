@@ -130,7 +130,7 @@ def test_a_verified_address_finds_its_user_who_is_then_known_by_subject(site: Si
         answer = browser.get(site.provider.consent(asked, subject))
         assert (answer.status_code, answer.headers["location"]) == (303, "/settings/password?a=b"), answer.text
         set_cookies = dict(each.split("=", 1) for each in answer.headers.get_list("set-cookie"))
-        assert set(set_cookies) == {"workhook_session", "workhook_oidc"}
+        assert set(set_cookies) == {"workhook_session", "workhook_oidc", "workhook_device"}
         assert "Max-Age=0" in set_cookies["workhook_oidc"]
         assert browser.is_signed_in()
         assert browser.cookie != before

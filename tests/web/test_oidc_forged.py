@@ -107,11 +107,19 @@ def test_what_the_provider_has_not_signed_is_refused(forged: Forged, forgery: An
         {"aud": {CLIENT_ID: 1}}, {"exp": 1}, {"exp": None}, {"exp": "9999999999"}, {"exp": True},
         {"iat": 1}, {"iat": None}, {"iat": 9_999_999_999}, {"nbf": 9_999_999_999}, {"nonce": "another"},
         {"nonce": None}, {"nonce": ["x"]}, {"sub": None}, {"sub": ""}, {"sub": 7}, {"sub": "x" * 256}, {"sub": "a\0b"},
+        {"sub": "\ud800"}, {"nonce": "\udfff"}, {"preferred_username": "\ud800"}, {"name": "\ud83d"},
+        {"more": {"x": "\ud800"}}, {"email": "\ud800@example.com", "email_verified": True},
+        {"iat": 10**400}, {"nbf": 10**400},
     ],
-    ids=str,
+    ids=lambda changes: ascii(changes)[:60],
 )  # fmt: skip
 def test_what_was_signed_for_something_else_is_refused(forged: Forged, changes: Claims) -> None:
     refused(forged.sign_in(_signed, **changes), 403, NOT_VERIFIED)
+
+
+def test_a_number_that_no_float_holds_is_compared_as_it_is(forged: Forged) -> None:
+    forged.forger.userinfo = {}
+    assert forged.sign_in(_signed, exp=10**400, nbf=-(10**400)).status_code == 303
 
 
 def test_several_audiences_are_fine_if_we_are_the_authorized_party(forged: Forged) -> None:

@@ -21,6 +21,7 @@ from workhook.identity.signin import throttle
 from workhook.identity.signin.tables import sign_in_failures
 
 WRONG = "not the right one"
+AT_HOME = {"X-Forwarded-For": "198.51.100.77"}
 
 _count = sa.select(sign_in_failures.c.failures).where(sign_in_failures.c.key == sa.bindparam("key"))
 _blocked = sa.select(sign_in_failures.c.blocked_until).where(sign_in_failures.c.key == sa.bindparam("key"))
@@ -39,11 +40,11 @@ def test_after_five_failures_known_and_unknown_logins_wait(server: Server) -> No
     person = add_person(server)
     seen = []
     for login in (person.login, f"{person.login}-x"):
-        with Browser(server) as browser:
+        with Browser(server, **AT_HOME) as browser:
             fields = browser.form("/login").fields
             tried, began = [login, login.upper(), f" {login}", *[login] * 4], now_ms()
             answers = [browser.post("/login", {**fields, "login": each, "password": WRONG}) for each in tried[:5]]
-            until = server.run(partial(_value, _blocked, throttle.login_key(login)))
+            until = server.run(partial(_value, _blocked, throttle.pair_key(login, AT_HOME["X-Forwarded-For"])))
             assert began + throttle.FIRST_PAUSE_MS <= until <= now_ms() + throttle.FIRST_PAUSE_MS
             server.run(lengthen_pauses)
             answers += [browser.post("/login", {**fields, "login": each, "password": WRONG}) for each in tried[5:]]
@@ -54,7 +55,7 @@ def test_after_five_failures_known_and_unknown_logins_wait(server: Server) -> No
             assert (times, "too many failed attempts" in text) == (1, True)
             seen.append(text)
     assert seen[0] == seen[1]
-    with Browser(server) as browser:
+    with Browser(server, **AT_HOME) as browser:
         assert browser.sign_in(person).status_code == 429  # the right password waits as well
         assert browser.fill(add_link(server, person)).status_code == 303  # a link does not
         browser.client.cookies.clear()
@@ -84,7 +85,7 @@ def test_two_processes_that_guess_beside_one_another_have_no_more_attempts(
     server: Server, second_server: Server
 ) -> None:
     person = add_person(server)
-    browsers = [Browser(each) for each in (server, second_server)]
+    browsers = [Browser(each, **AT_HOME) for each in (server, second_server)]
     filled = [{**each.form("/login").fields, "login": person.login, "password": WRONG} for each in browsers]
 
     def guess(number: int) -> httpx.Response:

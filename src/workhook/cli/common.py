@@ -78,12 +78,22 @@ class Context:
         else:
             typer.echo(sentence)
 
-    def answer_rows(self, rows: Sequence[Mapping[str, object]], columns: Iterable[str], *, none: str) -> None:
-        """A list: an array for scripts; for people a table of some columns, or what there is to say about none."""
+    def answer_rows(
+        self,
+        rows: Sequence[Mapping[str, object]],
+        columns: Iterable[str],
+        *,
+        none: str,
+        narrow: Sequence[Mapping[str, object]] = (),
+    ) -> None:
+        """A list: an array for scripts; for people a table of some columns, or what there is to say about none.
+
+        `narrow`: the same rows with fewer columns, for a terminal that is too narrow for the others.
+        """
         if self.as_json:
             _print_json(rows)
         elif rows:
-            _print_table(rows, list(columns))
+            _print_table(rows, list(columns), narrow)
         else:
             typer.echo(none)
 
@@ -105,7 +115,9 @@ def _print_json(data: object) -> None:
 _ANY_WIDTH = 10_000
 
 
-def _print_table(rows: Sequence[Mapping[str, object]], columns: Sequence[str]) -> None:
+def _print_table(
+    rows: Sequence[Mapping[str, object]], columns: Sequence[str], narrow: Sequence[Mapping[str, object]]
+) -> None:
     from rich.console import Console
     from rich.measure import Measurement
     from rich.table import Table
@@ -114,13 +126,15 @@ def _print_table(rows: Sequence[Mapping[str, object]], columns: Sequence[str]) -
     # Beside a terminal nothing is cut or wrapped: a line is a row.
     stream = unguarded(sys.stdout)  # the table's own bold is meant to be obeyed; its cells are made visible
     console = Console(file=stream) if sys.stdout.isatty() else Console(file=stream, width=_ANY_WIDTH)
-    table = Table(*(name.replace("_", " ") for name in columns), box=None, pad_edge=False, header_style="bold")
-    for row in rows:
-        table.add_row(*(Text(cell(row[name])) for name in columns))
-    if Measurement.get(console, console.options.update(max_width=_ANY_WIDTH), table).maximum <= console.width:
-        console.print(table)
-    else:
-        typer.echo("\n\n".join(_one_below_the_other(row, columns) for row in rows))
+    for shown, names in ((rows, columns), (narrow, list(narrow[0]) if narrow else [])):
+        table = Table(*(name.replace("_", " ") for name in names), box=None, pad_edge=False, header_style="bold")
+        for row in shown:
+            table.add_row(*(Text(cell(row[name])) for name in names))
+        width = Measurement.get(console, console.options.update(max_width=_ANY_WIDTH), table).maximum
+        if shown and width <= console.width:
+            console.print(table)
+            return
+    typer.echo("\n\n".join(_one_below_the_other(row, columns) for row in rows))
 
 
 def _one_below_the_other(row: Mapping[str, object], columns: Sequence[str]) -> str:

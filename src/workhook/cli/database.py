@@ -12,11 +12,12 @@ import typer
 
 from workhook.cli.common import Context, command
 from workhook.cli.faults import FAILED, explain
-from workhook.cli.schema import CONNECT_TIMEOUT_S, revision
+from workhook.cli.schema import CONNECT_TIMEOUT_S, key_check, revision
 from workhook.core.config import Settings
 
 FREE_BYTES_MIN = 500 * 1024 * 1024
 LATE_MS = 60_000
+NO_SERVER = "none runs with this data folder"
 
 
 class Check(NamedTuple):
@@ -63,12 +64,15 @@ def register(app: typer.Typer) -> None:
 async def _checks(settings: Settings) -> AsyncIterator[Check]:
     yield _folder(settings)
     yield _space(settings)
-    yield _key(settings)
     database = await _database(settings)
+    sealed = await _sealed(settings) if database.ok else None
+    key = _key(settings, sealed)
+    yield key
     yield database
-    if database.ok and (settings.secret_key or settings.data.is_dir()):  # else there is no key, and none is made
-        yield await _waiting(settings)
-    yield await asyncio.to_thread(_server, settings)
+    server = await asyncio.to_thread(_server, settings)
+    if database.ok and key.ok and sealed is not None:  # a server has run; else opening would make a key
+        yield await _waiting(settings, server)
+    yield server
     if settings.nats_url:
         advice = "Leave nats_url away: the database queues."
         yield Check("NATS", False, "this version does not deliver over NATS yet", advice)
@@ -85,31 +89,51 @@ def _folder(settings: Settings) -> Check:
 
 
 def _space(settings: Settings) -> Check:
+    """Of the folder, or where it will be made."""
     import shutil
 
+    data = settings.data.absolute()
+    place = next(each for each in (data, *data.parents) if each.is_dir())
     try:
-        free = shutil.disk_usage(settings.data).free
+        free = shutil.disk_usage(place).free
     except OSError as error:
-        return Check("disk", False, str(error.strerror), "Give --data.")
+        return Check("disk", False, f"{place}: {error.strerror}", "Give --data.")
     advice = "Make room, or keep deliveries for fewer days (WORKHOOK_RETENTION_DAYS)."
     return Check("disk", free >= FREE_BYTES_MIN, f"{free // 1024**2:,} MiB free", advice)
 
 
-def _key(settings: Settings) -> Check:
-    from workhook.core.vault import KEY_FILE, Vault, VaultError
-
-    if settings.secret_key:
-        return Check("key", True, "from the settings")
-    path = settings.data / KEY_FILE
+async def _sealed(settings: Settings) -> bytes | None:
+    """See `schema.key_check`."""
     try:
-        Vault(path.read_bytes().split())
-        mode = path.stat().st_mode & 0o777
-    except FileNotFoundError:
+        return await key_check(settings)
+    except Exception as error:
+        if explain(error, settings) is None:
+            raise
+        return None
+
+
+def _key(settings: Settings, sealed: bytes | None) -> Check:
+    """Whether there is a key, and whether the database was used with it."""
+    from workhook.core.vault import KEY_FILE, Vault, VaultError, open_vault
+
+    path = settings.data / KEY_FILE
+    back = "Put back the file from a backup: secrets are encrypted with it."
+    if settings.secret_key:
+        back, where = "Set the key that belongs to this database: WORKHOOK_SECRET_KEY.", "from the settings"
+    elif path.exists() or sealed is not None:
+        where = str(path)
+    else:
         return Check("key", True, "made at the first start")
+    try:
+        vault: Vault = open_vault(settings.data, settings.secret_key, make=False)
+        vault.open(sealed)
+        mode = 0 if settings.secret_key else path.stat().st_mode & 0o777
     except (OSError, VaultError) as error:
         said = explain(error, settings) or [str(error)]
-        return Check("key", False, said[0], "Put back the file from a backup: secrets are encrypted with it.")
-    return Check("key", not mode & 0o077, f"{path}, mode {mode:04o}", f"Others can read it: chmod 600 {path}")
+        return Check("key", False, said[0], back)
+    if settings.secret_key:
+        return Check("key", True, where)
+    return Check("key", not mode & 0o077, f"{where}, mode {mode:04o}", f"Others can read it: chmod 600 {path}")
 
 
 async def _database(settings: Settings) -> Check:
@@ -134,7 +158,7 @@ async def _database(settings: Settings) -> Check:
     return Check("database", found == migrations.HEAD, f"{kind}, schema {found}", "workhook migrate")
 
 
-async def _waiting(settings: Settings) -> Check:
+async def _waiting(settings: Settings, server: Check) -> Check:
     from workhook import bootstrap
     from workhook.cli import queries
     from workhook.core.clock import now_ms
@@ -149,7 +173,12 @@ async def _waiting(settings: Settings) -> Check:
         return Check("deliveries", False, said[0], said[-1])
     late_ms = max(0, now_ms() - oldest) if oldest is not None else 0
     detail = f"{number} waiting" + (f", the oldest late by {late_ms // 1000} s" if late_ms > LATE_MS else "")
-    advice = "Is a server or a worker running? If so, raise WORKHOOK_CONCURRENCY or start more workers."
+    runs = server.ok and server.detail != NO_SERVER
+    advice = (
+        "The server runs, perhaps with --no-worker: start `workhook worker`, or raise WORKHOOK_CONCURRENCY."
+        if runs
+        else "Start a server or a worker. If one runs elsewhere, look at its log, or start more workers."
+    )
     return Check("deliveries", late_ms <= LATE_MS, detail, advice)
 
 
@@ -162,22 +191,23 @@ def _server(settings: Settings) -> Check:
     try:
         told = json.loads(path.read_bytes())
         url, pid = str(told["url"]), int(told["pid"])
+        host, port = urlsplit(url).hostname or "", urlsplit(url).port
     except FileNotFoundError:
-        return Check("server", True, "none runs with this data folder")
+        return Check("server", True, NO_SERVER)
     except (OSError, ValueError, KeyError, TypeError) as error:
         return Check("server", False, f"{path}: {error}", "Restart the server, which writes it anew.")
-    parts = urlsplit(url)
     try:
-        connection = http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=CONNECT_TIMEOUT_S)
+        connection = http.client.HTTPConnection(host, port, timeout=CONNECT_TIMEOUT_S)
         try:
             connection.request("GET", "/healthz")
             status = connection.getresponse().status
         finally:
             connection.close()
-    except (OSError, http.client.HTTPException) as error:
+    except (OSError, ValueError, http.client.HTTPException) as error:  # `ValueError`: a name that is none
         state = "is there" if _lives(pid) else "is gone"
         detail = f"{url} does not answer ({error or 'no answer in time'}); its process {pid} {state}"
-        return Check("server", False, detail, "Start the server, or see its log.")
+        advice = "See its log." if _lives(pid) else f"Start the server, or remove {path} if none is to run here."
+        return Check("server", False, detail, advice)
     advice = f"Something else than the server answers there; if none runs, remove {path}."
     return Check("server", status == 200, f"{url} answers {status}, process {pid}", advice)
 

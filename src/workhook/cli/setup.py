@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 TOKEN_NOTE = "workhook setup"  # noqa: S105  # how its tokens are told from others
 
 LINK_MINUTES = 60  # of the first start
+FIRST_TOKEN_NOTE = "first start"  # noqa: S105  # how its token is told from others
+FIRST_TOKEN_DAYS = 1
 
 FIRST_OWNER, FIRST_ORGANIZATION, FIRST_PROJECT = "owner", "workhook", "Getting started"
 
@@ -103,12 +105,12 @@ async def first_start(services: Services, base: str) -> FirstStart | None:
             place = await _organization(tx, made, FIRST_ORGANIZATION)
             await _make_owner(tx, made, place, user)
             repository = await _project(tx, place, user, FIRST_PROJECT, base)
-            token = await _token(tx, made, user, always=False)
+            token = await _first_token(tx, made, user)
             await made.record(tx, place, user)
             link = await links.create(tx, user.id, links.SIGN_IN, minutes=LINK_MINUTES)
     except UniqueViolation:
         return None  # another process was first
-    return FirstStart(user.login, place.login, repository.full_name, token, link.path) if token else None
+    return FirstStart(user.login, place.login, repository.full_name, token, link.path)
 
 
 async def welcome(services: Services, address: str) -> None:
@@ -120,7 +122,7 @@ async def welcome(services: Services, address: str) -> None:
             f"workhook: first start: {made.login} owns the organization {made.organization} "
             f"and the project {made.repository}\n"
             f"workhook: sign in as {made.login}, once and within an hour: {base}{made.link}\n"
-            f"workhook: token of {made.login}, shown only now: {made.token}"
+            f"workhook: token of {made.login}, good for a day and shown only now: {made.token}"
         )
 
 
@@ -190,6 +192,16 @@ async def _project(tx: Transaction, place: Account, user: Account, title: str, b
         assert known is not None, "it was found in this transaction"
         return known
     return (await actions.create_project(tx, acting(user), create, base=base)).repository
+
+
+async def _first_token(tx: Transaction, made: _Made, user: Account) -> str:
+    """For a look around. It is printed where others may read it later, so it ends within a day."""
+    from workhook.identity import actions
+    from workhook.identity.policy import SCOPES
+
+    issued = await actions.issue_token(tx, user, list(SCOPES), note=FIRST_TOKEN_NOTE, expires_in_days=FIRST_TOKEN_DAYS)
+    made["token_id"] = issued.id
+    return issued.token
 
 
 async def _token(tx: Transaction, made: _Made, user: Account, *, always: bool) -> str | None:

@@ -154,7 +154,29 @@ async def list_tokens(
         rows if context.as_json else [_in_words(row) for row in rows],
         columns,
         none="There is no token yet: workhook token create",
+        narrow=[_in_short(row) for row in rows],
     )
+
+
+def _in_short(row: dict[str, object]) -> dict[str, object]:
+    """What fits 100 columns. An id stands in full; `--json` and a wider terminal show the rest."""
+    permissions = row["permissions"]
+    may = sorted(permissions) if isinstance(permissions, dict) else row["scopes"]
+    named = [str(each) for each in may] if isinstance(may, list) else []
+    ends = "revoked" if row["revoked_at"] else str(row["expires_at"] or "never")[:10]
+    return {
+        "id": row["id"],
+        "kind": row["kind"],
+        "user": row["user"],
+        "may": _cut(f"{named[0]} and {len(named) - 1} more" if len(named) > 1 else "".join(named), 18),
+        "note": _cut(str(row["note"] or "-"), 14),
+        "ends": ends,
+        "last_used": str(row["last_used_at"] or "never")[:10],
+    }
+
+
+def _cut(text: str, width: int) -> str:
+    return text if len(text) <= width else f"{text[: width - 1]}…"
 
 
 def _shown(token: Details) -> dict[str, object]:

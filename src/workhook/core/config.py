@@ -36,14 +36,16 @@ class SettingsError(Exception):
         self.faults = faults
 
 
-def _whole(low: int, high: int) -> Callable[[Any], int]:
+def _whole(low: int, high: int, unit: str = "") -> Callable[[Any], int]:
+    wanted = f"a whole number{f' of {unit}' if unit else ''} from {low} to {high}"
+
     def parse(value: Any) -> int:
         number = int(value)
         if isinstance(value, bool) or not low <= number <= high:
-            raise ValueError(f"a whole number from {low} to {high}")
+            raise ValueError(wanted)
         return number
 
-    parse.__doc__ = f"a whole number from {low} to {high}"
+    parse.__doc__ = wanted
     return parse
 
 
@@ -152,7 +154,7 @@ class Settings:
         _files_url,
         "Store of files; without it a folder in the data folder. AWS_… variables say how to get there.",
     )
-    upload_max_mb: int = _setting(100, _whole(1, 100_000), "Size of a file in MiB at most.")
+    upload_max_mb: int = _setting(100, _whole(1, 100_000, "MiB"), "Size of a file in MiB at most.")
     nats_url: str | None = _setting(None, str, "Reserved: this version refuses to start with it.", secret=True)
     nats_prefix: str = _setting("workhook", _prefix, "Reserved: this version does not use it.")
     host: str = _setting("127.0.0.1", str, "Address to listen on.")
@@ -178,9 +180,9 @@ class Settings:
     header_prefix: str = _setting("X-Service", _prefix, "First part of the names of delivery headers.")
     hooks_per_event: int = _setting(20, _whole(0, 10**6), "Webhooks of one repository or organization that may name "
                                     "the same event; 0: no limit.")  # fmt: skip
-    retention_days: int = _setting(30, _whole(1, 3650), "Days that events and deliveries are kept.")
+    retention_days: int = _setting(30, _whole(1, 3650, "days"), "Days that events and deliveries are kept.")
     audit_retention_days: int = _setting(
-        365, _whole(0, 36_500), "Days that entries of the audit log are kept; 0: for ever."
+        365, _whole(0, 36_500, "days"), "Days that entries of the audit log are kept; 0: for ever."
     )
     delivery_timeout_s: float = _setting(10.0, _seconds(0.1, 300), "Connect, headers and body of one attempt together.")
     delivery_retries: int = _setting(8, _whole(0, 50), "Further attempts after a failed one; 0: none.")

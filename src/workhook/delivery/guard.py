@@ -60,7 +60,10 @@ _REFUSED_V6 = [
 _MAPPED = ipaddress.IPv6Network("::ffff:0:0/96")
 
 MALFORMED_URL = "The URL you've entered is not valid. Please make sure that you encode all special characters first"
-_UNREACHABLE_URL = "url is not supported because it isn't reachable over the public Internet ({})"
+_UNREACHABLE_URL = (
+    "url is not supported because it isn't reachable over the public Internet ({}). To deliver to a private network,"
+    " start the server with --allow-network."
+)
 
 _UNPRINTABLE = re.compile(
     r"[\x00-\x20\x7f-\xa0\u1680\u2000-\u200f\u2028-\u202f\u205f-\u2064\u3000\ufeff\ud800-\udfff\\]"

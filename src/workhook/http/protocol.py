@@ -15,7 +15,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResp
 
 from workhook.core import json
 from workhook.core.errors import Malformed, Problem, TargetTooLong, Unavailable
-from workhook.http import metrics, streams
+from workhook.http import metrics, refusal_log, streams
 from workhook.http.calls import is_host
 from workhook.http.operations import AREA_A, AREA_B
 from workhook.http.problems import render
@@ -239,13 +239,14 @@ class BoundedProtocol(HttpToolsProtocol):
             unanswered = True
         else:
             unanswered = not cycle.response_started if self._reading == "body" else cycle.response_complete
-        log.debug("request_refused", status=problem.status, reason=problem.message)
+        request_id = uuid.uuid4().hex
+        refusal_log.note(problem, request_id=request_id, method="(none)", route="(none)")
         metrics.REQUESTS.labels("(none)", "(none)", problem.status).inc()
         if cycle is not None and not cycle.response_complete:
             cycle.disconnected = True
             cycle.message_event.set()
         if unanswered and not self.pipeline:
-            self.transport.write(_wire(problem, getattr(self, "url", b"")))
+            self.transport.write(_wire(problem, getattr(self, "url", b""), request_id))
         self._close()
 
     def _close(self) -> None:
@@ -287,23 +288,24 @@ def _busy() -> Problem:
 
 
 async def _answer_busy(scope: Any, receive: Any, send: Any) -> None:
-    body, headers = _answer(_busy(), scope["raw_path"])
+    request_id = uuid.uuid4().hex
+    refusal_log.note(_busy(), request_id=request_id, method=scope["method"], route="(none)")
+    body, headers = _answer(_busy(), scope["raw_path"], request_id)
     metrics.REQUESTS.labels("(none)", "(none)", 503).inc()
     raw = [(name.lower().encode(), value.encode()) for name, value in headers.items()]
     await send({"type": "http.response.start", "status": 503, "headers": raw})
     await send({"type": "http.response.body", "body": body})
 
 
-def _wire(problem: Problem, target: bytes) -> bytes:
-    body, headers = _answer(problem, target)
+def _wire(problem: Problem, target: bytes, request_id: str) -> bytes:
+    body, headers = _answer(problem, target, request_id)
     lines = [f"HTTP/1.1 {problem.status} {_PHRASES.get(problem.status, '')}"]
     lines += [f"{name}: {value}" for name, value in headers.items()]
     return "\r\n".join([*lines, "", ""]).encode() + body
 
 
-def _answer(problem: Problem, target: bytes) -> tuple[bytes, dict[str, str]]:
+def _answer(problem: Problem, target: bytes, request_id: str) -> tuple[bytes, dict[str, str]]:
     """In the shape of the area that was asked, as far as that is known."""
-    request_id = uuid.uuid4().hex
     area = AREA_A if target.startswith(b"/api/v1/") else AREA_B
     body = json.encode(render(problem, area, request_id=request_id, documentation_url="/docs"))
     headers = {

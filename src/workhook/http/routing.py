@@ -21,7 +21,7 @@ from litestar.plugins.core import MsgspecDIPlugin
 
 from workhook.core import json
 from workhook.core.errors import Malformed, MethodNotAllowed, NotFound, Problem, TooLarge
-from workhook.http import metrics
+from workhook.http import metrics, refusal_log
 from workhook.http.calls import Answer, Call, Services, begin, origin
 from workhook.http.negotiation import prefers_page
 from workhook.http.operations import AREA_A, AREA_B, PAGES, VERSION_HEADERS, VERSIONS, Area, Operation
@@ -128,6 +128,10 @@ def _handle(
         await guard(call)
         call.checked_at_s, call.recheck = time.monotonic(), partial(check, call)
 
+    def tell_refused(call: Call, problem: Problem) -> None:
+        refused(call, problem)
+        refusal_log.note(problem, request_id=call.request_id, method=operation.method, route=route)
+
     async def handle(request: Request[Any, Any, Any]) -> Response[bytes]:
         started = time.perf_counter()
         call = Call(request, operation, services(), uuid.uuid4().hex, prefix)
@@ -139,10 +143,10 @@ def _handle(
             await refuse_undeclared(call)
             answer = await operation.handler(call)
             if call.refused is not None:
-                refused(call, call.refused)
+                tell_refused(call, call.refused)
             response = _respond(call, answer)
         except Problem as problem:
-            refused(call, problem)
+            tell_refused(call, problem)
             response = _refuse(call, problem, problem_page)
         except InternalServerException:  # of the body's stream: the client has gone, and reads no answer
             response = _refuse(call, Malformed("The request ended before its body did."), None)
@@ -280,6 +284,8 @@ def _outside(
     request_id = uuid.uuid4().hex
     if problem.status == 500:
         log.error("request_failed", request_id=request_id, path=path, exc_info=error)
+    else:
+        refusal_log.note(problem, request_id=request_id, method=request.method, route="(none)")
     area = AREA_A if f"{path}/".startswith("/api/v1/") else AREA_B
     metrics.REQUESTS.labels(request.method, "(none)", problem.status).inc()
     of_the_api = f"/{path.lstrip('/')}/".startswith("/api/")

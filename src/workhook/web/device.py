@@ -78,7 +78,9 @@ async def _session(call: Call) -> Session:
 async def _find(call: Call, session: Session, typed: str) -> DeviceRequest | None:
     """Guessing is limited by session and by address (RFC 8628 5.1). Raises `TooManyRequests`."""
     # No login can be this one: no form takes NUL.
-    attempt = await throttle.begin(call.database, f"\0device {session.id}", call.address)
+    attempt = await throttle.begin(
+        call.database, f"\0device {session.id}", call.address, everywhere=throttle.FREE_BY_LOGIN
+    )
     request = await devices.find_request(call.database, typed)
     if request is not None:
         await call.database.in_transaction(lambda tx: throttle.succeeded(tx, attempt))

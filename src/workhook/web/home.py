@@ -8,6 +8,7 @@ from workhook.identity.schemas import Account
 from workhook.identity.signin import grants, passwords, sessions
 from workhook.identity.signin.actions import Checked, check_password, complete, new_hash, set_password
 from workhook.storage import Transaction
+from workhook.web import known_device
 from workhook.web.forms import read_form
 from workhook.web.render import page
 from workhook.web.sessions import Session, record, redirect, renew_session, sign_in_redirect, signed_in
@@ -120,7 +121,7 @@ async def _check_current(call: Call, session: Session, current: str) -> Checked 
     """None: the user has no password yet."""
     if await passwords.hash_of(call.database, session.user.id) is None:
         return None
-    return await check_password(call.database, session.user.login, current, call.address)
+    return await check_password(call.database, session.user.login, current, call.address, known_device.finder(call))
 
 
 async def _has_none(tx: Transaction, user: Account) -> bool:

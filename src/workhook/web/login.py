@@ -10,7 +10,7 @@ from workhook.http.calls import Answer, Call
 from workhook.identity.signin import sessions
 from workhook.identity.signin.actions import LOGIN_MAX_CHARS, check_password, complete
 from workhook.storage import Transaction
-from workhook.web import cookies
+from workhook.web import cookies, known_device
 from workhook.web.forms import form_key, read_form
 from workhook.web.render import page
 from workhook.web.sessions import (
@@ -39,7 +39,9 @@ async def sign_in(call: Call) -> Answer:
     fields = await read_form(call, None)
     return_to, login = safe_return_to(fields.get("return_to")), fields.get("login", "")
     try:
-        checked = await check_password(call.database, login, fields.get("password", ""), call.address)
+        checked = await check_password(
+            call.database, login, fields.get("password", ""), call.address, known_device.finder(call)
+        )
     except TooManyRequests as problem:
         call.refused = problem
         return _form(call, return_to, login, problem.message, status=429, headers=problem.headers)

@@ -12,9 +12,9 @@ from workhook.core.errors import Problem
 from workhook.http.calls import Answer, Call
 from workhook.identity import audit
 from workhook.identity.schemas import Account, Actor
-from workhook.identity.signin import sessions
+from workhook.identity.signin import passwords, sessions
 from workhook.storage import Transaction
-from workhook.web import cookies
+from workhook.web import cookies, known_device
 
 log = structlog.get_logger(__name__)
 
@@ -62,7 +62,8 @@ async def renew_session(tx: Transaction, call: Call, user: Account) -> dict[str,
     if old is not None:
         await sessions.end_by_secret(tx, old)
     _, secret = await sessions.start(tx, user, address=call.address, user_agent=call.header("user-agent"))
-    return cookies.write(call, cookies.SESSION, secret, max_age_s=sessions.ABSOLUTE_MS // 1000)
+    session = cookies.write(call, cookies.SESSION, secret, max_age_s=sessions.ABSOLUTE_MS // 1000)
+    return {**session, **known_device.remember(call, user.id, await passwords.changed_at(tx, user.id))}
 
 
 async def record(

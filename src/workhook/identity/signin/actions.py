@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import sqlalchemy as sa
@@ -17,7 +18,9 @@ from workhook.storage import Database, Reader, Transaction
 LOGIN_MAX_CHARS = 320  # an e-mail address has no more (RFC 5321)
 
 _known = (
-    sa.select(*account_columns("user_"), password_table.c.hash.label("hash"))
+    sa.select(
+        *account_columns("user_"), password_table.c.hash.label("hash"), password_table.c.changed_at.label("changed_at")
+    )
     .join_from(accounts, password_table, password_table.c.user_id == accounts.c.id, isouter=True)
     .where(accounts.c.kind == "user")
 )
@@ -26,6 +29,10 @@ _by_email = _known.where(
     # The database's own `lower` on both sides: what each does with letters beyond ASCII differs.
     sa.func.lower(accounts.c.email) == sa.func.lower(sa.bindparam("email", type_=sa.Text))
 ).limit(sa.literal(2, sa.BigInteger))
+
+
+KnownDevice = Callable[[int, int], str | None]
+"""Gets a user's id and when the password was changed; answers the id of a browser in which that user has signed in."""
 
 
 class Checked(NamedTuple):
@@ -41,14 +48,21 @@ class Checked(NamedTuple):
         return f"Checked(right={self.right})"
 
 
-async def check_password(database: Database, login: str, password: str, address: str | None) -> Checked:
+async def check_password(
+    database: Database, login: str, password: str, address: str | None, known_device: KnownDevice | None = None
+) -> Checked:
     """`login`: a login, or an e-mail address that one user has. Unknown ones take the same way, and as long.
 
-    The attempt counts as failed until `complete`. Raises `TooManyRequests`, `Unavailable`.
+    `known_device` is asked for the browser's id, if the browser has the cookie of an earlier sign-in. The attempt
+    counts as failed until `complete`. Raises `TooManyRequests`, `Unavailable`.
     """
-    attempt = await throttle.begin(database, login, address)
+    device = None
+    if known_device is not None:
+        user, _, changed_at = await _find(database, login.strip())
+        device = known_device(user.id, changed_at) if user is not None else None
+    attempt = await throttle.begin(database, login, address, device=device)
     try:
-        user, stored = await _find(database, login.strip())
+        user, stored, _ = await _find(database, login.strip())
         right = await passwords.matches(stored, password) and user is not None
         outdated = right and stored is not None and passwords.is_outdated(stored)
         new_hash = await passwords.make_hash(password) if outdated else None
@@ -85,9 +99,10 @@ async def set_password(tx: Transaction, user: Account, hashed: str, *, kept_sess
     await links.end_all(tx, user.id)
 
 
-async def _find(reader: Reader, login: str) -> tuple[Account | None, str | None]:
+async def _find(reader: Reader, login: str) -> tuple[Account | None, str | None, int]:
+    """The user, the hash of the password, and when the password was changed (0: there is none)."""
     if "\0" in login or len(login) > LOGIN_MAX_CHARS:
-        return None, None
+        return None, None, 0
     if "@" in login:  # no login has one
         rows = await reader.fetch_all(_by_email, {"email": login})
         row = rows[0] if len(rows) == 1 else None  # an address that several have names none of them
@@ -95,4 +110,6 @@ async def _find(reader: Reader, login: str) -> tuple[Account | None, str | None]
             row = None  # the database folds more letters than is counted as one: no way around the count
     else:
         row = await reader.fetch_one(_by_login, {"login_key": key_of(login)})
-    return (account_of(row, "user_"), row["hash"]) if row is not None else (None, None)
+    if row is None:
+        return None, None, 0
+    return account_of(row, "user_"), row["hash"], row["changed_at"] or 0

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import hashlib
+import json as builtin_json
 import math
 import secrets
 import time
@@ -199,11 +200,19 @@ def _signed_claims(token: str, keys: KeySet | None) -> dict[str, Any]:
 
     strict = jws.JWSRegistry(algorithms=list(ALGORITHMS), strict_check_header=False)
     try:
-        return jwt.decode(token, keys or _key_set({"keys": []}), algorithms=list(ALGORITHMS), registry=strict).claims
+        claims = jwt.decode(token, keys or _key_set({"keys": []}), algorithms=list(ALGORITHMS), registry=strict).claims
+        _require_unicode(claims)
     except InvalidKeyIdError:
         raise LookupError from None
     except (JoseError, ValueError, TypeError, KeyError) as error:
         raise _refused(type(error).__name__) from None
+    return claims
+
+
+def _require_unicode(claims: Mapping[str, Any]) -> None:
+    """Raises `ValueError` for a lone surrogate anywhere: the library that reads the token lets it pass, and no database
+    or header takes it."""
+    builtin_json.dumps(claims, ensure_ascii=False).encode()
 
 
 def check_claims(claims: Mapping[str, Any], *, issuer: str, client_id: str, nonce: str, now_s: int) -> None:
@@ -232,7 +241,9 @@ def _times(claims: Mapping[str, Any]) -> tuple[Any, Any, Any]:
 
 
 def _is_time(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    if isinstance(value, float):
+        return math.isfinite(value)
+    return isinstance(value, int) and not isinstance(value, bool)
 
 
 def _claims(issuer: str, claims: Mapping[str, Any]) -> Claims:

@@ -35,6 +35,7 @@ MEMORY_KIB, PASSES, LANES = 19 * 1024, 2, 1
 THREADS, WAITING_MAX = 2, 40
 
 _find = sa.select(passwords.c.hash).where(passwords.c.user_id == big("user_id"))
+_find_change = sa.select(passwords.c.changed_at).where(passwords.c.user_id == big("user_id"))
 # Held until the session is stored: a change of the password comes before it, or after it and ends that session too.
 _hold = _find.with_for_update(read=True)
 _set = (
@@ -157,6 +158,12 @@ async def hash_of(reader: Reader, user_id: int) -> str | None:
     """None: the user has no password."""
     row = await reader.fetch_one(_find, {"user_id": user_id})
     return None if row is None else str(row["hash"])
+
+
+async def changed_at(reader: Reader, user_id: int) -> int:
+    """When the password was changed; 0: the user has none."""
+    row = await reader.fetch_one(_find_change, {"user_id": user_id})
+    return 0 if row is None else int(row["changed_at"])
 
 
 async def is_still(tx: Transaction, user_id: int, stored: str) -> bool:

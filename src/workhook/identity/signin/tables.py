@@ -43,11 +43,11 @@ sign_in_links = sa.Table(
     sa.Index("ix_sign_in_links_expires_at", "expires_at"),
 )
 
-# Failures by login and by address, in every process together.
+# Failures to sign in, counted in every process together.
 sign_in_failures = sa.Table(
     "sign_in_failures",
     metadata,
-    sa.Column("key", sa.Text, primary_key=True),  # login:… or address:…
+    sa.Column("key", sa.Text, primary_key=True),  # login:…, pair:…, address:… or device:…
     sa.Column("failures", sa.Integer, nullable=False),
     sa.Column("since", Millis, nullable=False),
     sa.Column("blocked_until", Millis, nullable=False),

@@ -1,4 +1,8 @@
-"""How often a password may be tried: counted in the database by login and by address, so in every process together.
+"""How often a password may be tried: counted in the database, so in every process together.
+
+Wrong passwords count by login and address together, so that nobody can keep another out from elsewhere; by address; and
+by login over all addresses, with more patience, against many addresses that guess together. A browser in which the user
+has signed in before has a count of its own instead of all these: others cannot keep the user out there.
 
 An attempt is counted before it is made and taken back where it succeeds. So attempts that run beside one another, in
 whichever process, cannot be more than the limit: the first that reaches it closes the door for the rest.
@@ -19,7 +23,8 @@ from workhook.storage import Database, Row, Transaction
 from workhook.storage.dialects import any_of, upsert
 from workhook.storage.metadata import big
 
-FREE_BY_LOGIN = 5  # failures before the first pause
+FREE_BY_LOGIN = 5  # failures of a login at one address, or in one known browser, before the first pause
+FREE_EVERYWHERE = 50  # of a login over all addresses
 FREE_BY_ADDRESS = 30  # many people can share one
 FIRST_PAUSE_MS = 5 * SECOND_MS
 LONGEST_PAUSE_MS = 15 * MINUTE_MS  # so that nobody can lock another out for good
@@ -54,19 +59,40 @@ _take_back = (
 )
 
 
-class Attempt(NamedTuple):
-    """One that may be made. `login_until`, `address_until`: the pauses that it began, in ms since the epoch, or 0."""
+class Limit(NamedTuple):
+    """`free`: failures before the first pause. `cleared`: a success clears the count, and does not only undo one."""
 
-    login_key: str
-    address_key: str
-    login_until: int
-    address_until: int
+    key: str
+    free: int
+    cleared: bool
+
+
+class Attempt(NamedTuple):
+    """One that may be made, with the limits that it counts for and the pauses that it began, as ends in ms since the
+    epoch or 0."""
+
+    limits: tuple[Limit, ...]
+    untils: tuple[int, ...]
 
 
 def login_key(login: str) -> str:
     """Of what was typed, known or not: an unknown login is treated no differently. A digest, since some people type
     their password there. Whatever finds the same account has the same key: case makes no difference there either."""
-    return "login:" + hashlib.sha256(login.strip().casefold().encode()).hexdigest()
+    return "login:" + _digest(login)
+
+
+def pair_key(login: str, address: str | None) -> str:
+    """Of a login at one address."""
+    return f"pair:{_digest(login)}:{subscriber(address)}"
+
+
+def device_key(device: str) -> str:
+    """Of a browser that is known as the user's."""
+    return f"device:{device}"
+
+
+def _digest(login: str) -> str:
+    return hashlib.sha256(login.strip().casefold().encode()).hexdigest()
 
 
 def address_key(address: str | None) -> str:
@@ -80,32 +106,54 @@ def pause_ms(failures: int, free: int) -> int:
     return min(FIRST_PAUSE_MS << min(failures - free, 20), LONGEST_PAUSE_MS)
 
 
-async def begin(database: Database, login: str, address: str | None) -> Attempt:
-    """Count an attempt as failed, for now. Raises `TooManyRequests`, with `Retry-After`, where it may not be made."""
-    keys = (login_key(login), address_key(address))
-    now = now_ms()
-    _refuse(await database.fetch_one(_blocked, {"keys": list(keys)}), now)  # a flood costs reads only
+async def begin(
+    database: Database,
+    login: str,
+    address: str | None,
+    *,
+    device: str | None = None,
+    everywhere: int = FREE_EVERYWHERE,
+) -> Attempt:
+    """Count an attempt as failed, for now. Raises `TooManyRequests`, with `Retry-After`, where it may not be made.
+
+    `device`: the id of a browser that is known as the user's. `everywhere`: failures of the login over all addresses
+    before the first pause.
+    """
+    limits = _limits(login, address, device, everywhere)
+    keys = [each.key for each in limits]
+    _refuse(await database.fetch_one(_blocked, {"keys": keys}), now_ms())  # a flood costs reads only
 
     async def count(tx: Transaction) -> Attempt:
         # Always in this order: two attempts never wait for each other.
-        login_until = await _count_one(tx, keys[0], FREE_BY_LOGIN)
-        address_until = await _count_one(tx, keys[1], FREE_BY_ADDRESS)
-        return Attempt(*keys, login_until, address_until)
+        return Attempt(limits, tuple([await _count_one(tx, each.key, each.free) for each in limits]))
 
     return await database.in_transaction(count)
+
+
+def _limits(login: str, address: str | None, device: str | None, everywhere: int) -> tuple[Limit, ...]:
+    if device is not None:
+        return (Limit(device_key(device), FREE_BY_LOGIN, cleared=True),)
+    return (
+        Limit(login_key(login), everywhere, cleared=True),
+        Limit(pair_key(login, address), FREE_BY_LOGIN, cleared=True),
+        Limit(address_key(address), FREE_BY_ADDRESS, cleared=False),
+    )
 
 
 async def succeeded(tx: Transaction, attempt: Attempt) -> None:
     """The login's failures are forgotten. The address only gets this attempt back: one that guesses other people's
     passwords cannot clear its count with an account of its own."""
-    await tx.execute(_clear, {"failures_key": attempt.login_key})
-    await tx.execute(_take_back, {"failures_key": attempt.address_key, "until": attempt.address_until or -1})
+    for limit, until in zip(attempt.limits, attempt.untils, strict=True):
+        if limit.cleared:
+            await tx.execute(_clear, {"failures_key": limit.key})
+        else:
+            await tx.execute(_take_back, {"failures_key": limit.key, "until": until or -1})
 
 
 async def take_back(tx: Transaction, attempt: Attempt) -> None:
     """It was not made."""
-    await tx.execute(_take_back, {"failures_key": attempt.login_key, "until": attempt.login_until or -1})
-    await tx.execute(_take_back, {"failures_key": attempt.address_key, "until": attempt.address_until or -1})
+    for limit, until in zip(attempt.limits, attempt.untils, strict=True):
+        await tx.execute(_take_back, {"failures_key": limit.key, "until": until or -1})
 
 
 async def _count_one(tx: Transaction, key: str, free: int) -> int:

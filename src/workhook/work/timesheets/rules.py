@@ -10,11 +10,15 @@ from collections.abc import Sequence
 
 import msgspec
 
-from workhook.core.clock import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS, parse_rfc3339
+from workhook.core.clock import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS, parse_rfc3339, to_millis_text
 from workhook.core.errors import Conflict, Fault, Invalid
 
 DURATION_MAX_MS = 3660 * DAY_MS
 """Ten years, so that amounts and their sums stay within 64 bits."""
+GIVEN_DURATION_MAX_MS = 31 * DAY_MS
+"""The longest duration that a caller can give: a longer one is a slip, mostly of the unit."""
+AHEAD_MAX_MS = DAY_MS
+"""How far ahead of the server's clock a time can be: clocks and time zones differ, work is not recorded in advance."""
 RATE_MAX_MINOR = 10**8
 """A million an hour, likewise."""
 
@@ -78,6 +82,7 @@ def created(given: Given, now: int) -> Times:
     if start is None:
         end = now if end is None else end
         start = end - (given.duration_ms or 0)
+    _require_near(given, now)
     return _finished(start, end, given.duration_ms, given)
 
 
@@ -113,6 +118,7 @@ def edited(times: Times, given: Given, now: int) -> Times:
     """
     if _says_nothing_new(times, given, now):
         return times
+    _require_near(given, now)
     start = times.start if given.start is None else given.start
     if given.duration_ms is not None:
         return _finished(start, given.end, given.duration_ms, given)
@@ -168,6 +174,13 @@ def _require_past(start: int, now: int) -> None:
     """Of a timer that is not finished. Clocks differ: what is ahead by less than a minute is taken for now."""
     if start > now + MINUTE_MS:
         raise _wrong("start_time", "start_time of a timer that is not finished must not be in the future")
+
+
+def _require_near(given: Given, now: int) -> None:
+    for name, value in (("start_time", given.start), ("end_time", given.end)):
+        if value is not None and value > now + AHEAD_MAX_MS:
+            latest = to_millis_text(now + AHEAD_MAX_MS)
+            raise _wrong(name, f"{name} must be at most a day ahead of the server's clock: until {latest}")
 
 
 def _require_unfinished(times: Times) -> None:

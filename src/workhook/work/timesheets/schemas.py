@@ -7,7 +7,7 @@ from typing import Annotated, TypeVar, cast
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from workhook.core.clock import to_millis_text
+from workhook.core.clock import DAY_MS, to_millis_text
 from workhook.http.fields import Time
 from workhook.http.lists import ListQuery
 from workhook.http.parameters import DayOrMoment, LongText, Moment, Read
@@ -15,7 +15,7 @@ from workhook.http.values import WIRE_TYPE, read_money, to_amount
 from workhook.identity.schemas import Repository
 from workhook.work.people import PersonShape
 from workhook.work.timesheets import rules
-from workhook.work.timesheets.rules import DURATION_MAX_MS, RATE_MAX_MINOR, Given, Times
+from workhook.work.timesheets.rules import GIVEN_DURATION_MAX_MS, RATE_MAX_MINOR, Given, Times
 
 V = TypeVar("V")
 
@@ -39,7 +39,26 @@ Rate = Annotated[
     ),
     Read(_read_rate, (int, float)),
 ]
-Duration = Annotated[int, Meta(ge=0, le=DURATION_MAX_MS, description="Milliseconds.")]
+
+
+def _read_duration(raw: object) -> int:
+    wanted = "a whole number of milliseconds, such as 5400000 for an hour and a half"
+    text = raw.strip() if isinstance(raw, str) else str(raw)
+    if isinstance(raw, bool) or not text.isascii() or not text.isdigit() or len(text) > 15:
+        raise ValueError(wanted)
+    if int(text) > GIVEN_DURATION_MAX_MS:
+        raise ValueError(f"{wanted}, and at most {GIVEN_DURATION_MAX_MS} ({GIVEN_DURATION_MAX_MS // DAY_MS} days)")
+    return int(text)
+
+
+Duration = Annotated[
+    int,
+    Meta(
+        extra_json_schema={WIRE_TYPE: "integer", "minimum": 0, "maximum": GIVEN_DURATION_MAX_MS},
+        description="Milliseconds, at most 31 days.",
+    ),
+    Read(_read_duration, (int,)),
+]
 
 
 class TimesheetCreate(msgspec.Struct):

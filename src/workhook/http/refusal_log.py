@@ -1,0 +1,45 @@
+"""A line in the log for each refused request, so that whoever is told a request id can look it up."""
+
+from __future__ import annotations
+
+import time
+
+import structlog
+
+from workhook.core.errors import Problem
+
+LINES_A_MINUTE = 600  # in one process: strangers can be refused as often as they like
+
+log = structlog.get_logger(__name__)
+
+
+class _Budget:
+    """Lines of this minute, and how many refusals it left out."""
+
+    def __init__(self) -> None:
+        self.began_s = -60.0
+        self.lines = self.left_out = 0
+
+
+_budget = _Budget()
+
+
+def note(problem: Problem, *, request_id: str, method: str, route: str) -> None:
+    """`route` is the pattern, without what stands in its place: paths and queries can hold secrets."""
+    now_s = time.monotonic()
+    if now_s - _budget.began_s >= 60:
+        if _budget.left_out:
+            log.warning("refused_requests_not_logged", number=_budget.left_out, note="there were too many in a minute")
+        _budget.began_s, _budget.lines, _budget.left_out = now_s, 0, 0
+    if _budget.lines >= LINES_A_MINUTE:
+        _budget.left_out += 1
+        return
+    _budget.lines += 1
+    log.info(
+        "request_refused",
+        request_id=request_id,
+        method=method,
+        route=route,
+        status=problem.status,
+        code=problem.code,
+    )

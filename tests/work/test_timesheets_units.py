@@ -1,0 +1,61 @@
+"""Durations and times in another unit, or far ahead, are refused in words that name the unit."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.work.studio import Studio
+from tests.work.timesheets_kit import HOUR, Desk, make_task
+from workhook.core.clock import DAY_MS, HOUR_MS, now_ms, to_millis_text
+
+
+@pytest.fixture
+def desk(studio: Studio) -> Desk:
+    return Desk(studio, studio.owner)
+
+
+def said(desk: Desk, method: str, path: str, **sent: Any) -> str:
+    """The only fault of a request that is refused."""
+    answer = desk.caller.http.request(method, f"/api/v1{path}", **sent)
+    assert answer.status_code == 422, answer.text
+    [fault] = answer.json()["errors"]
+    return f"{fault['field']}: {fault['message']}"
+
+
+@pytest.mark.parametrize("duration", ["1h", "90 minutes", "1:30", "", "1.5", "-1", "5e3", "\u0661", "1" * 5000])
+def test_a_duration_that_is_no_number_of_milliseconds(studio: Studio, desk: Desk, duration: str) -> None:
+    made = desk.new(make_task(studio), duration=HOUR)
+    told = said(desk, "PATCH", f"/timesheets/{made['id']}", params={"duration": duration})
+    assert told.startswith("duration: ")
+    assert "milliseconds, such as 5400000" in told
+    for value in (duration, 1.5, -1, True, None, [1]):
+        told = said(desk, "POST", desk.path, json={"task_id": made["task"]["id"], "duration": value})
+        assert "milliseconds" in told
+    assert desk.get(made)["duration"] == HOUR
+
+
+def test_a_duration_of_more_than_a_month_is_a_slip(studio: Studio, desk: Desk) -> None:
+    made = desk.new(make_task(studio), duration=31 * DAY_MS, end_time=to_millis_text(now_ms()))
+    for duration in (31 * DAY_MS + 1, HOUR * 1_000_000, 2**63, 10**30):
+        told = said(desk, "PATCH", f"/timesheets/{made['id']}", params={"duration": str(duration)})
+        assert "milliseconds" in told
+        assert "31 days" in told or "such as" in told
+
+
+@pytest.mark.parametrize("name", ["start_time", "end_time"])
+def test_a_time_more_than_a_day_ahead(studio: Studio, desk: Desk, name: str) -> None:
+    task_id = make_task(studio)
+    made = desk.new(task_id, duration=HOUR)
+    far, near = to_millis_text(now_ms() + 2 * DAY_MS), to_millis_text(now_ms() + DAY_MS - HOUR_MS)
+    for method, path, more in (
+        ("POST", desk.path, {"task_id": task_id, "duration": HOUR}),
+        ("PATCH", f"/timesheets/{made['id']}", {"duration": HOUR}),
+    ):
+        told = said(desk, method, path, json={**more, name: far})
+        assert told.startswith(f"{name}: {name} must be at most a day ahead of the server's clock: until 20")
+    assert desk.new(task_id, duration=HOUR, **{name: near})["finished"] is True
+    for wrong in (1_763_800_000, 1_763_800_000_000, "1763800000"):  # seconds or milliseconds of the epoch
+        told = said(desk, "POST", desk.path, json={"task_id": task_id, "duration": HOUR, name: wrong})
+        assert "a time such as 2026-11-20T09:00:00Z" in told
