@@ -18,7 +18,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from sqlalchemy.engine.interfaces import Dialect
-from sqlalchemy.sql.base import Executable
 from sqlalchemy.sql.dml import UpdateBase
 from sqlalchemy.sql.elements import ClauseElement
 from sqlalchemy.sql.selectable import SelectBase
@@ -43,6 +42,8 @@ _NO_ALIAS = _ENDS_FROM | {
     "ON", "JOIN", "LEFT", "RIGHT", "FULL", "INNER", "CROSS", "NATURAL", "OUTER", "USING", "AS", "DEFAULT",
 }  # fmt: skip
 _BEFORE_TABLE = frozenset({"JOIN", "ONLY", "LATERAL"})
+
+Statement = SelectBase | UpdateBase | PerDialect
 
 
 class Group(list["str | Group"]):
@@ -189,7 +190,7 @@ def _named(tokens: Group, at: int, found: _From, token: str | Group) -> int:
 # --- the package -----------------------------------------------------------------------------------------------------
 
 
-def statements() -> Iterator[tuple[str, Executable]]:
+def statements() -> Iterator[tuple[str, Statement]]:
     """Every statement at the head of a module, also in what it keeps them in; with the name that it has there."""
     for module in pkgutil.walk_packages(workhook.__path__, "workhook."):
         if not module.name.endswith("__main__") and ".migrations." not in module.name:  # those are scripts
@@ -197,8 +198,8 @@ def statements() -> Iterator[tuple[str, Executable]]:
                 yield from _held(f"{module.name}.{name}", value)
 
 
-def _held(name: str, value: object) -> Iterator[tuple[str, Executable]]:
-    if isinstance(value, Executable) and isinstance(value, SelectBase | UpdateBase | PerDialect):
+def _held(name: str, value: object) -> Iterator[tuple[str, Statement]]:
+    if isinstance(value, SelectBase | UpdateBase | PerDialect):
         yield name, value
     elif isinstance(value, Mapping):
         for key, each in value.items():
@@ -208,13 +209,13 @@ def _held(name: str, value: object) -> Iterator[tuple[str, Executable]]:
             yield from _held(f"{name}[{number}]", each)
 
 
-def _sql(statement: Executable, dialect: Dialect) -> str:
+def _sql(statement: Statement, dialect: Dialect) -> str:
     written = statement.of(dialect.name) if isinstance(statement, PerDialect) else statement
     assert isinstance(written, ClauseElement)
     return str(written.compile(dialect=dialect))
 
 
-def violations(found: Iterable[tuple[str, Executable]] | None = None) -> Iterator[str]:
+def violations(found: Iterable[tuple[str, Statement]] | None = None) -> Iterator[str]:
     for name, statement in statements() if found is None else found:
         named = {
             each for dialect in (dialects.SQLITE, dialects.POSTGRESQL) for each in clashes(_sql(statement, dialect))

@@ -50,7 +50,8 @@ def _app(server: Server, *worlds: World) -> tuple[dict[str, str], list[str]]:
             issued = [await issue(tx, OAUTH, each.id, scopes=SCOPES, app_id=app.id) for each in owners if each]
         return {"client_id": app.client_id, "name": name}, [each.token for each in issued]
 
-    return server.run(make)
+    made: tuple[dict[str, str], list[str]] = server.run(make)
+    return made
 
 
 def _hook(api: Api, world: World, kind: str, url: str = "http://127.0.0.1:9", **more: Any) -> dict[str, Any]:
