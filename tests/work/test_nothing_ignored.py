@@ -154,7 +154,9 @@ def _nested(shape: Any, name: str = "") -> Iterator[tuple[str, Any]]:
             yield from _nested(option, name)
 
 
-@pytest.mark.parametrize("operation", [each for each in OPERATIONS if isinstance(each.body, type)], ids=lambda op: op.name)
+@pytest.mark.parametrize(
+    "operation", [each for each in OPERATIONS if isinstance(each.body, type)], ids=lambda op: op.name
+)
 def test_the_items_of_a_list_take_nothing_unknown_either(studio: Studio, scene: Scene, operation: Operation) -> None:
     nested = [name for name, _ in _nested(operation.body) if name]
     for name in nested:
