@@ -91,6 +91,7 @@ def test_a_worker_of_an_older_version_is_not_ready(pair: tuple[Server, Server]) 
     worker.run(newer)
     with worker.client(None) as client:
         ready = until(lambda: answer if (answer := client.get("/readyz")).status_code == 503 else None)
+        assert ready is not None
         assert ready.headers["retry-after"] == "2"
         assert ready.json()["checks"]["schema"] == (
             f"the database has schema 9999, this version works with {HEAD}: restart it"
@@ -114,6 +115,7 @@ def test_it_is_watched_until_the_last_delivery_has_ended(pair: tuple[Server, Ser
         assert worker.process is not None
         worker.process.send_signal(signal.SIGTERM)
         ready = until(lambda: answer if (answer := watching.get("/readyz")).status_code == 503 else None)
+        assert ready is not None
         assert ready.json()["checks"] == {"database": "ok", "schema": "ok", "delivering": "it stops"}
         answer_now.set()
     assert worker.process.wait(WAIT_S) == 0

@@ -69,8 +69,8 @@ _CONFIG: Schema = {
     },
     "password": _secret("For HTTP basic authentication."),
     "header_style": {
-        "description": "Names of the headers. `github`: `X-Service-*` and the same as `X-GitHub-*`; `service`: `X-Service-*` "
-        "alone; `standard`: both, and those of Standard Webhooks, which need a secret `whsec_…`. "
+        "description": "Names of the headers. `github`: `X-Service-*` and the same as `X-GitHub-*`; `service`: "
+        "`X-Service-*` alone; `standard`: both, and those of Standard Webhooks, which need a secret `whsec_…`. "
         f"{_UNSETS}",
         "enum": ["github", "service", "standard", "", None],
         "default": "github",
