@@ -8,7 +8,7 @@ from litestar import Litestar
 
 from workhook.hooks import operations as hook_operations
 from workhook.http import openapi, routing, system
-from workhook.http.calls import Services
+from workhook.http.calls import Call, Services
 from workhook.http.operations import Operation
 from workhook.identity import api as identity_api
 from workhook.identity import audit_api
@@ -20,6 +20,7 @@ from workhook.identity.oauth import api as oauth_api
 from workhook.identity.rate import RateLimiter
 from workhook.identity.refusals import Refusals
 from workhook.identity.tokens import api as tokens_api
+from workhook.storage.migrate import check_schema
 from workhook.web import authorize, device, installing, render
 from workhook.web import oidc as oidc_pages
 from workhook.web import operations as web_operations
@@ -46,6 +47,18 @@ def operations(services: Callable[[], Services], checks: Callable[[], dict[str, 
         *system.operations(system.Probe(lambda: services().database), checks),
     )
     return (*areas, *openapi.operations(areas, identity_policy.access_of))
+
+
+def build_watch_app(services: Services, checks: Callable[[], dict[str, str]]) -> Litestar:
+    """Health and metrics alone, for a process that only delivers. Nobody has to say who they are; what they may read
+    is decided by `http.system`."""
+
+    async def anybody(call: Call) -> None:
+        return None
+
+    probe = system.Probe(lambda: services.database)
+    schema = system.Probe(lambda: services.database, check_schema, name="schema")
+    return routing.build(system.operations(probe, checks, schema=schema), lambda: services, anybody)
 
 
 def build_app(services: Services, checks: Callable[[], dict[str, str]] = dict) -> Litestar:

@@ -9,17 +9,18 @@ import os
 import resource
 import signal
 import socket
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from pathlib import Path
 
 import structlog
 import uvicorn
+from litestar import Litestar
 
-from workhook.asgi import build_app
+from workhook.asgi import build_app, build_watch_app
 from workhook.bootstrap import open_services
 from workhook.core import json, log
 from workhook.core.clock import now_ms
-from workhook.core.config import Settings, unknown_variables
+from workhook.core.config import Settings, split_address, unknown_variables
 from workhook.core.errors import CannotStart
 from workhook.delivery.guard import AddressPolicy
 from workhook.delivery.retention import Retention
@@ -51,6 +52,11 @@ class Delivery:
         self._chores = Chores(services, CHORES)
         self._drain_s = settings.drain_s
         self._stopping: asyncio.Task[None] | None = None
+
+    @property
+    def state(self) -> str:
+        """`ok`, or why nothing is started now."""
+        return self._worker.state
 
     async def start(self) -> None:
         await self._worker.start()
@@ -90,6 +96,25 @@ class _Server(uvicorn.Server):
             await self._ready()
 
 
+def _server(app: Litestar, settings: Settings, ready: Callable[[], Awaitable[None]]) -> _Server:
+    """Every server of a process has the same bounds on connections and requests."""
+    config = uvicorn.Config(
+        app,
+        loop="none",
+        http=BoundedProtocol,
+        ws="none",
+        lifespan="off",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,  # `trust_proxy` decides; uvicorn believes whoever comes from this machine
+        timeout_keep_alive=75,
+        limit_concurrency=_requests_at_once(),
+        timeout_graceful_shutdown=max(1, round(settings.drain_s)),
+    )
+    return _Server(config, ready)
+
+
 async def serve(settings: Settings, *, say: Say, work: bool = True, welcome: Welcome | None = None) -> int:
     """API and, with `work`, deliveries, until SIGTERM or SIGINT. Answers the exit status.
 
@@ -100,8 +125,8 @@ async def serve(settings: Settings, *, say: Say, work: bool = True, welcome: Wel
     async with open_services(settings, serving=True) as services:
         delivery = Delivery(services) if work else None
         app = build_app(services)
-        listening = _listen(settings)
-        address = _address(settings, listening)
+        listening = _listen(settings.host, settings.port, "Choose another --port or --host.")
+        address = _address(settings.host, listening)
 
         async def ready() -> None:
             _write_server_file(settings.data, address)
@@ -110,21 +135,7 @@ async def serve(settings: Settings, *, say: Say, work: bool = True, welcome: Wel
             say(f"workhook: listening on {address}")
             gc.freeze()
 
-        config = uvicorn.Config(
-            app,
-            loop="none",
-            http=BoundedProtocol,
-            ws="none",
-            lifespan="off",
-            log_config=None,
-            access_log=False,
-            server_header=False,
-            proxy_headers=False,  # `trust_proxy` decides; uvicorn believes whoever comes from this machine
-            timeout_keep_alive=75,
-            limit_concurrency=_requests_at_once(),
-            timeout_graceful_shutdown=max(1, round(settings.drain_s)),
-        )
-        server = _Server(config, ready)
+        server = _server(app, settings, ready)
         if delivery is not None:
             await delivery.start()
 
@@ -145,18 +156,47 @@ async def serve(settings: Settings, *, say: Say, work: bool = True, welcome: Wel
 
 
 async def work(settings: Settings, *, say: Say) -> int:
-    """Deliveries only, until SIGTERM or SIGINT."""
+    """Deliveries only, until SIGTERM or SIGINT. `say` gets where health and metrics are served, if they are, and that
+    deliveries have begun. Raises `CannotStart`, and what `open_services` raises."""
     _prepare_process(settings)
     async with open_services(settings, serving=True) as services:
         delivery = Delivery(services)
-        await delivery.start()
-        stopped = asyncio.Event()
-        _on_stop_signals(stopped.set, settings.drain_s)  # before the line: whoever reads it may stop this at once
-        say("workhook: delivering")
-        gc.freeze()
-        await stopped.wait()
-        await delivery.begin_stop()
+        async with _watched(services, delivery, say):
+            await delivery.start()
+            stopped = asyncio.Event()
+            _on_stop_signals(stopped.set, settings.drain_s)  # before the line: whoever reads it may stop this at once
+            say("workhook: delivering")
+            gc.freeze()
+            await stopped.wait()
+            await delivery.begin_stop()
     return 0
+
+
+@contextlib.asynccontextmanager
+async def _watched(services: Services, delivery: Delivery, say: Say) -> AsyncIterator[None]:
+    """Health and metrics where `worker_listen` says, from before the first delivery until after the last."""
+    if services.settings.worker_listen is None:
+        yield
+        return
+    host, port = split_address(services.settings.worker_listen)
+    listening = _listen(host, port, "Choose another --listen.")
+    listens = asyncio.Event()
+
+    async def ready() -> None:
+        say(f"workhook: listening on {_address(host, listening)}")
+        listens.set()
+
+    app = build_watch_app(services, lambda: {"delivering": delivery.state})
+    server = _server(app, services.settings, ready)
+    serving = asyncio.create_task(server.serve(sockets=[listening]), name="watch")
+    try:
+        waiting = asyncio.create_task(listens.wait())
+        await asyncio.wait({serving, waiting}, return_when=asyncio.FIRST_COMPLETED)
+        waiting.cancel()
+        yield
+    finally:
+        server.should_exit = True
+        await serving
 
 
 def _prepare_process(settings: Settings) -> None:
@@ -197,22 +237,21 @@ def _on_stop_signals(stop: Callable[[], None], drain_s: float) -> None:
         loop.add_signal_handler(each, heard)
 
 
-def _listen(settings: Settings) -> socket.socket:
-    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
+def _listen(host: str, port: int, remedy: str) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listening = socket.socket(family, socket.SOCK_STREAM)
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
-        listening.bind((settings.host, settings.port))
+        listening.bind((host, port))
     except OSError as error:
         listening.close()
-        where = f"{settings.host}:{settings.port}"
-        raise CannotStart(f"cannot listen on {where}: {error.strerror}.", "Choose another --port or --host.") from error
+        raise CannotStart(f"cannot listen on {host}:{port}: {error.strerror}.", remedy) from error
     return listening
 
 
-def _address(settings: Settings, listening: socket.socket) -> str:
+def _address(host: str, listening: socket.socket) -> str:
     port = listening.getsockname()[1]
-    shown = settings.host if settings.host not in ("0.0.0.0", "::") else "127.0.0.1"  # noqa: S104  # only shown
+    shown = host if host not in ("0.0.0.0", "::") else "127.0.0.1"  # noqa: S104  # only shown
     return f"http://[{shown}]:{port}" if ":" in str(shown) else f"http://{shown}:{port}"
 
 

@@ -53,7 +53,7 @@ def jenkins(received: Received, secret: str) -> str | None:
 
 def argo_cd(received: Received, secret: str) -> str | None:
     """`/api/webhook`: JSON only. The signature is SHA-256 of the body. Of a push it reads the ref, the repository's
-    address, its default branch and the files; in Go, where its `created_at` and `pushed_at` are integers."""
+    address and default branch, and the files. It is in Go, where `created_at` and `pushed_at` have to be integers."""
     if not received.headers.get("x-github-event"):
         return "Ignoring unknown webhook event"
     if not received.body:

@@ -29,7 +29,8 @@ if TYPE_CHECKING:
 
 COMMON_SETTINGS = ("data", "database_url", "nats_url")
 
-_METAVARS = {"data": "DIR", "database_url": "URL", "nats_url": "URL", "delivery_allow_networks": "CIDR"}
+_METAVARS = {"data": "DIR", "database_url": "URL", "nats_url": "URL", "delivery_allow_networks": "CIDR",
+              "worker_listen": "HOST:PORT"}  # fmt: skip
 
 # Settings that this version refuses or does not use.
 _HIDDEN = ("nats_url", "nats_prefix")

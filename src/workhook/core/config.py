@@ -20,7 +20,10 @@ PREFIX = "WORKHOOK_"
 
 # Of those who push, for the Git hook (`cli/git_push/hook.py`): they say who it was.
 _OF_THE_GIT_HOOK = ("WORKHOOK_PUSHER", "WORKHOOK_PUSHER_EMAIL")
-_FLAGS = {"delivery_allow_networks": "--allow-network"}  # given several times, so that it names one
+_FLAGS = {
+    "delivery_allow_networks": "--allow-network",  # given several times, so that it names one
+    "worker_listen": "--listen",  # of `workhook worker` alone
+}
 
 
 def flag_of(name: str) -> str:
@@ -118,6 +121,20 @@ def _token(value: Any) -> str:
     return text
 
 
+def split_address(text: str) -> tuple[str, int]:
+    """Host and port of `HOST:PORT`; IPv6 in brackets. Raises `ValueError`."""
+    parts = urlsplit(f"//{text}")
+    if not parts.hostname or parts.port is None or parts.netloc != text or "@" in text:
+        raise ValueError(text)
+    return parts.hostname, parts.port
+
+
+def _address(value: Any) -> str:
+    """HOST:PORT, such as 127.0.0.1:9100 or [::1]:9100"""
+    split_address(str(value))
+    return str(value)
+
+
 def _truth(value: Any) -> bool:
     """true or false"""
     if isinstance(value, bool):
@@ -192,6 +209,11 @@ class Settings:
     )
     delivery_lease_s: float = _setting(
         30.0, _seconds(1, 3600), "How long the webhooks of a process that died wait for another process."
+    )
+    worker_listen: str | None = _setting(
+        None,
+        _address,
+        "Where `workhook worker` serves its health and metrics; without it nowhere. Port 0 picks a free one.",
     )
     delivery_proxy: str | None = _setting(None, str, "HTTP proxy for deliveries.", secret=True)
 

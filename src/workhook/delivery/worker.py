@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable, Coroutine, Iterable, Sequence
 from contextlib import suppress
 
@@ -34,6 +35,7 @@ INLINE_TOTAL = 1024  # with more than this waiting, in all lanes, small ones are
 LARGE_TOTAL = 256 * 1024 * 1024  # bytes of large payloads at once, each counted twice: it may be sent as a form
 OWN_PAUSE_MS = 1000
 RECORD_S = 1.0  # at the end, for what was still to be recorded
+SILENT_S = 30.0  # without a turn: something hangs
 TROUBLE_PAUSE_S = (0.1, 5.0)  # after a turn that failed, doubled up to the second
 
 log = structlog.get_logger(__name__)
@@ -59,6 +61,18 @@ class Worker:
         self._tasks: set[asyncio.Task[None]] = set()
         self._loop_task: asyncio.Task[None] | None = None
         self._unlisten: list[Callable[[], None]] = []
+        self._trouble: str | None = "it has not begun"
+        self._turned_at_s = time.monotonic()
+
+    @property
+    def state(self) -> str:
+        """`ok`, or why nothing is started now; for `/readyz`."""
+        if self._stopping.is_set():
+            return "it stops"
+        silent_s = time.monotonic() - self._turned_at_s
+        if self._trouble is None and silent_s > SILENT_S:
+            return f"it has not looked for work for {silent_s:.0f} s"
+        return self._trouble or "ok"
 
     # --- life --------------------------------------------------------------------------------------------------------
 
@@ -117,7 +131,9 @@ class Worker:
         while not self._stopping.is_set():
             try:
                 await self._turn()
+                self._trouble, self._turned_at_s = None, time.monotonic()
             except Exception as error:
+                self._trouble = error.message if isinstance(error, Unavailable) else "a step failed; the log says why"
                 metrics.TROUBLE.labels("turn").inc()
                 if isinstance(error, Unavailable):
                     log.warning("worker_waits_for_database", error=error.message, again_in_s=pause_s)

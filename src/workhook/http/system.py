@@ -6,7 +6,7 @@ import asyncio
 import hmac
 import ipaddress
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 import msgspec
@@ -49,11 +49,25 @@ class Readiness(msgspec.Struct):
     checks: dict[str, str]
 
 
-class Probe:
-    """Writes one row to know that the database can be written; an answer serves for a second."""
+async def can_write(database: Database) -> str:
+    """Writes one row. Raises `Problem` if the database cannot be written."""
+    async with database.transaction() as tx:
+        await tx.execute(_write, {"now": now_ms()})
+    return "ok"
 
-    def __init__(self, database: Callable[[], Database]) -> None:
-        self._database = database
+
+class Probe:
+    """Asks the database one thing for `/readyz`; an answer serves for a second."""
+
+    def __init__(
+        self,
+        database: Callable[[], Database],
+        ask: Callable[[Database], Awaitable[str]] = can_write,
+        *,
+        name: str = "database",
+    ) -> None:
+        """`ask` answers `ok`, or what is wrong. `name`: of the check, in the log."""
+        self._database, self._ask, self._name = database, ask, name
         self._known: tuple[int, str] = (0, "")
         self._lock = asyncio.Lock()
 
@@ -67,12 +81,11 @@ class Probe:
 
     async def _try(self) -> str:
         try:
-            async with asyncio.timeout(PROBE_TIMEOUT_S), self._database().transaction() as tx:
-                await tx.execute(_write, {"now": now_ms()})
+            async with asyncio.timeout(PROBE_TIMEOUT_S):
+                return await self._ask(self._database())
         except (Problem, TimeoutError) as error:
-            log.warning("not_ready", check="database", error=str(error))
+            log.warning("not_ready", check=self._name, error=str(error))
             return str(error) or "timed out"
-        return "ok"
 
 
 def check_metrics_access(settings: Settings, peer: str | None, headers: Mapping[str, str]) -> None:
@@ -114,14 +127,19 @@ def _is_loopback(text: str) -> bool:
     return bool((mapped or address).is_loopback)
 
 
-def operations(probe_database: Probe, others: Callable[[], dict[str, str]]) -> tuple[Operation, ...]:
-    """`others`: checks that need no waiting, by name."""
+def operations(
+    probe_database: Probe, others: Callable[[], dict[str, str]], *, schema: Probe | None = None
+) -> tuple[Operation, ...]:
+    """`others`: checks that need no waiting, by name. `schema`: whether the database is of this version."""
 
     async def healthz(call: Call) -> Answer:
         return Answer(Health("ok"))
 
     async def readyz(call: Call) -> Answer:
-        checks = {"database": await probe_database(), **others()}
+        checks = {"database": await probe_database()}
+        if schema is not None:
+            checks["schema"] = await schema()
+        checks |= others()
         ready = all(verdict == "ok" for verdict in checks.values())
         headers = {} if ready else {"Retry-After": "2"}
         return Answer(Readiness("ready" if ready else "not ready", checks), 200 if ready else 503, headers)

@@ -10,9 +10,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import sqlalchemy as sa
 import structlog
 
-from workhook.storage import dialects
+from workhook.storage import Database, dialects
 
 log = structlog.get_logger(__name__)
 
@@ -21,6 +22,9 @@ NEW_SQLITE = MIGRATIONS / "new_sqlite.sql"  # written by `python -m scripts.sqli
 HEAD = "0009"
 SQLITE_WAIT_S = 30  # for another process that writes
 LOCK_KEY = 0x776F726B686F6F6B  # PostgreSQL's advisory lock: one process migrates, the others wait
+
+
+_revision = sa.select(sa.table("alembic_version", sa.column("version_num", sa.Text())).c.version_num)
 
 
 class NewerSchema(Exception):
@@ -157,6 +161,13 @@ async def migrate_postgresql(url: str) -> bool:
         await connection.close()
     log.info("migrated", schema=HEAD)
     return True
+
+
+async def check_schema(database: Database) -> str:
+    """`ok`, or what is wrong: another process may have migrated the database since this one began."""
+    row = await database.fetch_one(_revision)
+    found = row["version_num"] if row else None
+    return "ok" if found == HEAD else f"the database has schema {found}, this version works with {HEAD}: restart it"
 
 
 async def _run_async(url: str, work: Callable[[Any], None]) -> None:
