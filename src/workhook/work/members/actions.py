@@ -49,7 +49,7 @@ async def add_member(
         await invite_collaborator(tx, actor, repository, account, "write")
         return InvitedShape(account.login, account.login, stand_in_address(account.login))
     if not candidate.owns and await queries.add_member(tx, repository, account):
-        await invitations.withdraw(tx, repository, account)
+        invitations.withdraw_later(tx, repository, account)
         await _tell(tx, actor, candidate.access, account, "added", base)
     return person_shape(account, organization_id=candidate.organization_id)
 
