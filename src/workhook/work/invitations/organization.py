@@ -107,7 +107,8 @@ async def create_invitation(call: Call) -> Answer:
         return made
 
     made = await call.database.in_transaction(step)
-    return Answer(organization_invitation(made, call.base), status=201)
+    location = f"{call.base}/orgs/{made.account.login}/invitations"
+    return Answer(organization_invitation(made, call.base), status=201, headers={"Location": location})
 
 
 async def _refuse_members(reader: Reader, organization: Account, login: str | None, email: str | None) -> None:
