@@ -121,6 +121,39 @@ def test_members_and_collaborators(github: Github, server: Server, world: World)
     assert caught.value.status == 404
 
 
+def test_invitations(github: Github, server: Server, world: World, prefix: str) -> None:
+    """Somebody of another organization is invited, accepts, and leaves; a member is made an owner, and removed."""
+    second = server.world()
+    token = server.run(lambda services: add_user(services, second, member="member"))
+    member_token = server.run(lambda services: add_user(services, world, member="member"))
+    login, member = _login(server, token), _login(server, member_token)
+    repository, organization = github.get_repo(world.full_name), github.get_organization(world.organization)
+    made = repository.add_to_collaborators(login, permission="push")
+    assert made is not None
+    assert (made.permissions, made.inviter.login, made.repository.full_name) == ("write", world.owner, world.full_name)
+    assert [each.id for each in repository.get_pending_invitations()] == [made.id]
+    with connect(server, token, prefix) as theirs:
+        user = theirs.get_user()
+        [waiting] = user.get_invitations()
+        user.accept_invitation(waiting)
+        assert theirs.get_repo(world.full_name).full_name == world.full_name
+        theirs.get_repo(world.full_name).remove_from_collaborators(login)
+        with pytest.raises(UnknownObjectException):
+            theirs.get_repo(world.full_name)
+    again = repository.add_to_collaborators(login, permission="admin")
+    assert again is not None
+    repository.remove_invitation(again.id)
+    assert list(repository.get_pending_invitations()) == []
+    organization.invite_user(email=f"{login}@example.com", role="admin")
+    assert [each.email for each in organization.invitations()] == [f"{login}@example.com"]
+    colleague = github.get_user(member)
+    assert not isinstance(colleague, type(github.get_user()))
+    organization.add_to_members(colleague, role="admin")  # type: ignore[arg-type]  # a login gives a NamedUser
+    assert [each.login for each in organization.get_members(role="admin")] == [world.owner, member]
+    organization.remove_from_membership(colleague)  # type: ignore[arg-type]  # likewise
+    assert [each.login for each in organization.get_members()] == [world.owner]
+
+
 def _login(server: Server, token: str) -> str:
     with connect(server, token) as github:
         return github.get_user().login

@@ -149,7 +149,8 @@ def test_only_owners_and_admins_change_members(studio: Studio, members: str) -> 
     name = _name(added)
     for caller in (studio.member, studio.add(role="read"), added, studio.client):
         assert caller.refused(403, "POST", members, json={"username": name})["code"] == "missing_role"
-        assert caller.refused(403, "DELETE", f"{members}/{name}")["code"] == "missing_role"
+        if caller is not added:  # who may leave
+            assert caller.refused(403, "DELETE", f"{members}/{name}")["code"] == "missing_role"
     for caller, status in ((studio.stranger, 404), (studio.nobody, 401)):
         caller.refused(status, "POST", members, json={"username": name})
         caller.refused(status, "DELETE", f"{members}/{name}")

@@ -73,6 +73,7 @@ TAGS: Mapping[str, str] = {
     "Search": "Words in tasks, files, comments and replies.",
     "repository webhooks": "Webhooks of one repository, their deliveries, and publishing events of it.",
     "organization webhooks": "Webhooks that get the events of every repository of an organization, and its own.",
+    "people": "Who is in an organization or a repository: inviting, accepting, removing, leaving.",
     "tokens": "What stands for the caller: personal tokens, and what apps were given. Tokens are shown once.",
     "apps": "What acts for itself: apps, where they are installed, and the tokens that they make with their key.",
     "app management": "How owners of an organization register OAuth apps and apps, and install apps on it.",

@@ -236,6 +236,11 @@ async def withdraw(tx: Transaction, place: Account | Repository, invitee: Accoun
     return await tx.execute(_withdraw, {"place": _place(place), "invitee": _key(invitee, None)}) > 0
 
 
+def withdraw_later(tx: Transaction, place: Account | Repository, invitee: Account) -> None:
+    """`withdraw` for somebody who is in the place now: written along with the next statement."""
+    tx.later(_withdraw, [{"place": _place(place), "invitee": _key(invitee, None)}])
+
+
 async def change_role(tx: Transaction, invitation: Invitation, role: str) -> Invitation:
     await tx.execute(_change, {"id": invitation.id, "role": role})
     return msgspec.structs.replace(invitation, role=role)

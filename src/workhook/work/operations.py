@@ -26,7 +26,6 @@ OPERATIONS: tuple[Operation, ...] = (
     *projects.OPERATIONS,
     *trash.OPERATIONS,
     *members.OPERATIONS,
-    *invitations.OPERATIONS,
     *clients.OPERATIONS,
     *columns.OPERATIONS,
     *tasks.OPERATIONS,
@@ -40,4 +39,5 @@ OPERATIONS: tuple[Operation, ...] = (
     *invoices.OPERATIONS,
     *timesheets.OPERATIONS,
     *timesheet_reports.OPERATIONS,
+    *invitations.OPERATIONS,
 )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import msgspec
 import sqlalchemy as sa
 from msgspec import UnsetType
@@ -28,15 +30,25 @@ from workhook.work.members import by_hand
 ROLES = {"admin": "owner", "member": "member", "direct_member": "member"}
 
 # Owners see the addresses of members. So only somebody whose owner the caller is already is put in without consent.
-_person = sa.select(*account_columns(), shares_organization(accounts.c.id, as_owner=True).label("is_near")).where(
-    accounts.c.kind == "user"
-)
+_person = sa.select(
+    *account_columns(),
+    shares_organization(accounts.c.id, as_owner=True).label("is_near"),
+    shares_organization(accounts.c.id).label("is_known"),
+).where(accounts.c.kind == "user")
 _by_login = _person.where(accounts.c.login_key == sa.bindparam("login_key"))
 _by_number = _person.where(accounts.c.id == big("id"))
 _by_address = sa.select(accounts.c.login_key).where(
     accounts.c.kind == "user",
     sa.func.lower(accounts.c.email) == sa.func.lower(sa.bindparam("email", type_=sa.Text)),
 )
+
+
+class Person(NamedTuple):
+    """A user. `is_near`: the caller owns an organization that the user is in; `is_known`: both are in one."""
+
+    account: Account
+    is_near: bool
+    is_known: bool
 
 
 def _place(call: Call) -> Organization:
@@ -52,14 +64,13 @@ def _require_owner(place: Organization) -> None:
 
 async def _find_person(
     reader: Reader, call: Call, *, login: str | None = None, number: int | None = None
-) -> tuple[Account, bool] | None:
-    """A user, and whether the caller owns an organization that the user is in."""
+) -> Person | None:
     params = {"user_id": actor_of(call).user.id}
     if login is not None:
         row = await reader.fetch_one(_by_login, {**params, "login_key": key_of(login)})
     else:
         row = await reader.fetch_one(_by_number, {**params, "id": number})
-    return (account_of(row), bool(row["is_near"])) if row else None
+    return Person(account_of(row), bool(row["is_near"]), bool(row["is_known"])) if row else None
 
 
 async def list_invitations(call: Call) -> Answer:
@@ -84,7 +95,7 @@ async def create_invitation(call: Call) -> Answer:
             found = await _find_person(tx, call, number=body.invitee_id)
             if found is None:
                 raise _invalid("invitee_id", "invitee_id is the id of no user")
-            invitee = found[0]
+            invitee = found.account
             login: str | None = invitee.login
         elif not isinstance(body.email, UnsetType):
             email, login = body.email, None
@@ -96,7 +107,8 @@ async def create_invitation(call: Call) -> Answer:
         return made
 
     made = await call.database.in_transaction(step)
-    return Answer(organization_invitation(made, call.base), status=201)
+    location = f"{call.base}/orgs/{made.account.login}/invitations"
+    return Answer(organization_invitation(made, call.base), status=201, headers={"Location": location})
 
 
 async def _refuse_members(reader: Reader, organization: Account, login: str | None, email: str | None) -> None:
@@ -134,10 +146,10 @@ async def set_membership(call: Call) -> Answer:
         found = await _find_person(tx, call, login=call.path("username"))
         if found is None:
             raise NotFound()
-        person, is_near = found
+        person = found.account
         member = await member_queries.find_member(tx, organization.id, person.login)
-        if member is None and not is_near:
-            made = await invitations.invite(tx, organization, actor.user, role, invitee=person)
+        if member is None and not found.is_near:
+            made = await invitations.invite(tx, organization, actor.user, role, invitee=person, is_known=found.is_known)
             await record_invitation(tx, actor, "create", organization, person.login, role)
             return pending_membership_shape(made, person, call.base)
         await by_hand.set_member(tx, organization, person, role, base=base_of(call), actor=actor)
@@ -166,7 +178,7 @@ async def _remove(tx: Transaction, call: Call, *, with_invitation: bool) -> None
     found = await _find_person(tx, call, login=call.path("username"))
     if found is None:
         raise NotFound()
-    person = found[0]
+    person = found.account
     if await by_hand.remove_member(tx, place.account, person, base=base_of(call), actor=actor):
         return
     if not with_invitation or not await invitations.withdraw(tx, place.account, person):

@@ -64,7 +64,8 @@ async def set_collaborator(call: Call) -> Answer:
     invitation = await call.database.in_transaction(step)
     if invitation is None:
         return Answer(status=204)
-    return Answer(repository_invitation(invitation, call.base), status=201)
+    shape = repository_invitation(invitation, call.base)
+    return Answer(shape, status=201, headers={"Location": f"{shape.repository.url}/invitations"})
 
 
 async def remove_collaborator(call: Call) -> Answer:

@@ -18,8 +18,8 @@ from workhook.work.access import Access, find_access
 from workhook.work.announce import announce
 from workhook.work.invitations.record import invite_collaborator, record_invitation
 from workhook.work.members import queries
-from workhook.work.members.schemas import InvitedShape
-from workhook.work.people import PersonShape, person_shape
+from workhook.work.members.schemas import MemberAnswer, MemberShape
+from workhook.work.people import person_shape
 
 
 async def list_members(reader: Reader, actor: Actor, project_id: str, *, after: int, limit: int) -> list[Row]:
@@ -29,9 +29,7 @@ async def list_members(reader: Reader, actor: Actor, project_id: str, *, after: 
     return list(await queries.list_members(reader, access.repository.id, after=after, limit=limit))
 
 
-async def add_member(
-    tx: Transaction, actor: Actor, project_id: str, username: str, *, base: str
-) -> PersonShape | InvitedShape:
+async def add_member(tx: Transaction, actor: Actor, project_id: str, username: str, *, base: str) -> MemberAnswer:
     """Somebody who was added already, or owns the project, stays as they are: no event. Somebody who shares no
     organization with the project or the caller is invited.
 
@@ -47,11 +45,13 @@ async def add_member(
     repository = candidate.access.repository
     if candidate.role is None and not candidate.is_near:
         await invite_collaborator(tx, actor, repository, account, "write")
-        return InvitedShape(account.login, account.login, stand_in_address(account.login))
+        invited = MemberShape(account.login, account.login, stand_in_address(account.login))
+        return MemberAnswer(invited, pending=True)
     if not candidate.owns and await queries.add_member(tx, repository, account):
-        await invitations.withdraw(tx, repository, account)
+        invitations.withdraw_later(tx, repository, account)
         await _tell(tx, actor, candidate.access, account, "added", base)
-    return person_shape(account, organization_id=candidate.organization_id)
+    person = person_shape(account, organization_id=candidate.organization_id)
+    return MemberAnswer(MemberShape(person.login, person.username, person.email, person.avatar, person.id))
 
 
 async def remove_member(tx: Transaction, actor: Actor, project_id: str, username: str, *, base: str) -> None:

@@ -12,7 +12,7 @@ from workhook.identity.guard import actor_of
 from workhook.storage import Row, Transaction
 from workhook.work.announce import base_of
 from workhook.work.members import actions
-from workhook.work.members.schemas import InvitedShape, MemberAnswer, MemberCreate, MembersAnswer, UserAnswer
+from workhook.work.members.schemas import MemberAnswer, MemberCreate, MembersAnswer, UserAnswer
 from workhook.work.people import person_of_row, person_shape
 from workhook.work.schemas import Done
 
@@ -33,7 +33,7 @@ async def add_member(call: Call) -> Answer:
 
     async def change(tx: Transaction) -> Answer:
         added = await actions.add_member(tx, actor_of(call), call.path("id"), create.username, base=base_of(call))
-        return Answer(MemberAnswer(added, pending=isinstance(added, InvitedShape)))
+        return Answer(added)
 
     return await call.write(change)
 

@@ -23,7 +23,7 @@ async def set_member(
     was = await find_member_role(tx, organization.id, user.id)
     await actions.set_member(tx, organization, user, role, actor=actor, base=base)
     if was is None:
-        await invitations.withdraw(tx, organization, user)
+        invitations.withdraw_later(tx, organization, user)
         await _tell_organization(tx, actor, organization, user, "added", base)
     elif actor is not None and was != role:
         detail = {"role": role}
@@ -47,7 +47,7 @@ async def set_collaborator(
     was = await queries.is_collaborator(tx, repository, user)
     await actions.set_collaborator(tx, repository, user, role, actor=actor, base=base)
     if not was:
-        await invitations.withdraw(tx, repository, user)
+        invitations.withdraw_later(tx, repository, user)
         await _tell_project(tx, actor, repository, user, "added", base)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated
 
 import msgspec
-from msgspec import Meta
+from msgspec import UNSET, Meta, UnsetType
 
 from workhook.identity.schemas import Account
 from workhook.work.access import Access
@@ -18,19 +18,20 @@ class MemberCreate(msgspec.Struct):
     username: Annotated[str, Meta(min_length=1, max_length=255, description="In any case.")]
 
 
-class InvitedShape(msgspec.Struct):
-    """Somebody who has not accepted yet: the caller learns nothing of the account but the name that was given."""
+class MemberShape(msgspec.Struct):
+    """A member, or somebody who was invited: of these the caller learns nothing but the login."""
 
     login: str
     username: str
-    email: Annotated[str, Meta(description="Always a stand-in.")]
-    avatar: None = None
+    email: Annotated[str, Meta(description="A stand-in for those who may not see it, and of who was invited.")]
+    avatar: str | None = None
+    id: Annotated[int, Meta(description="Not of who was invited.")] | UnsetType = UNSET
 
 
 class MemberAnswer(msgspec.Struct):
     """`pending`: the person was invited, and is no member before accepting."""
 
-    member: PersonShape | InvitedShape
+    member: MemberShape
     pending: bool = False
     success: bool = True
 
