@@ -27,6 +27,8 @@ MORE = {
     "PATCH /projects/{}": 5,  # it is read again: who made it private may be shut out by that
     "POST /projects/{}/restore": 7,  # a name that is free, in the account and for good
     "POST /projects/{}/clients": 6,  # invites an account with a login that is free
+    "DELETE /projects/{}/members/{}": 5,  # who loses a right: webhooks of apps there are looked at
+    "DELETE /clients/{}": 5,  # likewise
     "POST /projects/{}/files": 5,  # who may is asked before the body comes and again after it
     "PATCH /file_comments/{}": 5,  # replies are read once the comment is locked
     "DELETE /file_comments/{}": 5,
