@@ -52,7 +52,14 @@ _membership_role = (
     .where(memberships.c.organization_id == projects.c.account_id, memberships.c.user_id == big("user_id"))
     .scalar_subquery()
 )
-by_membership = sa.or_(memberships.c.role == "owner", memberships.c.role == "app", projects.c.private.is_(sa.false()))
+
+
+def by_membership_in(place: sa.FromClause) -> sa.ColumnElement[bool]:
+    """`by_membership` where the projects have another name."""
+    return sa.or_(memberships.c.role == "owner", memberships.c.role == "app", place.c.private.is_(sa.false()))
+
+
+by_membership = by_membership_in(projects)
 """Whether a membership, joined with a project of its organization, gives a place in it."""
 # What `repository_of` needs besides, to tell the role of the parameter `user_id`.
 role_columns = (_collaborator_role.label("collaborator_role"), _membership_role.label("member_role"))

@@ -10,7 +10,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from workhook.core.clock import DAY_MS, HOUR_MS, MINUTE_MS
-from workhook.identity.queries import by_membership, key_of
+from workhook.identity.queries import by_membership_in, key_of
 from workhook.identity.schemas import Actor
 from workhook.identity.tables import collaborators, memberships, projects
 from workhook.identity.tokens.reach import reach_params, within_reach
@@ -29,14 +29,15 @@ QUARTER_MS = 15 * MINUTE_MS
 
 _user_id = big("user_id")
 # The projects first: each part is found by an index, and only what lies in them is looked at.
-_there = sa.select(projects.c.repository_id).where(projects.c.deleted_at.is_(None))
+_place = projects.alias("place")  # by itself: reports name projects, too
+_there = sa.select(_place.c.repository_id).where(_place.c.deleted_at.is_(None))
 _visible = sa.union(
-    _there.where(projects.c.account_id == _user_id),
-    _there.join(memberships, memberships.c.organization_id == projects.c.account_id).where(
+    _there.where(_place.c.account_id == _user_id),
+    _there.join(memberships, memberships.c.organization_id == _place.c.account_id).where(
         memberships.c.user_id == _user_id,
-        by_membership,
+        by_membership_in(_place),
     ),
-    _there.join(collaborators, collaborators.c.repository_id == projects.c.repository_id).where(
+    _there.join(collaborators, collaborators.c.repository_id == _place.c.repository_id).where(
         collaborators.c.user_id == _user_id
     ),
 )
