@@ -41,7 +41,6 @@ _visible = sa.union(
         collaborators.c.user_id == _user_id
     ),
 )
-_visible_ids = sa.select(_visible.cte("visible").c.repository_id)
 _reached = within_reach(projects.c.account_id, projects.c.repository_id)
 _places = sa.select(
     sa.exists(_visible).label("inside"), sa.exists().where(clients.c.user_id == _user_id).label("outside")
@@ -93,7 +92,7 @@ def _sums(group_by: GroupBy, unit_ms: int, names: frozenset[str]) -> sa.Select[A
         .join_from(timesheets, projects, projects.c.repository_id == timesheets.c.repository_id)
         .join(people, people.c.id == timesheets.c.user_id)
         .outerjoin(tasks, tasks.c.id == timesheets.c.task_id)
-        .where(timesheets.c.repository_id.in_(_visible_ids), _reached, *(_CONDITIONS[name] for name in sorted(names)))
+        .where(timesheets.c.repository_id.in_(_visible), _reached, *(_CONDITIONS[name] for name in sorted(names)))
         .group_by(*groups)
         .order_by(*order)
         .limit(big("limit"))
