@@ -316,8 +316,8 @@ def _of_record(key: str, by: Credential) -> str:
     status = statuses[_COLUMNS[by.caller]]
     if by.caller == "admin":
         status = _ADMIN.get(key, status)
-    if by.caller == "app" and key == "DELETE /projects/{}/members/{}":  # the member leaves; an app is somebody else
-        status = 403
+    if by.caller == "member" and key == "DELETE /projects/{}/members/{}":  # the path's is the member, who may leave
+        status = 200
     if by.place == OTHER_ORGANIZATION or (by.place == OTHER_REPOSITORY and key not in _OF_ORGANIZATION):
         status = 422 if key == "POST /tasks/bulk" else 404
     elif by.place == OTHER_REPOSITORY and not key.startswith("GET ") and status != 404:

@@ -65,7 +65,7 @@ TABLE: dict[str, Row] = {
     "GET /projects/{}/activity": (TEAM_ONLY, _project, {}),
     "GET /projects/{}/members": (TEAM_ONLY, _project, {}),
     "POST /projects/{}/members": (OWNERS, _project, lambda scene: {"username": scene.somebody}),
-    "DELETE /projects/{}/members/{}": (TEAM_ONLY, _member, {}),  # the member leaves
+    "DELETE /projects/{}/members/{}": (OWNERS, _member, {}),
     "GET /projects/{}/clients": (TEAM_ONLY, _project, {}),
     "POST /projects/{}/clients": (TEAM_ONLY, _project, lambda scene: {"email": scene.new_email()}),
     "GET /clients/{}": (TEAM, Scene.client, {}),
