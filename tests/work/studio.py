@@ -48,7 +48,7 @@ class Told(dict[str, Any]):
     def __ne__(self, other: object) -> bool:
         return not self == other
 
-    __hash__ = None  # type: ignore[assignment]  # as a dict
+    __hash__ = None  # as a dict
 
     @classmethod
     def of(cls, value: Any) -> Any:
