@@ -26,7 +26,7 @@ from tests.harness.world import World
 #   webhook API): the same hook again, an event's `id` used for another, a login that the caller is not in, more than an
 #   installation was granted, what the other kind of token has, an app's name that is taken, its last key,
 #   a URL that is no callback, a phrase with a word that is no qualifier, repositories both by name and by number,
-#   one of all repositories.
+#   one of all repositories, the last owner who leaves, an invitation of nobody or of two people.
 # - `object_level_authorization` compares two users; `test_authorization.py` does that for every operation.
 CONFIGURATION = """
 request-timeout = 60
@@ -71,6 +71,7 @@ include-operation-id = [
     "apps_create", "apps_update", "apps_create_secret", "apps_create_key", "apps_delete_key",
     "installations_create", "installations_update",
     "oauth_token_scope", "user_installation_repositories_remove",
+    "organization_members_remove", "organization_memberships_remove", "organization_invitations_create",
 ]
 checks.positive_data_acceptance.expected-statuses = ["2xx", 403, 404, 414, 422]
 
