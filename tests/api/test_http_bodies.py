@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import socket
 from collections.abc import Iterator
 from urllib.parse import urlsplit
 
@@ -111,3 +112,18 @@ def test_every_accept_header_gets_json(api: Api, accept: str) -> None:
 def test_a_query_that_cannot_be_read(api: Api, place: Place, query: str) -> None:
     refused(api.get(f"{place.hooks}?{query}"), 400, "Problems parsing the query string")
     assert envelope(api.get(f"/api/v1/projects?{query}"), 400, "malformed")
+
+
+@pytest.mark.parametrize("host", [b"example.com", b"x@example.com"], ids=["unauthorized", "malformed"])
+def test_who_is_refused_while_the_body_comes_is_not_cut_off(server: Server, host: bytes) -> None:
+    """A proxy that still sends would meet a reset, lose the answer, and take the server for dead."""
+    parts, length = urlsplit(server.url), 4 * 1024 * 1024
+    head = b"POST /api/v1/projects HTTP/1.1\r\nHost: %b\r\nConnection: close\r\nContent-Length: %d\r\n\r\n"
+    with socket.create_connection((parts.hostname, parts.port or 0), timeout=60) as connection:
+        connection.sendall(head % (host, length))
+        answer = b""
+        while part := connection.recv(65536):
+            answer += part
+        assert answer.split()[1] in (b"400", b"401")
+        for _ in range(length // 65536):
+            connection.sendall(b"x" * 65536)

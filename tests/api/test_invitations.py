@@ -15,6 +15,9 @@ import pytest
 
 from tests.harness.server import Server
 from tests.harness.world import World, add_user, make_world
+from workhook.http.calls import Services
+from workhook.identity import actions
+from workhook.identity.policy import SCOPES
 
 
 @dataclass
@@ -158,3 +161,21 @@ def test_a_colleague_of_another_organization_is_asked_before_an_owner_sees_the_a
     assert (asked.json()["state"], asked.json()["user"]["login"]) == ("pending", people.login("third"))
     beside = f"{people.world.repo_path}/collaborators/{people.login('third')}"
     assert people.ask("owner", "PUT", beside).status_code == 204
+
+
+@pytest.mark.parametrize(("address", "status"), [("KATE@Example.com", 200), ("\N{KELVIN SIGN}ate@example.com", 404)])
+def test_an_address_is_that_of_another_case_and_not_of_another_letter(
+    people: People, address: str, status: int
+) -> None:
+    number, org = people.profiles["owner"]["id"], people.world.org_path
+
+    async def add(services: Services) -> str:
+        async with services.database.transaction() as tx:
+            user = await actions.create_account(tx, "user", f"kate-{number}", name=None, email=address)
+            return (await actions.issue_token(tx, user, list(SCOPES))).token
+
+    people.tokens["kate"] = people.server.run(add)
+    made = people.ask("owner", "POST", f"{org}/invitations", json={"email": "kate@example.com", "role": "admin"})
+    assert made.status_code == 201
+    path = f"/user/memberships{org}"
+    assert people.ask("kate", "PATCH", path, json={"state": "active"}).status_code == status

@@ -25,6 +25,7 @@ HEADERS_MAX = 100
 TARGET_MAX_BYTES = 8 * 1024
 PIPELINED_MAX = 16  # requests that wait for the answer of the one before them
 REQUESTS_MAX = 1000  # at once; half as many connections again are heard, to be told so
+LINGER_S = 5.0  # for who was answered before all that it sends had come
 
 log = structlog.get_logger(__name__)
 
@@ -35,6 +36,22 @@ class HeadTooLarge(Problem):
 
 class TooSlow(Problem):
     status, code = 408, "too_slow"
+
+
+class _Connection:
+    """The transport as a request's cycle knows it. Its `close` lets the rest of the request come: see `_linger`."""
+
+    def __init__(self, protocol: BoundedProtocol) -> None:
+        self._protocol = protocol
+
+    def write(self, data: bytes) -> None:
+        self._protocol.transport.write(data)
+
+    def is_closing(self) -> bool:
+        return self._protocol.is_over()
+
+    def close(self) -> None:
+        self._protocol.close_when_read()
 
 
 class BoundedProtocol(HttpToolsProtocol):
@@ -48,6 +65,8 @@ class BoundedProtocol(HttpToolsProtocol):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._refusal: Problem | None = None
+        self._lingering = False
+        self._lingered: asyncio.TimerHandle | None = None
         self._reading: str | None = "head"  # "head", "body", or None between two requests
         self._deadline: asyncio.TimerHandle | None = None
         self._deadline_of: str | None = None
@@ -79,13 +98,15 @@ class BoundedProtocol(HttpToolsProtocol):
         super().connection_lost(exc)
         self._forget_deadline()
         self._forget_stall()
+        if self._lingered is not None:
+            self._lingered.cancel()
 
     def data_received(self, data: bytes) -> None:
-        if self.transport.is_closing() or self._refusal is not None:
+        if self.is_over() or self._refusal is not None:
             return
         seen = self._seen
         super().data_received(data)
-        if self.transport.is_closing():
+        if self.is_over():
             return
         # The parser gathers a name or a value until it ends, which need never be, in a head as in a chunk's extension.
         self._untold_bytes = self._untold_bytes + len(data) if self._seen == seen else 0
@@ -148,6 +169,9 @@ class BoundedProtocol(HttpToolsProtocol):
             )
 
     def on_response_complete(self) -> None:
+        if self._lingering:
+            self.server_state.total_requests += 1
+            return
         super().on_response_complete()
         if self.transport.is_closing():
             self._close()
@@ -158,6 +182,7 @@ class BoundedProtocol(HttpToolsProtocol):
         log.debug("upgrade_ignored")  # anybody can ask for one: no reason to warn
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
+        cycle.transport = _Connection(self)  # type: ignore[assignment]  # it is all that a cycle uses
         super()._start_asgi_task(cycle, app if app is self.app else _answer_busy)
 
     def _current(self) -> RequestResponseCycle | None:
@@ -247,7 +272,30 @@ class BoundedProtocol(HttpToolsProtocol):
             cycle.message_event.set()
         if unanswered and not self.pipeline:
             self.transport.write(_wire(problem, getattr(self, "url", b""), request_id))
+            if self._seen and not self.is_over():
+                self._linger()
+                return
         self._close()
+
+    def is_over(self) -> bool:
+        """Whether nothing is answered on this connection any more."""
+        return self._lingering or self.transport.is_closing()
+
+    def close_when_read(self) -> None:
+        """After an answer that is the last one here."""
+        if self._reading == "body" and not self.is_over():
+            self._linger()
+        else:
+            self.transport.close()
+
+    def _linger(self) -> None:
+        """Ends our side, and drops what still comes. Who closes on a peer that sends resets the connection: the answer
+        is lost, and a proxy takes the server for dead and sends nobody there for a while."""
+        self._lingering = True
+        self._forget_deadline()
+        self.transport.write_eof()
+        self.flow.resume_reading()
+        self._lingered = self.loop.call_later(LINGER_S, self._close)
 
     def _close(self) -> None:
         """Also if the client reads nothing of what is still to be sent."""

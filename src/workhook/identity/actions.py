@@ -33,8 +33,13 @@ _set_member = (
 _remove_member = sa.delete(memberships).where(
     memberships.c.organization_id == big("organization_id"), memberships.c.user_id == big("user_id")
 )
-_owners = sa.select(memberships.c.user_id).where(
-    memberships.c.organization_id == big("organization_id"), memberships.c.role == "owner"
+# Held until the transaction ends, always in this order: of two owners who go at the same time, the second sees that the
+# first has gone.
+_owners = (
+    sa.select(memberships.c.user_id)
+    .where(memberships.c.organization_id == big("organization_id"), memberships.c.role == "owner")
+    .order_by(memberships.c.user_id)
+    .with_for_update()
 )
 _set_collaborator = (
     upsert(collaborators)

@@ -251,7 +251,13 @@ def _place(place: Account | Repository) -> str:
 
 
 def _key(invitee: Account | None, email: str | None) -> str:
-    return f"u{invitee.id}" if invitee else f"e{(email or '').lower()}"
+    return f"u{invitee.id}" if invitee else f"e{_folded(email or '')}"
+
+
+def _folded(email: str) -> str:
+    """Case makes no difference, among letters of ASCII: the kelvin sign is `k` in lower case, and who has an address
+    with it is somebody else."""
+    return "".join(each.lower() if each.isascii() else each for each in email)
 
 
 def _invited(user: Account) -> dict[str, object]:
