@@ -175,7 +175,12 @@ class Settings:
     organization_max_mb: int = _setting(
         0,
         _whole(0, 1_000_000_000, "MiB"),
-        "Size of the files of one organization in MiB at most, with those in the trash; 0: no limit.",
+        "Size of the files and stored events of one organization in MiB at most, with the trash; 0: no limit.",
+    )
+    organization_max_rows: int = _setting(
+        0,
+        _whole(0, 1_000_000_000_000),
+        "Records of one organization at most (tasks, events and the like), with the trash; 0: no limit.",
     )
     nats_url: str | None = _setting(None, str, "Reserved: this version refuses to start with it.", secret=True)
     nats_prefix: str = _setting("workhook", _prefix, "Reserved: this version does not use it.")

@@ -60,20 +60,18 @@ async def list_files(call: Call) -> Answer:
 
 
 async def create_file(call: Call) -> Answer:
-    settings = call.services.settings
     access = await actions.require_upload(call.database, actor_of(call), call.path("id"))
     if call.header("idempotency-key") is None:  # or else it may have been stored already
-        size = least_file_bytes(call)
-        await quota.require_room(call.database, access, size, settings.organization_max_mb)
+        await quota.require_room(call, access, least_file_bytes(call))
     async with call.services.blobs.incoming() as incoming:
-        form = await read_form(call, incoming, limit=settings.upload_max_mb * 2**20)
+        form = await read_form(call, incoming, limit=call.services.settings.upload_max_mb * 2**20)
         await call.body_came()
         create = _parameters(call, form)
         await incoming.keep()
     content = _content(form, incoming)
 
     async def change(tx: Transaction) -> Answer:
-        await quota.take_room(tx, access, content.size, settings.organization_max_mb)
+        await quota.take_room(tx, call, access, content.size)
         made = await actions.create_file(
             tx, actor_of(call), call.path("id"), create, content, links=links_of(call), base=base_of(call)
         )
