@@ -77,9 +77,14 @@ def takes_file(tx: Transaction, call: Call, memory: Memory, account_id: int, mor
 
 
 def _makes(operation: Operation, draft: Draft) -> bool:
-    if operation.name not in MAKING or draft.action not in ACTIONS:
+    name = operation.name
+    if name.endswith("_hooks_create"):
+        return True  # it tells of a webhook by a ping
+    if name == "create_timesheet" and draft.action == "finished":
+        return True  # with a duration it never runs
+    if name not in MAKING or draft.action not in ACTIONS:
         return False
-    return operation.name != "change_tasks" or draft.name == "task"  # what is moved can start a timer
+    return name != "change_tasks" or draft.name == "task"  # what is moved can start a timer
 
 
 def _growth_of(tx: Transaction, call: Call, memory: Memory, account_id: int) -> _Growth:
