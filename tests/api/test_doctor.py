@@ -67,11 +67,11 @@ def test_a_key_of_the_settings_is_looked_at_too(cli: Cli) -> None:
 
 
 def test_who_has_used_nearly_all_of_a_quota_is_named(cli: Cli) -> None:
-    cli.setup()
+    cli.setup("--project", "Website")
     cli.environment["WORKHOOK_ORGANIZATION_MAX_ROWS"] = "1000"
     assert found(cli) == {}
     cli.environment["WORKHOOK_ORGANIZATION_MAX_ROWS"] = "1"
     bad = found(cli)
     assert set(bad) == {"quotas"}
-    assert "%" in bad["quotas"]["detail"]
+    assert "acme 100%" in bad["quotas"]["detail"] or "acme 200%" in bad["quotas"]["detail"]
     assert "organization_max_rows" in bad["quotas"]["advice"]

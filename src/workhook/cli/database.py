@@ -194,7 +194,7 @@ async def _quotas(settings: Settings) -> Check:
 
     limits, full, unknown = Limits.of(settings), list[str](), list[str]()
     async with bootstrap.open_services(replace(settings, nats_url=None)) as services:
-        for account in await queries.accounts_with_projects(services.database):
+        for account in await queries.owning(services.database):
             try:
                 part = limits.part(await count(services.database, account.id))
             except Unavailable:

@@ -15,7 +15,9 @@ from workhook.storage.metadata import big
 _one = sa.literal(1, sa.BigInteger)
 _accounts = sa.select(*(accounts.c[name] for name in Account.__struct_fields__)).order_by(accounts.c.id)
 _users = _accounts.where(accounts.c.kind == "user")
-_with_projects = _accounts.where(accounts.c.id.in_(sa.select(projects.c.account_id)))
+_owning = _accounts.where(
+    sa.or_(accounts.c.kind == "organization", accounts.c.id.in_(sa.select(projects.c.account_id)))
+)
 _any_account = sa.select(accounts.c.id).limit(_one)
 _owners = (
     _accounts.join_from(accounts, memberships, memberships.c.user_id == accounts.c.id)
@@ -43,9 +45,9 @@ _waiting = sa.select(sa.func.count().label("number"), sa.func.min(dispatches.c.n
 )
 
 
-async def accounts_with_projects(reader: Reader) -> list[Account]:
-    """Those that can have more than themselves, oldest first."""
-    return [account_of(row) for row in await reader.fetch_all(_with_projects)]
+async def owning(reader: Reader) -> list[Account]:
+    """Organizations, and who else has projects; oldest first."""
+    return [account_of(row) for row in await reader.fetch_all(_owning)]
 
 
 async def users(reader: Reader) -> list[Account]:
