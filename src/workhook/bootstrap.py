@@ -41,6 +41,10 @@ async def open_services(settings: Settings, *, serving: bool = False) -> AsyncIt
         raise CannotStart("this version does not deliver over NATS yet.", "Leave nats_url away: the database queues.")
     outbox.subscribe(audit.of_events)  # first: its entry goes along with what the next one asks
     outbox.subscribe(fan_out)
+    if settings.organization_max_mb or settings.organization_max_rows:
+        from workhook.work.quota.enforcing import watch
+
+        outbox.watch(watch)
     removal.subscribe(forget_repository)
     removal.subscribe_app(forget_app)
     # Timers before webhooks: who starts a timer has locked an account when it comes to the webhooks that hear of it.

@@ -64,3 +64,14 @@ def test_a_key_of_the_settings_is_looked_at_too(cli: Cli) -> None:
     bad = found(cli)
     assert set(bad) == {"key"}
     assert "WORKHOOK_SECRET_KEY" in bad["key"]["advice"]
+
+
+def test_who_has_used_nearly_all_of_a_quota_is_named(cli: Cli) -> None:
+    cli.setup("--project", "Website")
+    cli.environment["WORKHOOK_ORGANIZATION_MAX_ROWS"] = "1000"
+    assert found(cli) == {}
+    cli.environment["WORKHOOK_ORGANIZATION_MAX_ROWS"] = "1"
+    bad = found(cli)
+    assert set(bad) == {"quotas"}
+    assert bad["quotas"]["detail"].startswith("acme ")
+    assert "organization_max_rows" in bad["quotas"]["advice"]

@@ -277,6 +277,7 @@ _COLUMNS = {"owner": 0, "member": 1, "client": 2, "stranger": 3, "second": 3, "a
 # delete and to restore are others.
 _ADMIN = {
     "GET /organizations/{}/members": 404,
+    "GET /organizations/{}/usage": 404,
     "DELETE /projects/{}": 404,
     "POST /projects/{}/restore": 404,
     "POST /projects/{}/members": 200,
@@ -286,7 +287,13 @@ _ADMIN = {
     "DELETE /services/{}": 404,
 }
 SPANNING = {"GET /me", "GET /projects", "GET /trash", "GET /search", "GET /services", "GET /reports/timesheets"}
-_OF_ORGANIZATION = {"GET /organizations/{}/members", "GET /services/{}", "PATCH /services/{}", "DELETE /services/{}"}
+_OF_ORGANIZATION = {
+    "GET /organizations/{}/members",
+    "GET /organizations/{}/usage",
+    "GET /services/{}",
+    "PATCH /services/{}",
+    "DELETE /services/{}",
+}
 
 
 def need_of_work(key: str) -> Need:

@@ -54,6 +54,7 @@ def _member(scene: Scene) -> tuple[str, str]:
 TABLE: dict[str, Row] = {
     "GET /me": (ALL, _nothing, {}),
     "GET /organizations/{}/members": ((200, 200, 404, 404), lambda scene: scene.organization, {}),
+    "GET /organizations/{}/usage": ((200, 403, 404, 404), lambda scene: scene.organization, {}),
     "GET /projects": (ALL, _nothing, {}),
     "POST /projects": (ALL, _nothing, {"title": "New"}),
     "GET /projects/{}": (INSIDE, _project, {}),

@@ -72,6 +72,8 @@ async def _checks(settings: Settings) -> AsyncIterator[Check]:
     server = await asyncio.to_thread(_server, settings)
     if database.ok and key.ok and sealed is not None:  # a server has run; else opening would make a key
         yield await _waiting(settings, server)
+        if settings.organization_max_mb or settings.organization_max_rows:
+            yield await _quotas(settings)
     yield server
     if settings.nats_url:
         advice = "Leave nats_url away: the database queues."
@@ -180,6 +182,28 @@ async def _waiting(settings: Settings, server: Check) -> Check:
         else "Start a server or a worker. If one runs elsewhere, look at its log, or start more workers."
     )
     return Check("deliveries", late_ms <= LATE_MS, detail, advice)
+
+
+async def _quotas(settings: Settings) -> Check:
+    """Which organizations and people have used nearly all that they may have."""
+    from workhook import bootstrap
+    from workhook.cli import queries
+    from workhook.core.errors import Unavailable
+    from workhook.work.quota.counting import count
+    from workhook.work.quota.memory import NEARLY, Limits
+
+    limits, full, unknown = Limits.of(settings), list[str](), list[str]()
+    async with bootstrap.open_services(replace(settings, nats_url=None)) as services:
+        for account in await queries.owning(services.database):
+            try:
+                part = limits.part(await count(services.database, account.id))
+            except Unavailable:
+                unknown.append(f"{account.login} (too much to count)")
+                continue
+            if part >= NEARLY:
+                full.append(f"{account.login} {part:.0%}")
+    advice = "Raise organization_max_mb or organization_max_rows, or ask their owners to delete what is not needed."
+    return Check("quotas", not full, ", ".join(full + unknown) or f"nobody has used {NEARLY:.0%}", advice)
 
 
 def _server(settings: Settings) -> Check:

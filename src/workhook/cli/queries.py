@@ -15,6 +15,9 @@ from workhook.storage.metadata import big
 _one = sa.literal(1, sa.BigInteger)
 _accounts = sa.select(*(accounts.c[name] for name in Account.__struct_fields__)).order_by(accounts.c.id)
 _users = _accounts.where(accounts.c.kind == "user")
+_owning = _accounts.where(
+    sa.or_(accounts.c.kind == "organization", accounts.c.id.in_(sa.select(projects.c.account_id)))
+)
 _any_account = sa.select(accounts.c.id).limit(_one)
 _owners = (
     _accounts.join_from(accounts, memberships, memberships.c.user_id == accounts.c.id)
@@ -40,6 +43,11 @@ _hook_of_delivery = sa.select(deliveries.c.hook_id).where(deliveries.c.id == big
 _waiting = sa.select(sa.func.count().label("number"), sa.func.min(dispatches.c.next_attempt_at).label("oldest")).where(
     dispatches.c.next_attempt_at.is_not(None)
 )
+
+
+async def owning(reader: Reader) -> list[Account]:
+    """Organizations, and who else has projects; oldest first."""
+    return [account_of(row) for row in await reader.fetch_all(_owning)]
 
 
 async def users(reader: Reader) -> list[Account]:

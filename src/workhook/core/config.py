@@ -172,6 +172,16 @@ class Settings:
         "Store of files; without it a folder in the data folder. AWS_… variables say how to get there.",
     )
     upload_max_mb: int = _setting(100, _whole(1, 100_000, "MiB"), "Size of a file in MiB at most.")
+    organization_max_mb: int = _setting(
+        0,
+        _whole(0, 1_000_000_000, "MiB"),
+        "Size of the files and stored events of one organization in MiB at most, with the trash; 0: no limit.",
+    )
+    organization_max_rows: int = _setting(
+        0,
+        _whole(0, 1_000_000_000_000),
+        "Records of one organization at most (tasks, events and the like), with the trash; 0: no limit.",
+    )
     nats_url: str | None = _setting(None, str, "Reserved: this version refuses to start with it.", secret=True)
     nats_prefix: str = _setting("workhook", _prefix, "Reserved: this version does not use it.")
     host: str = _setting("127.0.0.1", str, "Address to listen on.")

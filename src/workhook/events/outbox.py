@@ -51,6 +51,10 @@ FanOut = Callable[[Transaction, Sequence[Event]], Awaitable[Mapping[int, int]]]
 An event that is `UNNUMBERED` is the only one, and waits: it is inserted with what is asked by `tx.fetch_along`, which
 finds its number in `WRITTEN`."""
 
+Watcher = Callable[[Transaction, Draft, int], None]
+"""Gets each event as soon as it is told, with the bytes of its payload. It may add a step before the commit that
+raises: then nothing of the transaction stays."""
+
 UNNUMBERED = 0
 """The id of an event that is not inserted yet."""
 
@@ -69,6 +73,7 @@ _insert_along = PerDialect(
 _insert_numbered = insert_into(events, "id", *_COLUMNS)
 _AT_ONCE = 500  # events that are made bytes of and inserted together
 _subscribers: list[FanOut] = []
+_watchers: list[Watcher] = []
 _PENDING = object()
 _ADDED = object()
 _AWAITED = object()
@@ -86,13 +91,19 @@ def subscribe(fan_out: FanOut) -> None:
         _subscribers.append(fan_out)
 
 
+def watch(watcher: Watcher) -> None:
+    """Called by `bootstrap`; watching twice is once."""
+    if watcher not in _watchers:
+        _watchers.append(watcher)
+
+
 def add(tx: Transaction, drafts: Sequence[Draft]) -> None:
     """Record that these things happened, in this order. They are written as the last act of the transaction, or before
     anything else is appended, and their hooks get them."""
     added: list[_Added] = tx.state.setdefault(_ADDED, [])
     for draft in drafts:
         listed = draft.name not in _ABOUT_HOOKS
-        added.append((draft, _values(draft, listed=listed)))
+        added.append((draft, _values(tx, draft, listed=listed)))
         if listed:
             _tell_listeners(tx, draft)
     if drafts:
@@ -118,7 +129,7 @@ async def append(
     await _write_added(tx)
     draft = Draft(account_id, repository_id, name, action, payload, actor_id, installation_id)
     listed = to_hooks and name not in _ABOUT_HOOKS
-    event = await _insert_one(tx, draft, _values(draft, listed=listed))
+    event = await _insert_one(tx, draft, _values(tx, draft, listed=listed))
     if listed:
         _tell_listeners(tx, draft)
     if to_hooks:
@@ -149,10 +160,12 @@ async def _write_added(tx: Transaction) -> None:
         _await_fan_out(tx, appended)
 
 
-def _values(draft: Draft, *, listed: bool) -> dict[str, object]:
+def _values(tx: Transaction, draft: Draft, *, listed: bool) -> dict[str, object]:
     if not _subscribers:
         raise RuntimeError("No fan-out is subscribed: the event would reach nobody.")
     data = json.encode(draft.payload)
+    for watcher in _watchers:
+        watcher(tx, draft, len(data))
     return {
         "account_id": draft.account_id,
         "repository_id": draft.repository_id,

@@ -55,7 +55,7 @@ def _of_place(kind: HookTarget) -> Iterator[Operation]:
              api.update_config, body=bodies.CONFIG_UPDATE, answers={200: s.ConfigShape},
              problems=(400, 413, 422))  # fmt: skip
     yield op("POST", f"{hook}/pings", "hooks_ping", "Send a ping to a webhook", write, api.ping,
-             answers={204: None}, problems=(422,))  # fmt: skip
+             answers={204: None}, problems=(413, 422))  # fmt: skip
     yield op("GET", f"{hook}/deliveries", "deliveries_list", "List the deliveries of a webhook", read,
              api.list_deliveries, query=_DELIVERY_QUERY, answers={200: list[s.DeliveryItem]},
              problems=(400, 422))  # fmt: skip
@@ -71,7 +71,7 @@ def _of_place(kind: HookTarget) -> Iterator[Operation]:
     if repository:
         for path, name in (("tests", "hooks_test"), ("test", "hooks_test_old")):
             yield op("POST", f"{hook}/{path}", name, "Send the latest push to a webhook", write, api.test,
-                     answers={204: None}, problems=(422,), deprecated=path == "test")  # fmt: skip
+                     answers={204: None}, problems=(413, 422), deprecated=path == "test")  # fmt: skip
         yield op("POST", f"{root}/dispatches", "dispatch", "Publish a repository_dispatch event", "repository.publish",
                  api.dispatch, body=bodies.DISPATCH, body_required=True, answers={204: None},
                  problems=(400, 413, 422))  # fmt: skip

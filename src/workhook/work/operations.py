@@ -16,6 +16,7 @@ from workhook.work.invoices import api as invoices
 from workhook.work.members import api as members
 from workhook.work.projects import api as projects
 from workhook.work.projects import trash_api as trash
+from workhook.work.quota import api as quota
 from workhook.work.search import api as search
 from workhook.work.services import api as services
 from workhook.work.tasks import api as tasks
@@ -26,6 +27,7 @@ OPERATIONS: tuple[Operation, ...] = (
     *projects.OPERATIONS,
     *trash.OPERATIONS,
     *members.OPERATIONS,
+    *quota.OPERATIONS,
     *clients.OPERATIONS,
     *columns.OPERATIONS,
     *tasks.OPERATIONS,

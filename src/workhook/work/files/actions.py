@@ -33,9 +33,11 @@ from workhook.work.invoices import issued
 from workhook.work.people import person_shape
 
 
-async def require_upload(reader: Reader, actor: Actor, project_id: str) -> None:
+async def require_upload(reader: Reader, actor: Actor, project_id: str) -> Access:
     """Before the body is read: nobody else makes us store anything. Raises what `create_file` would."""
-    (await find_access(reader, actor, project_id)).require_writable()
+    access = await find_access(reader, actor, project_id)
+    access.require_writable()
+    return access
 
 
 async def create_file(

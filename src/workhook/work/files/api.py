@@ -16,7 +16,7 @@ from workhook.storage import Transaction
 from workhook.storage.blobs import Incoming
 from workhook.work.access import Access, find_access
 from workhook.work.announce import base_of
-from workhook.work.files import actions, queries
+from workhook.work.files import actions, queries, quota
 from workhook.work.files.content import get_content
 from workhook.work.files.links import Links, links_of
 from workhook.work.files.schemas import (
@@ -32,7 +32,7 @@ from workhook.work.files.schemas import (
     file_shape,
     folder_shape,
 )
-from workhook.work.files.upload import FORM, Form, parameters_of, read_form
+from workhook.work.files.upload import FORM, Form, least_file_bytes, parameters_of, read_form
 from workhook.work.schemas import Done
 
 TAG = "Files"
@@ -60,7 +60,9 @@ async def list_files(call: Call) -> Answer:
 
 
 async def create_file(call: Call) -> Answer:
-    await actions.require_upload(call.database, actor_of(call), call.path("id"))
+    access = await actions.require_upload(call.database, actor_of(call), call.path("id"))
+    if call.header("idempotency-key") is None:  # or else it may have been stored already
+        await quota.require_room(call, access, least_file_bytes(call))
     async with call.services.blobs.incoming() as incoming:
         form = await read_form(call, incoming, limit=call.services.settings.upload_max_mb * 2**20)
         await call.body_came()
@@ -69,6 +71,7 @@ async def create_file(call: Call) -> Answer:
     content = _content(form, incoming)
 
     async def change(tx: Transaction) -> Answer:
+        await quota.take_room(tx, call, access, content.size)
         made = await actions.create_file(
             tx, actor_of(call), call.path("id"), create, content, links=links_of(call), base=base_of(call)
         )

@@ -46,8 +46,7 @@ async def read_form(call: Call, incoming: Incoming, *, limit: int) -> Form:
     parameter can be, `Unavailable` when there is no room. Wrong use of the field `file` is among the form's `faults`.
     """
     too_large = TooLarge(f"A file may have at most {limit // 2**20} MiB.")
-    declared = call.header("content-length")
-    if declared and declared.isascii() and declared.isdigit() and int(declared[:20]) > limit + AROUND_MAX_BYTES:
+    if least_file_bytes(call) > limit:
         raise too_large
     reading = _Reading(incoming, limit, too_large)
     parser = PushMultipartParser(_boundary(call.header("content-type")), max_segment_count=PARTS_MAX)
@@ -62,6 +61,14 @@ async def read_form(call: Call, incoming: Incoming, *, limit: int) -> Form:
                 await reading.take(event)
     _close(parser)
     return reading.form()
+
+
+def least_file_bytes(call: Call) -> int:
+    """How large the file is at least, as `Content-Length` says; 0 if it does not."""
+    declared = call.header("content-length")
+    if not declared or not declared.isascii() or not declared.isdigit():
+        return 0
+    return max(0, int(declared[:20]) - AROUND_MAX_BYTES)
 
 
 def _boundary(content_type: str | None) -> str:

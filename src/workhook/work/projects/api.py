@@ -97,7 +97,7 @@ OPERATIONS: tuple[Operation, ...] = (
         body=ProjectCreate,
         query=parameters.documented(ProjectCreate, or_body=True),
         answers={200: ProjectAnswer},
-        problems=(400, 413, 415, 422),
+        problems=(400, 409, 413, 415, 422),
     ),
     Operation(
         AREA_A,

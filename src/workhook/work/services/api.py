@@ -98,7 +98,7 @@ OPERATIONS: tuple[Operation, ...] = (
         body=ServiceCreate,
         query=parameters.documented(ServiceCreate, or_body=True),
         answers={200: ServiceAnswer},
-        problems=(400, 403, 413, 415, 422),
+        problems=(400, 403, 409, 413, 415, 422),
         description="Only owners of the organization can.",
     ),
     Operation(

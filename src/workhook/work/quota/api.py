@@ -1,0 +1,80 @@
+"""`/organizations/{login}/usage`."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+
+from workhook.core.clock import now_ms, to_millis_text
+from workhook.core.errors import Forbidden, NotFound
+from workhook.http.calls import Answer, Call, concerns
+from workhook.http.fields import Time
+from workhook.http.operations import AREA_A, Operation
+from workhook.identity.guard import actor_of
+from workhook.identity.queries import find_organization, key_of
+from workhook.identity.schemas import Account, Actor
+from workhook.identity.tokens.reach import check_reach
+from workhook.storage import Reader
+from workhook.work.quota.counting import count
+from workhook.work.quota.memory import Limits
+
+
+class UsageShape(msgspec.Struct):
+    """What an organization has stored, the trash included."""
+
+    bytes: Annotated[int, Meta(description="Of its files and of the payloads of its events.")]
+    bytes_limit: Annotated[int | None, Meta(description="`organization_max_mb` in bytes; null: no limit.")]
+    rows: Annotated[int, Meta(description="Its records: tasks, comments, files, events and the like.")]
+    rows_limit: Annotated[int | None, Meta(description="`organization_max_rows`; null: no limit.")]
+    counted_at: Time
+
+
+class UsageAnswer(msgspec.Struct):
+    usage: UsageShape
+    success: bool = True
+
+
+async def get_usage(call: Call) -> Answer:
+    account = await _owned(call.database, actor_of(call), call.path("login"))
+    limits = Limits.of(call.services.settings)
+    usage = await count(call.database, account.id)
+    shape = UsageShape(usage.bytes, limits.bytes or None, usage.rows, limits.rows or None, to_millis_text(now_ms()))
+    return Answer(UsageAnswer(shape))
+
+
+async def _owned(reader: Reader, actor: Actor, login: str) -> Account:
+    """The organization, or the caller's own account. Raises `NotFound` for others, `Forbidden` for who is no owner."""
+    if key_of(login) == key_of(actor.user.login):
+        check_reach(actor, actor.user.id)
+        return actor.user
+    found = await find_organization(reader, login, actor.user.id)
+    if found is None:
+        raise NotFound()
+    concerns(found.account.id, hidden=found.role is None)
+    if found.role is None:
+        raise NotFound()
+    check_reach(actor, found.account.id)
+    if found.role != "owner":
+        raise Forbidden(f"Only an owner of {found.account.login} can see what it uses.", code="missing_role")
+    return found.account
+
+
+OPERATIONS: tuple[Operation, ...] = (
+    Operation(
+        AREA_A,
+        "GET",
+        "/organizations/{login}/usage",
+        get_usage,
+        "get_organization_usage",
+        "Get how much an organization has stored",
+        "work.read",
+        tag="Users",
+        answers={200: UsageAnswer},
+        problems=(403, 404, 503),
+        etag=False,
+        description="For its owners; with their own login, what a person has. It is counted anew each time, and what "
+        "was deleted counts until it has been in the trash for 30 days. 503 if counting takes too long.",
+    ),
+)

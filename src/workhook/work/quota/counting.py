@@ -1,0 +1,131 @@
+"""What is counted for an account, and the one statement that counts it."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import msgspec
+import sqlalchemy as sa
+
+from workhook.storage import Reader
+from workhook.storage.metadata import big
+
+Way = Literal["repository_id", "account_id"]
+"""The column by which a row belongs to its account: by a project of it, or at once."""
+
+COUNTED: dict[str, Way] = {
+    "projects": "account_id",
+    "columns": "repository_id",
+    "tasks": "repository_id",
+    "task_comments": "repository_id",
+    "folders": "repository_id",
+    "files": "repository_id",
+    "file_comments": "repository_id",
+    "file_comment_replies": "repository_id",
+    "timesheets": "repository_id",
+    "clients": "repository_id",
+    "services": "account_id",
+    "service_checkouts": "repository_id",
+    "task_credits": "repository_id",
+    "invoices": "repository_id",
+    "hooks": "account_id",
+    "apps": "account_id",
+    "invitations": "account_id",
+}
+"""Each table that is counted by its rows. Events are counted too, by both ways, with their bytes."""
+
+_OF_A_PERSON = "It belongs to a person or their sign-in, not to an organization."
+_OF_A_RECORD = "It is a part of a record that is counted, and there are only so many for each."
+_OF_THE_SERVER = "It is the server's own."
+_OF_AN_APP = "It belongs to an app, which is counted, and is short-lived or bounded."
+_OF_DELIVERY = "Deliveries are never refused; their records go with `retention_days`."
+
+NOT_COUNTED: dict[str, str] = {
+    "accounts": "An account is what is counted for.",
+    "memberships": "There is one for each person at most.",
+    "collaborators": "There is one for each person and project at most.",
+    "installations": "There is one for each app at most.",
+    "installation_repositories": "There is one for each installation and project at most.",
+    "audit_log": "What others try and fail to do must not use up an organization's rows; it goes with its retention.",
+    "task_buckets": _OF_A_RECORD,
+    "task_assignees": _OF_A_RECORD,
+    "service_prices": _OF_A_RECORD,
+    "service_checkout_periods": _OF_A_RECORD,
+    "invoice_numbers": "There is one for each account.",
+    "import_links": "There is one for each imported record, which is counted.",
+    "event_keys": "There is one for each event at most, for a day.",
+    "dispatches": _OF_DELIVERY,
+    "deliveries": _OF_DELIVERY,
+    "lanes": _OF_DELIVERY,
+    "workers": _OF_THE_SERVER,
+    "probe": _OF_THE_SERVER,
+    "key_check": _OF_THE_SERVER,
+    "rate_windows": _OF_THE_SERVER,
+    "sign_in_failures": _OF_THE_SERVER,
+    "identities": _OF_A_PERSON,
+    "passwords": _OF_A_PERSON,
+    "sessions": _OF_A_PERSON,
+    "sign_in_links": _OF_A_PERSON,
+    "tokens": _OF_A_PERSON,
+    "grants": _OF_A_PERSON,
+    "idempotency_keys": "It belongs to a token, and is kept for a day.",
+    "app_keys": _OF_AN_APP,
+    "app_secrets": _OF_AN_APP,
+    "authorization_codes": _OF_AN_APP,
+    "device_codes": _OF_AN_APP,
+    "refresh_tokens": _OF_AN_APP,
+}
+"""Every other table, and why its rows do not count."""
+
+
+class Usage(msgspec.Struct, frozen=True):
+    """What an account has stored, the trash included. `rows` counts events, too."""
+
+    file_bytes: int
+    event_bytes: int
+    rows: int
+
+    @property
+    def bytes(self) -> int:
+        return self.file_bytes + self.event_bytes
+
+
+def _table(name: str, *columns: str) -> sa.TableClause:
+    """By its name alone: the tables are of modules that know nothing of each other."""
+    return sa.table(name, *(sa.column(each, sa.BigInteger()) for each in columns))
+
+
+def _total(column: sa.ColumnElement[Any]) -> sa.ColumnElement[int]:
+    return sa.cast(sa.func.coalesce(sa.func.sum(column), 0), sa.BigInteger)
+
+
+def _statement() -> sa.Select[Any]:
+    account_id = big("account_id")
+    projects = _table("projects", "repository_id", "account_id")
+    theirs = sa.select(projects.c.repository_id).where(projects.c.account_id == account_id)
+    numbers = []
+    for name, way in COUNTED.items():
+        table = _table(name, way)
+        mine = table.c[way] == account_id if way == "account_id" else table.c[way].in_(theirs)
+        numbers.append(sa.select(sa.func.count()).select_from(table).where(mine).scalar_subquery())
+    # No index of events begins with the account.
+    events = _table("events", "repository_id", "account_id", "size")
+    sums = [sa.func.count().label("number"), _total(events.c.size).label("bytes")]
+    in_projects = sa.select(*sums).where(events.c.repository_id.in_(theirs)).subquery("in_projects")
+    in_none = sa.select(*sums).where(events.c.repository_id.is_(None), events.c.account_id == account_id)
+    in_account = in_none.subquery("in_account")
+    files = _table("files", "repository_id", "size")
+    return sa.select(
+        sa.select(_total(files.c.size)).where(files.c.repository_id.in_(theirs)).scalar_subquery().label("file_bytes"),
+        (in_projects.c.bytes + in_account.c.bytes).label("event_bytes"),
+        (sum(numbers, in_projects.c.number + in_account.c.number)).label("rows"),
+    ).select_from(in_projects.join(in_account, sa.true()))
+
+
+_count = _statement()
+
+
+async def count(reader: Reader, account_id: int) -> Usage:
+    """Looks at every row. Raises `storage.slow.TooSlow`."""
+    [row] = await reader.fetch_slow(_count, {"account_id": account_id})
+    return Usage(row["file_bytes"], row["event_bytes"], row["rows"])

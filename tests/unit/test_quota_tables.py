@@ -1,0 +1,45 @@
+"""Nothing is forgotten when an organization's quota is thought of: no table, and no operation that makes something."""
+
+from __future__ import annotations
+
+import workhook.web.operations  # noqa: F401  # its tables
+from workhook.hooks.operations import OPERATIONS as OF_HOOKS
+from workhook.http.operations import AREA_A, AREA_B
+from workhook.storage.metadata import metadata
+from workhook.work.operations import OPERATIONS as OF_WORK
+from workhook.work.quota.counting import COUNTED, NOT_COUNTED
+from workhook.work.quota.enforcing import MAKING, TELLING
+
+# What begins with POST and makes no record, or none without bound: it goes on where nothing more may be made.
+GOING_ON = {
+    "restore_project", "restore_task", "restore_file", "add_member", "complete_service_checkout",
+    "pause_service_checkout", "unpause_service_checkout", "cancel_service_checkout", "send_invoice", "pay_invoice",
+    "void_invoice", "pause_timesheet", "resume_timesheet", "finish_timesheet", "organization_invitations_create",
+    "repository_deliveries_redeliver", "repository_deliveries_redeliver_many", "organization_deliveries_redeliver",
+    "organization_deliveries_redeliver_many",
+}  # fmt: skip
+
+
+def test_every_table_is_counted_or_said_not_to_be() -> None:
+    assert set(metadata.tables) == {*COUNTED, *NOT_COUNTED, "events"}
+    assert not COUNTED.keys() & NOT_COUNTED.keys()
+    for name, way in COUNTED.items():
+        assert way in metadata.tables[name].c, name
+    for name in ("repository_id", "account_id", "size"):
+        assert name in metadata.tables["events"].c
+
+
+def test_every_operation_that_posts_is_bounded_or_goes_on() -> None:
+    posting = {each.name for each in (*OF_WORK, *OF_HOOKS) if each.method == "POST"}
+    assert posting == (MAKING | (TELLING & posting) | GOING_ON)
+    assert not GOING_ON & (MAKING | TELLING)
+
+
+def test_an_operation_that_is_bounded_says_how_it_is_refused() -> None:
+    for each in (*OF_WORK, *OF_HOOKS):
+        if each.name in MAKING:
+            assert each.area is AREA_A
+            assert {409, 413} <= set(each.problems), each.name
+        elif each.name in TELLING:
+            assert each.area is AREA_B
+            assert 413 in each.problems, each.name

@@ -1,0 +1,104 @@
+"""One organization cannot fill the disk with files: what counts, who is refused, and what goes on.
+
+The events that tell of files count too, so that a file which fills an organization leaves room for some of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import httpx
+import pytest
+
+from tests.harness.databases import Databases
+from tests.harness.server import Server
+from tests.work.paper import metric
+from tests.work.studio import Studio
+
+MIB = 2**20
+PART = MIB - 64 * 1024  # of 3 MiB there are three, with room for events, and no fourth
+WHOLE = 3 * PART
+
+
+@pytest.fixture(scope="module")
+def server(backend: Databases, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """One where an organization has 3 MiB."""
+    folder = tmp_path_factory.mktemp("server")
+    server = Server(folder, {**backend.new(folder), "organization_max_mb": 3, "upload_max_mb": 10}).start()
+    yield server
+    server.close()
+
+
+def send(studio: Studio, size: int, project: str | None = None, **more: str) -> httpx.Response:
+    files = {"file": ("a.bin", b"a" * size, "application/octet-stream")}
+    return studio.owner.call("POST", f"{project or studio.project}/files", files=files, headers=more)
+
+
+def used(studio: Studio) -> int:
+    usage: dict[str, int] = studio.owner.get(f"/organizations/{studio.world.organization}/usage")["usage"]
+    return usage["bytes"]
+
+
+def test_the_files_of_an_organization_have_a_limit_together(studio: Studio) -> None:
+    """Of all its projects."""
+    title = {"title": "Other", "organization": studio.world.organization}
+    other = f"/projects/{studio.owner.post('/projects', json=title)['project']['id']}"
+    assert send(studio, 2 * PART, other).status_code == 200
+    refused = send(studio, 2 * PART)
+    assert (refused.status_code, refused.json()["code"]) == (413, "storage_quota")
+    assert "3 MiB together (organization_max_mb), and 1.9 MiB are used" in refused.json()["message"]
+    assert send(studio, PART).status_code == 200
+    assert send(studio, PART).status_code == 413
+    assert send(studio, 0).status_code == 200
+    assert metric(studio, "workhook_quota_refusals_total", quota="bytes") >= 2
+
+
+def test_the_last_byte_fits(studio: Studio) -> None:
+    """With the event that tells of the file."""
+    assert send(studio, 1_000_000).status_code == 200
+    event = used(studio) - 1_000_000
+    rest = 3 * MIB - used(studio) - event  # the event of a size with as many digits is as long
+    assert send(studio, rest + 1).status_code == 413
+    assert send(studio, rest).status_code == 200
+    assert used(studio) == 3 * MIB
+    assert send(studio, 0).status_code == 413
+
+
+def test_a_client_is_not_told_how_much_there_is(studio: Studio) -> None:
+    assert send(studio, WHOLE).status_code == 200
+    files = {"file": ("a.bin", b"a" * PART, "application/octet-stream")}
+    problem = studio.client.refused(413, "POST", f"{studio.project}/files", files=files)
+    assert (problem["code"], "used" in problem["message"]) == ("storage_quota", False)
+
+
+def test_the_trash_counts_and_can_be_restored(studio: Studio) -> None:
+    """Deleting and restoring go on in an organization that is full."""
+    file_id = send(studio, WHOLE).json()["file"]["id"]
+    studio.owner.delete(f"/files/{file_id}")
+    assert send(studio, PART).status_code == 413
+    assert studio.owner.post(f"/files/{file_id}/restore")["file"]["id"] == file_id
+
+
+def test_another_organization_is_not_concerned(studio: Studio) -> None:
+    assert send(studio, WHOLE).status_code == 200
+    other = Studio(studio.server, studio.server.world())
+    try:
+        assert send(other, WHOLE).status_code == 200
+    finally:
+        other.close()
+
+
+def test_uploads_at_the_same_time_are_counted_one_by_one(studio: Studio) -> None:
+    with ThreadPoolExecutor(6) as pool:
+        answers = list(pool.map(lambda _: send(studio, PART).status_code, range(6)))
+    assert sorted(answers) == [200] * 3 + [413] * 3
+
+
+def test_a_repeated_upload_is_answered_though_there_is_no_room(studio: Studio) -> None:
+    key = {"Idempotency-Key": "an upload"}
+    first = send(studio, WHOLE, **key)
+    again = send(studio, WHOLE, **key)
+    assert (first.status_code, again.status_code) == (200, 200)
+    assert again.json() == first.json()
+    assert send(studio, PART, **{"Idempotency-Key": "another"}).status_code == 413

@@ -1,0 +1,220 @@
+"""One organization cannot fill the database with records: what counts, who is refused, and what goes on."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+
+from tests.harness.databases import Databases
+from tests.harness.server import Server
+from tests.work.paper import metric
+from tests.work.scene import Scene
+from tests.work.studio import Studio
+from tests.work.test_matrix import TABLE
+from workhook.events import outbox
+from workhook.events.tables import events
+from workhook.http.calls import Services
+from workhook.identity.queries import find_account
+from workhook.storage.metadata import metadata
+from workhook.work.operations import OPERATIONS
+from workhook.work.quota.counting import COUNTED
+from workhook.work.quota.enforcing import MAKING
+
+ROWS = 100
+
+
+@pytest.fixture(scope="module")
+def server(backend: Databases, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """One where an organization has few records, and 100 MiB."""
+    folder = tmp_path_factory.mktemp("server")
+    limits = {"organization_max_rows": ROWS, "organization_max_mb": 100}
+    server = Server(folder, {**backend.new(folder), **limits}).start()
+    yield server
+    server.close()
+
+
+def usage(studio: Studio) -> dict[str, Any]:
+    found: dict[str, Any] = studio.owner.get(f"/organizations/{studio.world.organization}/usage")["usage"]
+    return found
+
+
+def publish(studio: Studio) -> Any:
+    event = {"event": "push", "payload": {"ref": "refs/heads/main"}}
+    return studio.owner.http.post(f"{studio.world.repo_path}/events", json=event)
+
+
+def fill(studio: Studio) -> None:
+    """To the last row. A task is one, and its event another."""
+    column_id = studio.owner.post(f"{studio.project}/columns", json={"title": "New"})["column"]["id"]
+    left = ROWS - usage(studio)["rows"]
+    create = {"action": "create", "column_id": column_id, "title": "New"}
+    studio.owner.post("/tasks/bulk", json={"operations": [create] * (left // 2)})
+    if left % 2:
+        assert publish(studio).status_code == 202
+    assert usage(studio)["rows"] == ROWS
+
+
+def test_the_last_record_fits(studio: Studio) -> None:
+    fill(studio)
+    body = studio.owner.refused(409, "POST", f"{studio.project}/columns", json={"title": "New"})
+    assert body["code"] == "row_quota"
+    assert f"{ROWS} records (organization_max_rows), and has {ROWS}" in body["message"]
+    assert usage(studio)["rows"] == ROWS, "nothing of what was refused is there"
+    assert metric(studio, "workhook_quota_refusals_total", quota="rows") >= 1
+    assert metric(studio, "workhook_quota_organizations", state="full") >= 1
+
+
+def test_with_one_row_left_an_event_fits_and_a_record_does_not(studio: Studio) -> None:
+    while ROWS - usage(studio)["rows"] > 1:
+        assert publish(studio).status_code == 202
+    studio.owner.refused(409, "POST", f"{studio.project}/columns", json={"title": "New"})
+    assert publish(studio).status_code == 202
+    assert publish(studio).status_code == 403
+
+
+def test_whatever_makes_something_is_refused(studio: Studio) -> None:
+    scene = Scene(studio.owner, studio.world.project_id, studio.world.organization)
+    named = {f"{each.method} " + re.sub(r"\{\w+\}", "{}", each.path): each.name for each in OPERATIONS}
+    calls = []
+    for key, (_, made, body) in TABLE.items():
+        if named[key] in MAKING:
+            ids = made(scene)
+            given: Any = body(scene) if callable(body) else body
+            path = key.split()[1].format(*(ids if isinstance(ids, tuple) else (ids,)))
+            if key == "POST /projects":
+                given = {**given, "organization": studio.world.organization}
+            calls.append((named[key], path, given if {"params", "files"} & set(given) else {"json": given}))
+    assert {name for name, _, _ in calls} == MAKING
+    fill(studio)
+    for name, path, given in calls:
+        response = studio.owner.call("POST", path, **given)
+        assert (response.status_code, response.json()["code"]) == (409, "row_quota"), f"{name}: {response.text}"
+    assert usage(studio)["rows"] == ROWS
+
+
+def test_the_webhook_api_refuses_in_its_own_shape(studio: Studio) -> None:
+    hook = {"name": "web", "events": ["push"], "config": {"url": "http://127.0.0.1:9/"}}
+    hooks = f"{studio.world.repo_path}/hooks"
+    made = studio.owner.http.post(hooks, json=hook).raise_for_status().json()["id"]
+    fill(studio)
+    answers = [
+        publish(studio),
+        studio.owner.http.post(f"{studio.world.repo_path}/dispatches", json={"event_type": "go"}),
+        studio.owner.http.post(f"{hooks}/{made}/pings"),
+        studio.owner.http.post(f"{hooks}/{made}/tests"),
+        studio.owner.http.post(hooks, json={**hook, "config": {"url": "http://127.0.0.1:9/other"}}),
+    ]
+    for answer in answers:
+        assert answer.status_code == 403, answer.text
+        assert "organization_max_rows" in answer.json()["message"]
+        assert answer.json()["status"] == "403"
+    assert [each["id"] for each in studio.owner.http.get(hooks).json()] == [made]
+
+
+def test_what_is_there_can_be_changed_ended_removed_and_restored(studio: Studio) -> None:
+    scene = Scene(studio.owner, studio.world.project_id, studio.world.organization)
+    column_id, other = scene.column(), scene.column()
+    task_id, file_id, timer = scene.task(column_id), scene.file(), scene.running()
+    fill(studio)
+    studio.owner.patch(f"/tasks/{task_id}", json={"title": "Else", "column_id": other})
+    studio.owner.patch(f"/columns/{other}", json={"start_timer": True})
+    studio.owner.patch(f"/tasks/{task_id}", json={"column_id": column_id})
+    studio.owner.patch(f"/tasks/{task_id}", json={"column_id": other})  # its timer starts
+    studio.owner.post("/tasks/bulk", json={"operations": [{"action": "edit", "id": task_id, "title": "Bulk"}]})
+    timers = studio.owner.get(f"{studio.project}/timesheets")["timesheets"]
+    assert {each["id"] for each in timers} > {timer}
+    studio.owner.post(f"/timesheets/{timer}/finish")
+    for path in (f"/tasks/{task_id}", f"/files/{file_id}"):
+        studio.owner.delete(path)
+        studio.owner.post(f"{path}/restore")
+    assert usage(studio)["rows"] > ROWS
+    studio.owner.refused(409, "POST", f"/columns/{other}/tasks", json={"title": "New"})
+    bulk = {"operations": [{"action": "create", "column_id": other, "title": "New"}]}
+    studio.owner.refused(409, "POST", "/tasks/bulk", json=bulk)
+
+
+def test_a_client_is_not_told_how_much_there_is(studio: Studio) -> None:
+    column_id = Scene(studio.owner, studio.world.project_id, studio.world.organization).column()
+    _ = studio.client
+    fill(studio)
+    body = studio.client.refused(409, "POST", f"/columns/{column_id}/tasks", json={"title": "New"})
+    assert (body["code"], " has " in body["message"]) == ("row_quota", False)
+
+
+def test_another_organization_is_not_refused(studio: Studio) -> None:
+    fill(studio)
+    other = Studio(studio.server, studio.server.world())
+    try:
+        other.owner.post(f"{other.project}/columns", json={"title": "New"})
+    finally:
+        other.close()
+
+
+def test_what_happens_by_itself_goes_on(studio: Studio) -> None:
+    fill(studio)
+
+    async def happen(services: Services) -> None:
+        account = await find_account(services.database, studio.world.organization)
+        assert account is not None
+        async with services.database.transaction() as tx:
+            await outbox.append(
+                tx, account_id=account.id, repository_id=None, name="invoice", action="created", payload={}
+            )
+
+    studio.server.run(happen)
+    assert usage(studio)["rows"] == ROWS + 1
+
+
+def test_owners_see_what_is_used(studio: Studio) -> None:
+    path = f"/organizations/{studio.world.organization}/usage"
+    before = studio.owner.get(path)
+    assert set(before) == {"success", "usage"}
+    assert set(before["usage"]) == {"bytes", "bytes_limit", "rows", "rows_limit", "counted_at"}
+    assert (before["usage"]["bytes_limit"], before["usage"]["rows_limit"]) == (100 * 2**20, ROWS)
+    studio.owner.post(f"{studio.project}/files", files={"file": ("a.bin", b"a" * 1000)})
+    assert usage(studio)["rows"] == before["usage"]["rows"] + 2
+    assert usage(studio)["bytes"] > before["usage"]["bytes"] + 1000
+    assert studio.member.refused(403, "GET", path)["code"] == "missing_role"
+    studio.client.refused(404, "GET", path)
+    studio.stranger.refused(404, "GET", path)
+    own = studio.owner.get(f"/organizations/{studio.world.owner}/usage")["usage"]
+    assert (own["rows"], own["bytes"], own["rows_limit"]) == (0, 0, ROWS)
+    studio.member.refused(404, "GET", f"/organizations/{studio.world.owner}/usage")
+
+
+def test_every_record_is_counted(studio: Studio) -> None:
+    """As if each table were read whole."""
+    scene = Scene(
+        studio.owner, studio.world.project_id, studio.world.organization, studio.member.get("/me")["user"]["username"]
+    )
+    scene.task()
+    scene.reply(scene.file_comment())
+    scene.folder()
+    scene.credit()
+    studio.owner.post("/services", json={"title": "Care", "organization": studio.world.organization})
+
+    async def read(services: Services) -> tuple[int, int]:
+        account = await find_account(services.database, studio.world.organization)
+        assert account is not None
+        projects = metadata.tables["projects"]
+        found = await services.database.fetch_all(sa.select(projects.c.repository_id, projects.c.account_id))
+        mine = {row["repository_id"] for row in found if row["account_id"] == account.id}
+        rows = 0
+        for name, way in COUNTED.items():
+            column = metadata.tables[name].c[way]
+            belongs = {account.id} if way == "account_id" else mine
+            rows += sum(row[way] in belongs for row in await services.database.fetch_all(sa.select(column)))
+        sizes = await services.database.fetch_all(sa.select(events.c.account_id, events.c.size))
+        here = [row["size"] for row in sizes if row["account_id"] == account.id]
+        return rows + len(here), sum(here)
+
+    rows, event_bytes = studio.server.run(read)
+    shown = usage(studio)
+    assert shown["rows"] == rows
+    assert shown["bytes"] == event_bytes + sum(
+        each["size"] for each in studio.owner.get(f"{studio.project}/files")["files"]
+    )
