@@ -117,6 +117,7 @@ def test_a_repository(api: Api, repository: Place, server: Server) -> None:
         "updated_at": shown["updated_at"],
         "pushed_at": None,
         "permissions": {"admin": True, "maintain": True, "push": True, "triage": True, "pull": True},
+        "topics": [],
     }
 
 

