@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.harness.receiver import Receiver
-from tests.work.studio import Caller, JsonObject, Studio
+from tests.work.studio import Caller, JsonObject, Studio, without_addresses
 
 HELLO = b"hello world"
 NOWHERE = "fil_" + "0" * 26
@@ -187,7 +187,7 @@ def test_clients_see_what_is_not_private_and_delete_what_is_theirs(studio: Studi
 def test_who_only_reads_changes_nothing(studio: Studio) -> None:
     reader = studio.add(role="read")
     file = upload(studio.owner, studio.project)
-    assert reader.get(f"/files/{file['id']}")["file"] == file
+    assert reader.get(f"/files/{file['id']}")["file"] == without_addresses(file)
     for method, path, body in (
         ("POST", f"{studio.project}/files", attempt(reader, studio.project)),
         ("DELETE", f"/files/{file['id']}", {}),
@@ -324,6 +324,6 @@ def test_a_webhook_is_told_with_a_link_that_works(studio: Studio, receiver: Rece
     receiver.wait_for(lambda requests: len([each for each in requests if each.event == "file"]) == len(wanted))
     told = {each.payload()["action"]: each.payload() for each in receiver.events("file")}  # two go out side by side
     assert told.keys() == wanted
-    assert told["created"]["file"] == file
+    assert told["created"]["file"] == without_addresses(file)
     answer = studio.nobody.http.get(told["created"]["file"]["file_link"])
     assert answer.status_code == (200 if action == "created" else 404)

@@ -201,7 +201,7 @@ class Settings:
     api_rate_limit: int = _setting(5000, _whole(0, 10**9), "Requests an hour a token; 0: no limit.")
     trust_proxy: bool = _setting(False, _truth, "Believe X-Forwarded-Proto, -Host and -For of the peer.")
     metrics_token: str | None = _setting(
-        None, _token, "Token that /metrics asks of everybody but this machine; without it only this machine may read.",
+        None, _token, "Token that /metrics asks for; without it only this machine may read.",
         secret=True,
     )  # fmt: skip
     header_prefix: str = _setting("X-Service", _prefix, "First part of the names of delivery headers.")

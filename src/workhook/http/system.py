@@ -89,14 +89,15 @@ class Probe:
 
 
 def check_metrics_access(settings: Settings, peer: str | None, headers: Mapping[str, str]) -> None:
-    """Let a request for metrics through if it comes from this machine, or has the token of `metrics_token`.
+    """Let a request for metrics through if it has the token of `metrics_token`. Where none is set, it has to come from
+    this machine.
 
     `peer` is the address at the other end of the connection; the names in `headers` are lower case. A request that a
     proxy on this machine hands on does not come from this machine. Raises `Forbidden` or `Unauthenticated`.
     """
-    if _is_from_this_machine(peer, headers):
-        return
     if settings.metrics_token is None:
+        if _is_from_this_machine(peer, headers):
+            return
         raise Forbidden(
             "Metrics are shown to this machine only. Set metrics_token (WORKHOOK_METRICS_TOKEN) on the server and send"
             " it as a bearer token to read them from elsewhere."
@@ -155,8 +156,8 @@ def operations(
         Operation(
             SYSTEM, "GET", "/metrics", metrics, "metrics", "Metrics for Prometheus", None, "system",
             answers={200: {"type": "string"}}, media_type="text/plain", etag=False, problems=(401, 403),
-            description="For requests from the server's own machine. Others send the token of the setting "
-            "`metrics_token`: `Authorization: Bearer TOKEN`.",
+            description="Send the token of the setting `metrics_token`: `Authorization: Bearer TOKEN`. Without that setting "
+            "only requests from the server's own machine are answered.",
         ),
     )  # fmt: skip
 
