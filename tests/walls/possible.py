@@ -23,14 +23,20 @@ Probe = Callable[[httpx.Client], bool]
 
 
 def _answers(method: str, path: str, body: object = None) -> Probe:
-    return lambda http: http.request(method, path, json=body).is_success
+    return lambda http: _is_given(http.request(method, path, json=body))
+
+
+def _is_given(answer: httpx.Response) -> bool:
+    """A server that fails refuses nothing."""
+    assert answer.status_code < 500, answer.text
+    return answer.is_success
 
 
 def _makes_a_webhook(path: str) -> Probe:
     def probe(http: httpx.Client) -> bool:
         config = {"url": f"http://127.0.0.1:9/{next(_numbers)}"}  # an app makes no second one for the same
         hook = {"name": "web", "config": config, "events": ["push"], "active": False}
-        return http.post(path, json=hook).is_success
+        return _is_given(http.post(path, json=hook))
 
     return probe
 
@@ -38,7 +44,7 @@ def _makes_a_webhook(path: str) -> Probe:
 def _lists(path: str, wanted: str) -> Probe:
     def probe(http: httpx.Client) -> bool:
         answer = http.get(path)
-        return answer.is_success and wanted in answer.text
+        return _is_given(answer) and wanted in answer.text
 
     return probe
 
