@@ -156,8 +156,8 @@ def operations(
         Operation(
             SYSTEM, "GET", "/metrics", metrics, "metrics", "Metrics for Prometheus", None, "system",
             answers={200: {"type": "string"}}, media_type="text/plain", etag=False, problems=(401, 403),
-            description="Send the token of the setting `metrics_token`: `Authorization: Bearer TOKEN`. Without that setting "
-            "only requests from the server's own machine are answered.",
+            description="Send the token of the setting `metrics_token`: `Authorization: Bearer TOKEN`. Without that "
+            "setting only requests from the server's own machine are answered.",
         ),
     )  # fmt: skip
 
