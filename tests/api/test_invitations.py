@@ -101,13 +101,24 @@ def test_an_invitation_ends_with_the_right_of_who_made_it(people: People) -> Non
     org = people.world.org_path
     promote = people.ask("owner", "PUT", f"{org}/memberships/{people.login('member')}", json={"role": "admin"})
     assert promote.json()["role"] == "admin"
-    body = {"invitee_id": people.profiles["other"]["id"]}
-    assert people.ask("member", "POST", f"{org}/invitations", json=body).status_code == 201
+    invited = people.ask("member", "PUT", f"{org}/memberships/{people.login('other')}", json={"role": "member"})
+    assert (invited.status_code, invited.json()["state"]) == (200, "pending")
     assert len(people.read("other", "/user/memberships/orgs?state=pending")) == 1
     people.ask("owner", "PUT", f"{org}/memberships/{people.login('member')}", json={"role": "member"})
     assert people.read("other", "/user/memberships/orgs?state=pending") == []
     accepting = f"/user/memberships/orgs/{people.world.organization}"
     assert people.ask("other", "PATCH", accepting, json={"state": "active"}).status_code == 404
+
+
+def test_ids_of_strangers_are_like_ids_of_nobody(people: People) -> None:
+    org = people.world.org_path
+    refusals = []
+    for invitee_id in (people.profiles["other"]["id"], 2**40):
+        refused = people.ask("owner", "POST", f"{org}/invitations", json={"invitee_id": invitee_id})
+        assert refused.status_code == 422
+        refusals.append(refused.json()["errors"])
+    assert refusals[0] == refusals[1]
+    assert people.read("owner", f"{org}/invitations") == []
 
 
 def test_an_invitation_by_address_tells_nothing_of_accounts(people: People) -> None:

@@ -10,6 +10,11 @@ import httpx
 from tests.work.studio import Caller, Studio
 
 
+def _title_for(method: str) -> dict[str, Any]:
+    """A DELETE takes no body."""
+    return {} if method == "DELETE" else {"json": {"title": "x"}}
+
+
 def made(studio: Studio, *titles: str, **more: Any) -> list[str]:
     """Columns, one behind the other; their ids."""
     path = f"{studio.project}/columns"
@@ -244,10 +249,10 @@ def test_who_may(studio: Studio) -> None:
     made(studio, "A")
     column_id = studio.member.post(path, json={"title": "Member's"})["column"]["id"]
     for method, place in (("POST", path), ("PATCH", f"/columns/{column_id}"), ("DELETE", f"/columns/{column_id}")):
-        assert studio.client.refused(403, method, place, json={"title": "x"})["code"] == "missing_role"
-        assert studio.add(role="read").refused(403, method, place, json={"title": "x"})["code"] == "missing_role"
-        studio.stranger.refused(404, method, place, json={"title": "x"})
-        studio.nobody.refused(401, method, place, json={"title": "x"})
+        assert studio.client.refused(403, method, place, **_title_for(method))["code"] == "missing_role"
+        assert studio.add(role="read").refused(403, method, place, **_title_for(method))["code"] == "missing_role"
+        studio.stranger.refused(404, method, place, **_title_for(method))
+        studio.nobody.refused(401, method, place, **_title_for(method))
     for caller in (studio.client, studio.member):
         assert len(caller.get(path)["columns"]) == 2
         caller.get(f"/columns/{column_id}")
@@ -264,7 +269,7 @@ def test_an_archived_project_stays_as_it_is(studio: Studio) -> None:
         ("PATCH", f"/columns/{one}"),
         ("DELETE", f"/columns/{one}"),
     ):
-        assert studio.owner.refused(409, method, place, json={"title": "x"})["code"] == "archived"
+        assert studio.owner.refused(409, method, place, **_title_for(method))["code"] == "archived"
     assert titles(studio) == ["A", "B"]
 
 

@@ -93,8 +93,8 @@ async def create_invitation(call: Call) -> Answer:
         invitee = email = None
         if not isinstance(body.invitee_id, UnsetType):
             found = await _find_person(tx, call, number=body.invitee_id)
-            if found is None:
-                raise _invalid("invitee_id", "invitee_id is the id of no user")
+            if found is None or not found.is_known:  # by counting up, all logins of the server could be read
+                raise _invalid("invitee_id", "invitee_id is the id of nobody that you share an organization with")
             invitee = found.account
             login: str | None = invitee.login
         elif not isinstance(body.email, UnsetType):
