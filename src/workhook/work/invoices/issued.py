@@ -84,7 +84,7 @@ async def require_none_of_tasks(tx: Transaction, names: Mapping[str, str]) -> No
         first = rows[0]["task_id"]
         numbers = [row["invoice_number"] for row in rows if row["task_id"] == first]
         remedy = "leave it in a column of finished tasks, or archive the project (archive: true)"
-        _require_none(f"{names[first]} has time on issued invoices", numbers, remedy)
+        _require_none(f"{names[first]} is on issued invoices", numbers, remedy)
 
 
 async def require_not_logo(tx: Transaction, repository_id: int, file_id: str) -> None:
