@@ -20,7 +20,15 @@ def test_a_dispatch(api: Api, repository: Place, receiver: Receiver) -> None:
     received = receiver.wait_for(2)[1]
     payload = received.payload()
     assert received.event == "repository_dispatch"
-    assert list(payload) == ["action", "branch", "client_payload", "repository", "organization", "sender"]
+    assert list(payload) == [
+        "action",
+        "branch",
+        "client_payload",
+        "installation",
+        "repository",
+        "organization",
+        "sender",
+    ]
     assert (payload["action"], payload["branch"]) == ("deploy", "main")
     assert payload["client_payload"] == body["client_payload"]
 

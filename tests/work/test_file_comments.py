@@ -7,7 +7,7 @@ import pytest
 
 from tests.harness.receiver import Receiver
 from tests.work.comment_kit import add_file
-from tests.work.studio import Caller, JsonObject, Studio
+from tests.work.studio import Caller, JsonObject, Studio, without_addresses
 
 KEYS = {"id", "created_at", "updated_at", "text", "private", "file", "user", "comments"}
 
@@ -73,7 +73,7 @@ def test_replies_are_nested(studio: Studio, file: str) -> None:
     replies = [_reply(caller, first) for caller in (studio.member, studio.client, studio.owner) * 4]
     [one, two] = studio.client.get(f"{file}/file_comments")
     assert (one["id"], two["id"]) == (first, second)
-    assert one["comments"] == replies  # by id
+    assert without_addresses(one["comments"]) == without_addresses(replies)  # by id
     assert two["comments"] == []
 
 
@@ -135,7 +135,7 @@ def test_what_is_private_is_not_there_for_clients(studio: Studio, file: str) -> 
     below = _reply(studio.owner, hidden)
     [comment] = studio.client.get(f"{file}/file_comments")
     assert comment["id"] == shown
-    assert comment["comments"] == [open_reply]
+    assert comment["comments"] == without_addresses([open_reply])
     studio.happened()
     for comment_id, reply_id, status in (
         (shown, open_reply["id"], 403),
@@ -236,8 +236,8 @@ def test_it_is_delivered(studio: Studio, file: str, receiver: Receiver) -> None:
     reply = _reply(studio.member, made["id"], body="<p>Yes</p>")
     receiver.wait_for(lambda requests: any(each.event == "file_comment_reply" for each in requests))
     [comment] = [each.payload() for each in receiver.events("file_comment")]
-    assert (comment["action"], comment["file_comment"]) == ("created", made)
+    assert (comment["action"], comment["file_comment"]) == ("created", without_addresses(made))
     [answer] = [each.payload() for each in receiver.events("file_comment_reply")]
-    assert (answer["action"], answer["file_comment_reply"]) == ("created", reply)
+    assert (answer["action"], answer["file_comment_reply"]) == ("created", without_addresses(reply))
     assert answer["file_comment_reply"]["file_comment_id"] == made["id"]
     assert answer["sender"]["login"] == reply["user"]["login"]

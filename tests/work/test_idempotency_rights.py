@@ -11,6 +11,7 @@ from typing import Any
 
 import httpx
 import pytest
+import sqlalchemy as sa
 
 from tests.harness.apps import make_app
 from tests.harness.waiting import until
@@ -22,12 +23,17 @@ from workhook.core.ids import new_id
 from workhook.http.calls import Services
 from workhook.identity import queries
 from workhook.identity.schemas import Account, Repository
+from workhook.identity.tables import projects
 from workhook.storage import Transaction
 from workhook.storage.metadata import insert_into
 from workhook.work.clients.tables import clients
+from workhook.work.invoices.tables import invoices
 from workhook.work.members import by_hand
 
 BASE = "http://work.example.com"
+_forget_invoices = sa.delete(invoices).where(
+    invoices.c.repository_id.in_(sa.select(projects.c.repository_id).where(projects.c.id == sa.bindparam("id")))
+)
 _insert_client = insert_into(clients, "id", "repository_id", "user_id", "email", "created_at", "updated_at")
 POSTS = [key for key in TABLE if key.startswith("POST ")]
 
@@ -91,6 +97,13 @@ def _make_private(studio: Studio, caller: Caller) -> None:
 
 
 def _delete_project(studio: Studio, caller: Caller) -> None:
+    """As if no invoice had been issued: with one, a project stays."""
+
+    async def forget_invoices(services: Services) -> None:
+        async with services.database.transaction() as tx:
+            await tx.execute(_forget_invoices, {"id": studio.project_id})
+
+    studio.server.run(forget_invoices)
     studio.owner.delete(studio.project)
 
 

@@ -17,7 +17,7 @@ from workhook.identity.tokens.reach import check_reach, reach_params, within_rea
 from workhook.storage import Reader, Row, Transaction
 from workhook.storage.metadata import big, metadata
 from workhook.work.files.tables import files
-from workhook.work.invoices.issued import has_issued, is_issued
+from workhook.work.invoices.issued import has_issued
 from workhook.work.invoices.tables import invoices
 from workhook.work.projects.schemas import Project
 from workhook.work.tasks.tables import tasks
@@ -165,13 +165,14 @@ def _contents() -> list[sa.Table]:
 def _some(table: sa.Table) -> sa.Delete:
     """Removes a batch of what a project has in the table; all of it where a row has no single key. Issued invoices stay
     whatever happens."""
-    mine = table.c.repository_id == big("repository_id")
-    if table is invoices:
-        mine = sa.and_(mine, ~is_issued)
     if len(table.primary_key.columns) > 1:
-        return sa.delete(table).where(mine)
-    key: sa.ColumnElement[Any] = next(iter(table.primary_key.columns))
-    return sa.delete(table).where(key.in_(sa.select(key).where(mine).limit(BATCH)))
+        return sa.delete(table).where(table.c.repository_id == big("repository_id"))
+    key = next(iter(table.primary_key.columns))
+    batch = table.alias("batch")  # by itself, whatever the statement around it looks at
+    mine = batch.c.repository_id == big("repository_id")
+    if table is invoices:
+        mine = sa.and_(mine, batch.c.status == "draft")
+    return sa.delete(table).where(key.in_(sa.select(batch.c[key.name]).where(mine).limit(BATCH)))
 
 
 _steps: list[sa.Delete] = []
