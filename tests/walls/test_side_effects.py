@@ -13,6 +13,7 @@ from tests.walls.dump import Dump, changes
 from tests.walls.effects import EFFECTS
 from tests.walls.good import GOOD
 from tests.walls.pages import WRITES, Pages
+from tests.walls.spares import COMING
 from tests.walls.walk import OPERATIONS, Asked, ask, callers, in_turn, requests
 from tests.walls.world import Walls
 from workhook.http.operations import Operation
@@ -54,8 +55,9 @@ def _hear_of_everything(walls: Walls) -> None:
 def _two(walls: Walls, operation: Operation) -> Iterator[Asked]:
     """Somebody who may not, as a rule, and somebody who may."""
     first, *_, last = callers(walls.site, operation)
-    good = GOOD.get(key_of(operation))
-    yield from requests(walls.site, operation, [first] if good else [first, last])
+    key = key_of(operation)
+    good = GOOD.get(key)
+    yield from requests(walls, operation, [first] if good or key in COMING else [first, last])
     if good:
         yield good(walls)
 
