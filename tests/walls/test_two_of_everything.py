@@ -14,7 +14,8 @@ from tests.walls.crossing import Case, Names, cases, names_of, names_of_nothing,
 from tests.walls.dump import TABLES, Dump, changes
 from tests.walls.owners import OWNERS, Find
 from tests.walls.pages import BY, WRITES, Pages
-from tests.walls.walk import Asked, ask, callers, in_turn, requests, said
+from tests.walls.spares import Asked
+from tests.walls.walk import ask, callers, in_turn, requests, said
 from tests.walls.world import Walls
 from tests.work.listener import Listener
 
