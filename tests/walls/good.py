@@ -10,7 +10,7 @@ from tests.api.wire import new_url
 from tests.identity.asking import Request, basic
 from tests.identity.cast import SCOPES
 from tests.identity.model import HERE, OTHER_REPOSITORY, Credential
-from tests.walls.walk import Asked
+from tests.walls.spares import Asked
 from tests.walls.world import Walls
 from workhook.http.calls import Services
 from workhook.identity.apps.queries import find_client

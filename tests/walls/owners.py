@@ -108,6 +108,8 @@ OWNERS: dict[str, Rule] = {
     "import_links": _through(_repository, also=("account_id",)),
     "installation_repositories": _through(_repository, ("installation_id", "installations")),
     "installations": _columns("account_id"),
+    # Of the place that invites, whoever is invited: theirs it becomes when they accept.
+    "invitations": _columns("account_id"),
     "invoice_numbers": _columns("account_id"),
     "invoices": _through(_repository, also=("account_id",)),
     "key_check": _nobody,

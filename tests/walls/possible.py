@@ -18,6 +18,7 @@ _numbers = itertools.count(1)
 # its invoice.
 _LISTS = {"GET /me", "GET /projects", "GET /trash", "GET /search", "GET /services", "GET /reports/timesheets"}
 _LEFT_OUT = _LISTS | {"GET /invoices/{}/pdf"}
+_OF_ISSUED = {"GET /invoices/{}"}
 
 Probe = Callable[[httpx.Client], bool]
 
@@ -52,7 +53,8 @@ def _lists(path: str, wanted: str) -> Probe:
 class Side:
     """One organization with a project, and one of each thing in it."""
 
-    def __init__(self, server: Server) -> None:
+    def __init__(self, server: Server, *, issued: bool = True) -> None:
+        """`issued`: with an invoice that was sent, which a project cannot be deleted with."""
         self.server = server
         self.studio = Studio(server, server.world())
         self.world = self.studio.world
@@ -62,12 +64,13 @@ class Side:
         self.column_id = self.scene.column()
         self.task_id = self.scene.task(self.column_id, description=self.word)
         self.file_link = self.studio.owner.get(f"/files/{self.scene.file()}")["file"]["file_link"]
+        self._left_out = _LEFT_OUT if issued else _LEFT_OUT | _OF_ISSUED
         self.probes: dict[str, Probe] = {**self._reads(), **self._lists(), **self._writes(), **self._hooks()}
 
     def _reads(self) -> dict[str, Probe]:
         found = {}
         for key, (_, made, _) in TABLE.items():
-            if key.startswith("GET ") and key not in _LEFT_OUT:
+            if key.startswith("GET ") and key not in self._left_out:
                 ids = made(self.scene)
                 path = key.split()[1].format(*(ids if isinstance(ids, tuple) else (ids,)))
                 found[key] = _answers("GET", f"/api/v1{path}")

@@ -84,9 +84,10 @@ class Walls:
 
 
 @pytest.fixture
-def walls(server: Server, second_server: Server) -> Iterator[Walls]:
+def walls(server: Server, second_server: Server, request: pytest.FixtureRequest) -> Iterator[Walls]:
     with ExitStack() as stack:
-        found = Walls((server, second_server), Side(server), Side(server), stack)
+        here = Side(server, issued=getattr(request, "param", True))
+        found = Walls((server, second_server), here, Side(server), stack)
         stack.callback(found.here.close)
         stack.callback(found.there.close)
         yield found
@@ -126,6 +127,7 @@ OWNER = frozenset(
 )  # fmt: skip
 INSIDE = frozenset({"organization: members", "listed: organization", "listed: service", "GET /services/{}"})
 
+DELETED = "project deleted"
 LOSSES = {
     "membership removed": Loss(
         {"member": "member"}, lambda walls, who: remove_member(walls.here.studio, who), TEAM | WRITTEN | INSIDE
@@ -154,7 +156,7 @@ LOSSES = {
     "project made private": Loss(
         {"member": "member"}, _api("PATCH", "{}", private=True), TEAM | WRITTEN, {"member": "member"}
     ),
-    "project deleted": Loss({"member": "member"}, _api("DELETE", "{}"), TEAM | WRITTEN, {"member": "member"}),
+    DELETED: Loss({"member": "member"}, _api("DELETE", "{}"), TEAM | WRITTEN, {"member": "member"}),
 }
 
 
@@ -223,7 +225,9 @@ class Before:
             until(partial(_hears, stream, "Later"))
 
 
-@pytest.mark.parametrize("name", LOSSES)
+@pytest.mark.parametrize(
+    ("walls", "name"), [(name != DELETED, name) for name in LOSSES], ids=LOSSES, indirect=["walls"]
+)
 def test_what_a_right_made_possible_ends_with_it(walls: Walls, name: str) -> None:
     loss, studio = LOSSES[name], walls.here.studio
     caller = studio.add_client() if loss.place is None else studio.add(**loss.place)
@@ -241,8 +245,8 @@ def test_what_a_right_made_possible_ends_with_it(walls: Walls, name: str) -> Non
             assert walls.here.possible(had.fine, server) <= left
         again = had.repeat(had.post_here, server)
         assert (again.status_code == 200) == ("write: task" in left)
-        assert httpx.get(walls.here.file_link).status_code == (404 if name == "project deleted" else 200)
-    if name != "project deleted" and had.timer is not None:
+        assert httpx.get(walls.here.file_link).status_code == (404 if name == DELETED else 200)
+    if name != DELETED and had.timer is not None:
         assert had.timer_runs() == ("write: time" in left)
     if "GET /projects/{}/activity" not in left:
         for stream in had.streams_here:

@@ -6,16 +6,20 @@ What is asked of an operation is `tests.identity.asking`'s, so an operation that
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import NamedTuple
+from typing import TYPE_CHECKING
 
 import httpx
 
-from tests.identity.asking import Request, basic, is_destructive, is_work, key_of, webhook_request, work_request
+from tests.identity.asking import basic, is_destructive, is_work, key_of, webhook_request, work_request
 from tests.identity.cast import SCOPES
 from tests.identity.kit import Site
 from tests.identity.model import FULL, HERE, STREAM, WEBHOOKS, Credential, need_of_work
+from tests.walls.spares import COMING, Asked, about_a_spare
 from workhook.asgi import operations
 from workhook.http.operations import AREA_A, AREA_B, GRAPHQL, Operation
+
+if TYPE_CHECKING:
+    from tests.walls.world import Walls
 
 OPERATIONS: tuple[Operation, ...] = operations(lambda: None, dict)  # type: ignore[arg-type,return-value]  # only read
 WITH_TOKENS = tuple(each for each in OPERATIONS if each.area in (AREA_A, AREA_B, GRAPHQL))
@@ -27,11 +31,6 @@ ENDINGS = (
     "DELETE /orgs/{}/installations/{}", "DELETE /orgs/{}/apps/{}/tokens", "DELETE /orgs/{}/apps/{}",
     "DELETE /orgs/{}/oauth-apps/{}/tokens", "DELETE /orgs/{}/oauth-apps/{}",
 )  # fmt: skip
-
-
-class Asked(NamedTuple):
-    request: Request
-    by: Credential
 
 
 def in_turn() -> list[Operation]:
@@ -63,9 +62,12 @@ def _programs(site: Site) -> Iterator[Credential]:
     yield Credential("the app's secret", "client", header=basic(*site.cast.oauth_app))
 
 
-def requests(site: Site, operation: Operation, by_whom: Iterable[Credential]) -> Iterator[Asked]:
+def requests(walls: Walls, operation: Operation, by_whom: Iterable[Credential]) -> Iterator[Asked]:
     """One at a time: what the request names is made when it is asked for, anew where it can be done once."""
-    shared: Request | None = None
+    if key_of(operation) in COMING:
+        yield from _about_people(walls, key_of(operation), by_whom)
+        return
+    site, shared = walls.site, None
     for by in by_whom:
         if not is_work(operation):
             may_end = by.caller == "owner" or (by.caller in ("admin", "app") and "{token_id}" not in operation.path)
@@ -74,6 +76,15 @@ def requests(site: Site, operation: Operation, by_whom: Iterable[Credential]) ->
         if shared is None or is_destructive(operation):
             shared = work_request(site, operation)
         yield Asked(shared, by)
+
+
+def _about_people(walls: Walls, key: str, by_whom: Iterable[Credential]) -> Iterator[Asked]:
+    """About people who are there for it, so that those who ask stay what they are; at last by who may."""
+    shared = about_a_spare(walls, key)
+    for by in by_whom:
+        about = about_a_spare(walls, key) if by.caller in ("owner", "admin") else shared
+        yield Asked(about.request, by)
+    yield about_a_spare(walls, key)
 
 
 def ask(client: httpx.Client, asked: Asked) -> httpx.Response:

@@ -24,6 +24,7 @@ from tests.identity.kit import Site, build
 from tests.identity.model import FULL, HERE, Credential
 from tests.walls.bounds import OPEN, SHUT, Bounds
 from tests.walls.dump import Reader
+from tests.walls.spares import Spare, make_spares
 from tests.work.scene import Scene
 from tests.work.studio import Caller
 from workhook.core.ids import new_id
@@ -112,6 +113,7 @@ async def _join(services: Services, site: Site) -> Beyond:
         viewer = await find_client(tx, site.cast.oauth_app.client_id)
         assert here is not None and account is not None and bea is not None  # noqa: PT018
         assert repository is not None and app is not None and viewer is not None  # noqa: PT018
+        await allow(tx, viewer, people["owner"].id, frozenset(SCOPES))  # first: who has webhooks by it lets it act
         both = await actions.create_account(tx, "user", f"both-{here.id}", name=None, email="both@example.com")
         pure = await actions.create_account(tx, "user", f"pure-{here.id}", name=None, email="pure@example.com")
         await actions.set_member(tx, here, pure, "owner")
@@ -120,7 +122,7 @@ async def _join(services: Services, site: Site) -> Beyond:
         for user in (people["member"], people["client"]):
             await _client_of(tx, repository.id, user)
         installed = await install(tx, None, app, account)
-        for user in (bea, both, people["owner"]):
+        for user in (bea, both):
             await allow(tx, viewer, user.id, frozenset(SCOPES))
         oauth = await issue(tx, OAUTH, bea.id, scopes=SCOPES, app_id=viewer.id)
         await issue(tx, FINE_GRAINED, bea.id, permissions=FULL, account_id=account.id)
@@ -139,6 +141,7 @@ class Walls:
         reader.renumber()
         self.beyond: Beyond = server.run(partial(_join, site=site))
         beyond = self.beyond
+        self.spares: list[Spare] = server.run(partial(make_spares, beyond=beyond.account))
         for account, word in ((beyond.account, OPEN), (beyond.bea, SHUT)):
             reader.change(f"UPDATE accounts SET name = '{word}', email = '{word}@example.com' WHERE id = {account.id}")
         self.accounts = frozenset({beyond.account.id, beyond.bea.id})
