@@ -7,7 +7,7 @@ import sqlite3
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from typer.core import TyperGroup as Group
@@ -40,7 +40,7 @@ def leaves(group: Group, words: tuple[str, ...] = ()) -> Iterator[tuple[tuple[st
             yield (*words, name), each
 
 
-COMMANDS = dict(leaves(get_command(app)))
+COMMANDS = dict(leaves(cast("Group", get_command(app))))
 
 
 def obeyed(text: str) -> list[str]:

@@ -84,7 +84,6 @@ def test_every_write(walls: Walls) -> None:
                     wrong.append(f"{who}: {found or 'nothing'}; not: {expected or 'nothing'}")
             if not succeeded:
                 wrong.append(f"{key} has succeeded for nobody: {seen}")
-            print("SEEN", key, seen, answer.text[:100] if not succeeded else "")
     assert wrong == [], f"{len(wrong)}\n" + "\n".join(wrong)
 
 
@@ -95,7 +94,6 @@ def test_every_page(walls: Walls, pages: Pages) -> None:
         before = walls.reader.dump()
         answer = send()
         found = effects(before, walls.reader.dump())
-        print("SEEN", key, answer.status_code, found)
         assert answer.status_code < 400, f"{key}: {answer.status_code} {answer.text[:300]}"
         expected = EFFECTS.get(key, "")
         if found != expected:

@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from tests.work.scene import Scene
 from tests.work.shop import MONTHLY, Shop
 from tests.work.studio import Caller, JsonObject, Studio
-from tests.work.test_invoices_pdf import png
+from tests.work.paper import png
 from workhook import asgi
 from workhook.core.clock import DAY_MS, now_ms
 from workhook.http.calls import Services
