@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
+from tests.work.paper import png
 from tests.work.scene import Scene
 from tests.work.shop import MONTHLY, Shop
 from tests.work.studio import Caller, JsonObject, Studio
-from tests.work.paper import png
 from workhook import asgi
 from workhook.core.clock import DAY_MS, now_ms
 from workhook.http.calls import Services
