@@ -85,6 +85,8 @@ def _folder(settings: Settings) -> Check:
 
     data = settings.data.absolute()
     if not data.is_dir():
+        if settings.sqlite_path is None and settings.secret_key:  # nothing has to be kept there
+            return Check("data folder", True, f"{data} will be made by the server", "")
         return Check("data folder", False, f"{data} is not there", "Start the server once, or give --data.")
     usable = os.access(data, os.R_OK | os.W_OK | os.X_OK)
     return Check("data folder", usable, str(data), "Give the user that runs Workhook the right to write there.")
