@@ -19,7 +19,7 @@ from tests.harness.server import Server
 from tests.work.scene import Scene
 from tests.work.studio import Studio
 from tests.work.test_matrix import TABLE
-from workhook.http.operations import AREA_A, Operation
+from workhook.http.operations import Operation
 from workhook.work.operations import OPERATIONS
 
 STREAM = "follow_project"
@@ -64,9 +64,6 @@ enabled = false
 """
 
 
-WORK = [each for each in OPERATIONS if each.area is AREA_A]
-
-
 class Things:
     """What there is, for each method in a project of its own: what is made and deleted there is in no other's way."""
 
@@ -82,7 +79,7 @@ class Things:
     def known(self) -> dict[str, dict[str, Any]]:
         """Values for parameters, by operation and name. What only fits together with another parameter is None."""
         by_method = {method: self._known(scene) for method, scene in self._scenes.items()}
-        known = {each.name: by_method[each.method] for each in WORK}
+        known = {each.name: by_method[each.method] for each in OPERATIONS}
         scene = self._scenes["POST"]
         edit = {"action": "edit", "id": scene.task(), "title": "Edited"}
         create = {"action": "create", "column_id": scene.column(), "title": "Made"}
@@ -116,7 +113,7 @@ class Things:
 
     def parameters(self) -> Iterator[str]:
         """The part of the configuration that says what the paths name."""
-        for operation in WORK:
+        for operation in OPERATIONS:
             if "{" in operation.path and operation.name != STREAM:
                 yield f'[[operations]]\ninclude-operation-id = "{operation.name}"'
                 yield from (f'parameters."path.{name}" = {json.dumps(value)}' for name, value in self._ids(operation))

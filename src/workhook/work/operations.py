@@ -1,4 +1,4 @@
-"""Every route of Area A, and those of Area B that change who is in an organization or a repository."""
+"""Every route of Area A, and apart from them those of Area B that belong here."""
 
 from __future__ import annotations
 
@@ -41,5 +41,8 @@ OPERATIONS: tuple[Operation, ...] = (
     *invoices.OPERATIONS,
     *timesheets.OPERATIONS,
     *timesheet_reports.OPERATIONS,
-    *invitations.OPERATIONS,
 )
+"""Every route of the work API."""
+
+OF_PEOPLE = invitations.OPERATIONS
+"""Those of the webhook API that change who is in an organization or a repository."""
