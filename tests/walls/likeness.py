@@ -44,8 +44,16 @@ class Likeness:
             f"{table}: {self._row(row)}"
             for table in self._tables
             for row in self._rows[table].values()
-            if not (table == "audit_log" and row["status"])  # refusals are counted together, as the minutes have it
+            if not self._depends_on_others(table, row)
         )
+
+    def _depends_on_others(self, table: str, row: Row) -> bool:
+        """Refusals are counted together, as the minutes have it. Whether a login of another tenant can be invited depends
+        on whether there is the other tenant."""
+        if table == "audit_log":
+            strange = row["action"] == "invitation.create" and row["target"] not in dict(self._names)
+            return bool(row["status"]) or strange
+        return table == "invitations" and row["user_id"] is not None and str(row["user_id"]) not in self.ids
 
     def _row(self, row: Row) -> dict[str, Any]:
         return {name: self._value(name, value) for name, value in row.items() if name not in _LEFT_OUT}
