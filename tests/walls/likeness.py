@@ -48,8 +48,8 @@ class Likeness:
         )
 
     def _depends_on_others(self, table: str, row: Row) -> bool:
-        """Refusals are counted together, as the minutes have it. Whether a login of another tenant can be invited depends
-        on whether there is the other tenant."""
+        """Refusals are counted together, as the minutes have it. Somebody of another tenant can be invited only where
+        there is the other tenant."""
         if table == "audit_log":
             strange = row["action"] == "invitation.create" and row["target"] not in dict(self._names)
             return bool(row["status"]) or strange
