@@ -71,14 +71,20 @@ def test_nothing_else_is_served(pair: tuple[Server, Server]) -> None:
         assert client.post("/api/v1/projects", json={"title": "New"}).status_code == 404
 
 
-def test_metrics_are_for_this_machine_or_with_the_token(new_server: NewServer) -> None:
+def test_metrics_are_for_who_has_the_token(new_server: NewServer) -> None:
     token = "a-token-of-24-characters"  # made up here
     worker = new_server(command=("worker", "--listen", "127.0.0.1:0"), metrics_token=token)
-    elsewhere = {"X-Forwarded-For": "203.0.113.9"}
+    with worker.client(None) as client:
+        assert client.get("/metrics").status_code == 401, "a proxy on this machine is no better known"
+        assert client.get("/metrics", headers={"Authorization": "Bearer another"}).status_code == 401
+        assert client.get("/metrics", headers={"Authorization": f"Bearer {token}"}).status_code == 200
+
+
+def test_without_a_token_metrics_are_for_this_machine(new_server: NewServer) -> None:
+    worker = new_server(command=("worker", "--listen", "127.0.0.1:0"))
     with worker.client(None) as client:
         assert client.get("/metrics").status_code == 200
-        assert client.get("/metrics", headers=elsewhere).status_code == 401
-        assert client.get("/metrics", headers={**elsewhere, "Authorization": f"Bearer {token}"}).status_code == 200
+        assert client.get("/metrics", headers={"X-Forwarded-For": "203.0.113.9"}).status_code == 403
 
 
 def test_a_worker_of_an_older_version_is_not_ready(pair: tuple[Server, Server]) -> None:
