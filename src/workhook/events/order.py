@@ -39,18 +39,22 @@ _KEY_MASK = 0x7FFFFFFF  # which has 32 bits
 PAGE_ROWS = 200
 PAGE_BYTES = 256 * 1024
 
-_lock = sa.func.pg_advisory_xact_lock_shared(
-    LOCK_CLASS, sa.cast(big("repository_id").op("&")(sa.cast(_KEY_MASK, sa.BigInteger)), sa.Integer)
-)
 _next_number: sa.ColumnElement[int] = sa.literal_column("nextval('events_id_seq')", sa.BigInteger())
-# CASE asks its condition first: the lock is there before the number is. An event of no repository needs none.
-numbered: sa.ColumnElement[int] = sa.case((_lock.is_(None), _next_number), else_=_next_number)
-"""The number of an event, for the INSERT on PostgreSQL."""
+
+
+def number_in(repository_id: sa.ColumnElement[Any]) -> sa.ColumnElement[int]:
+    """The number of an event of the repository, for the INSERT on PostgreSQL."""
+    lock = sa.func.pg_advisory_xact_lock_shared(
+        LOCK_CLASS, sa.cast(repository_id.op("&")(sa.cast(_KEY_MASK, sa.BigInteger)), sa.Integer)
+    )
+    # CASE asks its condition first: the lock is there before the number is. An event of no repository needs none.
+    return sa.case((lock.is_(None), _next_number), else_=_next_number)
+
+
+numbered = number_in(big("repository_id"))
+"""The number of the event that the parameters tell of."""
 
 _each = sa.func.unnest(sa.bindparam("repository_ids", type_=postgresql.ARRAY(sa.BigInteger()))).column_valued("each")
-_lock_each = sa.func.pg_advisory_xact_lock_shared(
-    LOCK_CLASS, sa.cast(_each.op("&")(sa.cast(_KEY_MASK, sa.BigInteger)), sa.Integer)
-)
 # SQLite, which has one writer, has told this one which numbers come next; they are taken when they are inserted.
 _listed = sa.func.json_each(sa.bindparam("repository_ids", type_=sa.Text())).table_valued("key", name="listed")
 last_given = sa.func.coalesce(
@@ -63,7 +67,7 @@ last_given = sa.func.coalesce(
 """The highest number so far, on SQLite."""
 _numbers = PerDialect(
     sqlite=sa.select((last_given + _listed.c.key + 1).label("number")),
-    postgresql=sa.select(sa.case((_lock_each.is_(None), _next_number), else_=_next_number).label("number")),
+    postgresql=sa.select(number_in(_each).label("number")),
 )
 
 

@@ -58,19 +58,19 @@ raises: then nothing of the transaction stays."""
 UNNUMBERED = 0
 """The id of an event that is not inserted yet."""
 
-_COLUMNS = (
+COLUMNS = (
     "account_id", "repository_id", "name", "action", "payload", "size", "created_at", "actor_id", "installation_id",
     "listed",
 )  # fmt: skip
 _insert = PerDialect(
-    sqlite=insert_into(events, *_COLUMNS).returning(events.c.id),
-    postgresql=insert_into(events, *_COLUMNS).values(id=order.numbered).returning(events.c.id),
+    sqlite=insert_into(events, *COLUMNS).returning(events.c.id),
+    postgresql=insert_into(events, *COLUMNS).values(id=order.numbered).returning(events.c.id),
 )
 _insert_along = PerDialect(
-    sqlite=insert_into(events, *_COLUMNS),
-    postgresql=insert_into(events, *_COLUMNS).values(id=order.numbered).returning(events.c.id),
+    sqlite=insert_into(events, *COLUMNS),
+    postgresql=insert_into(events, *COLUMNS).values(id=order.numbered).returning(events.c.id),
 )
-_insert_numbered = insert_into(events, "id", *_COLUMNS)
+_insert_numbered = insert_into(events, "id", *COLUMNS)
 _AT_ONCE = 500  # events that are made bytes of and inserted together
 _subscribers: list[FanOut] = []
 _watchers: list[Watcher] = []
@@ -126,9 +126,14 @@ async def append(
 
     `to_hooks` False: the caller decides who gets it (a ping, a test), and it is no part of what happened in the place.
     """
-    await _write_added(tx)
     draft = Draft(account_id, repository_id, name, action, payload, actor_id, installation_id)
-    listed = to_hooks and name not in _ABOUT_HOOKS
+    return await append_draft(tx, draft, to_hooks=to_hooks)
+
+
+async def append_draft(tx: Transaction, draft: Draft, *, to_hooks: bool = True) -> Event:
+    """`append` of what is put together already."""
+    await _write_added(tx)
+    listed = to_hooks and draft.name not in _ABOUT_HOOKS
     event = await _insert_one(tx, draft, _values(tx, draft, listed=listed))
     if listed:
         _tell_listeners(tx, draft)
@@ -160,19 +165,33 @@ async def _write_added(tx: Transaction) -> None:
         _await_fan_out(tx, appended)
 
 
+def is_watched() -> bool:
+    """Whether something may refuse an event before it is committed."""
+    return bool(_watchers)
+
+
+def row_of(draft: Draft) -> dict[str, object]:
+    """The columns of an event that happened in its place, but for its number."""
+    return _row_of(draft, json.encode(draft.payload), listed=draft.name not in _ABOUT_HOOKS)
+
+
 def _values(tx: Transaction, draft: Draft, *, listed: bool) -> dict[str, object]:
     if not _subscribers:
         raise RuntimeError("No fan-out is subscribed: the event would reach nobody.")
     data = json.encode(draft.payload)
     for watcher in _watchers:
         watcher(tx, draft, len(data))
+    return _row_of(draft, data, listed=listed)
+
+
+def _row_of(draft: Draft, payload: bytes, *, listed: bool) -> dict[str, object]:
     return {
         "account_id": draft.account_id,
         "repository_id": draft.repository_id,
         "name": draft.name,
         "action": draft.action,
-        "payload": data,
-        "size": len(data),
+        "payload": payload,
+        "size": len(payload),
         "created_at": now_ms(),
         "actor_id": draft.actor_id,
         "installation_id": draft.installation_id,

@@ -16,10 +16,12 @@ from workhook.core.errors import Fault, Forbidden, Invalid, shown
 from workhook.events import outbox
 from workhook.events.catalog import known, publishable
 from workhook.events.tables import event_keys
+from workhook.hooks.commit import Telling, committer_of
 from workhook.hooks.fan_out import reached
 from workhook.hooks.parsing import refuse_types, wrong_type
 from workhook.hooks.records import Place
 from workhook.hooks.schemas import Published
+from workhook.identity import audit
 from workhook.identity.apps.app_schemas import app_repository_shape
 from workhook.identity.schemas import Actor
 from workhook.storage import Database, Transaction
@@ -108,12 +110,29 @@ async def publish(
 
     Raises `Invalid` when another event was published under the `id`.
     """
+    if publication.id is None and not outbox.is_watched():
+        return await _publish_gathered(database, place, publication, actor, base)
     step = partial(_publish, place=place, publication=publication, actor=actor, base=base)
     try:
         return await database.in_transaction(step)
     except UniqueViolation:
         # Another request with this id was first; its commit is visible now.
         return await database.in_transaction(step)
+
+
+async def _publish_gathered(
+    database: Database, place: Place, publication: Publication, actor: Actor | None, base: str
+) -> Published:
+    """With what others publish at the same time, in one commit."""
+    draft = _draft(publication, place, actor, base)
+    entry = None
+    if actor is not None:
+        happened = audit.told_as(draft.name, draft.action)
+        entry = audit.entry_of_call(actor, draft.account_id, draft.repository_id, happened)
+    committed = await committer_of(database).add(Telling(outbox.row_of(draft), entry))
+    viewer = place.viewer
+    seen = sum(viewer.everything or each.app_id == viewer.app_id for each in committed.dispatches)
+    return Published(str(committed.event_id), seen)
 
 
 async def _publish(
@@ -130,8 +149,15 @@ async def _publish(
             if bytes(earlier["digest"]) != digest:
                 raise Invalid(faults=[_fault("id", "Another event was published under this id within 24 hours")])
             return Published(publication.id, 0)
-    event = await outbox.append(
-        tx,
+    event = await outbox.append_draft(tx, _draft(publication, place, actor, base))
+    if publication.id is not None:
+        await tx.execute(_insert_key, {**key, "digest": digest, "event_id": event.id, "created_at": now_ms()})
+    await outbox.fan_out_now(tx)
+    return Published(publication.id or str(event.id), reached(tx, event.id, place.viewer))
+
+
+def _draft(publication: Publication, place: Place, actor: Actor | None, base: str) -> outbox.Draft:
+    return outbox.Draft(
         account_id=place.account.id,
         repository_id=place.repository_id,
         name=publication.event,
@@ -140,10 +166,6 @@ async def _publish(
         actor_id=actor.user.id if actor else None,
         installation_id=actor.installation_id if actor else None,
     )
-    if publication.id is not None:
-        await tx.execute(_insert_key, {**key, "digest": digest, "event_id": event.id, "created_at": now_ms()})
-    await outbox.fan_out_now(tx)
-    return Published(publication.id or str(event.id), reached(tx, event.id, place.viewer))
 
 
 def _around(publication: Publication, place: Place, actor: Actor | None, base: str) -> dict[str, object]:

@@ -50,13 +50,32 @@ async def record(
     `account_id`: whose owners read it.
     """
     tx.state[_RECORDED] = True
+    tx.later(insert, [_entry(actor, action, target, account_id, repository_id, detail)])
+
+
+def entry_of_call(actor: Actor, account_id: int, repository_id: int | None, happened: str) -> Mapping[str, object]:
+    """The columns of the entry that tells of the current call, which has made one event: `happened` is its name, with
+    its action after a full stop."""
     call = current()
-    who = caller(call, actor)
-    entry = {
+    assert call is not None, "an actor calls"
+    detail = {"events": {happened: 1}}
+    return _entry(actor, action_of(call.operation), _target(call), account_id, repository_id, detail)
+
+
+def _entry(
+    actor: Actor | None,
+    action: str,
+    target: str,
+    account_id: int,
+    repository_id: int | None,
+    detail: Mapping[str, object] | None,
+) -> dict[str, object]:
+    call = current()
+    return {
         "at": now_ms(),
         "account_id": account_id,
         "repository_id": repository_id,
-        **who,
+        **caller(call, actor),
         "action": action,
         "status": None,
         "request_id": call.request_id if call else None,
@@ -64,7 +83,6 @@ async def record(
         "target": target[:TARGET_MAX_CHARS],
         "detail": json.encode_text(dict(detail or {})),
     }
-    tx.later(insert, [entry])
 
 
 def caller(call: Call | None, actor: Actor | None = None) -> dict[str, object]:
@@ -119,8 +137,12 @@ async def _record_call(tx: Transaction) -> None:
 
 
 def _happened(events: Sequence[Event]) -> dict[str, object]:
-    counts = Counter(f"{each.name}.{each.action}" if each.action else each.name for each in events)
-    return {"events": dict(counts)}
+    return {"events": dict(Counter(told_as(each.name, each.action) for each in events))}
+
+
+def told_as(event: str, action: str | None) -> str:
+    """How an entry names an event: `task.created`, `push`."""
+    return f"{event}.{action}" if action else event
 
 
 def _target(call: Call) -> str:

@@ -173,9 +173,16 @@ class Database(ABC):
         Each try has a new transaction, so that no step, callback or signal of an earlier one is left. `change` begins
         anew each time: what it changes outside of the transaction has to bear that. Raises what `transaction` raises.
         """
+        return await self._persist(lambda: self._try(change))
+
+    async def write_returning(self, steps: Sequence[Step], last: Executable, params: Params) -> Sequence[Row]:
+        """`write`, and the rows of the last statement, which may write as well. `TRIES` times at most, likewise."""
+        return await self._persist(lambda: self._write_returning(steps, last, params))
+
+    async def _persist(self, act: Callable[[], Awaitable[T]]) -> T:
         for number in range(1, TRIES):
             try:
-                return await self._try(change)
+                return await act()
             except RolledBack as problem:
                 metrics.ROLLED_BACK.labels(problem.reason, "again").inc()
                 cause = str(problem.__cause__ or problem)
@@ -183,7 +190,7 @@ class Database(ABC):
             # At random: two that met would meet again.
             await asyncio.sleep(random.uniform(0, PAUSE_MAX_S * 2 ** (number - 1)))  # noqa: S311  # no secret
         try:
-            return await self._try(change)
+            return await act()
         except RolledBack as problem:
             metrics.ROLLED_BACK.labels(problem.reason, "refused").inc()
             cause = str(problem.__cause__ or problem)
@@ -210,6 +217,9 @@ class Database(ABC):
 
         Durable when it returns; raises what `transaction` raises.
         """
+
+    @abstractmethod
+    async def _write_returning(self, steps: Sequence[Step], last: Executable, params: Params) -> Sequence[Row]: ...
 
     @abstractmethod
     async def close(self) -> None: ...

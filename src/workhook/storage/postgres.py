@@ -181,6 +181,19 @@ class PostgresDatabase(Database):
                 for each, rows in known:
                     await _run_step(connection, each, rows)
 
+    async def _write_returning(self, steps: Sequence[Step], last: Executable, params: Params) -> Sequence[Row]:
+        known = self._compile(last)
+        async with self._lender.lend() as connection:
+            if not any(rows for _, rows in steps):  # see `write`
+                rows: Sequence[Row] = await connection.fetch(known.sql, *known.arguments(params))
+                return rows
+            async with connection.transaction():
+                for statement, some in steps:
+                    if some:
+                        await _run_step(connection, self._compile(statement), some)
+                rows = await connection.fetch(known.sql, *known.arguments(params))
+        return rows
+
     def _forward(self, topic: str, ids: frozenset[int]) -> None:
         self._outgoing[topic] |= ids
         self._outgoing_ready.set()

@@ -181,16 +181,22 @@ class SqliteTransaction(Transaction):
     async def execute_many(self, statement: Executable, rows: Sequence[Params]) -> None:
         await self.execute_steps([(statement, rows)])
 
-    async def execute_steps(self, steps: Sequence[Step]) -> None:
-        """All of them in one trip to the writer's thread."""
+    async def execute_steps(
+        self, steps: Sequence[Step], last: tuple[Executable, Params] | None = None
+    ) -> Sequence[Row]:
+        """All of them in one trip to the writer's thread; what `last` answers."""
         calls = [call for statement, rows in steps for call in _calls(self._compile(statement), rows)]
+        if last is not None:
+            known = self._compile(last[0])
+            calls.append((known.sql, known.arguments(last[1])))
 
-        def run(connection: sqlite3.Connection) -> None:
+        def run(connection: sqlite3.Connection) -> Sequence[Row]:
+            rows: Sequence[Row] = []
             for sql, arguments in calls:
-                connection.execute(sql, arguments)
+                rows = connection.execute(sql, arguments).fetchall()
+            return rows
 
-        if calls:
-            await self._run(run)
+        return await self._run(run) if calls else []
 
 
 class SqliteDatabase(Database):
@@ -319,6 +325,11 @@ class SqliteDatabase(Database):
         async with self.transaction() as transaction:
             assert isinstance(transaction, SqliteTransaction)
             await transaction.execute_steps(steps)
+
+    async def _write_returning(self, steps: Sequence[Step], last: Executable, params: Params) -> Sequence[Row]:
+        async with self.transaction() as transaction:
+            assert isinstance(transaction, SqliteTransaction)
+            return await transaction.execute_steps(steps, (last, params))
 
     async def _watch(self) -> None:
         """`data_version` of the only connection that writes here changes only by what other processes commit."""

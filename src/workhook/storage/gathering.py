@@ -1,0 +1,107 @@
+"""Work that arrives while a round is under way goes together in the next one.
+
+Alone, an item waits for nobody. Under load the number of items in a round grows until the rounds keep up, so that what
+a round costs is shared by all who wait for it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Hashable, Sequence, Set
+from contextvars import Context
+from typing import Generic, NamedTuple, TypeVar
+
+from workhook.core.errors import Unavailable
+
+Item = TypeVar("Item")
+Answer = TypeVar("Answer")
+
+ITEMS_MAX = 64  # of one round: bounds how long the first of them waits
+ROUNDS_MAX = 2  # at the same time: the second is on its way while the first waits for the disk
+
+
+class _Waiting(NamedTuple, Generic[Item, Answer]):
+    item: Item
+    answer: asyncio.Future[Answer]
+
+
+class Gatherer(Generic[Item, Answer]):
+    """Runs `run` with the items of a round, and gives each its answer; `run` answers in the order of the items.
+
+    Items of the same `queue` are never in two rounds at the same time, so they are run in the order in which they came.
+
+    If a round raises, each of its items is run again alone, and what that raises is for that item only: so `run` does
+    all or nothing. After `Unavailable` nobody knows what was done, so nothing is run again: every item gets it.
+    """
+
+    def __init__(
+        self,
+        run: Callable[[Sequence[Item]], Awaitable[Sequence[Answer]]],
+        queue: Callable[[Item], Hashable],
+        *,
+        items_max: int = ITEMS_MAX,
+        rounds_max: int = ROUNDS_MAX,
+    ) -> None:
+        self._run = run
+        self._queue = queue
+        self._items_max, self._rounds_max = items_max, rounds_max
+        self._waiting: list[_Waiting[Item, Answer]] = []
+        self._busy: set[Hashable] = set()  # queues with an item in a round
+        self._rounds: set[asyncio.Task[None]] = set()
+
+    async def add(self, item: Item) -> Answer:
+        """What `run` answers to this item. If the caller is cancelled, an item that is in a round is run all the
+        same."""
+        answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+        self._waiting.append(_Waiting(item, answer))
+        self._begin()
+        return await answer
+
+    def _begin(self) -> None:
+        """Begin another round, if one may begin and there is something to run."""
+        if len(self._rounds) >= self._rounds_max or not (taken := self._take()):
+            return
+        queues = {self._queue(each.item) for each in taken}
+        self._busy |= queues
+        # In a context of its own: a round belongs to none of the requests that wait for it.
+        task = asyncio.create_task(self._answer(taken), name="gathered", context=Context())
+        self._rounds.add(task)
+        task.add_done_callback(lambda ended: self._ended(ended, queues))
+
+    def _ended(self, task: asyncio.Task[None], queues: Set[Hashable]) -> None:
+        self._rounds.discard(task)
+        self._busy -= queues
+        self._begin()
+
+    def _take(self) -> list[_Waiting[Item, Answer]]:
+        taken: list[_Waiting[Item, Answer]] = []
+        left: list[_Waiting[Item, Answer]] = []
+        for each in self._waiting:
+            if each.answer.done():  # whoever waited was cancelled
+                continue
+            fits = len(taken) < self._items_max and self._queue(each.item) not in self._busy
+            (taken if fits else left).append(each)
+        self._waiting = left
+        return taken
+
+    async def _answer(self, taken: list[_Waiting[Item, Answer]]) -> None:
+        try:
+            answers = await self._run([each.item for each in taken])
+        except Unavailable as error:
+            for each in taken:
+                _refuse(each, Unavailable(error.message, code=error.code))
+        except Exception as error:  # noqa: BLE001  # whoever waits gets it
+            if len(taken) == 1:
+                _refuse(taken[0], error)
+                return
+            for each in taken:
+                await self._answer([each])
+        else:
+            for each, answer in zip(taken, answers, strict=True):
+                if not each.answer.done():
+                    each.answer.set_result(answer)
+
+
+def _refuse(waiting: _Waiting[Item, Answer], error: Exception) -> None:
+    if not waiting.answer.done():
+        waiting.answer.set_exception(error)
