@@ -16,7 +16,7 @@ import uvloop
 
 from bench.client import closed_loop
 from workhook.core.ids import new_id
-from workhook.storage.sqlite import connect
+from workhook.storage.sqlite_threads import connect
 
 CONNECTIONS = 10  # as many as the server has
 WARM_UP = 200

@@ -82,6 +82,10 @@ class Holdings:
         leaving = [lane for lane in self.lanes.values() if not lane.flying and (lane.leaving or _is_idle(lane, now))]
         await self._give_back(leaving, now)
 
+    def payload_bytes(self) -> int:
+        """Of what was handed over in memory and is not recorded yet."""
+        return sum(work.handed_bytes for lane in self.lanes.values() for work in (*lane.ready, *lane.flying.values()))
+
     # --- taking ------------------------------------------------------------------------------------------------------
 
     async def claim(self, now: int) -> None:

@@ -24,6 +24,10 @@ class _Waiting(NamedTuple, Generic[Item, Answer]):
     item: Item
     answer: asyncio.Future[Answer]
 
+    def refuse(self, error: Exception) -> None:
+        if not self.answer.done():  # nobody waits any more
+            self.answer.set_exception(error)
+
 
 class Gatherer(Generic[Item, Answer]):
     """Runs `run` with the items of a round, and gives each its answer; `run` answers in the order of the items.
@@ -84,24 +88,19 @@ class Gatherer(Generic[Item, Answer]):
         self._waiting = left
         return taken
 
-    async def _answer(self, taken: list[_Waiting[Item, Answer]]) -> None:
+    async def _answer(self, taken: Sequence[_Waiting[Item, Answer]]) -> None:
         try:
             answers = await self._run([each.item for each in taken])
         except Unavailable as error:
             for each in taken:
-                _refuse(each, Unavailable(error.message, code=error.code))
+                each.refuse(Unavailable(error.message, code=error.code))
         except Exception as error:  # noqa: BLE001  # whoever waits gets it
-            if len(taken) == 1:
-                _refuse(taken[0], error)
-                return
-            for each in taken:
-                await self._answer([each])
+            if len(taken) == 1 and not taken[0].answer.done():
+                taken[0].answer.set_exception(error)
+            elif len(taken) > 1:
+                for each in taken:
+                    await self._answer([each])
         else:
             for each, answer in zip(taken, answers, strict=True):
                 if not each.answer.done():
                     each.answer.set_result(answer)
-
-
-def _refuse(waiting: _Waiting[Item, Answer], error: Exception) -> None:
-    if not waiting.answer.done():
-        waiting.answer.set_exception(error)

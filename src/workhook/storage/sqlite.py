@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import asynccontextmanager
 from itertools import chain
 from pathlib import Path
-from queue import SimpleQueue
-from threading import Thread
 from typing import Any, TypeVar
 
 import structlog
@@ -19,12 +17,10 @@ from workhook.core.errors import Unavailable
 from workhook.storage import dialects, metrics, slow
 from workhook.storage.database import Database, Params, Row, Step, Transaction
 from workhook.storage.signals import Signals
+from workhook.storage.sqlite_threads import BUSY_TIMEOUT_S, Job, Threads
 from workhook.storage.statements import Compiler, Statement
 
 T = TypeVar("T")
-Job = Callable[[sqlite3.Connection], T]
-
-BUSY_TIMEOUT_S = 3.0  # how long another process may hold the write lock before the answer is 503
 STILL_BUSY_TIMEOUT_S = 0.2  # and how long when it already did so for that long, so that the queue does not add up
 TURN_TIMEOUT_S = 10.0  # how long a transaction waits for those before it in this process
 GROUP_MAX = 128  # transactions that share a commit at most: bounds how long the first of them waits
@@ -32,71 +28,6 @@ WATCH_INTERVAL_S = 1.0
 ROWS_A_CALL = (64, 16, 4, 1)  # each size is a prepared statement; SQLite takes 32,766 parameters
 
 log = structlog.get_logger(__name__)
-
-
-def connect(path: Path, *, readonly: bool) -> sqlite3.Connection:
-    """A connection with the settings that durability rests on."""
-    connection = sqlite3.connect(
-        path, timeout=BUSY_TIMEOUT_S, isolation_level=None, check_same_thread=False, cached_statements=512
-    )
-    connection.row_factory = sqlite3.Row
-    connection.execute("PRAGMA journal_mode=WAL")
-    connection.execute("PRAGMA synchronous=FULL")
-    connection.execute("PRAGMA foreign_keys=ON")
-    connection.execute(f"PRAGMA busy_timeout={int(BUSY_TIMEOUT_S * 1000)}")
-    connection.execute("PRAGMA cache_size=-16000")
-    if readonly:
-        connection.execute("PRAGMA query_only=ON")
-    return connection
-
-
-class _Threads:
-    """Runs jobs on connections of their own. A job that was submitted runs, even if nobody waits for it any more."""
-
-    def __init__(self, path: Path, count: int, *, readonly: bool) -> None:
-        self._loop = asyncio.get_running_loop()
-        self._jobs: SimpleQueue[tuple[Job[object], asyncio.Future[object]] | None] = SimpleQueue()
-        self._connections = [connect(path, readonly=readonly) for _ in range(count)]
-        self._threads = [
-            Thread(target=self._work, args=(connection,), name="sqlite", daemon=True)
-            for connection in self._connections
-        ]
-        for thread in self._threads:
-            thread.start()
-
-    def submit(self, job: Job[T]) -> asyncio.Future[T]:
-        future: asyncio.Future[T] = self._loop.create_future()
-        self._jobs.put((job, future))  # type: ignore[arg-type]  # the queue mixes jobs of every result type
-        return future
-
-    def _work(self, connection: sqlite3.Connection) -> None:
-        while (item := self._jobs.get()) is not None:
-            job, future = item
-            try:
-                outcome: tuple[object, BaseException | None] = (job(connection), None)
-            except sqlite3.Error as error:
-                outcome = (None, dialects.sqlite_problem(error))
-            except BaseException as error:  # noqa: BLE001  # handed to whoever waits
-                outcome = (None, error)
-            with suppress(RuntimeError):  # the loop is closed: nobody waits any more
-                self._loop.call_soon_threadsafe(_settle, future, *outcome)
-
-    async def close(self) -> None:
-        for _ in self._threads:
-            self._jobs.put(None)
-        for thread in self._threads:
-            await asyncio.to_thread(thread.join)
-        for connection in self._connections:
-            connection.close()
-
-
-def _settle(future: asyncio.Future[object], result: object, error: BaseException | None) -> None:
-    if future.cancelled():
-        return
-    if error is None:
-        future.set_result(result)
-    else:
-        future.set_exception(error)
 
 
 class _Group:
@@ -132,7 +63,7 @@ class _WriteLock:
 class SqliteTransaction(Transaction):
     """A savepoint of the writer's open transaction, opened with its first statement."""
 
-    def __init__(self, writer: _Threads, write_lock: _WriteLock, compiler: Compiler, signals: Signals) -> None:
+    def __init__(self, writer: Threads, write_lock: _WriteLock, compiler: Compiler, signals: Signals) -> None:
         super().__init__(signals)
         self._writer = writer
         self._write_lock = write_lock
@@ -208,9 +139,9 @@ class SqliteDatabase(Database):
         self.path = path
         self.signals = Signals()
         self._compile = Compiler(dialects.SQLITE, dialects.sqlite_value)
-        self._writer = _Threads(path, 1, readonly=False)
-        self._readers = _Threads(path, readers, readonly=True)
-        self._slow_readers = _Threads(path, slow.AT_ONCE, readonly=True)
+        self._writer = Threads(path, 1, readonly=False)
+        self._readers = Threads(path, readers, readonly=True)
+        self._slow_readers = Threads(path, slow.AT_ONCE, readonly=True)
         self._slow = slow.Turns()
         self._write_lock = _WriteLock()
         self._turn = asyncio.Lock()
