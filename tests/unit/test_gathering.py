@@ -1,0 +1,115 @@
+"""Rounds of what arrives together: `storage.gathering`."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+import pytest
+
+from workhook.core.errors import Unavailable
+from workhook.storage.gathering import Gatherer
+
+
+class Rounds:
+    """A `run` that waits in each round until it is let go. An item is a queue's letter and a number. A round with
+    one of the `bad` raises."""
+
+    def __init__(self, *bad: str, away: bool = False) -> None:
+        self.begun: list[list[str]] = []
+        self.open = asyncio.Event()
+        self._bad, self._away = set(bad), away
+
+    async def run(self, items: Sequence[str]) -> list[str]:
+        self.begun.append(list(items))
+        await self.open.wait()
+        if self._away:
+            raise Unavailable("The database is away.")
+        if bad := self._bad & set(items):
+            raise ValueError(*bad)
+        return [f"{item}!" for item in items]
+
+
+def _queue(item: str) -> str:
+    return item[0]
+
+
+async def _added(gatherer: Gatherer[str, str], *items: str) -> list[asyncio.Task[str]]:
+    tasks = [asyncio.create_task(gatherer.add(item)) for item in items]
+    for _ in range(len(items) + 2):
+        await asyncio.sleep(0)  # each has been added
+    return tasks
+
+
+async def test_alone_an_item_waits_for_nobody() -> None:
+    rounds = Rounds()
+    rounds.open.set()
+    assert await Gatherer(rounds.run, _queue).add("a1") == "a1!"
+    assert rounds.begun == [["a1"]]
+
+
+async def test_what_comes_while_two_rounds_are_under_way_goes_together() -> None:
+    rounds = Rounds()
+    gatherer = Gatherer(rounds.run, _queue)
+    tasks = await _added(gatherer, "a1", "b1", "c1", "d1", "c2")
+    assert rounds.begun == [["a1"], ["b1"]]
+    rounds.open.set()
+    assert await asyncio.gather(*tasks) == ["a1!", "b1!", "c1!", "d1!", "c2!"]
+    assert rounds.begun[2:] == [["c1", "d1", "c2"]]
+
+
+async def test_a_queue_is_in_one_round_at_a_time() -> None:
+    rounds = Rounds()
+    gatherer = Gatherer(rounds.run, _queue)
+    tasks = await _added(gatherer, "a1", "a2", "b1", "a3")
+    assert rounds.begun == [["a1"], ["b1"]]
+    rounds.open.set()
+    await asyncio.gather(*tasks)
+    assert rounds.begun[2:] == [["a2", "a3"]]
+
+
+async def test_a_round_has_so_many_items() -> None:
+    rounds = Rounds()
+    gatherer = Gatherer(rounds.run, _queue, items_max=2, rounds_max=1)
+    tasks = await _added(gatherer, "a1", "b1", "b2", "b3")
+    rounds.open.set()
+    await asyncio.gather(*tasks)
+    assert rounds.begun == [["a1"], ["b1", "b2"], ["b3"]]
+
+
+async def test_an_error_is_of_one_item_only() -> None:
+    rounds = Rounds("b2")
+    gatherer = Gatherer(rounds.run, _queue, rounds_max=1)
+    tasks = await _added(gatherer, "a1", "b1", "b2", "b3")
+    rounds.open.set()
+    first, *found = await asyncio.gather(*tasks, return_exceptions=True)
+    assert first == "a1!"
+    assert [found[0], found[2]] == ["b1!", "b3!"]
+    assert isinstance(found[1], ValueError)
+    assert found[1].args == ("b2",)
+    assert rounds.begun == [["a1"], ["b1", "b2", "b3"], ["b1"], ["b2"], ["b3"]]
+    assert await gatherer.add("b4") == "b4!", "its queue goes on"
+
+
+async def test_nothing_is_run_again_when_nobody_knows_what_was_done() -> None:
+    rounds = Rounds(away=True)
+    gatherer = Gatherer(rounds.run, _queue, rounds_max=1)
+    tasks = await _added(gatherer, "a1", "b1", "b2")
+    rounds.open.set()
+    found = await asyncio.gather(*tasks, return_exceptions=True)
+    assert all(isinstance(each, Unavailable) for each in found)
+    assert len({id(each) for each in found}) == 3, "each has an error of its own: answers add headers to it"
+    assert rounds.begun == [["a1"], ["b1", "b2"]]
+
+
+async def test_who_gives_up_waiting_is_not_run_and_holds_up_nobody() -> None:
+    rounds = Rounds()
+    gatherer = Gatherer(rounds.run, _queue, rounds_max=1)
+    running, waiting, last = await _added(gatherer, "a1", "b1", "c1")
+    running.cancel()
+    waiting.cancel()
+    rounds.open.set()
+    assert await last == "c1!"
+    assert rounds.begun == [["a1"], ["c1"]]
+    with pytest.raises(asyncio.CancelledError):
+        await running
