@@ -16,7 +16,6 @@ import pytest
 import sqlalchemy as sa
 
 from tests.api.test_invitations import People, people
-from tests.harness.databases import Databases
 from tests.harness.server import Server
 from tests.harness.waiting import until
 from tests.harness.world import add_user
@@ -337,7 +336,7 @@ def test_an_invitation_by_address_is_for_who_has_it_when_it_is_accepted(overlapp
 # --- two at once -----------------------------------------------------------------------------------------------------
 
 
-def test_of_two_who_accept_at_once_one_does(overlapping: People, backend: Databases) -> None:
+def test_of_two_who_accept_at_once_one_does(overlapping: People) -> None:
     """By way of two processes. Of an organization the second finds that the person is in it."""
     people = overlapping
     invite(people)
@@ -348,9 +347,9 @@ def test_of_two_who_accept_at_once_one_does(overlapping: People, backend: Databa
     ]
     second = Server(people.server.data, people.server.settings).start()
     try:
-        with people.server.client(people.tokens["stranger"]) as one, second.client(people.tokens["stranger"]) as two:
-            with ThreadPoolExecutor(2) as threads:
-                answers = [sorted(_at_once(threads, (one, two), path, more)) for path, more in asked]
+        token = people.tokens["stranger"]
+        with people.server.client(token) as one, second.client(token) as two, ThreadPoolExecutor(2) as threads:
+            answers = [sorted(_at_once(threads, (one, two), path, more)) for path, more in asked]
     finally:
         second.close()
     assert answers == [[204, 404], [200, 200]]

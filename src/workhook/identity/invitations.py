@@ -203,7 +203,7 @@ async def invite(
 
 
 async def _others(tx: Transaction, values: Mapping[str, object], now: int) -> int:
-    """How many others wait in the place. The inviter keeps the right until the transaction ends. Raises `Forbidden`."""
+    """How many others wait there. The inviter keeps the right until the transaction ends, or `Forbidden` is raised."""
     await tx.fetch_one(_lock, {"inviter_id": values["inviter_id"]})
     given = {name: values[name] for name in ("account_id", "repository_id", "inviter_id", "place", "invitee")}
     row = await tx.fetch_one(_room, {**given, "now": now})
@@ -287,8 +287,8 @@ async def delete(tx: Transaction, invitation: Invitation) -> bool:
 
 
 async def take(tx: Transaction, invitation: Invitation) -> Invitation | None:
-    """For who accepts: it is deleted, and answered as it was then. None: it holds no more. Of two who accept at once one
-    gets it."""
+    """For who accepts: it is deleted, and answered as it was then. None: it holds no more. Of two who accept at once
+    one gets it."""
     row = await tx.fetch_one(_take, {"id": invitation.id, "now": now_ms()})
     return msgspec.structs.replace(invitation, role=row["role"]) if row else None
 

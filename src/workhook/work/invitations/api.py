@@ -44,8 +44,8 @@ OPERATIONS: tuple[Operation, ...] = (
     _op("DELETE", f"{_ORG}/memberships/{{username}}", "organization_memberships_remove",
         "Remove somebody from an organization, leave it, or decline an invitation to it", "organization.decline",
         organization.remove_membership, answers={204: None}, problems=(422,),
-        description="Owners remove others, and take back invitations; anybody can leave, and an invited person declines. "
-                    "The last owner cannot leave: 422."),
+        description="Owners remove others, and take back invitations; anybody can leave, and an invited person "
+                    "declines. The last owner cannot leave: 422."),
     _op("DELETE", f"{_ORG}/members/{{username}}", "organization_members_remove",
         "Remove a member of an organization, or leave it", "organization.leave", organization.remove_member,
         answers={204: None}, problems=(422,),
