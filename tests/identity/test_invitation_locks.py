@@ -146,6 +146,18 @@ async def test_who_accepts_while_the_right_of_the_inviter_goes_is_not_in(site: S
     assert (await site.role(), await site.left()) == (None, [])
 
 
+async def test_who_accepts_while_the_right_of_the_inviter_is_about_to_go_waits(site: Site, beside: Beside) -> None:
+    """With the owners first, as who takes the right: else each would have what the other waits for."""
+    async with site.services.database.transaction() as tx:
+        await site.invite(tx, site.place)
+    async with site.services.database.transaction() as tx:
+        await actions.hold_owners(tx, site.place)
+        joining = await beside.begin(site.join)
+        await site.step_down(tx)
+    await joining
+    assert (await site.role(), await site.left()) == (None, [])
+
+
 async def test_who_accepts_before_the_right_of_the_inviter_goes_is_in(site: Site, beside: Beside) -> None:
     async with site.services.database.transaction() as tx:
         await site.invite(tx, site.place)

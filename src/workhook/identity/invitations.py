@@ -216,8 +216,8 @@ async def _others(tx: Transaction, values: Mapping[str, object], now: int) -> in
 
 def _too_many(place: str, field: str) -> Invalid:
     message = (
-        f"{place} has {PENDING_MAX:,} invitations that nobody has accepted yet, and can have no more: take some back, or "
-        f"wait until they are accepted or end, {HOLDS_MS // DAY_MS} days after they were made"
+        f"{place} has {PENDING_MAX:,} invitations that nobody has accepted yet, and can have no more: take some back, "
+        f"or wait until they are accepted or end, {HOLDS_MS // DAY_MS} days after they were made"
     )
     return Invalid(faults=[Fault(field, "custom", message, resource="Invitation")])
 

@@ -105,8 +105,8 @@ async def delete_project(tx: Transaction, actor: Actor, project: Project, *, bas
     _require_role(project, "admin")
     await issued.require_none_of_project(tx, project.repository.id)
     await queries.delete_project(tx, project, now_ms())
-    invitation_ends.repository_goes(tx, project.repository)
     await loss.project_ends(tx, actor, project.repository, base=base)
+    invitation_ends.repository_goes(tx, project.repository)
     await _announce(tx, actor, project, "deleted", base=base)
 
 
