@@ -42,7 +42,8 @@ class Rule:
     """`scopes`: a token needs one of these; () asks for none. `permission`: likewise of tokens that have permissions;
     None asks for none. `kinds`: tokens of other kinds are refused. `whole`: so are those of chosen repositories.
 
-    `target` app: the caller is an app, with a JWT; client: an app, with its client id and secret.
+    `target` app: the caller is an app, with a JWT; client: an app, with its client id and secret. `role` invited:
+    in the organization, or invited to it, which the operation itself tells apart.
     """
 
     target: Target
