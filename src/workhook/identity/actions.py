@@ -8,7 +8,7 @@ import sqlalchemy as sa
 
 from workhook.core.clock import DAY_MS, now_ms
 from workhook.core.errors import Fault, Invalid
-from workhook.identity import queries, removal
+from workhook.identity import invitation_ends, queries, removal
 from workhook.identity.policy import SCOPES
 from workhook.identity.queries import key_of
 from workhook.identity.schemas import Account, Actor, Repository
@@ -100,13 +100,18 @@ async def remove_member(
     await _keep_an_owner(tx, organization, user)
     removed = await tx.execute(_remove_member, {"organization_id": organization.id, "user_id": user.id}) > 0
     if removed:
+        invitation_ends.person_goes(tx, organization.id, None, user)
         await removal.rights_lost(tx, organization.id, user_id=user.id, actor=actor, base=base)
     return removed
 
 
+async def hold_owners(tx: Transaction, organization: Account) -> set[int]:
+    """Their ids: nobody becomes less than one until the transaction ends."""
+    return {row["user_id"] for row in await tx.fetch_all(_owners, {"organization_id": organization.id})}
+
+
 async def _keep_an_owner(tx: Transaction, organization: Account, user: Account) -> None:
-    owners = {row["user_id"] for row in await tx.fetch_all(_owners, {"organization_id": organization.id})}
-    if owners == {user.id}:
+    if await hold_owners(tx, organization) == {user.id}:
         raise Invalid(faults=[Fault(field="role", message=f"{user.login} is the last owner of {organization.login}")])
 
 
@@ -134,6 +139,7 @@ async def remove_collaborator(
     """Answers whether the user was a collaborator. `actor` and `base`: see `removal.Loss`."""
     removed = await tx.execute(_remove_collaborator, {"repository_id": repository.id, "user_id": user.id}) > 0
     if removed:
+        invitation_ends.person_goes(tx, repository.owner.id, repository.id, user)
         await removal.rights_lost(tx, repository.owner.id, repository.id, user_id=user.id, actor=actor, base=base)
     return removed
 

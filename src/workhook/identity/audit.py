@@ -35,6 +35,15 @@ _RECORDED = object()
 _EVENTS = object()
 
 
+class Entry(msgspec.Struct, frozen=True):
+    """One thing that something was done to. `account_id`: whose owners read it. `detail` never holds a secret."""
+
+    target: str
+    account_id: int
+    repository_id: int | None = None
+    detail: Mapping[str, object] | None = None
+
+
 async def record(
     tx: Transaction,
     actor: Actor | None,
@@ -45,26 +54,35 @@ async def record(
     repository_id: int | None = None,
     detail: Mapping[str, object] | None = None,
 ) -> None:
-    """`actor` None: Workhook itself, the command line, or an app that calls for itself. `detail` never holds a secret.
+    """`actor` None: Workhook itself, the command line, or an app that calls for itself. The rest: see `Entry`."""
+    record_all(tx, actor, action, [Entry(target, account_id, repository_id, detail)])
 
-    `account_id`: whose owners read it.
-    """
+
+def record_all(tx: Transaction, actor: Actor | None, action: str, entries: Sequence[Entry]) -> None:
+    """`record` for any number of things, with one statement."""
+    if not entries:
+        return
     tx.state[_RECORDED] = True
     call = current()
-    who = caller(call, actor)
-    entry = {
+    common = {
         "at": now_ms(),
-        "account_id": account_id,
-        "repository_id": repository_id,
-        **who,
+        **caller(call, actor),
         "action": action,
         "status": None,
         "request_id": call.request_id if call else None,
         "times": 1,
-        "target": target[:TARGET_MAX_CHARS],
-        "detail": json.encode_text(dict(detail or {})),
     }
-    tx.later(insert, [entry])
+    rows = [
+        {
+            **common,
+            "account_id": each.account_id,
+            "repository_id": each.repository_id,
+            "target": each.target[:TARGET_MAX_CHARS],
+            "detail": json.encode_text(dict(each.detail or {})),
+        }
+        for each in entries
+    ]
+    tx.later(insert, rows)
 
 
 def caller(call: Call | None, actor: Actor | None = None) -> dict[str, object]:

@@ -31,10 +31,12 @@ class Account(msgspec.Struct, frozen=True):
 
 
 class Organization(msgspec.Struct, frozen=True):
-    """An organization as one caller sees it: `role` is owner or member."""
+    """An organization as one caller sees it: `role` is owner or member. `is_invited`: they may become one of these; it
+    is looked for only where that matters."""
 
     account: Account
     role: str | None
+    is_invited: bool = False
 
 
 class Repository(msgspec.Struct, frozen=True):
