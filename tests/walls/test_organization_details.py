@@ -1,4 +1,4 @@
-"""What only its members see of an organization stands in no event: events go to outside collaborators and their hooks."""
+"""What only members see of an organization stands in no event: events go to outside collaborators and their hooks."""
 
 from __future__ import annotations
 
