@@ -86,6 +86,17 @@ async def test_a_member_who_is_removed_or_less_than_before(scene: _Scene) -> Non
     assert len(scene.losses) == 2
 
 
+async def test_a_member_who_is_added_or_stays_what_they_are_loses_nothing(scene: _Scene) -> None:
+    """Nor is anything looked for that could have ended."""
+    new = await actions.create_account(scene.tx, "user", f"new-{scene.place.id}", name=None, email=None)
+    for role in ("member", "member", "owner", "owner"):
+        await by_hand.set_member(scene.tx, scene.place, new, role, base=BASE)
+        assert await queries.find_member_role(scene.tx, scene.place.id, new.id) == role
+    assert scene.losses == []
+    await by_hand.set_member(scene.tx, scene.place, new, "member", base=BASE)
+    assert scene.losses == [scene.loss(by_owner=False, user_id=new.id)]
+
+
 async def test_a_collaborator_who_is_removed_or_less_than_before(scene: _Scene) -> None:
     here = scene.here
     await by_hand.set_collaborator(scene.tx, here, scene.other, "write", base=BASE)

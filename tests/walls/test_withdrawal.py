@@ -421,6 +421,8 @@ def test_an_installation_ends_with_its_tokens(walls: Walls, how: str) -> None:
     request = {"json": {"title": "Once"}, "headers": {"Idempotency-Key": "once"}}
     with walls.servers[0].client(token) as http:
         assert http.post(post, **request).status_code == 200  # type: ignore[arg-type]  # httpx takes both
+        timer = http.post(f"/api/v1{walls.here.studio.project}/timesheets", json={"task_id": walls.here.task_id})
+        assert timer.json()["timesheet"]["is_active"]
     streams = walls.listen(walls.here, token)
     streams_there = walls.listen(walls.there, other)
     if how == "deleted":
@@ -443,6 +445,8 @@ def test_an_installation_ends_with_its_tokens(walls: Walls, how: str) -> None:
         assert left.isdisjoint(SEEN | LISTED | WRITTEN)
         assert how in ("repository taken", "permission taken") or left == set()
         assert walls.there.possible(other, server) == there
+    ended = walls.here.studio.owner.get(f"/timesheets/{timer.json()['timesheet']['id']}")["timesheet"]
+    assert (ended["is_active"], ended["finished"]) == (False, True)  # nobody else may be there to stop it
     for stream in streams:
         stream.rest()
     walls.there.studio.owner.patch(walls.there.studio.project, json={"title": "Later"})

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from tests.harness.apps import make_app
 from tests.harness.beside import Beside, opened
 from tests.harness.world import World, make_world
 from tests.work.studio import Caller, JsonObject, Studio
@@ -137,16 +136,6 @@ def test_nobody_resumes_the_timer_of_somebody_who_left(studio: Studio) -> None:
     refused = studio.owner.refused(409, "POST", f"/timesheets/{paused['id']}/resume")
     assert refused["code"] == "not_in_project"
     assert not Desk(studio, studio.owner).get(paused)["is_active"]
-
-
-def test_a_timer_of_an_app_ends_with_its_installation(studio: Studio) -> None:
-    app = make_app(studio.server, studio.world)
-    bot = Caller(studio.server, app.token(studio.server))
-    running = Desk(studio, bot).new(make_task(studio))
-    bot.http.close()
-    path = f"{studio.world.org_path}/installations/{app.installation_id}"
-    assert studio.owner.http.delete(path).status_code == 204
-    assert Desk(studio, studio.owner).get(running)["finished"]
 
 
 # --- at once ---------------------------------------------------------------------------------------------------------

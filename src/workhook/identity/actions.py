@@ -30,14 +30,22 @@ _set_member = (
     .values({name: sa.bindparam(name) for name in ("organization_id", "user_id", "role", "created_at")})
     .on_conflict_do_update(index_elements=["organization_id", "user_id"], set_={"role": sa.bindparam("role")})
 )
+_add_member = (
+    upsert(memberships)
+    .values({name: sa.bindparam(name) for name in ("organization_id", "user_id", "role", "created_at")})
+    .on_conflict_do_nothing(index_elements=["organization_id", "user_id"])
+)
 _remove_member = sa.delete(memberships).where(
     memberships.c.organization_id == big("organization_id"), memberships.c.user_id == big("user_id")
 )
 # Held until the transaction ends, always in this order: of two owners who go at the same time, the second sees that the
 # first has gone.
-_owners = (
-    sa.select(memberships.c.user_id)
-    .where(memberships.c.organization_id == big("organization_id"), memberships.c.role == "owner")
+_owners_and_one = (
+    sa.select(memberships.c.user_id, memberships.c.role)
+    .where(
+        memberships.c.organization_id == big("organization_id"),
+        sa.or_(memberships.c.role == "owner", memberships.c.user_id == big("user_id")),
+    )
     .order_by(memberships.c.user_id)
     .with_for_update()
 )
@@ -84,12 +92,16 @@ async def set_member(
     role."""
     if role not in ("owner", "member"):
         raise Invalid(faults=[Fault(field="role", message="role must be owner or member")])
-    if role == "member":
-        await _keep_an_owner(tx, organization, user)
     params = {"organization_id": organization.id, "user_id": user.id, "role": role, "created_at": now_ms()}
+    if role == "owner":
+        await tx.execute(_set_member, params)
+        return
+    was = await _keep_an_owner(tx, organization, user)
+    if was == "member" or (was is None and await tx.execute(_add_member, params) > 0):
+        return
+    # An owner until now, also where somebody else has made the user one at this moment.
     await tx.execute(_set_member, params)
-    if role != "owner":  # who was one is less now
-        await removal.rights_lost(tx, organization.id, user_id=user.id, actor=actor, base=base)
+    await removal.rights_lost(tx, organization.id, user_id=user.id, actor=actor, base=base)
 
 
 async def remove_member(
@@ -105,14 +117,20 @@ async def remove_member(
     return removed
 
 
-async def hold_owners(tx: Transaction, organization: Account) -> set[int]:
-    """Their ids: nobody becomes less than one until the transaction ends."""
-    return {row["user_id"] for row in await tx.fetch_all(_owners, {"organization_id": organization.id})}
+async def hold_owners(tx: Transaction, organization: Account) -> None:
+    """Nobody becomes less than an owner until the transaction ends."""
+    await tx.fetch_all(_owners_and_one, {"organization_id": organization.id, "user_id": 0})
 
 
-async def _keep_an_owner(tx: Transaction, organization: Account, user: Account) -> None:
-    if await hold_owners(tx, organization) == {user.id}:
+async def _keep_an_owner(tx: Transaction, organization: Account, user: Account) -> str | None:
+    """The user's role, which nobody else changes until the transaction ends; None: not in the organization. Raises
+    `Invalid` for the last owner."""
+    params = {"organization_id": organization.id, "user_id": user.id}
+    roles = {row["user_id"]: str(row["role"]) for row in await tx.fetch_all(_owners_and_one, params)}
+    was = roles.get(user.id)
+    if was == "owner" and list(roles) == [user.id]:
         raise Invalid(faults=[Fault(field="role", message=f"{user.login} is the last owner of {organization.login}")])
+    return was
 
 
 async def set_collaborator(

@@ -11,20 +11,28 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from workhook.identity.apps.tables import apps, installation_repositories, installations
 from workhook.identity.queries import by_membership
 from workhook.identity.tables import accounts, collaborators, memberships, projects
 from workhook.storage import Reader, Row, Transaction
+from workhook.storage.dialects import json_member
 from workhook.storage.metadata import big
 from workhook.work.timesheets.queries import everywhere
 from workhook.work.timesheets.tables import timesheets
 
 
 def _may_write(user_id: sa.ColumnElement[Any]) -> sa.ColumnElement[bool]:
-    """Whether the user can write to the project of the statement; the rule of `identity.queries.repository_of`."""
+    """Whether the user can write to the project of the statement; the rule of `identity.queries.repository_of`. An app
+    that is installed can as far as its tokens reach (`identity.tokens.lookup`)."""
     return sa.or_(
         projects.c.account_id == user_id,
         sa.exists()
-        .where(memberships.c.organization_id == projects.c.account_id, memberships.c.user_id == user_id, by_membership)
+        .where(
+            memberships.c.organization_id == projects.c.account_id,
+            memberships.c.user_id == user_id,
+            memberships.c.role != "app",
+            by_membership,
+        )
         .correlate(projects, timesheets),
         sa.exists()
         .where(
@@ -33,6 +41,31 @@ def _may_write(user_id: sa.ColumnElement[Any]) -> sa.ColumnElement[bool]:
             sa.or_(collaborators.c.role == "write", collaborators.c.role == "admin"),
         )
         .correlate(projects, timesheets),
+        _installed(user_id),
+    )
+
+
+def _installed(user_id: sa.ColumnElement[Any]) -> sa.ColumnElement[bool]:
+    """Whether the user is the bot of an app whose installation lets it write to the project."""
+    chosen = (
+        sa.exists()
+        .where(
+            installation_repositories.c.installation_id == installations.c.id,
+            installation_repositories.c.repository_id == projects.c.repository_id,
+        )
+        .correlate(installations, projects)
+    )
+    return (
+        sa.exists()
+        .where(
+            apps.c.bot_id == user_id,
+            installations.c.app_id == apps.c.id,
+            installations.c.account_id == projects.c.account_id,
+            installations.c.suspended_at.is_(None),
+            json_member(installations.c.permissions, "work") == sa.literal("write", sa.Text),
+            sa.or_(installations.c.repository_selection == "all", chosen),
+        )
+        .correlate(projects, timesheets)
     )
 
 
