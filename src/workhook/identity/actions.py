@@ -41,6 +41,18 @@ _owners = (
     .order_by(memberships.c.user_id)
     .with_for_update()
 )
+# Who is disabled looks after nothing. Asked after the owners are held, so that it sees who has just gone.
+_other_owner = (
+    sa.select(memberships.c.user_id)
+    .join_from(memberships, accounts, accounts.c.id == memberships.c.user_id)
+    .where(
+        memberships.c.organization_id == big("organization_id"),
+        memberships.c.role == "owner",
+        memberships.c.user_id != big("user_id"),
+        accounts.c.disabled_at.is_(None),
+    )
+    .limit(sa.literal(1, sa.BigInteger))
+)
 _set_collaborator = (
     upsert(collaborators)
     .values({name: sa.bindparam(name) for name in ("repository_id", "user_id", "role", "created_at")})
@@ -106,8 +118,15 @@ async def remove_member(
 
 async def _keep_an_owner(tx: Transaction, organization: Account, user: Account) -> None:
     owners = {row["user_id"] for row in await tx.fetch_all(_owners, {"organization_id": organization.id})}
-    if owners == {user.id}:
-        raise Invalid(faults=[Fault(field="role", message=f"{user.login} is the last owner of {organization.login}")])
+    if user.id not in owners:
+        return
+    message = f"{user.login} is the last owner of {organization.login}"
+    if len(owners) > 1:
+        named = {"organization_id": organization.id, "user_id": user.id}
+        if await tx.fetch_one(_other_owner, named) is not None:
+            return
+        message += " who is not disabled"
+    raise Invalid(faults=[Fault(field="role", message=message)])
 
 
 async def set_collaborator(

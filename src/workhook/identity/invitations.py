@@ -1,6 +1,7 @@
 """Invitations: nobody is put into an organization or a repository without consent.
 
-An invitation holds for a week, and only as long as the inviter may invite there. It gives nothing until it is accepted.
+An invitation holds for a week, and only as long as the inviter may invite there and is not disabled. It gives nothing
+until it is accepted.
 """
 
 from __future__ import annotations
@@ -80,7 +81,7 @@ _may_invite = sa.or_(
     .correlate_except(_administering)
     .exists(),
 )
-_holds = sa.and_(invitations.c.expires_at > big("now"), _may_invite)
+_holds = sa.and_(invitations.c.expires_at > big("now"), _inviter.c.disabled_at.is_(None), _may_invite)
 _own = ("id", "repository_id", "email", "role", "created_at", "expires_at")
 _columns: list[sa.ColumnElement[Any]] = [
     *(invitations.c[name].label(f"invitation_{name}") for name in _own),
