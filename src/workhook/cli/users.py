@@ -32,6 +32,7 @@ async def add(
         await audit.record(tx, None, "user.create", user.login, account_id=user.id)
     created_at = to_millis_text(user.created_at)
     data = {"id": user.id, "login": user.login, "email": email, "name": name, "created_at": created_at}
+    data |= {"disabled_at": None}  # as `user list` shows it
     context.answer(data, f"added the user {user.login}")
 
 
