@@ -56,7 +56,10 @@ async def list_users(context: Context) -> None:
         for each, disabled_at in users
     ]
     none = "There is no user yet: workhook user add"
-    context.answer_rows(rows, ("login", "email", "name", "created_at", "disabled_at"), none=none)
+    columns = ["login", "email", "name", "created_at"]
+    if any(row["disabled_at"] for row in rows):
+        columns.append("disabled_at")
+    context.answer_rows(rows, columns, none=none)
 
 
 _Login = Annotated[str, typer.Argument(metavar="LOGIN", help="The user.")]
