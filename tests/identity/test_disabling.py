@@ -136,7 +136,8 @@ async def test_doing_it_again_changes_nothing(scene: Scene) -> None:
     assert await queries.disabled_at(scene.services.database, scene.ada.id) == first.at
     assert await scene.enable(scene.ada)
     assert not await scene.enable(scene.ada)
-    told = [tuple(row) for row in await scene.services.database.fetch_all(_told)]
+    rows = await scene.services.database.fetch_all(_told)
+    told = [(row["action"], row["target"], row["account_id"]) for row in rows]
     assert told == [(f"user.{verb}", scene.ada.login, scene.ada.id) for verb in ("disable", "enable")]
 
 
