@@ -78,7 +78,7 @@ async def test_what_signs_in_stops_and_comes_back_but_sessions_and_links_do_not(
     async with database.transaction() as tx:
         token = await issue(tx, CLASSIC, ada.id, scopes=("work",))
         others = await issue(tx, CLASSIC, scene.bob.id, scopes=("work",))
-        _, session = await sessions.start(tx, ada, address=None, user_agent=None)
+        session_id, session = await sessions.start(tx, ada, address=None, user_agent=None)
         link = (await links.create(tx, ada.id, links.SIGN_IN, minutes=5)).path.rpartition("/")[2]
         await identities.link(tx, ada, ISSUER, "sub-ada")
 
@@ -94,6 +94,7 @@ async def test_what_signs_in_stops_and_comes_back_but_sessions_and_links_do_not(
             "token": await find_actor(database, token.token) is not None,
             "tokens": token.id in await find_actors(database, [token.id, others.id]),
             "session": await sessions.find(database, session) is not None,
+            "form": await sessions.is_alive(database, session_id),
             "link": await links.find(database, link) is not None,
             "password": checked.right,
             "password by address": by_address.right,
@@ -104,10 +105,12 @@ async def test_what_signs_in_stops_and_comes_back_but_sessions_and_links_do_not(
     await scene.disable(ada)
     assert set((await good()).values()) == {False}
     assert await find_actor(database, others.token) is not None
+    async with database.transaction() as tx:
+        assert not await links.use(tx, link), "its page was opened before"
     assert await queries.find_member_role(database, scene.place.id, ada.id) == "owner", "places stay"
     await scene.enable(ada)
     again = await good()
-    assert {name for name, is_good in again.items() if not is_good} == {"session", "link"}
+    assert {name for name, is_good in again.items() if not is_good} == {"session", "form", "link"}
 
 
 async def test_whose_address_a_provider_verifies_gets_no_second_account(scene: Scene) -> None:
