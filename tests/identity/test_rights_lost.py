@@ -10,7 +10,7 @@ import pytest
 from tests.harness.world import World, make_world
 from workhook.core.ids import new_id
 from workhook.http.calls import Services
-from workhook.identity import actions, queries, removal
+from workhook.identity import actions, disabling, queries, removal
 from workhook.identity.apps import actions as app_actions
 from workhook.identity.oauth.grants import allow, revoke_grant
 from workhook.identity.removal import Loss
@@ -120,6 +120,13 @@ async def test_a_project_that_becomes_private(scene: _Scene) -> None:
         project = await projects.take_project(scene.tx, scene.owner, scene.here.project_id)
         await projects.edit_project(scene.tx, scene.owner, project, ProjectEdit(private=private), base=BASE)
     assert scene.losses == [scene.loss(repository_id=scene.here.id, user_id=None)]
+
+
+async def test_a_user_who_is_disabled(scene: _Scene) -> None:
+    for _ in range(2):
+        await disabling.disable(scene.tx, scene.other, base=BASE)
+    await disabling.enable(scene.tx, scene.other)
+    assert scene.losses == [scene.loss(by_owner=False, everywhere=True)]
 
 
 async def test_a_consent_that_is_withdrawn(scene: _Scene) -> None:

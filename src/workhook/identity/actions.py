@@ -49,6 +49,18 @@ _owners_and_one = (
     .order_by(memberships.c.user_id)
     .with_for_update()
 )
+# Who is disabled looks after nothing. Asked after the owners are held, so that it sees who has just gone.
+_other_owner = (
+    sa.select(memberships.c.user_id)
+    .join_from(memberships, accounts, accounts.c.id == memberships.c.user_id)
+    .where(
+        memberships.c.organization_id == big("organization_id"),
+        memberships.c.role == "owner",
+        memberships.c.user_id != big("user_id"),
+        accounts.c.disabled_at.is_(None),
+    )
+    .limit(sa.literal(1, sa.BigInteger))
+)
 _set_collaborator = (
     upsert(collaborators)
     .values({name: sa.bindparam(name) for name in ("repository_id", "user_id", "role", "created_at")})
@@ -124,13 +136,18 @@ async def hold_owners(tx: Transaction, organization: Account) -> None:
 
 async def _keep_an_owner(tx: Transaction, organization: Account, user: Account) -> str | None:
     """The user's role, which nobody else changes until the transaction ends; None: not in the organization. Raises
-    `Invalid` for the last owner."""
+    `Invalid` for the last owner who is not disabled."""
     params = {"organization_id": organization.id, "user_id": user.id}
     roles = {row["user_id"]: str(row["role"]) for row in await tx.fetch_all(_owners_and_one, params)}
     was = roles.get(user.id)
-    if was == "owner" and list(roles) == [user.id]:
-        raise Invalid(faults=[Fault(field="role", message=f"{user.login} is the last owner of {organization.login}")])
-    return was
+    if was != "owner":
+        return was
+    message = f"{user.login} is the last owner of {organization.login}"
+    if len(roles) > 1:
+        if await tx.fetch_one(_other_owner, params) is not None:
+            return was
+        message += " who is not disabled"
+    raise Invalid(faults=[Fault(field="role", message=message)])
 
 
 async def set_collaborator(

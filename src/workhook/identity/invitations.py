@@ -1,7 +1,7 @@
 """Invitations: nobody is put into an organization or a repository without consent.
 
-An invitation holds for a week, and only as long as the inviter may invite there. It gives nothing until it is accepted.
-How it ends without anybody asking for that is in `invitation_ends`.
+An invitation holds for a week, and only as long as the inviter may invite there and is not disabled. It gives nothing
+until it is accepted. How it ends without anybody asking for that is in `invitation_ends`.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ def may_invite(
 
 
 still_may_invite = may_invite(invitations.c.account_id, invitations.c.repository_id, invitations.c.inviter_id)
-_holds = sa.and_(invitations.c.expires_at > big("now"), still_may_invite)
+_holds = sa.and_(invitations.c.expires_at > big("now"), _inviter.c.disabled_at.is_(None), still_may_invite)
 _own = ("id", "repository_id", "email", "role", "created_at", "expires_at")
 _columns: list[sa.ColumnElement[Any]] = [
     *(invitations.c[name].label(f"invitation_{name}") for name in _own),

@@ -22,7 +22,7 @@ _known = (
         *account_columns("user_"), password_table.c.hash.label("hash"), password_table.c.changed_at.label("changed_at")
     )
     .join_from(accounts, password_table, password_table.c.user_id == accounts.c.id, isouter=True)
-    .where(accounts.c.kind == "user")
+    .where(accounts.c.kind == "user", accounts.c.disabled_at.is_(None))
 )
 _by_login = _known.where(accounts.c.login_key == sa.bindparam("login_key"))
 _by_email = _known.where(
@@ -36,7 +36,8 @@ KnownDevice = Callable[[int, int], str | None]
 
 
 class Checked(NamedTuple):
-    """A password that was tried. `user` None: whoever it is meant for does not exist. `right` implies a user."""
+    """A password that was tried. `user` None: whoever it is meant for does not exist, or is disabled. `right` implies a
+    user."""
 
     user: Account | None
     right: bool
