@@ -51,6 +51,7 @@ class Invitation(msgspec.Struct, frozen=True):
 
 _invitee = accounts.alias("invitee")
 _inviter = accounts.alias("inviter")
+_enabled = accounts.alias("enabled")
 _mine = memberships.alias("mine")
 _theirs = memberships.alias("theirs")
 _inviting = memberships.alias("inviting")
@@ -93,7 +94,12 @@ def may_invite(
 
 
 still_may_invite = may_invite(invitations.c.account_id, invitations.c.repository_id, invitations.c.inviter_id)
-_holds = sa.and_(invitations.c.expires_at > big("now"), _inviter.c.disabled_at.is_(None), still_may_invite)
+_inviter_is_enabled = (
+    sa.exists()
+    .where(_enabled.c.id == invitations.c.inviter_id, _enabled.c.disabled_at.is_(None))
+    .correlate_except(_enabled)
+)
+_holds = sa.and_(invitations.c.expires_at > big("now"), _inviter_is_enabled, still_may_invite)
 _own = ("id", "repository_id", "email", "role", "created_at", "expires_at")
 _columns: list[sa.ColumnElement[Any]] = [
     *(invitations.c[name].label(f"invitation_{name}") for name in _own),
