@@ -36,8 +36,13 @@ class Said:
     key: str
     title: str
     status: int
-    text: str
+    head: str
+    body: str
     foreign: bool
+
+    @property
+    def text(self) -> str:
+        return f"{self.head} {self.body}"
 
 
 class Tenant:
@@ -95,7 +100,7 @@ class Tenant:
         more = given if {"params", "files"} & set(given) else {"json": given} if method in ("POST", "PATCH") else {}
         answer = person.call(method, pattern.format(*ids), **more)
         self.said.append(
-            Said(key, f"{key} {ids} {given}", answer.status_code, f"{answer.headers}{answer.text}", foreign)
+            Said(key, f"{key} {ids} {given}", answer.status_code, str(answer.headers), answer.text, foreign)
         )
 
     def _hooks(self, place: float) -> None:
@@ -103,7 +108,9 @@ class Tenant:
         at = self.world.repo_path if place < 0.5 else self.world.org_path
         known = self.pool.setdefault(at, [])
         hook = known[int(place * len(known))][0] if known else 0
-        body = {"name": "web", "events": ["*"], "config": {"url": f"http://127.0.0.1:9/{self.word}"}}
+        # Each of another address: a second one like it would be refused.
+        config = {"url": f"http://127.0.0.1:9/{self.word}/{len(known)}"}
+        body = {"name": "web", "events": ["*"], "config": config}
         method, path, given = [
             ("POST", f"{at}/hooks", body),
             ("PATCH", f"{at}/hooks/{hook}", {"active": place < 0.7}),
@@ -117,7 +124,7 @@ class Tenant:
         if path.endswith("/hooks"):
             known.append((answer.json()["id"],))
         self.said.append(
-            Said(f"{method} a hook", f"{method} {path}", answer.status_code, f"{answer.headers}{answer.text}", False)
+            Said(f"{method} a hook", f"{method} {path}", answer.status_code, str(answer.headers), answer.text, False)
         )
 
     # --- another's ---
