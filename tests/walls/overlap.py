@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -120,9 +120,9 @@ class Overlap:
         self.made = 0
         self._name = ""
         self.steps: list[Step] = [
-            self._resume, self._invite, self._invite, self._uninvite, self._hook, self._hook, self._withdraw,
-            self._withdraw, self._consent, self._start, self._start, self._role, self._role, self._accept, self._remove,
-            self._assign, self._move,
+            self._resume, self._invite, self._invite, self._uninvite, self._hook, self._withdraw, self._consent,
+            self._begin_and_end, self._begin_and_end, self._rise_and_fall, self._rise_and_fall, self._start,
+            self._start, self._role, self._accept, self._remove, self._assign, self._assign, self._move,
         ]  # fmt: skip
 
     def step(self, drawn: random.Random) -> list[Said]:
@@ -165,28 +165,52 @@ class Overlap:
     # --- the app that acts for people of both ---
 
     def _hook(self, drawn: random.Random) -> list[Said]:
-        token, place = (
-            drawn.choice(list(self.tokens.values())),
-            drawn.choice([self.world.repo_path, self.world.org_path]),
-        )
+        return [self._hook_of(drawn, drawn.choice(list(self.tokens)))]
+
+    def _hook_of(self, drawn: random.Random, login: str) -> Said:
+        """By the app, for this person."""
+        token, place = self.tokens[login], drawn.choice([self.world.repo_path, self.world.org_path])
         self.made += 1
         body = {"name": "web", "events": ["*"], "config": {"url": f"http://127.0.0.1:9/app/{self.made}"}}
         with self.server.client(token) as client:
             answer = client.post(f"{place}/hooks", json=body)
-        return [self._said(f"POST {place}/hooks, the app", answer)]
+        return self._said(f"POST {place}/hooks, the app", answer)
 
     def _withdraw(self, drawn: random.Random) -> list[Said]:
-        third, login = self.third, drawn.choice(list(self.tokens))
+        return [self._withdraw_of(drawn.choice(list(self.tokens)))]
+
+    def _withdraw_of(self, login: str) -> Said:
+        third = self.third
         header = {"Authorization": basic(third.client_id, third.secret)}
         with self.server.client(None, headers=header) as client:
             path = f"/applications/{third.client_id}/grant"
             answer = client.request("DELETE", path, json={"access_token": self.tokens[login]})
-        return [self._said(f"DELETE {path}", answer)]
+        return self._said(f"DELETE {path}", answer)
 
     def _consent(self, drawn: random.Random) -> list[Said]:
-        login = drawn.choice(list(self.tokens))
-        self.tokens[login] = self._allow(login)
+        self._consent_of(drawn.choice(list(self.tokens)))
         return []
+
+    def _consent_of(self, login: str) -> None:
+        self.tokens[login] = self._allow(login)
+
+    def _begin_and_end(self, drawn: random.Random) -> list[Said]:
+        """A webhook by the app, for which nobody is left in the end."""
+        self._consent_of(self.world.owner)
+        return [self._hook_of(drawn, self.world.owner), *(self._withdraw_of(login) for login in self.tokens)]
+
+    def _rise_and_fall(self, drawn: random.Random) -> list[Said]:
+        """The colleague is made an owner, has a webhook by the app that nobody else lets act, and is one no more."""
+        mate, path = self.logins[0], f"{self.world.org_path}/memberships/{self.logins[0]}"
+        came = self._accept(drawn)
+        self._consent_of(mate)
+        return [
+            *came,
+            self._ask(self.owner, "PUT", path, {"role": "admin"}),
+            self._hook_of(drawn, mate),
+            self._withdraw_of(self.world.owner),
+            self._ask(self.owner, "PUT", path, {"role": "member"}),
+        ]
 
     # --- a colleague who comes, goes and keeps time ---
 
@@ -209,8 +233,10 @@ class Overlap:
     # --- a client beside another, and beside those who keep time ---
 
     def _assign(self, drawn: random.Random) -> list[Said]:
-        body = {"title": "Task", "assignees": [drawn.choice(self.logins)]}
-        return [self._ask(self.client, "POST", f"/api/v1/columns/{self.columns[0]}/tasks", body)]
+        """To a colleague, or to the other client, who is nobody to it."""
+        login = drawn.choice([*self.logins, self.logins[1]])
+        body, path = {"title": "Task", "assignees": [login]}, f"/api/v1/columns/{self.columns[0]}/tasks"
+        return [replace(self._ask(self.client, "POST", path, body), foreign=login == self.logins[1])]
 
     def _move(self, drawn: random.Random) -> list[Said]:
         """A task of the client's, on which a timer may run, is done."""
