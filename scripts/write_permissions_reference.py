@@ -103,7 +103,10 @@ In work management each operation asks for a place in the project rather than fo
 A collaborator with the role read changes nothing. A token of chosen repositories makes no projects and changes no
 services. It starts no timer while the user's other one runs where it does not reach.
 """
-_CALLERS = {None: "", "read": "read", "write": "write", "admin": "admin", "member": "member", "owner": "owner"}
+_CALLERS = {
+    None: "", "read": "read", "write": "write", "admin": "admin", "member": "member", "owner": "owner",
+    "invited": "member or invited",
+}  # fmt: skip
 
 
 def _services() -> Services:

@@ -17,7 +17,7 @@ from workhook.events import outbox
 from workhook.hooks.fan_out import fan_out
 from workhook.hooks.removal import forget_app, forget_repository, rights_lost, uninstalled
 from workhook.http.calls import Call, Place, Services, Standing
-from workhook.identity import audit, removal
+from workhook.identity import audit, invitation_ends, removal
 from workhook.identity.removal import Loss
 from workhook.storage import Database, Transaction
 from workhook.storage.blobs import open_blobs
@@ -47,6 +47,8 @@ async def open_services(settings: Settings, *, serving: bool = False) -> AsyncIt
         outbox.watch(watch)
     removal.subscribe(forget_repository)
     removal.subscribe_app(forget_app)
+    # Invitations first: who accepts one has it before anything that follows.
+    removal.subscribe_loss(invitation_ends.rights_lost)
     # Timers before webhooks: who starts a timer has locked an account when it comes to the webhooks that hear of it.
     removal.subscribe_loss(_finish_timers)
     removal.subscribe_loss(rights_lost)

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from html import unescape
+from typing import Any
 from urllib.parse import parse_qsl
 
 import pytest
@@ -273,3 +274,31 @@ def test_the_page_carries_no_secret_and_the_server_keeps_none(site: Site) -> Non
     for secret in secrets:
         assert secret not in log
         assert secret not in stored
+
+
+@pytest.mark.parametrize("path", [TOKEN_PATH, "/login/device/code"])
+def test_a_parameter_that_is_there_twice_is_an_invalid_request(site: Site, path: str) -> None:
+    """RFC 6749 3.2. The form of a page, which no client sends, is an error page then."""
+    client = site.oauth.id
+    headers = {"Accept": "application/json"}
+    bodies: list[dict[str, Any]] = [
+        {"data": {"client_id": [client, client]}},
+        {"data": {"client_id": client, "client_secret": ["wrong", site.oauth.secret]}},
+        {"content": f'{{"client_id": "{client}", "client_id": "{client}"}}'.encode()},
+        {"content": f'{{"client_id": null, "cl\\u0069ent_id": "{client}"}}'.encode()},
+    ]
+    for body in bodies:
+        refused = site.http.post(path, headers=headers, **body)
+        assert (refused.status_code, refused.json()["error"]) == (400, "invalid_request")
+        assert refused.json()["error_description"].endswith(": name each parameter once.")
+    unknown = {"client_id": client, "resource": ["https://a.example", "https://b.example"]}  # as of RFC 8707
+    assert site.http.post(path, headers=headers, data=unknown).status_code == 200
+
+
+def test_the_form_of_consent_has_each_field_once(site: Site) -> None:
+    page = site.octo.authorize(site.oauth, prompt="select_account")
+    action, fields = form_of(page)
+    for name in ("client_id", "redirect_uri", "scope", "decision"):
+        sent = {**fields, "decision": "approve", name: [fields.get(name, "approve"), fields.get(name, "approve")]}
+        assert site.octo.http.post(action, data=sent).status_code == 400, name
+    assert site.octo.http.post(action, data={**fields, "decision": "approve"}).status_code == 302

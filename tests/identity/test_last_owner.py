@@ -10,7 +10,8 @@ from tests.harness.beside import Beside, opened
 from tests.harness.world import make_world
 from workhook.core.errors import Invalid
 from workhook.http.calls import Services
-from workhook.identity import actions, queries
+from workhook.identity import actions, queries, removal
+from workhook.identity.removal import Loss
 from workhook.identity.schemas import Account
 from workhook.storage import Transaction
 
@@ -52,3 +53,26 @@ async def test_of_two_owners_who_go_at_once_one_stays(
     assert "last owner" in str(refused.value.faults[0].message)
     assert await queries.find_member_role(services.database, place.id, second.id) == "owner"
     assert await queries.find_member_role(services.database, place.id, first.id) != "owner"
+
+
+async def test_who_is_made_an_owner_while_being_added_as_a_member_is_less_after_that(
+    services: Services, beside: Beside, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two owners add the same person at once. For a moment the person is an owner."""
+    world = await make_world(services)
+    place = await queries.find_account(services.database, world.organization)
+    assert place is not None
+    async with services.database.transaction() as tx:
+        new = await actions.create_account(tx, "user", f"new-{place.id}", name=None, email=None)
+    losses: list[Loss] = []
+
+    async def told(tx: Transaction, loss: Loss) -> None:
+        losses.append(loss)
+
+    monkeypatch.setattr(removal, "_loss_subscribers", [told])
+    async with services.database.transaction() as tx:
+        await actions.set_member(tx, place, new, "owner")
+        adding = await beside.begin(lambda other: actions.set_member(other, place, new, "member"))
+    await adding
+    assert await queries.find_member_role(services.database, place.id, new.id) == "member"
+    assert [each.user_id for each in losses] == [new.id]

@@ -10,7 +10,7 @@ import pytest
 from tests.harness.world import World, make_world
 from workhook.core.ids import new_id
 from workhook.http.calls import Services
-from workhook.identity import actions, queries, removal
+from workhook.identity import actions, disabling, queries, removal
 from workhook.identity.apps import actions as app_actions
 from workhook.identity.oauth.grants import allow, revoke_grant
 from workhook.identity.removal import Loss
@@ -86,6 +86,17 @@ async def test_a_member_who_is_removed_or_less_than_before(scene: _Scene) -> Non
     assert len(scene.losses) == 2
 
 
+async def test_a_member_who_is_added_or_stays_what_they_are_loses_nothing(scene: _Scene) -> None:
+    """Nor is anything looked for that could have ended."""
+    new = await actions.create_account(scene.tx, "user", f"new-{scene.place.id}", name=None, email=None)
+    for role in ("member", "member", "owner", "owner"):
+        await by_hand.set_member(scene.tx, scene.place, new, role, base=BASE)
+        assert await queries.find_member_role(scene.tx, scene.place.id, new.id) == role
+    assert scene.losses == []
+    await by_hand.set_member(scene.tx, scene.place, new, "member", base=BASE)
+    assert scene.losses == [scene.loss(by_owner=False, user_id=new.id)]
+
+
 async def test_a_collaborator_who_is_removed_or_less_than_before(scene: _Scene) -> None:
     here = scene.here
     await by_hand.set_collaborator(scene.tx, here, scene.other, "write", base=BASE)
@@ -109,6 +120,13 @@ async def test_a_project_that_becomes_private(scene: _Scene) -> None:
         project = await projects.take_project(scene.tx, scene.owner, scene.here.project_id)
         await projects.edit_project(scene.tx, scene.owner, project, ProjectEdit(private=private), base=BASE)
     assert scene.losses == [scene.loss(repository_id=scene.here.id, user_id=None)]
+
+
+async def test_a_user_who_is_disabled(scene: _Scene) -> None:
+    for _ in range(2):
+        await disabling.disable(scene.tx, scene.other, base=BASE)
+    await disabling.enable(scene.tx, scene.other)
+    assert scene.losses == [scene.loss(by_owner=False, everywhere=True)]
 
 
 async def test_a_consent_that_is_withdrawn(scene: _Scene) -> None:

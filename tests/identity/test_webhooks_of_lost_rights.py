@@ -18,7 +18,7 @@ from workhook.hooks.parsing import parse_hook
 from workhook.hooks.records import Place, viewer_of
 from workhook.hooks.tables import dispatches, hooks
 from workhook.http.calls import Services
-from workhook.identity import actions, queries
+from workhook.identity import actions, disabling, queries
 from workhook.identity.apps.actions import create_oauth_app, revoke_tokens
 from workhook.identity.apps.schemas import App
 from workhook.identity.oauth.grants import allow, revoke_grant
@@ -105,6 +105,8 @@ class Scene:
                 actor = await find_actor(tx, issued.token)
                 assert actor is not None
                 await remove_member(tx, actor, self.project.project_id, user.login, base=BASE)
+            case "disabled":
+                await disabling.disable(tx, user, base=BASE)
             case "every token":
                 await revoke_tokens(tx, None, self.app)
         return True
@@ -145,7 +147,7 @@ async def _only(scene: Scene, *names: str) -> None:
         await scene.lose("consent", each)
 
 
-@pytest.mark.parametrize("how", ["consent", "member removed", "member lowered"])
+@pytest.mark.parametrize("how", ["consent", "member removed", "member lowered", "disabled"])
 @pytest.mark.parametrize("kind", ["organization", "project"])
 async def test_of_the_last_owner(scene: Scene, how: str, kind: Literal["organization", "project"]) -> None:
     await _only(scene, "first", "second")
@@ -162,7 +164,9 @@ async def test_of_the_last_owner(scene: Scene, how: str, kind: Literal["organiza
     assert [(row["target"], row["account_id"]) for row in reasons] == [(f"hook/{hook}", scene.here.id)]
 
 
-@pytest.mark.parametrize("how", ["consent", "collaborator removed", "collaborator lowered", "removed by an owner"])
+@pytest.mark.parametrize(
+    "how", ["consent", "collaborator removed", "collaborator lowered", "removed by an owner", "disabled"]
+)
 async def test_of_the_last_admin_of_a_project(scene: Scene, how: str) -> None:
     await _only(scene, "third")
     async with scene.services.database.transaction() as tx:
@@ -181,6 +185,22 @@ async def test_of_who_owns_a_project_of_their_own(scene: Scene) -> None:
     assert await scene.on() == {own, here}  # the second owner has consented, too
     await scene.lose("consent", "first")
     assert await scene.on() == {here}
+
+
+async def test_of_a_disabled_user_everywhere(scene: Scene) -> None:
+    """Those of a project of their own, and those that only a disabled colleague still lets the app have."""
+    await _only(scene, "first", "third")
+    async with scene.services.database.transaction() as tx:
+        own = await scene.make("first", "own", tx=tx)
+        here = await scene.make("first", "organization", tx=tx)
+        project = await scene.make("third", "project", tx=tx)
+        others = await scene.make("other", "organization", tx=tx)
+    await scene.lose("disabled", "first")
+    assert await scene.on() == {project, others}
+    async with scene.services.database.transaction() as tx:
+        await disabling.enable(tx, scene.people["first"])
+    assert await scene.on() == {project, others}, "the app turns them on again, if it still wants them"
+    assert here not in {own, project}
 
 
 async def test_on_while_somebody_else_may(scene: Scene) -> None:
@@ -219,6 +239,9 @@ async def beside(services: Services) -> AsyncIterator[Beside]:
         ("member lowered", "second", "project"),
         ("collaborator lowered", "third", "project"),
         ("collaborator removed", "third", "project"),
+        ("disabled", "second", "organization"),
+        ("disabled", "third", "project"),
+        ("disabled", "first", "own"),
     ],
 )
 async def test_who_loses_the_right_while_the_app_makes_one(

@@ -13,6 +13,7 @@ import pytest
 import uvicorn
 
 from tests.harness.waiting import WAIT_S, until
+from workhook.http import protocol
 from workhook.http.protocol import HEADERS_MAX, BoundedProtocol
 
 SOON_S = WAIT_S
@@ -300,3 +301,18 @@ async def test_garbage(port: int) -> None:
     async with connection(port) as made:
         await made.send(b"\x16\x03\x01 what\r\n\r\n")
         await refused(made, 400)
+
+
+async def test_what_is_dropped_after_an_answer_is_bounded(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who goes on sending as fast as it can is closed before the time is over."""
+    monkeypatch.setattr(protocol, "LINGER_S", WAIT_S * 10)
+    monkeypatch.setattr(protocol, "LINGER_MAX_BYTES", 1024 * 1024)
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    writer.write(b"POST /early HTTP/1.1\r\nHost: h\r\nConnection: close\r\nContent-Length: 999999999999\r\n\r\nab")
+    async with asyncio.timeout(WAIT_S):
+        assert (await reader.read(-1)).startswith(b"HTTP/1.1 200 ")  # the answer, whole, and the end of it
+        with pytest.raises(ConnectionError):
+            while True:
+                writer.write(b"x" * 65536)
+                await writer.drain()
+    writer.close()

@@ -66,9 +66,9 @@ def _of_key(row: Row, find: Find) -> Accounts:
 
 
 def _of_failures(row: Row, find: Find) -> Accounts:
-    """By login and by address; of an address nobody knows whose it is."""
-    for part in row["key"].split(":"):
-        yield find.login(part)
+    """By name, by user and by address; of an address nobody knows whose it is."""
+    kind, whose, *_ = row["key"].split(":")
+    yield int(whose) if kind in ("user", "place") and whose.isdigit() else find.login(whose)
 
 
 def _nobody(row: Row, find: Find) -> Accounts:

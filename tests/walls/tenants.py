@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 from tests.harness.server import Server
 from tests.harness.world import World, add_client, add_user
+from tests.walls.overlap import Overlap, Shared
+from tests.walls.said import Said, said
 from tests.walls.world import MarkedScene
 from tests.work.studio import Caller
 from tests.work.test_matrix import TABLE
@@ -16,35 +17,30 @@ from tests.work.test_matrix import TABLE
 # What ends the ground on which the rest is done, and what a running test cannot follow.
 _LEFT_OUT = {"GET /invoices/{}/pdf"}
 _FOREIGN = 0.3  # of the requests, in a world of two
+_OVERLAP = 0.5  # of the steps: about people and an app that are elsewhere, too
 Ids = tuple[Any, ...]
 
 
 class _Counting(MarkedScene):
-    """Invites the same addresses in every run."""
+    """Invites the same addresses in every run, and has room for many tasks: a project has at most 200 columns."""
 
     invited = 0
+    shelf = ""
 
     def new_email(self) -> str:
         self.invited += 1
         return f"{self.word}-{self.invited}@example.com"
 
-
-@dataclass
-class Said:
-    """One answer: what was asked, and whether it was about another's things."""
-
-    key: str
-    title: str
-    status: int
-    text: str
-    foreign: bool
+    def task(self, column_id: str | None = None, **more: Any) -> str:
+        self.shelf = self.shelf or self.column()
+        return super().task(column_id or self.shelf, **more)
 
 
 class Tenant:
     """`do` makes the next request of a sequence that the seed alone decides. What it does to another's things is drawn
     from a second sequence, so that the first is the same without them."""
 
-    def __init__(self, server: Server, word: str, seed: int) -> None:
+    def __init__(self, server: Server, word: str, seed: int, shared: Shared, place: int) -> None:
         self.word, self.server = word, server
         self.world: World = server.world()
         self.owner = Caller(server, self.world.token)
@@ -53,6 +49,8 @@ class Tenant:
             self.people.append(Caller(server, server.run(make)))
         self.login = str(self.people[1].get("/me")["user"]["username"])
         self.scene = _Counting(self.owner, self.world.project_id, self.world.organization, self.login, word)
+        self.overlap = Overlap(shared, self.world, self.owner, self.people[2], place)
+        self.third = shared.third.world
         self.other: Tenant | None = None
         self.pool: dict[str, list[Ids]] = {}  # what the paths of its requests have named
         self.names: dict[str, list[Any]] = {}  # likewise, by what a body calls it
@@ -66,8 +64,10 @@ class Tenant:
     def do(self) -> None:
         key, person = self._random.choice(self._keys), self._random.choice(self.people)
         again, place = self._random.random() < 0.4, self._random.random()
-        hook = self._random.random() < 0.1
-        if hook:
+        kind = self._random.random()
+        if kind < _OVERLAP:
+            self.said += self.overlap.step(self._random)
+        elif kind < _OVERLAP + 0.1:
             self._hooks(place)
         else:
             self._work(key, person, place if again else None)
@@ -94,16 +94,17 @@ class Tenant:
         method, pattern = key.split()
         more = given if {"params", "files"} & set(given) else {"json": given} if method in ("POST", "PATCH") else {}
         answer = person.call(method, pattern.format(*ids), **more)
-        self.said.append(
-            Said(key, f"{key} {ids} {given}", answer.status_code, f"{answer.headers}{answer.text}", foreign)
-        )
+        title, by_client = f"{key} {ids} {given}", person is self.people[2]
+        self.said.append(said(key, title, answer, foreign=foreign, by_client=by_client))
 
     def _hooks(self, place: float) -> None:
         """Webhooks, what they are sent, and tokens."""
         at = self.world.repo_path if place < 0.5 else self.world.org_path
         known = self.pool.setdefault(at, [])
         hook = known[int(place * len(known))][0] if known else 0
-        body = {"name": "web", "events": ["*"], "config": {"url": f"http://127.0.0.1:9/{self.word}"}}
+        # Each of another address: a second one like it would be refused.
+        config = {"url": f"http://127.0.0.1:9/{self.word}/{len(known)}"}
+        body = {"name": "web", "events": ["*"], "config": config}
         method, path, given = [
             ("POST", f"{at}/hooks", body),
             ("PATCH", f"{at}/hooks/{hook}", {"active": place < 0.7}),
@@ -116,9 +117,7 @@ class Tenant:
         answer = self.owner.http.request(method, path, json=given)
         if path.endswith("/hooks"):
             known.append((answer.json()["id"],))
-        self.said.append(
-            Said(f"{method} a hook", f"{method} {path}", answer.status_code, f"{answer.headers}{answer.text}", False)
-        )
+        self.said.append(said(f"{method} a hook", f"{method} {path}", answer))
 
     # --- another's ---
 
@@ -150,6 +149,7 @@ class Tenant:
             ("POST /projects/{}/service_checkouts", project, {"service_id": names.get("service_id")}),
             ("POST /projects/{}/task_credits", project, {"kind": "spend", "amount": 1, "task_id": task}),
             ("POST /projects/{}/members", project, {"username": other.login}),
+            ("POST /projects/{}/members", project, {"username": self.third.owner}),
             ("POST /services", (), {"title": "New", "organization": other.world.organization}),
             ("POST /projects", (), {"title": "New", "organization": other.world.organization}),
             ("POST /tasks/bulk", (), {"operations": [{"action": "create", "column_id": column, "title": "New"}]}),
@@ -168,13 +168,15 @@ class Tenant:
     def drawn(self) -> dict[str, str]:
         """Names that are others in another run."""
         logins = [each.get("/me")["user"]["login"] for each in self.people]
-        return {self.world.organization: "organization"} | {
-            login: f"person {place}" for place, login in enumerate(logins)
-        }
+        drawn = {self.world.organization: "organization", self.third.organization: "third"}
+        drawn[self.overlap.third.client_id] = "app"
+        logins += self.overlap.logins
+        return drawn | {login: f"person {place}" for place, login in enumerate(logins)}
 
     def close(self) -> None:
         for person in self.people:
             person.http.close()
+        self.overlap.close()
 
 
 _NAMED = {"task_id", "service_id"}

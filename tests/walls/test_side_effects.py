@@ -18,7 +18,7 @@ from tests.walls.walk import OPERATIONS, ask, callers, in_turn, requests
 from tests.walls.world import Walls
 from workhook.http.operations import Operation
 
-_SIGNS = {"added": "+", "removed": "-", "changed": "~"}
+SIGNS = {"added": "+", "removed": "-", "changed": "~"}
 
 
 def effects(before: Dump, after: Dump) -> str:
@@ -32,7 +32,7 @@ def effects(before: Dump, after: Dump) -> str:
             continue
         if table == "audit_log" and after[table].get(key, {}).get("status") is not None:
             continue
-        found[_SIGNS[what] + table] += 1
+        found[SIGNS[what] + table] += 1
     return " ".join(name if count == 1 else f"{name}:{count}" for name, count in sorted(found.items()))
 
 

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 import re
 from collections import Counter
@@ -17,14 +18,20 @@ import pytest
 from tests.harness.databases import Databases
 from tests.harness.depth import DEEP, deep
 from tests.harness.server import Server
-from tests.walls.dump import Dump, Reader
+from tests.walls.dump import Dump, Reader, changes
+from tests.walls.left_over import left_over
 from tests.walls.likeness import Likeness, differences
-from tests.walls.tenants import Said, Tenant
+from tests.walls.overlap import Shared
+from tests.walls.owners import rows_of
+from tests.walls.said import Said
+from tests.walls.tenants import Tenant
+from workhook.identity.schemas import stand_in_address
 
 WORDS = ("zqleft", "zqright")
 SEEDS = [random.SystemRandom().randrange(10**6) for _ in range(3)] if DEEP else [11]
 STEPS = deep(120, 1500)
 REFUSED = (403, 404, 409, 422)
+_ADDRESS = re.compile(r"[\w.+-]+@[\w-]+(?:\.[\w-]+)+")
 _WORD = re.compile(r"[a-z]{2,4}_[0-9a-z]{26}|\b1[3-6][0-9]{8}\b")
 
 
@@ -39,6 +46,7 @@ class Outcome:
     rows: Counter[str]
     names: set[str]  # ids that its rows have
     said: list[Said]
+    client: str  # the address of its client who acts
 
     @property
     def statuses(self) -> list[tuple[str, int]]:
@@ -50,7 +58,10 @@ def _run(backend: Databases, folder: Path, seed: int, words: tuple[str, ...]) ->
     server = Server(folder, backend.new(folder), command=("serve", "--port", "0", "--no-worker")).start()
     reader = Reader(server)
     reader.renumber()
-    tenants = [Tenant(server, word, seed) for word in words]
+    shared = Shared(server)
+    tenants = [Tenant(server, word, seed, shared, WORDS.index(word)) for word in words]
+    shared.begin()
+    before = _of_third(shared, reader.dump())
     try:
         if len(tenants) == 2:
             tenants[0].other, tenants[1].other = tenants[1], tenants[0]
@@ -59,12 +70,21 @@ def _run(backend: Databases, folder: Path, seed: int, words: tuple[str, ...]) ->
                 done.result()
         assert "request_failed" not in server.log(), server.log()[-5000:]
         dump = reader.dump()
+        assert changes(before, _of_third(shared, dump)) == [], f"seed {seed}: where nobody acts"
+        assert left_over(dump) == [], f"seed {seed}"
         return {tenant.word: _outcome(tenant, dump) for tenant in tenants}
     finally:
         for tenant in tenants:
             tenant.close()
+        shared.close()
         reader.close()
         server.close()
+
+
+def _of_third(shared: Shared, dump: Dump) -> Dump:
+    """Its rows, but for those about its app, which people of both let act."""
+    of_app = {"app_secrets", "audit_log", "authorization_codes", "grants", "refresh_tokens"}
+    return {name: rows for name, rows in rows_of(dump, shared.accounts()).items() if name not in of_app}
 
 
 def _act(tenant: Tenant) -> None:
@@ -74,7 +94,7 @@ def _act(tenant: Tenant) -> None:
 
 def _outcome(tenant: Tenant, dump: Dump) -> Outcome:
     likeness = Likeness(dump, tenant.accounts(), tenant.drawn())
-    return Outcome(likeness.rows(), likeness.ids, tenant.said)
+    return Outcome(likeness.rows(), likeness.ids, tenant.said, tenant.people[2].get("/me")["user"]["email"])
 
 
 def _compare(backend: Databases, folder: Path, seed: int) -> None:
@@ -88,4 +108,19 @@ def _compare(backend: Databases, folder: Path, seed: int) -> None:
             told = beside[other].names & set(_WORD.findall(each.text)) - set(_WORD.findall(each.title))
             assert not told, f"seed {seed}, {word} is told of {told}: {each}"
             assert other not in each.text, f"seed {seed}, {word}: {each}"
-            assert not each.foreign or each.status in REFUSED, f"seed {seed}, {word}: {each}"
+            assert not each.by_client or _tells_no_address(each, beside[word].client), f"seed {seed}, {word}: {each}"
+            assert not each.foreign or _is_kept_out(each), f"seed {seed}, {word}: {each}"
+
+
+def _tells_no_address(said: Said, own: str) -> bool:
+    """A client is told its own, and stand-ins."""
+    return all(each == own or each.endswith(".example") for each in _ADDRESS.findall(said.body))
+
+
+def _is_kept_out(said: Said) -> bool:
+    """Refused; or invited, which tells nothing but the login that was written: whoever has it decides."""
+    if said.status in REFUSED:
+        return True
+    answer = json.loads(said.body) if said.key == "POST /projects/{}/members" else {}
+    invited = answer.get("member", {})
+    return answer.get("pending") is True and invited["email"] == stand_in_address(invited["login"])

@@ -5,7 +5,8 @@ another. Afterwards they can do in the first exactly what somebody can who never
 other what they could before. What asks the database each time ends at once. What is remembered (a token) or lasts (a
 stream) ends within a moment, so that this is waited for.
 
-A user cannot be disabled yet. A signed link to a file is for whoever has it, and lives on until it ends.
+Who is disabled loses everything everywhere, and gets it back once enabled. A signed link to a file is for whoever has
+it, and lives on until it ends.
 """
 
 from __future__ import annotations
@@ -28,6 +29,9 @@ from tests.work.listener import Listener
 from tests.work.studio import Caller, JsonObject
 from tests.work.test_idempotency_rights import (
     change_by_hand,
+    disable,
+    enable,
+    login_of,
     make_member,
     make_reader,
     remove_client,
@@ -397,6 +401,85 @@ def test_webhooks_of_an_app_end_with_the_role_of_the_person_who_lets_it_act(wall
     assert [_deliveries(side) for side in (walls.here, walls.there)] == [0, 2]  # at once
 
 
+def _refused_as(server: Server, token: str) -> tuple[object, ...]:
+    """What a request with the token is told, with all that could tell it from another one."""
+    with server.client(token) as http:
+        answer = http.get("/user")
+    told = {name: answer.headers.get(name) for name in ("www-authenticate", "x-oauth-scopes", "content-type")}
+    return answer.status_code, answer.json(), told
+
+
+PLACES: dict[str, Place | None] = {"owner": {"member": "owner"}, "collaborator": {"role": "admin"}, "client": None}
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_a_user_who_is_disabled_has_nothing_left_until_enabled(walls: Walls, place: str) -> None:
+    given, studio = PLACES[place], walls.here.studio
+    caller = studio.add_client() if given is None else studio.add(**given)
+    colleague = str((studio.add_client() if given is None else studio.add(**given)).token)
+    walls.join_there(caller)
+    had = Before(walls, caller)
+    made = caller.http.post("/user/tokens", json={"kind": "classic", "scopes": list(SCOPES), "note": "revoked"}).json()
+    assert caller.http.delete(f"/user/tokens/{made['id']}").status_code == 204
+    of_colleague, login = walls.here.possible(colleague), login_of(caller)
+    disable(studio, login)
+    for token in (had.token, had.fine):
+        for side in (walls.here, walls.there):
+            if token is not None:
+                _all_end(walls, side, token)
+    for server in walls.servers:
+        assert had.repeat(had.post_here, server).status_code == 401
+        assert _refused_as(server, had.token) == _refused_as(server, made["token"])
+        assert walls.here.possible(colleague, server) == of_colleague
+    for stream in (*had.streams_here, *had.streams_there):
+        stream.rest()
+    assert had.timer is None or not had.timer_runs()
+    enable(studio, login)
+    for server in walls.servers:
+        assert walls.here.possible(had.token, server) == had.here
+        assert walls.there.possible(had.token, server) == had.there
+    assert had.timer is None or not had.timer_runs()
+
+
+def test_what_an_app_does_for_a_disabled_user_ends(walls: Walls) -> None:
+    app = _oauth_app(walls)
+    login = login_of(app.person)
+    there = walls.there.possible(app.other_token)
+    streams, others = walls.listen(walls.here, app.token), walls.listen(walls.there, app.other_token)
+    assert [_deliveries(side) for side in (walls.here, walls.there)] == [2, 2]
+    disable(walls.here.studio, login)
+    assert [_deliveries(side) for side in (walls.here, walls.there)] == [0, 2]  # at once
+    _all_end(walls, walls.here, app.token)
+    for server in walls.servers:
+        assert walls.there.possible(app.other_token, server) == there
+    for stream in streams:
+        stream.rest()
+    walls.there.studio.owner.patch(walls.there.studio.project, json={"title": "Later"})
+    for stream in others:
+        assert stream.events(1)
+    enable(walls.here.studio, login)
+    assert _deliveries(walls.here) == 0, "the app may turn them on again"
+    with walls.servers[0].client(app.token) as http:
+        for path in (walls.here.world.repo_path, walls.here.world.org_path):
+            assert http.patch(app.hooks[path], json={"active": True}).status_code == 200
+    assert _deliveries(walls.here) == 2
+
+
+def test_an_installation_goes_on_when_who_installed_it_is_disabled(walls: Walls) -> None:
+    app = make_app(walls.servers[0], walls.here.world, public=True, installed=False)
+    person = walls.here.studio.add(member="owner")
+    installed = person.http.post(f"{walls.here.world.org_path}/installations", json={"app": app.slug})
+    assert installed.status_code == 201, installed.text
+    app.installation_id = installed.json()["id"]
+    token = app.token(walls.servers[0])
+    possible = walls.here.possible(token)
+    disable(walls.here.studio, person)
+    _all_end(walls, walls.here, str(person.token))
+    for server in walls.servers:
+        assert walls.here.possible(token, server) == possible
+        app.token(server)
+
+
 def _installed(walls: Walls) -> tuple[Registered, str, str]:
     """An app on both organizations, with a token of each installation."""
     app = make_app(walls.servers[0], walls.here.world, public=True)
@@ -421,6 +504,8 @@ def test_an_installation_ends_with_its_tokens(walls: Walls, how: str) -> None:
     request = {"json": {"title": "Once"}, "headers": {"Idempotency-Key": "once"}}
     with walls.servers[0].client(token) as http:
         assert http.post(post, **request).status_code == 200  # type: ignore[arg-type]  # httpx takes both
+        timer = http.post(f"/api/v1{walls.here.studio.project}/timesheets", json={"task_id": walls.here.task_id})
+        assert timer.json()["timesheet"]["is_active"]
     streams = walls.listen(walls.here, token)
     streams_there = walls.listen(walls.there, other)
     if how == "deleted":
@@ -443,6 +528,8 @@ def test_an_installation_ends_with_its_tokens(walls: Walls, how: str) -> None:
         assert left.isdisjoint(SEEN | LISTED | WRITTEN)
         assert how in ("repository taken", "permission taken") or left == set()
         assert walls.there.possible(other, server) == there
+    ended = walls.here.studio.owner.get(f"/timesheets/{timer.json()['timesheet']['id']}")["timesheet"]
+    assert (ended["is_active"], ended["finished"]) == (False, True)  # nobody else may be there to stop it
     for stream in streams:
         stream.rest()
     walls.there.studio.owner.patch(walls.there.studio.project, json={"title": "Later"})

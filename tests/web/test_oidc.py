@@ -8,7 +8,7 @@ import re
 import shlex
 import subprocess
 import uuid
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -26,8 +26,12 @@ from tests.web.providers import CLIENT_ID, CLIENT_SECRET, Claims, Provider
 from workhook.core import json
 from workhook.core.config import SettingsError, load
 from workhook.http.calls import Services
+from workhook.identity import disabling
+from workhook.identity.queries import find_account
+from workhook.identity.schemas import Account
 from workhook.identity.signin.tables import identities
 from workhook.identity.tables import accounts, audit_log
+from workhook.storage import Transaction
 from workhook.storage.metadata import big
 
 NOT_BEGUN = "This sign-in was not begun in this browser"
@@ -140,6 +144,29 @@ def test_a_verified_address_finds_its_user_who_is_then_known_by_subject(site: Si
         subject, email="other@example.com", email_verified=False
     )  # the subject is what counts from now on
     assert site.sign_in(subject).status_code == 303
+
+
+def test_who_is_disabled_is_told_so_and_not_let_in(site: Site) -> None:
+    known, fresh = new_subject(), new_subject()
+    person = add_person(site.server, password=None)
+    site.provider.know(known, email=person.email, email_verified=True)
+    site.provider.know(fresh, email=person.email, email_verified=True)
+    assert site.sign_in(known).status_code == 303
+
+    def turn(change: Callable[[Transaction, Account], Awaitable[object]]) -> None:
+        async def run(services: Services) -> None:
+            async with services.database.transaction() as tx:
+                user = await find_account(tx, person.login)
+                assert user is not None
+                await change(tx, user)
+
+        site.server.run(run)
+
+    turn(lambda tx, user: disabling.disable(tx, user, base=site.server.url))
+    refused(site.sign_in(known), 403, "Your account here is disabled. Ask whoever runs this server.")
+    refused(site.sign_in(fresh), 403, "signs in with another account of your provider")
+    turn(disabling.enable)
+    assert site.sign_in(known).status_code == 303
 
 
 def test_nothing_that_leads_in_is_in_the_log_or_in_a_cookie_that_scripts_read(site: Site) -> None:

@@ -127,6 +127,22 @@ def test_several_audiences_are_fine_if_we_are_the_authorized_party(forged: Forge
     assert forged.sign_in(_signed, aud=[CLIENT_ID, "another"], azp=CLIENT_ID).status_code == 303
 
 
+@pytest.mark.parametrize("name", ["state", "code", "iss", "error"])
+def test_an_answer_that_has_a_parameter_twice_signs_nobody_in(forged: Forged, name: str) -> None:
+    """RFC 6749 3.1: whose code it is would depend on which of the two is read."""
+    with Browser(forged.server) as browser:
+        asked = browser.get("/login/oidc").headers["location"]
+        claims = forged.forger.claims(asked, preferred_username=f"once-{name}")
+        code = forged.forger.issue(asked, forged.forger.sign(claims))
+        state = parse_qs(urlsplit(asked).query)["state"][0]
+        good = f"/login/oidc/callback?state={state}&code={code}"
+        value = {"state": state, "code": code}.get(name, "x")
+        twice = good + f"&{name}={value}" * (1 if name in ("state", "code") else 2)
+        assert browser.get(twice).status_code == 400
+        assert not browser.is_signed_in()
+        assert browser.get(good).status_code == 303
+
+
 def test_one_address_does_not_have_the_provider_asked_for_ever(forged: Forged) -> None:
     def come_back(browser: Browser) -> httpx.Response:
         asked = browser.get("/login/oidc").headers["location"]

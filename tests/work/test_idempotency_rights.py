@@ -21,7 +21,7 @@ from tests.work.test_matrix import TABLE
 from workhook.core.clock import now_ms
 from workhook.core.ids import new_id
 from workhook.http.calls import Services
-from workhook.identity import queries
+from workhook.identity import disabling, queries
 from workhook.identity.schemas import Account, Repository
 from workhook.identity.tables import projects
 from workhook.storage import Transaction
@@ -41,9 +41,13 @@ Change = Callable[[Transaction, Account, Repository, Account], Any]
 """Gets the organization, the repository and the person."""
 
 
-def change_by_hand(studio: Studio, caller: Caller, change: Change) -> None:
-    """As on the command line."""
-    login = caller.get("/me")["user"]["username"]
+def login_of(caller: Caller) -> str:
+    return str(caller.get("/me")["user"]["username"])
+
+
+def change_by_hand(studio: Studio, caller: Caller | str, change: Change) -> None:
+    """As on the command line. `caller`: or a login, of somebody whose token is not good."""
+    login = caller if isinstance(caller, str) else login_of(caller)
 
     async def run(services: Services) -> None:
         async with services.database.transaction() as tx:
@@ -54,6 +58,14 @@ def change_by_hand(studio: Studio, caller: Caller, change: Change) -> None:
             await change(tx, repository.owner, repository, person)
 
     studio.server.run(run)
+
+
+def disable(studio: Studio, caller: Caller | str) -> None:
+    change_by_hand(studio, caller, lambda tx, _, __, who: disabling.disable(tx, who, base=BASE))
+
+
+def enable(studio: Studio, login: str) -> None:
+    change_by_hand(studio, login, lambda tx, _, __, who: disabling.enable(tx, who))
 
 
 def remove_member(studio: Studio, caller: Caller) -> None:

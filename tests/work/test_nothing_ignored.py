@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any, get_args
 
@@ -43,7 +44,8 @@ def _requests(scene: Scene) -> Iterator[tuple[str, Request]]:
 def _must_be(status: int, response: httpx.Response, key: str, named: str | None = None) -> Iterator[str]:
     """What is wrong with the answer."""
     if response.status_code != status:
-        yield f"{key}: {response.status_code}, not {status}: {response.text[:200]}"
+        told = "" if response.status_code == 200 else f": {response.text[:200]}"
+        yield f"{key}: {response.status_code}, not {status}{told}"
     elif named is not None and [each["field"] for each in response.json()["errors"]] != [named]:
         yield f"{key}: names {response.json()['errors']}"
 
@@ -165,3 +167,120 @@ def test_the_items_of_a_list_take_nothing_unknown_either(studio: Studio, scene: 
         path = operation.path.replace("{id}", studio.project_id).replace("{invoice_id}", scene.invoice())
         faults = studio.owner.faults(operation.method, path, json={field: [{UNKNOWN: json.encode(1).decode()}]})
         assert faults[f"{field}[0].{UNKNOWN}"] == "unknown"
+
+
+LISTS = {"assignees", "labels", "timesheet_ids"}  # the parameters that a query has several times
+
+
+def _query_of(key: str) -> Iterator[str]:
+    """The query parameters that the operation declares and that are no lists."""
+    [operation] = [each for each in OPERATIONS if f"{each.method} {re.sub('{[a-z_]+}', '{}', each.path)}" == key]
+    for each in operation.query:
+        is_list = not each.json and any(
+            option.get("type") == "array" for option in each.schema.get("anyOf", [each.schema])
+        )
+        assert is_list == (each.name in LISTS), each
+        if not is_list:
+            yield each.name
+
+
+def test_a_parameter_that_is_twice_in_the_query_is_refused(studio: Studio, scene: Scene) -> None:
+    wrong: list[str] = []
+    tried = 0
+    for key, call in _requests(scene):
+        studio.happened()
+        for name in _query_of(key):
+            tried += 1
+            for values in (["1", "1"], ["1", ""]):
+                params = {**call[2].get("params", {}), name: values}
+                wrong += _must_be(422, _unread(studio, call, params=params), f"{key}?{name}", name)
+        wrong += [f"{key}: {each.name} {each.action} happened" for each in studio.happened()]
+    assert tried > 100, "operations declare more"
+    assert wrong == [], "\n".join(wrong)
+
+
+def test_a_name_that_is_twice_in_the_body_is_refused(studio: Studio, scene: Scene) -> None:
+    wrong: list[str] = []
+    for key, (method, path, given) in _requests(scene):
+        if "files" in given:
+            continue  # a form; below
+        studio.happened()
+        more = {name: value for name, value in given.items() if name != "json"}
+        body = given.get("json", {UNKNOWN: "1"})
+        for name, value in body.items():
+            again = json.encode(name) + b":" + json.encode(value)
+            content = json.encode(body)[:-1] + b", " + again + b" }"
+            response = _unread(studio, (method, path, more), content=content)
+            wrong += _must_be(422, response, f"{key} {name}", name)
+        wrong += [f"{key}: {each.name} {each.action} happened" for each in studio.happened()]
+    assert wrong == [], "\n".join(wrong)
+
+
+@pytest.mark.parametrize(
+    ("body", "named"),
+    [
+        (b'{"title": "a", "title": "a"}', ["title"]),
+        (b'{"title": "a:b", "t\\u0069tle": "b"}', ["title"]),
+        (b'{"title": "a", "\\u003a": 1, "\\u003A": 2}', [":"]),
+        (b'{"title": "a", "fields": {"x": "1", "y": "2", "x": "3"}, "title": "b"}', ["title", "fields.x"]),
+        (b'{"title": "a", "sections": {"s": [{"a": 1}, {"a": 1, "a": ":"}]}}', ["sections.s[1].a"]),
+    ],
+)
+def test_what_is_twice_in_a_body_is_named_with_its_place(
+    studio: Studio, scene: Scene, body: bytes, named: list[str]
+) -> None:
+    path = f"/columns/{scene.column()}/tasks"
+    problem = studio.owner.refused(422, "POST", path, content=body)
+    assert [(each["field"], each["code"]) for each in problem["errors"]] == [(name, "repeated") for name in named]
+    assert problem["errors"][0]["message"] == f"{named[0]} must be given once"
+    assert studio.owner.get(path)["tasks"] == []
+
+
+def test_the_same_name_in_different_objects_is_not_twice(studio: Studio, scene: Scene) -> None:
+    fields = b'{"title": ":", "\\u003a": "1"}'
+    body = b'{"title": ":", "fields": ' + fields + b', "labels": ["title", ":"]}'
+    made = studio.owner.post(f"/columns/{scene.column()}/tasks", content=body)["task"]
+    assert (made["title"], made["fields"]) == (":", {"title": ":", ":": "1"})
+
+
+def test_a_name_that_is_twice_in_the_json_of_a_query_is_refused(studio: Studio, scene: Scene) -> None:
+    path = f"/columns/{scene.column()}/tasks"
+    problem = studio.owner.refused(422, "POST", path, params={"title": "a", "fields": '{"x": "1", "x": "2"}'})
+    assert [each["field"] for each in problem["errors"]] == ["fields"]
+    assert "x more than once" in problem["errors"][0]["message"]
+
+
+def test_a_list_is_what_a_query_has_several_times_also_with_an_empty_text(studio: Studio, scene: Scene) -> None:
+    path = f"/columns/{scene.column()}/tasks"
+    made = studio.owner.post(path, params={"title": "a", "labels": ["x", "y"]})["task"]
+    assert [each["title"] if isinstance(each, dict) else each for each in made["labels"]] == ["x", "y"]
+    assert studio.owner.faults("PATCH", f"/tasks/{made['id']}", params={"labels": ["z", ""]}) == {"labels": "invalid"}
+
+
+def test_a_field_that_is_twice_in_the_form_of_an_upload_is_refused(studio: Studio) -> None:
+    upload = {"files": {"file": ("a.txt", b"a")}}
+    path = f"{studio.project}/files"
+    assert studio.owner.faults("POST", path, **upload, data={"title": ["a", "b"]}) == {"title": "repeated"}
+    assert studio.owner.faults("POST", path, **upload, data={"title": "a"}, params={"title": ["b", "c"]}) == {
+        "title": "repeated"
+    }
+    assert studio.owner.post(path, **upload, data={"title": "a"}, params={"title": "b"})["file"]["title"] == "a"
+
+
+def test_the_link_of_a_file_has_each_part_once(studio: Studio, scene: Scene) -> None:
+    link = httpx.URL(studio.owner.get(f"/files/{scene.file()}")["file"]["file_link"])
+    path, given = link.path.removeprefix("/api/v1"), dict(link.params)
+    for name, value in given.items():
+        for values in (["0", value], [value, "0"], [value, value]):
+            for caller in (studio.nobody, studio.owner):
+                assert caller.faults("GET", path, params={**given, name: values}) == {name: "repeated"}
+
+
+def test_the_webhook_api_takes_the_last_of_what_is_twice(studio: Studio) -> None:
+    """It ignores what it does not know, as the original does, and is as patient here."""
+    hooks = f"{studio.server.url}{studio.world.org_path}/hooks"
+    body = b'{"name": "x", "name": "web", "config": {"url": "http://127.0.0.1:8/", "url": "http://127.0.0.1:9/"}}'
+    made = studio.owner.http.post(hooks, content=body)
+    assert made.status_code == 201, made.text
+    assert made.json()["config"]["url"] == "http://127.0.0.1:9/"
+    assert len(studio.owner.http.get(hooks, params={"per_page": ["2", "1"]}).json()) == 1

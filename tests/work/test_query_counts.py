@@ -40,8 +40,9 @@ MORE = {
     "DELETE /invoices/{}": 5,  # likewise
     "POST /timesheets/{}/resume": 6,  # the other timers of the user, locked first; whether the user may run one there
     "DELETE /projects/{}": 7,  # whether an invoice was issued; all who could start a timer there, and those that run
-    "DELETE /projects/{}/members/{}": 7,  # the user is locked; timers and webhooks of apps that end with the right
-    "DELETE /clients/{}": 7,  # likewise
+    # The user is locked; invitations, timers and webhooks of apps that end with the right; invitations that are held.
+    "DELETE /projects/{}/members/{}": 10,
+    "DELETE /clients/{}": 9,  # likewise
     "POST /tasks/bulk": 5,  # for any number of tasks that are done the same to
 }
 

@@ -7,12 +7,14 @@ from typing import Any
 
 import pytest
 
-from tests.harness.apps import make_app
 from tests.harness.beside import Beside, opened
 from tests.harness.world import World, make_world
 from tests.work.studio import Caller, JsonObject, Studio
 from tests.work.test_idempotency_rights import (
     change_by_hand,
+    disable,
+    enable,
+    login_of,
     make_member,
     make_reader,
     remove_collaborator,
@@ -23,6 +25,7 @@ from workhook.core.clock import now_ms
 from workhook.core.errors import Forbidden, NotFound, Problem
 from workhook.http.calls import Services
 from workhook.identity import actions as identity
+from workhook.identity import disabling
 from workhook.identity.queries import find_account, find_repository
 from workhook.identity.schemas import Account, Actor
 from workhook.storage import Transaction
@@ -70,6 +73,7 @@ LOSSES: dict[str, tuple[JsonObject, Lose, bool]] = {
     "collaborator removed": ({"role": "admin"}, remove_collaborator, True),
     "collaborator lowered": ({"role": "write"}, make_reader, False),
     "project private": ({"member": "member"}, _make_private, True),
+    "user disabled": ({"member": "member"}, disable, False),
     "project deleted": ({"member": "member"}, lambda studio, caller: studio.owner.delete(studio.project), True),
 }
 
@@ -114,6 +118,26 @@ def test_what_runs_elsewhere_runs_on(studio: Studio, loss: str) -> None:
     there.close()
 
 
+@pytest.mark.parametrize("where", ["another organization", "a project of their own"])
+def test_a_timer_of_a_disabled_user_ends_wherever_it_runs(studio: Studio, where: str) -> None:
+    caller = studio.add(member="member")
+    there = _add_elsewhere(studio, caller)
+    if where == "another organization":
+        project, task_id = there.project, make_task(there)
+    else:
+        mine = caller.post("/projects", json={"title": "Mine", "organization": login_of(caller)})["project"]["id"]
+        project = f"/projects/{mine}"
+        column = caller.post(f"{project}/columns", json={"title": "To do"})["column"]["id"]
+        task_id = caller.post(f"/columns/{column}/tasks", json={"title": "Draw"})["task"]["id"]
+    running = caller.post(f"{project}/timesheets", json={"task_id": task_id})["timesheet"]
+    assert running["is_active"]
+    login = login_of(caller)
+    disable(studio, caller)
+    enable(studio, login)
+    assert caller.get(f"/timesheets/{running['id']}")["timesheet"]["finished"]
+    there.close()
+
+
 def test_a_right_that_is_left_keeps_the_timer(studio: Studio) -> None:
     """The organization gives what the project took, and the other way round."""
     caller = studio.add(member="member", role="write")
@@ -137,16 +161,6 @@ def test_nobody_resumes_the_timer_of_somebody_who_left(studio: Studio) -> None:
     refused = studio.owner.refused(409, "POST", f"/timesheets/{paused['id']}/resume")
     assert refused["code"] == "not_in_project"
     assert not Desk(studio, studio.owner).get(paused)["is_active"]
-
-
-def test_a_timer_of_an_app_ends_with_its_installation(studio: Studio) -> None:
-    app = make_app(studio.server, studio.world)
-    bot = Caller(studio.server, app.token(studio.server))
-    running = Desk(studio, bot).new(make_task(studio))
-    bot.http.close()
-    path = f"{studio.world.org_path}/installations/{app.installation_id}"
-    assert studio.owner.http.delete(path).status_code == 204
-    assert Desk(studio, studio.owner).get(running)["finished"]
 
 
 # --- at once ---------------------------------------------------------------------------------------------------------
@@ -182,6 +196,9 @@ class _Worker:
         assert place is not None
         return await by_hand.remove_member(tx, place, self.actor.user, base=BASE)
 
+    async def disable(self, tx: Transaction) -> object:
+        return await disabling.disable(tx, self.actor.user, base=BASE)
+
     async def make_private(self, tx: Transaction) -> object:
         project = await projects.take_project(tx, self.owner, self.world.project_id)
         return await projects.edit_project(tx, self.owner, project, ProjectEdit(private=True), base=BASE)
@@ -215,7 +232,7 @@ async def _running(services: Services) -> list[Any]:
     return list(await services.database.fetch_all(table.select().where(table.c.is_active)))
 
 
-WAYS = ("remove", "make_private", "lower", "delete")
+WAYS = ("remove", "disable", "make_private", "lower", "delete")
 
 
 @pytest.mark.parametrize("way", WAYS)

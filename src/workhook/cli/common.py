@@ -259,6 +259,16 @@ async def find_user(reader: Reader, login: str) -> Account:
     return await _find_account(reader, login, "user", "Make it with `workhook user add`.")
 
 
+async def find_enabled_user(reader: Reader, login: str) -> Account:
+    """Of whom something is to be good. Raises `CliError`."""
+    from workhook.identity import queries
+
+    user = await find_user(reader, login)
+    if await queries.disabled_at(reader, user.id) is not None:
+        raise CliError(f"{user.login} is disabled.", f"Let the user in again with `workhook user enable {user.login}`.")
+    return user
+
+
 async def find_organization(reader: Reader, login: str) -> Account:
     """Raises `CliError`."""
     return await _find_account(reader, login, "organization", "Make it with `workhook setup`.")

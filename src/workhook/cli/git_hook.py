@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from workhook.cli.common import Context, command, complain, find_repository, find_user, new_app
+from workhook.cli.common import Context, command, complain, find_enabled_user, find_repository, new_app
 from workhook.cli.faults import FAILED, CliError, Misuse
 
 if TYPE_CHECKING:
@@ -121,7 +121,7 @@ async def _new_token(services: Services, repository: Repository, user: str | Non
     from workhook.identity.queries import find_repository_by_id
 
     async with services.database.transaction() as tx:
-        who = await find_user(tx, user) if user else await queries.an_owner(tx, repository.owner)
+        who = await find_enabled_user(tx, user) if user else await queries.an_owner(tx, repository.owner)
         if who is None:
             raise CliError(f"{repository.owner.login} has no owner who could publish.", "Name a user with --user.")
         seen = await find_repository_by_id(tx, repository.id, who.id)

@@ -14,14 +14,18 @@ from workhook.storage.metadata import big
 
 _one = sa.literal(1, sa.BigInteger)
 _accounts = sa.select(*(accounts.c[name] for name in Account.__struct_fields__)).order_by(accounts.c.id)
-_users = _accounts.where(accounts.c.kind == "user")
+_users = _accounts.add_columns(accounts.c.disabled_at).where(accounts.c.kind == "user")
 _owning = _accounts.where(
     sa.or_(accounts.c.kind == "organization", accounts.c.id.in_(sa.select(projects.c.account_id)))
 )
 _any_account = sa.select(accounts.c.id).limit(_one)
 _owners = (
     _accounts.join_from(accounts, memberships, memberships.c.user_id == accounts.c.id)
-    .where(memberships.c.organization_id == big("organization_id"), memberships.c.role == "owner")
+    .where(
+        memberships.c.organization_id == big("organization_id"),
+        memberships.c.role == "owner",
+        accounts.c.disabled_at.is_(None),
+    )
     .limit(_one)
 )
 _noted = (
@@ -50,9 +54,9 @@ async def owning(reader: Reader) -> list[Account]:
     return [account_of(row) for row in await reader.fetch_all(_owning)]
 
 
-async def users(reader: Reader) -> list[Account]:
-    """Oldest first."""
-    return [account_of(row) for row in await reader.fetch_all(_users)]
+async def users(reader: Reader) -> list[tuple[Account, int | None]]:
+    """Oldest first; and since when (ms) they are disabled."""
+    return [(account_of(row), row["disabled_at"]) for row in await reader.fetch_all(_users)]
 
 
 async def is_empty(reader: Reader) -> bool:
@@ -61,7 +65,7 @@ async def is_empty(reader: Reader) -> bool:
 
 
 async def an_owner(reader: Reader, account: Account) -> Account | None:
-    """A user who owns what the account has: itself, or the organization's first owner."""
+    """A user who owns what the account has: itself, or the organization's first owner who is not disabled."""
     if account.kind == "user":
         return account
     row = await reader.fetch_one(_owners, {"organization_id": account.id})

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from workhook.cli.common import Context, base_address, command, find_organization, find_user
+from workhook.cli.common import Context, base_address, command, find_enabled_user, find_organization
 from workhook.cli.faults import CliError, Misuse
 
 if TYPE_CHECKING:
@@ -163,7 +163,7 @@ async def _owner(tx: Transaction, made: _Made, login: str, email: str | None) ->
     from workhook.identity import actions, queries
 
     if await queries.find_account(tx, login) is not None:
-        return await find_user(tx, login)
+        return await find_enabled_user(tx, login)
     if email is None:
         raise CliError(f"there is no user {login} yet, and a user needs an e-mail address.", "Add --email ADDRESS.")
     made["user"] = login

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from workhook.cli.common import Context, command, find_user, new_app
+from workhook.cli.common import Context, command, find_enabled_user, find_user, new_app
 from workhook.cli.faults import CliError, Misuse
 from workhook.cli.usage import days, permission_list, scope_list
 
@@ -80,7 +80,7 @@ async def create(
     _require(kind, scopes, options)
     wanted = _wanted(kind, scopes, options, expires_in, note)
     async with context.services() as services, services.database.transaction() as tx:
-        who = await find_user(tx, user)
+        who = await find_enabled_user(tx, user)
         made = await personal.create(tx, who, wanted, None)
     data: dict[str, object] = {
         "token": made.issued.token,

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from workhook.cli.common import Context, base_address, command, find_user, new_app
+from workhook.cli.common import Context, base_address, command, find_enabled_user, find_user, new_app
 from workhook.cli.faults import CliError, Misuse
 
 app = new_app("People who can sign in, have tokens and be in organizations.")
@@ -32,6 +32,7 @@ async def add(
         await audit.record(tx, None, "user.create", user.login, account_id=user.id)
     created_at = to_millis_text(user.created_at)
     data = {"id": user.id, "login": user.login, "email": email, "name": name, "created_at": created_at}
+    data |= {"disabled_at": None}  # as `user list` shows it
     context.answer(data, f"added the user {user.login}")
 
 
@@ -50,11 +51,58 @@ async def list_users(context: Context) -> None:
             "email": each.email,
             "name": each.name,
             "created_at": to_millis_text(each.created_at),
+            "disabled_at": None if disabled_at is None else to_millis_text(disabled_at),
         }
-        for each in users
+        for each, disabled_at in users
     ]
     none = "There is no user yet: workhook user add"
-    context.answer_rows(rows, ("login", "email", "name", "created_at"), none=none)
+    columns = ["login", "email", "name", "created_at"]
+    if any(row["disabled_at"] for row in rows):
+        columns.append("disabled_at")
+    context.answer_rows(rows, columns, none=none)
+
+
+_Login = Annotated[str, typer.Argument(metavar="LOGIN", help="The user.")]
+
+
+@command(app, "disable")
+async def disable(context: Context, *, login: _Login) -> None:
+    """Lock a user out: from a second later on no process takes a token, a session or a password of theirs.
+
+    Streams end and running timers are finished. What they did stays. The last owner of an organization stays enabled.
+    """
+    from workhook.core.clock import to_millis_text
+    from workhook.identity import disabling
+
+    base = base_address(context.settings)
+    async with context.services() as services, services.database.transaction() as tx:
+        user = await find_user(tx, login)
+        try:
+            done = await disabling.disable(tx, user, base=base)
+        except disabling.LastOwner as error:
+            raise _last_owner(user.login, error.organizations) from error
+    disabled_at = to_millis_text(done.at)
+    said = "is disabled" if done.changed else "was disabled already"
+    data = {"login": user.login, "disabled_at": disabled_at, "changed": done.changed}
+    context.answer(data, f"{user.login} {said}, since {disabled_at}")
+
+
+def _last_owner(login: str, organizations: list[str]) -> CliError:
+    said = f"{login} is the last owner of {', '.join(organizations)} who is not disabled."
+    remedies = [f"workhook member add --organization {each} --user LOGIN --role owner" for each in organizations]
+    return CliError(said, "\n".join(["Make somebody else an owner first:", *remedies]))
+
+
+@command(app, "enable")
+async def enable(context: Context, *, login: _Login) -> None:
+    """Let a disabled user in again, with the tokens and the password that they had."""
+    from workhook.identity import disabling
+
+    async with context.services() as services, services.database.transaction() as tx:
+        user = await find_user(tx, login)
+        changed = await disabling.enable(tx, user)
+    data = {"login": user.login, "disabled_at": None, "changed": changed}
+    context.answer(data, f"{user.login} is enabled" if changed else f"{user.login} was not disabled")
 
 
 @command(app, "sign-in-link")
@@ -89,7 +137,7 @@ async def _link(context: Context, login: str, purpose: str, minutes: int) -> Non
     from workhook.identity.signin import links
 
     async with context.services() as services, services.database.transaction() as tx:
-        user = await find_user(tx, login)
+        user = await find_enabled_user(tx, login)
         link = await links.create(tx, user.id, purpose, minutes=minutes)
         detail = {"purpose": purpose, "minutes": minutes}
         await audit.record(tx, None, "user.link_create", user.login, account_id=user.id, detail=detail)

@@ -5,13 +5,17 @@ A relay that parses and re-serialises such a payload gets the same bytes, so a s
 
 from __future__ import annotations
 
+import json
 import re
+from collections import deque
+from collections.abc import Iterator
+from itertools import islice
 from typing import Any
 
 import msgspec
 
 from workhook.core.disclosure import Viewer, public_form
-from workhook.core.errors import Malformed
+from workhook.core.errors import FAULTS_MAX, Malformed, shown
 
 _encoder = msgspec.json.Encoder(enc_hook=public_form)
 _decoder: msgspec.json.Decoder[Any] = msgspec.json.Decoder()
@@ -54,3 +58,61 @@ def decode_untrusted(data: bytes) -> Any:
         return _decoder.decode(data)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise Malformed("Problems parsing JSON") from error
+
+
+def repeated_names(data: bytes, value: object) -> list[str]:
+    """The names that an object in this JSON has more than once, each with its place (`items[0].qty`).
+
+    They are `FAULTS_MAX` at most. `value` is what `decode_untrusted` made of `data`: of members with one name it has
+    the last (RFC 8259, 4, leaves that open). Each of the others has left a colon in `data` that `value` does not
+    account for. Nearly all JSON is told by that; only the rest is parsed once more. Raises `Malformed`.
+    """
+    found = data.count(b":")
+    if isinstance(value, dict) and found == len(value):
+        return []  # neither text nor an object within has one
+    if b"\\u003" not in data and found == _colons(value):  # a colon can be written as an escape, too
+        return []
+    try:
+        parsed = json.loads(data, object_pairs_hook=_Members, parse_int=float)
+    except (ValueError, RecursionError) as error:
+        raise Malformed("Problems parsing JSON") from error
+    return list(islice(_repeated(parsed), FAULTS_MAX))
+
+
+def _colons(value: object) -> int:
+    """How many colons such a value is written with: one for each member, and those of texts."""
+    found = 0
+    waiting = [value]
+    while waiting:
+        each = waiting.pop()
+        if type(each) is str:
+            found += each.count(":")
+        elif type(each) is dict:
+            found += len(each) + "".join(each).count(":")
+            waiting += each.values()
+        elif type(each) is list:
+            waiting += each
+    return found
+
+
+class _Members(list[tuple[str, object]]):
+    """Of an object, all of them."""
+
+
+def _repeated(value: object) -> Iterator[str]:
+    """Level by level, each once."""
+    waiting = deque([("", value)])
+    while waiting:
+        path, each = waiting.popleft()
+        if isinstance(each, _Members):
+            names, told = set[str](), set[str]()
+            for name, inner in each:
+                place = f"{path}.{shown(name)}" if path else shown(name)
+                if name in names and name not in told:
+                    told.add(name)
+                    yield shown(place)
+                names.add(name)
+                if isinstance(inner, list):
+                    waiting.append((place, inner))
+        elif isinstance(each, list):
+            waiting.extend((f"{path}[{index}]", inner) for index, inner in enumerate(each) if isinstance(inner, list))

@@ -54,10 +54,12 @@ _lock_repository = (
     .where(projects.c.repository_id == big("id"), projects.c.deleted_at.is_(None))
     .with_for_update()
 )
-# Held by many at once, but not while somebody changes or removes them.
+# Held by many at once, with the user, but not while somebody changes, removes or disables them.
 _keep_owner = (
     sa.select(memberships.c.role)
+    .join_from(memberships, accounts, accounts.c.id == memberships.c.user_id)
     .where(
+        accounts.c.disabled_at.is_(None),
         memberships.c.organization_id == big("account_id"),
         memberships.c.user_id == big("user_id"),
         memberships.c.role == "owner",
@@ -66,13 +68,18 @@ _keep_owner = (
 )
 _keep_admin = (
     sa.select(collaborators.c.role)
+    .join_from(collaborators, accounts, accounts.c.id == collaborators.c.user_id)
     .where(
+        accounts.c.disabled_at.is_(None),
         collaborators.c.repository_id == big("repository_id"),
         collaborators.c.user_id == big("user_id"),
         collaborators.c.role == "admin",
     )
     .with_for_update(read=True)
 )
+_keep_user = (
+    sa.select(accounts.c.id).where(accounts.c.id == big("user_id"), accounts.c.disabled_at.is_(None))
+).with_for_update(read=True)
 _lock_account = sa.select(accounts.c.login).where(accounts.c.id == big("id")).with_for_update()
 
 
@@ -222,7 +229,8 @@ async def _keep_right(tx: Transaction, actor: Actor, place: Place) -> None:
     """Raises `Forbidden` if the user of an OAuth app lost its right since the guard looked. Until the transaction ends
     nobody takes it: whoever does then finds what was made, and turns it off."""
     named = {"account_id": place.account.id, "repository_id": place.repository_id, "user_id": actor.user.id}
-    if place.account.id == actor.user.id or await tx.fetch_one(_keep_owner, named) is not None:
+    keeping = _keep_user if place.account.id == actor.user.id else _keep_owner
+    if await tx.fetch_one(keeping, named) is not None:
         return
     if place.repository is None or await tx.fetch_one(_keep_admin, named) is None:
         raise Forbidden("The right to have webhooks here was taken away.", code="missing_role")

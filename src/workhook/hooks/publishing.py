@@ -128,7 +128,7 @@ async def _publish_gathered(
     entry = None
     if actor is not None:
         happened = audit.told_as(draft.name, draft.action)
-        entry = audit.entry_of_call(actor, draft.account_id, draft.repository_id, happened)
+        entry = audit.row_of_call(actor, draft.account_id, draft.repository_id, happened)
     committed = await committer_of(database).add(Telling(outbox.row_of(draft), entry))
     viewer = place.viewer
     seen = sum(viewer.everything or each.app_id == viewer.app_id for each in committed.dispatches)

@@ -44,13 +44,31 @@ def _for(*scopes: str) -> sa.ColumnElement[bool]:
     return sa.or_(*(words.like(sa.literal(f"% {each} %", sa.Text)) for each in scopes))
 
 
-# Who may have webhooks in the place of the hook lets its app act.
+_of_user = _made_by_apps.where(
+    hooks.c.app_id.in_(sa.select(grants.c.app_id).where(grants.c.user_id == big("user_id"))),
+    sa.or_(
+        hooks.c.account_id == big("user_id"),
+        hooks.c.account_id.in_(
+            sa.select(memberships.c.organization_id).where(
+                memberships.c.user_id == big("user_id"), memberships.c.role == "owner"
+            )
+        ),
+        hooks.c.repository_id.in_(
+            sa.select(collaborators.c.repository_id).where(
+                collaborators.c.user_id == big("user_id"), collaborators.c.role == "admin"
+            )
+        ),
+    ),
+)
+_granting = accounts.alias("granting")
+# Who may have webhooks in the place of the hook, and is not disabled, lets its app act.
 _granted = sa.exists().where(
     grants.c.app_id == hooks.c.app_id,
     sa.case(
         (hooks.c.repository_id.is_(None), _for("admin:org_hook")),
         else_=_for("repo", "admin:repo_hook", "write:repo_hook"),
     ),
+    sa.exists().where(_granting.c.id == grants.c.user_id, _granting.c.disabled_at.is_(None)).correlate(hooks, grants),
     sa.or_(
         grants.c.user_id == hooks.c.account_id,
         # In a subquery themselves: what is correlated has to be said, or they look at every webhook there is.
@@ -140,8 +158,10 @@ async def rights_lost(tx: Transaction, loss: Loss) -> None:
         held = await tx.fetch_all(_of_app, {"app_id": loss.app_id})
     elif loss.repository_id is not None:
         held = await tx.fetch_all(_of_repository, {"repository_id": loss.repository_id})
-    else:
+    elif loss.account_id is not None:
         held = await tx.fetch_all(_of_place, {"account_id": loss.account_id})
+    else:
+        held = await tx.fetch_all(_of_user, {"user_id": loss.user_id})
     rows = await tx.fetch_all(_left_alone, {"hook_ids": [row["id"] for row in held]}) if held else []
     if not rows:
         return

@@ -228,6 +228,8 @@ class Call(Secretive):
         """The body as an object; an empty body is an empty one. Raises `Malformed`, `TooLarge`, and with
         `strict_type` `UnsupportedMediaType` for a body that is declared to be something other than JSON.
 
+        Where no parameter is ignored, `Invalid` names what an object has twice; elsewhere the last one counts.
+
         An object that is declared to be a form is taken as what it is: curl declares every `-d` so. With `null` that
         is an empty object too: clients written in Go send it for a body that their caller left out.
         """
@@ -243,7 +245,14 @@ class Call(Secretive):
             return {}
         if not isinstance(value, dict):
             raise Malformed("Body should be a JSON object")
+        if self.operation.area.undeclared == "refused" and (names := json.repeated_names(data, value)):
+            raise Invalid(faults=[repeated(name) for name in names])
         return value
+
+
+def repeated(name: str) -> Fault:
+    """A parameter that is there more than once, and is no list."""
+    return Fault(field=name, code="repeated", message=f"{name} must be given once")
 
 
 _current: ContextVar[Call | None] = ContextVar("call", default=None)

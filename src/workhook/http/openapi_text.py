@@ -38,8 +38,9 @@ their deliveries, and publishing of events. Clients made for GitHub's API work w
 which the token needs one. What a caller cannot see is 404; what it sees but may not do is 403.
 
 **Parameters**: the work-management API ignores none. A parameter that an operation does not have is 422 and named, in \
-the query, in the body and in the items of a list; a body that is no JSON is 400, also where none is asked for. The \
-webhook API ignores parameters that it does not know, but its bodies have to be JSON, too.
+the query, in the body and in the items of a list; so is one that is there twice. A body that is no JSON is 400, also \
+where none is asked for. The webhook API ignores parameters that it does not know and takes the last of what is there \
+twice, but its bodies have to be JSON, too.
 
 **Limits**: the `X-RateLimit-*` headers tell how many requests the token has left in this hour. Past that the webhook \
 API answers 403, the work-management API 429, both with `Retry-After`.

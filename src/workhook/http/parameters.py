@@ -27,11 +27,12 @@ from msgspec import Meta, UnsetType, inspect
 
 from workhook.core import json
 from workhook.core.errors import FAULTS_MAX, Fault, Invalid, Problem, shown
-from workhook.http.calls import Call
+from workhook.http.calls import Call, repeated
 from workhook.http.operations import Queries, Query
 from workhook.http.values import (
     AMOUNT_MAX_MINOR,
     WIRE_TYPE,
+    has_nul,
     read_day_or_moment,
     read_moment,
     read_money,
@@ -162,6 +163,9 @@ def _gather(
     faults = unknown((name for name in dict.fromkeys([*body, *query]) if name not in fields), path)
     values: dict[str, Any] = {}
     for name, field in fields.items():
+        if not field.several and len(query.get(name, ())) > 1:
+            faults.append(repeated(path + name))
+            continue
         try:
             if name in body:
                 values[name] = field.convert(body[name], strict=True, path=path + name)
@@ -238,13 +242,18 @@ class _Field:
     steps: tuple[Callable[[str], str], ...]
     rules: tuple[Callable[[str], str | None], ...]
 
+    @property
+    def several(self) -> bool:
+        """A query has it several times: each is an item of a list."""
+        return self.many and not self.json
+
     def from_query(self, texts: Sequence[str]) -> object:
-        """The last text, or all of them for a list. What may be null is cleared by an empty text."""
-        if self.nullable and texts[-1] == "":
+        """The text, or all of them for a list. What may be null is cleared by an empty text."""
+        if self.nullable and texts == [""]:
             return None
         if self.json:
-            return _json_of(texts[-1])
-        return list(texts) if self.many else texts[-1]
+            return _json_of(texts[0])
+        return list(texts) if self.many else texts[0]
 
     def convert(self, raw: object, *, strict: bool, path: str = "") -> Any:
         """Raises `ValueError` that says what the value has to be, and `Invalid` for faults of the items of a list."""
@@ -253,7 +262,7 @@ class _Field:
         if isinstance(raw, str):
             for step in self.steps:
                 raw = step(raw)
-        if _has_nul(raw):
+        if has_nul(raw):
             raise ValueError("without NUL characters")
         if self.read is not None:
             return self.read.value(raw, strict=strict)
@@ -285,10 +294,15 @@ def _integer(raw: object, wanted: str) -> object:
 
 
 def _json_of(text: str) -> object:
+    data = text.encode()
     try:
-        return json.decode_untrusted(text.encode())
+        value = json.decode_untrusted(data)
+        twice = json.repeated_names(data, value)
     except Problem:
         raise ValueError("JSON") from None
+    if twice:
+        raise ValueError(f"JSON without {', '.join(twice)} more than once in an object")
+    return value
 
 
 def _items(item: type[msgspec.Struct], kind: Any, raw: object, path: str) -> list[msgspec.Struct]:
@@ -345,21 +359,6 @@ def _options(kind: Any) -> tuple[Any, ...]:
 
 def _plain(option: Any) -> Any:
     return get_args(option)[0] if get_origin(option) is Annotated else option
-
-
-def _has_nul(raw: object) -> bool:
-    """PostgreSQL's text holds every character but this one. Lists may be nested deeper than calls can be."""
-    waiting = [raw]
-    while waiting:
-        value = waiting.pop()
-        if isinstance(value, str):
-            if "\0" in value:
-                return True
-        elif isinstance(value, Mapping):
-            waiting += [*value.keys(), *value.values()]
-        elif isinstance(value, Sequence):
-            waiting += value
-    return False
 
 
 def _wanted(kind: inspect.Type) -> str:

@@ -26,6 +26,7 @@ TARGET_MAX_BYTES = 8 * 1024
 PIPELINED_MAX = 16  # requests that wait for the answer of the one before them
 REQUESTS_MAX = 1000  # at once; half as many connections again are heard, to be told so
 LINGER_S = 5.0  # for who was answered before all that it sends had come
+LINGER_MAX_BYTES = 128 * 1024 * 1024  # of it that are dropped meanwhile
 
 log = structlog.get_logger(__name__)
 
@@ -67,6 +68,7 @@ class BoundedProtocol(HttpToolsProtocol):
         self._refusal: Problem | None = None
         self._lingering = False
         self._lingered: asyncio.TimerHandle | None = None
+        self._dropped_bytes = 0
         self._reading: str | None = "head"  # "head", "body", or None between two requests
         self._deadline: asyncio.TimerHandle | None = None
         self._deadline_of: str | None = None
@@ -101,7 +103,15 @@ class BoundedProtocol(HttpToolsProtocol):
         if self._lingered is not None:
             self._lingered.cancel()
 
+    def eof_received(self) -> None:
+        """The transport closes then. Who reads nothing of the rest of an answer is not waited for without end."""
+        self._close()
+
     def data_received(self, data: bytes) -> None:
+        if self._lingering:
+            self._dropped_bytes += len(data)
+            if self._dropped_bytes > LINGER_MAX_BYTES:
+                self._close()
         if self.is_over() or self._refusal is not None:
             return
         seen = self._seen
@@ -286,14 +296,19 @@ class BoundedProtocol(HttpToolsProtocol):
         if self._reading == "body" and not self.is_over():
             self._linger()
         else:
-            self.transport.close()
+            self._close()
 
     def _linger(self) -> None:
         """Ends our side, and drops what still comes. Who closes on a peer that sends resets the connection: the answer
         is lost, and a proxy takes the server for dead and sends nobody there for a while."""
         self._lingering = True
         self._forget_deadline()
-        self.transport.write_eof()
+        try:
+            self.transport.write_eof()
+        except OSError as error:  # the peer is gone already, and the transport has not noticed
+            log.debug("peer_gone", error=str(error))
+            self.transport.abort()
+            return
         self.flow.resume_reading()
         self._lingered = self.loop.call_later(LINGER_S, self._close)
 

@@ -1,4 +1,4 @@
-"""No parameter is ignored: what an operation does not declare is refused before its handler runs.
+"""No parameter is ignored: what an operation does not declare, or gets twice, is refused before its handler runs.
 
 An operation that declares a body reads body and query with `parameters.read`, which names what it does not know. One
 that declares none takes none, and of the query only what it declares; that is checked here, for all of them, by
@@ -11,7 +11,7 @@ from typing import Any
 
 from workhook.core.errors import Fault, Invalid
 from workhook.http import parameters
-from workhook.http.calls import Call
+from workhook.http.calls import Call, repeated
 from workhook.http.operations import Queries
 
 
@@ -39,9 +39,14 @@ def _refuse(call: Call, body: dict[str, Any]) -> None:
     declared = call.operation.query
     names = {each.name for each in declared}
     surplus = [name for name in call.query if name not in names]
-    if not body and not surplus:
+    # What a struct declares is read by `parameters`, which tells of these itself.
+    twice = [] if isinstance(declared, Queries) else [name for name in names if len(call.query.get(name, ())) > 1]
+    if not body and not surplus and not twice:
         return
-    of_query = _faults_of_query(call, declared) if isinstance(declared, Queries) else parameters.unknown(surplus)
+    if isinstance(declared, Queries):
+        of_query = _faults_of_query(call, declared)
+    else:
+        of_query = [*map(repeated, sorted(twice)), *parameters.unknown(surplus)]
     raise Invalid(faults=[*parameters.unknown(body), *of_query])
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
@@ -88,3 +88,18 @@ def with_wire_type(schema: Mapping[str, Any]) -> dict[str, Any]:
     if (wire := shown.pop(WIRE_TYPE, None)) is not None:
         shown["type"] = wire
     return shown
+
+
+def has_nul(raw: object) -> bool:
+    """PostgreSQL's text holds every character but this one. Lists may be nested deeper than calls can be."""
+    waiting = [raw]
+    while waiting:
+        value = waiting.pop()
+        if isinstance(value, str):
+            if "\0" in value:
+                return True
+        elif isinstance(value, Mapping):
+            waiting += [*value.keys(), *value.values()]
+        elif isinstance(value, Sequence):
+            waiting += value
+    return False

@@ -8,7 +8,7 @@ import sqlalchemy as sa
 
 from workhook.core.clock import DAY_MS, now_ms
 from workhook.core.errors import Fault, Invalid
-from workhook.identity import queries, removal
+from workhook.identity import invitation_ends, queries, removal
 from workhook.identity.policy import SCOPES
 from workhook.identity.queries import key_of
 from workhook.identity.schemas import Account, Actor, Repository
@@ -30,16 +30,36 @@ _set_member = (
     .values({name: sa.bindparam(name) for name in ("organization_id", "user_id", "role", "created_at")})
     .on_conflict_do_update(index_elements=["organization_id", "user_id"], set_={"role": sa.bindparam("role")})
 )
+_add_member = (
+    upsert(memberships)
+    .values({name: sa.bindparam(name) for name in ("organization_id", "user_id", "role", "created_at")})
+    .on_conflict_do_nothing(index_elements=["organization_id", "user_id"])
+)
 _remove_member = sa.delete(memberships).where(
     memberships.c.organization_id == big("organization_id"), memberships.c.user_id == big("user_id")
 )
 # Held until the transaction ends, always in this order: of two owners who go at the same time, the second sees that the
 # first has gone.
-_owners = (
-    sa.select(memberships.c.user_id)
-    .where(memberships.c.organization_id == big("organization_id"), memberships.c.role == "owner")
+_owners_and_one = (
+    sa.select(memberships.c.user_id, memberships.c.role)
+    .where(
+        memberships.c.organization_id == big("organization_id"),
+        sa.or_(memberships.c.role == "owner", memberships.c.user_id == big("user_id")),
+    )
     .order_by(memberships.c.user_id)
     .with_for_update()
+)
+# Who is disabled looks after nothing. Asked after the owners are held, so that it sees who has just gone.
+_other_owner = (
+    sa.select(memberships.c.user_id)
+    .join_from(memberships, accounts, accounts.c.id == memberships.c.user_id)
+    .where(
+        memberships.c.organization_id == big("organization_id"),
+        memberships.c.role == "owner",
+        memberships.c.user_id != big("user_id"),
+        accounts.c.disabled_at.is_(None),
+    )
+    .limit(sa.literal(1, sa.BigInteger))
 )
 _set_collaborator = (
     upsert(collaborators)
@@ -84,12 +104,16 @@ async def set_member(
     role."""
     if role not in ("owner", "member"):
         raise Invalid(faults=[Fault(field="role", message="role must be owner or member")])
-    if role == "member":
-        await _keep_an_owner(tx, organization, user)
     params = {"organization_id": organization.id, "user_id": user.id, "role": role, "created_at": now_ms()}
+    if role == "owner":
+        await tx.execute(_set_member, params)
+        return
+    was = await _keep_an_owner(tx, organization, user)
+    if was == "member" or (was is None and await tx.execute(_add_member, params) > 0):
+        return
+    # An owner until now, also where somebody else has made the user one at this moment.
     await tx.execute(_set_member, params)
-    if role != "owner":  # who was one is less now
-        await removal.rights_lost(tx, organization.id, user_id=user.id, actor=actor, base=base)
+    await removal.rights_lost(tx, organization.id, user_id=user.id, actor=actor, base=base)
 
 
 async def remove_member(
@@ -100,14 +124,30 @@ async def remove_member(
     await _keep_an_owner(tx, organization, user)
     removed = await tx.execute(_remove_member, {"organization_id": organization.id, "user_id": user.id}) > 0
     if removed:
+        invitation_ends.person_goes(tx, organization.id, None, user)
         await removal.rights_lost(tx, organization.id, user_id=user.id, actor=actor, base=base)
     return removed
 
 
-async def _keep_an_owner(tx: Transaction, organization: Account, user: Account) -> None:
-    owners = {row["user_id"] for row in await tx.fetch_all(_owners, {"organization_id": organization.id})}
-    if owners == {user.id}:
-        raise Invalid(faults=[Fault(field="role", message=f"{user.login} is the last owner of {organization.login}")])
+async def hold_owners(tx: Transaction, organization: Account) -> None:
+    """Nobody becomes less than an owner until the transaction ends."""
+    await tx.fetch_all(_owners_and_one, {"organization_id": organization.id, "user_id": 0})
+
+
+async def _keep_an_owner(tx: Transaction, organization: Account, user: Account) -> str | None:
+    """The user's role, which nobody else changes until the transaction ends; None: not in the organization. Raises
+    `Invalid` for the last owner who is not disabled."""
+    params = {"organization_id": organization.id, "user_id": user.id}
+    roles = {row["user_id"]: str(row["role"]) for row in await tx.fetch_all(_owners_and_one, params)}
+    was = roles.get(user.id)
+    if was != "owner":
+        return was
+    message = f"{user.login} is the last owner of {organization.login}"
+    if len(roles) > 1:
+        if await tx.fetch_one(_other_owner, params) is not None:
+            return was
+        message += " who is not disabled"
+    raise Invalid(faults=[Fault(field="role", message=message)])
 
 
 async def set_collaborator(
@@ -134,6 +174,7 @@ async def remove_collaborator(
     """Answers whether the user was a collaborator. `actor` and `base`: see `removal.Loss`."""
     removed = await tx.execute(_remove_collaborator, {"repository_id": repository.id, "user_id": user.id}) > 0
     if removed:
+        invitation_ends.person_goes(tx, repository.owner.id, repository.id, user)
         await removal.rights_lost(tx, repository.owner.id, repository.id, user_id=user.id, actor=actor, base=base)
     return removed
 

@@ -35,6 +35,15 @@ _RECORDED = object()
 _EVENTS = object()
 
 
+class Entry(msgspec.Struct, frozen=True):
+    """One thing that something was done to. `account_id`: whose owners read it. `detail` never holds a secret."""
+
+    target: str
+    account_id: int
+    repository_id: int | None = None
+    detail: Mapping[str, object] | None = None
+
+
 async def record(
     tx: Transaction,
     actor: Actor | None,
@@ -45,44 +54,48 @@ async def record(
     repository_id: int | None = None,
     detail: Mapping[str, object] | None = None,
 ) -> None:
-    """`actor` None: Workhook itself, the command line, or an app that calls for itself. `detail` never holds a secret.
+    """`actor` None: Workhook itself, the command line, or an app that calls for itself. The rest: see `Entry`."""
+    record_all(tx, actor, action, [Entry(target, account_id, repository_id, detail)])
 
-    `account_id`: whose owners read it.
-    """
+
+def record_all(tx: Transaction, actor: Actor | None, action: str, entries: Sequence[Entry]) -> None:
+    """`record` for any number of things, with one statement."""
+    if not entries:
+        return
     tx.state[_RECORDED] = True
-    tx.later(insert, [_entry(actor, action, target, account_id, repository_id, detail)])
+    tx.later(insert, _rows(actor, action, entries))
 
 
-def entry_of_call(actor: Actor, account_id: int, repository_id: int | None, happened: str) -> Mapping[str, object]:
-    """The columns of the entry that tells of the current call, which has made one event: `happened` is its name, with
-    its action after a full stop."""
+def row_of_call(actor: Actor, account_id: int, repository_id: int | None, happened: str) -> Mapping[str, object]:
+    """The columns of the entry that tells of the current call, which has made one event: `happened` is its name as
+    `told_as` answers it."""
     call = current()
     assert call is not None, "an actor calls"
-    detail = {"events": {happened: 1}}
-    return _entry(actor, action_of(call.operation), _target(call), account_id, repository_id, detail)
+    entry = Entry(_target(call), account_id, repository_id, {"events": {happened: 1}})
+    [row] = _rows(actor, action_of(call.operation), [entry])
+    return row
 
 
-def _entry(
-    actor: Actor | None,
-    action: str,
-    target: str,
-    account_id: int,
-    repository_id: int | None,
-    detail: Mapping[str, object] | None,
-) -> dict[str, object]:
+def _rows(actor: Actor | None, action: str, entries: Sequence[Entry]) -> list[dict[str, object]]:
     call = current()
-    return {
+    common = {
         "at": now_ms(),
-        "account_id": account_id,
-        "repository_id": repository_id,
         **caller(call, actor),
         "action": action,
         "status": None,
         "request_id": call.request_id if call else None,
         "times": 1,
-        "target": target[:TARGET_MAX_CHARS],
-        "detail": json.encode_text(dict(detail or {})),
     }
+    return [
+        {
+            **common,
+            "account_id": each.account_id,
+            "repository_id": each.repository_id,
+            "target": each.target[:TARGET_MAX_CHARS],
+            "detail": json.encode_text(dict(each.detail or {})),
+        }
+        for each in entries
+    ]
 
 
 def caller(call: Call | None, actor: Actor | None = None) -> dict[str, object]:

@@ -13,7 +13,7 @@ from workhook.core.clock import MINUTE_MS, now_ms, to_utc_text
 from workhook.core.errors import Forbidden, Problem, TooManyRequests, Unauthenticated
 from workhook.http.calls import Call
 from workhook.http.operations import OAUTH
-from workhook.identity import policy, queries, rate
+from workhook.identity import invitations, policy, queries, rate
 from workhook.identity.apps.credentials import (
     authenticate_app,
     authenticate_client,
@@ -187,7 +187,10 @@ class Guard:
         if rule.target == "repository":
             repository = policy.check_repository(await _repository(call, actor), rule, actor)
         elif rule.target == "organization":
-            organization = policy.check_organization(await _organization(call, actor), rule, actor)
+            found = await _organization(call, actor)
+            if rule.role == "invited" and found is not None and found.role is None:
+                found = msgspec.structs.replace(found, is_invited=await _is_invited(call, actor))
+            organization = policy.check_organization(found, rule, actor)
         policy.check_token(actor, rule)
         return Caller(actor, usage, repository, organization)
 
@@ -214,6 +217,11 @@ async def _organization(call: Call, actor: Actor) -> Organization | None:
         number = call.path_integer("organization_id")
         return await queries.find_organization_by_id(call.database, number, actor.user.id)
     return await queries.find_organization(call.database, call.path("org"), actor.user.id)
+
+
+async def _is_invited(call: Call, actor: Actor) -> bool:
+    login_key = queries.key_of(call.path("org"))
+    return bool(await invitations.find_to_organization(call.database, actor.user, login_key))
 
 
 _NEEDED = {"app": "A JSON web token could not be decoded", "client": "Requires the client id and secret of an app"}

@@ -1,17 +1,19 @@
 """Invitations: nobody is put into an organization or a repository without consent.
 
-An invitation holds for a week, and only as long as the inviter may invite there. It gives nothing until it is accepted.
+An invitation holds for a week, and only as long as the inviter may invite there and is not disabled. It gives nothing
+until it is accepted. How it ends without anybody asking for that is in `invitation_ends`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
 import sqlalchemy as sa
 
 from workhook.core.clock import DAY_MS, now_ms
+from workhook.core.errors import Fault, Forbidden, Invalid
 from workhook.identity.profile_queries import Listed, listed, read_page
 from workhook.identity.queries import account_columns, repository_columns, repository_of, role_columns
 from workhook.identity.schemas import Account, Repository, account_of
@@ -21,6 +23,12 @@ from workhook.storage.dialects import upsert
 from workhook.storage.metadata import big
 
 HOLDS_MS = 7 * DAY_MS
+PENDING_MAX = 1000
+"""Invitations that wait to be accepted, of an organization or a repository. Several inviters who ask at the same moment
+can go over it by one each."""
+
+BY_EMAIL = "(by e-mail)"
+"""What the audit log calls somebody who was invited by an address: it tells no addresses."""
 
 
 class Invitation(msgspec.Struct, frozen=True):
@@ -43,6 +51,7 @@ class Invitation(msgspec.Struct, frozen=True):
 
 _invitee = accounts.alias("invitee")
 _inviter = accounts.alias("inviter")
+_enabled = accounts.alias("enabled")
 _mine = memberships.alias("mine")
 _theirs = memberships.alias("theirs")
 _inviting = memberships.alias("inviting")
@@ -61,26 +70,36 @@ def shares_organization(person_id: sa.ColumnElement[int], *, as_owner: bool = Fa
     return shared.correlate_except(_mine, _theirs).exists()
 
 
-_may_invite = sa.or_(
-    invitations.c.inviter_id == invitations.c.account_id,
-    sa.select(_inviting.c.role)
-    .where(
-        _inviting.c.organization_id == invitations.c.account_id,
-        _inviting.c.user_id == invitations.c.inviter_id,
-        _inviting.c.role == "owner",
+def may_invite(
+    account_id: sa.ColumnElement[int], repository_id: sa.ColumnElement[Any], inviter_id: sa.ColumnElement[int]
+) -> sa.ColumnElement[bool]:
+    """Whether somebody is an owner of the place, or an admin of the repository."""
+    return sa.or_(
+        inviter_id == account_id,
+        sa.select(_inviting.c.role)
+        .where(
+            _inviting.c.organization_id == account_id, _inviting.c.user_id == inviter_id, _inviting.c.role == "owner"
+        )
+        .correlate_except(_inviting)
+        .exists(),
+        sa.select(_administering.c.role)
+        .where(
+            _administering.c.repository_id == repository_id,
+            _administering.c.user_id == inviter_id,
+            _administering.c.role == "admin",
+        )
+        .correlate_except(_administering)
+        .exists(),
     )
-    .correlate_except(_inviting)
-    .exists(),
-    sa.select(_administering.c.role)
-    .where(
-        _administering.c.repository_id == invitations.c.repository_id,
-        _administering.c.user_id == invitations.c.inviter_id,
-        _administering.c.role == "admin",
-    )
-    .correlate_except(_administering)
-    .exists(),
+
+
+still_may_invite = may_invite(invitations.c.account_id, invitations.c.repository_id, invitations.c.inviter_id)
+_inviter_is_enabled = (
+    sa.exists()
+    .where(_enabled.c.id == invitations.c.inviter_id, _enabled.c.disabled_at.is_(None))
+    .correlate_except(_enabled)
 )
-_holds = sa.and_(invitations.c.expires_at > big("now"), _may_invite)
+_holds = sa.and_(invitations.c.expires_at > big("now"), _inviter_is_enabled, still_may_invite)
 _own = ("id", "repository_id", "email", "role", "created_at", "expires_at")
 _columns: list[sa.ColumnElement[Any]] = [
     *(invitations.c[name].label(f"invitation_{name}") for name in _own),
@@ -106,20 +125,23 @@ _to_repositories = (
     .where(projects.c.deleted_at.is_(None), _holds)
 )
 # Of an organization's invitations by e-mail: whoever has the address now.
-_for_caller = sa.or_(
+for_invited = sa.or_(
     invitations.c.invitee == sa.bindparam("invitee"), invitations.c.invitee == sa.bindparam("addressed")
 )
 _by_id = invitations.c.id == big("id")
 _of_organization = listed(_to_organizations.where(invitations.c.account_id == big("account_id")), invitations.c.id)
 _of_repository = listed(_to_repositories.where(invitations.c.repository_id == big("repository_id")), invitations.c.id)
-_organizations_of_caller = listed(_to_organizations.where(_for_caller), invitations.c.id)
-_repositories_of_caller = listed(_to_repositories.where(_for_caller), invitations.c.id)
+_organizations_of_caller = listed(_to_organizations.where(for_invited), invitations.c.id)
+_repositories_of_caller = listed(_to_repositories.where(for_invited), invitations.c.id)
 _in_organization = _to_organizations.where(invitations.c.account_id == big("account_id"))
 _one_of_organization = _in_organization.where(_by_id)
 _of_person = _in_organization.where(invitations.c.invitee == sa.bindparam("invitee"))
-_to_caller = _to_organizations.where(accounts.c.login_key == sa.bindparam("login_key"), _for_caller)
+# By login and by e-mail there can be two: the newer one comes first.
+_to_caller = _to_organizations.where(accounts.c.login_key == sa.bindparam("login_key"), for_invited).order_by(
+    invitations.c.created_at.desc(), invitations.c.id.desc()
+)
 _one_of_repository = _to_repositories.where(invitations.c.repository_id == big("repository_id"), _by_id)
-_one_to_caller = _to_repositories.where(_for_caller, _by_id)
+_one_to_caller = _to_repositories.where(for_invited, _by_id)
 
 _COLUMNS = (
     "account_id", "repository_id", "user_id", "email", "role", "inviter_id", "created_at", "expires_at", "place",
@@ -134,10 +156,20 @@ _write = (
     )
     .returning(invitations.c.id)
 )
-_delete = sa.delete(invitations).where(invitations.c.id == big("id"))
-_withdraw = sa.delete(invitations).where(
-    invitations.c.place == sa.bindparam("place"), invitations.c.invitee == sa.bindparam("invitee")
+# The inviter's account is locked by who takes a right of theirs away, too: both look again once they have it.
+_lock = sa.select(accounts.c.id).where(accounts.c.id == big("inviter_id")).with_for_update(key_share=True)
+_waiting = sa.select(sa.func.count()).where(
+    invitations.c.place == sa.bindparam("place"), invitations.c.invitee != sa.bindparam("invitee"), _holds
 )
+_room = sa.select(
+    may_invite(big("account_id"), big("repository_id"), big("inviter_id")).label("may_invite"),
+    _waiting.scalar_subquery().label("others"),
+)
+_delete = sa.delete(invitations).where(invitations.c.id == big("id"))
+_take = _delete.where(_holds).returning(invitations.c.role)
+_of_place = sa.delete(invitations).where(invitations.c.place == sa.bindparam("place"))
+_withdraw = _of_place.where(invitations.c.invitee == sa.bindparam("invitee"))
+_withdraw_all = _of_place.where(for_invited)
 _change = sa.update(invitations).where(invitations.c.id == big("id")).values(role=sa.bindparam("role"))
 
 
@@ -150,8 +182,12 @@ async def invite(
     invitee: Account | None = None,
     email: str | None = None,
     is_known: bool = False,
+    field: str = "username",
 ) -> Invitation:
-    """Invite a user, or whoever has the address. Inviting again renews: the role and the week are the new ones."""
+    """Invite a user, or whoever has the address. Inviting again renews: the role and the week are the new ones.
+
+    Raises `Invalid` about `field` beyond `PENDING_MAX`, and `Forbidden` for an inviter who has just lost the right.
+    """
     account, repository = (place.owner, place) if isinstance(place, Repository) else (place, None)
     now = now_ms()
     times = {"created_at": now, "expires_at": now + HOLDS_MS}
@@ -162,12 +198,34 @@ async def invite(
         "email": email,
         "role": role,
         "inviter_id": inviter.id,
-        "place": _place(place),
+        "place": place_key(place),
         "invitee": _key(invitee, email),
     }
+    if await _others(tx, values, now) >= PENDING_MAX:
+        raise _too_many(repository.full_name if repository else account.login, field)
     row = await tx.fetch_one(_write, {**values, **times})
     assert row is not None
     return Invitation(row["id"], account, repository, invitee, email, role, inviter, is_known=is_known, **times)
+
+
+async def _others(tx: Transaction, values: Mapping[str, object], now: int) -> int:
+    """How many others wait there. The inviter keeps the right until the transaction ends, or `Forbidden` is raised."""
+    await tx.fetch_one(_lock, {"inviter_id": values["inviter_id"]})
+    given = {name: values[name] for name in ("account_id", "repository_id", "inviter_id", "place", "invitee")}
+    row = await tx.fetch_one(_room, {**given, "now": now})
+    assert row is not None
+    if not row["may_invite"]:
+        raise Forbidden("You may not invite anybody here any more.", code="missing_role")
+    number: int = row["others"]
+    return number
+
+
+def _too_many(place: str, field: str) -> Invalid:
+    message = (
+        f"{place} has {PENDING_MAX:,} invitations that nobody has accepted yet, and can have no more: take some back, "
+        f"or wait until they are accepted or end, {HOLDS_MS // DAY_MS} days after they were made"
+    )
+    return Invalid(faults=[Fault(field, "custom", message, resource="Invitation")])
 
 
 async def list_of_organization(
@@ -188,14 +246,14 @@ async def list_to_organizations(
     reader: Reader, user: Account, *, limit: int, offset: int
 ) -> tuple[list[Invitation], int]:
     """The invitations to organizations that the user may accept, oldest first, and how many there are."""
-    return await _page(reader, _organizations_of_caller, _invited(user), user, limit, offset)
+    return await _page(reader, _organizations_of_caller, invited(user), user, limit, offset)
 
 
 async def list_to_repositories(
     reader: Reader, user: Account, *, limit: int, offset: int
 ) -> tuple[list[Invitation], int]:
     """The invitations to repositories that the user may accept, oldest first, and how many there are."""
-    return await _page(reader, _repositories_of_caller, _invited(user), user, limit, offset)
+    return await _page(reader, _repositories_of_caller, invited(user), user, limit, offset)
 
 
 async def find_of_organization(
@@ -216,37 +274,50 @@ async def find_pending(reader: Reader, organization: Account, invitee: Account, 
     return await _one(reader, _of_person, params, viewer)
 
 
-async def find_to_organization(reader: Reader, user: Account, login_key: str) -> Invitation | None:
-    """The invitation to the organization that the user may accept."""
-    return await _one(reader, _to_caller, {**_invited(user), "login_key": login_key}, user)
+async def find_to_organization(reader: Reader, user: Account, login_key: str) -> Sequence[Invitation]:
+    """The invitations to the organization that the user may accept, by login and by e-mail, the newest first."""
+    rows = await reader.fetch_all(
+        _to_caller, {**invited(user), "login_key": login_key, "user_id": user.id, "now": now_ms()}
+    )
+    return [_invitation_of(row, user) for row in rows]
 
 
 async def find_to_repository(reader: Reader, user: Account, invitation_id: int) -> Invitation | None:
     """The invitation to a repository, if the user may accept it."""
-    return await _one(reader, _one_to_caller, {**_invited(user), "id": invitation_id}, user)
+    return await _one(reader, _one_to_caller, {**invited(user), "id": invitation_id}, user)
 
 
 async def delete(tx: Transaction, invitation: Invitation) -> bool:
-    """Answers whether it was still there: of two who accept it at once, one does."""
+    """Answers whether it was still there."""
     return await tx.execute(_delete, {"id": invitation.id}) > 0
 
 
+async def take(tx: Transaction, invitation: Invitation) -> Invitation | None:
+    """For who accepts: it is deleted, and answered as it was then. None: it holds no more. Of two who accept at once
+    one gets it."""
+    row = await tx.fetch_one(_take, {"id": invitation.id, "now": now_ms()})
+    return msgspec.structs.replace(invitation, role=row["role"]) if row else None
+
+
 async def withdraw(tx: Transaction, place: Account | Repository, invitee: Account) -> bool:
-    """Take back the invitation of a user, if there is one. Answers whether there was."""
-    return await tx.execute(_withdraw, {"place": _place(place), "invitee": _key(invitee, None)}) > 0
+    """Take back the invitation of a user, if there is one. Answers whether there was. One by e-mail stays: whose the
+    address is, is not for the inviter to know."""
+    return await tx.execute(_withdraw, {"place": place_key(place), "invitee": _key(invitee, None)}) > 0
 
 
 def withdraw_later(tx: Transaction, place: Account | Repository, invitee: Account) -> None:
-    """`withdraw` for somebody who is in the place now: written along with the next statement."""
-    tx.later(_withdraw, [{"place": _place(place), "invitee": _key(invitee, None)}])
+    """For somebody who is in the place now: also what is by e-mail. Written along with the next statement."""
+    tx.later(_withdraw_all, [{"place": place_key(place), **invited(invitee)}])
 
 
-async def change_role(tx: Transaction, invitation: Invitation, role: str) -> Invitation:
-    await tx.execute(_change, {"id": invitation.id, "role": role})
+async def change_role(tx: Transaction, invitation: Invitation, role: str) -> Invitation | None:
+    """None: it has just gone."""
+    if not await tx.execute(_change, {"id": invitation.id, "role": role}):
+        return None
     return msgspec.structs.replace(invitation, role=role)
 
 
-def _place(place: Account | Repository) -> str:
+def place_key(place: Account | Repository) -> str:
     return f"r{place.id}" if isinstance(place, Repository) else f"o{place.id}"
 
 
@@ -260,8 +331,8 @@ def _folded(email: str) -> str:
     return "".join(each.lower() if each.isascii() else each for each in email)
 
 
-def _invited(user: Account) -> dict[str, object]:
-    """Parameters of `_for_caller`."""
+def invited(user: Account) -> dict[str, object]:
+    """Parameters of `for_invited`."""
     own = _key(user, None)
     return {"invitee": own, "addressed": _key(None, user.email) if user.email else own}
 

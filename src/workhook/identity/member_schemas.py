@@ -59,8 +59,9 @@ def membership_shape(
 
 
 def pending_membership_shape(invitation: Invitation, invitee: Account, base: str) -> Membership:
-    """What an invitation will give to the invited person."""
+    """What an invitation will give to the invited person, who is no member yet and sees no address."""
     shape = membership_shape(invitation.account, invitee, invitation.role, base, state="pending")
+    shape.organization.email = None
     if not invitation.is_known:
         shape.user = None
     return shape

@@ -42,7 +42,8 @@ class Rule:
     """`scopes`: a token needs one of these; () asks for none. `permission`: likewise of tokens that have permissions;
     None asks for none. `kinds`: tokens of other kinds are refused. `whole`: so are those of chosen repositories.
 
-    `target` app: the caller is an app, with a JWT; client: an app, with its client id and secret.
+    `target` app: the caller is an app, with a JWT; client: an app, with its client id and secret. `role` invited:
+    in the organization, or invited to it, which the operation itself tells apart.
     """
 
     target: Target
@@ -88,6 +89,7 @@ RULES = {
     # can remove themselves (`work.invitations`).
     "organization.people": Rule("organization", ("admin:org",), role="owner", kinds=_SCOPED),
     "organization.leave": Rule("organization", ("admin:org",), role="member", kinds=_SCOPED),
+    "organization.decline": Rule("organization", ("admin:org",), role="invited", kinds=_SCOPED),  # or leave
     "repository.people": Rule("repository", ("repo",), role="admin", kinds=_SCOPED),
     "repository.leave": Rule("repository", ("repo",), role="read", kinds=_SCOPED),
     "user.memberships": Rule("user", ("admin:org",), kinds=_SCOPED),
@@ -135,6 +137,7 @@ _CALLERS = {
     ("repository", "admin"): "an admin of the repository",
     ("organization", "member"): "a member of the organization",
     ("organization", "owner"): "an owner of the organization",
+    ("organization", "invited"): "a member of the organization, or somebody who is invited to it",
 }
 
 
@@ -213,7 +216,8 @@ def check_organization(organization: Organization | None, rule: Rule, actor: Act
     """Likewise for an organization."""
     if organization is None:
         raise NotFound()
-    hidden = organization.role is None or not in_reach(actor, organization.account.id)
+    is_seen = organization.role is not None or (rule.role == "invited" and organization.is_invited)
+    hidden = not is_seen or not in_reach(actor, organization.account.id)
     concerns(organization.account.id, hidden=hidden)
     if hidden:
         raise NotFound()

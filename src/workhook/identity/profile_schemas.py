@@ -40,8 +40,12 @@ class ProfileShape(OwnerShape, kw_only=True):
 
 
 class OrganizationProfileShape(OrganizationShape, kw_only=True):
-    """An organization."""
+    """An organization, as its members see it."""
 
+    name: str | None
+    email: Annotated[str | None, Meta(description="For members alone.")]
+    created_at: Time
+    updated_at: Time
     blog: None = None
     company: None = None
     location: None = None
@@ -94,7 +98,13 @@ def profile_shape(account: Account, base: str, *, whole: bool) -> ProfileShape:
 
 
 def organization_profile_shape(account: Account, base: str) -> OrganizationProfileShape:
-    return OrganizationProfileShape(**msgspec.structs.asdict(organization_shape(account, base)))
+    return OrganizationProfileShape(
+        **msgspec.structs.asdict(organization_shape(account, base)),
+        name=account.name,
+        email=account.email,
+        created_at=to_seconds_text(account.created_at),
+        updated_at=to_seconds_text(account.updated_at),
+    )
 
 
 def repository_profile_shape(repository: Repository, base: str) -> RepositoryProfileShape:

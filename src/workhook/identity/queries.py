@@ -21,6 +21,7 @@ def account_columns(prefix: str = "") -> list[sa.Label[object]]:
 _note_use = sa.update(tokens).where(tokens.c.id == big("token_id")).values(last_used_at=big("now"))
 _account = sa.select(*account_columns()).where(accounts.c.login_key == sa.bindparam("login_key"))
 _account_by_id = sa.select(*account_columns()).where(accounts.c.id == big("id"))
+_disabled = sa.select(accounts.c.disabled_at).where(accounts.c.id == big("id"))
 _member_role = sa.select(memberships.c.role).where(
     memberships.c.organization_id == big("organization_id"), memberships.c.user_id == big("user_id")
 )
@@ -93,6 +94,12 @@ async def find_account(reader: Reader, login: str) -> Account | None:
 async def find_account_by_id(reader: Reader, account_id: int) -> Account | None:
     row = await reader.fetch_one(_account_by_id, {"id": account_id})
     return account_of(row) if row else None
+
+
+async def disabled_at(reader: Reader, user_id: int) -> int | None:
+    """Since when (ms) the user is disabled; None: they are not."""
+    row = await reader.fetch_one(_disabled, {"id": user_id})
+    return row["disabled_at"] if row else None
 
 
 async def find_organization(reader: Reader, login: str, user_id: int) -> Organization | None:

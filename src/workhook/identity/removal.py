@@ -23,7 +23,8 @@ class Loss(msgspec.Struct, frozen=True, kw_only=True):
     told looks at what is left, not at what was taken."""
 
     account_id: int | None
-    """The organization or user whose place it is. None: every place; a consent counts in all of them."""
+    """The organization or user whose place it is. None: every place; a consent counts in all of them, and so does being
+    disabled."""
     repository_id: int | None
     """The project. None: all of the account's."""
     user_id: int | None

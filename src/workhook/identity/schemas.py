@@ -31,10 +31,12 @@ class Account(msgspec.Struct, frozen=True):
 
 
 class Organization(msgspec.Struct, frozen=True):
-    """An organization as one caller sees it: `role` is owner or member."""
+    """An organization as one caller sees it: `role` is owner or member. `is_invited`: they may become one of these; it
+    is looked for only where that matters."""
 
     account: Account
     role: str | None
+    is_invited: bool = False
 
 
 class Repository(msgspec.Struct, frozen=True):
@@ -156,7 +158,8 @@ class RepositoryShape(msgspec.Struct):
 
 
 class OrganizationShape(msgspec.Struct):
-    """An organization in a body."""
+    """An organization in an event. Events go to outside collaborators and their webhooks too, so it holds only what
+    they see of the owner of a repository: `identity.profile_schemas` has what members see besides."""
 
     login: str
     id: int
@@ -170,12 +173,8 @@ class OrganizationShape(msgspec.Struct):
     public_members_url: Unserved
     avatar_url: Annotated[str, Meta(description="Empty without one.")]
     html_url: Url
-    name: str | None
-    email: str | None
     description: str | None
     type: str
-    created_at: Time
-    updated_at: Time
 
 
 STAND_IN_DOMAIN = "users.noreply.example"
@@ -251,12 +250,8 @@ def organization_shape(account: Account, base: str) -> OrganizationShape:
         public_members_url=f"{url}/public_members",
         avatar_url=account.avatar or "",
         html_url=f"{_web(base)}/{account.login}",
-        name=account.name,
-        email=account.email,
         description=None,
         type="Organization",
-        created_at=to_seconds_text(account.created_at),
-        updated_at=to_seconds_text(account.updated_at),
     )
 
 

@@ -20,6 +20,8 @@ accounts = sa.Table(
     sa.Column("avatar", sa.Text),
     sa.Column("created_at", Millis, nullable=False),
     sa.Column("updated_at", Millis, nullable=False),
+    # Of a user: set, nothing that stands for them is good. What they did, and their places, stay.
+    sa.Column("disabled_at", Millis),
     sqlite_autoincrement=True,
 )
 sa.Index("ix_accounts_email", sa.func.lower(accounts.c.email))

@@ -90,6 +90,32 @@ def _json_rows_sqlite(element: json_rows, compiler: SQLCompiler, **kw: Any) -> s
     return f"json_group_array(json_array({listed}))"
 
 
+class json_member(sa.ColumnElement[str]):  # noqa: N801  # reads like the SQL it stands for
+    """A text of the JSON object that a text column holds, or NULL: `json_member(installations.c.permissions, "work")`.
+    `name`: a constant of letters and underscores."""
+
+    inherit_cache = False
+    type = sa.Text()
+
+    def __init__(self, column: sa.ColumnElement[Any], name: str) -> None:
+        self.column = column
+        self.name = name
+
+    @property
+    def _from_objects(self) -> list[Any]:
+        return list(self.column._from_objects)
+
+
+@compiles(json_member, "postgresql")
+def _json_member_postgresql(element: json_member, compiler: SQLCompiler, **kw: Any) -> str:
+    return f"({compiler.process(element.column, **kw)}::json ->> '{element.name}')"
+
+
+@compiles(json_member, "sqlite")
+def _json_member_sqlite(element: json_member, compiler: SQLCompiler, **kw: Any) -> str:
+    return f"json_extract({compiler.process(element.column, **kw)}, '$.{element.name}')"
+
+
 def sqlite_problem(error: sqlite3.Error) -> Exception:
     """What a driver's error means to the rest of the program."""
     if isinstance(error, sqlite3.IntegrityError) and "UNIQUE" in str(error):

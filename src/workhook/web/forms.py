@@ -39,7 +39,7 @@ def form_key(call: Call) -> FormKey:
 
 
 async def read_form(call: Call, session: Session | None) -> dict[str, str]:
-    """The fields; of one that is there twice the last value.
+    """The fields. None of our pages sends one twice.
 
     `session` None: the form was shown with `form_key`. Raises `Forbidden` for a form of another site, without the
     `csrf` field, or with another session's; `Malformed`, `TooLarge`, `UnsupportedMediaType` for what is no form.
@@ -88,6 +88,7 @@ def _fields(body: bytes) -> dict[str, str]:
         pairs = parse_qsl(body.decode("ascii"), keep_blank_values=True, errors="strict", max_num_fields=FIELDS_MAX)
     except ValueError as error:
         raise Malformed("Problems parsing the form") from error
-    if any("\0" in name + value for name, value in pairs):
+    fields = dict(pairs)
+    if len(fields) < len(pairs) or any("\0" in name + value for name, value in pairs):
         raise Malformed("Problems parsing the form")
-    return dict(pairs)
+    return fields

@@ -13,6 +13,9 @@ from workhook.web.forms import read_form
 from workhook.web.render import page
 from workhook.web.sessions import Session, record, redirect, renew_session, sign_in_redirect, signed_in
 
+_WRONG = "The current password is not right."
+_HELD = "There were too many failed attempts to sign in with your name or e-mail address. Try again in some minutes."
+
 
 async def home(call: Call) -> Answer:
     session = await signed_in(call)
@@ -114,7 +117,7 @@ async def change_password(call: Call) -> Answer:
     headers = await call.database.in_transaction(step)
     if headers is not None:
         return redirect("/", headers)
-    return await _password_form(call, session, ["The current password is not right."])
+    return await _password_form(call, session, [_HELD if checked and checked.attempt.held else _WRONG])
 
 
 async def _check_current(call: Call, session: Session, current: str) -> Checked | None:

@@ -24,7 +24,8 @@ from workhook.web.sessions import (
     start_session,
 )
 
-_WRONG = "The login or the password is not right."
+# The same where the password is right and is not looked at: `throttle.Attempt.held`.
+_WRONG = "The login or the password is not right. After many failed attempts none is taken for some minutes."
 _FOR_OTHERS = "/login/oauth/"  # pages that can lead on to a program's own address
 
 

@@ -14,7 +14,7 @@ import secrets
 import msgspec
 
 from workhook.core.clock import MINUTE_MS, now_ms
-from workhook.core.errors import Forbidden, NotFound, Problem, Unavailable
+from workhook.core.errors import Forbidden, Malformed, NotFound, Problem, Unavailable
 from workhook.core.vault import Vault
 from workhook.http.calls import Answer, Call
 from workhook.http.operations import Operation
@@ -36,6 +36,9 @@ _TRIES = 3
 _PURPOSE = "oidc sign-in"
 
 _providers: dict[tuple[str, str], Provider] = {}
+
+
+_ANSWER = ("state", "code", "iss", "error")
 
 
 class _Begun(msgspec.Struct, frozen=True):
@@ -61,8 +64,10 @@ async def begin(call: Call) -> Answer:
 
 
 async def finish(call: Call) -> Answer:
-    """Back from the provider. Raises `SignInRefused`, `Forbidden`, `TooManyRequests`, `Unavailable`."""
+    """Back from the provider. Raises `SignInRefused`, `Forbidden`, `Malformed`, `TooManyRequests`, `Unavailable`."""
     provider = _provider(call)
+    if any(len(call.query.get(name, ())) > 1 for name in _ANSWER):  # RFC 6749 3.1
+        raise Malformed("The identity provider's answer has a parameter twice. Begin again at /login.")
     begun = _begun(call)
     spent = cookies.write(call, COOKIE, "", max_age_s=0)
     try:

@@ -91,6 +91,8 @@ def _refuse(call: Call, why: Refusal, shape: type[msgspec.Struct], client: Clien
 
 async def access_token(call: Call) -> Answer:
     fields = await bodies.read(call, _TOKEN_FIELDS)
+    if isinstance(fields, Refusal):
+        return bodies.refusal(call, fields, TokenAnswer)
     client = await _client(call, fields)
     if client is None:
         return _refuse(call, _not_known(call, fields), TokenAnswer)
@@ -126,6 +128,8 @@ async def _grant(tx: Transaction, client: Client, fields: Fields) -> TokenAnswer
 
 async def device_code(call: Call) -> Answer:
     fields = await bodies.read(call, _DEVICE_FIELDS)
+    if isinstance(fields, Refusal):
+        return bodies.refusal(call, fields, DeviceAnswer)
     client = await _client(call, fields)
     if client is None:
         return _refuse(call, _not_known(call, fields), DeviceAnswer)
@@ -181,14 +185,17 @@ _TOKEN_FIELDS = dict(
     device_code="From `/login/device/code`.",
 )
 _DEVICE_FIELDS = dict(_CLIENT, scope="Separated by spaces or commas.")
-_BOTH = "Takes a form or JSON; answers JSON where `Accept` asks for it, otherwise a form. "
+_BOTH = (
+    "Takes a form or JSON; answers JSON where `Accept` asks for it, otherwise a form. A parameter that is there twice "
+    "is 400, with the error `invalid_request`. "
+)
 
 OPERATIONS = (
     Operation(
         OAUTH, "POST", "/login/oauth/access_token", access_token, "oauth_access_token", "Get a token", None, "OAuth",
         body=_texts(_TOKEN_FIELDS), answers={200: TokenAnswer}, problems=(400, 413, 429, 503), etag=False,
         other_media_types=(bodies.FORM,),
-        description=_BOTH + "A refusal has status 200 too: look for `error`. A code or refresh token that is used "
+        description=_BOTH + "Any other refusal has status 200: look for `error`. A code or refresh token that is used "
         "twice revokes what came of it.",
     ),
     Operation(

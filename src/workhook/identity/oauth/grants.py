@@ -11,6 +11,7 @@ from workhook.identity.apps.queries import keep_app
 from workhook.identity.apps.schemas import App
 from workhook.identity.oauth.scopes import covers, stored, together
 from workhook.identity.oauth.tables import authorization_codes, device_codes, grants, refresh_tokens
+from workhook.identity.tables import accounts
 from workhook.identity.tokens.issue import revoke_of
 from workhook.storage import Reader, Transaction
 from workhook.storage.dialects import upsert
@@ -19,6 +20,9 @@ from workhook.storage.metadata import big
 _theirs = (grants.c.app_id == big("app_id"), grants.c.user_id == big("user_id"))
 _find = sa.select(grants.c.scopes).where(*_theirs)
 _lock = _find.with_for_update()
+_lock_enabled = (
+    _find.where(sa.exists().where(accounts.c.id == grants.c.user_id, accounts.c.disabled_at.is_(None)))
+).with_for_update()
 _begin = (
     upsert(grants)
     .values({name: sa.bindparam(name) for name in ("app_id", "user_id", "scopes", "created_at", "updated_at")})
@@ -52,8 +56,9 @@ async def allow(tx: Transaction, app: App, user_id: int, asked: frozenset[str]) 
 
 
 async def hold(tx: Transaction, app_id: int, user_id: int) -> bool:
-    """Lock the grant until the transaction ends; False if there is none (any more)."""
-    return await keep_app(tx, app_id) and await tx.fetch_one(_lock, {"app_id": app_id, "user_id": user_id}) is not None
+    """Lock the grant until the transaction ends; False if there is none (any more), or its user is disabled."""
+    named = {"app_id": app_id, "user_id": user_id}
+    return await keep_app(tx, app_id) and await tx.fetch_one(_lock_enabled, named) is not None
 
 
 async def revoke_grant(tx: Transaction, app_id: int, user_id: int) -> bool:

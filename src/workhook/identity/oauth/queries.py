@@ -23,6 +23,7 @@ _issued = (
         tokens.c.app_id == big("app_id"),
         tokens.c.revoked_at.is_(None),
         sa.or_(tokens.c.expires_at.is_(None), tokens.c.expires_at > big("now")),
+        accounts.c.disabled_at.is_(None),
     )
 )
 

@@ -22,7 +22,7 @@ _known = (
         *account_columns("user_"), password_table.c.hash.label("hash"), password_table.c.changed_at.label("changed_at")
     )
     .join_from(accounts, password_table, password_table.c.user_id == accounts.c.id, isouter=True)
-    .where(accounts.c.kind == "user")
+    .where(accounts.c.kind == "user", accounts.c.disabled_at.is_(None))
 )
 _by_login = _known.where(accounts.c.login_key == sa.bindparam("login_key"))
 _by_email = _known.where(
@@ -36,7 +36,8 @@ KnownDevice = Callable[[int, int], str | None]
 
 
 class Checked(NamedTuple):
-    """A password that was tried. `user` None: whoever it is meant for does not exist. `right` implies a user."""
+    """A password that was tried. `user` None: whoever it is meant for does not exist, or is disabled. `right` implies a
+    user."""
 
     user: Account | None
     right: bool
@@ -54,16 +55,15 @@ async def check_password(
     """`login`: a login, or an e-mail address that one user has. Unknown ones take the same way, and as long.
 
     `known_device` is asked for the browser's id, if the browser has the cookie of an earlier sign-in. The attempt
-    counts as failed until `complete`. Raises `TooManyRequests`, `Unavailable`.
+    counts as failed until `complete`. While the user has been tried too often by another name no password is right
+    (`throttle.Attempt.held`). Raises `TooManyRequests`, `Unavailable`.
     """
-    device = None
-    if known_device is not None:
-        user, _, changed_at = await _find(database, login.strip())
-        device = known_device(user.id, changed_at) if user is not None else None
-    attempt = await throttle.begin(database, login, address, device=device)
+    user, stored, changed_at = await _find(database, login.strip())
+    device = known_device(user.id, changed_at) if known_device is not None and user is not None else None
+    whose = throttle.nobody(login) if user is None else str(user.id)
+    attempt = await throttle.begin(database, login, address, whose=whose, device=device)
     try:
-        user, stored, _ = await _find(database, login.strip())
-        right = await passwords.matches(stored, password) and user is not None
+        right = await passwords.matches(stored, password) and user is not None and not attempt.held
         outdated = right and stored is not None and passwords.is_outdated(stored)
         new_hash = await passwords.make_hash(password) if outdated else None
     except Problem:

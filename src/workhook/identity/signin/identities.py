@@ -15,7 +15,7 @@ from workhook.identity.schemas import Account, account_of
 from workhook.identity.signin.oidc import Claims, SignInRefused
 from workhook.identity.signin.tables import identities
 from workhook.identity.tables import accounts
-from workhook.storage import Reader, Transaction
+from workhook.storage import Reader, Row, Transaction
 from workhook.storage.metadata import big, insert_into
 
 LOGIN_MAX_CHARS = 39
@@ -25,13 +25,14 @@ _NAME_MAX_CHARS = 255
 
 _of_issuer = identities.c.issuer == sa.bindparam("issuer")
 _known = (
-    sa.select(*account_columns())
+    sa.select(*account_columns(), accounts.c.disabled_at)
     .join_from(identities, accounts, accounts.c.id == identities.c.user_id)
     .where(_of_issuer, identities.c.subject == sa.bindparam("subject"), accounts.c.kind == "user")
 )
 _addressed = (
     sa.select(
         *account_columns(),
+        accounts.c.disabled_at,
         sa.exists().where(_of_issuer, identities.c.user_id == accounts.c.id).correlate(accounts).label("has_identity"),
     )
     .where(accounts.c.kind == "user", sa.func.lower(accounts.c.email) == sa.bindparam("email"))
@@ -43,8 +44,12 @@ _NOT_OF_A_LOGIN = re.compile(r"[^A-Za-z0-9]+")
 
 async def find(reader: Reader, claims: Claims) -> Account | None:
     """Who signed in with this subject before."""
-    row = await reader.fetch_one(_known, {"issuer": claims.issuer, "subject": claims.subject})
+    row = await _find(reader, claims)
     return account_of(row) if row else None
+
+
+async def _find(reader: Reader, claims: Claims) -> Row | None:
+    return await reader.fetch_one(_known, {"issuer": claims.issuer, "subject": claims.subject})
 
 
 async def find_or_add(tx: Transaction, claims: Claims, *, create: bool) -> tuple[Account, str | None]:
@@ -54,9 +59,9 @@ async def find_or_add(tx: Transaction, claims: Claims, *, create: bool) -> tuple
     An address counts only if the provider has verified it and exactly one user has it who is nobody else there: a
     subject that inherits somebody's address does not inherit the account.
     """
-    known = await find(tx, claims)
+    known = await _find(tx, claims)
     if known is not None:
-        return known, None
+        return _enabled(known), None
     user, done = await _addressed_by(tx, claims), "linked"
     if user is None:
         if not create:
@@ -96,7 +101,14 @@ async def _addressed_by(tx: Transaction, claims: Claims) -> Account | None:
             f"The user with the e-mail address {claims.email} signs in with another account of your provider. "
             "Use that one, or ask whoever runs this server."
         )
-    return account_of(rows[0]) if rows else None
+    return _enabled(rows[0]) if rows else None
+
+
+def _enabled(row: Row) -> Account:
+    """Raises `SignInRefused` for somebody who is disabled: nobody else is looked for, and nobody is made instead."""
+    if row["disabled_at"] is not None:
+        raise SignInRefused("Your account here is disabled. Ask whoever runs this server.")
+    return account_of(row)
 
 
 def _nobody(claims: Claims) -> str:

@@ -32,7 +32,7 @@ _find = (
         *account_columns("user_"),
     )
     .join_from(sign_in_links, accounts, accounts.c.id == sign_in_links.c.user_id)
-    .where(*_good, accounts.c.kind == "user")
+    .where(*_good, accounts.c.kind == "user", accounts.c.disabled_at.is_(None))
 )
 _use = sa.update(sign_in_links).where(*_good).values(used_at=big("now"))
 _end_of_user = (
@@ -75,7 +75,8 @@ async def create(tx: Transaction, user_id: int, purpose: str, *, minutes: float)
 
 
 async def find(reader: Reader, secret: str) -> Link | None:
-    """None for one that is unknown, was used, or is out of date. Looking does not use it up."""
+    """None for one that is unknown, was used, is out of date, or of a user who is disabled. Looking does not use it
+    up."""
     if len(secret) > _LENGTH_MAX:
         return None
     row = await reader.fetch_one(_find, {"link_digest": digest_of(secret), "now": now_ms()})

@@ -33,7 +33,12 @@ _find = (
         *account_columns("user_"),
     )
     .join_from(sessions, accounts, accounts.c.id == sessions.c.user_id)
-    .where(sessions.c.digest == sa.bindparam("digest"), sessions.c.expires_at > big("now"), accounts.c.kind == "user")
+    .where(
+        sessions.c.digest == sa.bindparam("digest"),
+        sessions.c.expires_at > big("now"),
+        accounts.c.kind == "user",
+        accounts.c.disabled_at.is_(None),
+    )
 )
 _alive = sa.select(sessions.c.id).where(sessions.c.id == big("session_id"), sessions.c.expires_at > big("now"))
 _note_seen = (
@@ -80,7 +85,7 @@ async def start(tx: Transaction, user: Account, *, address: str | None, user_age
 
 
 async def find(reader: Reader, secret: str) -> Found | None:
-    """None for one that is unknown, has ended, or was not used for too long."""
+    """None for one that is unknown, has ended, was not used for too long, or is of a user who is disabled."""
     row = await reader.fetch_one(_find, {"digest": digest_of(secret), "now": now_ms()})
     if row is None:
         return None

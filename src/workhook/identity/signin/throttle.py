@@ -4,6 +4,11 @@ Wrong passwords count by login and address together, so that nobody can keep ano
 by login over all addresses, with more patience, against many addresses that guess together. A browser in which the user
 has signed in before has a count of its own instead of all these: others cannot keep the user out there.
 
+A user has two names, the login and the e-mail address. A name has the same counts whether or not it is anybody's, so
+the pauses that people are told of tell them nothing. Beside them, every attempt counts for the user, by whichever name.
+When that count is full, further attempts are not looked at (`Attempt.held`) and are answered as wrong ones: a
+refusal would tell that the two names are of one user. A name of nobody has such a count too, so that it takes as long.
+
 An attempt is counted before it is made and taken back where it succeeds. So attempts that run beside one another, in
 whichever process, cannot be more than the limit: the first that reaches it closes the door for the rest.
 """
@@ -59,6 +64,17 @@ _take_back = (
 )
 
 
+# In one statement whether a pause begins, the attempt is taken back or neither: none of these is to take longer.
+_settle = (
+    sa.update(sign_in_failures)
+    .where(_failures.key == sa.bindparam("failures_key"))
+    .values(
+        failures=_failures.failures - big("back"),
+        blocked_until=sa.case((big("until") > 0, big("until")), else_=_failures.blocked_until),
+    )
+)
+
+
 class Limit(NamedTuple):
     """`free`: failures before the first pause. `cleared`: a success clears the count, and does not only undo one."""
 
@@ -69,10 +85,11 @@ class Limit(NamedTuple):
 
 class Attempt(NamedTuple):
     """One that may be made, with the limits that it counts for and the pauses that it began, as ends in ms since the
-    epoch or 0."""
+    epoch or 0. `held`: the user has been tried too often by another name, so that the right password is wrong, too."""
 
     limits: tuple[Limit, ...]
     untils: tuple[int, ...]
+    held: bool = False
 
 
 def login_key(login: str) -> str:
@@ -84,6 +101,21 @@ def login_key(login: str) -> str:
 def pair_key(login: str, address: str | None) -> str:
     """Of a login at one address."""
     return f"pair:{_digest(login)}:{subscriber(address)}"
+
+
+def user_key(whose: str) -> str:
+    """Of a user, by whichever name."""
+    return f"user:{whose}"
+
+
+def place_key(whose: str, address: str | None) -> str:
+    """Of a user at one address."""
+    return f"place:{whose}:{subscriber(address)}"
+
+
+def nobody(login: str) -> str:
+    """`whose` of a name that no user has: no id is written so."""
+    return f"?{_digest(login)}"
 
 
 def device_key(device: str) -> str:
@@ -111,21 +143,26 @@ async def begin(
     login: str,
     address: str | None,
     *,
+    whose: str | None = None,
     device: str | None = None,
     everywhere: int = FREE_EVERYWHERE,
 ) -> Attempt:
     """Count an attempt as failed, for now. Raises `TooManyRequests`, with `Retry-After`, where it may not be made.
 
-    `device`: the id of a browser that is known as the user's. `everywhere`: failures of the login over all addresses
-    before the first pause.
+    `whose`: the id of the user whose name `login` is, or `nobody`; None where there can be no other name. `device`: the
+    id of a browser that is known as the user's. `everywhere`: failures of the login over all addresses before the first
+    pause.
     """
     limits = _limits(login, address, device, everywhere)
     keys = [each.key for each in limits]
     _refuse(await database.fetch_one(_blocked, {"keys": keys}), now_ms())  # a flood costs reads only
+    by_user = _limits_of_user(whose, address, everywhere) if whose is not None and device is None else ()
 
     async def count(tx: Transaction) -> Attempt:
+        now = now_ms()  # before the pauses that are told begin: the user's end no later
         # Always in this order: two attempts never wait for each other.
-        return Attempt(limits, tuple([await _count_one(tx, each.key, each.free) for each in limits]))
+        attempt = Attempt(limits, tuple([await _count_one(tx, each.key, each.free) for each in limits]))
+        return await _count_for_user(tx, by_user, attempt, now) if by_user else attempt
 
     return await database.in_transaction(count)
 
@@ -137,6 +174,13 @@ def _limits(login: str, address: str | None, device: str | None, everywhere: int
         Limit(login_key(login), everywhere, cleared=True),
         Limit(pair_key(login, address), FREE_BY_LOGIN, cleared=True),
         Limit(address_key(address), FREE_BY_ADDRESS, cleared=False),
+    )
+
+
+def _limits_of_user(whose: str, address: str | None, everywhere: int) -> tuple[Limit, ...]:
+    return (
+        Limit(user_key(whose), everywhere, cleared=True),
+        Limit(place_key(whose, address), FREE_BY_LOGIN, cleared=True),
     )
 
 
@@ -167,6 +211,21 @@ async def _count_one(tx: Transaction, key: str, free: int) -> int:
         return 0
     await tx.execute(_block, {"failures_key": key, "until": now + pause})
     return now + pause
+
+
+async def _count_for_user(tx: Transaction, limits: tuple[Limit, ...], attempt: Attempt, now: int) -> Attempt:
+    """`attempt`, counted for its user as well or else `held`, which counts no further. Either takes as long."""
+    rows = [await tx.fetch_one(_attempt, {"key": each.key, "now": now, "old": now - COUNTED_MS}) for each in limits]
+    held = None in rows
+    untils = []
+    for limit, row in zip(limits, rows, strict=True):
+        pause = 0 if held or row is None else pause_ms(row["failures"], limit.free)
+        untils.append(now + pause if pause else 0)
+        back = 1 if held and row is not None else 0
+        await tx.execute(_settle, {"failures_key": limit.key, "back": back, "until": untils[-1]})
+    if held:
+        return attempt._replace(held=True)
+    return Attempt((*attempt.limits, *limits), (*attempt.untils, *untils))
 
 
 def _refuse(row: Row | None, now: int) -> None:

@@ -69,13 +69,14 @@ _every = sa.select(
     _client_id.label("client_id"),
     *account_columns("user_"),
 ).join_from(tokens, accounts, accounts.c.id == tokens.c.user_id)
+_every = _every.where(accounts.c.disabled_at.is_(None))
 _token = _every.where(tokens.c.digest == sa.bindparam("digest"))
 _tokens = _every.where(any_of(tokens.c.id, "token_ids"))
 
 
 async def find_actor(reader: Reader, token: str) -> Actor | None:
-    """Whom the token stands for; None for one that is unknown, revoked or out of date. Raises `Forbidden` for a token
-    of an installation that is suspended. `address` and `need` are the call's to add.
+    """Whom the token stands for; None for one that is unknown, revoked, out of date, or of a user who is disabled.
+    Raises `Forbidden` for a token of an installation that is suspended. `address` and `need` are the call's to add.
 
     Tokens are compared by the database's index over their digests, and by nothing else: how long that takes tells
     something of the SHA-256 of a guess, which whoever guesses cannot choose, and nothing of a token.

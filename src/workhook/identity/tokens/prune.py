@@ -1,4 +1,5 @@
-"""What identity leaves behind goes some time later: tokens that are over, codes, sessions, counters.
+"""What identity leaves behind goes some time later: tokens that are over, codes, sessions, invitations,
+counters.
 
 A used refresh token is kept as long as it would have been good: whoever uses it again is a thief, or was robbed.
 """
@@ -12,7 +13,7 @@ import sqlalchemy as sa
 from workhook.core.clock import DAY_MS, HOUR_MS
 from workhook.identity.oauth.tables import authorization_codes, device_codes, refresh_tokens
 from workhook.identity.signin.tables import sessions, sign_in_failures, sign_in_links
-from workhook.identity.tables import rate_windows, tokens
+from workhook.identity.tables import invitations, rate_windows, tokens
 from workhook.storage import Database
 from workhook.storage.metadata import big
 from workhook.storage.sweeping import in_batches
@@ -46,6 +47,7 @@ _DELETES = (
     _delete(refresh_tokens.c.id, _expired()),
     _delete(sign_in_links.c.digest, _expired()),
     _delete(sessions.c.id, _expired()),
+    _delete(invitations.c.id, _expired()),
     _delete(
         sign_in_failures.c.key,
         lambda table: sa.and_(table.c.since < big("before"), table.c.blocked_until < big("before")),

@@ -12,7 +12,7 @@ CREATE TABLE accounts (
 	email TEXT,
 	avatar TEXT,
 	created_at BIGINT NOT NULL,
-	updated_at BIGINT NOT NULL,
+	updated_at BIGINT NOT NULL, disabled_at BIGINT,
 	CONSTRAINT uq_accounts_login_key UNIQUE (login_key)
 )
 
@@ -911,4 +911,4 @@ CREATE INDEX ix_invitations_invitee ON invitations (invitee)
 
 CREATE INDEX ix_invitations_expires_at ON invitations (expires_at)
 
-INSERT INTO "alembic_version" VALUES('0009')
+INSERT INTO "alembic_version" VALUES('0010')

@@ -70,11 +70,14 @@ async def list_activity(
 _user = tokens.c.user_id
 _may_follow = (
     sa.select(tokens.c.id, tokens.c.kind, projects.c.account_id)
-    .select_from(tokens.join(projects, projects.c.repository_id == big("repository_id")))
+    .select_from(
+        tokens.join(projects, projects.c.repository_id == big("repository_id")).join(accounts, accounts.c.id == _user)
+    )
     .where(
         any_of(tokens.c.id, "token_ids"),
         tokens.c.revoked_at.is_(None),
         sa.or_(tokens.c.expires_at.is_(None), tokens.c.expires_at > big("now")),
+        accounts.c.disabled_at.is_(None),
         projects.c.deleted_at.is_(None),
         sa.or_(
             projects.c.account_id == _user,
@@ -92,7 +95,8 @@ _may_follow = (
 
 
 async def which_are_good(reader: Reader, token_ids: Collection[int]) -> set[int]:
-    """Those of the tokens that are neither revoked nor out of date, nor of an installation that is suspended."""
+    """Those of the tokens that are neither revoked nor out of date, nor of an installation that is suspended or a user
+    who is disabled."""
     return set(await find_actors(reader, token_ids)) if token_ids else set()
 
 

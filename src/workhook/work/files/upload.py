@@ -184,5 +184,6 @@ class _Reading:
 
 
 def parameters_of(query: Mapping[str, Sequence[str]], form: Form) -> dict[str, Sequence[str]]:
-    """Those of the form win over those of the query string."""
-    return {**query, **form.fields}
+    """Those of the form win over those of the query string. What the query has twice stays so, and is refused."""
+    twice = {name: values for name, values in query.items() if len(values) > 1}
+    return {**query, **form.fields, **twice}

@@ -7,6 +7,7 @@ from typing import Any
 from workhook.http.operations import AREA_B, Handler, Operation
 from workhook.http.paging import PAGING
 from workhook.identity.invitation_schemas import OrganizationInvitation, RepositoryInvitation
+from workhook.identity.invitations import PENDING_MAX
 from workhook.identity.member_schemas import Membership
 from workhook.work.invitations import bodies, organization, repository
 
@@ -14,7 +15,8 @@ TAG = "people"
 _BAD_BODY = (400, 413, 422)
 _ORG, _REPO = "/orgs/{org}", "/repos/{owner}/{repo}"
 _INVITED = (
-    "Nothing is theirs before they accept. The invitation holds for 7 days, and as long as the inviter may invite."
+    "Nothing is theirs before they accept. The invitation holds for 7 days, and as long as the inviter may invite. "
+    f"Of one place at most {PENDING_MAX:,} wait at a time: 422."
 )
 
 
@@ -40,9 +42,10 @@ OPERATIONS: tuple[Operation, ...] = (
         description="Somebody in another organization that the caller owns is a member at once; others are invited: "
                     f"`state` is `pending`. {_INVITED} The last owner stays one: 422."),
     _op("DELETE", f"{_ORG}/memberships/{{username}}", "organization_memberships_remove",
-        "Remove somebody from an organization, or leave it", "organization.leave", organization.remove_membership,
-        answers={204: None}, problems=(422,),
-        description="Owners remove others, and take back invitations; anybody can leave. The last owner cannot: 422."),
+        "Remove somebody from an organization, leave it, or decline an invitation to it", "organization.decline",
+        organization.remove_membership, answers={204: None}, problems=(422,),
+        description="Owners remove others, and take back invitations; anybody can leave, and an invited person "
+                    "declines. The last owner cannot leave: 422."),
     _op("DELETE", f"{_ORG}/members/{{username}}", "organization_members_remove",
         "Remove a member of an organization, or leave it", "organization.leave", organization.remove_member,
         answers={204: None}, problems=(422,),

@@ -13,12 +13,13 @@ from workhook.http import parameters
 from workhook.http.calls import Answer, Call
 from workhook.http.paging import page_link, page_of
 from workhook.identity import invitations, member_queries
+from workhook.identity.actions import hold_owners
 from workhook.identity.guard import actor_of, caller_of
 from workhook.identity.invitation_schemas import organization_invitation
-from workhook.identity.invitations import Invitation, shares_organization
+from workhook.identity.invitations import BY_EMAIL, Invitation, shares_organization
 from workhook.identity.member_schemas import membership_shape, pending_membership_shape
 from workhook.identity.queries import account_columns, key_of
-from workhook.identity.schemas import Account, Organization, account_of
+from workhook.identity.schemas import Account, Actor, Organization, account_of
 from workhook.identity.tables import accounts
 from workhook.storage import Reader, Transaction
 from workhook.storage.metadata import big
@@ -91,6 +92,7 @@ async def create_invitation(call: Call) -> Answer:
     async def step(tx: Transaction) -> Invitation:
         organization, actor = _place(call).account, actor_of(call)
         invitee = email = None
+        field = "invitee_id"
         if not isinstance(body.invitee_id, UnsetType):
             found = await _find_person(tx, call, number=body.invitee_id)
             if found is None or not found.is_known:  # by counting up, all logins of the server could be read
@@ -98,12 +100,12 @@ async def create_invitation(call: Call) -> Answer:
             invitee = found.account
             login: str | None = invitee.login
         elif not isinstance(body.email, UnsetType):
-            email, login = body.email, None
+            email, login, field = body.email, None, "email"
         else:
             raise _invalid("invitee_id", "invitee_id or email is required")
         await _refuse_members(tx, organization, login, email)
-        made = await invitations.invite(tx, organization, actor.user, role, invitee=invitee, email=email)
-        await record_invitation(tx, actor, "create", organization, login or "(by e-mail)", role)
+        made = await invitations.invite(tx, organization, actor.user, role, invitee=invitee, email=email, field=field)
+        await record_invitation(tx, actor, "create", organization, login or BY_EMAIL, role)
         return made
 
     made = await call.database.in_transaction(step)
@@ -127,13 +129,20 @@ async def cancel_invitation(call: Call) -> Answer:
         organization, actor = _place(call).account, actor_of(call)
         number = call.path_integer("invitation_id")
         found = await invitations.find_of_organization(tx, organization, number, actor.user)
-        if found is None or not await invitations.delete(tx, found):
+        if found is None or not await _end(tx, actor, found):
             raise NotFound()
-        invitee = found.invitee.login if found.invitee else "(by e-mail)"
-        await record_invitation(tx, actor, "delete", organization, invitee)
 
     await call.database.in_transaction(step)
     return Answer(status=204)
+
+
+async def _end(tx: Transaction, actor: Actor, invitation: Invitation) -> bool:
+    """Answers whether it was still there."""
+    if not await invitations.delete(tx, invitation):
+        return False
+    invitee = invitation.invitee.login if invitation.invitee else BY_EMAIL
+    await record_invitation(tx, actor, "delete", invitation.account, invitee)
+    return True
 
 
 async def set_membership(call: Call) -> Answer:
@@ -159,56 +168,86 @@ async def set_membership(call: Call) -> Answer:
 
 
 async def remove_membership(call: Call) -> Answer:
-    """Takes an invitation back, too."""
-    await call.database.in_transaction(lambda tx: _remove(tx, call, with_invitation=True))
+    """Ends an invitation, too: owners take it back, the invited person declines it."""
+
+    async def step(tx: Transaction) -> None:
+        place, actor = _place(call), actor_of(call)
+        if place.role is None:
+            await _decline(tx, call, place.account)
+        elif not await _remove(tx, call):
+            found = await _find_person(tx, call, login=call.path("username"))
+            if found is None or not await invitations.withdraw(tx, place.account, found.account):
+                raise NotFound()
+            await record_invitation(tx, actor, "delete", place.account, found.account.login)
+
+    await call.database.in_transaction(step)
     return Answer(status=204)
 
 
 async def remove_member(call: Call) -> Answer:
-    await call.database.in_transaction(lambda tx: _remove(tx, call, with_invitation=False))
+    async def step(tx: Transaction) -> None:
+        if not await _remove(tx, call):
+            raise NotFound()
+
+    await call.database.in_transaction(step)
     return Answer(status=204)
 
 
-async def _remove(tx: Transaction, call: Call, *, with_invitation: bool) -> None:
-    """Raises `Forbidden` for somebody else's membership unless the caller is an owner, and `Invalid` for the last
-    owner."""
+async def _remove(tx: Transaction, call: Call) -> bool:
+    """Answers whether the person was a member. Raises `Forbidden` for somebody else unless the caller is an owner, and
+    `Invalid` for the last owner."""
     place, actor = _place(call), actor_of(call)
-    if key_of(call.path("username")) != key_of(actor.user.login):
+    if not _is_own(call):
         _require_owner(place)
     found = await _find_person(tx, call, login=call.path("username"))
     if found is None:
         raise NotFound()
-    person = found.account
-    if await by_hand.remove_member(tx, place.account, person, base=base_of(call), actor=actor):
-        return
-    if not with_invitation or not await invitations.withdraw(tx, place.account, person):
+    return await by_hand.remove_member(tx, place.account, found.account, base=base_of(call), actor=actor)
+
+
+def _is_own(call: Call) -> bool:
+    return key_of(call.path("username")) == key_of(actor_of(call).user.login)
+
+
+async def _decline(tx: Transaction, call: Call, organization: Account) -> None:
+    """All that there is, by login and by e-mail. Of others the invited person sees nothing."""
+    actor = actor_of(call)
+    found = await invitations.find_to_organization(tx, actor.user, key_of(organization.login)) if _is_own(call) else []
+    if not any([await _end(tx, actor, each) for each in found]):
         raise NotFound()
-    await record_invitation(tx, actor, "delete", place.account, person.login)
 
 
 # --- the caller's own ------------------------------------------------------------------------------------------------
 
 
 async def accept(call: Call) -> Answer:
-    """Only `active` can be asked for. Somebody who is in it already stays as they are."""
+    """Only `active` can be asked for."""
     parameters.gather(AcceptBody, {}, await call.json_object(), resource="OrganizationMembership")
 
     async def step(tx: Transaction) -> msgspec.Struct:
         actor, login = actor_of(call), call.path("org")
-        invitation = await invitations.find_to_organization(tx, actor.user, key_of(login))
-        if invitation is None or not await invitations.delete(tx, invitation):
-            member = await member_queries.find_own(tx, actor, login)
-            if member is None:
-                raise NotFound()
-            return membership_shape(member.account, actor.user, member.role, call.base)
-        organization = invitation.account
+        await join(tx, actor, login, base=base_of(call))
         member = await member_queries.find_own(tx, actor, login)
-        if member is not None:
-            return membership_shape(organization, actor.user, member.role, call.base)
-        await by_hand.set_member(tx, organization, actor.user, invitation.role, base=base_of(call), actor=actor)
-        return membership_shape(organization, actor.user, invitation.role, call.base)
+        if member is None:
+            raise NotFound()
+        return membership_shape(member.account, actor.user, member.role, call.base)
 
     return Answer(await call.database.in_transaction(step))
+
+
+async def join(tx: Transaction, actor: Actor, login: str, *, base: str) -> None:
+    """Accept the newest invitation to the organization, if there is one. Somebody who is in it already stays as they
+    are."""
+    for invitation in (await invitations.find_to_organization(tx, actor.user, key_of(login)))[:1]:
+        # Held before the invitation, as by who takes an owner's right: that ends what the owner has made.
+        await hold_owners(tx, invitation.account)
+        taken = await invitations.take(tx, invitation)
+        if taken is None:
+            continue
+        if await member_queries.find_own(tx, actor, login) is None:
+            await by_hand.set_member(tx, taken.account, actor.user, taken.role, base=base, actor=actor)
+        else:
+            invitations.withdraw_later(tx, taken.account, actor.user)
 
 
 def _invalid(field: str, message: str) -> Invalid:

@@ -13,7 +13,7 @@ from workhook.identity.guard import actor_of, caller_of
 from workhook.identity.invitation_schemas import repository_invitation
 from workhook.identity.invitations import Invitation, shares_organization
 from workhook.identity.queries import account_columns, find_member_role, key_of
-from workhook.identity.schemas import Account, Repository, account_of
+from workhook.identity.schemas import Account, Actor, Repository, account_of
 from workhook.identity.tables import accounts
 from workhook.storage import Reader, Transaction
 from workhook.work.announce import base_of
@@ -108,6 +108,8 @@ async def update_invitation(call: Call) -> Answer:
 
     async def step(tx: Transaction) -> Invitation:
         changed = await invitations.change_role(tx, await _of_repository(tx, call), body.permissions)
+        if changed is None:
+            raise NotFound()
         assert changed.invitee is not None, "nobody is invited to a repository by e-mail"
         await record_invitation(
             tx, actor_of(call), "update", _repository(call), changed.invitee.login, body.permissions
@@ -153,19 +155,21 @@ async def _own(tx: Transaction, call: Call) -> Invitation:
 
 
 async def accept(call: Call) -> Answer:
-    """Somebody who has been added meanwhile stays as they are."""
-
     async def step(tx: Transaction) -> None:
-        invitation, actor = await _own(tx, call), actor_of(call)
-        repository = invitation.repository
-        assert repository is not None, "it is to a repository"
-        if not await invitations.delete(tx, invitation):
-            raise NotFound()
-        if not await queries.is_collaborator(tx, repository, actor.user):
-            await by_hand.set_collaborator(tx, repository, actor.user, invitation.role, base=base_of(call), actor=actor)
+        await join(tx, actor_of(call), await _own(tx, call), base=base_of(call))
 
     await call.database.in_transaction(step)
     return Answer(status=204)
+
+
+async def join(tx: Transaction, actor: Actor, invitation: Invitation, *, base: str) -> None:
+    """Somebody who has been added meanwhile stays as they are. Raises `NotFound` for an invitation that has gone."""
+    taken = await invitations.take(tx, invitation)
+    if taken is None:
+        raise NotFound()
+    assert taken.repository is not None, "it is to a repository"
+    if not await queries.is_collaborator(tx, taken.repository, actor.user):
+        await by_hand.set_collaborator(tx, taken.repository, actor.user, taken.role, base=base, actor=actor)
 
 
 async def decline(call: Call) -> Answer:

@@ -14,7 +14,7 @@ from msgspec import UnsetType
 from workhook.core.clock import now_ms
 from workhook.core.errors import Fault, Forbidden, Invalid, NotFound
 from workhook.core.ids import new_id
-from workhook.identity import audit, removal
+from workhook.identity import audit, invitation_ends, removal
 from workhook.identity.actions import set_collaborator
 from workhook.identity.audit_actions import verb_of
 from workhook.identity.queries import find_repository_by_id, key_of
@@ -106,6 +106,7 @@ async def delete_project(tx: Transaction, actor: Actor, project: Project, *, bas
     await issued.require_none_of_project(tx, project.repository.id)
     await queries.delete_project(tx, project, now_ms())
     await loss.project_ends(tx, actor, project.repository, base=base)
+    invitation_ends.repository_goes(tx, project.repository)
     await _announce(tx, actor, project, "deleted", base=base)
 
 

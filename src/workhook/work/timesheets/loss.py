@@ -13,9 +13,14 @@ from workhook.work.timesheets import queries, rights, timers
 
 async def rights_lost(tx: Transaction, loss: Loss) -> None:
     """An `identity.removal.OnLoss`. What an app may do less for its user takes nothing from the user."""
-    if loss.app_id is not None or loss.account_id is None:
+    if loss.app_id is not None:
         return
-    rows = await rights.lock_lost(tx, loss.account_id, loss.repository_id, loss.user_id)
+    if loss.account_id is not None:
+        rows = await rights.lock_lost(tx, loss.account_id, loss.repository_id, loss.user_id)
+    elif loss.user_id is not None:
+        rows = await rights.lock_lost_everywhere(tx, loss.user_id)
+    else:
+        raise ValueError("a loss is of a place, of an app or of a user")
     running = queries.timesheets_of(rows, 0)
     await timers.finish(tx, loss.actor, running, now=now_ms(), base=loss.base)
 

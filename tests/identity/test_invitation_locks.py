@@ -1,0 +1,238 @@
+"""Who invites, accepts or changes an invitation while a right is taken away: none is left behind, and nobody comes in
+by one that has ended. None of them is told that the database is in trouble."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+
+import pytest
+import sqlalchemy as sa
+
+from tests.harness.beside import Beside, opened
+from tests.harness.world import make_world
+from workhook.core.clock import DAY_MS, now_ms
+from workhook.core.errors import Forbidden, NotFound
+from workhook.http.calls import Services
+from workhook.identity import actions, invitations, queries
+from workhook.identity.invitations import Invitation
+from workhook.identity.schemas import Account, Actor, Repository
+from workhook.identity.tables import invitations as table
+from workhook.storage import Transaction
+from workhook.storage.metadata import insert_into
+from workhook.work.chores import CHORES, run_once
+from workhook.work.invitations import organization, repository
+
+BASE = "http://h.example"
+
+
+@pytest.fixture
+async def beside(services: Services) -> AsyncIterator[Beside]:
+    async with opened(services) as found:
+        yield found
+
+
+@dataclass
+class Site:
+    """`inviter` is an owner beside another one, and an admin of the project; `guest` is nowhere."""
+
+    services: Services
+    place: Account
+    here: Repository
+    owner: Account
+    inviter: Account
+    guest: Actor
+
+    async def invite(self, tx: Transaction, where: Account | Repository, role: str = "member") -> Invitation:
+        return await invitations.invite(tx, where, self.inviter, role, invitee=self.guest.user)
+
+    async def step_down(self, tx: Transaction) -> None:
+        await actions.set_member(tx, self.place, self.inviter, "member")
+
+    async def lower(self, tx: Transaction) -> None:
+        await actions.set_collaborator(tx, self.here, self.inviter, "write")
+
+    async def join(self, tx: Transaction) -> None:
+        await organization.join(tx, self.guest, self.place.login, base=BASE)
+
+    async def join_project(self, tx: Transaction) -> None:
+        found, _ = await invitations.list_to_repositories(tx, self.guest.user, limit=1, offset=0)
+        if not found:
+            raise NotFound()
+        await repository.join(tx, self.guest, found[0], base=BASE)
+
+    async def left(self) -> list[int]:
+        return [row["id"] for row in await self.services.database.fetch_all(sa.select(table.c.id))]
+
+    async def role(self) -> str | None:
+        return await queries.find_member_role(self.services.database, self.place.id, self.guest.user.id)
+
+    async def role_here(self) -> str | None:
+        found = await queries.find_repository_by_id(self.services.database, self.here.id, self.guest.user.id)
+        return found.role if found else None
+
+
+@pytest.fixture
+async def site(services: Services) -> Site:
+    world = await make_world(services)
+    here = await queries.find_repository(services.database, world.organization, world.repository)
+    owner = await queries.find_account(services.database, world.owner)
+    assert here is not None
+    assert owner is not None
+    async with services.database.transaction() as tx:
+        inviter = await actions.create_account(tx, "user", f"inviter-{here.id}", name=None, email="inviter@example.com")
+        guest = await actions.create_account(tx, "user", f"guest-{here.id}", name=None, email="guest@example.com")
+        await actions.set_member(tx, here.owner, inviter, "owner")
+    actor = Actor(guest, token_id=0, token_kind="classic", scopes=frozenset())
+    return Site(services, here.owner, here, owner, inviter, actor)
+
+
+async def _as_admin(site: Site) -> None:
+    """The inviter may invite to the project, and nowhere else."""
+    async with site.services.database.transaction() as tx:
+        await actions.set_member(tx, site.place, site.inviter, "member")
+        await actions.set_collaborator(tx, site.here, site.inviter, "admin")
+
+
+async def test_who_invites_while_the_right_goes_leaves_no_invitation(site: Site, beside: Beside) -> None:
+    async with site.services.database.transaction() as tx:
+        await site.invite(tx, site.place)
+        await site.invite(tx, site.here, "write")
+        going = await beside.begin(site.step_down)
+    await going
+    assert await site.left() == []
+
+
+async def test_who_invites_after_the_right_has_gone_is_refused(site: Site, beside: Beside) -> None:
+    async with site.services.database.transaction() as tx:
+        await site.step_down(tx)
+        inviting = await beside.begin(lambda other: site.invite(other, site.place))
+    with pytest.raises(Forbidden):
+        await inviting
+    assert await site.left() == []
+
+
+async def test_an_admin_who_invites_while_the_right_goes_leaves_no_invitation(site: Site, beside: Beside) -> None:
+    await _as_admin(site)
+    async with site.services.database.transaction() as tx:
+        await site.invite(tx, site.here, "write")
+        going = await beside.begin(site.lower)
+    await going
+    assert await site.left() == []
+    async with site.services.database.transaction() as tx:
+        with pytest.raises(Forbidden):
+            await site.invite(tx, site.here, "write")
+
+
+async def test_an_owner_and_admin_who_loses_both_at_once_leaves_no_invitation(site: Site, beside: Beside) -> None:
+    """Each of the two losses alone would leave it."""
+    async with site.services.database.transaction() as tx:
+        await actions.set_collaborator(tx, site.here, site.inviter, "admin")
+        await site.invite(tx, site.here, "write")
+    async with site.services.database.transaction() as tx:
+        await site.step_down(tx)
+        lowering = await beside.begin(site.lower)
+    await lowering
+    assert await site.left() == []
+
+
+async def test_who_accepts_while_the_right_of_the_inviter_goes_is_not_in(site: Site, beside: Beside) -> None:
+    async with site.services.database.transaction() as tx:
+        await site.invite(tx, site.place, "owner")
+    async with site.services.database.transaction() as tx:
+        await site.step_down(tx)
+        joining = await beside.begin(site.join)
+    await joining
+    assert (await site.role(), await site.left()) == (None, [])
+
+
+async def test_who_accepts_while_the_right_of_the_inviter_is_about_to_go_waits(site: Site, beside: Beside) -> None:
+    """With the owners first, as who takes the right: else each would have what the other waits for."""
+    async with site.services.database.transaction() as tx:
+        await site.invite(tx, site.place)
+    async with site.services.database.transaction() as tx:
+        await actions.hold_owners(tx, site.place)
+        joining = await beside.begin(site.join)
+        await site.step_down(tx)
+    await joining
+    assert (await site.role(), await site.left()) == (None, [])
+
+
+async def test_who_accepts_before_the_right_of_the_inviter_goes_is_in(site: Site, beside: Beside) -> None:
+    async with site.services.database.transaction() as tx:
+        await site.invite(tx, site.place)
+        await site.invite(tx, site.here, "write")
+    async with site.services.database.transaction() as tx:
+        await site.join(tx)
+        going = await beside.begin(site.step_down)
+    await going
+    assert (await site.role(), await site.left()) == ("member", [])
+
+
+@pytest.mark.parametrize("first", ["accepts", "goes"])
+async def test_who_accepts_work_while_the_right_of_the_inviter_goes(site: Site, beside: Beside, first: str) -> None:
+    await _as_admin(site)
+    async with site.services.database.transaction() as tx:
+        await site.invite(tx, site.here, "write")
+    works = (site.join_project, site.lower) if first == "accepts" else (site.lower, site.join_project)
+    async with site.services.database.transaction() as tx:
+        await works[0](tx)
+        second = await beside.begin(works[1])
+    if first == "accepts":
+        await second
+    else:
+        with pytest.raises(NotFound):
+            await second
+    assert (await site.role_here(), await site.left()) == ("write" if first == "accepts" else None, [])
+
+
+async def test_who_accepts_while_the_role_is_changed_gets_the_new_one(site: Site, beside: Beside) -> None:
+    async with site.services.database.transaction() as tx:
+        made = await site.invite(tx, site.here, "admin")
+    async with site.services.database.transaction() as tx:
+        assert await invitations.change_role(tx, made, "read") is not None
+        joining = await beside.begin(site.join_project)
+    await joining
+    assert await site.role_here() == "read"
+    async with site.services.database.transaction() as tx:
+        assert await invitations.change_role(tx, made, "write") is None
+
+
+@pytest.mark.parametrize("second", ["join", "join_project"])
+async def test_of_two_who_accept_one_comes_in(site: Site, beside: Beside, second: str) -> None:
+    async with site.services.database.transaction() as tx:
+        await site.invite(tx, site.place)
+        await site.invite(tx, site.here, "write")
+    async with site.services.database.transaction() as tx:
+        await getattr(site, second)(tx)
+        joining = await beside.begin(getattr(site, second))
+    if second == "join":
+        await joining
+        assert await site.role() == "member"
+    else:
+        with pytest.raises(NotFound):
+            await joining
+        assert await site.role_here() == "write"
+    assert len(await site.left()) == 1
+
+
+async def test_what_is_over_is_removed_a_day_later_in_batches(site: Site) -> None:
+    """And nothing else: one that holds, and one that was over less than a day ago, stay."""
+    now = now_ms()
+    common = {
+        "account_id": site.place.id, "inviter_id": site.owner.id, "role": "member", "place": f"o{site.place.id}",
+        "created_at": 0,
+    }  # fmt: skip
+    ends = {"over": now - DAY_MS - 1, "just": now - DAY_MS + 60_000, "holds": now + DAY_MS}
+    rows = [
+        {**common, "email": f"{name}{number}@example.com", "invitee": f"e{name}{number}@example.com", "expires_at": end}
+        for name, end in ends.items()
+        for number in range(1200 if name == "over" else 1)
+    ]
+    async with site.services.database.transaction() as tx:
+        await tx.execute_many(insert_into(table, *rows[0]), rows)
+    [chore] = [each for each in CHORES if each.name == "tokens_and_sessions"]
+    assert await run_once(site.services, chore, now) == 1200
+    found = await site.services.database.fetch_all(sa.select(table.c.email).order_by(table.c.email))
+    assert [row["email"] for row in found] == ["holds0@example.com", "just0@example.com"]
+    assert await run_once(site.services, chore, now) == 0

@@ -1,0 +1,54 @@
+"""A chore changes rows of the tables that stand here, and of no other. How many there are depends on the world."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from tests.walls.dump import changes
+from tests.walls.test_side_effects import SIGNS
+from tests.walls.world import Walls
+from workhook.core.clock import DAY_MS, now_ms
+from workhook.delivery import retention
+from workhook.http.calls import Services
+from workhook.work.chores import CHORES, Chore, run_once
+
+LATER = 400 * DAY_MS
+"""When everything is over that ends."""
+
+EFFECTS: dict[str, str] = {
+    "idempotency_keys": "-idempotency_keys",
+    "tokens_and_sessions": "-sessions -sign_in_links -tokens",
+    "audit_log": "-audit_log",
+    "deleted_tasks": "-tasks",
+    "deleted_files": "-files",
+    # In this world they have nothing to do, and change nothing.
+    "deleted_projects": "",
+    "expired_task_credits": "",
+    "service_checkout_periods": (
+        "+dispatches +events +invoices +service_checkout_periods +task_credits ~invoice_numbers ~service_checkouts"
+    ),
+    "deliveries": "-deliveries -dispatches -events",
+}
+
+
+async def _retention(services: Services, now: int) -> int:
+    return sum((await retention.prune(services.database, now, now)).values())
+
+
+ALL = (*CHORES, Chore("deliveries", 1.0, _retention))
+
+
+def test_every_chore_has_its_effects_declared() -> None:
+    assert {each.name for each in ALL} == set(EFFECTS)
+
+
+def test_every_chore(walls: Walls) -> None:
+    walls.deliver()
+    wrong = []
+    for chore in ALL:
+        before = walls.reader.dump()
+        done = walls.server.run(partial(run_once, chore=chore, now=now_ms() + LATER))
+        found = " ".join(sorted({SIGNS[what] + table for table, what, _, _ in changes(before, walls.reader.dump())}))
+        if found != EFFECTS.get(chore.name):
+            wrong.append(f"{chore.name} ({done}): {found or 'nothing'}; not: {EFFECTS.get(chore.name)}")
+    assert wrong == [], "\n".join(wrong)

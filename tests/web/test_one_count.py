@@ -1,0 +1,150 @@
+"""Wrong passwords count for a user, by whichever name they were tried, and nobody learns that there is such a user."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+import httpx
+import pytest
+import sqlalchemy as sa
+
+from tests.harness.server import Server
+from tests.web.browser import PASSWORD, Browser, add_person
+from tests.web.pauses import end_pauses, lengthen_pauses
+from tests.work.counted import Counted
+from workhook.core.errors import TooManyRequests
+from workhook.http.calls import Services
+from workhook.identity.actions import create_account
+from workhook.identity.schemas import Account
+from workhook.identity.signin import actions, throttle
+from workhook.identity.signin.tables import sign_in_failures
+
+WRONG = "not the right one"
+HERE, ELSEWHERE = "192.0.2.1", "192.0.2.2"
+
+_count = sa.select(sign_in_failures.c.failures).where(sign_in_failures.c.key == sa.bindparam("key"))
+
+
+@pytest.fixture
+def long_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However slow the machine is, none is over before the next attempt."""
+    monkeypatch.setattr(throttle, "FIRST_PAUSE_MS", throttle.LONGEST_PAUSE_MS)
+
+
+def problem(page: httpx.Response) -> str:
+    """What the page of sign-in says is wrong."""
+    found = re.search(r'id="problems".*?>(.+?)</', page.text, re.DOTALL)
+    assert found is not None, page.text
+    return found[1].strip()
+
+
+async def add_user(services: Services, login: str, email: str) -> Account:
+    async with services.database.transaction() as tx:
+        user = await create_account(tx, "user", login, name=None, email=email)
+    hashed = await actions.new_hash(PASSWORD, user)
+    async with services.database.transaction() as tx:
+        await actions.set_password(tx, user, hashed)
+    return user
+
+
+async def failures(services: Services, *keys: str) -> list[int]:
+    rows = [await services.database.fetch_one(_count, {"key": key}) for key in keys]
+    return [row["failures"] if row else 0 for row in rows]
+
+
+async def told(services: Services, typed: str, password: str = WRONG, address: str = HERE) -> str:
+    """What whoever tries a password learns."""
+    try:
+        checked = await actions.check_password(services.database, typed, password, address)
+    except TooManyRequests as refused:
+        return f"{refused.message} {refused.headers}"
+    async with services.database.transaction() as tx:
+        return "in" if await actions.complete(tx, checked) else "wrong"
+
+
+@pytest.mark.usefixtures("long_pauses")
+async def test_a_login_and_its_email_address_share_their_tries(services: Services) -> None:
+    await add_user(services, "ada", "Ada@example.com")
+    tried = ["ada", "ADA@example.com", "ada", "ada@EXAMPLE.com", " Ada "]
+    assert [await told(services, each) for each in tried] == ["wrong"] * throttle.FREE_BY_LOGIN
+    for typed in ("ada", "ada@example.com"):
+        assert await told(services, typed, PASSWORD) == "wrong", "what comes after five wrong ones is not looked at"
+    assert await told(services, "ada@example.com", PASSWORD, ELSEWHERE) == "in"  # nobody is kept out elsewhere
+
+
+@pytest.mark.usefixtures("long_pauses")
+async def test_they_do_so_over_all_addresses(services: Services) -> None:
+    await add_user(services, "ada", "ada@example.com")
+    names = ("ada", "ada@example.com")
+    for number in range(throttle.FREE_EVERYWHERE):
+        assert await told(services, names[number % 2], address=f"198.51.100.{number}") == "wrong"
+    assert [await told(services, each, PASSWORD) for each in names] == ["wrong", "wrong"]
+
+
+async def test_the_right_password_clears_what_was_counted(services: Services) -> None:
+    user = await add_user(services, "ada", "ada@example.com")
+    keys = (throttle.user_key(str(user.id)), throttle.place_key(str(user.id), HERE), throttle.login_key("ada"))
+    for typed in ("ada", "ada@example.com", "ada", "ada@example.com"):
+        assert await told(services, typed) == "wrong"
+    assert await failures(services, *keys) == [4, 4, 2]
+    assert await told(services, "ada", PASSWORD) == "in"
+    assert await failures(services, *keys) == [0, 0, 0]
+
+
+@pytest.mark.usefixtures("long_pauses")
+async def test_what_is_not_looked_at_does_not_count(services: Services) -> None:
+    """Or else one address could use up what all addresses have."""
+    user = await add_user(services, "ada", "ada@example.com")
+    for typed in ("ada", "ada@example.com") * throttle.FREE_BY_LOGIN:
+        assert await told(services, typed) == "wrong"
+    counted = await failures(services, throttle.user_key(str(user.id)), throttle.place_key(str(user.id), HERE))
+    assert counted == [throttle.FREE_BY_LOGIN] * 2
+
+
+@pytest.mark.usefixtures("long_pauses")
+async def test_an_address_that_several_have_is_a_name_of_nobody(services: Services) -> None:
+    for login in ("ada", "bob"):
+        await add_user(services, login, "both@example.com")
+    assert [await told(services, "both@example.com") for _ in range(5)] == ["wrong"] * 5
+    assert "too many" in await told(services, "Both@Example.com")
+    assert [await told(services, each, PASSWORD) for each in ("ada", "bob")] == ["in", "in"]
+
+
+@pytest.mark.usefixtures("long_pauses")
+async def test_nothing_tells_whether_two_names_are_of_one_user(services: Services) -> None:
+    """Nor whether either is anybody's: answers, `Retry-After` and the statements behind them are the same."""
+    counted = Counted(services.database)
+    watched: Services = replace(services, database=counted)  # type: ignore[arg-type]  # it does what a Database does
+
+    async def seen(names: tuple[str, str], address: str) -> list[tuple[str, list[str]]]:
+        found = []
+        for typed in names * (throttle.FREE_BY_LOGIN + 1):
+            counted.statements.clear()
+            found.append((await told(watched, typed, address=address), list(counted.statements)))
+        return found
+
+    await add_user(services, "ada", "ada@example.com")
+    await add_user(services, "bob", "bob@example.com")
+    one = await seen(("ada", "ada@example.com"), "192.0.2.11")
+    two = await seen(("ada", "bob@example.com"), "192.0.2.12")
+    none = await seen(("nobody", "nobody@example.com"), "192.0.2.13")
+    assert [answer for answer, _ in one].count("wrong") == 2 * throttle.FREE_BY_LOGIN
+    assert one == two == none
+
+
+def test_the_count_holds_in_every_process_and_the_page_says_no_more(server: Server, second_server: Server) -> None:
+    person = add_person(server)
+    with Browser(server) as one, Browser(second_server, **{"X-Forwarded-For": one.address}) as other:
+
+        def tries(browser: Browser, name: str, password: str) -> httpx.Response:
+            return browser.fill("/login", login=name, password=password)
+
+        names = [(one, person.login), (other, person.email.upper()), (one, person.login), (other, person.email)]
+        wrong = [tries(browser, name, "not the right one") for browser, name in [*names, names[0]]]
+        server.run(lengthen_pauses)
+        right = [tries(browser, name, PASSWORD) for browser, name in names[1::2]]
+        assert [each.status_code for each in wrong + right] == [422] * 7
+        assert {problem(each) for each in wrong} == {problem(each) for each in right}
+        server.run(end_pauses)
+        assert tries(other, person.email, PASSWORD).status_code == 303

@@ -1,0 +1,228 @@
+"""A timer of an app ends with the right to stop it: the installation, its permission to work, the repository."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+import pytest
+
+from tests.harness import forge
+from tests.harness.apps import PERMISSIONS, Registered, install, make_app
+from tests.harness.beside import Beside, opened
+from tests.harness.world import World, make_world
+from tests.work.studio import Caller, Studio
+from tests.work.timesheets_kit import Desk, make_task
+from workhook.core.clock import now_ms
+from workhook.core.errors import Forbidden, NotFound, Problem
+from workhook.http.calls import Services
+from workhook.identity.apps import actions, keys
+from workhook.identity.apps.schemas import Installation
+from workhook.identity.queries import find_account
+from workhook.identity.schemas import Actor, Reach
+from workhook.storage import Transaction
+from workhook.work.columns import actions as columns
+from workhook.work.columns.schemas import ColumnCreate
+from workhook.work.tasks import actions as tasks
+from workhook.work.tasks.schemas import TaskCreate
+from workhook.work.timesheets import actions as timesheets
+from workhook.work.timesheets.schemas import TimesheetCreate
+from workhook.work.timesheets.tables import timesheets as timesheet_rows
+
+BASE = "http://work.example.com"
+
+Weaken = Callable[[Studio, Registered], object]
+
+
+def _of_installation(method: str, more: str = "", **body: Any) -> Weaken:
+    def weaken(studio: Studio, app: Registered) -> None:
+        path = f"{studio.world.org_path}/installations/{app.installation_id}{more}"
+        answer = studio.owner.http.request(method, path, json=body or None)
+        assert answer.is_success, answer.text
+
+    return weaken
+
+
+def _number(studio: Studio, name: str) -> int:
+    return int(studio.owner.http.get(f"/repos/{studio.world.organization}/{name}").json()["id"])
+
+
+def _take_repository(name: str | None = None) -> Weaken:
+    """None: that of the timer."""
+
+    def take(studio: Studio, app: Registered) -> None:
+        number = _number(studio, name or studio.world.repository)
+        path = f"/user/installations/{app.installation_id}/repositories/{number}"
+        assert studio.owner.http.delete(path).status_code == 204
+
+    return take
+
+
+def _ask_for(**permissions: str) -> Weaken:
+    def ask(studio: Studio, app: Registered) -> None:
+        answer = studio.owner.http.patch(f"{studio.world.org_path}/apps/{app.slug}", json={"permissions": permissions})
+        assert answer.is_success, answer.text
+
+    return ask
+
+
+def _as_the_app(method: str, path: str) -> Weaken:
+    def ask(studio: Studio, app: Registered) -> None:
+        with app.client(studio.server) as client:
+            assert client.request(method, path.format(app.installation_id)).status_code == 204
+
+    return ask
+
+
+def _by_command(*words: str) -> Weaken:
+    def run(studio: Studio, app: Registered) -> None:
+        place = [] if words[0] == "edit" else ["--organization", studio.world.organization]
+        done = forge.run(["app", words[0], app.slug, *place, *words[1:]], studio.server.environment())
+        assert done.returncode == 0, done.stderr
+
+    return run
+
+
+# How an app may do less; whether it may stop the timer still.
+WEAKENED: dict[str, tuple[Weaken, bool]] = {
+    "uninstalled": (_of_installation("DELETE"), False),
+    "uninstalled by the app": (_as_the_app("DELETE", "/app/installations/{}"), False),
+    "suspended": (_of_installation("PUT", "/suspended"), False),
+    "suspended by the app": (_as_the_app("PUT", "/app/installations/{}/suspended"), False),
+    "repository taken": (_take_repository(), False),
+    "other repositories chosen": (
+        _of_installation("PATCH", repository_selection="selected", repositories=["other"]),
+        False,
+    ),
+    "permission taken": (_of_installation("PATCH", permissions={"repository_hooks": "write"}), False),
+    "permission lowered": (_of_installation("PATCH", permissions={"work": "read"}), False),
+    "the app asks for less": (_ask_for(work="read"), False),
+    "permission lowered by command": (_by_command("install", "--permissions", "work:read"), False),
+    "repository taken by command": (_by_command("install", "--repository", "other"), False),
+    "uninstalled by command": (_by_command("uninstall"), False),
+    "the app asks for less by command": (_by_command("edit", "--permissions", "work:read"), False),
+    "other permission taken": (_of_installation("PATCH", permissions={"work": "write"}), True),
+    "other repository taken": (_take_repository("other"), True),
+    "all repositories": (_of_installation("PATCH", repository_selection="all"), True),
+    "the app asks for less of something else": (_ask_for(work="write"), True),
+}
+
+
+@pytest.mark.parametrize("how", WEAKENED)
+def test_a_timer_of_an_app_ends_with_what_the_installation_gave(studio: Studio, how: str) -> None:
+    """Another app has one, too."""
+    weaken, is_left = WEAKENED[how]
+    studio.owner.post("/projects", json={"title": "Other", "name": "other", "organization": studio.world.organization})
+    chosen = [studio.world.repository, "other"]
+    apps = [make_app(studio.server, studio.world, repositories=chosen) for _ in range(2)]
+    task_id, timers = make_task(studio), []
+    for app in apps:
+        bot = Caller(studio.server, app.token(studio.server))
+        timers.append(Desk(studio, bot).new(task_id))
+        bot.http.close()
+    hook = {"name": "web", "config": {"url": "http://127.0.0.1:9/"}, "events": ["timesheet"], "active": False}
+    assert studio.owner.http.post(f"{studio.world.repo_path}/hooks", json=hook).status_code == 201
+    studio.happened()
+    weaken(studio, apps[0])
+    told = [(each.action, each.record["id"]) for each in studio.happened() if each.name == "timesheet"]
+    assert told == ([] if is_left else [("finished", timers[0]["id"])])
+    found = [Desk(studio, studio.owner).get(each) for each in timers]
+    assert [each["is_active"] for each in found] == [is_left, True]
+    assert found[0]["finished"] is not is_left
+
+
+def test_a_timer_of_an_app_in_another_organization_runs_on(studio: Studio) -> None:
+    there = Studio(studio.server, studio.server.world())
+    app = make_app(studio.server, studio.world, public=True)
+    here, app.installation_id = app.installation_id, install(studio.server, app, there.world)
+    bot = Caller(studio.server, app.token(studio.server))
+    running = Desk(there, bot).new(make_task(there))
+    bot.http.close()
+    there.happened()
+    app.installation_id = here
+    for how in ("permission taken", "suspended", "uninstalled"):
+        WEAKENED[how][0](studio, app)
+    assert there.happened() == []
+    assert Desk(there, there.owner).get(running)["is_active"]
+    there.close()
+
+
+# --- at once ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+async def beside(services: Services) -> AsyncIterator[Beside]:
+    async with opened(services) as found:
+        yield found
+
+
+class _Robot:
+    """An app on an organization, with a task to work on."""
+
+    def __init__(self, world: World, installation: Installation, actor: Actor, task_id: str) -> None:
+        self.world, self.installation, self.actor, self.task_id = world, installation, actor, task_id
+
+    @classmethod
+    async def make(cls, services: Services) -> _Robot:
+        world = await make_world(services)
+        async with services.database.transaction() as tx:
+            boss, place = await find_account(tx, world.owner), await find_account(tx, world.organization)
+            assert boss is not None
+            assert place is not None
+            app, _, _ = await actions.create_app(
+                tx, None, place, name=f"Robot {place.id}", permissions=PERMISSIONS, key=await keys.new_key()
+            )
+            installation = await actions.install(tx, None, app, place)
+            bot = await find_account(tx, f"{app.slug}{actions.BOT_SUFFIX}")
+            assert bot is not None
+            owner = Actor(boss, token_id=0, token_kind="classic", scopes=frozenset())
+            column = await columns.create_column(tx, owner, world.project_id, ColumnCreate(title="To do"), base=BASE)
+            task = await tasks.create_task(tx, owner, column.id, TaskCreate(title="Draw"), base=BASE)
+        reach = Reach(place.id, PERMISSIONS)
+        actor = Actor(
+            bot,
+            token_id=0,
+            token_kind="installation",
+            scopes=frozenset(),
+            installation_id=installation.id,
+            reaches=(reach,),
+            need=("work", "write"),
+        )
+        return cls(world, installation, actor, task.id)
+
+    async def start(self, tx: Transaction) -> object:
+        """By a token that is remembered as it was."""
+        timer = TimesheetCreate(task_id=self.task_id)
+        return await timesheets.create_timesheet(tx, self.actor, self.world.project_id, timer, now=now_ms(), base=BASE)
+
+    async def lower(self, tx: Transaction) -> object:
+        return await actions.edit_installation(tx, None, self.installation, permissions={"work": "read"})
+
+    async def running(self, services: Services) -> int:
+        return len(await services.database.fetch_all(timesheet_rows.select().where(timesheet_rows.c.is_active)))
+
+
+async def test_a_timer_of_an_app_that_starts_while_the_permission_goes_does_not_stay(
+    services: Services, beside: Beside
+) -> None:
+    """The permission is taken, and that is not committed yet, when the timer wants to start."""
+    robot = await _Robot.make(services)
+    async with services.database.transaction() as tx:
+        await robot.lower(tx)
+        starting = await beside.begin(robot.start)
+    with pytest.raises(Problem) as refused:
+        await starting
+    assert isinstance(refused.value, NotFound | Forbidden)
+    assert await robot.running(services) == 0
+
+
+async def test_a_permission_that_goes_while_a_timer_of_an_app_starts_finishes_it(
+    services: Services, beside: Beside
+) -> None:
+    """The timer has started, and that is not committed yet, when the permission is taken."""
+    robot = await _Robot.make(services)
+    async with services.database.transaction() as tx:
+        await robot.start(tx)
+        taking = await beside.begin(robot.lower)
+    await taking
+    assert await robot.running(services) == 0
