@@ -1,4 +1,4 @@
-"""The only place that chooses the database and the queue.
+"""The only place that chooses the database.
 
 It imports little: commands that only need the database start with it, and need not wait for a server's libraries.
 """
@@ -11,7 +11,6 @@ from contextlib import asynccontextmanager
 import sqlalchemy as sa
 
 from workhook.core.config import Settings
-from workhook.core.errors import CannotStart
 from workhook.core.vault import Vault, open_vault
 from workhook.events import outbox
 from workhook.hooks.fan_out import fan_out
@@ -34,11 +33,8 @@ _set_key_check = _set_key_check.on_conflict_do_nothing()
 async def open_services(settings: Settings, *, serving: bool = False) -> AsyncIterator[Services]:
     """Migrate and open the database. `serving`: listen for what other processes do.
 
-    Raises `core.errors.Unavailable` if the database cannot be reached, `storage.migrate.NewerSchema` if it is newer,
-    `CannotStart` for a setting that this version cannot honour.
+    Raises `core.errors.Unavailable` if the database cannot be reached, `storage.migrate.NewerSchema` if it is newer.
     """
-    if settings.nats_url is not None:
-        raise CannotStart("this version does not deliver over NATS yet.", "Leave nats_url away: the database queues.")
     outbox.subscribe(audit.of_events)  # first: its entry goes along with what the next one asks
     outbox.subscribe(fan_out)
     if settings.organization_max_mb or settings.organization_max_rows:

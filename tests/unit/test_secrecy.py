@@ -18,7 +18,7 @@ SECRET = "p1ain-s3cret"
 # Names of fields that hold a secret, or what has one in it. A new one belongs here, or it must not be called so.
 _HOLDS = re.compile(
     r"""^(.*_)?(secret|password|token|pem|private_key|jwt|verifier|cookie|code_verifier|device_code|refresh_token
-    |access_token|authorization|secret_key|client_secret|database_url|nats_url|delivery_proxy|proxy|read_body)$""",
+    |access_token|authorization|secret_key|client_secret|database_url|delivery_proxy|proxy|read_body)$""",
     re.VERBOSE,
 )
 _MORE = {

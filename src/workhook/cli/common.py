@@ -27,13 +27,10 @@ if TYPE_CHECKING:
     from workhook.identity.schemas import Account, Repository
     from workhook.storage import Reader
 
-COMMON_SETTINGS = ("data", "database_url", "nats_url")
+COMMON_SETTINGS = ("data", "database_url")
 
-_METAVARS = {"data": "DIR", "database_url": "URL", "nats_url": "URL", "delivery_allow_networks": "CIDR",
+_METAVARS = {"data": "DIR", "database_url": "URL", "delivery_allow_networks": "CIDR",
               "worker_listen": "HOST:PORT"}  # fmt: skip
-
-# Settings that this version refuses or does not use.
-_HIDDEN = ("nats_url", "nats_prefix")
 
 Body = Callable[..., Awaitable[int | None]]
 
@@ -103,7 +100,7 @@ async def _require_data(settings: Settings) -> None:
     from workhook.cli.schema import revision
 
     has_key = settings.secret_key or settings.data.is_dir()
-    if settings.nats_url is None and (not has_key or await revision(settings) is None):
+    if not has_key or await revision(settings) is None:
         raise no_data(settings)
 
 
@@ -220,19 +217,18 @@ def _setting_option(name: str) -> inspect.Parameter:
     """The setting's help text, its variable and its default. The value is checked by `core.config`, with the rest."""
     known = {each.name: each for each in fields(Settings)}[name]
     flag = flag_of(name)
-    hidden = name in _HIDDEN
     notes = [f"env: WORKHOOK_{name.upper()}"]
     if known.default not in (None, ()) and not isinstance(known.default, bool):
         notes.append(f"default: {known.default}")
     text = f"{known.metadata['help']} [{'; '.join(notes)}]"
     if isinstance(known.default, bool):
-        kind: Any = Annotated[bool, typer.Option(flag, help=text, hidden=hidden)]
+        kind: Any = Annotated[bool, typer.Option(flag, help=text)]
         default: Any = False
     elif isinstance(known.default, tuple):
         kind = Annotated[list[str], typer.Option(flag, help=f"{text} May be given several times.", metavar="CIDR")]
         default = []
     else:
-        kind = Annotated[str | None, typer.Option(flag, help=text, metavar=_METAVARS.get(name, "VALUE"), hidden=hidden)]
+        kind = Annotated[str | None, typer.Option(flag, help=text, metavar=_METAVARS.get(name, "VALUE"))]
         default = None
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=kind)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from dataclasses import replace
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
@@ -75,9 +74,6 @@ async def _checks(settings: Settings) -> AsyncIterator[Check]:
         if settings.organization_max_mb or settings.organization_max_rows:
             yield await _quotas(settings)
     yield server
-    if settings.nats_url:
-        advice = "Leave nats_url away: the database queues."
-        yield Check("NATS", False, "this version does not deliver over NATS yet", advice)
 
 
 def _folder(settings: Settings) -> Check:
@@ -168,7 +164,7 @@ async def _waiting(settings: Settings, server: Check) -> Check:
     from workhook.core.clock import now_ms
 
     try:
-        async with bootstrap.open_services(replace(settings, nats_url=None)) as services:
+        async with bootstrap.open_services(settings) as services:
             number, oldest = await queries.waiting(services.database)
     except Exception as error:
         said = explain(error, settings)
@@ -195,7 +191,7 @@ async def _quotas(settings: Settings) -> Check:
     from workhook.work.quota.memory import NEARLY, Limits
 
     limits, full, unknown = Limits.of(settings), list[str](), list[str]()
-    async with bootstrap.open_services(replace(settings, nats_url=None)) as services:
+    async with bootstrap.open_services(settings) as services:
         for account in await queries.owning(services.database):
             try:
                 part = limits.part(await count(services.database, account.id))

@@ -11,7 +11,7 @@ import typer
 from workhook.cli.common import Context, command
 from workhook.core.config import Settings
 
-_FIRST = ("host", "port", "data", "database_url", "nats_url", "delivery_allow_networks")
+_FIRST = ("host", "port", "data", "database_url", "delivery_allow_networks")
 _OF_WORKERS = ("worker_listen",)
 SETTINGS = (*_FIRST, *(each.name for each in fields(Settings) if each.name not in (*_FIRST, *_OF_WORKERS)))
 

@@ -182,8 +182,6 @@ class Settings:
         _whole(0, 1_000_000_000_000),
         "Records of one organization at most (tasks, events and the like), with the trash; 0: no limit.",
     )
-    nats_url: str | None = _setting(None, str, "Reserved: this version refuses to start with it.", secret=True)
-    nats_prefix: str = _setting("workhook", _prefix, "Reserved: this version does not use it.")
     host: str = _setting("127.0.0.1", str, "Address to listen on.")
     port: int = _setting(8000, _whole(0, 65535), "Port to listen on; 0 picks a free one.")
     base_url: str | None = _setting(None, _http_url, "Public address, for links that no request asked for.")
