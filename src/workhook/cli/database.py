@@ -12,8 +12,10 @@ import typer
 from workhook.cli.common import Context, command
 from workhook.cli.faults import FAILED, explain
 from workhook.cli.schema import CONNECT_TIMEOUT_S, key_check, revision
+from workhook.core.clock import host_ahead_ms
 from workhook.core.config import Settings
 
+CLOCK_OFF_MS = 2000
 FREE_BYTES_MIN = 500 * 1024 * 1024
 LATE_MS = 60_000
 NO_SERVER = "none runs with this data folder"
@@ -73,6 +75,10 @@ async def _checks(settings: Settings) -> AsyncIterator[Check]:
         yield await _waiting(settings, server)
         if settings.organization_max_mb or settings.organization_max_rows:
             yield await _quotas(settings)
+        if abs(ahead_ms := host_ahead_ms()) > CLOCK_OFF_MS:
+            way = "ahead of" if ahead_ms > 0 else "behind"
+            detail = f"{abs(ahead_ms) / 1000:,.1f} s {way} the database's"
+            yield Check("clock", False, detail, "Let both hosts set their clocks by the network (NTP).")
     yield server
 
 

@@ -1,4 +1,8 @@
-"""Time: integer milliseconds since the epoch (UTC) inside, RFC 3339 outside."""
+"""Time: integer milliseconds since the epoch (UTC) inside, RFC 3339 outside.
+
+Processes that share a database compare their times: when a lease ends, when a retry is due. Hosts' clocks differ, so
+such a process follows the clock of the database (`follow`), and `now_ms` is the same in all of them.
+"""
 
 from __future__ import annotations
 
@@ -12,8 +16,27 @@ HOUR_MS = 60 * MINUTE_MS
 DAY_MS = 24 * HOUR_MS
 
 
+class _Followed:
+    """`ahead_ns`: how far the clock that is followed is ahead of this process's monotonic one; None: of none."""
+
+    ahead_ns: int | None = None
+
+
 def now_ms() -> int:
-    return time.time_ns() // 1_000_000
+    """By the clock that is followed, or else by the host's."""
+    ahead_ns = _Followed.ahead_ns
+    return (time.time_ns() if ahead_ns is None else time.monotonic_ns() + ahead_ns) // 1_000_000
+
+
+def follow(at_ns: int, monotonic_ns: int) -> None:
+    """From now on `now_ms` goes by another clock, which showed `at_ns` (nanoseconds since the epoch) when the monotonic
+    one showed `monotonic_ns`. Between two calls a change of the host's clock changes nothing."""
+    _Followed.ahead_ns = at_ns - monotonic_ns
+
+
+def host_ahead_ms() -> int:
+    """How far the host's clock is ahead of the one that is followed; 0 if none is."""
+    return time.time_ns() // 1_000_000 - now_ms() if _Followed.ahead_ns is not None else 0
 
 
 @lru_cache(maxsize=4096)

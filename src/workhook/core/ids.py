@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import secrets
-import time
 import zlib
+
+from workhook.core.clock import now_ms
 
 _BASE62 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 _BASE32 = "0123456789abcdefghjkmnpqrstvwxyz"
@@ -16,7 +17,7 @@ TOKEN_CHECK_CHARS = 6
 
 def new_id(prefix: str) -> str:
     """`prj_` and 26 lower-case base32 characters: 48 bits of milliseconds, then 80 random bits, so ids sort by time."""
-    return _id(prefix, time.time_ns() // 1_000_000, int.from_bytes(os.urandom(10)))
+    return _id(prefix, now_ms(), int.from_bytes(os.urandom(10)))
 
 
 def least_id(prefix: str, at_ms: int) -> str:
@@ -31,7 +32,7 @@ def _id(prefix: str, at_ms: int, tail: int) -> str:
 
 def new_guid() -> str:
     """A UUID of version 7 (RFC 9562): random, but ordered by time, which keeps its index compact."""
-    stamp = time.time_ns() // 1_000_000
+    stamp = now_ms()
     tail = int.from_bytes(os.urandom(10))
     high = stamp << 16 | 0x7000 | (tail >> 68 & 0xFFF)
     low = 0x8000_0000_0000_0000 | (tail & 0x3FFF_FFFF_FFFF_FFFF)

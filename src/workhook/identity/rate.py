@@ -103,7 +103,7 @@ class RateLimiter:
     async def hit(self, caller: str, *, count: int = 1) -> tuple[Usage, bool]:
         """Count a request; answers the usage and whether the request is within the limit. `count` 0 only looks."""
         if self._limit == 0:
-            return Usage(_UNLIMITED, 0, _UNLIMITED, int(time.time()) + WINDOW_S), True
+            return Usage(_UNLIMITED, 0, _UNLIMITED, now_ms() // 1000 + WINDOW_S), True
         kind, _, name = caller.partition(":")
         if kind == "address":
             return self._hit_address(subscriber(name), count)
@@ -221,7 +221,7 @@ class RateLimiter:
             log.exception("rate_limit_not_given_back", callers=len(rows))
 
     def _hit_address(self, network: str, count: int) -> tuple[Usage, bool]:
-        now = int(time.time())
+        now = now_ms() // 1000
         end, used = self._addresses.pop(network, (0, 0))  # and to the end: the first is the one not seen for longest
         if now >= end:
             end, used = now + WINDOW_S, 0

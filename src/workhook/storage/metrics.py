@@ -20,5 +20,9 @@ ROLLED_BACK = Counter(
 SKIPPED = Counter(
     "workhook_sweep_skipped_total", "Rows that a sweep could not do, and left for its next run.", ["kind"]
 )
+HOST_CLOCK_AHEAD = Gauge(
+    "workhook_clock_ahead_seconds",
+    "How far this host's clock is ahead of the database's, which is the one that counts.",
+)
 LISTEN_LOST = Counter("workhook_database_signals_lost_total", "Times that the connection for signals was lost.")
 BLOB_TROUBLE = Counter("workhook_files_trouble_total", "Times that the store of files could not be used.", ["code"])

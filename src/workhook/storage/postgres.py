@@ -13,7 +13,7 @@ import asyncpg
 import structlog
 from sqlalchemy.sql.expression import Executable
 
-from workhook.storage import dialects, metrics, slow
+from workhook.storage import dialects, metrics, server_clock, slow
 from workhook.storage.database import Database, Params, Row, Step, Transaction, Waiting
 from workhook.storage.lending import ACQUIRE_TIMEOUT_S, TROUBLE, Lender
 from workhook.storage.signals import Signals
@@ -132,12 +132,22 @@ class PostgresDatabase(Database):
         except TROUBLE as error:
             raise dialects.postgresql_problem(error) from error
         database = cls(url, pool)
+        await database._follow_clock()
         database.signals.forward = database._forward
         database._tasks.append(asyncio.create_task(database._notify(), name="pg-notify"))
         database._tasks.append(asyncio.create_task(database._lender.tidy(), name="pg-tidy"))
         if listen:
             database._tasks.append(asyncio.create_task(database._listen(), name="pg-listen"))
         return database
+
+    async def _follow_clock(self) -> None:
+        """Raises `Unavailable`, and closes the pool."""
+        try:
+            async with self._lender.lend() as connection:
+                await server_clock.follow(connection)
+        except BaseException:
+            self._pool.terminate()
+            raise
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[Transaction]:
@@ -230,6 +240,7 @@ class PostgresDatabase(Database):
                     gone = asyncio.Event()
                     connection.add_termination_listener(lambda _, gone=gone: gone.set())
                     await connection.add_listener(CHANNEL, self._heard)
+                    await server_clock.follow(connection)
                     self.signals.deliver_everything()
                     pause_s = 0.1
                     await self._until_gone(connection, gone)
@@ -242,13 +253,14 @@ class PostgresDatabase(Database):
             pause_s = min(pause_s * 2, RECONNECT_MAX_S)
 
     async def _until_gone(self, connection: Any, gone: asyncio.Event) -> None:
-        """Ask now and then: a connection that is half open tells nothing, and would be waited for in vain."""
+        """Ask now and then, for the time: a connection that is half open tells nothing, and would be waited for in
+        vain."""
         while not gone.is_set():
             try:
                 async with asyncio.timeout(LISTEN_CHECK_S):
                     await gone.wait()
             except TimeoutError:
-                await connection.fetchval("SELECT 1", timeout=ACQUIRE_TIMEOUT_S)
+                await server_clock.follow(connection)
 
     def _heard(self, connection: Any, pid: int, channel: str, payload: str) -> None:
         origin, topic, ids = payload.split(":")

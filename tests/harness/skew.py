@@ -1,0 +1,61 @@
+"""Processes of `workhook` on a host whose clock is wrong: only the monotonic one is left alone, as by a wrong host."""
+
+from __future__ import annotations
+
+import importlib.util
+import subprocess
+import sys
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from tests.harness.server import START_TIMEOUT_S, Server
+
+
+def skewed(environment: Mapping[str, str], seconds: int) -> dict[str, str]:
+    """The environment of a process whose clock is ahead by so much, or behind. Skips the test where there is no way."""
+    found = importlib.util.find_spec("libfaketime")
+    assert found is not None, "it is among the development requirements"
+    assert found.origin is not None
+    library = Path(found.origin).parent / "vendor/libfaketime/src/libfaketime.so.1"
+    made = {
+        **environment,
+        "LD_PRELOAD": str(library),
+        "FAKETIME": f"{seconds:+d}s",
+        "FAKETIME_DONT_FAKE_MONOTONIC": "1",
+        "FAKETIME_DONT_RESET": "1",
+    }
+    program = "import time; print(int(time.time()))"
+    shown = [
+        subprocess.run([sys.executable, "-c", program], env=each, capture_output=True, text=True, check=True).stdout
+        for each in (dict(environment), made)
+    ]
+    if abs(int(shown[1]) - int(shown[0]) - seconds) > START_TIMEOUT_S / 2:
+        pytest.skip(f"the clock cannot be changed for one process here: {library} is for another platform")
+    return made
+
+
+class SkewedServer(Server):
+    """A server or worker whose host's clock is off by `seconds`."""
+
+    seconds = 0
+
+    def start(self) -> Server:
+        self.running = False
+        environment = skewed(self.environment(), self.seconds)
+        process = subprocess.Popen(
+            [sys.executable, "-m", "workhook", *self.command],
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        self.process = process  # type: ignore[assignment]  # it has what is used of a forged one
+        assert process.stdout is not None
+        ready = threading.Event()
+        threading.Thread(target=self._read, args=(process.stdout, ready), daemon=True).start()
+        assert ready.wait(START_TIMEOUT_S), "".join(self.output)
+        assert self.running, "".join(self.output)
+        return self
