@@ -11,13 +11,14 @@ from workhook.core.vault import VaultError
 from workhook.delivery import metrics, queries
 from workhook.delivery.lanes import Lane, Work, profile_of, signer_until
 from workhook.delivery.leases import Leases
+from workhook.delivery.schedule import Schedule
 from workhook.delivery.sign import Signer
 from workhook.hooks import queries as hook_queries
 from workhook.hooks.records import Hook
 from workhook.http.calls import Services
 
-LOOK_LEAST_MS = 50
-LOOK_MS = 1000  # without a signal, how often the worker looks for work
+LOOK_MS = 1000  # how often the worker looks who else is there, and gives lanes back
+SEARCH_MS = 5000  # without a signal, how often it looks for work; of what it knows by itself it needs no signal
 IDLE_MS = 20_000  # an idle lane goes back after this
 FOREIGN_MS = 1000  # a lane that another process has is not asked for again within this
 UNREADABLE_MS = 30_000  # likewise one whose secret cannot be read here
@@ -35,7 +36,8 @@ class Holdings:
         self._database = services.database
         self.leases = Leases(services.database, round(services.settings.delivery_lease_s * 1000))
         self.lanes: dict[int, Lane] = {}
-        self.look_at = 0
+        self._look_at = self._search_at = 0
+        self._later = Schedule()
         self._ending: dict[int, Lane] = {}  # not ours any more, with something still in flight
         self._due: dict[int, int] = {}  # hooks with work that have no lane here → when
         self._pending: set[int] = set()  # every hook with work, here or elsewhere
@@ -45,7 +47,16 @@ class Holdings:
 
     def time_to_look(self, now: int) -> bool:
         """Also when the clock was set back."""
-        return not now < self.look_at <= now + LOOK_MS
+        return not now < self._look_at <= now + LOOK_MS
+
+    def look_now(self) -> None:
+        """There may be work that no signal told of."""
+        self._look_at = self._search_at = 0
+
+    @property
+    def next_at(self) -> int:
+        """When there is something to do, as far as is known here."""
+        return min(self._look_at, self._later.next_at or self._look_at)
 
     # --- what there is to do -----------------------------------------------------------------------------------------
 
@@ -55,10 +66,17 @@ class Holdings:
         self._pending.update(due)
         for hook_id, at in due.items():
             lane = self.lanes.get(hook_id)
-            if lane is None:
+            if at > now:
+                self._later.add(hook_id, at)
+            elif lane is None:
                 self._due[hook_id] = at
-            elif at <= now:
+            else:
                 lane.more = True
+
+    def mark_come(self, now: int) -> None:
+        """What was to be done later is due."""
+        if come := self._later.come(now):
+            self.mark_due(come)
 
     def mark_stale(self, hook_ids: frozenset[int] | None) -> None:
         """The hooks were changed; None: any of them may have been."""
@@ -69,18 +87,26 @@ class Holdings:
             self._not_before.pop(hook_id, None)  # its secret may be readable now
 
     async def look(self, now: int) -> None:
-        """Find what no signal told of: retries whose time has come, and what was lost on the way."""
-        self._pending, self._due = set(), {}  # what a signal names while we read is kept
-        pending = await queries.pending_hooks(self._database)
-        metrics.PENDING_HOOKS.set(len(pending))
-        self.mark_due({**pending, **self._due})
-        # The next retry may be sooner than the next look, but many of them must not make it look all the time.
-        self.look_at = max(now + LOOK_LEAST_MS, min([now + LOOK_MS, *(at for at in pending.values() if at > now)]))
+        """Share lanes with other processes, and now and then find what no signal told of."""
+        if not now < self._search_at <= now + SEARCH_MS:
+            await self._search(now)
+        self._look_at = now + LOOK_MS
         self._not_before = {hook_id: at for hook_id, at in self._not_before.items() if now < at <= now + UNREADABLE_MS}
         await self.leases.count_alive()
         self._share()
         leaving = [lane for lane in self.lanes.values() if not lane.flying and (lane.leaving or _is_idle(lane, now))]
         await self._give_back(leaving, now)
+
+    async def _search(self, now: int) -> None:
+        self._search_at = now + SEARCH_MS  # a signal that comes while we read sets it again
+        self._pending, self._due = set(), {}  # what a signal names meanwhile is kept
+        try:
+            pending = await queries.pending_hooks(self._database)
+        except BaseException:
+            self._search_at = 0
+            raise
+        metrics.PENDING_HOOKS.set(len(pending))
+        self.mark_due({**pending, **self._due})
 
     def payload_bytes(self) -> int:
         """Of what was handed over in memory and is not recorded yet."""

@@ -150,7 +150,7 @@ class Worker:
                 pause_s = min(pause_s * 2, most_s)
                 continue
             pause_s = least_s
-            wait_ms = min(self._held.look_at, self._held.leases.renew_at) - now_ms()
+            wait_ms = min(self._held.next_at, self._held.leases.renew_at) - now_ms()
             if 0 < wait_ms <= LOOK_MS:
                 await _within(self._wake, wait_ms / 1000)
 
@@ -158,7 +158,7 @@ class Worker:
 
     def _heard_due(self, hook_ids: frozenset[int] | None) -> None:
         if hook_ids is None:
-            self._held.look_at = 0
+            self._held.look_now()
         else:
             self._held.mark_due(dict.fromkeys(hook_ids, 0))
         self._wake.set()
@@ -168,7 +168,7 @@ class Worker:
         self._wake.set()
 
     def _take(self, fresh: Fresh) -> bool:
-        """A `hooks.handover.Take`: what this process has just committed, if it has the lane and nothing comes first."""
+        """A `hooks.handover.Take`: of what this process has just committed, what comes next in a lane that it has."""
         lane = self._held.lanes.get(fresh.hook_id)
         if lane is None or self._stopping.is_set() or not lane.accepts(fresh.dispatch_id, fresh.version):
             return False
@@ -192,6 +192,7 @@ class Worker:
         if held.time_to_look(now):
             await held.look(now)
             self._handed_bytes = held.payload_bytes()
+        held.mark_come(now)
         await held.claim(now)
         await held.reload()
         await self._fill()
@@ -368,15 +369,14 @@ class Worker:
             metrics.DELIVERY_SECONDS.observe(each.outcome.duration_ms / 1000)
             if each.next_at is not None:
                 metrics.RETRIES.inc()
-                self._held.look_at = min(self._held.look_at, each.next_at)
+                self._held.mark_due({each.hook.id: each.next_at})
                 self._wake.set()
             if each.work.wanted:
                 lane.more = True
             if (reason := reason_to_deactivate(each)) is not None and not lane.halted:
                 lane.halted = True
                 self._spawn(self._deactivate(lane, each.hook, reason))
-        delivered = sum(each.outcome.ok for each in batch)
-        metrics.DELIVERED.inc(delivered)
+        metrics.DELIVERED.inc(delivered := sum(each.outcome.ok for each in batch))
         metrics.FAILED.inc(len(batch) - delivered)
         metrics.IN_FLIGHT.set(self._slots.flying)
         self._take_turns(touched)

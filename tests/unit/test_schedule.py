@@ -1,0 +1,55 @@
+"""When hooks have work next: `delivery.schedule`, against a dict that is searched."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from workhook.delivery.schedule import KNOWN_MAX, Schedule
+
+HOOKS = st.integers(1, 5)
+TIMES = st.integers(0, 30)
+
+
+def test_a_time_that_has_come_is_told_once() -> None:
+    schedule = Schedule()
+    schedule.add(1, 100)
+    schedule.add(2, 50)
+    assert schedule.next_at == 50
+    assert schedule.come(49) == {}
+    assert schedule.come(100) == {1: 100, 2: 50}
+    assert schedule.come(1000) == {}
+    assert schedule.next_at is None
+
+
+def test_each_time_of_a_hook_comes() -> None:
+    schedule = Schedule()
+    for at in (100, 50, 70, 50):
+        schedule.add(1, at)
+    assert schedule.come(60) == {1: 50}
+    assert schedule.next_at == 70
+    assert schedule.come(100) == {1: 70}, "both have come"
+    assert schedule.next_at is None
+
+
+@given(st.lists(st.one_of(st.tuples(st.just("add"), HOOKS, TIMES), st.tuples(st.just("come"), TIMES, TIMES))))
+def test_it_is_what_a_search_would_find(steps: list[tuple[str, int, int]]) -> None:
+    schedule, searched = Schedule(), set[tuple[int, int]]()
+    for what, hook_id, at in steps:
+        if what == "add":
+            schedule.add(hook_id, at)
+            searched.add((at, hook_id))
+        else:
+            found = {each for each in searched if each[0] <= at}
+            assert schedule.come(at) == {hook: min(due for due, other in found if other == hook) for _, hook in found}
+            searched -= found
+        assert schedule.next_at == min((due for due, _ in searched), default=None)
+
+
+def test_it_knows_so_many_and_no_more() -> None:
+    schedule = Schedule()
+    for at in range(KNOWN_MAX + 10):
+        schedule.add(1, at)
+    assert schedule.come(KNOWN_MAX + 10) == {1: 0}
+    schedule.add(1, 5)
+    assert schedule.next_at == 5
