@@ -29,7 +29,8 @@ from workhook.identity.tokens.issue import revoke as revoke_all
 ABOUT = ("user", "organization", "repository", "organization_hooks", "repository_hooks")
 # Apps; people, who are in tests.identity.test_matrix.
 ELSEWHERE = ("organization.admin", "user.installations", "organization.people", "organization.leave",
-             "repository.people", "repository.leave", "user.memberships", "user.invitations")  # fmt: skip
+             "organization.decline", "repository.people", "repository.leave", "user.memberships",
+             "user.invitations")  # fmt: skip
 DECLARED = [
     each
     for each in operations(lambda: None, dict)  # type: ignore[arg-type,return-value]  # only read, never called
