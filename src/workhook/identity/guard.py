@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import NamedTuple
 
 import msgspec
 import structlog
@@ -25,6 +27,7 @@ from workhook.identity.schemas import Actor, Organization, Repository
 from workhook.identity.tokens.kinds import KINDS, kind_of
 from workhook.identity.tokens.lookup import Lookup
 from workhook.storage import Database
+from workhook.storage.gathering import Gatherer
 
 log = structlog.get_logger(__name__)
 
@@ -46,6 +49,14 @@ class Caller:
     app: App | None = None
 
 
+class _Named(NamedTuple):
+    """A repository as a path names it, and who wants to know their role in it."""
+
+    owner: str
+    name: str
+    user_id: int
+
+
 async def _write_use(database: Database, token_id: int, now: int) -> None:
     try:
         await database.in_transaction(lambda tx: queries.note_token_use(tx, token_id, now))
@@ -59,6 +70,8 @@ class Guard:
     def __init__(self, limiter: rate.RateLimiter, database: Database) -> None:
         self._limiter = limiter
         self._lookup = Lookup(database)
+        self._database = database
+        self._named: Gatherer[_Named, Repository | None] = Gatherer(self._find_named, lambda named: named, rounds_max=8)
         self._noted: dict[int, int] = {}
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -131,6 +144,19 @@ class Guard:
             raise bad
         return msgspec.structs.replace(found, address=call.address, need=rule.permission if rule else None), None
 
+    async def _repository(self, call: Call, actor: Actor) -> Repository | None:
+        """What the path names, by owner and name or by number."""
+        if "{repository_id}" in call.operation.path:
+            return await queries.find_repository_by_id(call.database, call.path_integer("repository_id"), actor.user.id)
+        return await self._named.add(_Named(call.path("owner"), call.path("repo"), actor.user.id))
+
+    async def _find_named(self, named: Sequence[_Named]) -> list[Repository | None]:
+        """Requests that wait together for the same are asked for once, after they have come."""
+        each_once = list(dict.fromkeys(named))
+        found = await asyncio.gather(*(queries.find_repository(self._database, *each) for each in each_once))
+        by_name = dict(zip(each_once, found, strict=True))
+        return [by_name[each] for each in named]
+
     def _tell_what_is_accepted(self, call: Call, rule: policy.Rule) -> None:
         if rule.target not in ("app", "client"):
             call.answer_headers["X-Accepted-OAuth-Scopes"] = policy.accepted(rule)
@@ -185,7 +211,7 @@ class Guard:
         policy.check_kind(actor, rule)
         repository = organization = None
         if rule.target == "repository":
-            repository = policy.check_repository(await _repository(call, actor), rule, actor)
+            repository = policy.check_repository(await self._repository(call, actor), rule, actor)
         elif rule.target == "organization":
             found = await _organization(call, actor)
             if rule.role == "invited" and found is not None and found.role is None:
@@ -203,13 +229,6 @@ def _tell_of_token(call: Call, actor: Actor) -> None:
         call.answer_headers["X-OAuth-Client-Id"] = actor.client_id
     if actor.expires_at is not None:
         call.answer_headers["GitHub-Authentication-Token-Expiration"] = to_utc_text(actor.expires_at)
-
-
-async def _repository(call: Call, actor: Actor) -> Repository | None:
-    """What the path names, by owner and name or by number."""
-    if "{repository_id}" in call.operation.path:
-        return await queries.find_repository_by_id(call.database, call.path_integer("repository_id"), actor.user.id)
-    return await queries.find_repository(call.database, call.path("owner"), call.path("repo"), actor.user.id)
 
 
 async def _organization(call: Call, actor: Actor) -> Organization | None:
