@@ -46,12 +46,12 @@ _CARRIES = {
     "installation": "the installation's permissions on its repositories",
 }
 _FOR_SCOPES = {
-    "repo": "webhooks of repositories, and publishing events",
+    "repo": "webhooks of repositories, and publishing events; collaborators, with a classic token",
     "admin:repo_hook": "webhooks of repositories, deleting them too",
     "write:repo_hook": "webhooks of repositories, but for deleting; publishing events",
     "read:repo_hook": "reading webhooks of repositories",
     "admin:org_hook": "webhooks of the organization; its audit log",
-    "admin:org": "the organization's OAuth apps, apps and installations; its audit log",
+    "admin:org": "the organization's audit log; with a classic token also its people, OAuth apps, apps and installations",
     "work": "work management",
     "work:read": "reading in work management",
 }

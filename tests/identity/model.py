@@ -251,9 +251,10 @@ def _of_place(need: Need, by: Credential) -> str:
     return ALLOWED if fits else "403"
 
 
-_OWNERS_OF_PEOPLE = Need("organization", ("admin:org",), None, "owner", kinds=frozenset({"classic", "oauth"}))
-_ADMINS_OF_PEOPLE = Need("repository", ("repo",), None, "admin", kinds=frozenset({"classic", "oauth"}))
-_OWN_INVITATION = Need("user", ("repo",), kinds=frozenset({"classic", "oauth"}), own=True)
+# No page of consent tells of these: no app does them for a user.
+_OWNERS_OF_PEOPLE = Need("organization", ("admin:org",), None, "owner", kinds=frozenset({"classic"}))
+_ADMINS_OF_PEOPLE = Need("repository", ("repo",), None, "admin", kinds=frozenset({"classic"}))
+_OWN_INVITATION = Need("user", ("repo",), kinds=frozenset({"classic"}), own=True)
 WEBHOOKS |= {
     **dict.fromkeys((f"{method} {_ORGANIZATION}/invitations" for method in ("GET", "POST")), _OWNERS_OF_PEOPLE),
     f"DELETE {_ORGANIZATION}/invitations/{{}}": _OWNERS_OF_PEOPLE,
@@ -263,8 +264,8 @@ WEBHOOKS |= {
     **dict.fromkeys((f"{method} {_REPOSITORY}/collaborators/{{}}" for method in ("PUT", "DELETE")), _ADMINS_OF_PEOPLE),
     f"GET {_REPOSITORY}/invitations": _ADMINS_OF_PEOPLE,
     **dict.fromkeys((f"{method} {_REPOSITORY}/invitations/{{}}" for method in ("PATCH", "DELETE")), _ADMINS_OF_PEOPLE),
-    "PATCH /user/memberships/orgs/{}": Need("user", ("admin:org",), kinds=frozenset({"classic", "oauth"}), own=True),
-    "GET /user/repository_invitations": Need("user", ("repo",), kinds=frozenset({"classic", "oauth"})),
+    "PATCH /user/memberships/orgs/{}": Need("user", ("admin:org",), kinds=frozenset({"classic"}), own=True),
+    "GET /user/repository_invitations": Need("user", ("repo",), kinds=frozenset({"classic"})),
     **dict.fromkeys((f"{method} /user/repository_invitations/{{}}" for method in ("PATCH", "DELETE")), _OWN_INVITATION),
 }
 
