@@ -51,7 +51,7 @@ _FOR_SCOPES = {
     "write:repo_hook": "webhooks of repositories, but for deleting; publishing events",
     "read:repo_hook": "reading webhooks of repositories",
     "admin:org_hook": "webhooks of the organization; its audit log",
-    "admin:org": "the organization's audit log; with a classic token also its people, OAuth apps, apps and installations",
+    "admin:org": "the organization's audit log; with a classic token also people, OAuth apps, apps and installations",
     "work": "work management",
     "work:read": "reading in work management",
 }
