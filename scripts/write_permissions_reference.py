@@ -97,7 +97,7 @@ In work management each operation asks for a place in the project rather than fo
 | invoices that were sent, checkouts | all | all | read |
 | services | all | read | does not exist |
 | who is in a project | change (an admin of the project, too) | read | nothing |
-| clients | all | all | itself |
+| clients | all | all; an app by itself only reads | itself |
 | deleting a project | yes (an admin of the project, too) | no | no |
 
 A collaborator with the role read changes nothing. A token of chosen repositories makes no projects and changes no

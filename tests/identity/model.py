@@ -287,6 +287,7 @@ _ADMIN = {
     "PATCH /services/{}": 404,
     "DELETE /services/{}": 404,
 }
+_NOT_BY_AN_APP = {"POST /projects/{}/clients", "DELETE /clients/{}"}  # who is in a project is decided by people
 SPANNING = {"GET /me", "GET /projects", "GET /trash", "GET /search", "GET /services", "GET /reports/timesheets"}
 _OF_ORGANIZATION = {
     "GET /organizations/{}/members",
@@ -324,6 +325,8 @@ def _of_record(key: str, by: Credential) -> str:
     status = statuses[_COLUMNS[by.caller]]
     if by.caller == "admin":
         status = _ADMIN.get(key, status)
+    if by.caller == "app" and key in _NOT_BY_AN_APP:
+        status = 403
     if by.caller == "member" and key == "DELETE /projects/{}/members/{}":  # the path's is the member, who may leave
         status = 200
     if by.place == OTHER_ORGANIZATION or (by.place == OTHER_REPOSITORY and key not in _OF_ORGANIZATION):
