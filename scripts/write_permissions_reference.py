@@ -46,12 +46,12 @@ _CARRIES = {
     "installation": "the installation's permissions on its repositories",
 }
 _FOR_SCOPES = {
-    "repo": "webhooks of repositories, and publishing events",
+    "repo": "webhooks of repositories, and publishing events; collaborators, with a classic token",
     "admin:repo_hook": "webhooks of repositories, deleting them too",
     "write:repo_hook": "webhooks of repositories, but for deleting; publishing events",
     "read:repo_hook": "reading webhooks of repositories",
     "admin:org_hook": "webhooks of the organization; its audit log",
-    "admin:org": "the organization's OAuth apps, apps and installations; its audit log",
+    "admin:org": "the organization's audit log; with a classic token also people, OAuth apps, apps and installations",
     "work": "work management",
     "work:read": "reading in work management",
 }
@@ -97,7 +97,7 @@ In work management each operation asks for a place in the project rather than fo
 | invoices that were sent, checkouts | all | all | read |
 | services | all | read | does not exist |
 | who is in a project | change (an admin of the project, too) | read | nothing |
-| clients | all | all | itself |
+| clients | all | all; an app by itself only reads | itself |
 | deleting a project | yes (an admin of the project, too) | no | no |
 
 A collaborator with the role read changes nothing. A token of chosen repositories makes no projects and changes no

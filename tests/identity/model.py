@@ -251,9 +251,10 @@ def _of_place(need: Need, by: Credential) -> str:
     return ALLOWED if fits else "403"
 
 
-_OWNERS_OF_PEOPLE = Need("organization", ("admin:org",), None, "owner", kinds=frozenset({"classic", "oauth"}))
-_ADMINS_OF_PEOPLE = Need("repository", ("repo",), None, "admin", kinds=frozenset({"classic", "oauth"}))
-_OWN_INVITATION = Need("user", ("repo",), kinds=frozenset({"classic", "oauth"}), own=True)
+# No page of consent tells of these: no app does them for a user.
+_OWNERS_OF_PEOPLE = Need("organization", ("admin:org",), None, "owner", kinds=frozenset({"classic"}))
+_ADMINS_OF_PEOPLE = Need("repository", ("repo",), None, "admin", kinds=frozenset({"classic"}))
+_OWN_INVITATION = Need("user", ("repo",), kinds=frozenset({"classic"}), own=True)
 WEBHOOKS |= {
     **dict.fromkeys((f"{method} {_ORGANIZATION}/invitations" for method in ("GET", "POST")), _OWNERS_OF_PEOPLE),
     f"DELETE {_ORGANIZATION}/invitations/{{}}": _OWNERS_OF_PEOPLE,
@@ -263,8 +264,8 @@ WEBHOOKS |= {
     **dict.fromkeys((f"{method} {_REPOSITORY}/collaborators/{{}}" for method in ("PUT", "DELETE")), _ADMINS_OF_PEOPLE),
     f"GET {_REPOSITORY}/invitations": _ADMINS_OF_PEOPLE,
     **dict.fromkeys((f"{method} {_REPOSITORY}/invitations/{{}}" for method in ("PATCH", "DELETE")), _ADMINS_OF_PEOPLE),
-    "PATCH /user/memberships/orgs/{}": Need("user", ("admin:org",), kinds=frozenset({"classic", "oauth"}), own=True),
-    "GET /user/repository_invitations": Need("user", ("repo",), kinds=frozenset({"classic", "oauth"})),
+    "PATCH /user/memberships/orgs/{}": Need("user", ("admin:org",), kinds=frozenset({"classic"}), own=True),
+    "GET /user/repository_invitations": Need("user", ("repo",), kinds=frozenset({"classic"})),
     **dict.fromkeys((f"{method} /user/repository_invitations/{{}}" for method in ("PATCH", "DELETE")), _OWN_INVITATION),
 }
 
@@ -286,6 +287,7 @@ _ADMIN = {
     "PATCH /services/{}": 404,
     "DELETE /services/{}": 404,
 }
+_NOT_BY_AN_APP = {"POST /projects/{}/clients", "DELETE /clients/{}"}  # who is in a project is decided by people
 SPANNING = {"GET /me", "GET /projects", "GET /trash", "GET /search", "GET /services", "GET /reports/timesheets"}
 _OF_ORGANIZATION = {
     "GET /organizations/{}/members",
@@ -323,6 +325,8 @@ def _of_record(key: str, by: Credential) -> str:
     status = statuses[_COLUMNS[by.caller]]
     if by.caller == "admin":
         status = _ADMIN.get(key, status)
+    if by.caller == "app" and key in _NOT_BY_AN_APP:
+        status = 403
     if by.caller == "member" and key == "DELETE /projects/{}/members/{}":  # the path's is the member, who may leave
         status = 200
     if by.place == OTHER_ORGANIZATION or (by.place == OTHER_REPOSITORY and key not in _OF_ORGANIZATION):

@@ -158,7 +158,9 @@ class Forger:
 
     def sign(self, claims: Claims, **header: Any) -> str:
         # As JSON it is ASCII, so that it can hold what is no character.
-        content = json.dumps(claims)
+        return self.sign_text(json.dumps(claims), **header)
+
+    def sign_text(self, content: str, **header: Any) -> str:
         return jws.serialize_compact({"alg": "RS256", "kid": "one", **header}, content, self.key)
 
     def close(self) -> None:

@@ -24,7 +24,7 @@ from workhook.identity.signin import sessions
 from workhook.web.installing import LISTED_MAX
 
 CALLBACK = "https://client.example/setup?from=workhook"
-SEES_TASKS = "See and change projects, tasks, files, timesheets and invoices"
+SEES_TASKS = "See, create, change and delete projects, tasks, files"
 OWNERS_ALONE = "Only an owner of an organization can install an app there."
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import json
 import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -91,6 +92,44 @@ def test_an_address_that_only_userinfo_tells_counts_for_its_own_subject(forged: 
     # Known by its subject, and by nothing else: another with the same address is refused.
     forged.forger.userinfo["sub"] = other = new_subject()
     refused(forged.sign_in(_signed, sub=other, email=None), 403, "signs in with another account")
+
+
+@pytest.mark.parametrize(
+    ("signed", "told", "believed"),
+    [
+        ({"email": None, "email_verified": True}, {"email": "told@example.com"}, False),
+        ({"email": None, "email_verified": True}, {"email": "told@example.com", "email_verified": False}, False),
+        ({"email": None, "email_verified": False}, {"email": "told@example.com", "email_verified": True}, True),
+        ({"email": "signed@example.com"}, {"email": "told@example.com", "email_verified": True}, False),
+        ({"email": "signed@example.com", "email_verified": True}, {"email": "told@example.com"}, True),
+        ({"email": None, "email_verified": True}, {}, False),
+    ],
+)
+async def test_who_tells_an_address_is_who_vouches_for_it(signed: Claims, told: Claims, believed: bool) -> None:
+    """The ID token does not vouch for an address that only the userinfo has, nor the other way round."""
+    forger = Forger()
+    try:
+        provider, attempt = oidc.Provider(forger.url, CLIENT_ID, None), oidc.Attempt.new()
+        asked = await provider.authorization_url(attempt, "http://127.0.0.1/back")
+        forger.userinfo = {"sub": "s", "name": "Ada", **told}
+        code = forger.issue(asked, forger.sign(forger.claims(asked, sub="s", **signed)))
+        claims = await provider.identify(code, attempt, "http://127.0.0.1/back")
+        email = signed["email"] or told.get("email")
+        assert (claims.email, claims.unverified_email) == ((email, False) if believed else (None, email is not None))
+        assert claims.name == (None if signed["email"] else "Ada")
+    finally:
+        forger.close()
+
+
+def test_a_token_that_nests_deeper_than_the_stack_is_refused(forged: Forged) -> None:
+    def nested(forger: Forger, claims: Claims) -> str:
+        return forger.sign_text(json.dumps(claims).removesuffix("}") + f', "more": {"[" * depth}{"]" * depth}' + "}")
+
+    forged.forger.userinfo = {}
+    for depth, statuses in [(50, {303}), *((each, {303, 403}) for each in range(800, 1000, 10)), (5000, {403})]:
+        answer = forged.sign_in(nested)  # how deep the stack is already differs
+        assert answer.status_code in statuses, (depth, answer.text)
+    refused(answer, 403, NOT_VERIFIED)
 
 
 @pytest.mark.parametrize("forgery", FORGERIES, ids=range(len(FORGERIES)))

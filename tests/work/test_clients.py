@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tests.harness.apps import make_app
 from tests.harness.receiver import Receiver
 from tests.work.studio import Caller, Studio
 from workhook.http.calls import Services
@@ -186,6 +187,23 @@ def test_clients_do_not_see_or_change_clients(studio: Studio, clients: str) -> N
     assert studio.client.get(f"/clients/{own['id']}")["client"] == own
     studio.client.delete(f"/clients/{own['id']}")  # anybody can leave
     studio.client.refused(404, "GET", studio.project)
+
+
+def test_an_app_by_itself_decides_nothing_about_who_is_in_a_project(studio: Studio, clients: str) -> None:
+    """As with members. For a user who lets it act it may do what the user may, and the page of consent says so."""
+    client = studio.owner.post(clients, json={"email": f"{_unique(studio, 'bo')}@a.example"})["client"]
+    bot = studio._caller(make_app(studio.server, studio.world).token(studio.server))
+    assert bot.get(clients)["clients"] == [client]
+    member = f"{studio.project}/members"
+    for method, path, body in (
+        ("POST", clients, {"email": "a@b.example"}),
+        ("DELETE", f"/clients/{client['id']}", None),
+        ("POST", member, {"username": client["username"]}),
+    ):
+        assert bot.refused(403, method, path, json=body)["code"] == "missing_role"
+    said = bot.refused(403, "POST", clients, json={"email": "a@b.example"})["message"]
+    assert said.startswith("An app by itself does not invite clients")
+    assert studio.owner.get(clients)["clients"] == [client]
 
 
 def test_others_see_nothing_and_readers_only_read(studio: Studio, clients: str) -> None:

@@ -56,8 +56,7 @@ class Rule:
 
 _READ_HOOKS, _WRITE_HOOKS = ("repository_hooks", "read"), ("repository_hooks", "write")
 _PERSONAL = frozenset({CLASSIC.name, FINE_GRAINED.name})
-_OWNERS_ALONE = frozenset({CLASSIC.name})
-_SCOPED = frozenset({CLASSIC.name, OAUTH.name})
+_CLASSIC = frozenset({CLASSIC.name})  # what no app does for a user: no page of consent tells of it
 
 RULES = {
     # who and where
@@ -87,22 +86,22 @@ RULES = {
     "work.write": Rule("user", ("work",), ("work", "write")),
     # members, collaborators and invitations. Who reads or removes somebody else has to be an owner or admin; anybody
     # can remove themselves (`work.invitations`).
-    "organization.people": Rule("organization", ("admin:org",), role="owner", kinds=_SCOPED),
-    "organization.leave": Rule("organization", ("admin:org",), role="member", kinds=_SCOPED),
-    "organization.decline": Rule("organization", ("admin:org",), role="invited", kinds=_SCOPED),  # or leave
-    "repository.people": Rule("repository", ("repo",), role="admin", kinds=_SCOPED),
-    "repository.leave": Rule("repository", ("repo",), role="read", kinds=_SCOPED),
-    "user.memberships": Rule("user", ("admin:org",), kinds=_SCOPED),
-    "user.invitations": Rule("user", ("repo",), kinds=_SCOPED),
+    "organization.people": Rule("organization", ("admin:org",), role="owner", kinds=_CLASSIC),
+    "organization.leave": Rule("organization", ("admin:org",), role="member", kinds=_CLASSIC),
+    "organization.decline": Rule("organization", ("admin:org",), role="invited", kinds=_CLASSIC),  # or leave
+    "repository.people": Rule("repository", ("repo",), role="admin", kinds=_CLASSIC),
+    "repository.leave": Rule("repository", ("repo",), role="read", kinds=_CLASSIC),
+    "user.memberships": Rule("user", ("admin:org",), kinds=_CLASSIC),
+    "user.invitations": Rule("user", ("repo",), kinds=_CLASSIC),
     # the organization's apps and its audit log
-    "organization.admin": Rule("organization", ("admin:org",), role="owner", kinds=_OWNERS_ALONE),
+    "organization.admin": Rule("organization", ("admin:org",), role="owner", kinds=_CLASSIC),
     # A webhook on every event tells its owner as much as the audit log does, so that its scope is enough.
     "audit_log.read": Rule(
         "organization", ("admin:org", "admin:org_hook"), ("organization_hooks", "write"), "owner", whole=True
     ),
-    "installations.write": Rule("user", ("admin:org",), kinds=_OWNERS_ALONE),  # the path names no organization
+    "installations.write": Rule("user", ("admin:org",), kinds=_CLASSIC),  # the path names no organization
     # tokens
-    "tokens": Rule("user", kinds=frozenset({CLASSIC.name})),
+    "tokens": Rule("user", kinds=_CLASSIC),
     "app": Rule("app"),
     "client": Rule("client"),
     "installation": Rule("user", kinds=frozenset({INSTALLATION.name})),

@@ -10,6 +10,9 @@ from workhook.identity.policy import SCOPES, expand
 
 _SEPARATORS = re.compile(r"[\s,]+")
 
+_WORK = "projects, tasks, files, comments, timesheets, services, checkouts, task credits"
+_PLACES = "add and remove people and clients of projects, and make projects private or open to the whole organization"
+
 SCOPE_WORDS = {
     "repo": "Publish events of every repository that you can write to, and manage the webhooks of those you administer",
     "admin:repo_hook": "Create, change and delete webhooks of your repositories, and publish events of them",
@@ -17,8 +20,10 @@ SCOPE_WORDS = {
     "read:repo_hook": "See webhooks of your repositories and what they delivered",
     "admin:org_hook": "Manage the webhooks of organizations that you own, publish events of them, see their audit log",
     "admin:org": "See the audit log of organizations that you own",
-    "work": "See and change projects, tasks, files, timesheets and invoices, as far as you can",
-    "work:read": "See projects, tasks, files, timesheets and invoices, as far as you can",
+    "work": f"See, create, change and delete {_WORK} and invoices; see activity, what was deleted, and who is in "
+    f"projects and in your organizations; {_PLACES}; all as far as you can",
+    "work:read": f"See {_WORK}, invoices, activity, what was deleted, and who is in projects and in your "
+    "organizations, as far as you can",
 }
 PERMISSION_WORDS = {
     "repository_hooks:read": "See webhooks of repositories and what they delivered",
@@ -26,8 +31,9 @@ PERMISSION_WORDS = {
     "organization_hooks:read": "See the organization's webhooks and what they delivered",
     "organization_hooks:write": "Create, change and delete the organization's webhooks, publish events of it, "
     "see its audit log",
-    "work:read": "See projects, tasks, files, timesheets and invoices",
-    "work:write": "See and change projects, tasks, files, timesheets and invoices",
+    "work:read": f"See {_WORK}, invoices, activity, what was deleted, and who is in projects and in the organizations",
+    "work:write": f"See, create, change and delete {_WORK} and invoices; see activity, what was deleted, and who is in "
+    f"projects and in the organizations; for a user who lets it act also {_PLACES}",
 }
 
 

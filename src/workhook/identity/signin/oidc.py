@@ -204,7 +204,7 @@ def _signed_claims(token: str, keys: KeySet | None) -> dict[str, Any]:
         _require_unicode(claims)
     except InvalidKeyIdError:
         raise LookupError from None
-    except (JoseError, ValueError, TypeError, KeyError) as error:
+    except (JoseError, ValueError, TypeError, KeyError, RecursionError) as error:  # the last: nested too deep
         raise _refused(type(error).__name__) from None
     return claims
 
@@ -266,11 +266,13 @@ def _claims(issuer: str, claims: Mapping[str, Any]) -> Claims:
 async def _with_userinfo(
     session: ClientSession, address: str, access_token: str, claims: dict[str, Any]
 ) -> dict[str, Any]:
-    """Core, 5.3: some providers tell the address only there. What was signed is not overridden."""
+    """Core, 5.3: some providers tell the address only there. What was signed is not overridden, but does not vouch for
+    an address that was not."""
     more = await _json(session, "GET", address, headers={"Authorization": f"Bearer {access_token}"})
     if more.get("sub") != claims["sub"]:
         raise _refused("userinfo_sub")
-    return {**more, **claims}
+    signed = {name: value for name, value in claims.items() if name != "email_verified"}
+    return {**more, **signed}
 
 
 async def _metadata(session: ClientSession, issuer: str) -> Metadata:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from msgspec import UnsetType
 
 from workhook.core.clock import now_ms
-from workhook.core.errors import Fault, Invalid, NotFound
+from workhook.core.errors import Fault, Forbidden, Invalid, NotFound
 from workhook.core.ids import new_id
 from workhook.identity import audit, removal
 from workhook.identity.actions import create_account
@@ -62,8 +62,7 @@ async def add_client(tx: Transaction, actor: Actor, project_id: str, create: Cli
         tx, actor, project_id, email=create.email, username=username, login=key_of(login)
     )
     access = invitation.access
-    access.require_member("invite clients")
-    access.require_writable()
+    _require_person(actor, access, "invite clients")
     person = _meant(invitation, create.email, username)
     if person is not None and person.has_place:
         raise _wrong("email", f"{create.email} is in the project already, as a member", "is_member")
@@ -79,12 +78,20 @@ async def add_client(tx: Transaction, actor: Actor, project_id: str, create: Cli
 async def remove_client(tx: Transaction, actor: Actor, client: Client, *, base: str) -> None:
     """The account stays. `client` is what `take_client` gave. Raises `Forbidden`, `Conflict`."""
     if client.user_id != actor.user.id:  # anybody can leave
-        client.access.require_member("remove clients")
-        client.access.require_writable()
+        _require_person(actor, client.access, "remove clients")
     await queries.delete_client(tx, client.shape.id)
     here = client.access.repository
     await removal.rights_lost(tx, here.owner.id, here.id, user_id=client.user_id, actor=actor, base=base)
     await _tell(tx, actor, client.access, client.shape, "removed", base)
+
+
+def _require_person(actor: Actor, access: Access, doing: str) -> None:
+    """An app by itself does not decide who is in a project: it adds no members, either (`work.members`)."""
+    access.require_member(doing)
+    if actor.installation_id is not None:
+        message = f"An app by itself does not {doing}: somebody who is in {access.repository.full_name} has to."
+        raise Forbidden(message, code="missing_role")
+    access.require_writable()
 
 
 def _visible(client: Client) -> Client:

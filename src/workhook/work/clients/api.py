@@ -83,9 +83,10 @@ OPERATIONS: tuple[Operation, ...] = (
         query=parameters.documented(ClientCreate, or_body=True),
         answers={200: ClientAnswer},
         problems=(400, 403, 404, 409, 413, 415, 422),
-        description="Somebody who has an account with the e-mail address is linked; else an account is made, without a "
-        "token. No mail is sent: whoever runs the server gives the client a token (`workhook token create`). Inviting "
-        "somebody again changes nothing.",
+        description="For the team of the project, not for an app by itself. Somebody who has an account with the "
+        "e-mail address is linked; else an account is made, without a token. No mail is sent: "
+        "whoever runs the server gives the client a token (`workhook token create`). Inviting somebody again changes "
+        "nothing.",
     ),
     Operation(
         AREA_A,
@@ -111,6 +112,7 @@ OPERATIONS: tuple[Operation, ...] = (
         tag=TAG,
         answers={200: Done},
         problems=(403, 404, 409, 412),
-        description="For the team of the project; a client can leave. The account stays, with what it made.",
+        description="For the team of the project, not for an app by itself; a client can leave. The account stays, "
+        "with what it made.",
     ),
 )
