@@ -39,6 +39,8 @@ AMBIGUOUS = [
     "POST /user HTTP/1.1\r\nHost: a.example.com\r\nContent-Length: 2\r\nContent-Length: 3\r\n",
     "POST /user HTTP/1.1\r\nHost: a.example.com\r\nContent-Length: 2\r\nTransfer-Encoding: chunked\r\n",
     "POST /user HTTP/1.1\r\nHost: a.example.com\r\nTransfer-Encoding: chunked\r\nTransfer-Encoding: identity\r\n",
+    "POST /user HTTP/1.1\r\nHost: a.example.com\r\nTransfer-Encoding: gzip\r\nTransfer-Encoding: chunked\r\n",
+    "POST /user HTTP/1.1\r\nHost: a.example.com\r\nTransfer-Encoding: chunked, chunked\r\n",
     "GET / HTTP/1.1\r\nHost : a.example.com\r\n",
 ]
 
@@ -48,6 +50,21 @@ def test_what_can_be_read_in_two_ways_is_refused(server: Server, head: str) -> N
     status, _, body = send(server, head)
     assert status == 400, head
     assert json.loads(body)["status"] == "400"
+
+
+@pytest.mark.parametrize("coding", ["gzip, chunked", "x, chunked", "identity, chunked", "gzip"])
+def test_a_transfer_coding_that_is_not_understood_is_refused(server: Server, coding: str) -> None:
+    """RFC 9112, 6.1. The body would be read as what it is not."""
+    head = f"POST /user HTTP/1.1\r\nHost: a.example.com\r\nTransfer-Encoding: {coding}\r\n"
+    status, _, body = send(server, head, "0\r\n\r\n")
+    assert status == 501
+    assert json.loads(body)["message"].startswith("The server takes no Transfer-Encoding but chunked")
+
+
+@pytest.mark.parametrize("coding", ["chunked", "Chunked", " CHUNKED"])
+def test_chunks_are_understood(server: Server, coding: str) -> None:
+    head = f"GET /user HTTP/1.1\r\nHost: a.example.com\r\nTransfer-Encoding:{coding}\r\n"
+    assert send(server, head, "0\r\n\r\n")[0] == 401
 
 
 @pytest.mark.parametrize(

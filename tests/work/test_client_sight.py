@@ -179,7 +179,7 @@ def test_a_client_that_moves_a_card_ends_nobodys_timer(studio: Studio, how: str)
         operation = {"action": "edit", "id": task["id"], "column_id": done}
         studio.client.post("/tasks/bulk", json={"operations": [operation]})
     else:
-        studio.client.delete(f"/tasks/{task['id']}")
+        studio.owner.delete(f"/tasks/{task['id']}")
         studio.owner.patch(f"/columns/{task['column']['id']}", json={"stage": "done"})
         studio.client.post(f"/tasks/{task['id']}/restore")
     assert studio.client.get(f"/tasks/{task['id']}")["task"]["completed_at"] is not None
@@ -188,16 +188,84 @@ def test_a_client_that_moves_a_card_ends_nobodys_timer(studio: Studio, how: str)
     studio.member.post(f"{timer}/finish")
 
 
+SAID = "others have worked on it, so a client cannot delete it; ask a member of the team to delete it."
+
+
+def _refused_deletion(studio: Studio, path: str, what: str) -> None:
+    """Whatever the reason is, the client is told the same, and nothing has happened."""
+    studio.happened()
+    refused = studio.client.refused(409, "DELETE", path)
+    assert (refused["code"], refused["message"]) == ("worked_on", f"{what}: {SAID}")
+    assert studio.happened() == []
+    studio.client.get(path)
+    studio.member.delete(path)
+
+
+@pytest.mark.parametrize("why", ["comment", "private comment", "time"])
+def test_a_client_does_not_delete_a_task_with_work_of_others(studio: Studio, why: str) -> None:
+    task = _task_of(studio.client, studio)
+    comments = f"/tasks/{task['id']}/task_comments"
+    studio.client.post(comments, json={"text": "Mine"})
+    if why == "time":
+        studio.member.post(f"{_timer(studio, studio.member, task['id'])}/finish")
+    else:
+        studio.member.post(comments, json={"text": "Ours", "private": why == "private comment"})
+    _refused_deletion(studio, f"/tasks/{task['id']}", "The task")
+
+
 def test_a_client_that_deletes_its_task_ends_nobodys_timer(studio: Studio) -> None:
     task = _task_of(studio.client, studio)
     timer = _timer(studio, studio.member, task["id"])
-    studio.member.post(f"/tasks/{task['id']}/task_comments", json={"text": "Ours", "private": True})
-    studio.client.delete(f"/tasks/{task['id']}")
+    studio.client.refused(409, "DELETE", f"/tasks/{task['id']}")
     assert studio.member.get(timer)["timesheet"]["is_active"] is True
-    studio.member.post(f"/tasks/{task['id']}/restore")
-    [comment] = studio.member.get(f"/tasks/{task['id']}/task_comments")["task_comments"]
-    assert comment["text"] == "Ours"
     studio.member.post(f"{timer}/finish")
+
+
+def test_a_client_does_not_delete_such_a_task_among_many(studio: Studio) -> None:
+    """Nor the others of the same request. What somebody deletes as a member elsewhere is nobody's concern."""
+    tasks = [_task_of(studio.client, studio)["id"] for _ in range(2)]
+    studio.client.post(f"/tasks/{tasks[0]}/task_comments", json={"text": "Mine"})
+    studio.member.post(f"/tasks/{tasks[1]}/task_comments", json={"text": "Ours", "private": True})
+    operations = [{"action": "delete", "id": each} for each in tasks]
+    studio.happened()
+    refused = studio.client.refused(409, "POST", "/tasks/bulk", json={"operations": operations})
+    assert (refused["code"], refused["message"]) == ("worked_on", f"operations[1]: the task: {SAID}")
+    assert studio.happened() == []
+    assert studio.client.post("/tasks/bulk", json={"operations": operations[:1]})["tasks"] == [None]
+    assert studio.member.post("/tasks/bulk", json={"operations": operations[1:]})["tasks"] == [None]
+
+
+def test_a_client_deletes_a_task_that_only_it_has_worked_on(studio: Studio) -> None:
+    task = _task_of(studio.client, studio)
+    studio.client.post(f"/tasks/{task['id']}/task_comments", json={"text": "Mine"})
+    other = _task_of(studio.client, studio)
+    studio.member.post(f"/tasks/{other['id']}/task_comments", json={"text": "Elsewhere"})
+    assert studio.client.delete(f"/tasks/{task['id']}") == {"success": True}
+
+
+@pytest.mark.parametrize("why", ["comment", "private comment", "reply", "private reply"])
+def test_a_client_does_not_delete_a_file_with_work_of_others(studio: Studio, why: str) -> None:
+    file = f"/files/{_file_of(studio.client, studio)}"
+    mine = studio.client.post(f"{file}/file_comments", json={"text": "Mine"})
+    private = why.startswith("private")
+    if why.endswith("comment"):
+        studio.member.post(f"{file}/file_comments", json={"text": "Ours", "private": private})
+    else:
+        studio.member.post(f"/file_comments/{mine['id']}/comments", json={"body": "Ours", "private": private})
+    _refused_deletion(studio, file, "The file")
+
+
+def test_a_client_deletes_a_file_that_only_it_has_worked_on(studio: Studio) -> None:
+    file, other = (f"/files/{_file_of(studio.client, studio)}" for _ in range(2))
+    mine = studio.client.post(f"{file}/file_comments", json={"text": "Mine"})
+    studio.client.post(f"/file_comments/{mine['id']}/comments", json={"body": "Mine too"})
+    studio.member.post(f"{other}/file_comments", json={"text": "Elsewhere"})
+    assert studio.client.delete(file) == {"success": True}
+
+
+def _file_of(caller: Caller, studio: Studio) -> str:
+    upload = {"file": ("a.txt", b"a file", "text/plain")}
+    return str(caller.post(f"{studio.project}/files", files=upload)["file"]["id"])
 
 
 def _commented(studio: Studio) -> tuple[str, str]:
@@ -236,13 +304,3 @@ def test_a_client_that_deletes_its_comment_without_replies_of_others_leaves_noth
     assert studio.client.delete(comment) == {"success": True}
     assert studio.member.get(path) == []
     assert [(each.name, each.action) for each in studio.happened()] == [("file_comment", "deleted")]
-
-
-def test_a_client_that_deletes_its_file_leaves_the_comments_to_be_restored(studio: Studio) -> None:
-    upload = {"file": ("a.txt", b"a file", "text/plain")}
-    file = studio.client.post(f"{studio.project}/files", files=upload)["file"]["id"]
-    studio.member.post(f"/files/{file}/file_comments", json={"text": "Ours", "private": True})
-    studio.client.delete(f"/files/{file}")
-    studio.member.post(f"/files/{file}/restore")
-    [comment] = studio.member.get(f"/files/{file}/file_comments")
-    assert comment["text"] == "Ours"

@@ -233,6 +233,25 @@ def test_a_token_has_a_number_of_streams(stage: Stage) -> None:
     assert until(lambda: stage.listen(caller).status == 200)
 
 
+def test_more_tokens_are_no_more_streams(stage: Stage) -> None:
+    """Else 50 tokens of one member take all streams of the process, and those of other organizations find no room."""
+    caller = stage.studio.add(member="member")
+    tokens = [caller.http.post("/user/tokens", json={"scopes": ["work"]}).json()["token"] for _ in range(5)]
+    callers = [Caller(stage.studio.server, token) for token in tokens]
+    try:
+        listeners = [stage.listen(each) for each in callers for _ in range(2)]
+        assert {each.status for each in listeners} == {200}
+        assert {stage.listen(each).status for each in (caller, callers[0])} == {429}
+        for each in (caller, callers[0]):
+            refused = each.refused(429, "GET", stage.path)
+            assert refused["code"] == "too_many_streams"
+            assert refused["message"].startswith("You have 10 streams open")
+        assert stage.listen().status == 200  # another's
+    finally:
+        for each in callers:
+            each.http.close()
+
+
 def test_who_leaves_leaves_nothing(stage: Stage) -> None:
     until(lambda: stage.open_streams() == 0)  # those of the tests before this one have left
     assert stage.studio.owner.call("HEAD", stage.path).status_code == 200

@@ -11,13 +11,15 @@ import pytest
 from tests.harness.waiting import WAIT_S, until
 from tests.harness.world import make_world
 from workhook.bootstrap import open_services
-from workhook.core.errors import Unavailable
+from workhook.core.errors import TooManyRequests, Unavailable
 from workhook.events import order, outbox
 from workhook.http import streams
 from workhook.http.calls import Services
 from workhook.http.protocol import BoundedProtocol
 from workhook.identity.queries import find_project
 from workhook.work.activity import frames, live, queries
+
+ONE = live.Party(token_id=1, counted_as="user:1", account_id=1)
 
 
 @pytest.fixture
@@ -53,7 +55,7 @@ async def test_a_comment_keeps_the_connection_alive(
     services: Services, repository_id: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(live, "HEARTBEAT_S", 0.05)
-    stream = await live.follow(services, repository_id, 1, None)
+    stream = await live.follow(services, repository_id, ONE, None)
     try:
         assert await _next(stream) == b"retry: 2000\nid: 0\n\n"
         assert [await _next(stream) for _ in range(2)] == [frames.HEARTBEAT] * 2
@@ -67,7 +69,7 @@ async def test_a_signal_that_is_lost_costs_only_time(
     services: Services, repository_id: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(live, "LOOK_S", 0.1)
-    stream = await live.follow(services, repository_id, 1, None)
+    stream = await live.follow(services, repository_id, ONE, None)
     try:
         await _next(stream)
         async with open_services(services.settings) as other:
@@ -93,7 +95,7 @@ async def test_a_look_that_fails_is_made_again(
 
     monkeypatch.setattr(order, "survey", fails)
     before = live.TROUBLE.labels("look")._value.get()
-    stream = await live.follow(services, repository_id, 1, None)
+    stream = await live.follow(services, repository_id, ONE, None)
     try:
         assert (await _next(stream)).startswith(b"retry")
         assert live.TROUBLE.labels("look")._value.get() == before + 3
@@ -107,30 +109,51 @@ async def test_a_process_has_a_number_of_streams_which_keep_it_from_nothing(
     monkeypatch.setattr(streams, "endless_max", lambda: 2)
     protocol = BoundedProtocol.__new__(BoundedProtocol)
     protocol.limit_concurrency = 100
-    opened = [await live.follow(services, repository_id, 1, None) for _ in range(2)]
+    opened = [await live.follow(services, repository_id, ONE._replace(account_id=each), None) for each in range(2)]
     try:
         assert protocol.limit_concurrency == 102
         with pytest.raises(Unavailable, match="too many streams") as refused:
-            await live.follow(services, repository_id, 1, None)
+            await live.follow(services, repository_id, ONE, None)
         assert refused.value.headers["Retry-After"] == "10"
     finally:
         for each in opened:
             await each.aclose()
     assert protocol.limit_concurrency == 100
-    await (await live.follow(services, repository_id, 1, None)).aclose()
+    await (await live.follow(services, repository_id, ONE, None)).aclose()
+
+
+async def test_one_account_takes_half_of_the_streams_of_a_process(
+    services: Services, repository_id: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However many people it has: another one's always find room."""
+    monkeypatch.setattr(streams, "endless_max", lambda: 4)
+    opened = []
+    try:
+        for number in range(2):
+            mine = live.Party(token_id=number, counted_as=f"user:{number}", account_id=1)
+            opened.append(await live.follow(services, repository_id, mine, None))
+        with pytest.raises(TooManyRequests, match="as many streams open as they may") as refused:
+            await live.follow(services, repository_id, live.Party(2, "user:2", account_id=1), None)
+        assert (refused.value.code, refused.value.headers["Retry-After"]) == ("too_many_streams", "10")
+        opened.append(await live.follow(services, repository_id, live.Party(2, "user:2", account_id=2), None))
+        await opened.pop(0).aclose()
+        opened.append(await live.follow(services, repository_id, live.Party(3, "user:3", account_id=1), None))
+    finally:
+        for each in opened:
+            await each.aclose()
 
 
 async def test_who_is_there_when_the_server_stops_is_let_go_and_nobody_comes(
     services: Services, repository_id: int
 ) -> None:
-    stream = await live.follow(services, repository_id, 1, None)
+    stream = await live.follow(services, repository_id, ONE, None)
     await _next(stream)
     services.stopping.set()
     with pytest.raises(StopAsyncIteration):
         await _told(stream)
     await stream.aclose()
     with pytest.raises(Unavailable, match="stopping"):
-        await live.follow(services, repository_id, 1, None)
+        await live.follow(services, repository_id, ONE, None)
 
 
 @pytest.mark.parametrize("good", [True, False], ids=["member removed", "token revoked"])
@@ -150,7 +173,7 @@ async def test_who_is_let_go_hears_what_was_before(
     monkeypatch.setattr(live, "GATHER_S", 0.3 if good else 3600)
     monkeypatch.setattr(queries, "who_may_follow", who)
     monkeypatch.setattr(queries, "which_are_good", which)
-    stream = await live.follow(services, repository_id, 1, None)
+    stream = await live.follow(services, repository_id, ONE, None)
     try:
         await _next(stream)
         following = asyncio.create_task(_told(stream))
@@ -170,8 +193,8 @@ async def test_what_a_client_does_not_take_is_not_kept(
     services: Services, repository_id: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(live, "BUFFER_MAX_BYTES", 2000)
-    slow = await live.follow(services, repository_id, 1, None)
-    quick = await live.follow(services, repository_id, 1, None)
+    slow = await live.follow(services, repository_id, ONE, None)
+    quick = await live.follow(services, repository_id, ONE, None)
     try:
         await _next(slow)
         await _next(quick)

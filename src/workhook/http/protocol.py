@@ -39,6 +39,10 @@ class TooSlow(Problem):
     status, code = 408, "too_slow"
 
 
+class UnknownCoding(Problem):
+    status, code = 501, "unknown_coding"
+
+
 class _Connection:
     """The transport as a request's cycle knows it. Its `close` lets the rest of the request come: see `_linger`."""
 
@@ -155,6 +159,8 @@ class BoundedProtocol(HttpToolsProtocol):
         fault = _fault_of_head(self.url, self.headers, self.parser.get_http_version())
         if fault is not None:
             self._stop(Malformed(fault))
+        if any(name == b"transfer-encoding" and value.strip().lower() != b"chunked" for name, value in self.headers):
+            self._stop(UnknownCoding("The server takes no Transfer-Encoding but chunked (RFC 9112, 6.1)."))
         super().on_headers_complete()
         self._seen += 1
         self._reading = "body"
@@ -322,7 +328,7 @@ class BoundedProtocol(HttpToolsProtocol):
 
 
 def _fault_of_head(target: bytes, headers: Sequence[tuple[bytes, bytes]], version: str) -> str | None:
-    """What is ambiguous about a request's host or credentials: a proxy before this server could read it otherwise."""
+    """What is ambiguous about a request's host, credentials or body: a proxy could read it otherwise."""
     hosts = [value.decode("latin-1") for name, value in headers if name == b"host"]
     if len(hosts) > 1:
         return "A request has one Host header (RFC 9112, 3.2). Send one."
@@ -332,6 +338,8 @@ def _fault_of_head(target: bytes, headers: Sequence[tuple[bytes, bytes]], versio
         return "The Host header is no host name or address (RFC 9112, 3.2)."
     if not target.startswith((b"/", b"*")) and hosts and _authority(target) != hosts[0].lower():
         return "The Host header names another host than the request target."
+    if sum(name == b"transfer-encoding" for name, _ in headers) > 1:
+        return "A request has one Transfer-Encoding header. Send one."
     if sum(name == b"authorization" for name, _ in headers) > 1:
         return "A request has one Authorization header. Send one."
     return None
@@ -386,5 +394,6 @@ _PHRASES = {
     408: "Request Timeout",
     414: "URI Too Long",
     431: "Request Header Fields Too Large",
+    501: "Not Implemented",
     503: "Service Unavailable",
 }

@@ -70,7 +70,8 @@ async def follow(call: Call) -> Answer:
         after = query.last_event_id
     access = await find_access(call.database, actor_of(call), call.path("id"))
     access.require_member("follow what happens in a project")
-    stream = await live.follow(call.services, access.repository.id, actor_of(call).token_id, after)
+    party = live.party(actor_of(call), access.repository.owner.id)
+    stream = await live.follow(call.services, access.repository.id, party, after)
     # Proxies are asked not to gather what comes; nginx wants to be told in a way of its own.
     headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
     return Answer(stream, headers=headers, media_type="text/event-stream")

@@ -16,6 +16,7 @@ import asyncio
 import contextlib
 from collections import deque
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import structlog
 from prometheus_client import Counter
@@ -24,6 +25,7 @@ from workhook.core.errors import TooManyRequests, Unavailable
 from workhook.events import order
 from workhook.http import streams
 from workhook.http.calls import Services
+from workhook.identity.schemas import Actor
 from workhook.storage import Database, Row
 from workhook.storage.signals import EVENTS
 from workhook.work.activity import frames, queries
@@ -36,11 +38,27 @@ HEARTBEAT_S = 15.0
 START_S = 5.0  # for those to end who change the project when a stream begins
 BUFFER_MAX_BYTES = 1024 * 1024
 PART_BYTES = 64 * 1024
-PER_TOKEN_MAX = 10
+PER_PARTY_MAX = 10  # for one who listens, with however many tokens
 
 TROUBLE = Counter("workhook_streams_trouble_total", "Looks for streams that failed and are tried again.", ["step"])
 
 log = structlog.get_logger(__name__)
+
+
+class Party(NamedTuple):
+    """Whose stream it is. Many tokens of one user, or of one installation, are one `counted_as`; `account_id` is whose
+    project it is."""
+
+    token_id: int
+    counted_as: str
+    account_id: int
+
+
+def party(actor: Actor, account_id: int) -> Party:
+    """Not `Actor.counted_as`: there each personal token counts by itself, and a user makes as many as they like."""
+    if actor.installation_id is not None:
+        return Party(actor.token_id, f"installation:{actor.installation_id}", account_id)
+    return Party(actor.token_id, f"user:{actor.user.id}:app:{actor.app_id or ''}", account_id)
 
 
 class _Fence:
@@ -84,9 +102,9 @@ class Place:
 class Stream(streams.Endless):
     """One listener: an iterator over what is sent to it."""
 
-    def __init__(self, hub: Hub, place: Place, token_id: int, position: int | None) -> None:
+    def __init__(self, hub: Hub, place: Place, party: Party, position: int | None) -> None:
         super().__init__()
-        self._hub, self.place, self.token_id = hub, place, token_id
+        self._hub, self.place, self.party, self.token_id = hub, place, party, party.token_id
         self.position = position or 0  # the last event that was sent
         self._opening = True
         self._handed = False  # the hub hands events over; otherwise they are read here
@@ -184,16 +202,25 @@ class Hub:
             for each in (self._look_on(), self._check_on(), self._end_in_time())
         ]
 
-    def join(self, repository_id: int, token_id: int, position: int | None) -> Stream:
+    def join(self, repository_id: int, party: Party, position: int | None) -> Stream:
         """Raises `TooManyRequests`."""
-        if sum(each.token_id == token_id for place in self._places.values() for each in place.streams) >= PER_TOKEN_MAX:
-            message = f"The token has {PER_TOKEN_MAX} streams open, which is the most."
-            raise TooManyRequests(message, code="too_many_streams", headers={"Retry-After": "10"})
+        self._require_room(party)
         place = self._places.setdefault(repository_id, Place(repository_id))
-        stream = Stream(self, place, token_id, position)
+        stream = Stream(self, place, party, position)
         place.streams.add(stream)
         self._woken.set()
         return stream
+
+    def _require_room(self, party: Party) -> None:
+        """Nobody takes all streams of the process, neither one who listens nor all the people of an organization."""
+        there = [stream.party for place in self._places.values() for stream in place.streams]
+        if sum(each.counted_as == party.counted_as for each in there) >= PER_PARTY_MAX:
+            message = f"You have {PER_PARTY_MAX} streams open, all your tokens together, which is the most."
+        elif sum(each.account_id == party.account_id for each in there) >= per_account_max():
+            message = "The projects of this account have as many streams open as they may; try again later."
+        else:
+            return
+        raise TooManyRequests(message, code="too_many_streams", headers={"Retry-After": "10"})
 
     async def begin(self, stream: Stream) -> None:
         """Begin with what is new: whoever was at it meanwhile has ended. Raises `Unavailable`."""
@@ -332,7 +359,12 @@ class Hub:
 _hubs: dict[Database, Hub] = {}
 
 
-async def follow(services: Services, repository_id: int, token_id: int, after: int | None) -> Stream:
+def per_account_max() -> int:
+    """How many streams of a process the projects of one organization or user may have: half, the rest is others'."""
+    return max(1, streams.endless_max() // 2)
+
+
+async def follow(services: Services, repository_id: int, party: Party, after: int | None) -> Stream:
     """A stream of what happens in a project: everything after the event `after`, or what is new.
 
     Raises `TooManyRequests`, `Unavailable`. Who may was decided by the caller, and is asked again while it lasts.
@@ -344,7 +376,7 @@ async def follow(services: Services, repository_id: int, token_id: int, after: i
     hub = _hubs.get(services.database)
     if hub is None:
         hub = _hubs[services.database] = Hub(services)
-    stream = hub.join(repository_id, token_id, after)
+    stream = hub.join(repository_id, party, after)
     try:
         await (hub.begin(stream) if after is None else hub.resume(stream, after))
     except BaseException:

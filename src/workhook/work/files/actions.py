@@ -14,6 +14,7 @@ from workhook.core.errors import Conflict, Fault, Forbidden, Invalid, NotFound
 from workhook.core.ids import new_id
 from workhook.identity.schemas import Actor
 from workhook.storage import Reader, Transaction
+from workhook.work import others
 from workhook.work.access import Access, find_access
 from workhook.work.announce import announce
 from workhook.work.files import queries
@@ -77,6 +78,7 @@ async def delete_file(tx: Transaction, access: Access, file: File, *, links: Lin
     """`access` and `file` are what `take_file` gave. Raises `Forbidden`, `Conflict`."""
     access.require_writable()
     access.require_own(file.user.id, "delete")
+    await others.require_none_on_file(tx, access, file.id)
     if not file.private:
         await issued.require_not_logo(tx, access.repository.id, file.id)
     now = max(now_ms(), file.updated_at + 1)

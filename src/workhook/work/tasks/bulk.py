@@ -12,6 +12,7 @@ from workhook.core.clock import now_ms
 from workhook.core.errors import Fault, Invalid, NotFound, TooLarge
 from workhook.identity.schemas import Actor
 from workhook.storage import Transaction
+from workhook.work import others
 from workhook.work.access import Access
 from workhook.work.announce import Happening, announce_many
 from workhook.work.invoices import issued
@@ -210,7 +211,16 @@ class _Run:
     async def require_deletable(self) -> None:
         """Raises `Conflict`."""
         if self.deletions:
+            for access, names in self._deletions_by_project().values():
+                await others.require_none_on_tasks(self.tx, access, names)
             await issued.require_none_of_tasks(self.tx, self.deletions)
+
+    def _deletions_by_project(self) -> dict[int, tuple[Access, dict[str, str]]]:
+        found: dict[int, tuple[Access, dict[str, str]]] = {}
+        for task_id, name in self.deletions.items():
+            access = self.columns[self.deleted[task_id].column.id][0]
+            found.setdefault(access.repository.id, (access, {}))[1][task_id] = name
+        return found
 
     # --- writing ----------------------------------------------------------------------------------------------------
 
