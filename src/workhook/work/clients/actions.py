@@ -50,6 +50,11 @@ async def take_client(tx: Transaction, actor: Actor, client_id: str) -> Client:
     return _visible(await queries.lock_client(tx, actor, client_id))
 
 
+async def take_own(tx: Transaction, actor: Actor, repository_id: int) -> Client | None:
+    """The caller as a client of the project, likewise; None: they are none."""
+    return await queries.lock_own(tx, actor, repository_id)
+
+
 async def add_client(tx: Transaction, actor: Actor, project_id: str, create: ClientCreate, *, base: str) -> ClientShape:
     """Who is a client already stays as they are: no event.
 
@@ -77,7 +82,7 @@ async def add_client(tx: Transaction, actor: Actor, project_id: str, create: Cli
 
 
 async def remove_client(tx: Transaction, actor: Actor, client: Client, *, base: str) -> None:
-    """The account stays. `client` is what `take_client` gave. Raises `Forbidden`, `Conflict`."""
+    """The account stays. `client` is what `take_client` or `take_own` gave. Raises `Forbidden`, `Conflict`."""
     if client.user_id != actor.user.id:  # anybody can leave
         client.access.require_member("remove clients")
         client.access.require_writable()
