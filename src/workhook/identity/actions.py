@@ -18,10 +18,22 @@ from workhook.identity.tokens.kinds import CLASSIC
 from workhook.storage import Transaction
 from workhook.storage.dialects import upsert
 from workhook.storage.metadata import big, insert_into
+from workhook.storage.statements import PerDialect
 
 _LOGIN = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9]|-(?=[A-Za-z0-9])){0,38}")
 _EMAIL = re.compile(r"[^@\s]+@[^@\s]+")
 
+ADDRESS_LOCK_CLASS = 0x7768656D  # of the advisory locks; the address is the other half of their key
+_email = sa.bindparam("email", type_=sa.Text)
+# The database's own `lower`, as where accounts are looked for by address. SQLite has one writer at a time.
+_hold_address = PerDialect(
+    sqlite=sa.select(sa.literal_column("1").label("held")),
+    postgresql=sa.select(
+        sa.func.pg_advisory_xact_lock(
+            sa.literal_column(str(ADDRESS_LOCK_CLASS)), sa.func.hashtext(sa.func.lower(_email))
+        ).label("held")
+    ),
+)
 _insert_account = insert_into(
     accounts, "kind", "login", "login_key", "name", "email", "avatar", "created_at", "updated_at"
 ).returning(accounts.c.id)
@@ -69,6 +81,12 @@ _set_collaborator = (
 _remove_collaborator = sa.delete(collaborators).where(
     collaborators.c.repository_id == big("repository_id"), collaborators.c.user_id == big("user_id")
 )
+
+
+async def hold_address(tx: Transaction, email: str) -> None:
+    """Before looking whether an account has the address, to create one if none has: until the transaction ends nobody
+    else does the same with it. Nothing in the tables keeps two accounts from having one address."""
+    await tx.fetch_one(_hold_address, {"email": email})
 
 
 async def create_account(tx: Transaction, kind: str, login: str, *, name: str | None, email: str | None) -> Account:

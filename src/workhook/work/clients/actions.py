@@ -12,7 +12,7 @@ from workhook.core.clock import now_ms
 from workhook.core.errors import Fault, Invalid, NotFound
 from workhook.core.ids import new_id
 from workhook.identity import audit, removal
-from workhook.identity.actions import create_account
+from workhook.identity.actions import create_account, hold_address
 from workhook.identity.audit_actions import verb_of
 from workhook.identity.queries import key_of
 from workhook.identity.schemas import Account, Actor
@@ -63,6 +63,7 @@ async def add_client(tx: Transaction, actor: Actor, project_id: str, create: Cli
     """
     username = None if isinstance(create.username, UnsetType) else create.username
     login = username or login_from(create.email)
+    await hold_address(tx, create.email)
     invitation = await queries.find_invitation(
         tx, actor, project_id, email=create.email, username=username, login=key_of(login)
     )
