@@ -165,11 +165,14 @@ async def test_of_the_last_owner(scene: Scene, how: str, kind: Literal["organiza
 
 
 @pytest.mark.parametrize(
-    "how", ["consent", "collaborator removed", "collaborator lowered", "removed by an owner", "disabled"]
+    "how",
+    ["consent", "collaborator removed", "collaborator lowered", "removed by an owner", "member removed", "disabled"],
 )
 async def test_of_the_last_admin_of_a_project(scene: Scene, how: str) -> None:
     await _only(scene, "third")
     async with scene.services.database.transaction() as tx:
+        if how == "member removed":
+            await actions.set_member(tx, scene.here, scene.people["third"], "member")
         hook = await scene.make("third", "project", tx=tx)
         others = await scene.make("other", "organization", tx=tx)
     await scene.lose(how)

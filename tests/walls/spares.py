@@ -83,12 +83,16 @@ class Coming:
         self._sent("owner", "PUT", f"{self.org}/memberships/{self.spare.login}", json={"role": "member"})
         return self._own("PATCH", f"/user/memberships/orgs/{self._walls.site.here.organization}", state="active")
 
-    def removed(self) -> Asked:
+    def _join_work(self) -> None:
         self._join()
+        self._sent("owner", "PUT", f"{self.repo}/collaborators/{self.spare.login}", json={"permission": "push"})
+
+    def removed(self) -> Asked:
+        self._join_work()
         return self._asked("owner", "DELETE", f"{self.org}/memberships/{self.spare.login}")
 
     def leaves(self) -> Asked:
-        self._join()
+        self._join_work()
         return self._own("DELETE", f"{self.org}/members/{self.spare.login}")
 
     def added(self) -> Asked:

@@ -141,6 +141,11 @@ LOSSES = {
         lambda walls, who: remove_member(walls.here.studio, who),
         TEAM | WRITTEN | ADMIN | OWNER | INSIDE,
     ),
+    "membership removed, with a role in the project": Loss(
+        {"member": "member", "role": "admin"},
+        lambda walls, who: remove_member(walls.here.studio, who),
+        TEAM | WRITTEN | ADMIN | INSIDE,
+    ),
     "role lowered in the organization": Loss(
         {"member": "owner"},
         lambda walls, who: make_member(walls.here.studio, who),

@@ -257,6 +257,49 @@ def test_nothing_changes_in_an_archived_project(studio: Studio, clients: str) ->
     assert studio.owner.get(clients)["clients"] == [client]
 
 
+@pytest.mark.parametrize("archived", [False, True])
+def test_a_client_leaves_by_their_own_name(studio: Studio, archived: bool) -> None:
+    """Nobody tells a client the id of its record."""
+    name = _me(studio.client)["username"]
+    [record] = studio.owner.get(f"{studio.project}/clients")["clients"]
+    studio.owner.patch(studio.project, json={"archive": archived})
+    studio.happened()
+    assert studio.client.delete(f"{studio.project}/members/{name.upper()}") == {"success": True}
+    [removed] = studio.happened()
+    assert (removed.name, removed.action, removed.record) == ("client", "removed", record)
+    assert removed.payload["sender"]["username"] == name
+    studio.client.refused(404, "GET", studio.project)
+    assert studio.owner.get(f"{studio.project}/clients")["clients"] == []
+    studio.client.refused(404, "DELETE", f"{studio.project}/members/{name}")
+    entries = studio.owner.http.get(f"{studio.world.org_path}/audit-log").json()
+    assert [each["target"] for each in entries if each["action"] == "client.remove"] == [record["id"]]
+
+
+def test_nobody_else_ends_the_place_of_a_client_by_the_name(studio: Studio) -> None:
+    name = _me(studio.client)["username"]
+    path = f"{studio.project}/members/{name}"
+    assert studio.add_client().refused(403, "DELETE", path)["code"] == "missing_role"
+    for caller, status in ((studio.owner, 404), (studio.member, 403), (studio.stranger, 404)):
+        caller.refused(status, "DELETE", path)
+    assert studio.client.get(studio.project)["project"]["id"] == studio.project_id
+
+
+def test_a_client_who_was_added_too_leaves_as_both(studio: Studio, clients: str) -> None:
+    name = _me(studio.client)["username"]
+    collaborator = f"{studio.world.repo_path}/collaborators/{name}"
+    added = studio.owner.http.put(collaborator, json={"permission": "push"})
+    assert added.status_code == 201, added.text
+    [invitation] = studio.client.http.get("/user/repository_invitations").json()
+    assert studio.client.http.patch(f"/user/repository_invitations/{invitation['id']}").status_code == 204
+    studio.happened()
+    studio.client.delete(f"{studio.project}/members/{name}")
+    assert sorted((each.name, each.action) for each in studio.happened()) == [
+        ("client", "removed"),
+        ("member", "removed"),
+    ]
+    studio.client.refused(404, "GET", studio.project)
+
+
 def test_pages_of_clients(studio: Studio, clients: str) -> None:
     for each in "abc":
         studio.owner.post(clients, json={"email": f"{_unique(studio, each)}@a.example"})

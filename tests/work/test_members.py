@@ -9,6 +9,8 @@ import pytest
 
 from tests.harness.receiver import Receiver
 from tests.work.studio import Caller, Studio
+from tests.work.test_idempotency_rights import change_by_hand, remove_member
+from workhook.work.members import by_hand
 
 KEYS = {"id", "login", "username", "email", "avatar"}
 
@@ -195,6 +197,32 @@ def test_what_the_organization_gives_is_not_taken_here(studio: Studio, members: 
         assert studio.owner.refused(409, "DELETE", f"{members}/{each}")["code"] == "not_added"
     _make_private(studio)
     studio.owner.refused(404, "DELETE", f"{members}/{name}")
+
+
+@pytest.mark.parametrize("how", ["members", "memberships", "leaves", "by hand"])
+def test_who_is_no_longer_in_the_organization_keeps_no_role_in_its_projects(studio: Studio, how: str) -> None:
+    """Nor where it made the project, nor in one that comes back; elsewhere it does, and what a client has stays."""
+    caller = studio.add(member="member", role="admin")
+    name, email = _name(caller), caller.get("/me")["user"]["email"]
+    _make_private(studio)
+    made = [caller.post("/projects", json={"title": title, "private": True})["project"]["id"] for title in ("A", "B")]
+    studio.owner.delete(f"/projects/{made[1]}")
+    shown = studio.owner.post("/projects", json={"title": "Shown", "private": True})["project"]["id"]
+    studio.owner.post(f"/projects/{shown}/clients", json={"email": email})
+    there = Studio(studio.server, studio.server.world())
+    change_by_hand(there, caller, lambda tx, _, here, who: by_hand.set_collaborator(tx, here, who, "write", base=""))
+    if how == "by hand":
+        remove_member(studio, caller)
+    else:
+        by = caller if how == "leaves" else studio.owner
+        path = f"{studio.world.org_path}/{'members' if how == 'members' else 'memberships'}/{name}"
+        assert by.http.delete(path).status_code == 204
+    studio.owner.post(f"/projects/{made[1]}/restore")
+    for project in (studio.project_id, *made):
+        caller.refused(404, "GET", f"/projects/{project}")
+    assert caller.get(f"/projects/{shown}")["project"]["id"] == shown
+    assert caller.get(there.project)["project"]["id"] == there.project_id
+    there.close()
 
 
 def test_a_webhook_tells_of_a_member(studio: Studio, members: str, receiver: Receiver) -> None:

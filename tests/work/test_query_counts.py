@@ -26,7 +26,7 @@ MORE = {
     "POST /projects": 8,  # chooses an owner and a name that is free, makes its creator an admin
     "PATCH /projects/{}": 5,  # it is read again
     "POST /projects/{}/restore": 7,  # a name that is free, in the account and for good
-    "POST /projects/{}/clients": 6,  # invites an account with a login that is free
+    "POST /projects/{}/clients": 7,  # holds the address; invites an account with a login that is free
     "DELETE /files/{}": 5,  # whether it is the logo of issued invoices
     "DELETE /services/{}": 5,  # whether it is on issued invoices
     "POST /projects/{}/files": 5,  # who may is asked before the body comes and again after it

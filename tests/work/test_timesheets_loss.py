@@ -68,6 +68,7 @@ def _told(studio: Studio) -> list[tuple[str | None, str, bool]]:
 
 LOSSES: dict[str, tuple[JsonObject, Lose, bool]] = {
     "member removed": ({"member": "member"}, remove_member, False),
+    "member with a role in the project removed": ({"member": "member", "role": "write"}, remove_member, False),
     "owner removed": ({"member": "owner"}, remove_member, False),
     "owner lowered, in a private project": ({"member": "owner"}, _lower_in_private, False),
     "collaborator removed": ({"role": "admin"}, remove_collaborator, True),
@@ -146,7 +147,6 @@ def test_a_right_that_is_left_keeps_the_timer(studio: Studio) -> None:
     remove_collaborator(studio, caller)
     assert desk.get(running)["is_active"]
     change_by_hand(studio, caller, lambda tx, _, here, who: by_hand.set_collaborator(tx, here, who, "write", base=BASE))
-    remove_member(studio, caller)
     _make_private(studio, caller)
     assert desk.get(running)["is_active"]
     make_reader(studio, caller)

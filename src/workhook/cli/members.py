@@ -36,7 +36,7 @@ async def add(
 
 @command(app, "remove")
 async def remove(context: Context, *, organization: _Organization, user: _User) -> None:
-    """Take a user out of an organization."""
+    """Take a user out of an organization, and out of its projects."""
     from workhook.work.members import by_hand
 
     async with context.services() as services, services.database.transaction() as tx:

@@ -12,16 +12,28 @@ from workhook.identity import invitation_ends, queries, removal
 from workhook.identity.policy import SCOPES
 from workhook.identity.queries import key_of
 from workhook.identity.schemas import Account, Actor, Repository
-from workhook.identity.tables import accounts, collaborators, memberships
+from workhook.identity.tables import accounts, collaborators, memberships, projects
 from workhook.identity.tokens.issue import IssuedToken, issue
 from workhook.identity.tokens.kinds import CLASSIC
 from workhook.storage import Transaction
 from workhook.storage.dialects import upsert
 from workhook.storage.metadata import big, insert_into
+from workhook.storage.statements import PerDialect
 
 _LOGIN = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9]|-(?=[A-Za-z0-9])){0,38}")
 _EMAIL = re.compile(r"[^@\s]+@[^@\s]+")
 
+ADDRESS_LOCK_CLASS = 0x7768656D  # of the advisory locks; the address is the other half of their key
+_email = sa.bindparam("email", type_=sa.Text)
+# The database's own `lower`, as where accounts are looked for by address. SQLite has one writer at a time.
+_hold_address = PerDialect(
+    sqlite=sa.select(sa.literal_column("1").label("held")),
+    postgresql=sa.select(
+        sa.func.pg_advisory_xact_lock(
+            sa.literal_column(str(ADDRESS_LOCK_CLASS)), sa.func.hashtext(sa.func.lower(_email))
+        ).label("held")
+    ),
+)
 _insert_account = insert_into(
     accounts, "kind", "login", "login_key", "name", "email", "avatar", "created_at", "updated_at"
 ).returning(accounts.c.id)
@@ -69,6 +81,19 @@ _set_collaborator = (
 _remove_collaborator = sa.delete(collaborators).where(
     collaborators.c.repository_id == big("repository_id"), collaborators.c.user_id == big("user_id")
 )
+# In all projects of the account, deleted ones too: these can come back.
+_remove_roles = sa.delete(collaborators).where(
+    collaborators.c.user_id == big("user_id"),
+    collaborators.c.repository_id.in_(
+        sa.select(projects.c.repository_id).where(projects.c.account_id == big("account_id"))
+    ),
+)
+
+
+async def hold_address(tx: Transaction, email: str) -> None:
+    """Before looking whether an account has the address, to create one if none has: until the transaction ends nobody
+    else does the same with it. Nothing in the tables keeps two accounts from having one address."""
+    await tx.fetch_one(_hold_address, {"email": email})
 
 
 async def create_account(tx: Transaction, kind: str, login: str, *, name: str | None, email: str | None) -> Account:
@@ -119,11 +144,12 @@ async def set_member(
 async def remove_member(
     tx: Transaction, organization: Account, user: Account, *, actor: Actor | None = None, base: str | None = None
 ) -> bool:
-    """Answers whether the user was a member. `actor` and `base`: see `removal.Loss`. Raises `Invalid` for the last
-    owner."""
+    """Answers whether the user was a member. With the place go the user's own roles in the organization's projects; as
+    a client the user stays. `actor` and `base`: see `removal.Loss`. Raises `Invalid` for the last owner."""
     await _keep_an_owner(tx, organization, user)
     removed = await tx.execute(_remove_member, {"organization_id": organization.id, "user_id": user.id}) > 0
     if removed:
+        tx.later(_remove_roles, [{"account_id": organization.id, "user_id": user.id}])
         invitation_ends.person_goes(tx, organization.id, None, user)
         await removal.rights_lost(tx, organization.id, user_id=user.id, actor=actor, base=base)
     return removed

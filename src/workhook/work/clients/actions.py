@@ -12,7 +12,7 @@ from workhook.core.clock import now_ms
 from workhook.core.errors import Fault, Forbidden, Invalid, NotFound
 from workhook.core.ids import new_id
 from workhook.identity import audit, removal
-from workhook.identity.actions import create_account
+from workhook.identity.actions import create_account, hold_address
 from workhook.identity.audit_actions import verb_of
 from workhook.identity.queries import key_of
 from workhook.identity.schemas import Account, Actor
@@ -50,6 +50,11 @@ async def take_client(tx: Transaction, actor: Actor, client_id: str) -> Client:
     return _visible(await queries.lock_client(tx, actor, client_id))
 
 
+async def take_own(tx: Transaction, actor: Actor, repository_id: int) -> Client | None:
+    """The caller as a client of the project, likewise; None: they are none."""
+    return await queries.lock_own(tx, actor, repository_id)
+
+
 async def add_client(tx: Transaction, actor: Actor, project_id: str, create: ClientCreate, *, base: str) -> ClientShape:
     """Who is a client already stays as they are: no event.
 
@@ -58,6 +63,7 @@ async def add_client(tx: Transaction, actor: Actor, project_id: str, create: Cli
     """
     username = None if isinstance(create.username, UnsetType) else create.username
     login = username or login_from(create.email)
+    await hold_address(tx, create.email)
     invitation = await queries.find_invitation(
         tx, actor, project_id, email=create.email, username=username, login=key_of(login)
     )
@@ -76,7 +82,7 @@ async def add_client(tx: Transaction, actor: Actor, project_id: str, create: Cli
 
 
 async def remove_client(tx: Transaction, actor: Actor, client: Client, *, base: str) -> None:
-    """The account stays. `client` is what `take_client` gave. Raises `Forbidden`, `Conflict`."""
+    """The account stays. `client` is what `take_client` or `take_own` gave. Raises `Forbidden`, `Conflict`."""
     if client.user_id != actor.user.id:  # anybody can leave
         _require_person(actor, client.access, "remove clients")
     await queries.delete_client(tx, client.shape.id)

@@ -27,13 +27,13 @@ _fields = (
     clients.c.updated_at,
 )
 _clients = clients.join(_person, _person.c.id == clients.c.user_id)
-_one = with_access(
-    sa.select(*(each.label(f"client_{each.name}") for each in (*_fields, clients.c.user_id)))
-    .select_from(_clients)
-    .where(clients.c.id == sa.bindparam("id")),
-    clients.c.repository_id,
-)
+_each = sa.select(*(each.label(f"client_{each.name}") for each in (*_fields, clients.c.user_id))).select_from(_clients)
+_one = with_access(_each.where(clients.c.id == sa.bindparam("id")), clients.c.repository_id)
 _locked = _one.with_for_update(of=clients)
+_own_locked = with_access(
+    _each.where(clients.c.repository_id == big("repository_id"), clients.c.user_id == big("user_id")),
+    clients.c.repository_id,
+).with_for_update(of=clients)
 _page = (
     sa.select(*_fields)
     .select_from(_clients)
@@ -122,6 +122,12 @@ async def find_client(reader: Reader, actor: Actor, client_id: str) -> Client:
 async def lock_client(tx: Transaction, actor: Actor, client_id: str) -> Client:
     """Likewise; until the transaction ends nobody else removes it."""
     return _client_of(await tx.fetch_one(_locked, {"id": client_id, "user_id": actor.user.id}), actor)
+
+
+async def lock_own(tx: Transaction, actor: Actor, repository_id: int) -> Client | None:
+    """Likewise what the caller is in the project; None: no client."""
+    row = await tx.fetch_one(_own_locked, {"repository_id": repository_id, "user_id": actor.user.id})
+    return _client_of(row, actor) if row else None
 
 
 def _client_of(row: Row | None, actor: Actor) -> Client:

@@ -18,6 +18,7 @@ _INVITED = (
     "Nothing is theirs before they accept. The invitation holds for 7 days, and as long as the inviter may invite. "
     f"Of one place at most {PENDING_MAX:,} wait at a time: 422."
 )
+_GOES = "The roles that the person was given in the organization's repositories end, too."
 
 
 def _op(method: str, path: str, name: str, summary: str, access: str, handler: Handler, **more: Any) -> Operation:
@@ -45,11 +46,11 @@ OPERATIONS: tuple[Operation, ...] = (
         "Remove somebody from an organization, leave it, or decline an invitation to it", "organization.decline",
         organization.remove_membership, answers={204: None}, problems=(422,),
         description="Owners remove others, and take back invitations; anybody can leave, and an invited person "
-                    "declines. The last owner cannot leave: 422."),
+                    f"declines. The last owner cannot leave: 422. {_GOES}"),
     _op("DELETE", f"{_ORG}/members/{{username}}", "organization_members_remove",
         "Remove a member of an organization, or leave it", "organization.leave", organization.remove_member,
         answers={204: None}, problems=(422,),
-        description="Owners remove others; anybody can leave. The last owner cannot: 422."),
+        description=f"Owners remove others; anybody can leave. The last owner cannot: 422. {_GOES}"),
     _op("PATCH", "/user/memberships/orgs/{org}", "user_memberships_accept", "Accept an invitation to an organization",
         "user.memberships", organization.accept, body=bodies.AcceptBody, body_required=True,
         answers={200: Membership}, problems=(400, 404, 413, 422)),

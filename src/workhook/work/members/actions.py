@@ -16,6 +16,7 @@ from workhook.identity.tokens.reach import check_reach
 from workhook.storage import Reader, Row, Transaction
 from workhook.work.access import Access, find_access
 from workhook.work.announce import announce
+from workhook.work.clients import actions as clients
 from workhook.work.invitations.record import invite_collaborator, record_invitation
 from workhook.work.members import queries
 from workhook.work.members.schemas import MemberAnswer, MemberShape
@@ -55,24 +56,30 @@ async def add_member(tx: Transaction, actor: Actor, project_id: str, username: s
 
 
 async def remove_member(tx: Transaction, actor: Actor, project_id: str, username: str, *, base: str) -> None:
-    """Anybody can leave, whatever the role, and also an archived project. Who was only invited is so no longer.
+    """Anybody can leave, whatever the role, a client too, and also an archived project. Who was only invited is so no
+    longer.
 
     Raises `NotFound`, `Forbidden`, and `Conflict` for somebody whom the organization, not the project, gives the
     place.
     """
     candidate = await queries.find_candidate(tx, actor, project_id, username)
     access, account = candidate.access, candidate.account
+    own = None
     if account is None or account.id != actor.user.id:
         _require_admin(access, "remove members")
+    elif candidate.is_client:
+        own = await clients.take_own(tx, actor, access.repository.id)
     if account is not None and await remove_collaborator(tx, access.repository, account, actor=actor, base=base):
         await _tell(tx, actor, access, account, "removed", base)
     elif account is not None and await invitations.withdraw(tx, access.repository, account):
         await record_invitation(tx, actor, "delete", access.repository, account.login)
-    elif account is not None and candidate.has_place:
+    elif own is None and account is not None and candidate.has_place:
         message = f"{account.login} is here through {access.repository.owner.login}, and was not added to the project."
         raise Conflict(message, code="not_added")
-    else:
+    elif own is None:
         raise NotFound()
+    if own is not None:
+        await clients.remove_client(tx, actor, own, base=base)
 
 
 async def list_people(reader: Reader, actor: Actor, login: str, *, after: int, limit: int) -> list[Row]:

@@ -114,8 +114,8 @@ OPERATIONS: tuple[Operation, ...] = (
         tag=TAG,
         answers={200: Done},
         problems=(403, 404, 409),
-        description="For owners and admins of the project; anybody can leave. Takes an invitation back, too. What the "
-        "organization gives stays: 409 for whoever has only that.",
+        description="For owners and admins of the project; anybody can leave, a client too. Takes an invitation back "
+        "as well. What the organization gives stays: 409 for whoever has only that.",
     ),
     Operation(
         AREA_A,

@@ -1,0 +1,72 @@
+"""Two projects that invite the same new address at the same moment: one account has it, or nobody could sign in with
+it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import pytest
+import sqlalchemy as sa
+
+from tests.harness.beside import Beside, opened
+from tests.harness.world import World, make_world
+from workhook.http.calls import Services
+from workhook.identity.queries import find_account
+from workhook.identity.schemas import Actor
+from workhook.identity.tables import accounts
+from workhook.storage import Transaction
+from workhook.work.clients import actions as clients
+from workhook.work.clients.schemas import ClientCreate, ClientShape
+
+BASE = "http://work.example.com"
+
+
+@pytest.fixture
+async def beside(services: Services) -> AsyncIterator[Beside]:
+    async with opened(services) as found:
+        yield found
+
+
+async def _owner(services: Services, world: World) -> Actor:
+    user = await find_account(services.database, world.owner)
+    assert user is not None
+    return Actor(user, token_id=0, token_kind="classic", scopes=frozenset())
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [("jo@customer.example", "jo@customer.example"), ("Jo@Customer.example", "jO@customer.Example")],
+)
+async def test_one_address_becomes_one_account(services: Services, beside: Beside, first: str, second: str) -> None:
+    """Also if both wish for another name, and write the address in another case."""
+    here, there = await make_world(services), await make_world(services)
+    by_here, by_there = await _owner(services, here), await _owner(services, there)
+
+    async def invite(tx: Transaction) -> ClientShape:
+        create = ClientCreate(email=second, username=f"second-{by_there.user.id}")
+        return await clients.add_client(tx, by_there, there.project_id, create, base=BASE)
+
+    async with services.database.transaction() as tx:
+        create = ClientCreate(email=first, username=f"first-{by_here.user.id}")
+        made = await clients.add_client(tx, by_here, here.project_id, create, base=BASE)
+        inviting = await beside.begin(invite)
+    linked = await inviting
+    assert isinstance(linked, ClientShape)
+    found = sa.select(accounts.c.login).where(sa.func.lower(accounts.c.email) == sa.func.lower(sa.literal(first)))
+    assert [row["login"] for row in await services.database.fetch_all(found)] == [made.username]
+    assert linked.username == made.username
+
+
+async def test_another_address_does_not_wait(services: Services, beside: Beside) -> None:
+    here, there = await make_world(services), await make_world(services)
+    by_here, by_there = await _owner(services, here), await _owner(services, there)
+
+    async def invite(tx: Transaction, email: str, by: Actor, world: World) -> ClientShape:
+        return await clients.add_client(tx, by, world.project_id, ClientCreate(email=email), base=BASE)
+
+    async with services.database.transaction() as tx:
+        await invite(tx, "ed@customer.example", by_here, here)
+        inviting = await beside.begin(lambda other: invite(other, "al@customer.example", by_there, there))
+        at_once = inviting.done()
+    await inviting
+    assert at_once or beside.watcher is None, "SQLite has one writer"
