@@ -16,6 +16,7 @@ from bench.processes import CannotMeasure, tree_cpu_s, workhook
 from bench.remote import Books, Receiver
 
 PUBLISHERS = 16
+SEVERAL = 8  # endpoints
 SLOWLY_PER_S = 25.0
 WARM_UP = 200
 
@@ -32,6 +33,11 @@ class Live:
     def ratio(self) -> float:
         """How many bare posts an event costs."""
         return (self.server_us + self.database_us) / self.bare.cpu_us
+
+    def further(self, alone: Live, number: int) -> Live:
+        """What each further endpoint costs, of so many more than `alone` had."""
+        server_us, database_us = self.server_us - alone.server_us, self.database_us - alone.database_us
+        return Live(self.bare, server_us / number, database_us / number)
 
 
 class Publishing:

@@ -9,14 +9,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
-from bench import board, drain, fanout, idle, latency, machine, world
+from bench import board, drain, fanout, idle, latency, live, machine, world
 from bench.databases import Place, Postgres
 from bench.figures import Figure, median_text
 from bench.processes import CannotMeasure, cores
 from bench.remote import Receiver
 from bench.rounds import QUIET_WAIT_S, Kept, Unit, alternate
 
-IDS = ("D1", "D2", "D3", "D5", "A1", "A2", "A4", "M1", "S1")
+IDS = ("D1", "D2", "D3", "D5", "D11", "D12", "D13", "A1", "A2", "A4", "M1", "S1")
 
 Say = Callable[[str], None]
 T = TypeVar("T")
@@ -65,6 +65,9 @@ class Run:
             yield from self._latencies("PostgreSQL", self._database_url)
         if "D5" in wanted:
             yield self._fan_out()
+        if {"D11", "D12", "D13"} & set(wanted):
+            yield from self._live("SQLite")
+            yield from self._live("PostgreSQL")
         if {"A1", "A2", "A4"} & set(wanted):
             yield from self._boards("SQLite", None)
             yield from self._boards("PostgreSQL", self._database_url)
@@ -139,6 +142,57 @@ class Run:
         except CannotMeasure as error:
             p50.trouble = p99.trouble = str(error)
         yield from (p50, p99)
+
+    # --- D11, D12, D13 -----------------------------------------------------------------------------------------------
+
+    def _live(self, kind: str) -> Iterator[Figure]:
+        """What a further endpoint costs is the difference between several and one, in the same round."""
+        on_sqlite = kind == "SQLite"
+        several = f"{kind}: each further endpoint of {live.SEVERAL}, CPU against that of a bare POST"
+        slowly = f"{kind}: the same at {live.SLOWLY_PER_S:.0f} events/s, against the same"
+        every = [
+            Figure("D11", f"{kind}: an event, published and delivered, CPU against that of a bare POST", "x", "at most",
+                   5.0 if on_sqlite else 6.5),
+            Figure("D12", several, "x", "at most", 1.4),
+            Figure("D13", slowly, "x", "at most", 18.0 if on_sqlite else 20.0),
+        ]  # fmt: skip
+        figures = [each for each in every if each.id in self._plan.only]
+        try:
+            postgres = None if on_sqlite else self._start_postgres()
+            with ExitStack() as stack:
+                sites = [
+                    stack.enter_context(live.Publishing(self._live_place(kind, number), self._receiver, self._core,
+                                                        postgres, number))
+                    for number in (1, live.SEVERAL)
+                ]  # fmt: skip
+                for figure in figures:
+                    self._measure_live(figure, kind, *sites)
+        except CannotMeasure as error:
+            for figure in figures:
+                figure.trouble = figure.trouble or (None if figure.rounds else str(error))
+        yield from figures
+
+    def _live_place(self, kind: str, hooks: int) -> Place:
+        url = None if kind == "SQLite" else self._database_url()
+        return Place(self._folder / f"live-{kind}-{hooks}", url)
+
+    def _measure_live(self, figure: Figure, kind: str, one: live.Publishing, several: live.Publishing) -> None:
+        count = self._plan.published
+
+        def measure(number: int) -> live.Live:
+            bare = self._bare()
+            if figure.id == "D13":
+                return one.measure(bare, count // 4, slowly=True)
+            alone = one.measure(bare, count)
+            return several.measure(bare, count).further(alone, live.SEVERAL - 1) if figure.id == "D12" else alone
+
+        [kept] = self._alternate({f"{figure.id}, {kind}": Unit(measure)}).values()
+        _keep(figure, kept, lambda each: each.ratio)
+        figure.details = {
+            "the server's CPU": median_text([each.server_us for each in kept.found], "{:.0f} µs"),
+            "the database's": median_text([each.database_us for each in kept.found], "{:.0f} µs"),
+            "CPU a bare post": median_text([each.bare.cpu_us for each in kept.found], "{:.0f} µs"),
+        }
 
     # --- A1, A2, A4 --------------------------------------------------------------------------------------------------
 
