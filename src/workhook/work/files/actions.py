@@ -78,9 +78,9 @@ async def delete_file(tx: Transaction, access: Access, file: File, *, links: Lin
     """`access` and `file` are what `take_file` gave. Raises `Forbidden`, `Conflict`."""
     access.require_writable()
     access.require_own(file.user.id, "delete")
-    await others.require_none_on_file(tx, access, file.id)
     if not file.private:
         await issued.require_not_logo(tx, access.repository.id, file.id)
+    await others.require_none_on_file(tx, access, file.id)
     now = max(now_ms(), file.updated_at + 1)
     deleted = msgspec.structs.replace(file, deleted_at=now, updated_at=now)
     await queries.set_deleted(tx, deleted)

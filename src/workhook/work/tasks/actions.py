@@ -94,8 +94,8 @@ async def delete_task(tx: Transaction, found: Movable, *, base: str) -> None:
     """It can be restored for a while. `found` is what `take_to_delete` gave. Raises `Forbidden`, `Conflict`."""
     access, task = found.access, found.task
     require_changeable(access, task)
-    await others.require_none_on_tasks(tx, access, {task.id: "The task"})
     await issued.require_none_of_tasks(tx, {task.id: "The task"})
+    await others.require_none_on_tasks(tx, access, {task.id: "The task"})
     writes.trash_task(tx, msgspec.structs.replace(task, updated_at=max(now_ms(), task.updated_at + 1)))
     bucket = found.source.buckets[found.bucket]
     bucket.size -= 1

@@ -211,9 +211,9 @@ class _Run:
     async def require_deletable(self) -> None:
         """Raises `Conflict`."""
         if self.deletions:
+            await issued.require_none_of_tasks(self.tx, self.deletions)
             for access, names in self._deletions_by_project().values():
                 await others.require_none_on_tasks(self.tx, access, names)
-            await issued.require_none_of_tasks(self.tx, self.deletions)
 
     def _deletions_by_project(self) -> dict[int, tuple[Access, dict[str, str]]]:
         found: dict[int, tuple[Access, dict[str, str]]] = {}
