@@ -108,10 +108,6 @@ class Holdings:
         metrics.PENDING_HOOKS.set(len(pending))
         self.mark_due({**pending, **self._due})
 
-    def payload_bytes(self) -> int:
-        """Of what was handed over in memory and is not recorded yet."""
-        return sum(work.handed_bytes for lane in self.lanes.values() for work in (*lane.ready, *lane.flying.values()))
-
     # --- taking ------------------------------------------------------------------------------------------------------
 
     async def claim(self, now: int) -> None:

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from workhook.core.clock import now_ms
 from workhook.core.vault import Vault
 from workhook.delivery.sign import HeaderStyle, Profile, Signer
-from workhook.hooks.handover import Fresh
 from workhook.hooks.records import Hook
 from workhook.storage import Row
 
@@ -33,7 +32,6 @@ class Work:
     size: int
     installation_id: int | None = None  # of the app that caused the event
     payload: bytes | None = None
-    handed_bytes: int = 0  # of the payload, if it was handed over in memory
     throttled_at: int | None = None
     started_at: int = 0
     slow: bool = False  # it was started for a receiver that times out
@@ -55,26 +53,6 @@ def work_of(row: Row, payload: bytes | None) -> Work:
         size=row["size"],
         installation_id=row["installation_id"],
         payload=payload,
-    )
-
-
-def work_of_fresh(fresh: Fresh, payload: bytes | None) -> Work:
-    """The first attempt at what was handed over."""
-    return Work(
-        id=fresh.dispatch_id,
-        event_id=fresh.event_id,
-        guid=fresh.guid,
-        attempts=0,
-        retries=0,
-        wanted=0,
-        due_at=fresh.due_at,
-        event=fresh.event,
-        action=fresh.action,
-        repository_id=fresh.repository_id,
-        size=len(fresh.payload),
-        installation_id=fresh.installation_id,
-        payload=payload,
-        handed_bytes=len(payload) if payload else 0,
     )
 
 
@@ -122,8 +100,6 @@ class Lane:
     ready: deque[Work] = field(default_factory=deque)
     flying: dict[int, Work] = field(default_factory=dict)
     more: bool = True  # the database may hold more that is due
-    reading: bool = False  # what is due is being read: where what is new belongs is not known
-    newest_id: int = 0  # of the dispatches that came here
     stale: bool = False  # the hook has changed: load it before anything else is sent
     halted: bool = False  # the hook is being turned off
     leaving: bool = False  # start nothing more: the lane goes to another process
@@ -195,18 +171,6 @@ class Lane:
         work = self.ready.popleft()
         self.flying[work.id] = work
         return work
-
-    def accepts(self, dispatch_id: int, version: int) -> bool:
-        """Whether a new dispatch comes next here: everything that is due before it is in hand, and the hook is as it
-        was when the dispatch was made."""
-        if self.more or self.reading or self.stale or self.leaving or self.halted:
-            return False
-        return self.hook.active and self.hook.version == version and dispatch_id > self.newest_id
-
-    def add(self, work: Work) -> None:
-        """It waits for a slot."""
-        self.ready.append(work)
-        self.newest_id = max(self.newest_id, work.id)
 
     def hold_back(self, now: int) -> int:
         """Mark what has to wait for a slot or the rate of its hook; answers how many were marked now."""

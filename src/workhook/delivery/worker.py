@@ -17,12 +17,11 @@ from workhook.delivery.budget import Budget
 from workhook.delivery.deactivation import deactivate
 from workhook.delivery.guard import OwnTrouble
 from workhook.delivery.holdings import LOOK_MS, Holdings
-from workhook.delivery.lanes import Lane, Work, work_of, work_of_fresh
+from workhook.delivery.lanes import Lane, Work, work_of
 from workhook.delivery.record import Recorder
 from workhook.delivery.retry import RetryPolicy
 from workhook.delivery.send import Sender
 from workhook.delivery.slots import SLUGGISH_MS, Slots
-from workhook.hooks.handover import Fresh, take_with
 from workhook.hooks.records import Hook
 from workhook.http.calls import Services
 from workhook.storage import Row
@@ -34,7 +33,6 @@ LOW_WATER = 32  # a lane with fewer waiting reads more: with 16, fast receivers 
 INLINE_MAX = 64 * 1024  # larger payloads are loaded one at a time, when they are sent
 INLINE_TOTAL = 1024  # with more than this waiting, in all lanes, small ones are loaded so as well
 LARGE_TOTAL = 256 * 1024 * 1024  # bytes of large payloads at once, each counted twice: it may be sent as a form
-HANDED_MAX = 32 * 1024 * 1024  # bytes of payloads that are handed over in memory and wait to be sent
 OWN_PAUSE_MS = 1000
 RECORD_S = 1.0  # at the end, for what was still to be recorded
 SILENT_S = 30.0  # without a turn: something hangs
@@ -56,7 +54,6 @@ class Worker:
         self._held = Holdings(services)
         self._slots = Slots(settings.concurrency)
         self._large = Budget(LARGE_TOTAL)
-        self._handed_bytes = 0  # of payloads in hand, as counted at the last look and changed since
         self._paused_until = 0
         self._wake = asyncio.Event()
         self._stopping = asyncio.Event()
@@ -82,11 +79,7 @@ class Worker:
     async def start(self) -> None:
         """Raises `Unavailable` if the database cannot be reached."""
         signals = self._database.signals
-        self._unlisten = [
-            signals.listen(DUE, self._heard_due),
-            signals.listen(HOOK, self._heard_hook),
-            take_with(self._database, self._take),
-        ]
+        self._unlisten = [signals.listen(DUE, self._heard_due), signals.listen(HOOK, self._heard_hook)]
         await self._held.leases.take_back()
         self._recorder.start()
         self._loop_task = asyncio.create_task(self._run(), name="worker")
@@ -167,20 +160,6 @@ class Worker:
         self._held.mark_stale(hook_ids)
         self._wake.set()
 
-    def _take(self, fresh: Fresh) -> bool:
-        """A `hooks.handover.Take`: of what this process has just committed, what comes next in a lane that it has."""
-        lane = self._held.lanes.get(fresh.hook_id)
-        if lane is None or self._stopping.is_set() or not lane.accepts(fresh.dispatch_id, fresh.version):
-            return False
-        work = work_of_fresh(fresh, fresh.payload if len(fresh.payload) <= INLINE_MAX else None)
-        if len(lane.ready) >= FETCH_LANE or self._handed_bytes + work.handed_bytes > HANDED_MAX:
-            lane.more = True
-            return False
-        self._handed_bytes += work.handed_bytes
-        lane.add(work)
-        self._pump(lane)
-        return True
-
     # --- one turn: look, lease, read, start --------------------------------------------------------------------------
 
     async def _turn(self) -> None:
@@ -191,7 +170,6 @@ class Worker:
             await held.renew()
         if held.time_to_look(now):
             await held.look(now)
-            self._handed_bytes = held.payload_bytes()
         held.mark_come(now)
         await held.claim(now)
         await held.reload()
@@ -213,13 +191,9 @@ class Worker:
         by_id = {lane.hook.id: lane for lane in thirsty}
         busy = [work.id for lane in thirsty for work in (*lane.ready, *lane.flying.values())]
         for lane in thirsty:
-            lane.more, lane.reading = False, True  # a signal that comes while we read sets it again
-        try:
-            rows = await queries.due_dispatches(self._database, list(by_id), busy, now_ms(), per_lane)
-            await self._add(rows, by_id, per_lane)
-        finally:
-            for lane in thirsty:
-                lane.reading = False
+            lane.more = False  # a signal that comes while we read sets it again
+        rows = await queries.due_dispatches(self._database, list(by_id), busy, now_ms(), per_lane)
+        await self._add(rows, by_id, per_lane)
 
     async def _add(self, rows: Sequence[Row], by_id: Mapping[int, Lane], per_lane: int) -> None:
         """What was read waits in its lanes, with its payload unless that is large."""
@@ -237,7 +211,7 @@ class Worker:
             elif not lane.hook.active and row["wanted"] == 0:
                 unasked.append(row["id"])
             elif row["id"] not in lane.flying:
-                lane.add(work_of(row, payloads.get(row["event_id"])))
+                lane.ready.append(work_of(row, payloads.get(row["event_id"])))
         for hook_id, count in counts.items():
             if count == per_lane:
                 by_id[hook_id].more = True
@@ -350,7 +324,6 @@ class Worker:
         return await attempt(lane, work, payload, self._sender, self._policy)
 
     def _landed(self, lane: Lane, work: Work) -> None:
-        self._handed_bytes = max(0, self._handed_bytes - work.handed_bytes)
         self._held.landed(lane, work)
         self._slots.free(work)
         if self._slots.flying == 0:

@@ -19,7 +19,6 @@ from workhook.core.clock import now_ms
 from workhook.core.ids import new_guid
 from workhook.events import order, outbox
 from workhook.events.tables import events
-from workhook.hooks.handover import Fresh, offer
 from workhook.hooks.match import ANY
 from workhook.hooks.tables import dispatches, hooks
 from workhook.identity import audit
@@ -208,33 +207,13 @@ async def _commit_and_tell(database_ref: ref[Database], told: Sequence[Telling])
     database = database_ref()
     assert database is not None, "whoever waits for the commit has it"
     committed = await commit(database, told)
-    due = set()
-    for telling, each in zip(told, committed, strict=True):
-        for sent in each.dispatches:
-            if not offer(database, _fresh(telling.event, each.event_id, sent)):
-                due.add(sent.hook_id)
+    due = {sent.hook_id for each in committed for sent in each.dispatches}
     if due:
         database.signals.send(DUE, due)
     followed = {each.event["repository_id"] for each in told if each.event["listed"]} - {None}
     if followed:
         database.signals.send(EVENTS, followed)
     return committed
-
-
-def _fresh(event: Mapping[str, Any], event_id: int, sent: Dispatch) -> Fresh:
-    return Fresh(
-        dispatch_id=sent.id,
-        hook_id=sent.hook_id,
-        version=sent.version,
-        guid=sent.guid,
-        event_id=event_id,
-        event=event["name"],
-        action=event["action"],
-        repository_id=event["repository_id"],
-        installation_id=event["installation_id"],
-        payload=event["payload"],
-        due_at=event["created_at"],
-    )
 
 
 async def commit(database: Database, told: Sequence[Telling]) -> list[Committed]:
