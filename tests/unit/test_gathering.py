@@ -102,6 +102,20 @@ async def test_nothing_is_run_again_when_nobody_knows_what_was_done() -> None:
     assert rounds.begun == [["a1"], ["b1", "b2"]]
 
 
+async def test_a_missing_answer_is_an_error_and_nothing_is_run_again() -> None:
+    begun: list[Sequence[str]] = []
+
+    async def run(items: Sequence[str]) -> list[str]:
+        begun.append(items)
+        return ["one"]
+
+    gatherer = Gatherer(run, lambda item: "all")
+    found = await asyncio.gather(*(gatherer.add(item) for item in ("a", "b", "c")), return_exceptions=True)
+    assert found[0] == "one"
+    assert [type(each) for each in found[1:]] == [RuntimeError, RuntimeError]
+    assert begun == [["a"], ["b", "c"]]
+
+
 async def test_who_gives_up_waiting_is_not_run_and_holds_up_nobody() -> None:
     rounds = Rounds()
     gatherer = Gatherer(rounds.run, _queue, rounds_max=1)

@@ -2,6 +2,9 @@
 
 On PostgreSQL it is one statement, which commits by itself: one round trip, without BEGIN and COMMIT. On SQLite it is
 one trip to the writer's thread.
+
+It does what the subscribers of `events.outbox` do in a transaction, `audit.of_events` and `fan_out`: who changes what
+an event entails changes it here, too.
 """
 
 from __future__ import annotations

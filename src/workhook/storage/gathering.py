@@ -101,6 +101,10 @@ class Gatherer(Generic[Item, Answer]):
                 for each in taken:
                     await self._answer([each])
         else:
+            if len(answers) != len(taken):  # a defect: it was run, so it is not run again, and nobody waits for ever
+                for each in taken:
+                    each.refuse(RuntimeError(f"{len(taken)} items were run and {len(answers)} answered"))
+                return
             for each, answer in zip(taken, answers, strict=True):
                 if not each.answer.done():
                     each.answer.set_result(answer)
