@@ -207,7 +207,7 @@ async def test_a_new_key_of_the_provider_is_learned(monkeypatch: pytest.MonkeyPa
         provider, attempt = oidc.Provider(forger.url, CLIENT_ID, None), oidc.Attempt.new()
         asked = await provider.authorization_url(attempt, "http://127.0.0.1/back")
         assert asked.startswith(f"{forger.url}/authorize?tenant=7&response_type=code&")
-        for kid in ("two", "three"):  # "one" was there when it was first asked
+        for kid in ("two", "three", "three"):  # "one" was there at first; the last is another key of the same name
             forger.key = type(forger.key).generate_key(2048, {"kid": kid})
             forger.userinfo = {"sub": "s"}
             token = forger.sign(forger.claims(asked, sub="s", email=None), kid=kid)

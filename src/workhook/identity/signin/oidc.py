@@ -178,32 +178,34 @@ class Provider:
             raise _refused("no_id_token")
         try:
             claims = _signed_claims(token, self._keys)
-        except LookupError:  # the provider may have taken a new key since
+        except LookupError as error:  # the provider may have taken a new key since, also under the same name
             now = time.monotonic()
             if now - self._known_since < KEYS_AGAIN_S:
-                raise _refused("unknown_key") from None
+                raise _refused(str(error)) from None
             await self._discover(now)
             try:
                 claims = _signed_claims(token, self._keys)
-            except LookupError:
-                raise _refused("unknown_key") from None
+            except LookupError as again:
+                raise _refused(str(again)) from None
         check_claims(claims, issuer=self.issuer, client_id=self._client_id, nonce=nonce, now_s=now_ms() // 1000)
         return claims
 
 
 def _signed_claims(token: str, keys: KeySet | None) -> dict[str, Any]:
-    """The claims of a token that one of the keys has signed. Raises `SignInRefused`, and `LookupError` where there is
-    no such key."""
+    """The claims of a token that one of the keys has signed. Raises `SignInRefused`, and `LookupError` that says why
+    where none of them has."""
     # Few servers have a provider: those without do not pay for the library.
     from joserfc import jws, jwt
-    from joserfc.errors import InvalidKeyIdError, JoseError
+    from joserfc.errors import BadSignatureError, InvalidKeyIdError, JoseError
 
     strict = jws.JWSRegistry(algorithms=list(ALGORITHMS), strict_check_header=False)
     try:
         claims = jwt.decode(token, keys or _key_set({"keys": []}), algorithms=list(ALGORITHMS), registry=strict).claims
         _require_unicode(claims)
     except InvalidKeyIdError:
-        raise LookupError from None
+        raise LookupError("unknown_key") from None
+    except BadSignatureError as error:
+        raise LookupError(type(error).__name__) from None
     except (JoseError, ValueError, TypeError, KeyError, RecursionError) as error:  # the last: nested too deep
         raise _refused(type(error).__name__) from None
     return claims
