@@ -28,10 +28,25 @@ def now_ms() -> int:
     return (time.time_ns() if ahead_ns is None else time.monotonic_ns() + ahead_ns) // 1_000_000
 
 
-def follow(at_ns: int, monotonic_ns: int) -> None:
+def follow(at_ns: int, monotonic_ns: int, wrong_by_ns: int = 0) -> None:
     """From now on `now_ms` goes by another clock, which showed `at_ns` (nanoseconds since the epoch) when the monotonic
-    one showed `monotonic_ns`. Between two calls a change of the host's clock changes nothing."""
-    _Followed.ahead_ns = at_ns - monotonic_ns
+    one showed `monotonic_ns`, give or take `wrong_by_ns`. Between two calls a change of the host's clock changes
+    nothing.
+
+    A host's clock that agrees with the other as far as one can tell is taken for it: the two may be the same.
+    """
+    ahead_ns, host_ns = at_ns - monotonic_ns, _host_ahead_of_monotonic_ns()
+    _Followed.ahead_ns = host_ns if abs(ahead_ns - host_ns) <= wrong_by_ns else ahead_ns
+
+
+def _host_ahead_of_monotonic_ns() -> int:
+    """Of some looks at both clocks the one that was interrupted least."""
+    looks = []
+    for _ in range(5):
+        before_ns = time.monotonic_ns()
+        host_ns = time.time_ns()
+        looks.append((time.monotonic_ns() - before_ns, host_ns - before_ns))
+    return min(looks)[1]
 
 
 def host_ahead_ms() -> int:

@@ -1,0 +1,38 @@
+"""The clock that is followed: a host's own one is left alone while nothing proves it wrong."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from workhook.core import clock
+
+MS = 1_000_000
+
+
+@pytest.fixture(autouse=True)
+def _own_clock_afterwards(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setattr(clock._Followed, "ahead_ns", None)
+    yield
+
+
+def look(off_ms: int, wrong_by_ms: int) -> None:
+    clock.follow(time.time_ns() + off_ms * MS, time.monotonic_ns(), wrong_by_ns=wrong_by_ms * MS)
+
+
+@pytest.mark.parametrize("off_ms", [-300, 300])
+def test_a_look_that_proves_nothing_changes_nothing(off_ms: int) -> None:
+    look(off_ms, wrong_by_ms=1000)
+    before = time.time_ns() // MS
+    followed = clock.now_ms()
+    # One more each way: it counts by another clock, which is cut to milliseconds at another moment.
+    assert before - 1 <= followed <= time.time_ns() // MS + 1
+
+
+@pytest.mark.parametrize("off_ms", [-3_600_000, 3_600_000])
+def test_a_clock_that_is_off_is_not_followed(off_ms: int) -> None:
+    look(off_ms, wrong_by_ms=1000)
+    assert abs(clock.now_ms() - (time.time_ns() // MS + off_ms)) < 60_000
+    assert abs(clock.host_ahead_ms() + off_ms) < 60_000
