@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
 
 import pytest
 
@@ -13,9 +12,8 @@ MS = 1_000_000
 
 
 @pytest.fixture(autouse=True)
-def _own_clock_afterwards(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def _own_clock_afterwards(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(clock._Followed, "ahead_ns", None)
-    yield
 
 
 def look(off_ms: int, wrong_by_ms: int) -> None:
