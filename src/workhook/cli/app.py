@@ -10,6 +10,7 @@ from workhook import __version__
 from workhook.cli import (
     apps,
     audit,
+    bench,
     collaborators,
     database,
     deliveries,
@@ -64,3 +65,4 @@ for name, group in (
 ):
     app.add_typer(group.app, name=name)
 database.register(app)
+bench.register(app)

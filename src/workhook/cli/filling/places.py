@@ -42,8 +42,8 @@ _insert_service = insert_into(
     "cancel_at_period_end", "require_payment_method", "prices", *_TIMES,
 )  # fmt: skip
 _insert_invitation = insert_into(
-    invitations, "account_id", "repository_id", "email", "role", "inviter_id", "created_at", "expires_at", "place",
-    "invitee",
+    invitations, "account_id", "repository_id", "user_id", "email", "role", "inviter_id", "created_at", "expires_at",
+    "place", "invitee",
 )  # fmt: skip
 _insert_token = insert_into(tokens, "kind", "digest", "user_id", "scopes", "created_at")
 
@@ -53,7 +53,6 @@ _hook_ids = sa.select(hooks.c.id).order_by(hooks.c.id)
 
 _CONFIG = {"url": "https://hooks.example.com/in", "content_type": "json", "insecure_ssl": "0"}
 MORE_HOOKS = 200  # of the last repository; they wait for what never comes
-URL_OF_HOOKS = _CONFIG["url"]
 
 
 class Places:
@@ -191,13 +190,16 @@ class Places:
         acme, repository = self.params["acme"], self.params["first_repository"]
         common = {"account_id": acme, "inviter_id": self.params["first_person"], "created_at": self._plan.start_ms,
                   "expires_at": now_ms() + 7 * DAY_MS}  # fmt: skip
-        made = [(None, f"o{acme}", "member"), (repository, f"r{repository}", "read")]
-        await self._insert(
-            _insert_invitation,
-            [
-                {**common, "repository_id": where, "place": place, "role": role, "email": f"guest{each}@example.com",
-                 "invitee": f"eguest{each}@example.com"}
-                for where, place, role in made
-                for each in range(20)
-            ],
-        )  # fmt: skip
+        guests = [f"guest{each}@example.com" for each in range(20)]
+        to_all = [
+            {**common, "repository_id": None, "place": f"o{acme}", "role": "member", "user_id": None, "email": each,
+             "invitee": f"e{each}"}
+            for each in guests
+        ]  # fmt: skip
+        outside = range(self.params["first_person"] + IN_BOTH[1], self.params["first_person"] + PEOPLE)
+        to_one = [
+            {**common, "repository_id": repository, "place": f"r{repository}", "role": "read", "user_id": each,
+             "email": None, "invitee": f"u{each}"}
+            for each in outside
+        ]  # fmt: skip
+        await self._insert(_insert_invitation, [*to_all, *to_one])

@@ -67,8 +67,8 @@ class Plan:
         return max(100, self.deliveries // 1000)
 
     @property
-    def folders(self) -> int:
-        return 20
+    def repositories(self) -> int:
+        return len(ORGANIZATIONS) * PROJECTS
 
     def params(self) -> dict[str, Any]:
         """Of every statement."""
@@ -98,3 +98,12 @@ class Plan:
     def text_id(self, prefix: str, number: int) -> str:
         """Of what was there from the first."""
         return least_id(prefix, self.start_ms)[: len(prefix) + 11] + f"{number:016d}"
+
+    def guid(self, dispatch: int) -> str:
+        """As `sql.guid` makes it."""
+        at = f"{self.start_ms + (dispatch + 1) // 2 * self.span_ms // self.events:012x}"
+        return f"{at[:8]}-{at[8:]}-7000-8000-{dispatch:012d}"
+
+    def task_id(self, number: int) -> str:
+        at_ms = self.start_ms + number * 7919 % self.tasks * self.span_ms // self.tasks
+        return least_id("tsk", at_ms)[:14] + f"{number:016d}"
