@@ -17,7 +17,7 @@ from workhook.identity.policy import SCOPES
 from workhook.identity.tables import accounts, collaborators, invitations, memberships, projects, tokens
 from workhook.identity.tokens.kinds import CLASSIC, digest_of
 from workhook.storage import Database
-from workhook.storage.metadata import insert_into
+from workhook.storage.metadata import big, insert_into
 from workhook.work.clients.tables import clients
 from workhook.work.columns.tables import columns
 from workhook.work.files.tables import folders
@@ -48,8 +48,8 @@ _insert_invitation = insert_into(
 _insert_token = insert_into(tokens, "kind", "digest", "user_id", "scopes", "created_at")
 
 _account_ids = sa.select(accounts.c.id, accounts.c.login).order_by(accounts.c.id)
-_project_ids = sa.select(projects.c.repository_id).order_by(projects.c.repository_id)
-_hook_ids = sa.select(hooks.c.id).order_by(hooks.c.id)
+_project_id = sa.select(projects.c.repository_id).where(projects.c.id == sa.bindparam("id"))
+_hook_ids = sa.select(hooks.c.id).where(hooks.c.account_id.in_([big("acme"), big("globex")])).order_by(hooks.c.id)
 
 _CONFIG = {"url": "https://hooks.example.com/in", "content_type": "json", "insecure_ssl": "0"}
 MORE_HOOKS = 200  # of the last repository; they wait for what never comes
@@ -117,8 +117,9 @@ class Places:
                 for index in range(total + 1)
             ],
         )  # fmt: skip
-        first = (await self._database.fetch_all(_project_ids))[0]["repository_id"]
-        self.params["first_repository"] = first
+        row = await self._database.fetch_one(_project_id, {"id": self._plan.text_id("prj", 0)})
+        assert row is not None
+        first = self.params["first_repository"] = row["repository_id"]
         outside = range(IN_BOTH[1], PEOPLE)  # by index: members of the second organization only
         await self._insert(
             _insert_collaborator,
@@ -151,7 +152,7 @@ class Places:
                 for owner, repository in [*of_repositories, *of_organizations, *more]
             ],
         )  # fmt: skip
-        ids = [row["id"] for row in await self._database.fetch_all(_hook_ids)]
+        ids = [row["id"] for row in await self._database.fetch_all(_hook_ids, self.params)]
         self.params["first_hook"] = ids[0]
         free = {"lease_until": 0, "manual_minute": 0, "manual_count": 0}
         await self._insert(_insert_lane, [{"hook_id": each, **free} for each in ids])
