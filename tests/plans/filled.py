@@ -127,10 +127,12 @@ WORK = (
     Fill(
         "services",
         {
-            "id": text_id("srv"), "account_id": "CASE WHEN i % 2 = 0 THEN {organization} ELSE {other_organization} END",
-            "title": "'Service ' || i", "active": RARE, "addon": "false", "position": "i", "disable_pause": "false",
+            # An organization has some dozens; there are many organizations.
+            "id": text_id("srv"), "title": "'Service ' || i", "active": "i % 400 = 0", "addon": "false",
+            "account_id": "CASE WHEN i % 80 = 0 THEN {organization} ELSE {other_organization} END",
+            "position": "i", "disable_pause": "false",
             "disable_quantity": "false", "cancel_at_period_end": "false", "require_payment_method": "false",
-            "prices": "'[]'", "deleted_at": f"CASE WHEN {K} % 10 = 7 THEN {AT} END", **TIMES,
+            "prices": "'[]'", **TIMES,
         },
     ),
     Fill(

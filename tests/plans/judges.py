@@ -86,7 +86,7 @@ def _sqlite_verdict(connection: sqlite3.Connection, sql: str, arguments: list[An
 
 
 _PLANT = """UPDATE pg_class SET reltuples = reltuples * $1
-WHERE relnamespace = 'public'::regnamespace AND relkind IN ('r', 'i') AND reltuples > 500"""
+WHERE relnamespace = 'public'::regnamespace AND relkind IN ('r', 'i') AND reltuples > 100"""
 
 
 class PostgresJudge:

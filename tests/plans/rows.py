@@ -1,8 +1,8 @@
 """What a row of the table is, and the rows that are still to be written.
 
 To add one: `Row("the operationId", {"filter": "value"})` in the table of its area. What is offered is read from the
-operations, so whatever has no row is named by `test_every_filter_and_sort_has_a_row`. The value is to be one that few
-rows of `filled.py` have, or the row says with `full=True` that it is a common one. `place="other"` asks the same of the
+operations, so whatever has no row is named by `test_every_filter_and_sort_has_a_row`. A row with a value
+that few rows of `filled.py` have finds out what looks at all of them. `place="other"` asks the same of the
 project in which the rare is common, and the other way round.
 """
 
@@ -18,7 +18,8 @@ PAGING = frozenset({"per_page", "page", "cursor"})
 class Row:
     """A list as it is asked for. `finds`: how many it answers at least, so that a row does not ask for nothing.
     `caller`: the owner, or a client of the project. `bound`: of work for a page, where the ordinary one is not enough,
-    with the reason beside it."""
+    with the reason beside it. `walks`: a page ends when it has looked at some, whether
+    they fit or not; `finds` counts nothing then."""
 
     operation: str
     query: Mapping[str, str] = field(default_factory=dict)
@@ -26,6 +27,7 @@ class Row:
     caller: str = "owner"
     finds: int = 1
     bound: int = 0
+    walks: bool = False
 
     def __str__(self) -> str:
         told = "&".join(f"{name}={value}" for name, value in self.query.items())

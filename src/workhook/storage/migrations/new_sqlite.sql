@@ -597,8 +597,6 @@ CREATE INDEX ix_timesheets_invoice_id ON timesheets (invoice_id)
 
 CREATE INDEX ix_timesheets_repository_id ON timesheets (repository_id, id)
 
-CREATE INDEX ix_timesheets_task_id ON timesheets (task_id)
-
 CREATE UNIQUE INDEX uq_timesheets_running ON timesheets (user_id) WHERE is_active
 
 CREATE TABLE search_numbers (number INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE)
@@ -911,4 +909,32 @@ CREATE INDEX ix_invitations_invitee ON invitations (invitee)
 
 CREATE INDEX ix_invitations_expires_at ON invitations (expires_at)
 
-INSERT INTO "alembic_version" VALUES('0010')
+CREATE INDEX ix_tasks_created_at ON tasks (repository_id, created_at, id) WHERE deleted_at IS NULL
+
+CREATE INDEX ix_tasks_updated_at ON tasks (repository_id, updated_at, id) WHERE deleted_at IS NULL
+
+CREATE INDEX ix_tasks_title ON tasks (repository_id, title, id) WHERE deleted_at IS NULL
+
+CREATE INDEX ix_tasks_deadline_first ON tasks (repository_id, coalesce(deadline, 4611686018427387904), id) WHERE deleted_at IS NULL
+
+CREATE INDEX ix_tasks_deadline_last ON tasks (repository_id, coalesce(deadline, -1), id) WHERE deleted_at IS NULL
+
+CREATE INDEX ix_tasks_trash ON tasks (repository_id, deleted_at, id) WHERE deleted_at IS NOT NULL
+
+CREATE INDEX ix_files_trash ON files (repository_id, deleted_at, id) WHERE deleted_at IS NOT NULL
+
+CREATE INDEX ix_files_in_folder ON files (repository_id, folder_id, id)
+
+CREATE INDEX ix_files_open ON files (repository_id, id) WHERE private IS 0
+
+CREATE INDEX ix_task_comments_open ON task_comments (task_id, id) WHERE private IS 0
+
+CREATE INDEX ix_file_comments_open ON file_comments (file_id, id) WHERE private IS 0
+
+CREATE INDEX ix_timesheets_task ON timesheets (task_id, id)
+
+CREATE INDEX ix_timesheets_user ON timesheets (repository_id, user_id, id)
+
+CREATE INDEX ix_invoices_status ON invoices (repository_id, status, id)
+
+INSERT INTO "alembic_version" VALUES('0012')
