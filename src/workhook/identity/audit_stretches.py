@@ -1,5 +1,6 @@
-"""The entries of an account's audit log that fit a selection, by number: a few from each of the stretches in which all fit,
-one for each action that was ever done (by the actor, in the repository), of which the program knows only so many. Of an actor in a repository the repository's entries are looked at: no index has both."""
+"""The entries of an account's audit log that fit a selection, by number: a few from each of the stretches in which all
+fit, one for each action that was ever done (by the actor, in the repository), of which the program knows only so many.
+Of an actor in a repository the repository's entries are looked at: no index has both."""
 
 from __future__ import annotations
 
