@@ -8,7 +8,7 @@ from alembic import op
 from workhook.storage.online import create_index, drop_index
 
 revision = "0012"
-down_revision = "0010"
+down_revision = "0011"
 
 _LIVE, _TRASH = "deleted_at IS NULL", "deleted_at IS NOT NULL"
 _FIRST, _LAST = sa.text("coalesce(deadline, 4611686018427387904)"), sa.text("coalesce(deadline, -1)")
