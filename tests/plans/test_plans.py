@@ -181,3 +181,46 @@ def _judge_all(scene: Scene, row: Row, address: str) -> None:
     bound = row.bound or BOUND
     wrong = [f"{address} looks at {each.work}\n{each.plan}" for each in verdicts if each.work > bound]
     assert wrong == [], "\n\n".join(wrong)
+
+
+WALKS = (
+    Row("list_project_tasks", {"finished": "true"}, finds=4),
+    Row("list_project_tasks", {"label": "rare", "sort": "-title"}, finds=4),
+    Row("list_project_tasks", {"priority": "low", "sort": "deadline"}, finds=4),
+    Row("list_timesheets", {"billable": "true"}, finds=4),
+)
+
+
+@pytest.mark.parametrize("row", WALKS, ids=str)
+def test_what_few_rows_fit_is_found_page_by_page(scene: Scene, row: Row) -> None:
+    """A page ends where it has looked at as many as it may, and the next begins there: nothing is passed over."""
+    caller = scene.callers["owner"]
+    address = str(httpx.URL(scene.path(row), params={**row.query, "per_page": "100"}))
+    ids, pages = list[str](), 0
+    while address:
+        response = caller.get(address)
+        assert response.status_code == 200, response.text
+        answer = response.json()
+        found = answer if isinstance(answer, list) else next(each for each in answer.values() if isinstance(each, list))
+        ids += [each["id"] for each in found]
+        pages += 1
+        address = response.links.get("next", {}).get("url", "")
+    assert len(ids) == len(set(ids)) == row.finds
+    assert pages > 30
+
+
+def test_a_table_of_few_timesheets_is_whole(scene: Scene) -> None:
+    path = scene.path(Row("list_timesheets"))
+    answer = scene.callers["owner"].get(path, params={"billable": "true"}, headers={"Accept": "text/csv"})
+    assert len(answer.text.splitlines()) == 1 + 4
+
+
+def test_a_search_says_that_it_looked_at_the_newest_only(scene: Scene) -> None:
+    owner = scene.callers["owner"]
+    common = owner.get("/api/v1/search", params={"q": "common", "type": "task", "per_page": "10"}).json()
+    assert common["complete"] is False
+    assert len(common["results"]) == 10
+    made = [each["created_at"] for each in common["results"]]
+    assert made == sorted(made, reverse=True)
+    seldom = owner.get("/api/v1/search", params={"q": "w17", "type": "task_comment"}).json()
+    assert seldom["complete"] is True
