@@ -106,7 +106,7 @@ WORK = (
         {
             "id": text_id("fil"), "repository_id": IN_PROJECT, "name": "'a.txt'", "user_id": "{often}",
             "folder_id": f"CASE WHEN {RARE} THEN {text_id('fld', '1')} ELSE {text_id('fld', '0')} END",
-            "title": WORDS, "private": f"NOT {RARE}", "size": "1", "content_type": "'text/plain'", "sha256": "'00'",
+            "title": WORDS, "private": f"NOT {RARE} AND i > 1", "size": "1", "content_type": "'text/plain'", "sha256": "'00'",
             "blob": "'blob' || i", "deleted_at": f"CASE WHEN {K} % 10 = 7 THEN {AT} END", **TIMES,
         },
     ),

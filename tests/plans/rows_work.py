@@ -75,7 +75,6 @@ _INVOICES = (
 
 ROWS = (
     *_TASKS,
-    *_SEARCHES,
     *_TIMESHEETS,
     *_INVOICES,
     Row("list_projects"),
@@ -93,10 +92,6 @@ ROWS = (
     Row("list_task_comments", caller="client"),
     Row("list_file_comments"),
     Row("list_file_comments", caller="client"),
-    Row("list_services"),
-    Row("list_services", {"organization": "{organization}"}),
-    Row("list_services", {"active": "true"}),
-    Row("list_services", {"active": "false"}),
     Row("list_service_checkouts"),
     Row("list_task_credits"),
 )
@@ -104,11 +99,18 @@ ROWS = (
 NOT_YET = (
     # All that the words have in the project is sorted.
     *(Row("list_project_tasks", {"q": each}) for each in ("seldom", "common")),
+    # Everything that has the words is sorted.
+    *_SEARCHES,
     # Every timesheet is looked at; sums that are kept are to be read instead.
     *_REPORTS,
     # All projects that there are, where the caller sees few of them.
     Row("list_projects", caller="client"),
     Row("list_trash"),
+    # All services that there are, likewise.
+    Row("list_services"),
+    Row("list_services", {"organization": "{organization}"}),
+    Row("list_services", {"active": "true"}),
+    Row("list_services", {"active": "false"}),
     # The whole column.
     Row("list_column_tasks"),
     Row("list_column_tasks", {"project_id": "{project}"}),

@@ -22,7 +22,6 @@ from tests.plans.rows import NO_LISTS, PAGING, TODO, Row
 from workhook import asgi
 from workhook.http.calls import Services
 from workhook.http.operations import Operation
-from workhook.work.search import queries as search_queries
 from workhook.work.tasks import listing
 from workhook.work.timesheets import queries as timesheets_queries
 
@@ -130,8 +129,6 @@ def scene(backend: Databases, tmp_path_factory: pytest.TempPathFactory) -> Itera
     with pytest.MonkeyPatch.context() as patch:
         for module in (listing, timesheets_queries):
             patch.setattr(module, "LOOKS_AT_MOST", 100)
-        patch.setattr(search_queries, "LOOKS_AT_MOST", 20)
-        patch.setattr(search_queries, "COMMON", 20)
         scene = Scene(CapturedServer(settings), judge, settings)
         yield scene
         scene.close()
@@ -213,14 +210,3 @@ def test_a_table_of_few_timesheets_is_whole(scene: Scene) -> None:
     path = scene.path(Row("list_timesheets"))
     answer = scene.callers["owner"].get(path, params={"billable": "true"}, headers={"Accept": "text/csv"})
     assert len(answer.text.splitlines()) == 1 + 4
-
-
-def test_a_search_says_that_it_looked_at_the_newest_only(scene: Scene) -> None:
-    owner = scene.callers["owner"]
-    common = owner.get("/api/v1/search", params={"q": "common", "type": "task", "per_page": "10"}).json()
-    assert common["complete"] is False
-    assert len(common["results"]) == 10
-    made = [each["created_at"] for each in common["results"]]
-    assert made == sorted(made, reverse=True)
-    seldom = owner.get("/api/v1/search", params={"q": "w17", "type": "task_comment"}).json()
-    assert seldom["complete"] is True

@@ -133,21 +133,21 @@ async def add_member(tx: Transaction, repository: Repository, user: Account) -> 
 
 _organization = accounts.alias("organization")
 _caller_in = memberships.alias("caller_in")
-_people: sa.Select[Any] = (
-    sa.select(*person_columns(_organization.c.id))
-    .select_from(
-        _organization.join(
-            _caller_in,
-            sa.and_(_caller_in.c.organization_id == _organization.c.id, _caller_in.c.user_id == big("user_id")),
-        )
-        .join(memberships, memberships.c.organization_id == _organization.c.id)
-        .join(accounts, accounts.c.id == memberships.c.user_id)
-    )
+# The organization first, if the caller is in it: then its members come by their index, in order.
+_place_id = (
+    sa.select(_organization.c.id)
+    .join_from(_organization, _caller_in, _caller_in.c.organization_id == _organization.c.id)
     .where(
         _organization.c.login_key == sa.bindparam("login_key"),
         _organization.c.kind == "organization",
-        accounts.c.kind == "user",
+        _caller_in.c.user_id == big("user_id"),
     )
+    .scalar_subquery()
+)
+_people: sa.Select[Any] = (
+    sa.select(*person_columns(memberships.c.organization_id))
+    .join_from(memberships, accounts, accounts.c.id == memberships.c.user_id)
+    .where(memberships.c.organization_id == _place_id, accounts.c.kind == "user")
 )
 _people_page = _people.where(memberships.c.user_id > big("after")).order_by(memberships.c.user_id).limit(big("limit"))
 _is_in = (

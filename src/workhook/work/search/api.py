@@ -21,7 +21,7 @@ async def search(call: Call) -> Answer:
     project_id = query.project_id if isinstance(query.project_id, str) else None
     if project_id is not None:
         await find_access(call.database, actor, project_id)  # 404, rather than nothing found
-    searched = await queries.search(
+    found = await queries.search(
         call.database,
         actor,
         words,
@@ -30,9 +30,8 @@ async def search(call: Call) -> Answer:
         after=after,
         limit=query.limit + 1,
     )
-    shown, headers = lists.page(call, searched.found, query, queries.key_of)
-    results = [search_result(each, words) for each in shown]
-    return Answer(SearchAnswer(results, complete=searched.complete), headers=headers)
+    shown, headers = lists.page(call, found, query, queries.key_of)
+    return Answer(SearchAnswer([search_result(each, words) for each in shown]), headers=headers)
 
 
 OPERATIONS: tuple[Operation, ...] = (
@@ -51,8 +50,7 @@ OPERATIONS: tuple[Operation, ...] = (
         etag=False,
         description="The newest come first; without `per_page` there are 30 on a page. What was deleted is not found; "
         "what is in archived projects is. Text without spaces between words, as in Chinese or Japanese, is found by "
-        "the beginning of what stands between two spaces or punctuation marks. Of words that "
-        "thousands have, only the newest of what the caller sees is looked at: `complete` is false then; `type` and "
-        "`project_id` narrow it down. A search that takes seconds is given up with 503.",
+        "the beginning of what stands between two spaces or punctuation marks. A search that takes seconds is given up "
+        "with 503.",
     ),
 )

@@ -60,37 +60,16 @@ def _matches_postgresql(element: matches, compiler: SQLCompiler, **kw: Any) -> s
     return f"search_vector({text}) @@ search_query({compiler.process(element.parameter, **kw)})"
 
 
-# Each word in quotes, so that none is an operator.
-_WANTED = """'"' || replace({parameter}, ' ', '" "') || '"*'"""
-
-
 @compiles(matches, "sqlite")
 def _matches_sqlite(element: matches, compiler: SQLCompiler, **kw: Any) -> str:
     row_id, parameter = compiler.process(element.row_id, **kw), compiler.process(element.parameter, **kw)
-    wanted = _WANTED.format(parameter=parameter)
+    # Each word in quotes, so that none is an operator.
+    wanted = f"""'"' || replace({parameter}, ' ', '" "') || '"*'"""
     found = f"SELECT rowid FROM {element.index} WHERE {element.index} MATCH {wanted}"  # noqa: S608  # names of ours
     if isinstance(element.row_id.type, sa.Text):
         # Full-text rows have numbers; this table says whose.
         found = f"SELECT id FROM search_numbers WHERE number IN ({found})"  # noqa: S608  # made above
     return f"{row_id} IN ({found})"
-
-
-class has_words(sa.ColumnElement[bool]):  # noqa: N801  # likewise
-    """On SQLite: whether a row of the full-text table `index` has the words of `q`. Read by `rowid` backwards, the
-    newest come first, and only as many as are wanted."""
-
-    inherit_cache = False
-    type = sa.Boolean()
-
-    def __init__(self, index: str) -> None:
-        self.index = index
-        self.parameter = sa.bindparam("q", type_=sa.Text())
-
-
-@compiles(has_words)
-def _has_words(element: has_words, compiler: SQLCompiler, **kw: Any) -> str:
-    wanted = _WANTED.format(parameter=compiler.process(element.parameter, **kw))
-    return f"{element.index} MATCH ({wanted})"
 
 
 def task_matches() -> sa.ColumnElement[bool]:

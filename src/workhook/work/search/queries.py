@@ -1,4 +1,4 @@
-"""The statements that search everything that a caller sees.
+"""One statement that searches everything that a caller sees.
 
 What is private is not found by clients, nor are comments on private files and replies to private comments; what belongs
 to something that was deleted is found by nobody.
@@ -20,11 +20,10 @@ from workhook.identity.tables import collaborators, memberships, projects
 from workhook.identity.tokens.reach import reach_params, within_reach
 from workhook.storage import Reader, Row
 from workhook.storage.metadata import big
-from workhook.storage.statements import PerDialect
 from workhook.work.clients.tables import clients
 from workhook.work.comments.tables import file_comment_replies, file_comments, task_comments
 from workhook.work.files.tables import files
-from workhook.work.search.match import has_words, matches, task_matches
+from workhook.work.search.match import matches, task_matches
 from workhook.work.search.schemas import KINDS, Found, FoundIn, Kind
 from workhook.work.tasks.tables import tasks
 
@@ -133,47 +132,27 @@ PLACES: Mapping[Kind, Place] = {
 }
 
 
-COMMON = 5_000
-"""Rows of a kind that have the words, in all projects: with more, not all of them are looked at."""
-
-LOOKS_AT_MOST = 1_000
-"""Rows of a kind that are looked at then, the newest that the caller sees: on PostgreSQL whether they have the words or
-not, on SQLite of those that have them."""
-
-
-def _of_kind(kind: Kind, *, common: bool, in_project: bool, further: bool, dialect: str) -> sa.Select[Any]:
-    """The newest of a kind, no more than a page shows. Texts are read of these alone."""
-    place = PLACES[kind]
-    some = _fitting(kind, common=common, in_project=in_project, further=further, dialect=dialect).subquery("some")
-    return sa.select(
-        _rank(kind).label("kind"),
-        place.number.label("number"),
-        place.owner.c.id.label("place_id"),
-        place.owner.c.title,
-        sa.func.substr(place.text, 1, sa.literal_column(str(TEXT_CHARS))).label("text"),
-        place.comment_id.label("file_comment_id"),
-        place.table.c.created_at,
-        place.table.c.updated_at,
-        some.c.project_id,
-        some.c.project_title,
-    ).select_from(place.joined.join(some, some.c.found_id == place.table.c.id))
-
-
-def _fitting(kind: Kind, *, common: bool, in_project: bool, further: bool, dialect: str) -> sa.Select[Any]:
+def _of_kind(kind: Kind, *, in_project: bool, further: bool) -> sa.Select[Any]:
+    """The newest of a kind, no more than a page shows."""
     place = PLACES[kind]
     found = (
-        sa.select(place.table.c.id.label("found_id"), _seen.c.project_id, _seen.c.project_title)
+        sa.select(
+            _rank(kind).label("kind"),
+            place.number.label("number"),
+            place.owner.c.id.label("place_id"),
+            place.owner.c.title,
+            sa.func.substr(place.text, 1, sa.literal_column(str(TEXT_CHARS))).label("text"),
+            place.comment_id.label("file_comment_id"),
+            place.table.c.created_at,
+            place.table.c.updated_at,
+            _seen.c.project_id,
+            _seen.c.project_title,
+        )
         .select_from(place.joined.join(_seen, _seen.c.repository_id == place.table.c.repository_id))
-        .where(place.owner.c.deleted_at.is_(None))
+        .where(place.owner.c.deleted_at.is_(None), place.matching)
         .order_by(place.table.c.created_at.desc(), place.table.c.id.desc())
         .limit(big("limit"))
     )
-    if not common:
-        found = found.where(place.matching)
-    elif dialect == "postgresql":
-        found = found.where(place.matching, place.table.c.id.in_(_newest_seen(place, in_project=in_project)))
-    else:
-        found = found.where(place.table.c.id.in_(_newest_with_words(place, in_project=in_project)))
     if place.private:
         open_to_all = sa.and_(*(each.is_(sa.false()) for each in place.private))
         found = found.where(sa.or_(_seen.c.insider == 1, open_to_all))
@@ -183,59 +162,6 @@ def _fitting(kind: Kind, *, common: bool, in_project: bool, further: bool, diale
         key = sa.tuple_(place.table.c.created_at, _rank(kind), place.number, place.owner.c.id)
         found = found.where(key < sa.tuple_(*_AFTER))
     return found
-
-
-_near = _seen.alias("near")
-
-
-def _newest_seen(place: Place, *, in_project: bool) -> sa.Select[Any]:
-    """Ids grow with time. Of each project the newest, by an index, and of all these the newest."""
-    rows = place.table.alias("newest")
-    each = (
-        sa.select(rows.c.id)
-        .where(rows.c.repository_id == _near.c.repository_id)
-        .order_by(rows.c.repository_id.desc(), rows.c.id.desc())
-        .limit(big("most"))
-        .lateral("each")
-    )
-    newest = sa.select(each.c.id).select_from(_near.join(each, sa.true())).order_by(each.c.id.desc()).limit(big("most"))
-    if in_project:
-        newest = newest.where(_near.c.project_id == sa.bindparam("project_id", type_=sa.Text))
-    return sa.select(newest.subquery("newest_seen").c.id)
-
-
-_numbers = sa.table("search_numbers", sa.column("number", sa.Integer), sa.column("id", sa.Text))
-
-
-def _newest_with_words(place: Place, *, in_project: bool) -> sa.Select[Any]:
-    """The rows of the full-text table, backwards, until there are enough that the caller sees."""
-    words = sa.table(f"search_{place.table.name}", sa.column("rowid", sa.Integer))
-    rows = place.table.alias("newest")
-    start: sa.FromClause = words
-    number: sa.ColumnElement[Any] = words.c.rowid
-    if isinstance(place.table.c.id.type, sa.Text):
-        start, number = words.join(_numbers, _numbers.c.number == words.c.rowid), _numbers.c.id
-    newest = (
-        sa.select(rows.c.id)
-        .select_from(start.join(rows, rows.c.id == number).join(_near, _near.c.repository_id == rows.c.repository_id))
-        .where(has_words(words.name))
-        .order_by(words.c.rowid.desc())
-        .limit(big("most"))
-    )
-    if in_project:
-        newest = newest.where(_near.c.project_id == sa.bindparam("project_id", type_=sa.Text))
-    return sa.select(newest.subquery("newest_seen").c.id)
-
-
-@cache
-def _counts(kinds: tuple[Kind, ...]) -> sa.Select[Any]:
-    """How many rows of each kind have the words; no more are counted than make them common."""
-    columns = []
-    for kind in kinds:
-        place = PLACES[kind]
-        some = sa.select(place.table.c.id).where(place.matching).limit(big("common")).subquery(f"some_{kind}")
-        columns.append(sa.select(sa.func.count()).select_from(some).scalar_subquery().label(kind))
-    return sa.select(*columns)
 
 
 def _rank(kind: Kind) -> sa.ColumnElement[int]:
@@ -251,25 +177,11 @@ _AFTER: tuple[sa.BindParameter[Any], ...] = (
 
 
 @cache
-def _statement(kinds: tuple[Kind, ...], common: frozenset[Kind], *, in_project: bool, further: bool) -> PerDialect:
+def _statement(kinds: tuple[Kind, ...], *, in_project: bool, further: bool) -> sa.Select[Any]:
     """One for each combination, since a statement is compiled once. `further`: it goes on behind a key."""
-
-    def written(dialect: str) -> sa.Select[Any]:
-        each = [
-            _of_kind(kind, common=kind in common, in_project=in_project, further=further, dialect=dialect).subquery()
-            for kind in kinds
-        ]
-        found = sa.union_all(*(sa.select(one) for one in each)).subquery("found")
-        return sa.select(found).order_by(*(found.c[name].desc() for name in Key._fields)).limit(big("limit"))
-
-    return PerDialect(sqlite=written("sqlite"), postgresql=written("postgresql"))
-
-
-class Searched(NamedTuple):
-    """`complete`: all that the caller sees was looked at, and not only the newest."""
-
-    found: list[Found]
-    complete: bool
+    each = [_of_kind(kind, in_project=in_project, further=further).subquery() for kind in kinds]
+    found = sa.union_all(*(sa.select(one) for one in each)).subquery("found")
+    return sa.select(found).order_by(*(found.c[name].desc() for name in Key._fields)).limit(big("limit"))
 
 
 async def search(
@@ -281,19 +193,17 @@ async def search(
     project_id: str | None,
     after: Key | None,
     limit: int,
-) -> Searched:
+) -> list[Found]:
     """What the caller sees and has all of `words` (`match.words_of`), the newest first, from behind `after`.
 
     Raises `storage.slow.TooSlow`.
     """
     params: dict[str, object] = {"user_id": actor.user.id, "q": words, "project_id": project_id, "limit": limit}
-    params |= {**reach_params(actor), "most": LOOKS_AT_MOST, "common": COMMON}
+    params |= reach_params(actor)
     if after is not None:
         params |= after._asdict()
-    [counted] = await reader.fetch_slow(_counts(kinds), params)
-    common = frozenset(kind for kind in kinds if counted[kind] >= COMMON)
-    statement = _statement(kinds, common, in_project=project_id is not None, further=after is not None)
-    return Searched([_found_of(row) for row in await reader.fetch_slow(statement, params)], complete=not common)
+    statement = _statement(kinds, in_project=project_id is not None, further=after is not None)
+    return [_found_of(row) for row in await reader.fetch_slow(statement, params)]
 
 
 def _found_of(row: Row) -> Found:

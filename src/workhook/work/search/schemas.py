@@ -69,10 +69,7 @@ class SearchResult(msgspec.Struct):
 
 
 class SearchAnswer(msgspec.Struct):
-    """`complete` is false where only the newest were looked at, since too many have the words."""
-
     results: list[SearchResult]
-    complete: bool = True
     success: bool = True
 
 

@@ -50,13 +50,12 @@ _existing = (
     .join_from(services, accounts, accounts.c.id == services.c.account_id)
     .where(services.c.deleted_at.is_(None))
 )
-_belonging = memberships.alias("belonging_to")
 _listed = _existing.where(
-    # By the accounts first: they have some services each, of all that there are.
-    services.c.account_id.in_(
-        sa.select(big("user_id")).union_all(
-            sa.select(_belonging.c.organization_id).where(_belonging.c.user_id == big("user_id"))
-        )
+    sa.or_(
+        services.c.account_id == big("user_id"),
+        sa.exists().where(
+            memberships.c.organization_id == services.c.account_id, memberships.c.user_id == big("user_id")
+        ),
     ),
     within_reach(services.c.account_id, None),
 )

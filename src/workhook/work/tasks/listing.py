@@ -40,16 +40,22 @@ _FILTERED = ("id", "repository_id", "title", "description", "priority", "deadlin
 def _conditions(some: sa.FromClause, dialect: str) -> Mapping[str, Callable[[], sa.ColumnElement[bool]]]:
     return {
         "priority": lambda: some.c.priority == sa.bindparam("priority"),
-        "assignee": lambda: sa.exists().where(
-            task_assignees.c.task_id == some.c.id,
-            task_assignees.c.user_id == accounts.c.id,
-            accounts.c.login_key == sa.bindparam("assignee"),
-        ),
+        # Asked of each that is looked at, by its key: EXISTS may become a join with all that the person has.
+        "assignee": lambda: _assigned(some).is_not(None),
         "label": lambda: _has_label(some, dialect),
         "deadline_before": lambda: some.c.deadline < big("deadline_before"),
         "deadline_after": lambda: some.c.deadline > big("deadline_after"),
         "finished": lambda: some.c.completed_at.is_not(None) == sa.bindparam("finished", type_=sa.Boolean()),
     }
+
+
+def _assigned(some: sa.FromClause) -> sa.ColumnElement[int | None]:
+    person = sa.select(accounts.c.id).where(accounts.c.login_key == sa.bindparam("assignee")).scalar_subquery()
+    return (
+        sa.select(task_assignees.c.user_id)
+        .where(task_assignees.c.task_id == some.c.id, task_assignees.c.user_id == person)
+        .scalar_subquery()
+    )
 
 
 def _has_label(some: sa.FromClause, dialect: str) -> sa.ColumnElement[bool]:
