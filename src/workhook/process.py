@@ -26,9 +26,10 @@ from workhook.delivery.guard import AddressPolicy
 from workhook.delivery.retention import Retention
 from workhook.delivery.send import Sender, SendSettings
 from workhook.delivery.worker import Worker
+from workhook.hooks import redelivery
 from workhook.http.calls import Services
 from workhook.http.protocol import REQUESTS_MAX, BoundedProtocol
-from workhook.work.chores import CHORES, Chores
+from workhook.work.chores import CHORES, Chore, Chores
 
 SERVER_FILE = "server.json"
 OPEN_FILES = 65_536
@@ -36,6 +37,9 @@ OPEN_FILES = 65_536
 logger = structlog.get_logger(__name__)
 Welcome = Callable[[Services, str], Awaitable[None]]
 Say = Callable[[str], None]
+
+
+REDELIVERIES = Chore("redeliveries", redelivery.EVERY_S, redelivery.resume)
 
 
 class Delivery:
@@ -49,7 +53,7 @@ class Delivery:
         )
         self._worker = Worker(services, self._sender)
         self._retention = Retention(services.database, settings.retention_days)
-        self._chores = Chores(services, CHORES)
+        self._chores = Chores(services, (*CHORES, REDELIVERIES))
         self._drain_s = settings.drain_s
         self._stopping: asyncio.Task[None] | None = None
 

@@ -21,6 +21,7 @@ from workhook.events import outbox
 from workhook.events.tables import event_keys, events
 from workhook.hooks import deliveries as history
 from workhook.hooks import queries as hook_queries
+from workhook.hooks import redelivery
 from workhook.hooks.tables import deliveries, dispatches, hooks, lanes
 from workhook.http.calls import Services
 from workhook.identity.queries import find_repository
@@ -103,7 +104,8 @@ async def _fill(tx: Transaction, account_id: int) -> None:
              "installation_id": None, "guid": guids[n], "event": "push", "action": None, "delivered_at": at[n],
              "throttled_at": None, "duration_ms": 1,
              "redelivery": False, "status": "OK", "status_code": 200, "url": "http://x/",
-             "request_headers": b"{}", "response_headers": b"{}", "response_body": b"ok"}
+             "request_headers": b"{}", "response_headers": b"{}", "response_body": b"ok",
+             "recorded_at": None}
             for n in range(FIRST, waiting)
         ],
     )  # fmt: skip
@@ -248,6 +250,7 @@ async def test_what_the_recorder_writes(services: Services, asked: Asked) -> Non
     row = dict.fromkeys(DELIVERY_COLUMNS, 1) | {
         "guid": "g", "event": "push", "action": None, "throttled_at": None, "redelivery": False, "status": "OK",
         "url": "http://x/", "request_headers": b"{}", "response_headers": b"{}", "response_body": b"",
+        "recorded_at": None,
     }  # fmt: skip
     delivered = [tuple(row.values())] * 3
     advances = [(PENDING_ID + n, 0, 0, 1, None) for n in (1, 2, 3)]
@@ -292,7 +295,8 @@ async def test_the_history_of_a_hook(services: Services, asked: Asked, filters: 
     await hook_queries.newest_deliveries(database, [7, 8], 0)
     async with database.transaction() as tx:
         await history.redeliver(tx, 7, newest[0])
-    await history.redeliver_many(database, 7, parsed)
+        job = await redelivery.ask(tx, 7, parsed)
+    await redelivery.advance(database, job)
     await assert_no_scan(services, asked, at_least=6)
 
 

@@ -16,6 +16,7 @@ from workhook.delivery.recording import AdvanceRow, DeliveryRow
 from workhook.delivery.retry import GONE, RetryPolicy, next_attempt_at
 from workhook.delivery.send import TIMED_OUT, TOO_LARGE, Outcome, Sender
 from workhook.delivery.sign import Prepared, Signer, redact
+from workhook.hooks.history import recorded_at_of
 from workhook.hooks.records import Hook
 
 FAILING_MAX_MS = 5 * 24 * 3600 * 1000
@@ -59,6 +60,7 @@ class Finished:
             json.encode(redact(self.request_headers)),
             json.encode(outcome.response_headers),
             outcome.response_body,
+            recorded_at_of(self.delivered_at, now_ms()),
         )
 
     def advance(self) -> AdvanceRow:

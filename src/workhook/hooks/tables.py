@@ -95,8 +95,74 @@ deliveries = sa.Table(
     sa.Column("request_headers", sa.LargeBinary, nullable=False),  # JSON; the payload is the event's
     sa.Column("response_headers", sa.LargeBinary, nullable=False),
     sa.Column("response_body", sa.LargeBinary, nullable=False),
+    # When it was recorded, where that was much later than delivered_at: its id does not tell its time (decision 0027).
+    sa.Column("recorded_at", Millis),
     sa.Index("ix_deliveries_hook_id", "hook_id", "id"),
     sa.Index("ix_deliveries_guid", "guid"),
     sa.Index("ix_deliveries_delivered_at", "delivered_at"),
     sqlite_autoincrement=True,
 )
+
+
+_SUCCEEDED = sa.text("((status_code / 100) = 2)")
+
+
+def succeeded(table: sa.FromClause) -> sa.ColumnElement[bool]:
+    """Whether the answer was 2xx: the expression of the next two indexes, of `deliveries` or an alias of it."""
+    hundreds = table.c.status_code // sa.literal_column("100", sa.Integer)
+    return hundreds.self_group() == sa.literal_column("2", sa.Integer)
+
+
+# Each filter of the history, and each way to combine them, is a few stretches of one of these (`hooks.history`).
+sa.Index(
+    "ix_deliveries_event",
+    deliveries.c.hook_id,
+    deliveries.c.event,
+    _SUCCEEDED,
+    deliveries.c.redelivery,
+    deliveries.c.id,
+)
+sa.Index(
+    "ix_deliveries_action",
+    deliveries.c.hook_id,
+    deliveries.c.action,
+    deliveries.c.event,
+    _SUCCEEDED,
+    deliveries.c.redelivery,
+    deliveries.c.id,
+    sqlite_where=deliveries.c.action.is_not(None),
+    postgresql_where=deliveries.c.action.is_not(None),
+)
+sa.Index(
+    "ix_deliveries_recorded_at",
+    deliveries.c.hook_id,
+    deliveries.c.id,
+    sqlite_where=deliveries.c.recorded_at.is_not(None),
+    postgresql_where=deliveries.c.recorded_at.is_not(None),
+)
+
+# Somebody asked for many deliveries again. It is done in batches, oldest first, and goes on after a crash.
+redeliveries = sa.Table(
+    "redeliveries",
+    metadata,
+    sa.Column("id", BigId, primary_key=True),
+    sa.Column("hook_id", sa.Integer, sa.ForeignKey("hooks.id", ondelete="CASCADE"), nullable=False),
+    sa.Column("filters", sa.Text, nullable=False),  # JSON of `deliveries.Filters`
+    sa.Column("from_id", sa.BigInteger, nullable=False),  # where it began; deliveries are looked at by their ids
+    sa.Column("after_id", sa.BigInteger, nullable=False),  # it has come to here
+    sa.Column("upto_id", sa.BigInteger, nullable=False),  # the newest that there was when it was asked for
+    sa.Column("queued", sa.BigInteger, nullable=False),  # how many events will be sent again
+    sa.Column("created_at", Millis, nullable=False),
+    sa.Column("updated_at", Millis, nullable=False),
+    sa.Column("finished_at", Millis),
+    sqlite_autoincrement=True,
+)
+# One at a time for each hook; and the way to those that are not done.
+sa.Index(
+    "ix_redeliveries_running",
+    redeliveries.c.hook_id,
+    unique=True,
+    sqlite_where=redeliveries.c.finished_at.is_(None),
+    postgresql_where=redeliveries.c.finished_at.is_(None),
+)
+sa.Index("ix_redeliveries_hook_id", redeliveries.c.hook_id, redeliveries.c.id)
