@@ -15,7 +15,7 @@ import pytest
 
 from tests.harness.databases import Databases
 from tests.harness.world import add_client, with_services
-from tests.plans import filled, rows_work
+from tests.plans import filled, filled_history, rows_history, rows_work
 from tests.plans.captured import CapturedServer
 from tests.plans.judges import Judge, PostgresJudge, SqliteJudge
 from tests.plans.rows import NO_LISTS, PAGING, TODO, Row
@@ -23,8 +23,8 @@ from workhook import asgi
 from workhook.http.calls import Services
 from workhook.http.operations import Operation
 
-ROWS: tuple[Row, ...] = rows_work.ROWS
-FILLS = (*filled.PEOPLE, *filled.WORK)
+ROWS: tuple[Row, ...] = (*rows_work.ROWS, *rows_history.ROWS)
+FILLS = (*filled.PEOPLE, *filled.WORK, *filled_history.HISTORY)
 
 PER_PAGE = 5
 DEEP_PAGES = 3
@@ -84,10 +84,12 @@ class Scene:
             "column": "col_000000000",
             "task": "tsk_000000000",
             "file": "fil_000000000",
+            "hook": str(filled_history.HOOK),
+            "organization_hook": "200000",
         }
         self.places = {
             "project": {**names, "project": server.world.project_id},
-            "other": {**names, "project": "prj_other"},
+            "other": {**names, "project": "prj_other", "repository": "x", "hook": str(filled_history.OTHER_HOOK)},
         }
 
         async def prepare(services: Services) -> str:
@@ -108,9 +110,10 @@ class Scene:
         parts = OPERATIONS[row.operation].path.split("/")
         for number, part in enumerate(parts):
             if part.startswith("{"):
-                kind = {"projects": "project", "columns": "column", "tasks": "task", "files": "file"}.get(
-                    parts[number - 1], "organization"
-                )
+                kinds = {"projects": "project", "columns": "column", "tasks": "task", "files": "file", "hooks": "hook"}
+                kind = "repository" if part == "{repo}" else kinds.get(parts[number - 1], "organization")
+                if parts[1] == "orgs" and kind == "hook":
+                    kind = "organization_hook"
                 parts[number] = self.places[row.place][kind]
         prefix = OPERATIONS[row.operation].area.prefixes[0]
         return prefix + "/".join(parts)

@@ -112,7 +112,7 @@ EFFECTS: dict[str, str] = {
     "DELETE /repos/{}/{}/hooks/{}": _noted("-hooks -lanes"),
     "PATCH /repos/{}/{}/hooks/{}/config": _noted("~hooks"),
     "POST /repos/{}/{}/hooks/{}/deliveries/{}/attempts": _noted("~dispatches ~lanes"),
-    "POST /repos/{}/{}/hooks/{}/deliveries/redeliver": _noted("~lanes"),
+    "POST /repos/{}/{}/hooks/{}/deliveries/redeliver": _noted("+redeliveries ~dispatches ~lanes"),
     "POST /repos/{}/{}/hooks/{}/tests": _noted("~lanes"),
     "POST /repos/{}/{}/hooks/{}/test": _noted("~lanes"),
     "POST /orgs/{}/hooks": _noted("+hooks +lanes"),
@@ -120,7 +120,7 @@ EFFECTS: dict[str, str] = {
     "DELETE /orgs/{}/hooks/{}": _noted("-hooks -lanes"),
     "PATCH /orgs/{}/hooks/{}/config": _noted("~hooks"),
     "POST /orgs/{}/hooks/{}/deliveries/{}/attempts": _noted("~dispatches ~lanes"),
-    "POST /orgs/{}/hooks/{}/deliveries/redeliver": _noted("~lanes"),
+    "POST /orgs/{}/hooks/{}/deliveries/redeliver": _noted("+redeliveries ~dispatches ~lanes"),
     "POST /service_checkouts/{}/complete": _noted(
         "+dispatches:3 +events:3 +invoice_numbers +invoices +service_checkout_periods +task_credits ~service_checkouts"
     ),
