@@ -30,12 +30,12 @@ def test_a_redelivery_of_many_outlives_the_server(new_life: Callable[..., Life],
     site.server.run(partial(_fill, organization=site.world.organization, url=receiver.url))
     answer = site.ok("POST", f"{site.world.org_path}/hooks/{HOOK}/deliveries/redeliver", json={"status": "failure"})
     life.kill()
-    assert 0 < answer["queued"] < AGAIN
+    assert answer["queued"] < AGAIN
     assert answer["job"]["state"] == "running"
 
     again = life.again()
     path = f"{again.world.org_path}/hooks/{HOOK}/redeliveries/{answer['job']['id']}"
-    job = until(lambda: found if (found := again.ok("GET", path))["state"] == "done" else None)
+    job = until(lambda: found if (found := again.ok("GET", path))["state"] == "done" else {})
     assert (job["queued"], job["percent"]) == (AGAIN, 100)
     until(lambda: len({each.guid for each in receiver.requests}) == AGAIN)
     arrived = Counter(each.guid for each in receiver.requests)

@@ -31,7 +31,8 @@ async def fill(tx: Transaction, account_id: int, url: str = "http://x/") -> None
         insert_into(hooks, *_columns(hooks)),
         [
             {**nothing, "id": hook, "account_id": account_id, "active": True, "events": '["push"]',
-             "config": json.encode_text({"url": url, "retries": "0"}), "version": 1, "created_at": now, "updated_at": now}
+             "config": json.encode_text({"url": url, "retries": "0"}), "version": 1, "created_at": now,
+             "updated_at": now}
             for hook in (HOOK, OTHER)
         ],
     )  # fmt: skip
