@@ -67,6 +67,7 @@ def _delivery_row(dispatch_id: int, event_id: int, hook_id: int, guid: str, at: 
         "action": None,
         "delivered_at": at,
         "throttled_at": None,
+        "recorded_at": None,
         "installation_id": None,
         "duration_ms": 1,
         "redelivery": False,

@@ -236,7 +236,7 @@ FIRST = (
 """Those who are named in the rows."""
 
 
-def statements(fills: Sequence[Fill], known: Mapping[str, int]) -> Iterator[str]:
+def statements(fills: Sequence[Fill], known: Mapping[str, int | str]) -> Iterator[str]:
     """The SQL that fills; `known` are the ids that its values name."""
     yield from (each.format_map(known) for each in FIRST)
     for fill in fills:
@@ -260,6 +260,7 @@ async def fill(services: Services, world: World, fills: Sequence[Fill]) -> None:
         "other_repository": OTHER_REPOSITORY_ID,
         "rare": RARE_ID,
         "often": OFTEN_ID,
+        "bytes": "BYTEA" if services.database.name == "postgresql" else "BLOB",
     }
     async with services.database.transaction() as tx:
         for sql in statements(fills, known):

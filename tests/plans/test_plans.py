@@ -15,7 +15,7 @@ import pytest
 
 from tests.harness.databases import Databases
 from tests.harness.world import add_client, with_services
-from tests.plans import filled, rows_work
+from tests.plans import filled, filled_history, rows_history, rows_work
 from tests.plans.captured import CapturedServer
 from tests.plans.judges import Judge, PostgresJudge, SqliteJudge
 from tests.plans.rows import NO_LISTS, PAGING, TODO, Row
@@ -25,8 +25,8 @@ from workhook.http.operations import Operation
 from workhook.work.tasks import listing
 from workhook.work.timesheets import queries as timesheets_queries
 
-ROWS: tuple[Row, ...] = rows_work.ROWS
-FILLS = (*filled.PEOPLE, *filled.WORK)
+ROWS: tuple[Row, ...] = (*rows_work.ROWS, *rows_history.ROWS)
+FILLS = (*filled.PEOPLE, *filled.WORK, *filled_history.HISTORY)
 
 PER_PAGE = 5
 DEEP_PAGES = 3
@@ -87,10 +87,12 @@ class Scene:
             "column": "col_000000000",
             "task": "tsk_000000000",
             "file": "fil_000000000",
+            "hook": str(filled_history.HOOK),
+            "organization_hook": "200000",
         }
         self.places = {
             "project": {**names, "project": server.world.project_id},
-            "other": {**names, "project": "prj_other"},
+            "other": {**names, "project": "prj_other", "repository": "x", "hook": str(filled_history.OTHER_HOOK)},
         }
 
         async def prepare(services: Services) -> str:
@@ -111,9 +113,10 @@ class Scene:
         parts = OPERATIONS[row.operation].path.split("/")
         for number, part in enumerate(parts):
             if part.startswith("{"):
-                kind = {"projects": "project", "columns": "column", "tasks": "task", "files": "file"}.get(
-                    parts[number - 1], "organization"
-                )
+                kinds = {"projects": "project", "columns": "column", "tasks": "task", "files": "file", "hooks": "hook"}
+                kind = "repository" if part == "{repo}" else kinds.get(parts[number - 1], "organization")
+                if parts[1] == "orgs" and kind == "hook":
+                    kind = "organization_hook"
                 parts[number] = self.places[row.place][kind]
         prefix = OPERATIONS[row.operation].area.prefixes[0]
         return prefix + "/".join(parts)

@@ -92,6 +92,7 @@ OWNERS: dict[str, Rule] = {
     # Whoever is put into a project: the row is about them, too.
     "collaborators": _through(_repository, also=("user_id",)),
     "columns": _of_repository,
+    "redeliveries": _through(("hook_id", "hooks")),
     "deliveries": _through(("hook_id", "hooks"), ("event_id", "events"), _repository),
     "device_codes": _of_user_and_app,
     "dispatches": _through(("hook_id", "hooks"), ("event_id", "events")),

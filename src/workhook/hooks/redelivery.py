@@ -145,18 +145,23 @@ async def advance(database: Database, redelivery_id: int) -> Redelivery | None:
     done = len(rows) < BATCH
     # Of those that were named, one event may have several.
     dispatch_ids = sorted({each["dispatch_id"] for each in rows if each["wanted"]})
-    moved = {"id": job.id, "before": job.after_id, "after": job.upto_id if done else rows[-1]["id"]}
+    await move(database, job, job.upto_id if done else rows[-1]["id"], dispatch_ids, done=done)
+    row = await database.fetch_one(_one, {"id": redelivery_id})
+    return _redelivery_of(row) if row else None
+
+
+async def move(database: Database, job: Redelivery, after_id: int, dispatch_ids: Sequence[int], *, done: bool) -> None:
+    """Ask for the dispatches and move the row on to `after_id`, unless it does not stand where `job` says any more."""
 
     async def step(tx: Transaction) -> None:
         now = now_ms()
-        if not await tx.execute(_move, {**moved, "now": now, "finished": now if done else None}) or not dispatch_ids:
+        to = {"id": job.id, "before": job.after_id, "after": after_id, "now": now, "finished": now if done else None}
+        if not await tx.execute(_move, to) or not dispatch_ids:
             return
         more = await make_due(tx, job.hook_id, dispatch_ids, once=True)
         await tx.execute(_count, {"id": job.id, "more": more})
 
     await database.in_transaction(step)
-    row = await database.fetch_one(_one, {"id": redelivery_id})
-    return _redelivery_of(row) if row else None
 
 
 async def begin(database: Database, job: Redelivery) -> Redelivery:

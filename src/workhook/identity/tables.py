@@ -55,6 +55,8 @@ projects = sa.Table(
     sa.UniqueConstraint("account_id", "name_key"),
     sqlite_autoincrement=True,
 )
+# The audit log tells of projects that are gone by the name that they had.
+sa.Index("ix_projects_name", projects.c.account_id, sa.func.lower(projects.c.name))
 
 collaborators = sa.Table(
     "collaborators",

@@ -935,6 +935,8 @@ CREATE INDEX ix_events_name ON events (repository_id, name, listed, id)
 
 CREATE INDEX ix_events_actor ON events (repository_id, actor_id, name, id) WHERE listed
 
+CREATE INDEX ix_projects_name ON projects (account_id, lower(name))
+
 CREATE INDEX ix_audit_log_action ON audit_log (account_id, action, id)
 
 CREATE INDEX ix_audit_log_actor ON audit_log (account_id, actor_id, action, id)

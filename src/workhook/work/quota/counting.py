@@ -56,6 +56,7 @@ NOT_COUNTED: dict[str, str] = {
     "event_keys": "There is one for each event at most, for a day.",
     "dispatches": _OF_DELIVERY,
     "deliveries": _OF_DELIVERY,
+    "redeliveries": _OF_DELIVERY,
     "lanes": _OF_DELIVERY,
     "workers": _OF_THE_SERVER,
     "probe": _OF_THE_SERVER,

@@ -45,6 +45,7 @@ def upgrade() -> None:
     create_index("ix_events_name", "events", ["repository_id", "name", "listed", "id"])
     drop_index("ix_events_repository_id_name", "events")
     create_index("ix_events_actor", "events", ["repository_id", "actor_id", "name", "id"], where="listed")
+    create_index("ix_projects_name", "projects", ["account_id", sa.text("lower(name)")])
     create_index("ix_audit_log_action", "audit_log", ["account_id", "action", "id"])
     create_index("ix_audit_log_actor", "audit_log", ["account_id", "actor_id", "action", "id"])
     create_index("ix_audit_log_repository", "audit_log", ["account_id", "repository_id", "action", "id"])
