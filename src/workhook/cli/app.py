@@ -11,6 +11,7 @@ from workhook.cli import (
     apps,
     audit,
     collaborators,
+    copying,
     database,
     deliveries,
     events,
@@ -61,6 +62,7 @@ for name, group in (
     ("import", imports),
     ("secrets", secrets),
     ("audit", audit),
+    ("database", copying),
 ):
     app.add_typer(group.app, name=name)
 database.register(app)
