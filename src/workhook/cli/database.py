@@ -36,7 +36,7 @@ async def migrate(context: Context) -> None:
     from workhook.storage import migrate as migrations
 
     log.configure("warning")
-    done = await migrations.migrate(context.settings.sqlite_path, context.settings.database_url)
+    done = await migrations.migrate(context.settings.sqlite_path, context.settings.migration_url)
     data = {"migrated": done, "schema": migrations.HEAD}
     context.answer(data, f"{'migrated to' if done else 'nothing to do: it has'} schema {migrations.HEAD}")
 
