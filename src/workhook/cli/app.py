@@ -12,6 +12,7 @@ from workhook.cli import (
     audit,
     bench,
     collaborators,
+    copying,
     database,
     deliveries,
     events,
@@ -62,6 +63,7 @@ for name, group in (
     ("import", imports),
     ("secrets", secrets),
     ("audit", audit),
+    ("database", copying),
 ):
     app.add_typer(group.app, name=name)
 database.register(app)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 import sqlite3
 from collections.abc import Mapping
 from typing import Any
@@ -166,3 +167,28 @@ _POSTGRESQL_PASSING = frozenset({"08", "25", "40", "53", "55", "57", "58"})
 def connect_options(url: str) -> Mapping[str, Any]:
     """`postgresql://…` as SQLAlchemy and asyncpg both take it."""
     return {"dsn": url.replace("postgresql+asyncpg://", "postgresql://", 1)}
+
+
+SILENCE_S = 10  # of a host that has gone, until its connections are given up
+_PROBES = {"TCP_KEEPIDLE": SILENCE_S // 2, "TCP_KEEPINTVL": 2, "TCP_KEEPCNT": 3, "TCP_USER_TIMEOUT": SILENCE_S * 1000}
+
+
+async def notice_silence(connection: Any) -> None:
+    """A host that has gone, or cannot be reached, says nothing, and TCP by itself waits a quarter of an hour for it.
+
+    asyncpg has no setting for this, and no public way to the socket.
+    """
+    reached: socket.socket | None = connection._transport.get_extra_info("socket")
+    if reached is None or reached.family == socket.AF_UNIX:
+        return
+    reached.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for name, value in _PROBES.items():
+        if (option := getattr(socket, name, None)) is not None:  # Linux has all of them
+            reached.setsockopt(socket.IPPROTO_TCP, option, value)
+
+
+def is_read_only(error: BaseException | None) -> bool:
+    """The server was a primary once, or the session was told not to write: another connection may be better."""
+    import asyncpg
+
+    return isinstance(error, asyncpg.ReadOnlySQLTransactionError)

@@ -90,7 +90,8 @@ class Loan:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if isinstance(error, asyncpg.InternalClientError):  # whatever it is in the middle of does not end any more
+        # Of an error of the client's, whatever is under way does not end any more.
+        if isinstance(error, asyncpg.InternalClientError) or dialects.is_read_only(error):
             self._connection.terminate()
         try:
             await self._lender.give_back(self._connection, in_trouble=error is not None)

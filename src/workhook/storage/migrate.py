@@ -20,6 +20,9 @@ log = structlog.get_logger(__name__)
 MIGRATIONS = Path(__file__).parent / "migrations"
 NEW_SQLITE = MIGRATIONS / "new_sqlite.sql"  # written by `python -m scripts.sqlite_schema`
 HEAD = "0012"
+# In the place of a revision, so that every version refuses the database (`storage.copying`).
+MOVED = "moved"  # a file that was copied to PostgreSQL, or is being copied
+COPYING = "copying"  # a database whose copy is not whole yet
 SQLITE_WAIT_S = 30  # for another process that writes
 LOCK_TRIES = 120  # of a step that others would have to wait for, on PostgreSQL
 LOOK_S = 0.5  # between two looks at whether another process has done migrating, and at how far this one has come
@@ -37,7 +40,16 @@ def known_revisions() -> list[str]:
     return sorted(path.name.split("_")[0] for path in (MIGRATIONS / "versions").glob("[0-9]*.py"))
 
 
+ELSEWHERE = {
+    MOVED: "This file was copied to PostgreSQL, or the copy was begun: set WORKHOOK_DATABASE_URL. "
+    "If the copy is not to be used, run `workhook database release FILE`, and the file can be used again.",
+    COPYING: "This database holds a copy that is not whole yet. Run the same `workhook database copy` again.",
+}
+
+
 def _needed(current: str | None) -> bool:
+    if current is not None and current in ELSEWHERE:
+        raise NewerSchema(ELSEWHERE[current])
     if current is not None and current not in known_revisions():
         raise NewerSchema(
             f"The database has schema {current}, which this version of Workhook ({HEAD}) does not know. "
