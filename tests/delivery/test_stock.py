@@ -121,3 +121,40 @@ async def test_many_that_hang_keep_nobody_else_from_what_waits(
         async with site.delivering():
             assert set((await all_arrive(receiver, 5 * 40, "fine")).values()) == {40}
             hanging.over.set()
+
+
+# --- Bytes -----------------------------------------------------------------------------------------------------------
+
+
+async def test_payloads_in_hand_are_bounded(
+    backend: Databases, tmp_path: Path, receiver: Receiver, hanging: Hanging, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While every receiver hangs, what was read stays in memory."""
+    lanes, each = 2, 60
+    async with inside(backend, tmp_path, concurrency=256, delivery_memory_mb=1) as site:
+        await site.hooks([f"{receiver.url}?hang{number}" for number in range(lanes)])
+        await backlog(site, each, note="x" * 50_000)
+        read, payloads = list[int](), queries.payloads
+
+        async def of_events(reader: Reader, event_ids: Sequence[int]) -> dict[int, bytes]:
+            found = await payloads(reader, event_ids)
+            read.append(sum(map(len, found.values())))
+            return found
+
+        monkeypatch.setattr(queries, "payloads", of_events)
+        async with site.delivering():
+            await asyncio.to_thread(receiver.wait_for, lanes)  # each has its ping, and by then what comes next was read
+            assert sum(read) <= 1024 * 1024
+            hanging.over.set()
+            assert set((await all_arrive(receiver, lanes * each, "hang")).values()) == {each}
+
+
+async def test_an_event_that_is_larger_than_the_memory_goes_all_the_same(
+    backend: Databases, tmp_path: Path, receiver: Receiver
+) -> None:
+    async with inside(backend, tmp_path, delivery_memory_mb=1) as site:
+        await site.hooks([receiver.url])
+        async with site.delivering():
+            await backlog(site, 3, note="x" * 3_000_000)
+            await backlog(site, 5)
+            await all_arrive(receiver, 8, "")

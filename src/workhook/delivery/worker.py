@@ -46,7 +46,7 @@ class Worker:
         self._policy = RetryPolicy(retries=settings.delivery_retries, first_s=settings.delivery_retry_first_s)
         self._recorder = Recorder(self._database, self._recorded)
         self._held = Holdings(services)
-        self._slots = Slots(settings.concurrency)
+        self._slots = Slots(min(settings.concurrency, sender.at_once))
         # Two halves: what waits with its payload must not keep from its turn what is loaded when that comes.
         payload_bytes = settings.delivery_memory_mb * 1024 * 1024
         self._stock = Stock(self._database, self._held, payload_bytes // 2)
