@@ -7,7 +7,7 @@ import subprocess
 import sys
 import threading
 from collections import Counter
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -20,7 +20,7 @@ from tests.delivery.sending import MakeSender, send
 from tests.delivery.site import Site
 from tests.harness.databases import Databases
 from tests.harness.server import START_TIMEOUT_S, Server
-from tests.harness.waiting import WAIT_S
+from tests.harness.waiting import WAIT_S, until
 from workhook.delivery.send import SendSettings
 
 FILES = 128
@@ -65,15 +65,6 @@ def arrived(receivers: list[Receiver]) -> list[Counter[str]]:
     return [Counter(each.headers["X-Service-Event"] for each in there.requests) for there in receivers]
 
 
-async def until(probe: Callable[[], bool], say: Callable[[], object]) -> None:
-    try:
-        async with asyncio.timeout(2 * WAIT_S):
-            while not probe():
-                await asyncio.sleep(0.05)
-    except TimeoutError:
-        raise AssertionError(say()) from None
-
-
 async def test_more_receivers_than_files(backend: Databases, tmp_path: Path, receivers: list[Receiver]) -> None:
     server = FewFiles(tmp_path, {**backend.new(tmp_path), "delivery_retry_first_s": 0.05}).start()
     site = Site(server)
@@ -87,9 +78,7 @@ async def test_more_receivers_than_files(backend: Databases, tmp_path: Path, rec
 
         await asyncio.to_thread(work)
         wanted = {"ping": 1, "push": EVENTS}
-        await until(
-            lambda: all(each == wanted for each in arrived(receivers)), lambda: Counter(map(str, arrived(receivers)))
-        )
+        await asyncio.to_thread(until, lambda: all(each == wanted for each in arrived(receivers)), 2 * WAIT_S)
         hooks = await asyncio.to_thread(site.pages, f"{site.world.repo_path}/hooks", {})
         assert {each["last_response"]["code"] for each in hooks} == {200}
         assert len(hooks) == RECEIVERS
@@ -132,7 +121,6 @@ async def test_a_connection_that_the_receiver_has_closed_takes_no_room(make_send
         async with receiver(forever()) as gone:
             assert (await send(sender, gone)).ok
         await asyncio.wait_for(gone.connections[0].closed.wait(), WAIT_S)
-        await until(lambda: len(sender._kept._idle) == 1, lambda: sender._kept._idle)
         async with receiver(forever()) as third:
             assert (await send(sender, third)).ok
             assert (await send(sender, kept)).ok

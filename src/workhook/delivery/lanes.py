@@ -231,16 +231,14 @@ class Lane:
             if work.id not in self.flying:
                 self.add(work)
         self.more = self.more or full
-        here = {work.id for work in self.ready}
         for offered in incoming:
-            if self.more:
-                return
-            if offered.work.id not in here:
+            if not self.more:
                 self._take_over(offered, known)
 
     def offer(self, offered: Offered, version: int, known: Known) -> bool:
         """Take over what was just committed, if all that was due before it is here or done, and the hook is the one
-        for which it was committed. Else it is read, after what comes before it."""
+        for which it was committed. Else it is read, after what comes before it. It may have been read already: its
+        commit was to be seen before its end was heard of."""
         if self.leaving or self.stale or self.halted or self.hook.version != version or not self.hook.active:
             self.more = True
         if self.more:
@@ -255,11 +253,13 @@ class Lane:
         if before is None:
             self.more = True
             return False
-        missing = [each for each in before if each not in self.flying and not known(each)]
-        if missing and not {each.id for each in self.ready}.issuperset(missing):
+        waiting = {work.id for work in self.ready}
+        if any(each not in waiting and each not in self.flying and not known(each) for each in before):
             self.more = True
             return False
-        self.add(offered.work)
+        id_ = offered.work.id
+        if id_ not in waiting and id_ not in self.flying and not known(id_):
+            self.add(offered.work)
         return True
 
     def add(self, work: Work) -> None:

@@ -23,6 +23,7 @@ from workhook.delivery.retry import RetryPolicy
 from workhook.delivery.send import Sender
 from workhook.delivery.slots import SLUGGISH_MS, Slots
 from workhook.delivery.stock import Stock
+from workhook.hooks.handover import Fresh, take_with
 from workhook.hooks.records import Hook
 from workhook.http.calls import Services
 from workhook.storage.signals import DUE, HOOK
@@ -77,6 +78,7 @@ class Worker:
         """Raises `Unavailable` if the database cannot be reached."""
         signals = self._database.signals
         self._unlisten = [signals.listen(DUE, self._heard_due), signals.listen(HOOK, self._heard_hook)]
+        self._unlisten.append(take_with(self._database, self._take))
         await self._held.leases.take_back()
         self._recorder.start()
         self._loop_task = asyncio.create_task(self._run(), name="worker")
@@ -156,6 +158,14 @@ class Worker:
     def _heard_hook(self, hook_ids: frozenset[int] | None) -> None:
         self._held.mark_stale(hook_ids)
         self._wake.set()
+
+    def _take(self, fresh: Fresh) -> bool:
+        """A `hooks.handover.Take`: what this process has just committed, if nothing lies before it."""
+        lane = None if self._stopping.is_set() else self._stock.offer(fresh)
+        if lane is None:
+            return False
+        self._pump(lane)
+        return True
 
     # --- one turn: look, lease, read, start --------------------------------------------------------------------------
 

@@ -6,15 +6,25 @@ It is offered, and it is in the database as well. What no worker takes is found 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import TypeVar
 from weakref import WeakKeyDictionary
 
 import msgspec
+import sqlalchemy as sa
 import structlog
+from sqlalchemy.dialects.postgresql import ARRAY
 
+from workhook.core import json
+from workhook.core.clock import now_ms
+from workhook.hooks.tables import dispatches
 from workhook.storage import Database
+from workhook.storage.metadata import big
 
 BEFORE_MAX = 64  # dispatches of a hook that are due: with more, it has to be read anyway
 BEFORE_MS = 5_000  # and how long they may have been so: what is older was found by the worker's own search
+AHEAD_MS = 20  # how far another process's clock may be ahead
+
+_T = TypeVar("_T")
 
 log = structlog.get_logger(__name__)
 
@@ -35,6 +45,47 @@ class Fresh(msgspec.Struct, frozen=True):
     payload: bytes
     due_at: int
     before: Sequence[int] | None
+
+
+def before_on_postgresql(sent: sa.FromClause) -> sa.ColumnElement[Sequence[int]]:
+    """For the commit: the other dispatches of a hook that are due, with the first of those that are `sent` to it."""
+    return _with_the_first(sent, sa.func.array(_due(sent).scalar_subquery(), type_=ARRAY(sa.BigInteger)))
+
+
+def before_on_sqlite(sent: sa.FromClause, last_before: sa.ColumnElement[int]) -> sa.ColumnElement[str]:
+    """Likewise, as JSON. `last_before`: the number of the last event before those of the commit, which SQLite sees."""
+    some = _due(sent, last_before).subquery("some")
+    return _with_the_first(sent, sa.select(sa.func.json_group_array(some.c.id)).scalar_subquery())
+
+
+def _due(sent: sa.FromClause, last_before: sa.ColumnElement[int] | None = None) -> sa.Select[tuple[int]]:
+    due = dispatches.alias("due_before")
+    found = sa.select(due.c.id).where(
+        due.c.hook_id == sent.c.hook_id,
+        due.c.next_attempt_at > big("due_since"),
+        due.c.next_attempt_at <= big("due_until"),
+    )
+    if last_before is not None:
+        found = found.where(due.c.event_id <= last_before)
+    return found.limit(BEFORE_MAX + 1).correlate(sent)
+
+
+def _with_the_first(sent: sa.FromClause, found: sa.ColumnElement[_T]) -> sa.ColumnElement[_T]:
+    first = sa.func.min(sent.c.id).over(partition_by=sent.c.hook_id)
+    return sa.case((sent.c.id == first, found)).label("before")
+
+
+def before_params() -> dict[str, int]:
+    now = now_ms()
+    return {"due_since": now - BEFORE_MS, "due_until": now + AHEAD_MS}
+
+
+def before_of(found: Sequence[int] | str | None) -> Sequence[int] | None:
+    """What `Fresh.before` is for a row. The first one of a hook tells of all before; what follows it follows it."""
+    if found is None:
+        return ()
+    ids: Sequence[int] = json.decode(found) if isinstance(found, str) else found
+    return ids if len(ids) <= BEFORE_MAX else None
 
 
 Take = Callable[[Fresh], bool]
