@@ -15,7 +15,7 @@ from tests.harness.receiver import Receiver
 from tests.harness.server import Server
 from tests.harness.waiting import until
 from workhook.delivery import queries
-from workhook.hooks.handover import Fresh, before_of, offer, take_with, taken_from
+from workhook.hooks.handover import Fresh, before_of, may_be_taken, offer, take_with
 from workhook.storage import Reader, Row
 
 
@@ -128,7 +128,7 @@ def test_a_hook_that_is_changed_meanwhile(new_server: Callable[..., Server], rec
 
 async def test_with_no_worker_nobody_takes_it(site: Inside) -> None:
     fresh = Fresh(1, 1, 1, "guid", 1, "push", None, None, None, b"{}", 0, ())
-    assert not taken_from(site.services.database)
+    assert not may_be_taken(site.services.database)
     assert not offer(site.services.database, fresh)
 
 
@@ -138,12 +138,16 @@ async def test_the_commit_tells_what_was_due_before(site: Inside, receiver: Rece
     [hook_id] = await site.hooks([receiver.url])
     offered: list[Fresh] = []
 
-    def take(fresh: Fresh) -> bool:
-        offered.append(fresh)
-        return False
+    class Curious:
+        def may_take(self) -> bool:
+            return True
+
+        def take(self, fresh: Fresh) -> bool:
+            offered.append(fresh)
+            return False
 
     await site.publish(1)
-    end = take_with(site.services.database, take)
+    end = take_with(site.services.database, Curious())
     await site.publish(2)
     await asyncio.gather(site.publish(3), site.publish(4), site.publish(5))
     end()

@@ -78,7 +78,7 @@ class Worker:
         """Raises `Unavailable` if the database cannot be reached."""
         signals = self._database.signals
         self._unlisten = [signals.listen(DUE, self._heard_due), signals.listen(HOOK, self._heard_hook)]
-        self._unlisten.append(take_with(self._database, self._take))
+        self._unlisten.append(take_with(self._database, self))
         await self._held.leases.take_back()
         self._recorder.start()
         self._loop_task = asyncio.create_task(self._run(), name="worker")
@@ -159,8 +159,14 @@ class Worker:
         self._held.mark_stale(hook_ids)
         self._wake.set()
 
-    def _take(self, fresh: Fresh) -> bool:
-        """A `hooks.handover.Take`: what this process has just committed, if nothing lies before it."""
+    # --- what this process commits: a `hooks.handover.Taker` ---------------------------------------------------------
+
+    def may_take(self) -> bool:
+        """Lanes that are to be read take nothing."""
+        return any(not lane.more for lane in self._held.lanes.values())
+
+    def take(self, fresh: Fresh) -> bool:
+        """If it has the lane, and nothing lies before."""
         lane = None if self._stopping.is_set() else self._stock.offer(fresh)
         if lane is None:
             return False

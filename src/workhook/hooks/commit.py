@@ -28,8 +28,8 @@ from workhook.hooks.handover import (
     before_on_postgresql,
     before_on_sqlite,
     before_params,
+    may_be_taken,
     offer,
-    taken_from,
 )
 from workhook.hooks.match import ANY
 from workhook.hooks.tables import dispatches, hooks
@@ -257,7 +257,7 @@ def _fresh(event: Mapping[str, Any], event_id: int, sent: Dispatch) -> Fresh:
 async def commit(database: Database, told: Sequence[Telling]) -> list[Committed]:
     """All of them, in their order, or none. Durable when it returns; raises what `Database.transaction` raises."""
     now, time = now_ms(), new_guid()[:GUID_TIME_CHARS]
-    handing = taken_from(database)
+    handing = may_be_taken(database)
     before = before_params() if handing else {}
     rows = [each.event for each in told]
     entries = [each.entry for each in told if each.entry is not None]

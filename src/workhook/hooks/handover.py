@@ -6,7 +6,7 @@ It is offered, and it is in the database as well. What no worker takes is found 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TypeVar
+from typing import Protocol, TypeVar
 from weakref import WeakKeyDictionary
 
 import msgspec
@@ -31,7 +31,7 @@ log = structlog.get_logger(__name__)
 
 class Fresh(msgspec.Struct, frozen=True):
     """A dispatch that was committed just now and is due. `version` is the hook's at the commit; `before` the other
-    dispatches of the hook that were due then, None if there are more than `BEFORE_MAX`."""
+    dispatches of the hook that were due then, None if that is not known or they are more than `BEFORE_MAX`."""
 
     dispatch_id: int
     hook_id: int
@@ -88,15 +88,22 @@ def before_of(found: Sequence[int] | str | None) -> Sequence[int] | None:
     return ids if len(ids) <= BEFORE_MAX else None
 
 
-Take = Callable[[Fresh], bool]
-"""Answers whether it will be sent from here; if not, the taker keeps nothing of it."""
+class Taker(Protocol):
+    """A worker, as the commit knows it."""
 
-_takers: WeakKeyDictionary[Database, Take] = WeakKeyDictionary()
+    def may_take(self) -> bool:
+        """Whether it is worth asking what was due before."""
+
+    def take(self, fresh: Fresh) -> bool:
+        """Whether it will be sent from here; if not, nothing is kept of it."""
 
 
-def take_with(database: Database, take: Take) -> Callable[[], None]:
-    """From now on `take` is offered what is committed to the database; until the answer is called."""
-    _takers[database] = take
+_takers: WeakKeyDictionary[Database, Taker] = WeakKeyDictionary()
+
+
+def take_with(database: Database, taker: Taker) -> Callable[[], None]:
+    """From now on `taker` is offered what is committed to the database; until the answer is called."""
+    _takers[database] = taker
 
     def end() -> None:
         _takers.pop(database, None)
@@ -104,17 +111,18 @@ def take_with(database: Database, take: Take) -> Callable[[], None]:
     return end
 
 
-def taken_from(database: Database) -> bool:
-    """Whether anybody would take something."""
-    return database in _takers
+def may_be_taken(database: Database) -> bool:
+    """Whether anybody may take something now."""
+    taker = _takers.get(database)
+    return taker is not None and taker.may_take()
 
 
 def offer(database: Database, fresh: Fresh) -> bool:
     """Whether a worker of this process has taken it. It is committed: nothing that goes wrong here is the publisher's
     concern."""
-    take = _takers.get(database)
+    taker = _takers.get(database)
     try:
-        return take is not None and take(fresh)
+        return taker is not None and taker.take(fresh)
     except Exception:
         log.exception("handover_failed", hook_id=fresh.hook_id, dispatch_id=fresh.dispatch_id)
         return False
