@@ -167,6 +167,7 @@ class Stock:
             if self._has_room_for(row["size"], size):
                 inline.append(row)
                 size += 2 * row["size"]
+        self._bytes += size  # nobody else is given this room while they are read
         wanted = list({row["event_id"] for row in inline})
         payloads = await queries.payloads(self._database, wanted) if wanted else {}
         here = {row["id"]: payloads.get(row["event_id"]) for row in inline}
@@ -188,12 +189,13 @@ def plan(lanes: Iterable[Lane], now: int, *, idle: bool) -> list[Page]:
             (slow if _is_held_up(lane, now) else brisk).append(lane)
     slow_waiting = _put_back(slow)
     waiting = sum(len(lane.ready) for lane in brisk)
-    pages = []
+    room = WAITING_MAX - waiting - slow_waiting
+    thirsty = [lane for lane in slow if lane.thirsty and not lane.ready]
+    pages = _page(thirsty, min(room, SLOW_MAX - slow_waiting), PAGE_LEAST)
+    room -= sum(len(page.lanes) * page.per_lane for page in pages)
     thirsty = [lane for lane in brisk if lane.thirsty and len(lane.ready) < LANE_LOW]
     if waiting < WAITING_LOW or (idle and any(not lane.ready for lane in thirsty)):
-        pages += _page(thirsty, WAITING_MAX - waiting - slow_waiting, LANE_MAX)
-    thirsty = [lane for lane in slow if lane.thirsty and not lane.ready]
-    pages += _page(thirsty, SLOW_MAX - slow_waiting, PAGE_LEAST)
+        pages += _page(thirsty, room, LANE_MAX)
     return pages
 
 
