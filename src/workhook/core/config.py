@@ -234,6 +234,9 @@ class Settings:
     delivery_lease_s: float = _setting(
         30.0, _seconds(1, 3600), "How long the webhooks of a process that died wait for another process."
     )
+    delivery_memory_mb: int = _setting(
+        256, _whole(1, 1_000_000, "MiB"), "Memory for the payloads of deliveries in MiB at most, in this process."
+    )
     worker_listen: str | None = _setting(
         None,
         _address,

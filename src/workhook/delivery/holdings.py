@@ -73,6 +73,10 @@ class Holdings:
             else:
                 lane.more = True
 
+    def mark_pending(self, hook_id: int) -> None:
+        """It has work, in a lane that is here."""
+        self._pending.add(hook_id)
+
     def mark_come(self, now: int) -> None:
         """What was to be done later is due."""
         if come := self._later.come(now):
