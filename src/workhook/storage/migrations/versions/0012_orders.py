@@ -15,13 +15,14 @@ _FIRST, _LAST = sa.text("coalesce(deadline, 4611686018427387904)"), sa.text("coa
 
 
 def upgrade() -> None:
-    for name, key in {
+    keys: dict[str, str | sa.TextClause] = {
         "created_at": "created_at",
         "updated_at": "updated_at",
         "title": "title",
         "deadline_first": _FIRST,
         "deadline_last": _LAST,
-    }.items():
+    }
+    for name, key in keys.items():
         create_index(f"ix_tasks_{name}", "tasks", ["repository_id", key, "id"], where=_LIVE)
     for table in ("tasks", "files"):
         create_index(f"ix_{table}_trash", table, ["repository_id", "deleted_at", "id"], where=_TRASH)
