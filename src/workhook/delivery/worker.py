@@ -50,7 +50,7 @@ class Worker:
         self._database = services.database
         self._sender = sender
         self._policy = RetryPolicy(retries=settings.delivery_retries, first_s=settings.delivery_retry_first_s)
-        self._recorder = Recorder(self._database, self._recorded)
+        self._recorder = Recorder(self._database, self._recorded, lambda: self._slots.flying)
         self._held = Holdings(services)
         self._slots = Slots(settings.concurrency)
         self._large = Budget(LARGE_TOTAL)
