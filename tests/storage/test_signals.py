@@ -41,8 +41,8 @@ async def test_the_first_goes_at_once_and_others_gather(gate: Gate, services: Se
     heard: list[frozenset[str]] = []
     came = asyncio.Event()
 
-    def hear(connection: object, pid: int, channel: str, payload: str) -> None:
-        heard.append(frozenset(payload.split(":")[2].split(",")))
+    def hear(connection: object, pid: int, channel: str, payload: object) -> None:
+        heard.append(frozenset(str(payload).split(":")[2].split(",")))
         came.set()
 
     assert services.settings.database_url is not None

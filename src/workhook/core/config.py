@@ -216,7 +216,7 @@ class Settings:
         (), _networks, "Networks that deliveries may reach although they are private."
     )
     delivery_lease_s: float = _setting(
-        30.0, _seconds(1, 3600), "How long the webhooks of a process that died wait for another process."
+        10.0, _seconds(1, 3600), "How long the webhooks of a process that died wait for another process."
     )
     worker_listen: str | None = _setting(
         None,

@@ -119,7 +119,8 @@ class Recorder:
         self._tell(batch, health)
 
     async def _not_written(self, batch: Sequence[Finished]) -> Sequence[Finished]:
-        """When the connection breaks in a commit, nobody knows whether it took place: look."""
+        """When the connection breaks in a commit, nobody knows whether it took place: look. Of what comes late as well,
+        nobody ever knows."""
         try:
             attempts = await attempts_of(self._database, [each.work.id for each in batch])
         except Unavailable:
@@ -137,7 +138,9 @@ class Recorder:
 
     async def _transact(self, batch: Sequence[Finished], health: Health) -> None:
         delivered, advances = [each.delivery() for each in batch], [each.advance() for each in batch]
-        await record(self._database, delivered, advances, health, now_ms())
+        if late := await record(self._database, delivered, advances, health, now_ms()):
+            metrics.LATE.inc(len(late))
+            log.warning("recorded_late", outcomes=len(late))  # others have sent them as well, or do so
 
     def _tell(self, batch: Sequence[Finished], health: Health) -> None:
         for each in batch:

@@ -114,7 +114,7 @@ CREATE TABLE probe (
 
 CREATE TABLE workers (
 	owner TEXT NOT NULL,
-	seen_until BIGINT NOT NULL,
+	seen_until BIGINT NOT NULL, epoch BIGINT DEFAULT 0 NOT NULL, acknowledged BIGINT DEFAULT 0 NOT NULL, finishing TEXT DEFAULT '[]' NOT NULL,
 	CONSTRAINT pk_workers PRIMARY KEY (owner)
 )
 
@@ -911,4 +911,10 @@ CREATE INDEX ix_invitations_invitee ON invitations (invitee)
 
 CREATE INDEX ix_invitations_expires_at ON invitations (expires_at)
 
-INSERT INTO "alembic_version" VALUES('0010')
+CREATE TABLE worker_generation (
+	id INTEGER NOT NULL,
+	generation BIGINT NOT NULL,
+	CONSTRAINT pk_worker_generation PRIMARY KEY (id)
+)
+
+INSERT INTO "alembic_version" VALUES('0014')
