@@ -135,6 +135,7 @@ OWNERS: dict[str, Rule] = {
     "tasks": _of_repository,
     "timesheets": _of_repository,
     "tokens": _through(("installation_id", "installations"), also=("user_id", "account_id")),
+    "worker_generation": _nobody,
     "workers": _nobody,
 }
 

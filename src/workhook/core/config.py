@@ -232,7 +232,7 @@ class Settings:
         (), _networks, "Networks that deliveries may reach although they are private."
     )
     delivery_lease_s: float = _setting(
-        30.0, _seconds(1, 3600), "How long the webhooks of a process that died wait for another process."
+        10.0, _seconds(1, 3600), "How long the webhooks of a process that died wait for another process."
     )
     delivery_memory_mb: int = _setting(
         256, _whole(1, 1_000_000, "MiB"), "Memory for the payloads of deliveries in MiB at most, in this process."

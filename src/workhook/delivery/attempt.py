@@ -66,7 +66,7 @@ class Finished:
     def advance(self) -> AdvanceRow:
         """What changes in the dispatch."""
         work = self.work
-        return work.id, work.attempts, 1 if work.wanted else 0, work.retries + 1, self.next_at
+        return work.id, work.attempts, 1 if work.wanted else 0, work.retries + 1, self.next_at, self.lane.epoch
 
 
 async def attempt(lane: Lane, work: Work, payload: bytes, sender: Sender, policy: RetryPolicy) -> Finished:

@@ -136,6 +136,7 @@ class Lane:
     last_start_ms: int = 0
     idle_since: int = 0
     next_start_ms: float = 0.0
+    epoch: int = 0  # the life of this process in which it was loaded: what is sent by it is recorded with it
 
     def __post_init__(self) -> None:
         # Known to fail since before: it may hang, so it begins with one slot.

@@ -93,7 +93,6 @@ class Stock:
             return None
         self._give_payload(work, fresh.payload)
         self._waiting += 1
-        self._held.mark_pending(fresh.hook_id)
         return lane
 
     def _give_payload(self, work: Work, payload: bytes) -> None:

@@ -26,7 +26,7 @@ from workhook.delivery.stock import Stock
 from workhook.hooks.handover import Fresh, take_with
 from workhook.hooks.records import Hook
 from workhook.http.calls import Services
-from workhook.storage.signals import DUE, HOOK
+from workhook.storage.signals import DUE, HOOK, WORKERS
 
 OWN_PAUSE_MS = 1000
 RECORD_S = 1.0  # at the end, for what was still to be recorded
@@ -45,7 +45,7 @@ class Worker:
         self._database = services.database
         self._sender = sender
         self._policy = RetryPolicy(retries=settings.delivery_retries, first_s=settings.delivery_retry_first_s)
-        self._recorder = Recorder(self._database, self._recorded)
+        self._recorder = Recorder(self._database, self._recorded, lambda: self._slots.flying)
         self._held = Holdings(services)
         self._slots = Slots(min(settings.concurrency, sender.at_once))
         # Two halves: what waits with its payload must not keep from its turn what is loaded when that comes.
@@ -77,9 +77,10 @@ class Worker:
     async def start(self) -> None:
         """Raises `Unavailable` if the database cannot be reached."""
         signals = self._database.signals
-        self._unlisten = [signals.listen(DUE, self._heard_due), signals.listen(HOOK, self._heard_hook)]
+        listeners = {DUE: self._heard_due, HOOK: self._heard_hook, WORKERS: self._heard_workers}
+        self._unlisten = [signals.listen(topic, listener) for topic, listener in listeners.items()]
         self._unlisten.append(take_with(self._database, self))
-        await self._held.leases.take_back()
+        await self._held.start()
         self._recorder.start()
         self._loop_task = asyncio.create_task(self._run(), name="worker")
 
@@ -109,7 +110,7 @@ class Worker:
             await asyncio.gather(*self._tasks, return_exceptions=True)
         await self._recorder.stop(RECORD_S)
         try:
-            await self._held.leases.leave()
+            await self._held.leave()
         except Unavailable as error:
             log.warning("leases_not_released", error=error.message)
 
@@ -151,12 +152,16 @@ class Worker:
     def _heard_due(self, hook_ids: frozenset[int] | None) -> None:
         if hook_ids is None:
             self._held.look_now()
-        else:
-            self._held.mark_due(dict.fromkeys(hook_ids, 0))
+        elif not self._held.mark_due(dict.fromkeys(hook_ids, 0)):
+            return  # others have that
         self._wake.set()
 
     def _heard_hook(self, hook_ids: frozenset[int] | None) -> None:
         self._held.mark_stale(hook_ids)
+        self._wake.set()
+
+    def _heard_workers(self, _: frozenset[int] | None) -> None:
+        self._held.leases.look_now()
         self._wake.set()
 
     # --- what this process commits: a `hooks.handover.Taker` ---------------------------------------------------------
@@ -179,7 +184,7 @@ class Worker:
         self._wake.clear()
         held = self._held
         now = now_ms()
-        if held.leases.time_to_renew(now):
+        if held.leases.time_to_renew():
             await held.renew()
         if held.time_to_look(now):
             await held.look(now)
@@ -203,7 +208,7 @@ class Worker:
 
     def _start(self, lane: Lane, now: int) -> bool:
         """Start one attempt, if there is one to start and room for it."""
-        if self._stopping.is_set() or now < self._paused_until:
+        if self._stopping.is_set() or now < self._paused_until or not self._held.leases.good:
             return False
         if lane.needs_signer(now):
             lane.stale = True
@@ -295,6 +300,8 @@ class Worker:
             payload = (await queries.payloads(self._database, [work.event_id])).get(work.event_id)
         if payload is None:
             raise LookupError(f"event {work.event_id} of dispatch {work.id} is gone")
+        if not self._held.leases.good:  # the process stood still, or waited long: another may be sending this
+            raise Unavailable("The lease of this process has ended.", code="lease_ended")
         return await attempt(lane, work, payload, self._sender, self._policy)
 
     def _landed(self, lane: Lane, work: Work) -> None:

@@ -1,4 +1,4 @@
-"""A hook has a lane (its queue's lease). A dispatch is one event for one hook; each attempt at it is a delivery."""
+"""A hook has a lane (its queue). A dispatch is one event for one hook; each attempt at it is a delivery."""
 
 from __future__ import annotations
 
@@ -33,19 +33,33 @@ lanes = sa.Table(
     "lanes",
     metadata,
     sa.Column("hook_id", sa.Integer, sa.ForeignKey("hooks.id", ondelete="CASCADE"), primary_key=True),
-    sa.Column("owner", sa.Text),  # the process that has the lease
+    # Written by workers of versions before 0013 only, whose leases are honoured until they end.
+    sa.Column("owner", sa.Text),
     sa.Column("lease_until", Millis, nullable=False),
     sa.Column("failing_since", Millis),  # the first failure since the last success
     sa.Column("manual_minute", sa.BigInteger, nullable=False),  # the minute in which manual_count counts
     sa.Column("manual_count", sa.Integer, nullable=False),
 )
 
-# Processes that deliver. Each takes its share of the lanes.
+# Processes that deliver, each with a lease. `delivery.membership` tells whose a lane is.
 workers = sa.Table(
     "workers",
     metadata,
     sa.Column("owner", sa.Text, primary_key=True),
-    sa.Column("seen_until", Millis, nullable=False),
+    sa.Column("seen_until", Millis, nullable=False),  # when its lease ends, by the database's clock
+    # The generation with which it joined: no other process and no other life has it. 0: of an earlier version.
+    sa.Column("epoch", sa.BigInteger, nullable=False, server_default=sa.text("0")),
+    sa.Column("acknowledged", sa.BigInteger, nullable=False, server_default=sa.text("0")),  # it acts by this generation
+    # JSON array of hooks that are not its own in that generation, of which it still has something in flight.
+    sa.Column("finishing", sa.Text, nullable=False, server_default=sa.text("'[]'")),
+)
+
+# One row: how often `workers` has changed by one that came, went or was found dead.
+worker_generation = sa.Table(
+    "worker_generation",
+    metadata,
+    sa.Column("id", sa.Integer, primary_key=True, autoincrement=False),
+    sa.Column("generation", sa.BigInteger, nullable=False),
 )
 
 dispatches = sa.Table(

@@ -117,6 +117,24 @@ def _json_member_sqlite(element: json_member, compiler: SQLCompiler, **kw: Any) 
     return f"json_extract({compiler.process(element.column, **kw)}, '$.{element.name}')"
 
 
+class server_now(sa.ColumnElement[int]):  # noqa: N801  # reads like the SQL it stands for
+    """The database's own time when the statement begins, in milliseconds since the epoch: for what must not depend on
+    how well a process follows that clock."""
+
+    inherit_cache = False
+    type = sa.BigInteger()
+
+
+@compiles(server_now, "postgresql")
+def _server_now_postgresql(element: server_now, compiler: SQLCompiler, **kw: Any) -> str:
+    return "(extract(epoch FROM statement_timestamp()) * 1000)::bigint"
+
+
+@compiles(server_now, "sqlite")
+def _server_now_sqlite(element: server_now, compiler: SQLCompiler, **kw: Any) -> str:
+    return "CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER)"
+
+
 def sqlite_problem(error: sqlite3.Error) -> Exception:
     """What a driver's error means to the rest of the program."""
     if isinstance(error, sqlite3.IntegrityError) and "UNIQUE" in str(error):

@@ -23,6 +23,7 @@ COMMAND_TIMEOUT_S = 30.0
 RECONNECT_MAX_S = 5.0
 LISTEN_CHECK_S = 15.0
 CHANNEL = "workhook"
+GATHER_S = 0.01
 NOTIFY_IDS = 500  # ids in one NOTIFY: its payload is at most 8,000 bytes
 
 log = structlog.get_logger(__name__)
@@ -91,6 +92,8 @@ class PostgresTransaction(Transaction):
             arguments += values
         return parts, arguments
 
+
+_pause = asyncio.sleep
 
 # A notice writes a commit record; nobody waits until that one is on the disk.
 _NOTIFY = "SELECT pg_notify($1, each), set_config('synchronous_commit', 'off', true) FROM unnest($2::text[]) AS each"
@@ -217,7 +220,7 @@ class PostgresDatabase(Database):
         self._outgoing_ready.set()
 
     async def _notify(self) -> None:
-        """Signals that gather while one NOTIFY is under way go out together in the next."""
+        """The first goes at once; those that come within `GATHER_S` of it go out together in the next."""
         while True:
             await self._outgoing_ready.wait()
             self._outgoing_ready.clear()
@@ -227,6 +230,7 @@ class PostgresDatabase(Database):
                     await connection.execute(_NOTIFY, CHANNEL, self._notices(waiting))
             except Exception as error:  # noqa: BLE001  # a lost signal costs latency only
                 log.warning("notify_failed", error=str(error))
+            await _pause(GATHER_S)
 
     def _notices(self, waiting: Mapping[str, set[int]]) -> list[str]:
         """What is said, in as many notices as it takes."""

@@ -112,7 +112,7 @@ CREATE TABLE probe (
 
 CREATE TABLE workers (
 	owner TEXT NOT NULL,
-	seen_until BIGINT NOT NULL,
+	seen_until BIGINT NOT NULL, epoch BIGINT DEFAULT 0 NOT NULL, acknowledged BIGINT DEFAULT 0 NOT NULL, finishing TEXT DEFAULT '[]' NOT NULL,
 	CONSTRAINT pk_workers PRIMARY KEY (owner)
 )
 
@@ -971,4 +971,10 @@ CREATE INDEX ix_timesheets_user ON timesheets (repository_id, user_id, id)
 
 CREATE INDEX ix_invoices_status ON invoices (repository_id, status, id)
 
-INSERT INTO "alembic_version" VALUES('0012')
+CREATE TABLE worker_generation (
+	id INTEGER NOT NULL,
+	generation BIGINT NOT NULL,
+	CONSTRAINT pk_worker_generation PRIMARY KEY (id)
+)
+
+INSERT INTO "alembic_version" VALUES('0013')

@@ -59,6 +59,7 @@ NOT_COUNTED: dict[str, str] = {
     "redeliveries": _OF_DELIVERY,
     "lanes": _OF_DELIVERY,
     "workers": _OF_THE_SERVER,
+    "worker_generation": _OF_THE_SERVER,
     "probe": _OF_THE_SERVER,
     "key_check": _OF_THE_SERVER,
     "rate_windows": _OF_THE_SERVER,
