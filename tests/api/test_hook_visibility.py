@@ -225,7 +225,7 @@ def test_deliveries_name_the_installation(callers: Callers, receiver: Receiver) 
     newest(number)
     for hook, each in zip((ours, theirs), pushed, strict=True):
         body = {"ids": [each["id"]]}
-        assert people.post(f"{hook['deliveries_url']}/redeliver", json=body).json() == {"queued": 1}
+        assert people.post(f"{hook['deliveries_url']}/redeliver", json=body).json()["queued"] == 1
     again = newest(number)
     shown = [
         people.read(f"{hook['deliveries_url']}/{each['id']}") for hook, each in zip((ours, theirs), again, strict=True)

@@ -77,13 +77,13 @@ def test_bulk_redelivery(curl: Curl, root: str, server: Server, world: World, re
     assert {each["status"] for each in failed} == {"Invalid HTTP Response: 500"}
     failing.clear()
     again = partial(curl, "POST", f"{path}/deliveries/redeliver")
-    assert again(body={"event": "star", "status": "failure"}).json == {"queued": 0}
+    assert again(body={"event": "star", "status": "failure"}).json["queued"] == 0
     queued = again()  # without a filter: all that failed
-    assert (queued.status, queued.json) == (202, {"queued": 2})
+    assert (queued.status, queued.json["queued"]) == (202, 2)
     repeated = history(server, world, path, 6)[:2]
     assert {each["guid"] for each in repeated} == {each["guid"] for each in failed}
     assert all(each["redelivery"] and each["status"] == "OK" for each in repeated)
-    assert again(body={"ids": [failed[0]["id"]]}).json == {"queued": 1}
+    assert again(body={"ids": [failed[0]["id"]]}).json["queued"] == 1
     assert history(server, world, path, 7)[0]["guid"] == failed[0]["guid"]
     wrong = again(body={"status": "odd", "since": "yesterday"})
     assert wrong.status == 422
