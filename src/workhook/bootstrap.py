@@ -37,10 +37,7 @@ async def open_services(settings: Settings, *, serving: bool = False) -> AsyncIt
     """
     outbox.subscribe(audit.of_events)  # first: its entry goes along with what the next one asks
     outbox.subscribe(fan_out)
-    if settings.organization_max_mb or settings.organization_max_rows:
-        from workhook.work.quota.enforcing import watch
-
-        outbox.watch(watch)
+    unwatch = _watch_quotas(settings)
     removal.subscribe(forget_repository)
     removal.subscribe_app(forget_app)
     # Invitations first: who accepts one has it before anything that follows.
@@ -65,10 +62,21 @@ async def open_services(settings: Settings, *, serving: bool = False) -> AsyncIt
         removal.links_start_with(services.base)
         yield services
     finally:
+        unwatch()
         for close in closing:
             await close()
         blobs.close()
         await database.close()
+
+
+def _watch_quotas(settings: Settings) -> Callable[[], None]:
+    """If there are quotas; answers what ends it."""
+    if not (settings.organization_max_mb or settings.organization_max_rows):
+        return lambda: None
+    from workhook.work.quota.enforcing import watch
+
+    outbox.watch(watch)
+    return lambda: outbox.unwatch(watch)
 
 
 async def _open_vault(settings: Settings, database: Database) -> Vault:

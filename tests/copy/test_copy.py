@@ -304,6 +304,16 @@ def test_the_copy_of_another_file_is_not_gone_on_with(filled: Filled, file: Path
     assert "before it was used again" in refused("copy", file, url)
 
 
+def test_a_copy_into_another_place_ends_the_first(
+    file: Path, url: str, postgres: PostgresDatabases, tmp_path: Path
+) -> None:
+    """Both would look whole, and only one of them would be the studio."""
+    with pytest.raises(Stopped):
+        _copy(file, url, _stopping(20))
+    _copy(file, postgres.empty(tmp_path / "another")["database_url"])
+    assert "another file" in refused("copy", file, url)
+
+
 def test_what_is_no_database_or_has_another_schema_is_refused(file: Path, url: str) -> None:
     nowhere = "postgresql://somebody:a-password@127.0.0.1:1/nowhere"
     told = refused("copy", file, nowhere)

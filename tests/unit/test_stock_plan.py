@@ -79,3 +79,9 @@ def test_never_more_than_may_wait(shapes: list[tuple[int, bool, bool, bool]], id
     room = sum(len(page.lanes) * page.per_lane for page in pages)
     assert sum(len(lane.ready) for lane in all_lanes) + room <= max(WAITING_MAX, had)
     assert not [lane for page in pages for lane in page.lanes if lane.leaving or not lane.more]
+
+
+def test_of_slow_lanes_as_many_as_there_is_room_for_have_something() -> None:
+    found = read(plan(lanes(1000, waiting=0, slow=True), NOW, idle=True))
+    assert len(found) == SLOW_MAX
+    assert set(found.values()) == {1}

@@ -37,7 +37,7 @@ class Budget:
         except asyncio.CancelledError:
             if turn.done() and not turn.cancelled():  # it was given, and nobody takes it
                 self._give_back(size)
-            else:
+            elif (size, turn) in self._waiting:
                 self._waiting.remove((size, turn))
                 self._hand_out()  # those behind it may need less
             raise

@@ -44,22 +44,34 @@ class Kept:
 
     def __init__(self, most: int) -> None:
         self._most = most
-        self._used = 0
+        self._opening = 0
+        self._used: set[_Protocol] = set()
         self._idle: dict[_Protocol, None] = {}  # the oldest first
 
-    def use(self, idle: _Protocol | None = None) -> None:
-        """`idle` is used again; None: one is about to be opened."""
-        self._used += 1
-        if idle is not None:
-            self.forget(idle)
-        self._shed(self._used + len(self._idle) - self._most)
+    def open(self) -> None:
+        """One is about to be opened."""
+        self._opening += 1
+        self._make_room()
 
-    def unuse(self, idle: _Protocol | None = None) -> None:
-        """One is used no longer, and now `idle`; None: it is closed, or was not opened."""
-        self._used -= 1
-        if idle is not None:
-            self._idle[idle] = None
-            self._shed(self._used + len(self._idle) - self._most)
+    def opened(self, protocol: _Protocol | None) -> None:
+        """It is in use now; None: it could not be opened."""
+        self._opening -= 1
+        if protocol is not None:
+            self._used.add(protocol)
+
+    def use(self, idle: _Protocol) -> None:
+        """It is used again."""
+        self.forget(idle)
+        self._used.add(idle)
+        self._make_room()
+
+    def unuse(self, protocol: _Protocol, *, idle: bool) -> None:
+        """It is used no longer: it is `idle`, or closed. Of the way to a proxy, which never was in use here, nothing is
+        counted."""
+        self._used.discard(protocol)
+        if idle:
+            self._idle[protocol] = None
+            self._make_room()
 
     def forget(self, protocol: _Protocol) -> None:
         """It is not idle, if it was."""
@@ -68,6 +80,9 @@ class Kept:
     def give_way(self) -> None:
         """Somebody in this process has no descriptor left: half of those that are idle are closed."""
         self._shed((len(self._idle) + 1) // 2)
+
+    def _make_room(self) -> None:
+        self._shed(self._opening + len(self._used) + len(self._idle) - self._most)
 
     def _shed(self, number: int) -> None:
         for _ in range(min(number, len(self._idle))):
@@ -93,12 +108,13 @@ class Connector(aiohttp.TCPConnector):
         traces: list[Trace],
         timeout: aiohttp.ClientTimeout,  # noqa: ASYNC109 - aiohttp's own
     ) -> ResponseHandler:
-        self._kept.use()
+        self._kept.open()
+        made: ResponseHandler | None = None
         try:
-            return await super()._create_connection(req, traces, timeout)
-        except BaseException:
-            self._kept.unuse()
-            raise
+            made = await super()._create_connection(req, traces, timeout)
+        finally:
+            self._kept.opened(made if isinstance(made, _Protocol) else None)
+        return made
 
     async def _get(self, key: ConnectionKey, traces: list[Trace]) -> Connection | None:
         found = await super()._get(key, traces)
@@ -110,8 +126,8 @@ class Connector(aiohttp.TCPConnector):
     def _release(self, key: ConnectionKey, protocol: ResponseHandler, *, should_close: bool = False) -> None:
         super()._release(key, protocol, should_close=should_close)
         there = self._conns.get(key)
-        kept = there is not None and len(there) > 0 and there[-1][0] is protocol
-        self._kept.unuse(protocol if kept and isinstance(protocol, _Protocol) else None)
+        if isinstance(protocol, _Protocol):
+            self._kept.unuse(protocol, idle=there is not None and len(there) > 0 and there[-1][0] is protocol)
 
 
 class _Protocol(ResponseHandler):

@@ -27,8 +27,8 @@ from workhook.http.calls import Services
 
 LOOK_MS = 1000  # how often lanes are given up that have nothing to do
 SEARCH_MS = 5000  # without a signal, how often it looks for work; of what it knows by itself it needs no signal
-SEARCH_MAX_MS = 60_000
-SEARCH_SHARE = 50  # a search that took long is not made again before so many times of that
+SEARCH_MAX_MS = 20_000
+SEARCH_SHARE = 20  # a search that took long is not made again before so many times of that
 PAGE = 1000  # hooks with work, found at once
 PLACES = 1024  # lanes loaded at once, beside those that can be in flight; others with work wait for a place
 IDLE_MS = 20_000  # an idle lane is given up after this, or as soon as another needs its place

@@ -123,6 +123,7 @@ class Lane:
     flying: dict[int, Work] = field(default_factory=dict)
     more: bool = True  # the database may hold more that is due
     reading: bool = False  # and is being asked
+    again: bool = False  # it has to be asked again first
     incoming: list[Offered] = field(default_factory=list)  # what was offered meanwhile
     read_turn: int = 0  # when it was read for: who has waited longest is next
     stale: bool = False  # the hook has changed: load it before anything else is sent
@@ -210,6 +211,14 @@ class Lane:
             self.ready.pop()
             self.more = True
 
+    def put_off(self) -> None:
+        """One that had begun to start was not sent, and is due as before: nothing behind it may go before it. So all
+        is read again."""
+        self.put_back(0)
+        self.incoming.clear()
+        self.more = True
+        self.again = self.reading  # what is being read leaves out what was in flight
+
     def awaits_rate(self, now: int) -> bool:
         """Its next start is not soon."""
         rate = self.hook.config.get("rate_limit")
@@ -221,13 +230,13 @@ class Lane:
         """What is due is about to be read. A signal that comes meanwhile sets `more` again."""
         self.more, self.reading = False, True
 
-    def end_read(self, found: Sequence[Work], *, full: bool, known: Known) -> None:
+    def end_read(self, found: Sequence[Work], *, full: bool, known: Known) -> bool:
         """What was read waits, and then what was offered meanwhile, if nothing lies between. `full`: there may be more
-        that is due than was read."""
-        self.reading = False
+        that is due than was read. Answers whether something is left in the database of which no signal tells."""
+        again, self.reading, self.again = self.again, False, False
         incoming, self.incoming = self.incoming, []
-        if self.leaving:
-            return
+        if self.leaving or again:
+            return again
         for work in found:
             if work.id not in self.flying:
                 self.add(work)
@@ -235,6 +244,7 @@ class Lane:
         for offered in incoming:
             if not self.more:
                 self._take_over(offered, known)
+        return self.more and bool(incoming)
 
     def offer(self, offered: Offered, version: int, known: Known) -> bool:
         """Take over what was just committed, if all that was due before it is here or done, and the hook is the one
@@ -264,12 +274,16 @@ class Lane:
         return True
 
     def add(self, work: Work) -> None:
-        """It waits for a slot, behind what goes before it."""
-        later = []
-        while self.ready and goes_before(work, self.ready[-1]):
-            later.append(self.ready.pop())
-        self.ready.append(work)
-        self.ready.extend(reversed(later))
+        """It waits for a slot, behind what goes before it. A first attempt goes before all with a higher number, also
+        where a repeat stands between them."""
+        place = len(self.ready)
+        for number in range(place - 1, -1, -1):
+            other = self.ready[number]
+            if goes_before(work, other):
+                place = number
+            elif not other.attempts:
+                break
+        self.ready.insert(place, work)
 
     # --- what goes out -----------------------------------------------------------------------------------------------
 

@@ -108,8 +108,8 @@ class Stock:
     # --- what is read ------------------------------------------------------------------------------------------------
 
     async def fill(self, *, idle: bool) -> bool:
-        """Read what is due for the lanes that have least. `idle`: there are slots that nobody uses. Answers whether a
-        hook has changed meanwhile."""
+        """Read what is due for the lanes that have least. `idle`: there are slots that nobody uses. Answers whether
+        there is something to do at once: a hook has changed meanwhile, or more is to be read."""
         self._turn += 1
         pages = plan(self._held.lanes.values(), now_ms(), idle=idle)
         self._count()
@@ -141,6 +141,7 @@ class Stock:
             lane.begin_read()
         found: dict[int, list[Work]] = {}
         full = set(by_id)  # as long as nothing is known
+        left = False
         try:
             rows = await queries.due_dispatches(self._database, list(by_id), busy, now_ms(), page.per_lane)
             unasked = [row["id"] for row in rows if _is_unasked(row, by_id[row["hook_id"]])]
@@ -153,9 +154,10 @@ class Stock:
             full = {hook_id for hook_id, count in counts.items() if count == page.per_lane}
         finally:
             for hook_id, lane in by_id.items():
-                lane.end_read(found.get(hook_id, ()), full=hook_id in full, known=self._recorded.__contains__)
+                mine = found.get(hook_id, ())
+                left |= lane.end_read(mine, full=hook_id in full, known=self._recorded.__contains__)
             self._count()
-        return any(lane.stale for lane in page.lanes)
+        return left or any(lane.stale for lane in page.lanes)
 
     async def _found(self, rows: Sequence[Row], by_id: Mapping[int, Lane]) -> dict[int, list[Work]]:
         """By hook, each with its payload, as far as there is room for that."""
@@ -190,11 +192,12 @@ def plan(lanes: Iterable[Lane], now: int, *, idle: bool) -> list[Page]:
     waiting = sum(len(lane.ready) for lane in brisk)
     room = WAITING_MAX - waiting - slow_waiting
     thirsty = [lane for lane in slow if lane.thirsty and not lane.ready]
-    pages = _page(thirsty, min(room, SLOW_MAX - slow_waiting), PAGE_LEAST)
+    # One for each: what hangs has one attempt at a time, and with larger pages most such lanes would have nothing.
+    pages = _page(thirsty, min(room, SLOW_MAX - slow_waiting), 1, PAGE_LEAST)
     room -= sum(len(page.lanes) * page.per_lane for page in pages)
     thirsty = [lane for lane in brisk if lane.thirsty and len(lane.ready) < LANE_LOW]
     if waiting < WAITING_LOW or (idle and any(not lane.ready for lane in thirsty)):
-        pages += _page(thirsty, room, LANE_MAX)
+        pages += _page(thirsty, room, PAGE_LEAST, LANE_MAX)
     return pages
 
 
@@ -211,11 +214,11 @@ def _put_back(slow: Sequence[Lane]) -> int:
     return waiting
 
 
-def _page(thirsty: Collection[Lane], room: int, most: int) -> list[Page]:
-    """For the emptiest, and of these for those that have waited longest: a page each."""
+def _page(thirsty: Collection[Lane], room: int, least: int, most: int) -> list[Page]:
+    """For the emptiest, and of these for those that have waited longest: a page each, of `least` to `most`."""
     if not thirsty or room <= 0:
         return []
-    number = min(len(thirsty), max(1, room // PAGE_LEAST))
+    number = min(len(thirsty), max(1, room // least))
     chosen = heapq.nsmallest(number, thirsty, key=lambda lane: (len(lane.ready), lane.read_turn))
     return [Page(chosen, max(1, min(most, room // number)))]
 

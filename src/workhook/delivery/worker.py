@@ -270,12 +270,16 @@ class Worker:
                     finished = await self._send(lane, work)
         except OwnTrouble as error:
             self._pause(error)
-            self._landed(lane, work)
-        except Exception as error:  # noqa: BLE001  # handed to the log, with its traceback unless the database is away
-            # Not the receiver's doing: nothing is recorded, so it stays due and is read again.
+            self._put_off(lane, work)
+        except Unavailable as error:
             metrics.TROUBLE.labels("attempt").inc()
-            trouble = log.warning if isinstance(error, Unavailable) else log.exception
-            trouble("attempt_failed", hook_id=lane.hook.id, dispatch_id=work.id, error=str(error))
+            log.warning("attempt_put_off", hook_id=lane.hook.id, dispatch_id=work.id, error=error.message)
+            self._put_off(lane, work)
+        except Exception as error:  # handed to the log
+            # Not the receiver's doing: nothing is recorded, so it stays due, and the next search finds it. Not sooner,
+            # and the lane goes on: it would fail again.
+            metrics.TROUBLE.labels("attempt").inc()
+            log.exception("attempt_failed", hook_id=lane.hook.id, dispatch_id=work.id, error=str(error))
             self._landed(lane, work)
         except asyncio.CancelledError:
             self._landed(lane, work)
@@ -300,9 +304,16 @@ class Worker:
             payload = (await queries.payloads(self._database, [work.event_id])).get(work.event_id)
         if payload is None:
             raise LookupError(f"event {work.event_id} of dispatch {work.id} is gone")
-        if not self._held.leases.good:  # the process stood still, or waited long: another may be sending this
+        # The process stood still, or this waited long: another may be sending it.
+        if not self._held.leases.good or lane.epoch != self._held.leases.epoch:
             raise Unavailable("The lease of this process has ended.", code="lease_ended")
         return await attempt(lane, work, payload, self._sender, self._policy)
+
+    def _put_off(self, lane: Lane, work: Work) -> None:
+        """Nothing was sent, and nobody is to blame: it is the first to go when that is over."""
+        lane.put_off()
+        self._landed(lane, work)
+        self._wake.set()
 
     def _landed(self, lane: Lane, work: Work) -> None:
         self._held.landed(lane, work)

@@ -97,6 +97,12 @@ def watch(watcher: Watcher) -> None:
         _watchers.append(watcher)
 
 
+def unwatch(watcher: Watcher) -> None:
+    """Likewise, at the end."""
+    if watcher in _watchers:
+        _watchers.remove(watcher)
+
+
 def add(tx: Transaction, drafts: Sequence[Draft]) -> None:
     """Record that these things happened, in this order. They are written as the last act of the transaction, or before
     anything else is appended, and their hooks get them."""

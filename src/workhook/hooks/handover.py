@@ -20,8 +20,7 @@ from workhook.hooks.tables import dispatches
 from workhook.storage import Database
 from workhook.storage.metadata import big
 
-BEFORE_MAX = 64  # dispatches of a hook that are due: with more, it has to be read anyway
-BEFORE_MS = 5_000  # and how long they may have been so: what is older was found by the worker's own search
+BEFORE_MAX = 64  # dispatches of a hook that are due, however long: with more, it has to be read anyway
 AHEAD_MS = 20  # how far another process's clock may be ahead
 
 _T = TypeVar("_T")
@@ -62,7 +61,6 @@ def _due(sent: sa.FromClause, last_before: sa.ColumnElement[int] | None = None) 
     due = dispatches.alias("due_before")
     found = sa.select(due.c.id).where(
         due.c.hook_id == sent.c.hook_id,
-        due.c.next_attempt_at > big("due_since"),
         due.c.next_attempt_at <= big("due_until"),
     )
     if last_before is not None:
@@ -76,8 +74,7 @@ def _with_the_first(sent: sa.FromClause, found: sa.ColumnElement[_T]) -> sa.Colu
 
 
 def before_params() -> dict[str, int]:
-    now = now_ms()
-    return {"due_since": now - BEFORE_MS, "due_until": now + AHEAD_MS}
+    return {"due_until": now_ms() + AHEAD_MS}
 
 
 def before_of(found: Sequence[int] | str | None) -> Sequence[int] | None:

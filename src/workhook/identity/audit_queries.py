@@ -59,7 +59,7 @@ _first = _by_age.limit(big("limit")).offset(big("offset")).subquery()
 _prune = sa.delete(audit_log).where(audit_log.c.id.in_(sa.select(_first.c.id).where(_first.c.at < big("before"))))
 
 
-moments = Moments(audit_log, "at", slack_ms=5 * MINUTE_MS)  # what is noted of a refusal waits for a moment
+moments = Moments(audit_log, "at", slack_ms=5 * MINUTE_MS)  # what is noted of a refusal waits for a minute at most
 
 
 @cache

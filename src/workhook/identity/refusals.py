@@ -18,7 +18,7 @@ from typing import NamedTuple
 import structlog
 
 from workhook.core import json
-from workhook.core.clock import now_ms
+from workhook.core.clock import MINUTE_MS, now_ms, to_millis_text
 from workhook.core.errors import NotFound, Problem, Unavailable
 from workhook.http.calls import Call
 from workhook.identity import audit, metrics
@@ -27,6 +27,7 @@ from workhook.storage import Database
 
 FLUSH_S = 0.5
 PAUSE_MAX_S = 5.0  # between two tries while the database is away
+LATE_MS = MINUTE_MS
 PENDING_MAX = 500
 ROWS_A_MINUTE = 600  # in one process: a day of it is some 200 MB
 ROWS_OF_ONE_A_MINUTE = 100  # of these, of one caller
@@ -123,7 +124,7 @@ class Refusals:
             return True
         self._writing, self._pending = self._pending, {}
         try:
-            await self._database.write([(audit.insert, [_row(*each) for each in self._writing.items()])])
+            await self._database.write([(audit.insert, [_row(*each, now_ms()) for each in self._writing.items()])])
         except Unavailable as problem:
             log.warning("refusals_wait_for_database", number=len(self._writing), reason=problem.message)
             self._pending = _together(self._writing, self._pending)
@@ -199,7 +200,12 @@ def _target(call: Call, repository_id: int | None) -> str:
     return call.prefix + _PARAMETER.sub(lambda each: shown.get(each[1], each[0]), call.operation.path)
 
 
-def _row(key: _Alike, seen: _Seen) -> dict[str, object]:
+def _row(key: _Alike, seen: _Seen, now: int) -> dict[str, object]:
+    """What the database was away for has the time when it was written: entries stand in the order of their times, and
+    are found by that."""
     values = key._asdict()
     detail = {"reason": values.pop("reason")}
+    if now - seen.at > LATE_MS:
+        detail["refused_at"] = to_millis_text(seen.at)
+        seen = seen._replace(at=now)
     return {**values, **seen._asdict(), "detail": json.encode_text(detail)}

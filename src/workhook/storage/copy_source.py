@@ -29,7 +29,7 @@ class CopyRefused(Exception):
 class Mark(NamedTuple):
     """Says that the file was copied, or is being: which copy, where to, and whether it was whole."""
 
-    token: str
+    copy_id: str
     place: str
     done: bool
 

@@ -152,7 +152,7 @@ async def _begin(source: Source, target: Target, where: str) -> tuple[Mark, bool
     """Which copy this is, and whether it was begun before. Marks both sides; the file first."""
     mark, token = source.mark(), await target.unfinished()
     if token is not None:
-        if mark is None or mark.token != token:
+        if mark is None or mark.copy_id != token:
             raise CopyRefused(
                 f"the database at {where} holds an unfinished copy of another file, or of this one before it was used"
                 " again.",
@@ -164,7 +164,9 @@ async def _begin(source: Source, target: Target, where: str) -> tuple[Mark, bool
             f"{source.path} was copied to {mark.place} already.",
             f"If servers are to use the file again, and that copy no more: `workhook database release {source.path}`.",
         )
-    mark = Mark(mark.token if mark else secrets.token_hex(16), where, False)
+    # A copy into another place is another copy: the earlier one cannot be gone on with any more.
+    begun = mark.copy_id if mark and mark.place == where else None
+    mark = Mark(begun or secrets.token_hex(16), where, False)
     source.set_mark(mark)
-    await target.begin(mark.token)
+    await target.begin(mark.copy_id)
     return mark, False

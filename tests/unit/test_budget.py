@@ -1,0 +1,24 @@
+"""Memory that is given out in turn."""
+
+from __future__ import annotations
+
+import asyncio
+
+from workhook.delivery.budget import Budget
+
+
+async def hold(budget: Budget, size: int) -> None:
+    async with budget.of(size):
+        await asyncio.Event().wait()
+
+
+async def test_all_who_wait_can_be_cancelled_at_once() -> None:
+    budget = Budget(10)
+    tasks = [asyncio.create_task(hold(budget, 10)) for _ in range(4)]
+    await asyncio.sleep(0)
+    for task in tasks:
+        task.cancel()
+    ended = await asyncio.gather(*tasks, return_exceptions=True)
+    assert all(isinstance(each, asyncio.CancelledError) for each in ended), ended
+    async with asyncio.timeout(60), budget.of(10):  # all of it was given back
+        pass
