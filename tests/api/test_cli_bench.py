@@ -105,15 +105,23 @@ def test_a_database_that_is_not_empty_is_refused(backend: Databases, tmp_path: P
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (["--rows", "10"], "--rows 10 cannot be"),
-        (["--times", "0"], "--times 0 cannot be"),
-        (["--database-url", "mysql://here/there"], "--database-url is none of PostgreSQL"),
+        (["--rows", "10"], "--rows is 10."),
+        (["--times", "0"], "--times is 0."),
+        (["--database-url", "mysql://here/there"], "--database-url is not postgresql://USER@HOST/NAME"),
+        (["--database-url", "postgresql://u:p4ss/w0rd@h/x"], "--database-url is not postgresql://USER@HOST/NAME"),
     ],
 )
 def test_what_cannot_be_is_refused(words: list[str], told: str) -> None:
     status, said, wrong = _run(*words)
     assert (status, said) == (2, "")
     assert told in wrong
+    assert "p4ss" not in wrong
+
+
+def test_a_server_that_is_not_there_is_named() -> None:
+    status, said, wrong = _run("--database-url", "postgresql://me@127.0.0.1:9/bench")
+    assert (status, said) == (1, "")
+    assert "PostgreSQL at 127.0.0.1:9" in wrong
 
 
 async def test_a_disk_that_is_too_small_is_known_before(tmp_path: Path) -> None:

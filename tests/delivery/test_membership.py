@@ -27,6 +27,7 @@ class Row:
     until: int
     acknowledged: int
     finishing: frozenset[int] = frozenset()
+    leaving: bool = False
 
 
 @dataclass
@@ -40,6 +41,7 @@ class Process:
     in_flight: Counter[int] = field(default_factory=Counter)  # of this life
     left_over: Counter[int] = field(default_factory=Counter)  # of earlier ones: they end by themselves
     read: Seen | None = None  # and not acted by yet
+    leaving: bool = False
 
     def lose(self) -> None:
         self.epoch = self.good_until = 0
@@ -63,7 +65,7 @@ class Processes(RuleBasedStateMachine):
 
     def _seen(self) -> Seen:
         members = [
-            Member(owner, row.epoch, row.until - self.now, row.acknowledged, row.finishing)
+            Member(owner, row.epoch, row.until - self.now, row.acknowledged, row.finishing, row.leaving)
             for owner, row in self.rows.items()
         ]
         return Seen(self.generation, members)
@@ -85,6 +87,9 @@ class Processes(RuleBasedStateMachine):
         may = process.membership.may_work_on
         finishing = frozenset(lane for lane in process.in_flight if not may(lane))
         row = self._row(process)
+        if row is None and process.leaving:
+            process.lose()
+            return
         if row is None:
             process.lose()
             self.generation += 1
@@ -125,6 +130,13 @@ class Processes(RuleBasedStateMachine):
             self.generation += 1
 
     @rule(process=made)
+    def leave_soon(self, process: Process) -> None:
+        row = self._row(process)
+        if row is not None and not process.leaving:
+            process.leaving = row.leaving = True
+            self.generation += 1
+
+    @rule(process=made)
     def leave(self, process: Process) -> None:
         """When nothing is in flight."""
         if not process.in_flight and self._row(process) is not None:
@@ -135,7 +147,7 @@ class Processes(RuleBasedStateMachine):
     @rule(process=made, lanes=st.sets(st.sampled_from(LANES)))
     def start(self, process: Process, lanes: set[int]) -> None:
         for lane in lanes:
-            good = self.now < process.good_until
+            good = self.now < process.good_until and not process.leaving
             if good and process.membership.may_work_on(lane) and not process.left_over[lane]:
                 process.in_flight[lane] += 1
 
@@ -172,7 +184,7 @@ class Processes(RuleBasedStateMachine):
                 self.act(each)
         for owner in set(self.rows) - {each.owner for each in living}:
             raise AssertionError(f"nobody is {owner}")
-        if living:
+        if any(not each.leaving for each in living):
             assert all(sum(each.membership.may_work_on(lane) for each in living) == 1 for lane in LANES)
 
 
@@ -223,6 +235,17 @@ def test_a_newcomer_waits_for_what_is_in_flight() -> None:
     newcomer.see(Seen(2, [Member("a", 1, 10, 2, frozenset()), Member("b", 2, 10, 2, frozenset())]))
     assert newcomer.may_work_on(lane)
     assert newcomer.settled
+
+
+def test_who_stops_ends_what_is_in_flight_and_others_have_the_rest() -> None:
+    here, other = two()
+    both = [Member("a", 1, 10, 2, frozenset()), Member("b", 2, 10, 2, frozenset())]
+    for each in (here, other):
+        each.see(Seen(2, both))
+    lane, further = [lane for lane in LANES if here.is_own(lane)][:2]
+    other.see(Seen(3, [Member("a", 1, 10, 3, frozenset({lane}), leaving=True), both[1]]))
+    assert not other.may_work_on(lane)
+    assert other.may_work_on(further)
 
 
 def test_who_is_never_answered_keeps_nothing_for_ever() -> None:

@@ -60,6 +60,10 @@ async def run_out(services: Services, pid: int) -> None:
         await tx.execute(sa.update(workers).where(workers.c.owner.like(f"%/{pid}/%")).values(seen_until=0))
 
 
+async def joined(services: Services) -> int:
+    return len(await services.database.fetch_all(sa.select(workers.c.owner)))
+
+
 def test_everything_arrives_once(
     group: Callable[..., Site], new_worker: Callable[..., Server], receiver: Receiver
 ) -> None:
@@ -347,3 +351,35 @@ def test_one_of_two_dies_under_load(
     arrived = Counter(each.guid for each in receiver.events("push"))
     assert len(arrived) == 6 * 300
     assert sum(arrived.values()) - len(arrived) <= 6 * 4  # what it had in flight
+
+
+def test_while_one_ends_what_hangs_others_deliver_for_its_lanes(
+    group: Callable[..., Site], new_worker: Callable[..., Server], receiver: Receiver
+) -> None:
+    site = group(drain_s=60)
+    other = new_worker()
+    until(lambda: site.server.run(joined) == 2)
+    go_on = threading.Event()
+
+    def hold(received: Received) -> Reply:
+        if received.event == "push" and received.payload()["number"] == 0:
+            go_on.wait(60)
+        return Reply()
+
+    receiver.reply = hold
+    hooks = [site.hook(f"{receiver.url}?{number}", events=["push"]) for number in range(8)]
+    site.publish(0)
+    until(lambda: len(numbers(receiver)) == len(hooks))  # both have some of them in flight
+    stopping = threading.Thread(target=other.stop)
+    stopping.start()
+    idle = [site.hook(f"{receiver.url}?idle{number}", events=["fork"]) for number in range(8)]
+    site.publish(1, event="fork")
+    try:
+        for hook in idle:
+            hook.attempts("fork", 1)
+    finally:
+        go_on.set()
+        stopping.join()
+    for hook in hooks:
+        hook.attempts("push", 1)
+    assert Counter(numbers(receiver)) == {0: len(hooks)}

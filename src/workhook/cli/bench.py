@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from workhook.cli.common import Context, command
-from workhook.cli.faults import FAILED, CliError, Misuse
+from workhook.cli.faults import FAILED, CliError, Misuse, about, require_postgresql
 
 if TYPE_CHECKING:
     from workhook.cli.asking.measuring import Measured
@@ -58,13 +58,14 @@ async def bench(
     from workhook.core import log
 
     if not LEAST <= rows <= MOST:
-        raise Misuse(f"--rows {rows:,} cannot be.", f"Give a number from {LEAST:,} to {MOST:,}.")
+        raise Misuse(f"--rows is {rows:,}.", f"It must be a number from {LEAST:,} to {MOST:,}.")
     if times < 1:
-        raise Misuse(f"--times {times} cannot be.", "Give at least 1.")
+        raise Misuse(f"--times is {times}.", "It must be 1 or more.")
     log.configure("error")
     plan = Plan.of(rows)
     with _folder(keep) as folder, shown_progress() as progress:
-        await _require_room(folder, database_url, plan)
+        with about(context.settings, database_url or f"sqlite:///{folder}/workhook.db"):
+            await _require_room(folder, database_url, plan)
         begun = time.monotonic()
         token, first_hook = await _fill(folder, database_url, plan, progress)
         filled_s = time.monotonic() - begun
@@ -110,8 +111,7 @@ async def _require_empty(url: str) -> Path | None:
 
     from workhook.storage import dialects
 
-    if not url.startswith(("postgresql://", "postgres://", "postgresql+asyncpg://")):
-        raise Misuse("--database-url is none of PostgreSQL.", "Write postgresql://USER@HOST/DATABASE.")
+    require_postgresql("--database-url", url)
     connection = await asyncpg.connect(**dialects.connect_options(url))
     try:
         if await connection.fetchval(_TABLES):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from workhook.cli.common import Context, command, new_app
-from workhook.cli.faults import CliError, Misuse, explain
+from workhook.cli.faults import CliError, explain, require_postgresql
 from workhook.cli.progress import shown_progress
 
 if TYPE_CHECKING:
@@ -51,8 +51,7 @@ async def copy(
     assert asgi, "it knows every table"
     log.configure("warning")
     path = _path(file)
-    if not url.startswith(("postgresql://", "postgres://", "postgresql+asyncpg://")):
-        raise Misuse("POSTGRES_URL is not a PostgreSQL URL.", "Write postgresql://USER@HOST/NAME.")
+    require_postgresql("POSTGRES_URL", url)
     with _in_words(context, path, url), shown_progress() as progress:
         done = await copy_database(path, url, metadata.sorted_tables, progress)
     context.answer(_shown(path, done), _sentences(path, done))

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING
 from urllib.parse import parse_qs, urlsplit
 
@@ -33,6 +36,31 @@ def explain(error: Exception, settings: Settings | None) -> list[str] | None:
     if isinstance(error, CliError):
         return [error.message, error.remedy]
     return _ours(error, settings) or _the_databases(error, settings)
+
+
+@contextmanager
+def about(settings: Settings, database_url: str) -> Iterator[None]:
+    """What an argument names is the database that errors are about, and not the studio's. Raises `CliError`."""
+    try:
+        yield
+    except CliError:
+        raise
+    except Exception as error:
+        lines = explain(error, replace(settings, database_url=database_url))
+        if lines is None:
+            raise
+        raise CliError(lines[0], "\n".join(lines[1:])) from error
+
+
+def require_postgresql(name: str, url: str) -> None:
+    """Raises `Misuse` for anything else. `name` is the argument's."""
+    from workhook.core.config import postgresql_url
+
+    try:
+        postgresql_url(url)
+    except ValueError:  # it names the password
+        remedy = "In a user's name or a password write %2F for /, %40 for @ and %3A for a colon."
+        raise Misuse(f"{name} is not postgresql://USER@HOST/NAME.", remedy) from None
 
 
 def not_together(given: dict[str, bool]) -> None:

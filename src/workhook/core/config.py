@@ -97,7 +97,7 @@ def _database_url(value: Any) -> str:
     return str(value)
 
 
-def _postgresql_url(value: Any) -> str:
+def postgresql_url(value: Any) -> str:
     """postgresql://USER@HOST/NAME"""
     if str(value).startswith("sqlite:"):
         raise ValueError
@@ -175,7 +175,7 @@ class Settings:
     )
     database_session_url: str | None = _setting(
         None,
-        _postgresql_url,
+        postgresql_url,
         "PostgreSQL itself, where database_url leads to a pooler in transaction mode.",
         secret=True,
     )

@@ -86,6 +86,7 @@ class Leases:
         self.membership = Membership(self.owner)
         self._good_until = self._renew_at = self._look_at = 0  # by `_clock_ms`
         self._patient_until = 0  # until then, others may have stalled with this process: nobody is found dead
+        self._leaving = False
         self._told: tuple[int, Sequence[int]] = (0, ())  # generation and lanes that others know of
 
     @property
@@ -109,6 +110,11 @@ class Leases:
     def look_now(self) -> None:
         """Others have come, gone or acknowledged something."""
         self._look_at = 0
+
+    def leave_soon(self) -> None:
+        """Nothing more starts here. Others may have the lanes at once; `leave` is for when nothing is in flight."""
+        self._leaving = True
+        self._renew_at = 0
 
     async def take_back(self) -> None:
         """At the start: what processes of this host had that are dead is free at once; others' leases run out."""
@@ -147,10 +153,15 @@ class Leases:
         seen: Seen | None = None
         if self.epoch:
             async with self._database.transaction() as tx:
+                if self._leaving:
+                    await processes.announce_leaving(tx, self.owner, self.epoch)
                 if await processes.renew(tx, self.owner, self.epoch, self._lease_ms, *told):
                     seen = await processes.seen(tx)
             if seen is None:
                 self._lost()
+        if seen is None and self._leaving:
+            self._renew_at = sent_at + self._beat_ms  # what is in flight is others' by now
+            return
         if seen is None:
             seen = await self._join()
             told = (self.epoch, ())

@@ -21,13 +21,14 @@ VIEWS_MAX = 16  # that one waits to be acknowledged; who has seen more keeps not
 
 class Member(NamedTuple):
     """A process that delivers, as its row tells. `epoch` 0: of an earlier version, which leases each lane.
-    `left_ms`: of its lease; below 0: it has ended."""
+    `left_ms`: of its lease; below 0: it has ended. `leaving`: it stops, and only ends what it has in flight."""
 
     owner: str
     epoch: int
     left_ms: int
     acknowledged: int
     finishing: frozenset[int]
+    leaving: bool = False
 
 
 class Seen(NamedTuple):
@@ -45,7 +46,7 @@ class View:
 
     def __init__(self, generation: int, owners: Iterable[str]) -> None:
         self.generation = generation
-        self.owners = tuple(sorted(owners))
+        self.owners = tuple(sorted(owners)) or _NOBODY
         self._keys = [(owner.encode() + b"\0", owner) for owner in self.owners]
         self._known: dict[int, str] = {}
 
@@ -96,7 +97,7 @@ class Membership:
         if seen.generation > self.generation:
             # Who has just come has nothing that it could keep.
             before = self._views if 0 < len(self._views) < VIEWS_MAX else [View(0, _NOBODY)]
-            self._views = [*before, View(seen.generation, (each.owner for each in members))]
+            self._views = [*before, View(seen.generation, (each.owner for each in members if not each.leaving))]
             self._settled = False
         others = [each for each in members if each.owner != self.owner]
         if all(each.acknowledged >= self.generation for each in others):

@@ -42,6 +42,7 @@ _renew = (
         finishing=sa.bindparam("still", type_=sa.Text()),
     )
 )
+_announce = sa.update(workers).where(_me, workers.c.leaving == sa.false()).values(leaving=sa.true())
 _seen = sa.select(
     worker_generation.c.generation,
     workers.c.owner,
@@ -49,6 +50,7 @@ _seen = sa.select(
     (workers.c.seen_until - server_now()).label("left_ms"),
     workers.c.acknowledged,
     workers.c.finishing,
+    workers.c.leaving,
 ).select_from(worker_generation.outerjoin(workers, sa.true()))
 _remove = sa.delete(workers).where(any_of(workers.c.owner, "owners"))
 _remove_dead = sa.delete(workers).where(workers.c.seen_until < server_now(), workers.c.owner != sa.bindparam("me"))
@@ -79,6 +81,12 @@ async def renew(
     return bool(await tx.execute(_renew, {**me, "lease_ms": lease_ms, "acted_by": acknowledged, "still": still}))
 
 
+async def announce_leaving(tx: Transaction, owner: str, epoch: int) -> None:
+    """From now on no lane is this process's own: a new generation, the first time."""
+    if await tx.execute(_announce, {"me": owner, "my_epoch": epoch}):
+        await raise_generation(tx)
+
+
 async def raise_generation(tx: Transaction) -> int:
     row = await tx.fetch_one(_raise_generation)
     assert row is not None
@@ -103,7 +111,9 @@ async def seen(reader: Reader) -> Seen:
 
 def _member(row: Row) -> Member:
     finishing: Any = json.decode(row["finishing"]) if row["finishing"] != "[]" else ()
-    return Member(row["owner"], row["epoch"], row["left_ms"], row["acknowledged"], frozenset(finishing))
+    return Member(
+        row["owner"], row["epoch"], row["left_ms"], row["acknowledged"], frozenset(finishing), bool(row["leaving"])
+    )
 
 
 async def owners(reader: Reader) -> set[str]:

@@ -87,6 +87,7 @@ class Worker:
     def start_nothing_more(self) -> None:
         """From now on; what is under way goes on."""
         self._stopping.set()
+        self._held.leases.leave_soon()
         self._wake.set()
 
     async def stop(self, drain_s: float) -> None:

@@ -52,6 +52,8 @@ workers = sa.Table(
     sa.Column("acknowledged", sa.BigInteger, nullable=False, server_default=sa.text("0")),  # it acts by this generation
     # JSON array of hooks that are not its own in that generation, of which it still has something in flight.
     sa.Column("finishing", sa.Text, nullable=False, server_default=sa.text("'[]'")),
+    # It stops: no lane is its own from that generation on, and it ends what is in flight.
+    sa.Column("leaving", sa.Boolean, nullable=False, server_default=sa.false()),
 )
 
 # One row: how often `workers` has changed by one that came, went or was found dead.

@@ -112,7 +112,7 @@ CREATE TABLE probe (
 
 CREATE TABLE workers (
 	owner TEXT NOT NULL,
-	seen_until BIGINT NOT NULL, epoch BIGINT DEFAULT 0 NOT NULL, acknowledged BIGINT DEFAULT 0 NOT NULL, finishing TEXT DEFAULT '[]' NOT NULL,
+	seen_until BIGINT NOT NULL, epoch BIGINT DEFAULT 0 NOT NULL, acknowledged BIGINT DEFAULT 0 NOT NULL, finishing TEXT DEFAULT '[]' NOT NULL, leaving BOOLEAN DEFAULT 0 NOT NULL,
 	CONSTRAINT pk_workers PRIMARY KEY (owner)
 )
 
@@ -977,4 +977,4 @@ CREATE TABLE worker_generation (
 	CONSTRAINT pk_worker_generation PRIMARY KEY (id)
 )
 
-INSERT INTO "alembic_version" VALUES('0013')
+INSERT INTO "alembic_version" VALUES('0014')

@@ -7,7 +7,7 @@ of the list, by an index, and takes what fits. There is no index for a filter an
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -16,7 +16,7 @@ from msgspec import UNSET
 
 from workhook.identity.queries import key_of
 from workhook.identity.tables import accounts
-from workhook.storage import Reader
+from workhook.storage import Reader, Row
 from workhook.storage.metadata import big
 from workhook.storage.statements import PerDialect
 from workhook.work.access import Access
@@ -76,8 +76,8 @@ def _sort_key(sort: str) -> sa.ColumnElement[int | str]:
     return sa.func.coalesce(column, sa.literal_column(str(last), sa.BigInteger))
 
 
-def _walk(sort: str, *, continues: bool, matches: bool) -> sa.Select[Any]:
-    """Of the project, in order, behind a key if it `continues`."""
+def _walk(sort: str, *, continues: bool, matches: bool, ends: bool = False) -> sa.Select[Any]:
+    """Of the project, in order, behind a key if it `continues`, and up to one if it `ends`."""
     key, falling = _sort_key(sort), sort.startswith("-")
     walk = (
         sa.select(*(tasks.c[name] for name in _FILTERED), key.label("sort_key"), weight.label("weight"))
@@ -86,22 +86,27 @@ def _walk(sort: str, *, continues: bool, matches: bool) -> sa.Select[Any]:
     )
     if matches:
         walk = walk.where(task_matches())
+    pair = sa.tuple_(key, tasks.c.id)
     if continues:
-        pair = sa.tuple_(key, tasks.c.id)
         behind = sa.tuple_(sa.bindparam("after_key", type_=key.type), sa.bindparam("after_id", type_=sa.Text()))
         walk = walk.where(pair < behind if falling else pair > behind)
+    if ends:
+        upto = sa.tuple_(sa.bindparam("upto_key", type_=key.type), sa.bindparam("upto_id", type_=sa.Text()))
+        walk = walk.where(pair >= upto if falling else pair <= upto)
     return walk
 
 
-def _select(filters: frozenset[str], sort: str, continues: bool, dialect: str) -> sa.Select[tuple[object, ...]]:
+def _select(
+    filters: frozenset[str], sort: str, continues: bool, ends: bool, dialect: str
+) -> sa.Select[tuple[object, ...]]:
     falling = sort.startswith("-")
-    walk = _walk(sort, continues=continues, matches="q" in filters)
+    walk = _walk(sort, continues=continues, matches="q" in filters, ends=ends)
     if filters <= {"q"}:
         fitting = walk.limit(big("limit")).with_only_columns(
             tasks.c.id, *(each for each in walk.selected_columns if each.name in ("sort_key", "weight"))
         )
     else:
-        seen = walk.limit(big("most")).subquery("seen")
+        seen = (walk if ends else walk.limit(big("most"))).subquery("seen")
         conditions = _conditions(seen, dialect)
         fitting = (
             sa.select(seen.c.id, seen.c.sort_key, seen.c.weight)
@@ -124,10 +129,9 @@ def _in_order(falling: bool, *key: sa.ColumnElement[Any]) -> list[sa.ColumnEleme
 
 
 @lru_cache(maxsize=512)
-def _statement(filters: frozenset[str], sort: str, continues: bool) -> PerDialect:
-    return PerDialect(
-        sqlite=_select(filters, sort, continues, "sqlite"), postgresql=_select(filters, sort, continues, "postgresql")
-    )
+def _statement(filters: frozenset[str], sort: str, continues: bool, ends: bool) -> PerDialect:
+    sqlite, postgresql = (_select(filters, sort, continues, ends, dialect) for dialect in ("sqlite", "postgresql"))
+    return PerDialect(sqlite=sqlite, postgresql=postgresql)
 
 
 @lru_cache(maxsize=64)
@@ -175,10 +179,19 @@ async def list_tasks(
     }
     if after is not None:
         params["after_key"], params["after_id"] = after
-    rows = await reader.fetch_all(_statement(frozenset(filters), sort, after is not None), params)
+    names, continues, last_seen = frozenset(filters), after is not None, None
+    rows = await reader.fetch_all(_statement(names, sort, continues, ends=False), params)
+    if not _is_full(rows, limit) and not names <= {"q"}:
+        last = await reader.fetch_one(_last_seen(sort, continues, "q" in filters), params)
+        if last is not None:
+            # Once more up to there: somebody may have written since the page was read, and moved what is behind it.
+            last_seen = (last["sort_key"], last["id"])
+            params["upto_key"], params["upto_id"] = last_seen
+            rows = await reader.fetch_all(_statement(names, sort, continues, ends=True), params)
     project = project_of(access)
     found = [(task_of(row, project), (row["sort_key"], row["task_id"])) for row in rows]
-    if is_cut(rows) or len(rows) == limit or filters.keys() <= {"q"}:
-        return Listed(found, cut=is_cut(rows))
-    last = await reader.fetch_one(_last_seen(sort, after is not None, "q" in filters), params)
-    return Listed(found, last_seen=(last["sort_key"], last["id"]) if last else None)
+    return Listed(found, cut=is_cut(rows), last_seen=None if _is_full(rows, limit) else last_seen)
+
+
+def _is_full(rows: Sequence[Row], limit: int) -> bool:
+    return is_cut(rows) or len(rows) == limit

@@ -277,13 +277,14 @@ CONDITIONS: Mapping[str, sa.ColumnElement[bool]] = {
     "finished": timesheets.c.finished == sa.bindparam("finished", type_=sa.Boolean()),
     "invoiced": timesheets.c.invoice_id.is_not(None) == sa.bindparam("invoiced", type_=sa.Boolean()),
     "after": timesheets.c.id > sa.bindparam("after"),
+    "upto": timesheets.c.id <= sa.bindparam("upto"),
 }
 
 
 LOOKS_AT_MOST = 10_000
 """Timesheets that a page with filters looks at: see `tasks.listing`."""
 
-_INDEXED = frozenset({"user", "task_id", "after"})
+_INDEXED = frozenset({"user", "task_id", "after", "upto"})
 _FILTERED = ("id", "start_time", "billable", "is_active", "finished", "invoice_id")
 
 
@@ -298,6 +299,8 @@ def _walk(names: frozenset[str]) -> sa.Select[Any]:
         walk = walk.where(CONDITIONS["task_id"])
     if "after" in names:
         walk = walk.where(CONDITIONS["after"])
+    if "upto" in names:
+        walk = walk.where(CONDITIONS["upto"])
     if "user" in names:
         named = sa.select(people.c.id).where(CONDITIONS["user"]).scalar_subquery()
         walk = walk.where(timesheets.c.user_id == named)
@@ -308,7 +311,7 @@ def _walk(names: frozenset[str]) -> sa.Select[Any]:
 def _listing(names: frozenset[str]) -> sa.Select[Any]:
     walk, others = _walk(names), names - _INDEXED
     if others:
-        seen = walk.limit(big("most")).subquery("seen")
+        seen = (walk if "upto" in names else walk.limit(big("most"))).subquery("seen")
         # The conditions, about what was seen.
         conditions = (CONDITIONS[name] for name in sorted(others))
         adapted = (ClauseAdapter(seen).traverse(each) for each in conditions)
@@ -356,8 +359,17 @@ async def list_timesheets(
     chosen = dict(filters) if after is None else {**filters, "after": after}
     names = frozenset(chosen)
     params = {**chosen, "repository_id": access.repository.id, "limit": limit, "most": LOOKS_AT_MOST}
-    found = await fetch(reader, _listing(names), params, lambda row: _timesheet_of(row, access.repository))
+
+    async def page(names: frozenset[str]) -> Found[Timesheet]:
+        return await fetch(reader, _listing(names), params, lambda row: _timesheet_of(row, access.repository))
+
+    found = await page(names)
     if found.cut or len(found) == limit or names <= _INDEXED:
         return Listed(found)
     last = await reader.fetch_one(_last_seen(names & _INDEXED), params)
-    return Listed(found, last["id"] if last else None)
+    if last is None:
+        return Listed(found)
+    # Once more up to there: somebody may have written since the page was read, and moved what is behind it.
+    params["upto"] = last["id"]
+    found = await page(names | {"upto"})
+    return Listed(found, None if found.cut or len(found) == limit else last["id"])
