@@ -116,6 +116,15 @@ def _json_member_sqlite(element: json_member, compiler: SQLCompiler, **kw: Any) 
     return f"json_extract({compiler.process(element.column, **kw)}, '$.{element.name}')"
 
 
+def arrays(name: str, columns: Mapping[str, sa.types.TypeEngine[Any]]) -> sa.TableValuedAlias:
+    """On PostgreSQL: parameters `NAME_COLUMN`, an array a column, as a table; its `n` counts the rows."""
+    values: list[sa.BindParameter[Any]] = [
+        sa.bindparam(f"{name}_{column}", type_=postgresql.ARRAY(kind)) for column, kind in columns.items()
+    ]
+    shape = [sa.column(column, kind) for column, kind in columns.items()]
+    return sa.func.unnest(*values).table_valued(*shape, with_ordinality="n", name=name).render_derived()
+
+
 def sqlite_problem(error: sqlite3.Error) -> Exception:
     """What a driver's error means to the rest of the program."""
     if isinstance(error, sqlite3.IntegrityError) and "UNIQUE" in str(error):
