@@ -60,7 +60,7 @@ class Placed(msgspec.Struct, array_like=True, order=True, gc=False):
 
 
 # More than anybody can ask for. A plan for all values would take a limit that it does not know for a tenth of the rows.
-_MOST = sa.literal_column("1024")
+_MOST: sa.ColumnElement[int] = sa.literal_column("1024")
 _TOLD = Placed.__struct_fields__[2:-2]
 _page = (
     sa.select(tasks.c.id, task_buckets.c.rank.label("bucket_rank"), tasks.c.rank.label("rank"), weight.label("weight"))
