@@ -89,7 +89,8 @@ class Relay:
         spoken = _Spoken(self._trips)
         both = [asyncio.create_task(_pass_on(there, writer, None)), asyncio.create_task(_pass_on(reader, back, spoken))]
         try:
-            await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
+            with contextlib.suppress(asyncio.CancelledError):  # it ends
+                await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
         finally:
             self._connections.discard(task)
             for each in both:
