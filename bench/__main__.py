@@ -16,7 +16,8 @@ from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from bench import report
 from bench.figures import Figure
 from bench.processes import CannotMeasure, cores
-from bench.run import IDS, Plan, Run
+from bench.run import IDS, Run
+from bench.shared import Plan, Shared
 from bench.soak import soak
 from workhook.core import log
 
@@ -45,10 +46,10 @@ def _measure(console: Console, arguments: argparse.Namespace, folder: Path) -> i
         progress = Progress(SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn(), console=console)
         with progress:
             task = progress.add_task("starting")
-            run = Run(plan, folder, lambda text: progress.update(task, description=text), stack)
-            figures.extend(run.figures())
+            shared = Shared(plan, folder, lambda text: progress.update(task, description=text), stack)
+            figures.extend(Run(shared).figures())
             progress.update(task, description="done")
-        machine = run.machine()
+        machine = shared.machine()
     report.show(console, figures, machine, quick=plan.quick)
     console.print(f"written to {report.write_json(arguments.json, figures, machine, quick=plan.quick)}")
     return 1 if any(figure.trouble for figure in figures) else 0

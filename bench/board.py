@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 import random
 import statistics
@@ -15,7 +14,7 @@ import uvloop
 
 from bench import world
 from bench.client import Pool, closed_loop, post
-from bench.databases import Place
+from bench.databases import Place, Postgres
 from bench.processes import CannotMeasure, Process, run_module, workhook
 
 READERS = 16
@@ -29,26 +28,28 @@ AT_ONCE = 1000  # tasks in one bulk request
 
 @dataclass
 class Reading:
-    """Answers a second, from the database and from memory (before and after)."""
+    """CPU microseconds a request: of the server, of PostgreSQL, and of what answers from memory (before and after)."""
 
-    per_s: float
-    plain: tuple[float, float]
+    server_us: float
+    database_us: float
+    plain_us: tuple[float, float]
 
     @property
     def ratio(self) -> float:
-        return self.per_s / statistics.mean(self.plain)
+        return (self.server_us + self.database_us) / statistics.mean(self.plain_us)
 
 
 @dataclass
 class Writing:
-    """Tasks a second, and bare inserts a second (before and after)."""
+    """CPU microseconds a task: of the server, of PostgreSQL, and of both with the bare driver (before and after)."""
 
-    per_s: float
-    bare: tuple[float, float]
+    server_us: float
+    database_us: float
+    bare_us: tuple[float, float]
 
     @property
     def ratio(self) -> float:
-        return self.per_s / statistics.mean(self.bare)
+        return (self.server_us + self.database_us) / statistics.mean(self.bare_us)
 
 
 @dataclass
@@ -66,8 +67,8 @@ class Moving:
 class Board:
     """`serve` on a core, with projects of an organization. A context manager."""
 
-    def __init__(self, place: Place, core: int) -> None:
-        self._place, self._core = place, core
+    def __init__(self, place: Place, core: int, postgres: Postgres | None) -> None:
+        self._place, self._core, self._postgres = place, core, postgres
         made = world.make_world(place, "http://127.0.0.1:9", repositories=PROJECTS, hooks=0)
         self._token = made.token
         self.process = workhook("serve", place.folder, place.settings, core, "--port", "0")
@@ -78,7 +79,7 @@ class Board:
         self.projects = [each["id"] for each in self.call("GET", "/projects")["projects"]]
         self._plain: Process | None = None
         self._shuffle = random.Random(1)
-        self._numbers = itertools.count()
+        self._bare_place: Place | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -121,9 +122,26 @@ class Board:
 
     def read(self, count: int) -> Reading:
         request = _get(self._read_path, self._token)
-        before = _rate(self._plain_url, [request], count, READERS)
-        per_s = _rate(self.url, [request], count, READERS)
-        return Reading(per_s, (before, _rate(self._plain_url, [request], count, READERS)))
+        before = self._plain_us(request, count)
+        server_us, database_us = self._cpu_us(self.url, [request], count, READERS)
+        return Reading(server_us, database_us, (before, self._plain_us(request, count)))
+
+    def _plain_us(self, request: bytes, count: int) -> float:
+        assert self._plain is not None
+        _rate(self._plain_url, [request], READERS, READERS)
+        before = self._plain.cpu_s()
+        _rate(self._plain_url, [request], count, READERS)
+        return (self._plain.cpu_s() - before) * 1e6 / count
+
+    def _cpu_us(self, url: str, requests: list[bytes], count: int, workers: int) -> tuple[float, float]:
+        """Of the server and of PostgreSQL, a request."""
+        server, database = self.process.cpu_s(), self._postgres_cpu_s()
+        _rate(url, requests, count, workers)
+        each = 1e6 / count
+        return (self.process.cpu_s() - server) * each, (self._postgres_cpu_s() - database) * each
+
+    def _postgres_cpu_s(self) -> float:
+        return self._postgres.cpu_s() if self._postgres else 0.0
 
     # --- A2 ---------------------------------------------------------------------------------------------------------
 
@@ -138,13 +156,20 @@ class Board:
             post(self._write_paths[number % len(self._write_paths)], json.dumps(_task(number)).encode(), self._token)
             for number in range(count)
         ]
-        per_s = _rate(self.url, requests, count, WRITERS)
-        return Writing(per_s, (before, self._bare(count)))
+        server_us, database_us = self._cpu_us(self.url, requests, count, WRITERS)
+        return Writing(server_us, database_us, (before, self._bare(count)))
 
     def _bare(self, count: int) -> float:
-        where = self._place.url or str(self._place.folder / f"bare{next(self._numbers)}.db")
+        """CPU microseconds a transaction, with PostgreSQL's. It writes beside the studio, which it could disturb."""
+        if self._bare_place is None:
+            url = self._postgres.new() if self._postgres else None
+            self._bare_place = Place(self._place.folder / "bare", url)
+            made = world.make_world(self._bare_place, "http://127.0.0.1:9", repositories=PROJECTS, hooks=0)
+            assert made.repositories
+        database = self._postgres_cpu_s()
+        where = self._bare_place.url or str(self._bare_place.folder / "workhook.db")
         found = json.loads(run_module("bench.inserts", [where, str(count), str(WRITERS)], self._core))
-        return float(found["count"] / found["seconds"])
+        return (float(found["cpu_s"]) + self._postgres_cpu_s() - database) * 1e6 / int(found["count"])
 
     # --- A4 ---------------------------------------------------------------------------------------------------------
 

@@ -26,17 +26,31 @@ class Drained:
     worker_cpu_us: float
     postgres_cpu_us: float | None
 
+    @property
+    def cpu_us(self) -> float:
+        return self.worker_cpu_us + (self.postgres_cpu_us or 0.0)
+
 
 class Drain:
-    """A database with a world to drain; `command` is what delivers: `worker`, or `serve` with the worker inside."""
+    """A database with a world to drain: by workers on PostgreSQL, or on SQLite by `serve` with the worker inside.
 
-    def __init__(self, place: Place, receiver: Receiver, core: int, postgres: Postgres | None) -> None:
+    `stored`: what earlier rounds left stays, and so does all else that is there.
+    """
+
+    def __init__(
+        self, place: Place, receiver: Receiver, core: int, postgres: Postgres | None, *,
+        repositories: int = world.REPOSITORIES, hooks: int = 1, workers: int = 1, stored: bool = False,
+    ) -> None:  # fmt: skip
         self._place, self._receiver, self._core, self._postgres = place, receiver, core, postgres
-        self._world = world.make_world(place, receiver.url)
+        self._workers, self._stored, self._after = workers, stored, 0
+        self._world = world.make_world(place, receiver.url, repositories=repositories, hooks=hooks)
 
     def prepare(self, count: int) -> None:
         """The backlog of the next round."""
-        world.fill(self._place, self._world, count)
+        if self._stored:
+            self._after = world.add(self._place, self._world, count)
+        else:
+            world.fill(self._place, self._world, count)
 
     def run(self, count: int) -> Drained:
         """Raises `CannotMeasure` if not every event was delivered and recorded."""
@@ -45,33 +59,40 @@ class Drain:
 
     async def _drain(self, count: int) -> Drained:
         async with Books(self._place) as books:
-            process = self._start()
+            processes = self._start()
             try:
-                self._receiver.wait_for(1, 30, lambda: _must_live(process))
-                cpu, postgres_cpu = process.cpu_s(), self._postgres_cpu()
-                first_s = self._receiver.wait_for(count, 60 + count / 200, lambda: _must_live(process))
+                self._receiver.wait_for(1, 60, lambda: _must_live(processes))
+                cpu, postgres_cpu = _cpu_of(processes), self._postgres_cpu()
+                first_s = self._receiver.wait_for(count, 60 + count / 200, lambda: _must_live(processes))
                 await books.wait_until_done()
                 seconds = time.monotonic() - first_s
-                cpu, postgres_cpu = process.cpu_s() - cpu, self._postgres_cpu() - postgres_cpu
+                cpu, postgres_cpu = _cpu_of(processes) - cpu, self._postgres_cpu() - postgres_cpu
             finally:
-                process.stop()
-            if (recorded := await books.recorded()) != count:
+                for process in processes:
+                    process.stop()
+            if (recorded := await books.recorded(self._after)) != count:
                 raise CannotMeasure(f"{recorded} of {count} deliveries were recorded as successes")
         per_delivery = 1e6 / count
         return Drained(count / seconds, cpu * per_delivery, postgres_cpu * per_delivery if self._postgres else None)
 
-    def _start(self) -> Process:
-        if self._postgres is not None:
-            return workhook("worker", self._place.folder, self._place.settings, self._core)
-        return workhook("serve", self._place.folder, self._place.settings, self._core, "--port", "0")
+    def _start(self) -> list[Process]:
+        place = self._place
+        if self._postgres is None:
+            return [workhook("serve", place.folder, place.settings, self._core, "--port", "0")]
+        return [workhook("worker", place.folder, place.settings, self._core) for _ in range(self._workers)]
 
     def _postgres_cpu(self) -> float:
         return self._postgres.cpu_s() if self._postgres else 0.0
 
 
-def _must_live(process: Process) -> None:
-    if process.info.status() == psutil.STATUS_ZOMBIE or process.ended():
-        raise CannotMeasure("it ended: " + "\n".join(process.output[-15:]))
+def _cpu_of(processes: list[Process]) -> float:
+    return sum(each.cpu_s() for each in processes)
+
+
+def _must_live(processes: list[Process]) -> None:
+    for process in processes:
+        if process.info.status() == psutil.STATUS_ZOMBIE or process.ended():
+            raise CannotMeasure("it ended: " + "\n".join(process.output[-15:]))
 
 
 @dataclass

@@ -40,10 +40,11 @@ class Publisher:
     """`serve` with its worker on a core; publishes to it and watches the receiver. A context manager."""
 
     def __init__(
-        self, place: Place, receiver: Receiver, core: int, *, repositories: int = world.REPOSITORIES, hooks: int = 1
-    ) -> None:
-        self.receiver = receiver
-        self.world = world.make_world(place, receiver.url, repositories=repositories, hooks=hooks)
+        self, place: Place, receiver: Receiver, core: int, *,
+        repositories: int = world.REPOSITORIES, hooks: int = 1, hanging: int = 0,
+    ) -> None:  # fmt: skip
+        self.receiver, self._hanging = receiver, hanging
+        self.world = world.make_world(place, receiver.url, repositories=repositories, hooks=hooks, hanging=hanging)
         self.process = workhook("serve", place.folder, place.settings, core, "--port", "0")
         self.url = self.process.wait_for_line("workhook: listening on ").split()[-1]
         self._paths = [f"/repos/{name}/events" for name in self.world.repositories]
@@ -80,6 +81,10 @@ class Publisher:
         uvloop.run(run())
         return read
 
+    def hangs(self, mark: int) -> bool:
+        """Whether it goes to a receiver that never answers."""
+        return mark % len(self._paths) < self._hanging
+
     def highest_rate(self, first: int, count: int) -> float:
         """Events a second, from the first publish to the last arrival."""
         self.receiver.reset()
@@ -99,6 +104,15 @@ def measure(publisher: Publisher, first: int, count: int, highest: float) -> Lat
     arrived = receiver.marks()
     published = [(arrived[mark] - at) * 1000 for mark, at in read.items()]
     return Latency(_spread(published), _spread(_bare(receiver, count, per_s)), per_s)
+
+
+def p99_published(publisher: Publisher, first: int, count: int, per_s: float) -> float:
+    """Milliseconds, of what goes to receivers that answer."""
+    publisher.receiver.reset()
+    read = {mark: at for mark, at in publisher.publish(first, count, per_s).items() if not publisher.hangs(mark)}
+    publisher.receiver.wait_for(len(read), 60)
+    arrived = publisher.receiver.marks()
+    return _spread([(arrived[mark] - at) * 1000 for mark, at in read.items()]).p99
 
 
 def _bare(receiver: Receiver, count: int, per_s: float) -> list[float]:

@@ -23,7 +23,7 @@ WARM_UP = 200
 
 @dataclass
 class Live:
-    """One round: CPU microseconds an event, of the process that serves and delivers, and of the database."""
+    """One round: CPU microseconds an event, of the processes that serve and deliver, and of the database."""
 
     bare: Bare
     server_us: float
@@ -41,14 +41,23 @@ class Live:
 
 
 class Publishing:
-    """`serve` with its worker on a core, and a repository whose webhooks get what is published. A context manager."""
+    """`serve` with its worker on a core, and repositories whose webhooks get what is published. A context manager.
 
-    def __init__(self, place: Place, receiver: Receiver, core: int, postgres: Postgres | None, hooks: int) -> None:
+    `workers`: so many processes deliver beside it, on the same core, and it does not.
+    """
+
+    def __init__(
+        self, place: Place, receiver: Receiver, core: int, postgres: Postgres | None, hooks: int, *,
+        repositories: int = 1, workers: int = 0,
+    ) -> None:  # fmt: skip
         self._place, self._receiver, self._postgres, self._hooks = place, receiver, postgres, hooks
-        self._world = world.make_world(place, receiver.url, repositories=1, hooks=hooks)
-        self._process = workhook("serve", place.folder, place.settings, core, "--port", "0")
-        self._url = self._process.wait_for_line("workhook: listening on ").split()[-1]
-        [self._repository] = self._world.repositories
+        self._world = world.make_world(place, receiver.url, repositories=repositories, hooks=hooks)
+        alone = ("--no-worker",) if workers else ()
+        server = workhook("serve", place.folder, place.settings, core, "--port", "0", *alone)
+        self._processes = [server]
+        self._url = server.wait_for_line("workhook: listening on ").split()[-1]
+        self._processes += [workhook("worker", place.folder, place.settings, core) for _ in range(workers)]
+        self._repositories = list(self._world.repositories)
         self._published = 0
 
     def __enter__(self) -> Self:
@@ -56,7 +65,8 @@ class Publishing:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._process.stop()
+        for each in self._processes:
+            each.stop()
 
     def measure(self, bare: Bare, count: int, *, slowly: bool = False) -> Live:
         """Publish so many events, by `PUBLISHERS` one after the other or slowly at a rate, until all is recorded."""
@@ -67,8 +77,9 @@ class Publishing:
         return Live(bare, (server_after - server) * each, (database_after - database) * each)
 
     def _cpu(self) -> tuple[float, float]:
-        """The process with those that it started; seconds."""
-        return tree_cpu_s(self._process.info), self._postgres.cpu_s() if self._postgres else 0.0
+        """The processes with those that they started; seconds."""
+        own = sum(tree_cpu_s(each.info) for each in self._processes)
+        return own, self._postgres.cpu_s() if self._postgres else 0.0
 
     def _publish(self, count: int, per_s: float | None) -> None:
         self._receiver.reset()
@@ -99,4 +110,4 @@ class Publishing:
 
     def _request(self, mark: int) -> bytes:
         body = b'{"event":"push","payload":' + world.body(mark) + b"}"
-        return post(f"/repos/{self._repository}/events", body, self._world.token)
+        return post(f"/repos/{self._repositories[mark % len(self._repositories)]}/events", body, self._world.token)

@@ -1,6 +1,6 @@
-"""The yardstick of A1: the same framework on the same server, answering the same bytes from memory.
+"""The yardstick of A1: the same server without any framework, answering the same bytes from memory.
 
-`python -m bench.plain FILE` serves the file's bytes at every path that has a column's tasks.
+`python -m bench.plain FILE` serves the file's bytes at every path.
 """
 
 from __future__ import annotations
@@ -11,17 +11,17 @@ from pathlib import Path
 from typing import Any
 
 import uvicorn
-from litestar import Litestar, Request, Response
-from litestar.handlers import HTTPRouteHandler
 
 
 def main() -> None:
     body = Path(sys.argv[1]).read_bytes()
+    headers = [(b"content-type", b"application/json; charset=utf-8"), (b"content-length", b"%d" % len(body))]
 
-    async def answer(request: Request[Any, Any, Any]) -> Response[bytes]:
-        return Response(body, media_type="application/json; charset=utf-8")
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        await receive()
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        await send({"type": "http.response.body", "body": body})
 
-    app = Litestar([HTTPRouteHandler("/api/v1/columns/{column_id:str}/tasks", http_method=["GET"])(answer)])
     listening = socket.create_server(("127.0.0.1", 0))
     print(f"listening on http://127.0.0.1:{listening.getsockname()[1]}", flush=True)
     config = uvicorn.Config(

@@ -1,4 +1,5 @@
 """A receiver that costs next to nothing: `python -m bench.receiver` prints its port and answers every POST with 200.
+What has `/hang/` in its path is neither answered nor counted.
 
 `GET /count` tells how many came, `GET /reset` forgets them, `GET /marks` tells when each marked body came: those that
 begin with `{"mark":N,`.
@@ -17,6 +18,7 @@ import uvloop
 _ANSWER = b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 2\r\n\r\nok"
 _LENGTH = b"content-length:"
 _MARK = b'{"mark":'
+_HANGING = b"/hang/"
 
 
 class Tally:
@@ -49,6 +51,7 @@ class Connection(asyncio.Protocol):
         self._head = b""
         self._left = 0  # bytes of the body that are still to come
         self._fresh = False  # none of them has come yet
+        self._hangs = False  # this request is never answered
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.WriteTransport, transport)  # uvloop's own class says so by its methods only
@@ -60,7 +63,7 @@ class Connection(asyncio.Protocol):
                 continue
             if self._fresh:
                 self._fresh = False
-                if data.startswith(_MARK):
+                if not self._hangs and data.startswith(_MARK):
                     mark = int(data[len(_MARK) : data.index(b",")])
                     self._tally.marks.append((mark, time.monotonic_ns()))
             taken = min(self._left, len(data))
@@ -84,11 +87,14 @@ class Connection(asyncio.Protocol):
         at = head.lower().find(_LENGTH) + len(_LENGTH)
         self._left = int(head[at:].split(b"\r\n", 1)[0])
         self._fresh = True
+        self._hangs = _HANGING in head[: head.find(b"\r\n")]
         if self._left == 0:
             self._arrived()
         return data[end + 4 :]
 
     def _arrived(self) -> None:
+        if self._hangs:
+            return
         tally = self._tally
         if tally.count == 0:
             tally.first_ns = time.monotonic_ns()

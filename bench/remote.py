@@ -64,7 +64,7 @@ class Receiver:
 
 
 _LEFT = "SELECT count(*) FROM dispatches WHERE next_attempt_at IS NOT NULL"
-_RECORDED = "SELECT count(*) FROM deliveries WHERE status_code = 200"
+_RECORDED = "SELECT count(*) FROM deliveries WHERE id > {after} AND status_code = 200"
 
 
 class Books:
@@ -101,5 +101,6 @@ class Books:
                 raise CannotMeasure(f"{left} outcomes were not recorded within {timeout_s:.0f} s")
             time.sleep(0.002)  # noqa: ASYNC251  # nothing else runs on this loop
 
-    async def recorded(self) -> int:
-        return await self._number(_RECORDED)
+    async def recorded(self, after: int = 0) -> int:
+        """Successes, of deliveries with a greater id than `after`."""
+        return await self._number(_RECORDED.format(after=int(after)))

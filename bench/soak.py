@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Callable
 from contextlib import ExitStack
 from datetime import UTC, datetime
 from pathlib import Path
@@ -17,6 +18,9 @@ from bench.remote import Receiver
 BURST_S = 10.0
 SHARE = 0.5  # of the highest rate
 PROBE = 2_000  # events that find the highest rate
+Samples = list[tuple[float, float]]
+Tell = Callable[[float, float, int], object]
+
 GROWTH_MIB = 5.0  # from the end of the first quarter to the end: more is growth
 
 
@@ -26,23 +30,30 @@ def soak(console: Console, folder: Path, core: int, rest: int, minutes: float) -
         receiver = Receiver(rest)
         stack.callback(receiver.close)
         publisher = stack.enter_context(Publisher(Place(folder / "soak", None), receiver, core))
-        per_s = publisher.highest_rate(0, PROBE) * SHARE
-        console.print(f"{per_s:,.0f} events a second for {minutes:g} minutes")
-        samples = _publish(console, publisher, receiver, per_s, minutes * 60)
-    grown = samples[-1][1] - samples[len(samples) // 4][1]
+
+        def tell(elapsed: float, mib: float, published: int) -> None:
+            console.print(f"{elapsed:6.0f} s  {mib:6.1f} MiB  {published:,} events")
+
+        per_s, samples = work(publisher, minutes * 60, tell)
+    grown = grown_mib(samples)
     path = Path(f"soak-{datetime.now(UTC):%Y-%m-%d-%H%M%S}.json")
     path.write_text(json.dumps({"per_s": per_s, "samples_s_mib": samples, "grown_mib": grown}, indent=2) + "\n")
     console.print(f"memory grew by {grown:.1f} MiB after the first quarter; {path}")
     return grown <= GROWTH_MIB
 
 
-def _publish(
-    console: Console, publisher: Publisher, receiver: Receiver, per_s: float, seconds: float
-) -> list[tuple[float, float]]:
-    """Seconds and MiB, a sample a burst."""
-    samples: list[tuple[float, float]] = []
+def grown_mib(samples: Samples) -> float:
+    """From the end of the first quarter to the end: before, it is warming up."""
+    return samples[-1][1] - samples[len(samples) // 4][1]
+
+
+def work(publisher: Publisher, seconds: float, tell: Tell, burst_s: float = BURST_S) -> tuple[float, Samples]:
+    """Publish at half of the highest rate. Answers that rate, and seconds and MiB, a sample a burst."""
+    receiver = publisher.receiver
+    per_s = publisher.highest_rate(0, PROBE) * SHARE
+    samples: Samples = []
     started = time.monotonic()
-    count = max(1, round(per_s * BURST_S))
+    count = max(1, round(per_s * burst_s))
     first = PROBE
     while (elapsed := time.monotonic() - started) < seconds or len(samples) < 4:
         receiver.reset()
@@ -50,5 +61,5 @@ def _publish(
         receiver.wait_for(count, 60)
         first += count
         samples.append((elapsed, publisher.process.rss_bytes() / 2**20))
-        console.print(f"{elapsed:6.0f} s  {samples[-1][1]:6.1f} MiB  {first:,} events")
-    return samples
+        tell(elapsed, samples[-1][1], first)
+    return per_s, samples

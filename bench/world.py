@@ -31,7 +31,7 @@ from workhook.identity.policy import SCOPES
 from workhook.identity.schemas import Actor
 from workhook.identity.tables import projects
 from workhook.storage import Transaction
-from workhook.storage.metadata import insert_into
+from workhook.storage.metadata import big, insert_into
 
 T = TypeVar("T")
 
@@ -40,6 +40,7 @@ SECRET = "a-secret-for-benchmarks"
 REPOSITORIES = 8
 PRESIGNED = 1000  # different requests that the bare loop posts in turn
 CHUNK = 1000
+HANGING = "/hang"  # in a path: the receiver never answers
 
 _insert_project = insert_into(
     projects, "id", "account_id", "name", "name_key", "title", "private", "archive", "created_at", "updated_at"
@@ -48,6 +49,8 @@ _insert_event = insert_into(
     events, "account_id", "repository_id", "name", "action", "payload", "size", "created_at"
 )  # fmt: skip
 _event_ids = sa.select(events.c.id).order_by(events.c.id)
+_last_event = sa.select(sa.func.coalesce(sa.func.max(events.c.id), 0))
+_last_delivery = sa.select(sa.func.coalesce(sa.func.max(deliveries.c.id), 0))
 
 
 @dataclass
@@ -96,13 +99,16 @@ def with_services(where: Where, work: Callable[[Services], Awaitable[T]]) -> T:
     return asyncio.run(run())
 
 
-def make_world(where: Where, url: str, *, repositories: int = REPOSITORIES, hooks: int = 1) -> World:
-    """Repositories with `hooks` webhooks each that sign and post JSON to `url`. Nothing waits to be sent."""
+def make_world(where: Where, url: str, *, repositories: int = REPOSITORIES, hooks: int = 1, hanging: int = 0) -> World:
+    """Repositories with `hooks` webhooks each that sign and post JSON to `url`. Nothing waits to be sent.
+
+    `hanging`: of the first so many repositories nothing is ever answered (`bench.receiver`).
+    """
 
     async def make(services: Services) -> World:
         async with services.database.transaction() as tx:
             owner = await actions.create_account(tx, "user", "octo", name="Octo", email="octo@example.com")
-            place = await actions.create_account(tx, "organization", "acme", name="Acme", email=None)
+            place = await actions.create_account(tx, "organization", "benchers", name="Benchers", email=None)
             await actions.set_member(tx, place, owner, "owner")
             issued = await actions.issue_token(tx, owner, list(SCOPES))
             actor = Actor(owner, issued.id, "classic", frozenset(SCOPES))
@@ -113,8 +119,9 @@ def make_world(where: Where, url: str, *, repositories: int = REPOSITORIES, hook
                 repository = await queries.find_repository(tx, place.login, name)
                 assert repository is not None
                 where_hooks = Place(place, repository)
+                there = f"{url}{HANGING}/{number}" if number < hanging else f"{url}/{number}"
                 made[repository.full_name] = [
-                    await _add_hook(tx, services, actor, where_hooks, f"{url}/{number}/{each}") for each in range(hooks)
+                    await _add_hook(tx, services, actor, where_hooks, f"{there}/{each}") for each in range(hooks)
                 ]
             await tx.execute(sa.delete(dispatches))  # the pings
             await tx.execute(sa.delete(events))
@@ -168,6 +175,34 @@ def fill(where: Where, world: World, count: int) -> None:
                 await insert_dispatches(tx, pairs[start : start + CHUNK])
 
     with_services(where, run)
+    settle(where)
+
+
+def add(where: Where, world: World, count: int) -> int:
+    """So many more events, due now, one webhook each in turn; all else stays. Answers the last delivery's id before."""
+    hook_ids = [hook_id for ids in world.repositories.values() for hook_id in ids]
+
+    async def run(services: Services) -> int:
+        database = services.database
+        before = await database.fetch_one(_last_event)
+        last = await database.fetch_one(_last_delivery)
+        assert before is not None
+        assert last is not None
+        for start in range(0, count, CHUNK):
+            async with database.transaction() as tx:
+                await tx.execute_many(_insert_event, [_event(mark) for mark in range(start, min(start + CHUNK, count))])
+        added = await database.fetch_all(_event_ids.where(events.c.id > big("after")), {"after": before[0]})
+        pairs = [(row["id"], hook_ids[number % len(hook_ids)]) for number, row in enumerate(added)]
+        for start in range(0, count, CHUNK):
+            async with database.transaction() as tx:
+                await insert_dispatches(tx, pairs[start : start + CHUNK])
+        return int(last[0])
+
+    return with_services(where, run)
+
+
+def settle(where: Where) -> None:
+    """See `_settle`; SQLite has nothing to do."""
     if where.url is not None:
         asyncio.run(_settle(where.url))
 

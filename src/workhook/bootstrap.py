@@ -94,8 +94,13 @@ async def _open_database(settings: Settings, *, serving: bool) -> Database:
     from workhook.storage.postgres import PostgresDatabase
 
     assert settings.database_url is not None, "sqlite_path is None only for another database"
-    await migrate(None, settings.database_url)
-    return await PostgresDatabase.open(settings.database_url, listen=serving)
+    await migrate(None, settings.migration_url)
+    return await PostgresDatabase.open(
+        settings.database_url,
+        session_url=settings.database_session_url,
+        connections=settings.database_connections,
+        listen=serving,
+    )
 
 
 async def _finish_timers(tx: Transaction, loss: Loss) -> None:

@@ -26,30 +26,42 @@ from workhook.delivery.guard import AddressPolicy
 from workhook.delivery.retention import Retention
 from workhook.delivery.send import Sender, SendSettings
 from workhook.delivery.worker import Worker
+from workhook.hooks import redelivery
 from workhook.http.calls import Services
 from workhook.http.protocol import REQUESTS_MAX, BoundedProtocol
-from workhook.work.chores import CHORES, Chores
+from workhook.work.chores import CHORES, Chore, Chores
 
 SERVER_FILE = "server.json"
 OPEN_FILES = 65_536
+FILES_OF_OTHERS = 64  # the database, names that are looked up, the log
+CONNECTIONS_LEAST = 8
 
 logger = structlog.get_logger(__name__)
 Welcome = Callable[[Services, str], Awaitable[None]]
 Say = Callable[[str], None]
 
 
+REDELIVERIES = Chore("redeliveries", redelivery.EVERY_S, redelivery.resume)
+
+
 class Delivery:
     """The worker of a process with what it needs: the sender before it, the pruning and the chores beside it."""
 
-    def __init__(self, services: Services) -> None:
+    def __init__(self, services: Services, *, beside_api: bool) -> None:
         settings = services.settings
-        self._sender = Sender(
-            AddressPolicy(settings.delivery_allow_networks),
-            SendSettings(timeout_s=settings.delivery_timeout_s, proxy=settings.delivery_proxy),
+        sending = SendSettings(
+            timeout_s=settings.delivery_timeout_s,
+            proxy=settings.delivery_proxy,
+            connections_max=_connections_of_deliveries(beside_api=beside_api),
         )
+        self._sender = Sender(AddressPolicy(settings.delivery_allow_networks), sending)
+        if self._sender.at_once < settings.concurrency:
+            logger.warning(
+                "few_files", concurrency=self._sender.at_once, asked=settings.concurrency, remedy="Raise `ulimit -n`."
+            )
         self._worker = Worker(services, self._sender)
         self._retention = Retention(services.database, settings.retention_days)
-        self._chores = Chores(services, CHORES)
+        self._chores = Chores(services, (*CHORES, REDELIVERIES))
         self._drain_s = settings.drain_s
         self._stopping: asyncio.Task[None] | None = None
 
@@ -123,7 +135,7 @@ async def serve(settings: Settings, *, say: Say, work: bool = True, welcome: Wel
     """
     _prepare_process(settings)
     async with open_services(settings, serving=True) as services:
-        delivery = Delivery(services) if work else None
+        delivery = Delivery(services, beside_api=True) if work else None
         app = build_app(services)
         listening = _listen(settings.host, settings.port, "Choose another --port or --host.")
         address = _address(settings.host, listening)
@@ -160,7 +172,7 @@ async def work(settings: Settings, *, say: Say) -> int:
     deliveries have begun. Raises `CannotStart`, and what `open_services` raises."""
     _prepare_process(settings)
     async with open_services(settings, serving=True) as services:
-        delivery = Delivery(services)
+        delivery = Delivery(services, beside_api=False)
         async with _watched(services, delivery, say):
             await delivery.start()
             stopped = asyncio.Event()
@@ -235,6 +247,13 @@ def _on_stop_signals(stop: Callable[[], None], drain_s: float) -> None:
 
     for each in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(each, heard)
+
+
+def _connections_of_deliveries(*, beside_api: bool) -> int:
+    """What is left for them of the files that may be open, beside requests, streams, the database and names."""
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    files = OPEN_FILES if soft == resource.RLIM_INFINITY else soft
+    return max(CONNECTIONS_LEAST, (files - FILES_OF_OTHERS) // (4 if beside_api else 2))
 
 
 def _listen(host: str, port: int, remedy: str) -> socket.socket:

@@ -53,7 +53,8 @@ GROUPS = {
         "collaborators",
     ),
     **dict.fromkeys(
-        ("hooks_list", "hooks_get", "hooks_get_config", "deliveries_list", "deliveries_get"), "read"
+        ("hooks_list", "hooks_get", "hooks_get_config", "deliveries_list", "deliveries_get", "redeliveries_get"),
+        "read",
     ),
     **dict.fromkeys(
         ("hooks_create", "hooks_update", "hooks_update_config", "hooks_ping", "hooks_test", "hooks_test_old",
@@ -180,7 +181,9 @@ def site(server: Server) -> Iterator[Site]:
             hook = api.hook(Place(kind, world), config={"retries": "0"}, events=["status"], active=True)
             [delivery] = until(partial(api.read, hook["deliveries_url"]))
             number = api.read(world.repo_path if kind == "repository" else world.org_path)["id"]
-            ids[kind] = {"hook_id": hook["id"], "delivery_id": delivery["id"], f"{kind}_id": number}
+            job = api.post(f"{hook['deliveries_url']}/redeliver", json={"ids": []}).json()["job"]
+            made = {"hook_id": hook["id"], "delivery_id": delivery["id"], "redelivery_id": job["id"]}
+            ids[kind] = {**made, f"{kind}_id": number}
         yield Site(server, world, api, ids, callers, scopes)
 
 
@@ -354,9 +357,11 @@ def test_a_hook_of_another_organization_is_out_of_reach(site: Site, server: Serv
                 ("GET", ""), ("PATCH", ""), ("DELETE", ""), ("GET", "/config"), ("PATCH", "/config"),
                 ("POST", "/pings"), ("GET", "/deliveries"), ("GET", f"/deliveries/{ids['delivery_id']}"),
                 ("POST", f"/deliveries/{ids['delivery_id']}/attempts"), ("POST", "/deliveries/redeliver"),
+                ("GET", f"/redeliveries/{ids['redelivery_id']}"),
             ):  # fmt: skip
                 refused(client.request(method, path + more, json={} if method != "GET" else None), 404, "Not Found")
             mine = Api(client).hook(Place(kind, attacker))
             stolen = {"ids": [ids["delivery_id"]]}
-            assert client.post(f"{mine['deliveries_url']}/redeliver", json=stolen).json() == {"queued": 0}
+            assert client.post(f"{mine['deliveries_url']}/redeliver", json=stolen).json()["queued"] == 0
             refused(client.get(f"{mine['deliveries_url']}/{ids['delivery_id']}"), 404, "Not Found")
+            refused(client.get(f"{mine['url']}/redeliveries/{ids['redelivery_id']}"), 404, "Not Found")

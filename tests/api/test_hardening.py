@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import json
 import os
@@ -26,8 +25,6 @@ from tests.harness.receiver import Received, Receiver, Reply
 from tests.harness.server import Server
 from tests.harness.waiting import WAIT_S, until
 from tests.harness.world import World, add_user
-from workhook.core.errors import Invalid
-from workhook.hooks import deliveries, tables
 from workhook.http.calls import Services
 from workhook.identity import queries
 from workhook.identity.tables import collaborators, tokens
@@ -348,41 +345,3 @@ def test_asking_often_sends_once(api: Api, failed: dict[str, Any], receiver: Rec
     api.post(failed["ping_url"])  # what was asked for more often would be sent before it
     until(lambda: receiver.events("ping")[1:])
     assert len(receiver.requests) - before == 5
-
-
-async def test_so_many_a_call(services: Services, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The next call goes on where one ended."""
-    monkeypatch.setattr(deliveries, "REDELIVER_MAX", 3)
-    await _failures(services, hook_id=7, count=8)
-    asked = [await deliveries.redeliver_many(services.database, 7, deliveries.parse_selection({})) for _ in range(4)]
-    assert asked == [3, 3, 2, 0]
-
-
-async def test_one_at_a_time(services: Services) -> None:
-    await _failures(services, hook_id=7, count=8)
-    everything = deliveries.parse_selection({})
-    calls = [deliveries.redeliver_many(services.database, hook_id, everything) for hook_id in (7, 7, 8)]
-    one, two, other = await asyncio.gather(*calls, return_exceptions=True)
-    assert (one, other) == (8, 0)
-    assert isinstance(two, Invalid)
-    assert two.message == "Deliveries of this webhook are being queued again already."
-    assert await deliveries.redeliver_many(services.database, 7, everything) == 0
-
-
-async def _failures(services: Services, *, hook_id: int, count: int) -> None:
-    """Dispatches that were tried once, without success."""
-    async with services.database.transaction() as tx:
-        for number in range(1, count + 1):
-            await tx.execute(
-                sa.insert(tables.dispatches).values(
-                    id=number, event_id=number, hook_id=hook_id, guid=f"g{number}", attempts=1, retries=0, wanted=0,
-                    next_attempt_at=None, created_at=1,
-                )
-            )  # fmt: skip
-            await tx.execute(
-                sa.insert(tables.deliveries).values(
-                    dispatch_id=number, hook_id=hook_id, event_id=number, guid=f"g{number}", event="push",
-                    delivered_at=1, duration_ms=1, redelivery=False, status="Invalid HTTP Response: 500",
-                    status_code=500, url="", request_headers=b"{}", response_headers=b"{}", response_body=b"",
-                )
-            )  # fmt: skip

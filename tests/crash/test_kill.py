@@ -20,7 +20,7 @@ from tests.harness.receiver import Received, Receiver, Reply
 from tests.harness.server import Server
 from tests.harness.waiting import WAIT_S, until
 from workhook.core.clock import now_ms
-from workhook.hooks.tables import dispatches, lanes
+from workhook.hooks.tables import dispatches, workers
 from workhook.http.calls import Services
 
 ROUNDS = deep(2, 8)
@@ -240,8 +240,8 @@ def test_a_process_that_stalled_beyond_its_lease_goes_on(
     process.send_signal(signal.SIGSTOP)
 
     async def over(services: Services) -> bool:
-        row = await services.database.fetch_one(sa.select(lanes.c.lease_until).where(lanes.c.hook_id == hook.id))
-        return row is not None and row["lease_until"] < now_ms()
+        row = await services.database.fetch_one(sa.select(workers.c.seen_until))
+        return row is not None and row["seen_until"] < now_ms()
 
     until(lambda: life.site.server.run(over))
     going_on.set()

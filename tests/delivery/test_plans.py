@@ -14,13 +14,14 @@ import sqlalchemy as sa
 from tests.harness.world import World, make_world
 from workhook.core.clock import DAY_MS, now_ms
 from workhook.core.ids import new_guid
-from workhook.delivery import queries
+from workhook.delivery import processes, queries
 from workhook.delivery.recording import DELIVERY_COLUMNS, attempts_of, record
 from workhook.delivery.retention import prune
 from workhook.events import outbox
 from workhook.events.tables import event_keys, events
 from workhook.hooks import deliveries as history
 from workhook.hooks import queries as hook_queries
+from workhook.hooks import redelivery
 from workhook.hooks.tables import deliveries, dispatches, hooks, lanes
 from workhook.http.calls import Services
 from workhook.identity.queries import find_repository
@@ -103,7 +104,8 @@ async def _fill(tx: Transaction, account_id: int) -> None:
              "installation_id": None, "guid": guids[n], "event": "push", "action": None, "delivered_at": at[n],
              "throttled_at": None, "duration_ms": 1,
              "redelivery": False, "status": "OK", "status_code": 200, "url": "http://x/",
-             "request_headers": b"{}", "response_headers": b"{}", "response_body": b"ok"}
+             "request_headers": b"{}", "response_headers": b"{}", "response_body": b"ok",
+             "recorded_at": None}
             for n in range(FIRST, waiting)
         ],
     )  # fmt: skip
@@ -161,6 +163,14 @@ async def asked(services: Services, world: World, monkeypatch: pytest.MonkeyPatc
         await write(self, steps)
 
     monkeypatch.setattr(kinds[1], "write", heard_write)
+    write_returning = kinds[1].write_returning
+
+    async def heard_returning(self: Any, steps: Any, last: Any, params: Any) -> Any:
+        asked.extend((statement, row) for statement, rows in steps for row in rows[:1])
+        asked.append((last, params))
+        return await write_returning(self, steps, last, params)
+
+    monkeypatch.setattr(kinds[1], "write_returning", heard_returning)
     return asked
 
 
@@ -222,37 +232,40 @@ async def test_the_check_sees_a_scan(services: Services, asked: Asked) -> None:
 async def test_what_the_worker_reads_and_writes(services: Services, asked: Asked) -> None:
     database = services.database
     busy_hooks = list(range(1, BUSY_HOOKS + 1))
-    pending = await queries.pending_hooks(database)
-    assert sorted(pending) == busy_hooks
-    await assert_no_scan(services, asked)
+    pending = await queries.pending_hooks(database, 0, 30)
+    assert list(pending) == busy_hooks[:30]
+    pending |= await queries.pending_hooks(database, 30, 30)
+    assert list(pending) == busy_hooks
+    await assert_no_scan(services, asked, at_least=2)
     rows = await queries.due_dispatches(database, busy_hooks, [PENDING_ID, PENDING_ID + 1], NOW, 10)
     assert len(rows) == 10 * BUSY_HOOKS
     assert not {PENDING_ID, PENDING_ID + 1} & {row["id"] for row in rows}
     await assert_no_scan(services, asked)
     await queries.payloads(database, [FIRST, FIRST + 1])
     await queries.failing_since(database, [1, 2, 3])
-    await queries.existing_hooks(database, [1, 2, 3])
     await hook_queries.hooks_by_id(database, [1, 2, 3])
     await attempts_of(database, [FIRST, FIRST + 1])
     async with database.transaction() as tx:
-        assert len(await queries.claim(tx, "me", busy_hooks, NOW, NOW + 1000, 7)) == 7
-        ours, renewed = await queries.renew(tx, "me", busy_hooks, NOW + 2000)
-        assert len(ours) == len(renewed) == 7
-        await queries.release(tx, "me", busy_hooks)
         await queries.drop_waiting(tx, [3])
         await queries.drop_unasked(tx, [PENDING_ID + 5])
-    await assert_no_scan(services, asked, at_least=10, possible=True)
+    await assert_no_scan(services, asked, at_least=6, possible=True)
 
 
 async def test_what_the_recorder_writes(services: Services, asked: Asked) -> None:
     row = dict.fromkeys(DELIVERY_COLUMNS, 1) | {
         "guid": "g", "event": "push", "action": None, "throttled_at": None, "redelivery": False, "status": "OK",
         "url": "http://x/", "request_headers": b"{}", "response_headers": b"{}", "response_body": b"",
+        "recorded_at": None,
     }  # fmt: skip
     delivered = [tuple(row.values())] * 3
-    advances = [(PENDING_ID + n, 0, 0, 1, None) for n in (1, 2, 3)]
-    await record(services.database, delivered, advances, {1: NOW}, NOW)
-    await assert_no_scan(services, asked, at_least=2)
+    async with services.database.transaction() as tx:
+        epoch = await processes.join(tx, "me", 60_000)
+    asked.clear()
+    advances = [(PENDING_ID + n, 0, 0, 1, None, epoch) for n in (1, 2, 3)]
+    assert await record(services.database, delivered, advances, {1: NOW}, NOW) == set()
+    late = [(PENDING_ID + n, 1, 0, 1, None, epoch + 1) for n in (1, 2, 3)]
+    assert await record(services.database, delivered, late, {}, NOW) == {PENDING_ID + n for n in (1, 2, 3)}
+    await assert_no_scan(services, asked, at_least=3)
     left = await attempts_of(services.database, [PENDING_ID + n for n in (1, 2, 3)])
     assert list(left.values()) == [1, 1, 1]
 
@@ -292,7 +305,8 @@ async def test_the_history_of_a_hook(services: Services, asked: Asked, filters: 
     await hook_queries.newest_deliveries(database, [7, 8], 0)
     async with database.transaction() as tx:
         await history.redeliver(tx, 7, newest[0])
-    await history.redeliver_many(database, 7, parsed)
+        job = await redelivery.ask(tx, 7, parsed)
+    await redelivery.advance(database, job)
     await assert_no_scan(services, asked, at_least=6)
 
 

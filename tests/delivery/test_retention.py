@@ -67,6 +67,7 @@ def _delivery_row(dispatch_id: int, event_id: int, hook_id: int, guid: str, at: 
         "action": None,
         "delivered_at": at,
         "throttled_at": None,
+        "recorded_at": None,
         "installation_id": None,
         "duration_ms": 1,
         "redelivery": False,
@@ -146,7 +147,7 @@ async def test_it_goes_in_batches_until_nothing_is_left(
     monkeypatch.setattr(counted, "execute", counting)
     removed = await prune(services.database, BEFORE, NOW)
     assert removed == {"deliveries": number, "dispatches": number, "events": number, "event_keys": number}
-    assert max(sizes) <= 10
+    assert max(sizes, default=0) <= 10
     for table in (events, dispatches, deliveries):
         assert len(await kept(services, table)) == 1
     rows = await services.database.fetch_all(sa.select(event_keys.c.key))

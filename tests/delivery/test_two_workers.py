@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import signal
 import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any
 
 import pytest
 import sqlalchemy as sa
@@ -16,6 +19,7 @@ from tests.harness.databases import Databases
 from tests.harness.receiver import Received, Receiver, Reply
 from tests.harness.server import Server
 from tests.harness.waiting import until
+from workhook.core.clock import now_ms
 from workhook.hooks.tables import lanes, workers
 from workhook.http.calls import Services
 
@@ -29,7 +33,7 @@ def group(backend: Databases, new_server: Callable[..., Server]) -> Iterator[Cal
     """Makes a site on a server beside which others can deliver."""
     sites: list[Site] = []
 
-    def make(**settings: object) -> Site:
+    def make(**settings: Any) -> Site:
         sites.append(Site(new_server(**{"delivery_lease_s": LEASE_S, **settings})))
         return sites[-1]
 
@@ -43,22 +47,17 @@ def new_worker(new_server: Callable[..., Server]) -> Callable[..., Server]:
     return lambda **settings: new_server(command=("worker",), **{"delivery_lease_s": LEASE_S, **settings})
 
 
-def owners(server: Server) -> Counter[str]:
-    """How many lanes each process has."""
-
-    async def read(services: Services) -> Counter[str]:
-        rows = await services.database.fetch_all(sa.select(lanes.c.owner).where(lanes.c.owner.is_not(None)))
-        return Counter(row["owner"] for row in rows)
-
-    found: Counter[str] = server.run(read)
-    return found
+def delivered_by(server: Server) -> int:
+    """How many attempts a process has recorded."""
+    with server.client(None) as client:
+        found = re.search(r'^workhook_deliveries_total\{outcome="success"\} (\d+)', client.get("/metrics").text, re.M)
+    return int(found[1]) if found else 0
 
 
 async def run_out(services: Services, pid: int) -> None:
-    """The leases of a dead process. Leases so short that a test could wait for them, the living lose as well."""
+    """The lease of a dead process. One so short that a test could wait for it, the living lose as well."""
     async with services.database.transaction() as tx:
-        for table, column in ((lanes, lanes.c.lease_until), (workers, workers.c.seen_until)):
-            await tx.execute(sa.update(table).where(table.c.owner.like(f"%/{pid}/%")).values({column.name: 0}))
+        await tx.execute(sa.update(workers).where(workers.c.owner.like(f"%/{pid}/%")).values(seen_until=0))
 
 
 def test_everything_arrives_once(
@@ -125,34 +124,51 @@ def test_a_rate_holds_across_processes(
         assert each >= began + (number - 5) / 20
 
 
-def test_lanes_are_shared_about_evenly_and_a_newcomer_gets_its_share(
+def test_a_newcomer_gets_its_share_and_goes_again(
     group: Callable[..., Site], new_worker: Callable[..., Server], receiver: Receiver
 ) -> None:
-    """While receivers hang, every lane has work, so that nobody's is idle. A lane is given away between two sends."""
-    going_on = threading.Event()
-    settings = {"delivery_timeout_s": 3, "delivery_retries": 0}
-    site = group(**settings)
-
-    def hold(received: Received) -> Reply:
-        if received.event == "push":
-            going_on.wait(60)
-        return Reply()
-
-    receiver.reply = hold
-    hooks = [site.hook(f"{receiver.url}?{number}", max_concurrency=1) for number in range(10)]
-    for number in range(10):
-        site.publish(number)
-    until(lambda: len(receiver.events("push")) >= 10)
-    until(lambda: list(owners(site.server).values()) == [10])
-    new_worker(**settings)
-    try:
-        until(lambda: sorted(owners(site.server).values()) in ([4, 6], [5, 5]))
-    finally:
-        going_on.set()
+    """Under load, all the time: whoever comes or goes, each dispatch is sent once, and each lane in order."""
+    site = group()
+    hooks = [site.hook(f"{receiver.url}?{number}", max_concurrency=1) for number in range(12)]
     for hook in hooks:
-        assert len(hook.attempts("push", 10)) == 10
-    arrived = [(each.path, each.guid) for each in receiver.events("push")]
-    assert len(set(arrived)) == len(arrived)  # one that timed out before it was sent does not come
+        hook.attempts("ping", 1)
+    published = 0
+
+    def more() -> None:
+        nonlocal published
+        site.publish(published)
+        published += 1
+
+    def delivers(server: Server) -> bool:
+        more()
+        return delivered_by(server) > 0
+
+    until(lambda: delivers(site.server))
+    newcomers = [new_worker(worker_listen="127.0.0.1:0") for _ in range(2)]
+    for each in newcomers:
+        until(partial(delivers, each))
+    had = delivered_by(site.server)
+    assert newcomers[0].stop() == 0
+    more()
+    newcomers[1].kill()
+    process = newcomers[1].process
+    assert process is not None
+    site.server.run(lambda services: run_out(services, process.pid))
+    for _ in range(5):
+        more()
+    for hook in hooks:
+        assert len(hook.attempts("push", published)) == published
+    assert delivered_by(site.server) > had
+    by_lane: dict[str, list[int]] = {}
+    for arrived in receiver.events("push"):
+        by_lane.setdefault(arrived.path, []).append(arrived.payload()["number"])
+    assert len(by_lane) == len(hooks)
+    repeated = 0
+    for came in by_lane.values():
+        once = [number for number, before in zip(came, [-1, *came], strict=False) if number != before]
+        assert once == list(range(published))
+        repeated += len(came) - len(once)
+    assert repeated <= len(hooks)  # what the one that was killed had in flight
 
 
 def test_a_hook_that_nobody_has_is_served_though_all_are_busy(
@@ -229,8 +245,83 @@ def test_another_takes_over(
     until(lambda: seen[-1] == 10)
     hook.site = view
     recorded = hook.attempts("push", 11)
-    assert 11 <= len(recorded) <= (12 if how == "stalled" else 11)  # what was sent twice may be recorded twice
+    # What was sent twice may be recorded twice, once as what it was.
+    assert 11 <= len(recorded) <= (12 if how == "stalled" else 11)
+    assert sum(not each["redelivery"] for each in recorded) == 11
     assert seen.count(10) == 1
+    assert survivor.stop() == 0
+
+
+@pytest.mark.parametrize("how", ["it leaves", "its lanes run out"])
+def test_beside_a_worker_of_an_earlier_version_the_new_one_waits(
+    group: Callable[..., Site], new_worker: Callable[..., Server], receiver: Receiver, how: str
+) -> None:
+    """That one leases lanes, each in its row, and knows nothing of generations."""
+    site = group(command=("serve", "--no-worker", "--port", "0"))
+    hook = site.hook(receiver.url)
+    leaves, elsewhere = how == "it leaves", {"owner": "elsewhere/1/earlier"}
+
+    async def deliver(services: Services) -> None:
+        until_ms = now_ms() + (600_000 if leaves else 3000)
+        async with services.database.transaction() as tx:
+            if leaves:
+                await tx.execute(sa.insert(workers).values(**elsewhere, seen_until=until_ms))
+            await tx.execute(sa.update(lanes).values(**elsewhere, lease_until=until_ms))
+
+    async def leave(services: Services) -> None:
+        async with services.database.transaction() as tx:
+            await tx.execute(sa.delete(workers).where(workers.c.owner == elsewhere["owner"]))
+            await tx.execute(sa.update(lanes).values(owner=None, lease_until=0))
+
+    site.server.run(deliver)
+    worker = new_worker()
+    site.publish(1)
+    until(lambda: "earlier_version" in worker.log())
+    if leaves:
+        assert not receiver.requests
+        site.server.run(leave)
+    hook.attempts("push", 1)
+    assert worker.stop() == 0
+
+
+def test_what_a_stalled_process_had_in_flight_is_recorded_as_what_it_was(
+    group: Callable[..., Site], new_worker: Callable[..., Server], receiver: Receiver
+) -> None:
+    """The other has sent it as well, as the first attempt: it does not become a second first attempt."""
+    hooks_number, slots, events = 4, 3, 12
+    site = group(delivery_lease_s=SHORT_LEASE_S)
+    answer_now = threading.Event()
+
+    def hold(received: Received) -> Reply:
+        if received.event == "push":
+            answer_now.wait(60)
+        return Reply()
+
+    receiver.reply = hold
+    hooks = [site.hook(f"{receiver.url}?{number}", max_concurrency=slots) for number in range(hooks_number)]
+    for number in range(events):
+        site.publish(number)
+    until(lambda: len(receiver.events("push")) == hooks_number * slots)
+    in_flight = {each.guid for each in receiver.events("push")}
+    process = site.server.process
+    assert process is not None
+    process.send_signal(signal.SIGSTOP)
+    try:
+        survivor = new_worker(delivery_lease_s=SHORT_LEASE_S)
+        until(lambda: len(receiver.events("push")) == 2 * hooks_number * slots)
+        answer_now.set()
+        receiver.wait_for(lambda requests: len({each.guid for each in requests if each.event == "push"}) == 4 * events)
+    finally:
+        answer_now.set()
+        process.send_signal(signal.SIGCONT)
+    for hook in hooks:
+        recorded = hook.attempts("push", events + slots)
+        first = [each["guid"] for each in recorded if not each["redelivery"]]
+        assert len(first) == len(set(first)) == events
+        assert {each["guid"] for each in recorded if each["redelivery"]} <= in_flight
+    arrived = Counter(each.guid for each in receiver.events("push"))
+    assert {guid for guid, count in arrived.items() if count > 1} == in_flight
+    assert max(arrived.values()) == 2
     assert survivor.stop() == 0
 
 

@@ -77,6 +77,7 @@ def _of_hooks(place: str, reading: Need, writing: Need, deleting: Need) -> dict[
     return {
         **dict.fromkeys((f"GET {place}/hooks", f"GET {one}", f"GET {one}/config"), reading),
         **dict.fromkeys((f"GET {one}/deliveries", f"GET {one}/deliveries/{{}}"), reading),
+        f"GET {one}/redeliveries/{{}}": reading,
         **dict.fromkeys((f"POST {place}/hooks", f"PATCH {one}", f"PATCH {one}/config", f"POST {one}/pings"), writing),
         **dict.fromkeys((f"POST {one}/deliveries/{{}}/attempts", f"POST {one}/deliveries/redeliver"), writing),
         f"DELETE {one}": deleting,

@@ -44,7 +44,17 @@ OPERATIONS: tuple[Operation, ...] = operations(lambda: None, dict)  # type: igno
 WITH_TOKENS = tuple(each for each in OPERATIONS if each.area in (AREA_A, AREA_B, GRAPHQL))
 CONCURRENCY = 12
 # Deliveries go on by themselves, and to be refused is noted.
-UNSTEADY = {"audit_log", "deliveries", "dispatches", "lanes", "rate_windows", "workers", "sign_in_failures", "probe"}
+UNSTEADY = {
+    "audit_log",
+    "deliveries",
+    "dispatches",
+    "lanes",
+    "rate_windows",
+    "workers",
+    "worker_generation",
+    "sign_in_failures",
+    "probe",
+}
 
 
 def need_of(operation: Operation) -> model.Need:

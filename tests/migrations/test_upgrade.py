@@ -144,7 +144,7 @@ def test_tokens_learn_the_first_of_their_family(backend: Databases, tmp_path: Pa
         for number, parent in ((1, None), (2, 1), (3, 2), (4, 3), (5, None), (6, 99), (7, 6)):
             token = {"id": number, "kind": "classic", "digest": bytes([number]), "user_id": 1, "scopes": ""}
             connection.execute(sa.insert(there.tables["tokens"]).values(**token, created_at=1, parent_id=parent))
-        _make(connection, "head")
+        _make(connection, "0008")
         roots.update(connection.execute(sa.text("SELECT id, root_id FROM tokens")).fetchall())
 
     _run(settings, work)

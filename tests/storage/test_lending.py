@@ -11,6 +11,7 @@ import asyncpg
 import pytest
 
 from tests.harness.databases import Databases
+from workhook.core.errors import Unavailable
 from workhook.storage.lending import Lender
 
 SIZE = 2
@@ -95,3 +96,16 @@ async def test_one_that_ends_meanwhile_is_replaced(lender: Lender) -> None:
         await other.execute("SELECT pg_terminate_backend($1)", first)
         await ended.wait()
         assert await _process(lender) != first
+
+
+async def test_one_that_may_not_write_is_not_kept(lender: Lender, pool: Any) -> None:
+    """Its server may be a primary no more."""
+    async with lender.lend() as connection:
+        await connection.execute("SET default_transaction_read_only = on")
+        process = await connection.fetchval("SELECT pg_backend_pid()")
+    with pytest.raises(Unavailable):
+        async with lender.lend() as connection:
+            await connection.execute("CREATE TABLE other (id int)")
+    async with lender.lend() as connection:
+        await connection.execute("CREATE TABLE other (id int)")
+        assert await connection.fetchval("SELECT pg_backend_pid()") != process

@@ -185,6 +185,7 @@ def _apps(walls: Walls) -> Iterator[Case]:
     for hook in (f"{here.repo_path}/hooks/{{hook}}", f"{here.org_path}/hooks/{{hook}}"):
         for ending in ("", "/config", "/deliveries"):
             yield Case("hook", _named("GET", f"{hook}{ending}"))
+        yield Case("redelivery", _named("GET", f"{hook}/redeliveries/1"))
         yield Case("ping", _named("POST", f"{hook}/pings"))
         yield Case("hook edited", _named("PATCH", hook, active=False))
         yield Case("hook deleted", _named("DELETE", hook))

@@ -112,7 +112,7 @@ EFFECTS: dict[str, str] = {
     "DELETE /repos/{}/{}/hooks/{}": _noted("-hooks -lanes"),
     "PATCH /repos/{}/{}/hooks/{}/config": _noted("~hooks"),
     "POST /repos/{}/{}/hooks/{}/deliveries/{}/attempts": _noted("~dispatches ~lanes"),
-    "POST /repos/{}/{}/hooks/{}/deliveries/redeliver": _noted("~lanes"),
+    "POST /repos/{}/{}/hooks/{}/deliveries/redeliver": _noted("+redeliveries ~lanes"),
     "POST /repos/{}/{}/hooks/{}/tests": _noted("~lanes"),
     "POST /repos/{}/{}/hooks/{}/test": _noted("~lanes"),
     "POST /orgs/{}/hooks": _noted("+hooks +lanes"),
@@ -120,7 +120,7 @@ EFFECTS: dict[str, str] = {
     "DELETE /orgs/{}/hooks/{}": _noted("-hooks -lanes"),
     "PATCH /orgs/{}/hooks/{}/config": _noted("~hooks"),
     "POST /orgs/{}/hooks/{}/deliveries/{}/attempts": _noted("~dispatches ~lanes"),
-    "POST /orgs/{}/hooks/{}/deliveries/redeliver": _noted("~lanes"),
+    "POST /orgs/{}/hooks/{}/deliveries/redeliver": _noted("+redeliveries ~lanes"),
     "POST /service_checkouts/{}/complete": _noted(
         "+dispatches:3 +events:3 +invoice_numbers +invoices +service_checkout_periods +task_credits ~service_checkouts"
     ),
@@ -137,7 +137,7 @@ EFFECTS: dict[str, str] = {
     "DELETE /orgs/{}/installations/{}": _noted("-installation_repositories -installations -memberships"),
     "DELETE /orgs/{}/apps/{}/tokens": _noted(),
     "DELETE /orgs/{}/apps/{}": _noted("-app_keys:2 -app_secrets -apps ~accounts"),
-    "DELETE /orgs/{}/oauth-apps/{}": _noted("-app_secrets -apps -hooks:5 -lanes:5"),
+    "DELETE /orgs/{}/oauth-apps/{}": _noted("-app_secrets -apps -hooks:5 -lanes:5 -redeliveries:2"),
     "POST /login": _noted("+sessions"),
     "POST /logout": _noted("-sessions"),
     "POST /login/link/{}": _noted("+sessions ~sign_in_links"),

@@ -26,7 +26,7 @@ _LEFT_OUT = {
     "revision", "request_id", "address", "last_eight",
 }  # fmt: skip
 _ABOUT_TIMES = re.compile(r".*(_at|_time|_since|_until|_date|_end|_by|^at|^issued|^due|^anchor|^since)$")
-_UNTIL_LATER = {"lanes", "workers", "deliveries", "probe", "key_check", "rate_windows"}
+_UNTIL_LATER = {"lanes", "workers", "worker_generation", "deliveries", "probe", "key_check", "rate_windows"}
 
 
 class Likeness:

@@ -92,6 +92,7 @@ OWNERS: dict[str, Rule] = {
     # Whoever is put into a project: the row is about them, too.
     "collaborators": _through(_repository, also=("user_id",)),
     "columns": _of_repository,
+    "redeliveries": _through(("hook_id", "hooks")),
     "deliveries": _through(("hook_id", "hooks"), ("event_id", "events"), _repository),
     "device_codes": _of_user_and_app,
     "dispatches": _through(("hook_id", "hooks"), ("event_id", "events")),
@@ -134,6 +135,7 @@ OWNERS: dict[str, Rule] = {
     "tasks": _of_repository,
     "timesheets": _of_repository,
     "tokens": _through(("installation_id", "installations"), also=("user_id", "account_id")),
+    "worker_generation": _nobody,
     "workers": _nobody,
 }
 

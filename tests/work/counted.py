@@ -84,6 +84,8 @@ class Counted:
 class CountedServer:
     """Without a worker. `statements` are those since `forget`."""
 
+    wrap: type[Counted] = Counted
+
     def __init__(self, settings: Mapping[str, Any]) -> None:
         self._settings = {
             "api_rate_limit": 0,
@@ -103,7 +105,7 @@ class CountedServer:
 
     async def _serve(self) -> None:
         async with open_services(load(self._settings, {}), serving=True) as services:
-            self._counted = Counted(services.database)
+            self._counted = self.wrap(services.database)
             self.world = await make_world(services)
             self.member_token = await add_user(services, self.world, member="member")
             counting: Services = replace(services, database=self._counted)  # type: ignore[arg-type]  # it does what a Database does

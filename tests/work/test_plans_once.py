@@ -20,6 +20,7 @@ from workhook.core.config import load
 from workhook.delivery import queries as delivery
 from workhook.events import outbox
 from workhook.hooks import commit, fan_out
+from workhook.hooks.handover import before_params
 from workhook.hooks.sending import send_params
 from workhook.identity import audit
 from workhook.identity import queries as identity
@@ -60,7 +61,7 @@ def _params(world: World) -> dict[str, Any]:
     }  # fmt: skip
     entry = dict.fromkeys(audit.COLUMNS) | {"at": 1, "action": "task.create", "times": 1, "detail": "{}"}
     return {
-        **task, **outbox.told_params([event] * 10), **send_params(),
+        **task, **outbox.told_params([event] * 10), **send_params(), **before_params(),
         **{f"entry_{name}": [value] * 10 for name, value in entry.items()},
         "digest": digest_of(world.token), "user_id": 100_500, "id": 100_500, "login_key": key_of(world.organization),
         "owner_key": key_of(world.organization), "name_key": key_of(world.repository) + "500",
@@ -75,7 +76,8 @@ HERE: tuple[Executable, ...] = (
     lookup._token, identity._repository, identity._repository_by_id, identity._organization,
     identity._organization_by_id, access._project, queries._one, queries._locked, queries._to_column, queries._to_move,
     reading._first, reading._next, writes._insert, writes._edit, writes._move, outbox._insert_along, fan_out._send,
-    fan_out._reached_by_new, commit._commit_on_postgresql, delivery._due_dispatches, delivery._payloads,
+    fan_out._reached_by_new, commit._commit_on_postgresql, commit._hand_on_postgresql, delivery._due_dispatches,
+    delivery._payloads,
 )  # fmt: skip
 _PART = (fan_out._send, fan_out._reached_by_new)  # of the statement that inserts the events
 

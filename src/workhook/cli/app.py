@@ -10,7 +10,9 @@ from workhook import __version__
 from workhook.cli import (
     apps,
     audit,
+    bench,
     collaborators,
+    copying,
     database,
     deliveries,
     events,
@@ -61,6 +63,8 @@ for name, group in (
     ("import", imports),
     ("secrets", secrets),
     ("audit", audit),
+    ("database", copying),
 ):
     app.add_typer(group.app, name=name)
 database.register(app)
+bench.register(app)

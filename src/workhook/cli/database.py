@@ -36,7 +36,7 @@ async def migrate(context: Context) -> None:
     from workhook.storage import migrate as migrations
 
     log.configure("warning")
-    done = await migrations.migrate(context.settings.sqlite_path, context.settings.database_url)
+    done = await migrations.migrate(context.settings.sqlite_path, context.settings.migration_url)
     data = {"migrated": done, "schema": migrations.HEAD}
     context.answer(data, f"{'migrated to' if done else 'nothing to do: it has'} schema {migrations.HEAD}")
 
@@ -156,6 +156,8 @@ async def _database(settings: Settings) -> Check:
         return Check("database", False, f"{kind}: {said[0]}", said[-1])
     if found is None:
         return Check("database", False, f"{kind} without a schema", "workhook migrate")
+    if (elsewhere := migrations.ELSEWHERE.get(found)) is not None:
+        return Check("database", False, f"{kind}, {found}", elsewhere)
     if found not in migrations.known_revisions():
         return Check("database", False, f"{kind}, schema {found} of a newer version", "Install the newer Workhook.")
     path = settings.sqlite_path

@@ -9,12 +9,13 @@ import typer
 
 from workhook.cli.common import Context, cell, command, find_organization, find_repository, new_app
 from workhook.cli.faults import CliError, Misuse
+from workhook.cli.progress import Progress, shown_progress
 from workhook.cli.usage import time_text, whole_from
 
 if TYPE_CHECKING:
-    from workhook.hooks.deliveries import Filters
+    from workhook.hooks.history import Filters
     from workhook.hooks.schemas import DeliveryItem
-    from workhook.storage import Reader
+    from workhook.storage import Database, Reader
 
 app = new_app("What was sent to webhooks, and sending it again.")
 
@@ -105,9 +106,11 @@ async def redeliver(
     --organization names.
 
     Of those webhooks, the deliveries that fit the other options; without any, those that failed and were not delivered
-    since. Each event goes again under its guid, once however many attempts it had, and is tried again if it fails.
+    since. Each event goes again under its guid, once however many attempts it had, and is tried again if it fails. What
+    is interrupted is gone on with by the server.
     """
-    from workhook.hooks.deliveries import Filters, parse_filters, redeliver_many
+    from workhook.hooks.deliveries import parse_filters
+    from workhook.hooks.history import Filters
 
     given = {"status": status, "event": event, "action": action, "guid": guid}
     given |= {"since": since, "until": until, "redelivery": redelivery}
@@ -124,9 +127,22 @@ async def redeliver(
             filters = parse_filters(given if any(given.values()) else {"status": "failure"})
             chosen = dict.fromkeys(await _hooks(services.database, hook, repository, organization), filters)
         queued = 0
-        for hook_id, wanted in chosen.items():
-            queued += await redeliver_many(services.database, hook_id, wanted)
+        with shown_progress() as progress:
+            for hook_id, wanted in chosen.items():
+                queued += await _redeliver(services.database, hook_id, wanted, progress)
     context.answer({"queued": queued}, f"{queued} will be sent again")
+
+
+async def _redeliver(database: Database, hook_id: int, filters: Filters, progress: Progress) -> int:
+    """Answers how many events will be sent again. Whatever ends this command, a server goes on with it."""
+    from workhook.hooks import redelivery
+
+    job_id = await database.in_transaction(lambda tx: redelivery.ask(tx, hook_id, filters))
+    while (job := await redelivery.advance(database, job_id)) is not None:
+        progress(f"deliveries of webhook {hook_id} looked at, in percent", job.percent, 100)
+        if job.finished_at is not None:
+            return job.queued
+    return 0
 
 
 async def _hooks(reader: Reader, hook: int | None, repository: str | None, organization: str | None) -> list[int]:

@@ -97,6 +97,13 @@ def _database_url(value: Any) -> str:
     return str(value)
 
 
+def _postgresql_url(value: Any) -> str:
+    """postgresql://USER@HOST/NAME"""
+    if str(value).startswith("sqlite:"):
+        raise ValueError
+    return _database_url(value)
+
+
 def _files_url(value: Any) -> str:
     """s3://BUCKET or s3://BUCKET/PREFIX"""
     parts = urlsplit(str(value))
@@ -166,6 +173,15 @@ class Settings:
     database_url: str | None = _setting(
         None, _database_url, "Database; without it SQLite in the data folder.", secret=True
     )
+    database_session_url: str | None = _setting(
+        None,
+        _postgresql_url,
+        "PostgreSQL itself, where database_url leads to a pooler in transaction mode.",
+        secret=True,
+    )
+    database_connections: int = _setting(
+        6, _whole(2, 1000), "Connections of this process to PostgreSQL at most, with the one that it listens on."
+    )
     files_url: str | None = _setting(
         None,
         _files_url,
@@ -216,7 +232,10 @@ class Settings:
         (), _networks, "Networks that deliveries may reach although they are private."
     )
     delivery_lease_s: float = _setting(
-        30.0, _seconds(1, 3600), "How long the webhooks of a process that died wait for another process."
+        10.0, _seconds(1, 3600), "How long the webhooks of a process that died wait for another process."
+    )
+    delivery_memory_mb: int = _setting(
+        256, _whole(1, 1_000_000, "MiB"), "Memory for the payloads of deliveries in MiB at most, in this process."
     )
     worker_listen: str | None = _setting(
         None,
@@ -224,6 +243,11 @@ class Settings:
         "Where `workhook worker` serves its health and metrics; without it nowhere. Port 0 picks a free one.",
     )
     delivery_proxy: str | None = _setting(None, str, "HTTP proxy for deliveries.", secret=True)
+
+    @property
+    def migration_url(self) -> str | None:
+        """Where a session is one session: migrations hold a lock from one transaction to the next."""
+        return self.database_session_url or self.database_url
 
     @property
     def sqlite_path(self) -> Path | None:
@@ -264,7 +288,12 @@ def load(flags: Mapping[str, Any], environ: Mapping[str, str] | None = None) -> 
 
 def _apart(values: Mapping[str, Any]) -> list[str]:
     """Settings that are nothing without another."""
-    needed = {"oidc_issuer": "oidc_client_id", "oidc_client_id": "oidc_issuer", "oidc_client_secret": "oidc_issuer"}
+    needed = {
+        "database_session_url": "database_url",
+        "oidc_issuer": "oidc_client_id",
+        "oidc_client_id": "oidc_issuer",
+        "oidc_client_secret": "oidc_issuer",
+    }
     return [f"{name}: needs {other} too" for name, other in needed.items() if name in values and other not in values]
 
 

@@ -16,6 +16,7 @@ from workhook.delivery.recording import AdvanceRow, DeliveryRow
 from workhook.delivery.retry import GONE, RetryPolicy, next_attempt_at
 from workhook.delivery.send import TIMED_OUT, TOO_LARGE, Outcome, Sender
 from workhook.delivery.sign import Prepared, Signer, redact
+from workhook.hooks.history import recorded_at_of
 from workhook.hooks.records import Hook
 
 FAILING_MAX_MS = 5 * 24 * 3600 * 1000
@@ -59,12 +60,13 @@ class Finished:
             json.encode(redact(self.request_headers)),
             json.encode(outcome.response_headers),
             outcome.response_body,
+            recorded_at_of(self.delivered_at, now_ms()),
         )
 
     def advance(self) -> AdvanceRow:
         """What changes in the dispatch."""
         work = self.work
-        return work.id, work.attempts, 1 if work.wanted else 0, work.retries + 1, self.next_at
+        return work.id, work.attempts, 1 if work.wanted else 0, work.retries + 1, self.next_at, self.lane.epoch
 
 
 async def attempt(lane: Lane, work: Work, payload: bytes, sender: Sender, policy: RetryPolicy) -> Finished:

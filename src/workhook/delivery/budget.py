@@ -1,30 +1,54 @@
-"""Memory for large payloads: many at once wait for each other rather than for the out-of-memory killer."""
+"""Memory for payloads: many at once wait for each other rather than for the out-of-memory killer."""
 
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 
 class Budget:
-    """`total` bytes. Who asks for more than that alone gets all of it."""
+    """`total` bytes, given out in the order in which they were asked for. Who asks for more alone gets all of it."""
 
     def __init__(self, total: int) -> None:
         self._total = total
         self._used = 0
-        self._changed = asyncio.Condition()
+        self._waiting: deque[tuple[int, asyncio.Future[None]]] = deque()
 
     @asynccontextmanager
     async def of(self, size: int) -> AsyncIterator[None]:
         """Waits until `size` bytes are free, and holds them inside the block."""
         size = min(size, self._total)
-        async with self._changed:
-            await self._changed.wait_for(lambda: self._used + size <= self._total)
-            self._used += size
+        await self._take(size)
         try:
             yield
         finally:
-            self._used -= size
-            async with self._changed:
-                self._changed.notify_all()
+            self._give_back(size)
+
+    async def _take(self, size: int) -> None:
+        if not self._waiting and self._used + size <= self._total:
+            self._used += size
+            return
+        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.append((size, turn))
+        try:
+            await turn
+        except asyncio.CancelledError:
+            if turn.done() and not turn.cancelled():  # it was given, and nobody takes it
+                self._give_back(size)
+            else:
+                self._waiting.remove((size, turn))
+                self._hand_out()  # those behind it may need less
+            raise
+
+    def _give_back(self, size: int) -> None:
+        self._used -= size
+        self._hand_out()
+
+    def _hand_out(self) -> None:
+        while self._waiting and self._used + self._waiting[0][0] <= self._total:
+            size, turn = self._waiting.popleft()
+            if not turn.cancelled():
+                self._used += size
+                turn.set_result(None)

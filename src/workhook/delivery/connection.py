@@ -12,10 +12,14 @@ from typing import Any
 
 import aiohttp
 from aiohttp.client_proto import ResponseHandler
+from aiohttp.client_reqrep import ConnectionKey
+from aiohttp.connector import Connection
 from aiohttp.http import HttpProcessingError, RawResponseMessage
 from aiohttp.streams import StreamReader
+from aiohttp.tracing import Trace
 
 MAX_HEAD_BYTES = 64 * 1024
+CONNECTIONS_MAX = 4096  # unless less is said
 # After the head, chunks' framing included. Of a body 64 KiB are kept, which in chunks of one byte are 0.4 MB; who reads
 # stops there, and the transport then. What gets this far is framing without content, which nobody reads.
 MAX_BODY_BYTES_RECEIVED = 1536 * 1024
@@ -32,13 +36,82 @@ class Post(aiohttp.ClientRequest):
         """No Accept-Encoding: the specification lists the headers of a delivery."""
 
 
+class Kept:
+    """The connections of a sender: at most `most`. For a new one that goes which has been idle for longest.
+
+    Nobody waits here: no more than that are to be in use at the same time.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._used = 0
+        self._idle: dict[_Protocol, None] = {}  # the oldest first
+
+    def use(self, idle: _Protocol | None = None) -> None:
+        """`idle` is used again; None: one is about to be opened."""
+        self._used += 1
+        if idle is not None:
+            self.forget(idle)
+        self._shed(self._used + len(self._idle) - self._most)
+
+    def unuse(self, idle: _Protocol | None = None) -> None:
+        """One is used no longer, and now `idle`; None: it is closed, or was not opened."""
+        self._used -= 1
+        if idle is not None:
+            self._idle[idle] = None
+            self._shed(self._used + len(self._idle) - self._most)
+
+    def forget(self, protocol: _Protocol) -> None:
+        """It is not idle, if it was."""
+        self._idle.pop(protocol, None)
+
+    def give_way(self) -> None:
+        """Somebody in this process has no descriptor left: half of those that are idle are closed."""
+        self._shed((len(self._idle) + 1) // 2)
+
+    def _shed(self, number: int) -> None:
+        for _ in range(min(number, len(self._idle))):
+            oldest = next(iter(self._idle))
+            del self._idle[oldest]
+            oldest.abort()  # at once: nothing is under way, and TLS would wait for an answer to its farewell
+
+
 class Connector(aiohttp.TCPConnector):
     """aiohttp's connector with connections of the kind below. Takes the options of `aiohttp.TCPConnector`."""
 
-    def __init__(self, **options: Any) -> None:
+    def __init__(self, kept: Kept, **options: Any) -> None:
         super().__init__(**options)
+        self._kept = kept
         # aiohttp has no public way to choose the protocol; the tests of heads and stray bytes fail if this one goes.
-        self._factory = functools.partial(_protocol, loop=self._loop)
+        self._factory = functools.partial(_protocol, kept, loop=self._loop)
+
+    # Neither has it a public way to tell what is idle; `test_send_kept.py` fails if one of these goes.
+
+    async def _create_connection(
+        self,
+        req: aiohttp.ClientRequest,
+        traces: list[Trace],
+        timeout: aiohttp.ClientTimeout,  # noqa: ASYNC109 - aiohttp's own
+    ) -> ResponseHandler:
+        self._kept.use()
+        try:
+            return await super()._create_connection(req, traces, timeout)
+        except BaseException:
+            self._kept.unuse()
+            raise
+
+    async def _get(self, key: ConnectionKey, traces: list[Trace]) -> Connection | None:
+        found = await super()._get(key, traces)
+        if found is not None:
+            assert isinstance(found.protocol, _Protocol)
+            self._kept.use(found.protocol)
+        return found
+
+    def _release(self, key: ConnectionKey, protocol: ResponseHandler, *, should_close: bool = False) -> None:
+        super()._release(key, protocol, should_close=should_close)
+        there = self._conns.get(key)
+        kept = there is not None and len(there) > 0 and there[-1][0] is protocol
+        self._kept.unuse(protocol if kept and isinstance(protocol, _Protocol) else None)
 
 
 class _Protocol(ResponseHandler):
@@ -47,8 +120,9 @@ class _Protocol(ResponseHandler):
     `_in_head`: the final answer's head is still to come. `_answer_begun`: something that looks like one has.
     """
 
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, kept: Kept, loop: asyncio.AbstractEventLoop) -> None:
         super().__init__(loop)
+        self._kept = kept
         self._requests = 0
         self._in_head = False
         self._head_bytes = 0
@@ -84,6 +158,10 @@ class _Protocol(ResponseHandler):
                 self._drop()
                 return
             super().data_received(data)
+
+    def connection_lost(self, exc: BaseException | None) -> None:
+        self._kept.forget(self)
+        super().connection_lost(exc)
 
     def set_exception(self, exc: BaseException, exc_cause: BaseException | None = None) -> None:
         if self._exception is not None:
@@ -132,5 +210,5 @@ class _Protocol(ResponseHandler):
             self.transport.close()  # the pool gives out no connection that is closing
 
 
-def _protocol(loop: asyncio.AbstractEventLoop) -> ResponseHandler:
-    return _Protocol(loop)
+def _protocol(kept: Kept, loop: asyncio.AbstractEventLoop) -> ResponseHandler:
+    return _Protocol(kept, loop)

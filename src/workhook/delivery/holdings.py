@@ -1,12 +1,20 @@
-"""The lanes of this process: which it asks for, renews, loads anew, shares with other processes and gives back."""
+"""The lanes of this process: which of its own have work, and those of them that it has loaded.
+
+Whose a lane is, is not written anywhere (`membership`). Of a lane without work nothing is kept here; of one that waits
+to be loaded, its number.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Set
+import asyncio
+import time
+from collections.abc import Iterable
+from itertools import islice
 
 import structlog
 
 from workhook.core.clock import now_ms
+from workhook.core.errors import Unavailable
 from workhook.core.vault import VaultError
 from workhook.delivery import metrics, queries
 from workhook.delivery.lanes import Lane, Work, profile_of, signer_until
@@ -17,33 +25,40 @@ from workhook.hooks import queries as hook_queries
 from workhook.hooks.records import Hook
 from workhook.http.calls import Services
 
-LOOK_MS = 1000  # how often the worker looks who else is there, and gives lanes back
+LOOK_MS = 1000  # how often lanes are given up that have nothing to do
 SEARCH_MS = 5000  # without a signal, how often it looks for work; of what it knows by itself it needs no signal
-IDLE_MS = 20_000  # an idle lane goes back after this
-FOREIGN_MS = 1000  # a lane that another process has is not asked for again within this
-UNREADABLE_MS = 30_000  # likewise one whose secret cannot be read here
-OVERDUE_MS = 3000  # what nobody has taken for so long is taken by whoever sees it, fair or not
-UNFAIR_LOOKS = 3  # a process that had more than its share so many looks in a row gives some of it up
+SEARCH_MAX_MS = 60_000
+SEARCH_SHARE = 50  # a search that took long is not made again before so many times of that
+PAGE = 1000  # hooks with work, found at once
+PLACES = 1024  # lanes loaded at once, beside those that can be in flight; others with work wait for a place
+IDLE_MS = 20_000  # an idle lane is given up after this, or as soon as another needs its place
+GUARD_S = 1.0  # how often to see whether the lease was to be renewed and is not
+UNREADABLE_MS = 30_000  # a lane whose secret cannot be read here is not tried again within this
 
 log = structlog.get_logger(__name__)
 
 
 class Holdings:
-    """`lanes` are leased. A lane that is lost is not taken again before what is in flight of it has ended."""
+    """`lanes` are loaded. One that is lost is not loaded again before what is in flight of it has ended."""
 
     def __init__(self, services: Services) -> None:
         self._services = services
         self._database = services.database
         self.leases = Leases(services.database, round(services.settings.delivery_lease_s * 1000))
         self.lanes: dict[int, Lane] = {}
+        self._places = PLACES + services.settings.concurrency
         self._look_at = self._search_at = 0
+        self._searched = 0  # the last hook that the search has come to; 0: none is under way
+        self._search_ms = 0.0  # that it took so far
+        self._pending = 0  # hooks with work that it has found
         self._later = Schedule()
         self._ending: dict[int, Lane] = {}  # not ours any more, with something still in flight
-        self._due: dict[int, int] = {}  # hooks with work that have no lane here → when
-        self._pending: set[int] = set()  # every hook with work, here or elsewhere
-        self._not_before: dict[int, int] = {}  # lanes that could not be had → when to ask again
+        self._due: dict[int, int] = {}  # hooks of ours with work that have no lane here → since when
+        self._not_before: dict[int, int] = {}  # lanes that could not be loaded → when to try again
         self._changed: set[int] = set()  # hooks that a signal named since the last reload began
-        self._unfair_looks = 0
+        self._renewing = asyncio.Lock()
+        self._guard: asyncio.Task[None] | None = None
+        self._own_since: tuple[int, bool] = (0, False)  # generation, and whether it is settled: what lanes were kept by
 
     def time_to_look(self, now: int) -> bool:
         """Also when the clock was set back."""
@@ -60,18 +75,23 @@ class Holdings:
 
     # --- what there is to do -----------------------------------------------------------------------------------------
 
-    def mark_due(self, due: dict[int, int]) -> None:
-        """Hook id → when it has work (milliseconds; 0: now)."""
+    def mark_due(self, due: dict[int, int]) -> bool:
+        """Hook id → when it has work (milliseconds; 0: now). Answers whether there is anything to do now."""
         now = now_ms()
-        self._pending.update(due)
+        to_do = False
+        is_own = self.leases.membership.is_own
         for hook_id, at in due.items():
             lane = self.lanes.get(hook_id)
-            if at > now:
+            if lane is not None and at <= now:
+                lane.more = to_do = True
+            elif not is_own(hook_id):
+                continue
+            elif at > now:
                 self._later.add(hook_id, at)
-            elif lane is None:
-                self._due[hook_id] = at
             else:
-                lane.more = True
+                self._due.setdefault(hook_id, at)
+                to_do = True
+        return to_do
 
     def mark_come(self, now: int) -> None:
         """What was to be done later is due."""
@@ -87,75 +107,76 @@ class Holdings:
             self._not_before.pop(hook_id, None)  # its secret may be readable now
 
     async def look(self, now: int) -> None:
-        """Share lanes with other processes, and now and then find what no signal told of."""
-        if not now < self._search_at <= now + SEARCH_MS:
-            await self._search(now)
+        """Give up what has nothing to do, and now and then find what no signal told of."""
         self._look_at = now + LOOK_MS
+        if self._searched or not now < self._search_at <= now + SEARCH_MAX_MS:
+            await self._search(now)
         self._not_before = {hook_id: at for hook_id, at in self._not_before.items() if now < at <= now + UNREADABLE_MS}
-        await self.leases.count_alive()
-        self._share()
-        leaving = [lane for lane in self.lanes.values() if not lane.flying and (lane.leaving or _is_idle(lane, now))]
-        await self._give_back(leaving, now)
+        self._give_up(lane for lane in self.lanes.values() if lane.leaving or now - lane.idle_since > IDLE_MS)
+        if self._due and len(self.lanes) >= self._places:
+            self._take_turns()
 
     async def _search(self, now: int) -> None:
-        self._search_at = now + SEARCH_MS  # a signal that comes while we read sets it again
-        self._pending, self._due = set(), {}  # what a signal names meanwhile is kept
+        """A page of it; the next page has the next turn."""
+        if not self._searched:
+            self._pending, self._search_ms = 0, 0.0
+            self._search_at = now + SEARCH_MS  # a signal that comes while we read sets it again
+        began = time.monotonic()
         try:
-            pending = await queries.pending_hooks(self._database)
+            found = await queries.pending_hooks(self._database, self._searched, PAGE)
         except BaseException:
-            self._search_at = 0
+            self._searched = self._search_at = 0
             raise
-        metrics.PENDING_HOOKS.set(len(pending))
-        self.mark_due({**pending, **self._due})
+        self._search_ms += (time.monotonic() - began) * 1000
+        self._pending += len(found)
+        self.mark_due(found)
+        if len(found) == PAGE:
+            self._searched, self._look_at = max(found), 0
+            return
+        self._searched = 0
+        metrics.PENDING_HOOKS.set(self._pending)
+        if self._search_at:
+            self._search_at = now + round(min(max(SEARCH_MS, SEARCH_SHARE * self._search_ms), SEARCH_MAX_MS))
 
     # --- taking ------------------------------------------------------------------------------------------------------
 
     async def claim(self, now: int) -> None:
-        """Lease lanes that have work, up to this process's share."""
-        wanted = {
-            hook_id: at
-            for hook_id, at in self._due.items()
-            if at <= now and self._not_before.get(hook_id, 0) <= now and hook_id not in self._ending
-        }
-        room = self._room(len(wanted)) if wanted else 0
-        if room == 0:
-            wanted = {hook_id: at for hook_id, at in wanted.items() if 0 < at <= now - OVERDUE_MS}
-            room = len(wanted)
+        """Load lanes of ours that have work, as long as there are places."""
+        if not self._due or not self.leases.good:
+            return
+        if len(self._due) > self._places - len(self.lanes):
+            self._give_up(self.lanes.values())
+        room = self._places - len(self.lanes)
+        wanted = list(islice((hook_id for hook_id in self._due if self._can_load(hook_id, now)), max(0, room)))
         if not wanted:
             return
-        until, rows = await self.leases.claim(wanted, room)
-        failing = {row["hook_id"]: row["failing_since"] for row in rows}
-        if len(failing) < room:
-            await self._not_had(wanted.keys() - failing.keys(), now)
-        unreadable = []
-        for hook in await hook_queries.hooks_by_id(self._database, list(failing)):
-            self._due.pop(hook.id, None)
-            signer = self._signer(hook)
-            if signer is None:
-                unreadable.append(hook.id)
+        hooks = await hook_queries.hooks_by_id(self._database, wanted)
+        failing = await queries.failing_since(self._database, wanted)
+        for hook in hooks:
+            if not self._can_load(hook.id, now):  # it was lost meanwhile
                 continue
-            lane = Lane(hook, signer, until, failing[hook.id], signer_until(hook, now), idle_since=now)
-            self.lanes[hook.id] = lane
-        await self.leases.release(unreadable)
+            del self._due[hook.id]
+            signer = self._signer(hook)
+            if signer is not None:
+                until = self.leases.good_until
+                lane = Lane(hook, signer, until, failing.get(hook.id), signer_until(hook, now), idle_since=now)
+                lane.epoch = self.leases.epoch
+                self.lanes[hook.id] = lane
+        await self._drop_gone(set(wanted) - {hook.id for hook in hooks})
         metrics.LANES.set(len(self.lanes))
 
-    async def _not_had(self, hook_ids: Set[int], now: int) -> None:
-        """They are another process's. Or their hooks are gone: an event can meet the deletion of a hook."""
-        self._not_before.update(dict.fromkeys(hook_ids, now + FOREIGN_MS))
-        gone = hook_ids - await queries.existing_hooks(self._database, list(hook_ids))
-        if gone:
+    def _can_load(self, hook_id: int, now: int) -> bool:
+        if self._not_before.get(hook_id, 0) > now or hook_id in self._ending or hook_id not in self._due:
+            return False
+        return self.leases.membership.may_work_on(hook_id)
+
+    async def _drop_gone(self, hook_ids: set[int]) -> None:
+        """Their hooks are gone: an event can meet the deletion of a hook."""
+        if hook_ids:
+            for hook_id in hook_ids:
+                self._due.pop(hook_id, None)
             async with self._database.transaction() as tx:
-                await queries.drop_waiting(tx, list(gone))
-
-    def _room(self, wanted: int) -> int:
-        """How many lanes more would still be fair."""
-        if self.leases.alive == 1:
-            return wanted
-        working = sum(lane.working and not lane.leaving for lane in self.lanes.values())
-        return max(0, self._fair() - working)
-
-    def _fair(self) -> int:
-        return -(-len(self._pending | self._due.keys()) // self.leases.alive)
+                await queries.drop_waiting(tx, list(hook_ids))
 
     def _signer(self, hook: Hook) -> Signer | None:
         try:
@@ -170,14 +191,56 @@ class Holdings:
 
     # --- keeping -----------------------------------------------------------------------------------------------------
 
+    async def start(self) -> None:
+        """Raises `Unavailable` if the database cannot be reached."""
+        await self.leases.take_back()
+        self._guard = asyncio.create_task(self._keep_lease(), name="lease")
+
+    async def leave(self) -> None:
+        """Deliver no more. Raises `Unavailable` likewise; then the lease runs out."""
+        if self._guard is not None:
+            self._guard.cancel()
+            await asyncio.gather(self._guard, return_exceptions=True)
+        await self.leases.leave()
+
+    async def _keep_lease(self) -> None:
+        """The worker renews it in its turns. One of them may take longer than the lease, when the database is slow."""
+        while True:
+            await asyncio.sleep(GUARD_S)
+            try:
+                await self.renew()
+            except Exception as error:  # noqa: BLE001  # handed to the log, with its traceback unless the database is away
+                metrics.TROUBLE.labels("lease").inc()
+                trouble = log.warning if isinstance(error, Unavailable) else log.exception
+                trouble("lease_not_renewed", error=str(error))
+
     async def renew(self) -> None:
-        until, renewed, lost = await self.leases.renew(list(self.lanes))
-        for hook_id, lane in list(self.lanes.items()):
-            if hook_id in lost:
-                log.warning("lease_lost", hook_id=hook_id)
-                self._forget(lane)
-            elif hook_id in renewed:
+        """If it is time, renew the lease of this process, and act by what others there are now."""
+        async with self._renewing:
+            if not self.leases.time_to_renew():
+                return
+            try:
+                await self.leases.renew(self._in_flight)
+            finally:
+                # Also after a failure: what is acknowledged next is what is acted by here.
+                self._keep_own()
+
+    def _in_flight(self) -> list[int]:
+        """In this life; what is left of an earlier one is others' by now."""
+        epoch, lanes = self.leases.epoch, (*self._ending.values(), *self.lanes.values())
+        return [lane.hook.id for lane in lanes if lane.flying and lane.epoch == epoch]
+
+    def _keep_own(self) -> None:
+        until, epoch, membership = self.leases.good_until, self.leases.epoch, self.leases.membership
+        for lane in list(self.lanes.values()):
+            if lane.epoch == epoch and membership.may_work_on(lane.hook.id):
                 lane.lease_until = until
+            else:
+                self._forget(lane)
+        if self._own_since != (now_so := (membership.generation, membership.settled)):
+            self._own_since = now_so
+            self._due = {hook_id: at for hook_id, at in self._due.items() if membership.is_own(hook_id)}
+            self.look_now()  # for the work of lanes that were others'
 
     async def reload(self) -> None:
         """Load the hooks that were changed."""
@@ -191,6 +254,8 @@ class Holdings:
         now = now_ms()
         for lane in stale:
             hook = found.get(lane.hook.id)
+            if self.lanes.get(lane.hook.id) is not lane:
+                continue  # it was lost meanwhile
             if hook is None:
                 self._forget(lane)
                 continue
@@ -205,26 +270,25 @@ class Holdings:
         else:
             lane.replace_hook(hook, signer, failing_since)
 
-    # --- giving ------------------------------------------------------------------------------------------------------
+    # --- giving up ---------------------------------------------------------------------------------------------------
 
-    def _share(self) -> None:
-        """With other workers alive, keep no more than a fair share of the lanes that have work."""
-        working = [lane for lane in self.lanes.values() if lane.working and not lane.leaving]
-        excess = len(working) - self._fair() if self.leases.alive > 1 else 0
-        self._unfair_looks = self._unfair_looks + 1 if excess > 0 else 0
-        if self._unfair_looks >= UNFAIR_LOOKS:
-            self._unfair_looks = 0
-            for lane in working[-excess:]:
+    def _give_up(self, lanes: Iterable[Lane]) -> None:
+        """Those of them that have nothing to do; their rates are kept."""
+        now = now_ms()
+        for lane in list(lanes):
+            if not (lane.flying or lane.halted or lane.next_start_ms > now) and (lane.leaving or not lane.working):
+                del self.lanes[lane.hook.id]
                 lane.leave()
-
-    async def _give_back(self, given: Iterable[Lane], now: int) -> None:
-        given = list(given)
-        for lane in given:
-            self.lanes.pop(lane.hook.id, None)
-            if lane.leaving:  # it goes to another process: not back to this one at once
-                self._not_before.setdefault(lane.hook.id, now + OVERDUE_MS)
-        await self.leases.release([lane.hook.id for lane in given])
         metrics.LANES.set(len(self.lanes))
+
+    def _take_turns(self) -> None:
+        """All places are taken, and others wait: some of the lanes that have nothing in flight wait instead."""
+        now = now_ms()
+        waiting = (lane for lane in self.lanes.values() if not (lane.flying or lane.halted or lane.next_start_ms > now))
+        for lane in list(islice(waiting, self._places // 4)):
+            del self.lanes[lane.hook.id]
+            lane.leave()
+            self._due[lane.hook.id] = now
 
     def _forget(self, lane: Lane) -> None:
         lane.leave()
@@ -238,7 +302,4 @@ class Holdings:
         lane.flying.pop(work.id, None)
         if not lane.flying and self._ending.get(lane.hook.id) is lane:
             del self._ending[lane.hook.id]
-
-
-def _is_idle(lane: Lane, now: int) -> bool:
-    return not lane.working and now - lane.idle_since > IDLE_MS
+            self.leases.look_now()  # others may wait for that

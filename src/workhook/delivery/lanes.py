@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from workhook.core.clock import now_ms
@@ -13,11 +14,12 @@ from workhook.storage import Row
 
 DEFAULT_CONCURRENCY = 8
 COLD_MS = 50.0
+BRISK_PER_S = 100  # a lane with a lower rate is slow while it waits for that
 
 
 @dataclass(slots=True)
 class Work:
-    """One attempt to make: a dispatch that is due. `payload` None: it is large and loaded when its turn comes."""
+    """One attempt to make: a dispatch that is due. `payload` None: it is loaded when its turn comes."""
 
     id: int
     event_id: int
@@ -32,12 +34,13 @@ class Work:
     size: int
     installation_id: int | None = None  # of the app that caused the event
     payload: bytes | None = None
+    held: int = 0  # bytes that are counted for a payload that is here before its turn
     throttled_at: int | None = None
     started_at: int = 0
     slow: bool = False  # it was started for a receiver that times out
 
 
-def work_of(row: Row, payload: bytes | None) -> Work:
+def work_of(row: Row) -> Work:
     """From a row of `queries.due_dispatches`."""
     return Work(
         id=row["id"],
@@ -52,8 +55,27 @@ def work_of(row: Row, payload: bytes | None) -> Work:
         repository_id=row["repository_id"],
         size=row["size"],
         installation_id=row["installation_id"],
-        payload=payload,
     )
+
+
+def goes_before(one: Work, other: Work) -> bool:
+    """First attempts go in the order of their numbers, whatever a clock said; else what was due first goes first."""
+    if not one.attempts and not other.attempts:
+        return one.id < other.id
+    return (one.due_at, one.id) < (other.due_at, other.id)
+
+
+@dataclass(slots=True, frozen=True)
+class Offered:
+    """What this process has just committed. `before`: what else of its hook was due when the commit began, whoever had
+    committed it; None: too much to tell."""
+
+    work: Work
+    before: Sequence[int] | None
+
+
+Known = Callable[[int], bool]
+"""Whether a dispatch was recorded here a short while ago."""
 
 
 def profile_of(hook: Hook, vault: Vault, header_prefix: str, now: int) -> Profile:
@@ -100,6 +122,9 @@ class Lane:
     ready: deque[Work] = field(default_factory=deque)
     flying: dict[int, Work] = field(default_factory=dict)
     more: bool = True  # the database may hold more that is due
+    reading: bool = False  # and is being asked
+    incoming: list[Offered] = field(default_factory=list)  # what was offered meanwhile
+    read_turn: int = 0  # when it was read for: who has waited longest is next
     stale: bool = False  # the hook has changed: load it before anything else is sent
     halted: bool = False  # the hook is being turned off
     leaving: bool = False  # start nothing more: the lane goes to another process
@@ -111,6 +136,7 @@ class Lane:
     last_start_ms: int = 0
     idle_since: int = 0
     next_start_ms: float = 0.0
+    epoch: int = 0  # the life of this process in which it was loaded: what is sent by it is recorded with it
 
     def __post_init__(self) -> None:
         # Known to fail since before: it may hang, so it begins with one slot.
@@ -139,7 +165,7 @@ class Lane:
         self.hook, self.signer = hook, signer
         self.signer_until = signer_until(hook, now_ms())
         self.failing_since = failing_since
-        self.ready.clear()
+        self.put_back(0)
         self.more = True
 
     def needs_signer(self, now: int) -> bool:
@@ -150,6 +176,7 @@ class Lane:
         """What is in flight ends; nothing else starts."""
         self.leaving = True
         self.ready.clear()
+        self.incoming.clear()
 
     def take(self, now: int) -> Work | float | None:
         """The next attempt to start, or the milliseconds to wait, or None: no slot, or nothing to send now."""
@@ -171,6 +198,80 @@ class Lane:
         work = self.ready.popleft()
         self.flying[work.id] = work
         return work
+
+    @property
+    def thirsty(self) -> bool:
+        """It wants what the database holds."""
+        return self.more and not self.leaving and not self.stale and not self.halted
+
+    def put_back(self, keep: int) -> None:
+        """Keep so many of those that wait, the first; the others are in the database, and are read again."""
+        while len(self.ready) > keep:
+            self.ready.pop()
+            self.more = True
+
+    def awaits_rate(self, now: int) -> bool:
+        """Its next start is not soon."""
+        rate = self.hook.config.get("rate_limit")
+        return rate is not None and int(rate) < BRISK_PER_S and self.next_start_ms > now
+
+    # --- what comes in: read, or handed over -------------------------------------------------------------------------
+
+    def begin_read(self) -> None:
+        """What is due is about to be read. A signal that comes meanwhile sets `more` again."""
+        self.more, self.reading = False, True
+
+    def end_read(self, found: Sequence[Work], *, full: bool, known: Known) -> None:
+        """What was read waits, and then what was offered meanwhile, if nothing lies between. `full`: there may be more
+        that is due than was read."""
+        self.reading = False
+        incoming, self.incoming = self.incoming, []
+        if self.leaving:
+            return
+        for work in found:
+            if work.id not in self.flying:
+                self.add(work)
+        self.more = self.more or full
+        for offered in incoming:
+            if not self.more:
+                self._take_over(offered, known)
+
+    def offer(self, offered: Offered, version: int, known: Known) -> bool:
+        """Take over what was just committed, if all that was due before it is here or done, and the hook is the one
+        for which it was committed. Else it is read, after what comes before it. It may have been read already: its
+        commit was to be seen before its end was heard of."""
+        if self.leaving or self.stale or self.halted or self.hook.version != version or not self.hook.active:
+            self.more = True
+        if self.more:
+            return False
+        if self.reading:
+            self.incoming.append(offered)
+            return True
+        return self._take_over(offered, known)
+
+    def _take_over(self, offered: Offered, known: Known) -> bool:
+        before = offered.before
+        if before is None:
+            self.more = True
+            return False
+        waiting = {work.id for work in self.ready}
+        if any(each not in waiting and each not in self.flying and not known(each) for each in before):
+            self.more = True
+            return False
+        id_ = offered.work.id
+        if id_ not in waiting and id_ not in self.flying and not known(id_):
+            self.add(offered.work)
+        return True
+
+    def add(self, work: Work) -> None:
+        """It waits for a slot, behind what goes before it."""
+        later = []
+        while self.ready and goes_before(work, self.ready[-1]):
+            later.append(self.ready.pop())
+        self.ready.append(work)
+        self.ready.extend(reversed(later))
+
+    # --- what goes out -----------------------------------------------------------------------------------------------
 
     def hold_back(self, now: int) -> int:
         """Mark what has to wait for a slot or the rate of its hook; answers how many were marked now."""

@@ -1,4 +1,8 @@
-"""Leases of lanes: which hooks this process delivers for, while several share the work."""
+"""The lease of this process, by which it shares the lanes with others that deliver (`membership`).
+
+It is renewed by a heartbeat. Whether it is still good goes by a clock that nobody sets, from before the request was
+sent; whether another's has ended is said by the database.
+"""
 
 from __future__ import annotations
 
@@ -6,15 +10,24 @@ import hashlib
 import os
 import secrets
 import socket
-from collections.abc import Collection, Sequence
+import time
+from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
 
 import structlog
 
 from workhook.core.clock import now_ms
-from workhook.delivery import queries
-from workhook.storage import Database, Row
+from workhook.delivery import metrics, processes
+from workhook.delivery.membership import Member, Membership, Seen
+from workhook.storage import Database, Transaction
+from workhook.storage.signals import WORKERS
+
+BEAT_MS = 3000  # from one heartbeat to the next, or less: `BEATS` of the lease
+BEATS = 0.3
+UNSETTLED_MS = 200  # how often to look while others have not acknowledged what is new
+HELD_UP_MS = 1000  # and while processes of an earlier version deliver
+_CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)  # the first counts what a machine sleeps, too
 
 _ours: set[str] = set()  # owners in this process
 
@@ -57,60 +70,166 @@ def is_gone(owner: str) -> bool:
     return False
 
 
+def _clock_ms() -> int:
+    return time.clock_gettime_ns(_CLOCK) // 1_000_000
+
+
 class Leases:
-    """The leases of one worker. A third of their time after each renewal they are renewed again."""
+    """The lease of one worker. `membership` tells which lanes are its own."""
 
     def __init__(self, database: Database, lease_ms: int) -> None:
         self._database = database
         self._lease_ms = lease_ms
+        self._beat_ms = min(BEAT_MS, round(lease_ms * BEATS))
         self.owner = new_owner()
-        self.alive = 1  # processes that deliver
-        self.renew_at = 0
+        self.epoch = 0  # of this life; 0: it is none of those that deliver
+        self.membership = Membership(self.owner)
+        self._good_until = self._renew_at = self._look_at = 0  # by `_clock_ms`
+        self._patient_until = 0  # until then, others may have stalled with this process: nobody is found dead
+        self._told: tuple[int, Sequence[int]] = (0, ())  # generation and lanes that others know of
+
+    @property
+    def good(self) -> bool:
+        """Whether this process may start something."""
+        return _clock_ms() < self._good_until
+
+    @property
+    def good_until(self) -> int:
+        """The end of the lease, by `now_ms`."""
+        return now_ms() + self._good_until - _clock_ms()
+
+    @property
+    def renew_at(self) -> int:
+        """When the next heartbeat or look is due, by `now_ms`."""
+        return now_ms() + min(self._renew_at, self._look_at) - _clock_ms()
+
+    def time_to_renew(self) -> bool:
+        return _clock_ms() >= min(self._renew_at, self._look_at)
+
+    def look_now(self) -> None:
+        """Others have come, gone or acknowledged something."""
+        self._look_at = 0
 
     async def take_back(self) -> None:
-        """At the start: free at once what processes of this host had that are dead; others' leases run out."""
-        gone = [owner for owner in await queries.lane_owners(self._database) if is_gone(owner)]
+        """At the start: what processes of this host had that are dead is free at once; others' leases run out."""
+        gone = [owner for owner in await processes.owners(self._database) if is_gone(owner)]
         if gone:
             async with self._database.transaction() as tx:
-                await queries.take_back(tx, gone, now_ms())
+                await processes.free_lanes(tx, gone)
+                if await processes.remove(tx, gone):
+                    await processes.raise_generation(tx)
             log.info("leases_taken_back", owners=gone)
+        left_ms = await processes.lanes_left_ms(self._database)
+        self.membership.held_up = left_ms is not None
+        if left_ms is not None:
+            log.warning("earlier_version_has_lanes", for_at_most_s=left_ms / 1000)
 
-    async def claim(self, hook_ids: Collection[int], limit: int) -> tuple[int, Sequence[Row]]:
-        """Until when they are leased, and at most `limit` lanes, of those asked for, that were free."""
-        now = now_ms()
-        until = now + self._lease_ms
-        async with self._database.transaction() as tx:
-            return until, await queries.claim(tx, self.owner, list(hook_ids), now, until, limit)
+    async def renew(self, in_flight: Callable[[], Sequence[int]]) -> None:
+        """Tell that this process lives and what it acts by, or only look at the others if that is what is due.
 
-    def time_to_renew(self, now: int) -> bool:
-        """Also when the clock was set back."""
-        return not now < self.renew_at <= now + self._lease_ms
+        `in_flight`: the lanes of which something is. Raises what `Database.transaction` raises.
+        """
+        if _clock_ms() < self._renew_at and self._told == self._tell(in_flight):
+            await self._take_in(await processes.seen(self._database))
+        else:
+            await self._beat(in_flight)
+        if self.membership.held_up:
+            await self._wait_for_earlier()
 
-    async def renew(self, hook_ids: Collection[int]) -> tuple[int, set[int], set[int]]:
-        """Until when leases are good now, the lanes that this is true of, and those that another process has taken."""
-        now = now_ms()
-        until = now + self._lease_ms
-        ours: set[int] = set()
-        renewed: set[int] = set()
-        async with self._database.transaction() as tx:
-            self.alive = await queries.report_alive(tx, self.owner, now, until)
-            if hook_ids:
-                ours, renewed = await queries.renew(tx, self.owner, list(hook_ids), until)
-        self.renew_at = now + self._lease_ms // 3
-        return until, renewed, set(hook_ids) - ours
+    def _tell(self, in_flight: Callable[[], Sequence[int]]) -> tuple[int, Sequence[int]]:
+        may_work_on = self.membership.may_work_on
+        return self.membership.generation, sorted(each for each in in_flight() if not may_work_on(each))
 
-    async def count_alive(self) -> int:
-        """Processes that deliver, this one included."""
-        self.alive = await queries.count_alive(self._database, now_ms())
-        return self.alive
-
-    async def release(self, hook_ids: Collection[int]) -> None:
-        if hook_ids:
+    async def _beat(self, in_flight: Callable[[], Sequence[int]]) -> None:
+        sent_at = _clock_ms()
+        lapsed = self.epoch != 0 and sent_at >= self._good_until
+        told = self._tell(in_flight)
+        seen: Seen | None = None
+        if self.epoch:
             async with self._database.transaction() as tx:
-                await queries.release(tx, self.owner, list(hook_ids))
+                if await processes.renew(tx, self.owner, self.epoch, self._lease_ms, *told):
+                    seen = await processes.seen(tx)
+            if seen is None:
+                self._lost()
+        if seen is None:
+            seen = await self._join()
+            told = (self.epoch, ())
+        self._good_until, self._renew_at = sent_at + self._lease_ms, sent_at + self._beat_ms
+        if lapsed:
+            self._patient_until = self._good_until
+        if told != self._told:
+            self._told = told
+            self._database.signals.send(WORKERS, (0,))
+        await self._take_in(seen)
+
+    def _lost(self) -> None:
+        """Others have found this process dead, and have what was its own."""
+        log.warning("lease_lost", owner=self.owner, epoch=self.epoch)
+        self.epoch = self._good_until = self._renew_at = 0
+        self.membership.lose()
+
+    async def _join(self) -> Seen:
+        async def join(tx: Transaction) -> tuple[int, Seen]:
+            return await processes.join(tx, self.owner, self._lease_ms), await processes.seen(tx)
+
+        self.epoch, seen = await self._database.in_transaction(join)
+        return seen
+
+    async def _take_in(self, seen: Seen) -> None:
+        """`seen` is committed."""
+        if not any(each.owner == self.owner and each.epoch == self.epoch for each in seen.members):
+            self._lost()
+            return
+        before = self.membership.generation
+        self.membership.see(seen)
+        metrics.WORKERS.set(self.membership.alive)
+        if self.membership.generation != before:
+            self._renew_at = 0  # acknowledge it
+        if any(each.epoch == 0 for each in seen.members) and not self.membership.held_up:
+            self.membership.held_up = True
+            log.warning("earlier_version_delivers", advice="stop its workers: until then, this one only waits")
+        others = [each for each in seen.members if each.owner != self.owner]
+        now = _clock_ms()
+        if any(each.left_ms < 0 for each in others) and now >= self._patient_until:
+            await self._remove_dead()
+        self._look_at = self._next_look(others, now)
+
+    def _next_look(self, others: Sequence[Member], now: int) -> int:
+        """When the first lease of another ends, unless it is renewed; soon, while something is not settled."""
+        at = now + min((max(UNSETTLED_MS, each.left_ms + 1) for each in others), default=self._lease_ms)
+        if self.membership.held_up:
+            return min(at, now + HELD_UP_MS)
+        return at if self.membership.settled else min(at, now + UNSETTLED_MS)
+
+    async def _remove_dead(self) -> None:
+        async def remove(tx: Transaction) -> Seen | None:
+            if not await processes.remove_dead(tx, self.owner):
+                return None  # another was first, or it has come back
+            await processes.raise_generation(tx)
+            return await processes.seen(tx)
+
+        seen = await self._database.in_transaction(remove)
+        if seen is not None:
+            log.warning("leases_ended", generation=seen.generation, left=len(seen.members))
+            self._database.signals.send(WORKERS, (0,))
+            await self._take_in(seen)
+
+    async def _wait_for_earlier(self) -> None:
+        """Processes of an earlier version lease single lanes: what they have, they keep until they are gone."""
+        seen = await processes.seen(self._database)
+        if any(each.epoch == 0 for each in seen.members) or await processes.lanes_left_ms(self._database) is not None:
+            return
+        async with self._database.transaction() as tx:
+            await processes.raise_generation(tx)  # they left without it
+        self.membership.held_up = False
+        self.look_now()
 
     async def leave(self) -> None:
-        """This process delivers no more: everything it has is free."""
+        """This process delivers no more: what it had is others'."""
         async with self._database.transaction() as tx:
-            await queries.take_back(tx, [self.owner], now_ms())
+            if await processes.remove(tx, [self.owner]):
+                await processes.raise_generation(tx)
+        self.epoch = self._good_until = 0
+        self.membership.lose()
+        self._database.signals.send(WORKERS, (0,))
         _ours.discard(self.owner)

@@ -27,7 +27,7 @@ _V = TypeVar("_V")
 
 LOOKUPS_AT_ONCE = 32
 LOOKUPS_OF_A_DOMAIN = 4
-LOOKUPS_OF_SLOW_DOMAINS = LOOKUPS_AT_ONCE // 2
+LOOKUPS_OF_SLOW_DOMAINS = LOOKUPS_AT_ONCE // 2  # unless there are fewer places
 LONGEST_S = 10.0  # for a place, and again for the answer
 
 SLOW_S = 2.0  # a domain with a look-up that took this long is slow ...
@@ -46,9 +46,9 @@ _REGISTRIES = frozenset({b"ac", b"co", b"com", b"edu", b"gov", b"ne", b"net", b"
 class SystemResolver(AbstractResolver):
     """`getaddrinfo` in threads that do not hold up the process's end. Equal names share one look-up."""
 
-    def __init__(self) -> None:
-        self._places = asyncio.Semaphore(LOOKUPS_AT_ONCE)
-        self._slow_places = asyncio.Semaphore(LOOKUPS_OF_SLOW_DOMAINS)
+    def __init__(self, at_once: int = LOOKUPS_AT_ONCE) -> None:
+        self._places = asyncio.Semaphore(at_once)
+        self._slow_places = asyncio.Semaphore(max(1, at_once // 2))
         self._domains: WeakValueDictionary[bytes, asyncio.Semaphore] = WeakValueDictionary()
         self._slow: dict[bytes, float] = {}  # domain → until
         self._running: dict[_Key, asyncio.Task[_Answer]] = {}

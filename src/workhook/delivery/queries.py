@@ -1,4 +1,4 @@
-"""The SQL of delivery: what is due, leases. That of records is in `recording`."""
+"""The SQL of delivery: what is due, and hooks. That of records is in `recording`, that of processes in `processes`."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import ARRAY
 
 from workhook.events.tables import events
-from workhook.hooks.tables import dispatches, hooks, lanes, workers
+from workhook.hooks.tables import dispatches, hooks, lanes
 from workhook.storage import Reader, Row, Transaction
-from workhook.storage.dialects import any_of, upsert
+from workhook.storage.dialects import any_of
 from workhook.storage.metadata import big
 from workhook.storage.statements import PerDialect, hot
 
@@ -19,11 +19,12 @@ from workhook.storage.statements import PerDialect, hot
 
 
 def _pending() -> sa.Select[Any]:
-    """The hooks that have work, each with its earliest time: one index probe a hook, however long their queues are."""
+    """A page of the hooks that have work, each with its earliest time: one index probe a hook, however long their
+    queues are."""
     first, later, due = dispatches.alias("first"), dispatches.alias("later"), dispatches.alias("due")
     walk = (
-        sa.select(sa.func.min(first.c.hook_id).label("hook_id"))
-        .where(first.c.next_attempt_at.is_not(None))
+        sa.select(sa.func.min(first.c.hook_id).label("hook_id"), sa.literal_column("1", sa.Integer).label("number"))
+        .where(first.c.next_attempt_at.is_not(None), first.c.hook_id > big("after"))
         .cte("walk", recursive=True)
     )
     following = (
@@ -31,7 +32,8 @@ def _pending() -> sa.Select[Any]:
         .where(later.c.next_attempt_at.is_not(None), later.c.hook_id > walk.c.hook_id)
         .scalar_subquery()
     )
-    walk = walk.union_all(sa.select(following).where(walk.c.hook_id.is_not(None)))
+    more = sa.and_(walk.c.hook_id.is_not(None), walk.c.number < big("limit"))
+    walk = walk.union_all(sa.select(following, walk.c.number + sa.literal_column("1", sa.Integer)).where(more))
     earliest = (
         sa.select(sa.func.min(due.c.next_attempt_at))
         .where(due.c.hook_id == walk.c.hook_id, due.c.next_attempt_at.is_not(None))
@@ -93,9 +95,10 @@ _due_dispatches = hot(PerDialect(sqlite=_due("sqlite"), postgresql=_due("postgre
 _payloads = hot(sa.select(events.c.id, events.c.payload).where(any_of(events.c.id, "event_ids")))
 
 
-async def pending_hooks(reader: Reader) -> dict[int, int]:
-    """hook id → when its next attempt is due (milliseconds)."""
-    return {row["hook_id"]: row["due_at"] for row in await reader.fetch_all(_pending_hooks)}
+async def pending_hooks(reader: Reader, after: int, limit: int) -> dict[int, int]:
+    """hook id → when its next attempt is due (milliseconds), of the first hooks above `after`, in order."""
+    rows = await reader.fetch_all(_pending_hooks, {"after": after, "limit": limit})
+    return {row["hook_id"]: row["due_at"] for row in rows}
 
 
 async def due_dispatches(
@@ -110,42 +113,8 @@ async def payloads(reader: Reader, event_ids: Sequence[int]) -> dict[int, bytes]
     return {row["id"]: row["payload"] for row in rows}
 
 
-# --- leases ----------------------------------------------------------------------------------------------------------
+# --- hooks -----------------------------------------------------------------------------------------------------------
 
-# What this process has already, but lost sight of (a claim that failed half-way), is free to it. A CTE is evaluated
-# once; PostgreSQL could run a subquery with LIMIT and SKIP LOCKED again for every row.
-_free_lanes = (
-    sa.select(lanes.c.hook_id)
-    .where(
-        any_of(lanes.c.hook_id, "hook_ids"),
-        sa.or_(lanes.c.lease_until < big("now"), lanes.c.owner == sa.bindparam("owner_now", type_=sa.Text)),
-    )
-    .order_by(lanes.c.hook_id)
-    .limit(big("limit"))
-    .with_for_update(skip_locked=True)
-    .cte("free")
-)
-_claim = (
-    sa.update(lanes)
-    .where(lanes.c.hook_id.in_(sa.select(_free_lanes.c.hook_id)))
-    .values(owner=sa.bindparam("owner"), lease_until=big("lease_until"))
-    .returning(lanes.c.hook_id, lanes.c.failing_since)
-)
-_mine = sa.and_(lanes.c.owner == sa.bindparam("owner"), any_of(lanes.c.hook_id, "hook_ids"))
-_ours = sa.select(lanes.c.hook_id).where(_mine)
-# A row that somebody holds is passed over: one lane's owner at work must not stop the renewal of all the others.
-_unheld = _ours.order_by(lanes.c.hook_id).with_for_update(skip_locked=True).cte("unheld")
-_renew = (
-    sa.update(lanes)
-    .where(lanes.c.hook_id.in_(sa.select(_unheld.c.hook_id)))
-    .values(lease_until=big("lease_until"))
-    .returning(lanes.c.hook_id)
-)
-_nobody: dict[str, object] = {"owner": sa.null(), "lease_until": sa.literal(0, sa.BigInteger)}
-_release = sa.update(lanes).where(_mine).values(_nobody)
-_owners = sa.select(lanes.c.owner).where(lanes.c.owner.is_not(None)).distinct()
-_take_back = sa.update(lanes).where(any_of(lanes.c.owner, "owners")).values(_nobody)
-_existing = sa.select(hooks.c.id).where(any_of(hooks.c.id, "hook_ids"))
 _drop_waiting = (
     sa.update(dispatches)
     .where(any_of(dispatches.c.hook_id, "hook_ids"), dispatches.c.next_attempt_at.is_not(None))
@@ -156,48 +125,7 @@ _drop_unasked = (
     .where(any_of(dispatches.c.id, "dispatch_ids"), dispatches.c.wanted == sa.literal(0, sa.Integer))
     .values(next_attempt_at=sa.null())
 )
-_seen = (
-    upsert(workers)
-    .values(owner=sa.bindparam("owner"), seen_until=big("seen_until"))
-    .on_conflict_do_update(index_elements=["owner"], set_={"seen_until": big("seen_until")})
-)
-_gone = sa.delete(workers).where(sa.or_(any_of(workers.c.owner, "owners"), workers.c.seen_until < big("now")))
 _health = sa.select(lanes.c.hook_id, lanes.c.failing_since).where(any_of(lanes.c.hook_id, "hook_ids"))
-_alive = sa.select(sa.func.count().label("alive")).where(workers.c.seen_until >= big("now"))
-
-
-async def claim(
-    tx: Transaction, owner: str, hook_ids: Sequence[int], now: int, lease_until: int, limit: int
-) -> Sequence[Row]:
-    """Lease at most `limit` of the lanes, those that are free; rows of `hook_id` and `failing_since`."""
-    params = {"owner": owner, "owner_now": owner, "now": now, "lease_until": lease_until, "limit": limit}
-    return await tx.fetch_all(_claim, {**params, "hook_ids": list(hook_ids)})
-
-
-async def renew(tx: Transaction, owner: str, hook_ids: Sequence[int], lease_until: int) -> tuple[set[int], set[int]]:
-    """The lanes that are still ours, and those of them whose lease was prolonged: not those that somebody holds."""
-    params = {"owner": owner, "hook_ids": list(hook_ids), "lease_until": lease_until}
-    renewed = {row["hook_id"] for row in await tx.fetch_all(_renew, params)}
-    ours = renewed if len(renewed) == len(hook_ids) else {row["hook_id"] for row in await tx.fetch_all(_ours, params)}
-    return ours, renewed
-
-
-async def release(tx: Transaction, owner: str, hook_ids: Sequence[int]) -> None:
-    await tx.execute(_release, {"owner": owner, "hook_ids": list(hook_ids)})
-
-
-async def lane_owners(reader: Reader) -> list[str]:
-    return [row["owner"] for row in await reader.fetch_all(_owners)]
-
-
-async def take_back(tx: Transaction, owners: Sequence[str], now: int) -> None:
-    """Free what processes had that are known to be gone."""
-    await tx.execute(_take_back, {"owners": list(owners)})
-    await tx.execute(_gone, {"owners": list(owners), "now": now})
-
-
-async def existing_hooks(reader: Reader, hook_ids: Sequence[int]) -> set[int]:
-    return {row["id"] for row in await reader.fetch_all(_existing, {"hook_ids": list(hook_ids)})}
 
 
 async def drop_waiting(tx: Transaction, hook_ids: Sequence[int]) -> int:
@@ -208,19 +136,6 @@ async def drop_waiting(tx: Transaction, hook_ids: Sequence[int]) -> int:
 async def drop_unasked(tx: Transaction, dispatch_ids: Sequence[int]) -> None:
     """Drop these, except what somebody asked for by hand."""
     await tx.execute(_drop_unasked, {"dispatch_ids": list(dispatch_ids)})
-
-
-async def report_alive(tx: Transaction, owner: str, now: int, seen_until: int) -> int:
-    """Answers how many processes deliver, this one included."""
-    await tx.execute(_gone, {"owners": [], "now": now})
-    await tx.execute(_seen, {"owner": owner, "seen_until": seen_until})
-    return await count_alive(tx, now)
-
-
-async def count_alive(reader: Reader, now: int) -> int:
-    """How many processes deliver; at least 1."""
-    row = await reader.fetch_one(_alive, {"now": now})
-    return max(1, row["alive"]) if row else 1
 
 
 async def failing_since(reader: Reader, hook_ids: Sequence[int]) -> dict[int, int | None]:

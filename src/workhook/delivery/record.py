@@ -17,6 +17,8 @@ from workhook.storage import Database
 BATCH_MAX = 256
 OVERLAP = 2  # batches that are written at the same time
 OVERLAP_MIN = 16  # outcomes that are worth a second one
+LINGER_S = 0.004  # how long the first outcome waits for others
+SEVERAL = 4  # so many attempts under way are worth that
 PAUSE_MAX_S = 5.0
 
 Health = Mapping[int, int | None]
@@ -26,11 +28,16 @@ log = structlog.get_logger(__name__)
 
 
 class Recorder:
-    """`recorded` is called with each batch after its commit, when the lanes know how their receivers fare."""
+    """`recorded` is called with each batch after its commit, when the lanes know how their receivers fare. `in_flight`
+    tells how many attempts have no record yet, those that were handed over included."""
 
-    def __init__(self, database: Database, recorded: Callable[[Sequence[Finished]], None]) -> None:
+    def __init__(
+        self, database: Database, recorded: Callable[[Sequence[Finished]], None], in_flight: Callable[[], int]
+    ) -> None:
         self._database = database
         self._recorded = recorded
+        self._in_flight = in_flight
+        self._linger: asyncio.TimerHandle | None = None
         self._stopping = False
         self._waiting: list[Finished] = []
         self._changed = asyncio.Event()  # something came, or a batch was written
@@ -43,7 +50,19 @@ class Recorder:
     def add(self, finished: Finished) -> None:
         self._waiting.append(finished)
         if not self._writing or len(self._waiting) >= OVERLAP_MIN:
+            self._begin_soon()
+
+    def _begin_soon(self) -> None:
+        """At once, or a little later if several others will have ended by then: a larger batch costs less."""
+        waiting = len(self._waiting)
+        if self._stopping or waiting >= OVERLAP_MIN or self._in_flight() - waiting < SEVERAL:
             self._changed.set()
+        elif self._linger is None:
+            self._linger = asyncio.get_running_loop().call_later(LINGER_S, self._begin)
+
+    def _begin(self) -> None:
+        self._linger = None
+        self._changed.set()
 
     async def _run(self) -> None:
         while self._waiting or not self._stopping:
@@ -72,7 +91,7 @@ class Recorder:
 
     def _written(self, task: asyncio.Task[None]) -> None:
         self._writing.discard(task)
-        self._changed.set()
+        self._begin_soon()
         if not task.cancelled() and (error := task.exception()) is not None:
             metrics.TROUBLE.labels("recorded").inc()
             log.error("recorded_failed", exc_info=error)
@@ -100,7 +119,8 @@ class Recorder:
         self._tell(batch, health)
 
     async def _not_written(self, batch: Sequence[Finished]) -> Sequence[Finished]:
-        """When the connection breaks in a commit, nobody knows whether it took place: look."""
+        """When the connection breaks in a commit, nobody knows whether it took place: look. Of what comes late as well,
+        nobody ever knows."""
         try:
             attempts = await attempts_of(self._database, [each.work.id for each in batch])
         except Unavailable:
@@ -118,7 +138,9 @@ class Recorder:
 
     async def _transact(self, batch: Sequence[Finished], health: Health) -> None:
         delivered, advances = [each.delivery() for each in batch], [each.advance() for each in batch]
-        await record(self._database, delivered, advances, health, now_ms())
+        if late := await record(self._database, delivered, advances, health, now_ms()):
+            metrics.LATE.inc(len(late))
+            log.warning("recorded_late", outcomes=len(late))  # others have sent them as well, or do so
 
     def _tell(self, batch: Sequence[Finished], health: Health) -> None:
         for each in batch:

@@ -1,4 +1,9 @@
-"""The SQL of records: many outcomes in one statement, or one trip, of a transaction of their own."""
+"""The SQL of records: many outcomes in one statement, or one trip, of a transaction of their own.
+
+An attempt moves its dispatch on only if the process still has the lease that it was sent by, and the dispatch is where
+it was. Otherwise another process sends it as well, or has done so: then this one is recorded as a repeat, and what
+follows is for the other to say.
+"""
 
 from __future__ import annotations
 
@@ -8,29 +13,33 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import ARRAY
 
-from workhook.hooks.tables import deliveries, dispatches, lanes
+from workhook.hooks.tables import deliveries, dispatches, lanes, workers
 from workhook.storage import Database, Reader
-from workhook.storage.database import Step
 from workhook.storage.dialects import any_of
 from workhook.storage.metadata import big, insert_into
 
 DELIVERY_COLUMNS = tuple(column.name for column in deliveries.columns if column.name != "id")
-ADVANCE_COLUMNS = ("advanced_id", "expected", "manual", "after", "next_at")
-_ADVANCE_TYPES = (sa.BigInteger, sa.Integer, sa.Integer, sa.Integer, sa.BigInteger)
+ADVANCE_COLUMNS = ("advanced_id", "expected", "manual", "after", "next_at", "sent_epoch")
+_ADVANCE_TYPES = (sa.BigInteger, sa.Integer, sa.Integer, sa.Integer, sa.BigInteger, sa.BigInteger)
 
 DeliveryRow = tuple[object, ...]
 """The values of `DELIVERY_COLUMNS`."""
 
-AdvanceRow = tuple[int, int, int, int, int | None]
+AdvanceRow = tuple[int, int, int, int, int | None, int]
 """What changes in a dispatch: its id; the attempts that it must still have; redeliveries that this attempt was; its
-retries after this attempt; when the next attempt is due (milliseconds, or None)."""
+retries after this attempt; when the next attempt is due (milliseconds, or None); the epoch of the lease that must still
+stand."""
 
 
 def _advance(done: Mapping[str, sa.ColumnElement[Any]]) -> sa.Update:
     left = dispatches.c.wanted - done["manual"]
     return (
         sa.update(dispatches)
-        .where(dispatches.c.id == done["advanced_id"], dispatches.c.attempts == done["expected"])
+        .where(
+            dispatches.c.id == done["advanced_id"],
+            dispatches.c.attempts == done["expected"],
+            sa.exists().where(workers.c.epoch == done["sent_epoch"]),
+        )
         .values(
             attempts=dispatches.c.attempts + 1,
             retries=sa.case((left > 0, 0), else_=done["after"]),
@@ -40,6 +49,7 @@ def _advance(done: Mapping[str, sa.ColumnElement[Any]]) -> sa.Update:
                 (dispatches.c.next_attempt_at.is_(None), None), (left > 0, big("now")), else_=done["next_at"]
             ),
         )
+        .returning(dispatches.c.id)
     )
 
 
@@ -50,18 +60,26 @@ def _advance_sqlite() -> sa.Update:
                      for place, name in enumerate(ADVANCE_COLUMNS)})  # fmt: skip
 
 
-def _record_postgresql() -> sa.Update:
+def _record_postgresql() -> sa.Select[Any]:
     """Both tables in one statement, which commits by itself: one trip. An array a column."""
-    made = _unnested("made", {name: deliveries.c[name].type for name in DELIVERY_COLUMNS})
-    inserted = sa.insert(deliveries).from_select(DELIVERY_COLUMNS, sa.select(*made.c)).cte("inserted")
     done = _unnested("done", dict(zip(ADVANCE_COLUMNS, (kind() for kind in _ADVANCE_TYPES), strict=True)))
-    return _advance(dict(done.c)).add_cte(inserted)
+    advanced = _advance(dict(done.c)).cte("advanced")
+    made = _unnested("made", {name: deliveries.c[name].type for name in DELIVERY_COLUMNS})
+    columns = {name: made.c[name] for name in DELIVERY_COLUMNS}
+    columns["redelivery"] = sa.or_(made.c.redelivery, advanced.c.id.is_(None)).label("redelivery")
+    rows = (
+        sa.select(*columns.values())
+        .select_from(made.outerjoin(advanced, advanced.c.id == made.c.dispatch_id))
+        .order_by(made.c.number)
+    )
+    inserted = sa.insert(deliveries).from_select(DELIVERY_COLUMNS, rows).cte("inserted")
+    return sa.select(advanced.c.id).add_cte(inserted)
 
 
 def _unnested(name: str, columns: Mapping[str, sa.types.TypeEngine[Any]]) -> sa.TableValuedAlias:
     arrays: list[sa.BindParameter[Any]] = [sa.bindparam(column, type_=ARRAY(kind)) for column, kind in columns.items()]
     shape = [sa.column(column, kind) for column, kind in columns.items()]
-    return sa.func.unnest(*arrays).table_valued(*shape, name=name).render_derived()
+    return sa.func.unnest(*arrays).table_valued(*shape, name=name, with_ordinality="number").render_derived()
 
 
 _insert_delivery = insert_into(deliveries, *DELIVERY_COLUMNS)
@@ -69,6 +87,14 @@ _advance_all = _advance_sqlite()
 _record_all = _record_postgresql()
 _attempts = sa.select(dispatches.c.id, dispatches.c.attempts).where(any_of(dispatches.c.id, "dispatch_ids"))
 _failing = sa.update(lanes).where(lanes.c.hook_id == sa.bindparam("hook_id")).values(failing_since=big("since"))
+_all = deliveries.alias("all_deliveries")
+_last = sa.select(sa.func.max(_all.c.id)).scalar_subquery()
+# On SQLite, which has one writer: of the rows that were inserted last.
+_mark_repeats = (
+    sa.update(deliveries)
+    .where(deliveries.c.id > _last - big("count"), any_of(deliveries.c.dispatch_id, "late"))
+    .values(redelivery=True)
+)
 
 
 async def record(
@@ -77,22 +103,28 @@ async def record(
     advances: Sequence[AdvanceRow],
     failing: Mapping[int, int | None],
     now: int,
-) -> None:
-    """Commit what came of attempts. An advance changes a dispatch only at the attempt that it was made for.
+) -> set[int]:
+    """Commit what came of attempts. Answers the dispatches that were not moved on: see above.
 
     `failing`: hook id → since when its receiver fails (milliseconds), None for not any more.
     """
     # Lanes before dispatches, and both by id, as everywhere: another order of locks would meet a deadlock.
     advances = sorted(advances)
-    steps: list[Step] = [(_failing, [{"hook_id": each, "since": failing[each]} for each in sorted(failing)])]
+    health = [{"hook_id": each, "since": failing[each]} for each in sorted(failing)]
+    late = {each[0] for each in advances}
     if database.name == "postgresql":
         columns: dict[str, object] = dict(zip(DELIVERY_COLUMNS, map(list, zip(*delivered, strict=True)), strict=True))
         columns.update(zip(ADVANCE_COLUMNS, map(list, zip(*advances, strict=True)), strict=True))
-        steps.append((_record_all, [{**columns, "now": now}]))
-    else:
-        rows = [dict(zip(DELIVERY_COLUMNS, row, strict=True)) for row in delivered]
-        steps += [(_insert_delivery, rows), (_advance_all, [{"done": advances, "now": now}])]
-    await database.write(steps)
+        steps = [(_failing, health)]
+        moved = await database.write_returning(steps, _record_all, {**columns, "now": now})
+        return late - {row["id"] for row in moved}
+    async with database.transaction() as tx:
+        await tx.execute_many(_failing, health)
+        tx.later(_insert_delivery, [dict(zip(DELIVERY_COLUMNS, row, strict=True)) for row in delivered])
+        late -= {row["id"] for row in await tx.fetch_along(_advance_all, {"done": advances, "now": now})}
+        if late:
+            await tx.execute(_mark_repeats, {"late": list(late), "count": len(delivered)})
+    return late
 
 
 async def attempts_of(reader: Reader, dispatch_ids: Sequence[int]) -> dict[int, int]:

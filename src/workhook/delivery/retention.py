@@ -1,9 +1,15 @@
-"""Removes what is older than the retention, in small batches, so that nobody waits for it."""
+"""Removes what is older than the retention, in small batches, so that nobody waits for it.
+
+Each run goes once through what is old, by key from the lowest, up to a bound that it asks for at its begin: the number
+of the newest that is old. A batch is so many rows that are looked at, whether they go or stay, and the next begins
+behind it. So the work grows as the rows do.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 import structlog
@@ -12,71 +18,133 @@ from workhook.core.clock import DAY_MS, now_ms
 from workhook.delivery import metrics
 from workhook.events.tables import event_keys, events
 from workhook.hooks.tables import deliveries, dispatches
-from workhook.storage import Database
+from workhook.storage import Database, Row
+from workhook.storage.dialects import any_of
 from workhook.storage.metadata import big
-from workhook.storage.sweeping import in_batches
+from workhook.storage.sweeping import in_order
 
 INTERVAL_S = 3600.0
-BATCH = 1000
+BATCH = 1000  # rows that are looked at
 
 log = structlog.get_logger(__name__)
 
 
-def _oldest(column: sa.ColumnElement[Any], *conditions: sa.ColumnElement[bool]) -> sa.Select[Any]:
-    return sa.select(column).where(*conditions).limit(big("limit")).offset(big("offset"))
+class _Way(NamedTuple):
+    """How a table is gone through. `following` selects the `id` and the time (`at`) of rows behind those of its
+    parameters, at most `limit`, and none above `upto`; `first` is before them all. `remove` takes `ids`."""
+
+    table: sa.Table
+    following: sa.Select[Any]
+    first: dict[str, int]
+    remove: sa.Delete
 
 
-# The same tables once more, to choose rows of them.
-_delivery, _dispatch, _event, _event_key = [
-    table.alias(f"old_{table.name}") for table in (deliveries, dispatches, events, event_keys)
-]
-# Deliveries, then dispatches, then events: an event behind a pending attempt is kept, however old it is.
-_STEPS: dict[str, sa.Delete] = {
-    "deliveries": sa.delete(deliveries).where(
-        deliveries.c.id.in_(_oldest(_delivery.c.id, _delivery.c.delivered_at < big("before")))
-    ),
-    "dispatches": sa.delete(dispatches).where(
-        # Once more, of the row itself: a redelivery that was asked for while this waited for the row keeps it.
-        dispatches.c.next_attempt_at.is_(None),
-        dispatches.c.id.in_(
-            _oldest(
-                _dispatch.c.id,
-                _dispatch.c.next_attempt_at.is_(None),
-                _dispatch.c.event_id.in_(sa.select(events.c.id).where(events.c.created_at < big("before"))),
-                ~sa.exists().where(deliveries.c.guid == _dispatch.c.guid),
-            )
-        ),
-    ),
-    "events": sa.delete(events).where(
-        events.c.id.in_(
-            _oldest(
-                _event.c.id,
-                _event.c.created_at < big("before"),
-                ~sa.exists().where(dispatches.c.event_id == _event.c.id),
-            )
-        )
-    ),
-}
-_keys = sa.tuple_(event_keys.c.scope, event_keys.c.key)
-_old_keys = sa.select(_event_key.c.scope, _event_key.c.key).where(_event_key.c.created_at < big("before"))
-_forget_keys = sa.delete(event_keys).where(_keys.in_(_old_keys.limit(big("limit")).offset(big("offset"))))
+def _newest(id_: sa.Column[int], at: sa.Column[int]) -> sa.Select[Any]:
+    """The highest number of those of the newest time before `before`: one probe of the index of times.
+
+    Numbers follow the times but for a moment, so some that are old may have a higher one: they go an hour later.
+    """
+    return sa.select(id_).where(at < big("before")).order_by(at.desc(), id_.desc()).limit(_ONE)
+
+
+def _way(
+    table: sa.Table, key: Sequence[sa.Column[int]], at: sa.ColumnElement[int], *conditions: sa.ColumnElement[bool]
+) -> _Way:
+    # The time is compared here: offered as a condition, PostgreSQL reads all that is old in the index of times.
+    columns = {each.name: each for each in (table.c.id, *key)}
+    following = (
+        sa.select(*columns.values(), at.label("at"))
+        .where(sa.tuple_(*key) > sa.tuple_(*(big(each.name) for each in key)), key[0] <= big("upto"))
+        .order_by(*key)
+        .limit(big("limit"))
+    )
+    remove = sa.delete(table).where(any_of(table.c.id, "ids"), *conditions)
+    return _Way(table, following, {each.name: 0 for each in key}, remove)
+
+
+_ONE: sa.ColumnElement[int] = sa.literal_column("1", sa.Integer())
+# Values and not joins: the rows are few, and each is looked up by an index, whatever the planner knows of the tables.
+_made = sa.select(events.c.created_at).where(events.c.id == dispatches.c.event_id).scalar_subquery()
+_shown = sa.select(deliveries.c.id).where(deliveries.c.guid == dispatches.c.guid).limit(_ONE).scalar_subquery()
+_sent = sa.select(dispatches.c.id).where(dispatches.c.event_id == events.c.id).limit(_ONE).scalar_subquery()
+
+_newest_delivery = _newest(deliveries.c.id, deliveries.c.delivered_at)
+_newest_event = _newest(events.c.id, events.c.created_at)
+_old_deliveries = _way(deliveries, [deliveries.c.id], deliveries.c.delivered_at)
+# One that is due stays. The row itself is asked: a redelivery may have changed it while this waited for it.
+_old_dispatches = _way(
+    dispatches,
+    [dispatches.c.event_id, dispatches.c.hook_id],
+    _made,
+    dispatches.c.next_attempt_at.is_(None),
+    _shown.is_(None),
+)
+_old_events = _way(events, [events.c.id], events.c.created_at, _sent.is_(None))
+
+_KEY = (event_keys.c.created_at, event_keys.c.scope, event_keys.c.key)
+
+
+def _at_key(prefix: str) -> sa.Tuple:
+    return sa.tuple_(*(sa.bindparam(f"{prefix}_{each.name}", type_=each.type) for each in _KEY))
+
+
+_old_keys = (
+    sa.select(*_KEY)
+    .where(sa.tuple_(*_KEY) > _at_key("last"), event_keys.c.created_at < big("before"))
+    .order_by(*_KEY)
+    .limit(big("limit"))
+)
+_forget_keys = sa.delete(event_keys).where(sa.tuple_(*_KEY) > _at_key("last"), sa.tuple_(*_KEY) <= _at_key("upto"))
+_FIRST_KEY = (0, "", "")
 
 
 async def prune(database: Database, before: int, now: int) -> dict[str, int]:
     """Remove what was created before `before` (milliseconds); publishers' ids after a day. Answers rows by table."""
-    removed = {table: await _remove(database, table, statement, before) for table, statement in _STEPS.items()}
-    removed["event_keys"] = await _remove(database, "event_keys", _forget_keys, now - DAY_MS)
-    return removed
+    delivery, event = await _bound(database, _newest_delivery, before), await _bound(database, _newest_event, before)
+    # Deliveries, then dispatches, then events: an event behind a pending attempt is kept, however old it is.
+    return {
+        "deliveries": await _remove(database, _old_deliveries, before, delivery),
+        "dispatches": await _remove(database, _old_dispatches, before, event),
+        "events": await _remove(database, _old_events, before, event),
+        "event_keys": await _forget(database, now - DAY_MS),
+    }
 
 
-async def _remove(database: Database, table: str, statement: sa.Delete, before: int) -> int:
-    async def some(limit: int, offset: int) -> int:
-        params = {"before": before, "limit": limit, "offset": offset}
-        count = await database.in_transaction(lambda tx: tx.execute(statement, params))
-        metrics.PRUNED.labels(table).inc(count)
-        return count
+async def _bound(database: Database, newest: sa.Select[Any], before: int) -> int:
+    row = await database.fetch_one(newest, {"before": before})
+    return row["id"] if row else 0
 
-    return await in_batches(table, BATCH, some)
+
+async def _remove(database: Database, way: _Way, before: int, upto: int) -> int:
+    async def following(last: Row | None, limit: int) -> Sequence[Row]:
+        behind = way.first if last is None else {name: last[name] for name in way.first}
+        return await database.fetch_all(way.following, {**behind, "upto": upto, "limit": limit})
+
+    async def remove(last: Row | None, rows: Sequence[Row]) -> int:
+        old = [row["id"] for row in rows if row["at"] is not None and row["at"] < before]
+        return await _run(database, way.table, way.remove, {"ids": old}) if old else 0
+
+    return await in_order(way.table.name, BATCH, following, remove)
+
+
+async def _forget(database: Database, before: int) -> int:
+    def key(prefix: str, row: Row | None) -> dict[str, object]:
+        values = _FIRST_KEY if row is None else tuple(row[each.name] for each in _KEY)
+        return {f"{prefix}_{each.name}": value for each, value in zip(_KEY, values, strict=True)}
+
+    async def following(last: Row | None, limit: int) -> Sequence[Row]:
+        return await database.fetch_all(_old_keys, {**key("last", last), "before": before, "limit": limit})
+
+    async def remove(last: Row | None, rows: Sequence[Row]) -> int:
+        return await _run(database, event_keys, _forget_keys, {**key("last", last), **key("upto", rows[-1])})
+
+    return await in_order("event_keys", BATCH, following, remove)
+
+
+async def _run(database: Database, table: sa.Table, statement: sa.Delete, params: dict[str, object]) -> int:
+    count = await database.in_transaction(lambda tx: tx.execute(statement, params))
+    metrics.PRUNED.labels(table.name).inc(count)
+    return count
 
 
 class Retention:

@@ -21,8 +21,8 @@ from yarl import URL
 
 from workhook.core.secrecy import Secretive
 from workhook.delivery import guard, metrics
-from workhook.delivery.connection import MAX_HEAD_BYTES, Connector, Post, StaleConnection
-from workhook.delivery.lookups import SystemResolver
+from workhook.delivery.connection import CONNECTIONS_MAX, MAX_HEAD_BYTES, Connector, Kept, Post, StaleConnection
+from workhook.delivery.lookups import LOOKUPS_AT_ONCE, SystemResolver
 from workhook.delivery.sign import Prepared
 
 _log = structlog.get_logger(__name__)
@@ -48,11 +48,13 @@ UNEXPECTED = "delivery failed"
 
 
 class SendSettings(Secretive, msgspec.Struct, frozen=True, kw_only=True):
-    """`timeout_s` covers connecting, headers and body together. `proxy` is an http(s) URL."""
+    """`timeout_s` covers connecting, headers and body together. `proxy` is an http(s) URL. `connections_max`: open at
+    the same time, kept ones included."""
 
     timeout_s: float = 10.0
     max_payload_bytes: int = MAX_PAYLOAD_BYTES
     proxy: str | None = None
+    connections_max: int = CONNECTIONS_MAX
 
 
 class Outcome(msgspec.Struct, frozen=True):
@@ -89,12 +91,18 @@ class Sender:
         self._closed = False
         self._policy = policy
         self._settings = settings or SendSettings()
-        self._resolver = resolver or SystemResolver()
+        self._kept = Kept(self._settings.connections_max)
+        self._resolver = resolver or SystemResolver(max(2, min(LOOKUPS_AT_ONCE, self._settings.connections_max // 4)))
         # Now, when their files can surely be read: without a descriptor left, the system would trust nobody, silently.
         self._tls, self._insecure_tls = _tls_context(insecure=False), _tls_context(insecure=True)
         self._sessions: dict[tuple[bool, bool], aiohttp.ClientSession] = {}
         self._timeout = _total_timeout(self._settings.timeout_s)
         self._examine = functools.lru_cache(_URLS_REMEMBERED)(self._examine_url)
+
+    @property
+    def at_once(self) -> int:
+        """How many sends may be under way. One may need two connections for a moment: a host can have two addresses."""
+        return max(1, self._settings.connections_max * 3 // 4)
 
     async def send(self, url: str, prepared: Prepared, *, insecure_ssl: bool) -> Outcome:
         """POST `prepared` to `url`. Never raises for anything a receiver does; cancellation passes through.
@@ -124,6 +132,7 @@ class Sender:
         except Exception as error:  # noqa: BLE001 - whatever happens to one delivery must not reach the others
             trouble = _own_trouble(error)
             if trouble is not None:
+                self._kept.give_way()
                 raise trouble from None
             explained = _explain(error)
             if explained is None:
@@ -186,6 +195,7 @@ class Sender:
     def _open_session(self, insecure: bool, fresh: bool) -> aiohttp.ClientSession:
         proxied = self._settings.proxy is not None
         connector = Connector(
+            self._kept,
             ssl=self._insecure_tls if insecure else self._tls,
             # Through a proxy, connections go to the proxy, which the operator chose and may be a private address.
             resolver=self._resolver if proxied else guard.GuardedResolver(self._policy, self._resolver),

@@ -42,7 +42,7 @@ class Slots:
         if isinstance(work, Work):
             self.flying += 1
             work.started_at = now
-            work.slow = _is_slow(lane, now)
+            work.slow = is_slow(lane, now)
             self._slow += work.slow
         return work
 
@@ -50,7 +50,7 @@ class Slots:
         """Receivers that time out or take long never have more than half of the process, however many they are."""
         if self.full or len(lane.flying) >= self._of_one_lane:
             return False
-        return not (_is_slow(lane, now) and self._slow * 2 >= self._limit)
+        return not (is_slow(lane, now) and self._slow * 2 >= self._limit)
 
     def free(self, work: Work) -> None:
         self.flying -= 1
@@ -69,9 +69,9 @@ class Slots:
         return lane
 
 
-def _is_slow(lane: Lane, now: int) -> bool:
-    """It was slow to answer, or is so at this moment."""
-    if lane.timing_out or lane.sluggish:
+def is_slow(lane: Lane, now: int) -> bool:
+    """It was slow to answer, or is so at this moment, or has not answered at all yet."""
+    if lane.timing_out or lane.sluggish or (lane.flying and not lane.warm):
         return True
     oldest = next(iter(lane.flying.values()), None)
     return oldest is not None and now - oldest.started_at > SLUGGISH_MS

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from contextlib import suppress
 
 import structlog
@@ -17,22 +17,17 @@ from workhook.delivery.budget import Budget
 from workhook.delivery.deactivation import deactivate
 from workhook.delivery.guard import OwnTrouble
 from workhook.delivery.holdings import LOOK_MS, Holdings
-from workhook.delivery.lanes import Lane, Work, work_of
+from workhook.delivery.lanes import Lane, Work
 from workhook.delivery.record import Recorder
 from workhook.delivery.retry import RetryPolicy
 from workhook.delivery.send import Sender
 from workhook.delivery.slots import SLUGGISH_MS, Slots
+from workhook.delivery.stock import Stock
+from workhook.hooks.handover import Fresh, take_with
 from workhook.hooks.records import Hook
 from workhook.http.calls import Services
-from workhook.storage import Row
-from workhook.storage.signals import DUE, HOOK
+from workhook.storage.signals import DUE, HOOK, WORKERS
 
-FETCH_TOTAL = 512  # dispatches read at once, over all lanes
-FETCH_LANE = 64  # and for one lane
-LOW_WATER = 32  # a lane with fewer waiting reads more: with 16, fast receivers had all of them before the read was back
-INLINE_MAX = 64 * 1024  # larger payloads are loaded one at a time, when they are sent
-INLINE_TOTAL = 1024  # with more than this waiting, in all lanes, small ones are loaded so as well
-LARGE_TOTAL = 256 * 1024 * 1024  # bytes of large payloads at once, each counted twice: it may be sent as a form
 OWN_PAUSE_MS = 1000
 RECORD_S = 1.0  # at the end, for what was still to be recorded
 SILENT_S = 30.0  # without a turn: something hangs
@@ -50,10 +45,13 @@ class Worker:
         self._database = services.database
         self._sender = sender
         self._policy = RetryPolicy(retries=settings.delivery_retries, first_s=settings.delivery_retry_first_s)
-        self._recorder = Recorder(self._database, self._recorded)
+        self._recorder = Recorder(self._database, self._recorded, lambda: self._slots.flying)
         self._held = Holdings(services)
-        self._slots = Slots(settings.concurrency)
-        self._large = Budget(LARGE_TOTAL)
+        self._slots = Slots(min(settings.concurrency, sender.at_once))
+        # Two halves: what waits with its payload must not keep from its turn what is loaded when that comes.
+        payload_bytes = settings.delivery_memory_mb * 1024 * 1024
+        self._stock = Stock(self._database, self._held, payload_bytes // 2)
+        self._loading = Budget(payload_bytes // 2)
         self._paused_until = 0
         self._wake = asyncio.Event()
         self._stopping = asyncio.Event()
@@ -79,8 +77,10 @@ class Worker:
     async def start(self) -> None:
         """Raises `Unavailable` if the database cannot be reached."""
         signals = self._database.signals
-        self._unlisten = [signals.listen(DUE, self._heard_due), signals.listen(HOOK, self._heard_hook)]
-        await self._held.leases.take_back()
+        listeners = {DUE: self._heard_due, HOOK: self._heard_hook, WORKERS: self._heard_workers}
+        self._unlisten = [signals.listen(topic, listener) for topic, listener in listeners.items()]
+        self._unlisten.append(take_with(self._database, self))
+        await self._held.start()
         self._recorder.start()
         self._loop_task = asyncio.create_task(self._run(), name="worker")
 
@@ -110,7 +110,7 @@ class Worker:
             await asyncio.gather(*self._tasks, return_exceptions=True)
         await self._recorder.stop(RECORD_S)
         try:
-            await self._held.leases.leave()
+            await self._held.leave()
         except Unavailable as error:
             log.warning("leases_not_released", error=error.message)
 
@@ -152,13 +152,31 @@ class Worker:
     def _heard_due(self, hook_ids: frozenset[int] | None) -> None:
         if hook_ids is None:
             self._held.look_now()
-        else:
-            self._held.mark_due(dict.fromkeys(hook_ids, 0))
+        elif not self._held.mark_due(dict.fromkeys(hook_ids, 0)):
+            return  # others have that
         self._wake.set()
 
     def _heard_hook(self, hook_ids: frozenset[int] | None) -> None:
         self._held.mark_stale(hook_ids)
         self._wake.set()
+
+    def _heard_workers(self, _: frozenset[int] | None) -> None:
+        self._held.leases.look_now()
+        self._wake.set()
+
+    # --- what this process commits: a `hooks.handover.Taker` ---------------------------------------------------------
+
+    def may_take(self) -> bool:
+        """Lanes that are to be read take nothing."""
+        return any(not lane.more for lane in self._held.lanes.values())
+
+    def take(self, fresh: Fresh) -> bool:
+        """If it has the lane, and nothing lies before."""
+        lane = None if self._stopping.is_set() else self._stock.offer(fresh)
+        if lane is None:
+            return False
+        self._pump(lane)
+        return True
 
     # --- one turn: look, lease, read, start --------------------------------------------------------------------------
 
@@ -166,59 +184,18 @@ class Worker:
         self._wake.clear()
         held = self._held
         now = now_ms()
-        if held.leases.time_to_renew(now):
+        if held.leases.time_to_renew():
             await held.renew()
         if held.time_to_look(now):
             await held.look(now)
         held.mark_come(now)
         await held.claim(now)
         await held.reload()
-        await self._fill()
+        if await self._stock.fill(idle=not self._slots.full):
+            self._wake.set()
         for lane in list(held.lanes.values()):
             if lane.ready:
                 self._pump(lane)
-
-    async def _fill(self) -> None:
-        """Read what is due for the lanes that run low, a share for each."""
-        thirsty = [
-            lane
-            for lane in self._held.lanes.values()
-            if lane.more and not lane.leaving and not lane.stale and len(lane.ready) < LOW_WATER
-        ]
-        if not thirsty:
-            return
-        per_lane = max(1, min(FETCH_LANE, FETCH_TOTAL // len(thirsty)))
-        by_id = {lane.hook.id: lane for lane in thirsty}
-        busy = [work.id for lane in thirsty for work in (*lane.ready, *lane.flying.values())]
-        for lane in thirsty:
-            lane.more = False  # a signal that comes while we read sets it again
-        rows = await queries.due_dispatches(self._database, list(by_id), busy, now_ms(), per_lane)
-        await self._add(rows, by_id, per_lane)
-
-    async def _add(self, rows: Sequence[Row], by_id: Mapping[int, Lane], per_lane: int) -> None:
-        """What was read waits in its lanes, with its payload unless that is large."""
-        inline = sum(len(lane.ready) for lane in self._held.lanes.values()) <= INLINE_TOTAL
-        small = {row["event_id"] for row in rows if inline and row["size"] <= INLINE_MAX}
-        payloads = await queries.payloads(self._database, list(small)) if small else {}
-        counts: dict[int, int] = {}
-        unasked: list[int] = []
-        for row in rows:
-            lane = by_id[row["hook_id"]]
-            counts[row["hook_id"]] = counts.get(row["hook_id"], 0) + 1
-            if row["version"] != lane.hook.version:
-                lane.stale = lane.more = True
-                self._wake.set()
-            elif not lane.hook.active and row["wanted"] == 0:
-                unasked.append(row["id"])
-            elif row["id"] not in lane.flying:
-                lane.ready.append(work_of(row, payloads.get(row["event_id"])))
-        for hook_id, count in counts.items():
-            if count == per_lane:
-                by_id[hook_id].more = True
-        if unasked:
-            # An event that was committed just when its hook was turned off. What waited by then was dropped with it.
-            async with self._database.transaction() as tx:
-                await queries.drop_unasked(tx, unasked)
 
     # --- attempts ----------------------------------------------------------------------------------------------------
 
@@ -231,7 +208,7 @@ class Worker:
 
     def _start(self, lane: Lane, now: int) -> bool:
         """Start one attempt, if there is one to start and room for it."""
-        if self._stopping.is_set() or now < self._paused_until:
+        if self._stopping.is_set() or now < self._paused_until or not self._held.leases.good:
             return False
         if lane.needs_signer(now):
             lane.stale = True
@@ -240,14 +217,15 @@ class Worker:
             self._look_again(lane, work)
         if not isinstance(work, Work):
             return False
+        self._stock.started()
         self._spawn(self._attempt(lane, work))
         return True
 
     def _settle(self, lane: Lane, now: int) -> None:
-        """After starts: mark what has to wait, and read more where little is left."""
+        """After starts: mark what has to wait, and read more if little is left."""
         if held := lane.hold_back(now):
             metrics.THROTTLED.inc(held)
-        if lane.stale or (lane.more and len(lane.ready) < LOW_WATER):
+        if lane.stale or self._stock.wants(lane):
             self._wake.set()
 
     def _take_turns(self, touched: Iterable[Lane]) -> None:
@@ -285,10 +263,10 @@ class Worker:
 
     async def _attempt(self, lane: Lane, work: Work) -> None:
         try:
-            if work.size <= INLINE_MAX:
+            if work.payload is not None:
                 finished = await self._send(lane, work)
             else:
-                async with self._large.of(2 * work.size):
+                async with self._loading.of(2 * work.size):  # twice: it may be sent as a form
                     finished = await self._send(lane, work)
         except OwnTrouble as error:
             self._pause(error)
@@ -303,8 +281,9 @@ class Worker:
             self._landed(lane, work)
             raise
         else:
-            work.payload = None  # it may wait for its record; its memory need not
             self._recorder.add(finished)
+        finally:
+            self._stock.release(work)  # it may wait for its record; its memory need not
 
     def _pause(self, error: OwnTrouble) -> None:
         """This process has no more descriptors or threads: nothing starts for a moment, and nobody is to blame."""
@@ -321,6 +300,8 @@ class Worker:
             payload = (await queries.payloads(self._database, [work.event_id])).get(work.event_id)
         if payload is None:
             raise LookupError(f"event {work.event_id} of dispatch {work.id} is gone")
+        if not self._held.leases.good:  # the process stood still, or waited long: another may be sending this
+            raise Unavailable("The lease of this process has ended.", code="lease_ended")
         return await attempt(lane, work, payload, self._sender, self._policy)
 
     def _landed(self, lane: Lane, work: Work) -> None:
@@ -332,6 +313,7 @@ class Worker:
     def _recorded(self, batch: Sequence[Finished]) -> None:
         """The batch is durable: count it, free its slots, go on."""
         now = now_ms()
+        self._stock.recorded(each.work for each in batch)
         touched: dict[Lane, None] = {}
         for each in batch:
             lane = each.lane

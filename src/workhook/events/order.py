@@ -118,10 +118,11 @@ async def survey(reader: Reader) -> Survey:
 
 
 def page(found: sa.Select[Any], *, newest_first: bool = False) -> sa.Select[Any]:
-    """Of the events that `found` (of `events.c.id` and `events.c.size`) selects, the first `limit` that together have
-    less than `bytes_max`; the payload of the one behind them is null, and so are those of the rest."""
+    """Of the events that `found` (their `id` and `size`) selects, the first `limit` that together have less than
+    `bytes_max`; the payload of the one behind them is null, and so are those of the rest."""
     by_id = events.c.id.desc() if newest_first else events.c.id
-    some = found.order_by(by_id).limit(big("limit")).subquery("some")
+    number = found.selected_columns[0]
+    some = found.order_by(number.desc() if newest_first else number).limit(big("limit")).subquery("some")
     order = some.c.id.desc() if newest_first else some.c.id
     before = (sa.func.sum(some.c.size).over(order_by=order) - some.c.size).label("bytes_before")
     sized = sa.select(some.c.id, before).subquery("sized")

@@ -22,13 +22,23 @@ events = sa.Table(
     # Whether it is something that happened in its place. Not so: what was made for one hook, or tells of hooks.
     sa.Column("listed", sa.Boolean, nullable=False, server_default=sa.true()),
     sa.Index("ix_events_created_at", "created_at"),
-    sa.Index("ix_events_repository_id_name", "repository_id", "name", "id"),
+    sa.Index("ix_events_name", "repository_id", "name", "listed", "id"),
     sqlite_autoincrement=True,
 )
 # What happened in a project, in order.
 activity_index = sa.Index(
     "ix_events_activity",
     events.c.repository_id,
+    events.c.id,
+    sqlite_where=events.c.listed,
+    postgresql_where=events.c.listed,
+)
+# What somebody did there, event by event.
+sa.Index(
+    "ix_events_actor",
+    events.c.repository_id,
+    events.c.actor_id,
+    events.c.name,
     events.c.id,
     sqlite_where=events.c.listed,
     postgresql_where=events.c.listed,

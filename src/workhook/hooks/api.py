@@ -9,7 +9,7 @@ import msgspec
 
 from workhook.core.clock import DAY_MS, now_ms
 from workhook.core.errors import Fault, Invalid, NotFound
-from workhook.hooks import actions, app_hooks, deliveries, publishing, queries
+from workhook.hooks import actions, app_hooks, deliveries, publishing, queries, redelivery
 from workhook.hooks.parsing import fault, parse_config, parse_hook, refuse_types, wrong_type
 from workhook.hooks.records import (
     Hook,
@@ -233,14 +233,24 @@ async def redeliver_many(call: Call) -> Answer:
     chosen = msgspec.structs.asdict(filters)
     asked = {name: value for name, value in chosen.items() if value is not None}
 
-    async def step(tx: Transaction) -> Hook:
+    async def step(tx: Transaction) -> redelivery.Redelivery:
         hook = await _hook_of(call, tx, place)
         await deliveries.count_manual(tx, hook.id)
+        job_id = await redelivery.ask(tx, hook.id, filters)
         await _audit(tx, call, place, "delivery.redeliver_many", f"hook/{hook.id}", **asked)
-        return hook
+        return await redelivery.find(tx, hook.id, job_id)
 
-    hook = await call.database.in_transaction(step)
-    return Answer(Queued(await deliveries.redeliver_many(call.database, hook.id, filters)), status=202)
+    job = await call.database.in_transaction(step)
+    job = await redelivery.begin(call.database, job)
+    shape = redelivery.shape_of(job, f"{call.base}{place.path}/hooks/{job.hook_id}")
+    return Answer(Queued(shape.queued, shape), status=202)
+
+
+async def get_redelivery(call: Call) -> Answer:
+    place = place_of(call)
+    hook = await _hook_of(call, call.database, place)
+    job = await redelivery.find(call.database, hook.id, call.path_integer("redelivery_id"))
+    return Answer(redelivery.shape_of(job, f"{call.base}{place.path}/hooks/{hook.id}"))
 
 
 def _role_of(call: Call) -> str | None:

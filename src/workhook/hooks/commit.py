@@ -19,7 +19,22 @@ import sqlalchemy as sa
 
 from workhook.events import outbox
 from workhook.events.tables import events
-from workhook.hooks.sending import new_on_sqlite, send_on_postgresql, send_on_sqlite, send_params
+from workhook.hooks.handover import (
+    Fresh,
+    before_of,
+    before_on_postgresql,
+    before_on_sqlite,
+    before_params,
+    may_be_taken,
+    offer,
+)
+from workhook.hooks.sending import (
+    last_before_on_sqlite,
+    new_on_sqlite,
+    send_on_postgresql,
+    send_on_sqlite,
+    send_params,
+)
 from workhook.hooks.tables import dispatches, hooks
 from workhook.identity import audit
 from workhook.identity.tables import audit_log
@@ -41,13 +56,15 @@ class Telling(msgspec.Struct, frozen=True):
 
 
 class Dispatch(msgspec.Struct, frozen=True):
-    """One event for one hook, due now. `version` is the hook's, `app_id` the OAuth app's that made the hook."""
+    """One event for one hook, due now. `version` is the hook's, `app_id` the OAuth app's that made the hook. `before`:
+    as `handover.Fresh` has it; None where nobody takes anything."""
 
     id: int
     hook_id: int
     guid: str
     version: int
     app_id: int | None
+    before: Sequence[int] | None = None
 
 
 class Committed(msgspec.Struct, frozen=True):
@@ -57,7 +74,7 @@ class Committed(msgspec.Struct, frozen=True):
     dispatches: list[Dispatch]
 
 
-def _on_postgresql() -> sa.Select[Any]:
+def _on_postgresql(*, handing: bool) -> sa.Select[Any]:
     made = outbox.insert_told.cte("made")
     sent = (
         send_on_postgresql(made)
@@ -73,7 +90,7 @@ def _on_postgresql() -> sa.Select[Any]:
     return (
         sa.select(
             made.c.id.label("event_id"), sent.c.id.label("dispatch_id"), sent.c.hook_id, sent.c.guid, hooks.c.version,
-            hooks.c.app_id,
+            hooks.c.app_id, *([before_on_postgresql(sent)] if handing else []),
         )
         .select_from(
             made.outerjoin(sent, sent.c.event_id == made.c.id).outerjoin(hooks, hooks.c.id == sent.c.hook_id)
@@ -83,11 +100,12 @@ def _on_postgresql() -> sa.Select[Any]:
     )  # fmt: skip
 
 
-def _found_on_sqlite() -> sa.Select[Any]:
+def _found_on_sqlite(*, handing: bool) -> sa.Select[Any]:
+    before = before_on_sqlite(dispatches, last_before_on_sqlite)
     return (
         sa.select(
             events.c.id.label("event_id"), dispatches.c.id.label("dispatch_id"), dispatches.c.hook_id,
-            dispatches.c.guid, hooks.c.version, hooks.c.app_id,
+            dispatches.c.guid, hooks.c.version, hooks.c.app_id, *([before] if handing else []),
         )
         .select_from(
             events.outerjoin(dispatches, dispatches.c.event_id == events.c.id).outerjoin(
@@ -99,9 +117,11 @@ def _found_on_sqlite() -> sa.Select[Any]:
     )  # fmt: skip
 
 
-_commit_on_postgresql = hot(_on_postgresql())
+_commit_on_postgresql = hot(_on_postgresql(handing=False))
+_hand_on_postgresql = hot(_on_postgresql(handing=True))
 _insert_event = insert_into(events, *outbox.COLUMNS)
-_found_new = _found_on_sqlite()
+_found_new = _found_on_sqlite(handing=False)
+_hand_new = _found_on_sqlite(handing=True)
 
 
 _committers: WeakKeyDictionary[Database, Gatherer[Telling, Committed]] = WeakKeyDictionary()
@@ -124,7 +144,11 @@ async def _commit_and_tell(database_ref: ref[Database], told: Sequence[Telling])
     database = database_ref()
     assert database is not None, "whoever waits for the commit has it"
     committed = await commit(database, told)
-    due = {sent.hook_id for each in committed for sent in each.dispatches}
+    due = set()
+    for telling, each in zip(told, committed, strict=True):
+        for sent in each.dispatches:
+            if not offer(database, _fresh(telling.event, each.event_id, sent)):
+                due.add(sent.hook_id)
     if due:
         database.signals.send(DUE, due)
     followed = {each.event["repository_id"] for each in told if each.event["listed"]} - {None}
@@ -133,23 +157,47 @@ async def _commit_and_tell(database_ref: ref[Database], told: Sequence[Telling])
     return committed
 
 
+def _fresh(event: Mapping[str, Any], event_id: int, sent: Dispatch) -> Fresh:
+    return Fresh(
+        dispatch_id=sent.id,
+        hook_id=sent.hook_id,
+        version=sent.version,
+        guid=sent.guid,
+        event_id=event_id,
+        event=event["name"],
+        action=event["action"],
+        repository_id=event["repository_id"],
+        installation_id=event["installation_id"],
+        payload=event["payload"],
+        due_at=event["created_at"],
+        before=sent.before,
+    )
+
+
 async def commit(database: Database, told: Sequence[Telling]) -> list[Committed]:
     """All of them, in their order, or none. Durable when it returns; raises what `Database.transaction` raises."""
+    handing = may_be_taken(database)
+    before = before_params() if handing else {}
     rows = [each.event for each in told]
     entries = [each.entry for each in told if each.entry is not None]
     if database.name == "postgresql":
-        columns = {**send_params(), **outbox.told_params(rows)}
+        columns = {**send_params(), **before, **outbox.told_params(rows)}
         columns.update({f"entry_{name}": [entry[name] for entry in entries] for name in audit.COLUMNS})
-        return _gathered(await database.write_returning([], _commit_on_postgresql, columns))
+        statement = _hand_on_postgresql if handing else _commit_on_postgresql
+        return _gathered(await database.write_returning([], statement, columns), handing=handing)
     several: Params = {"count": len(rows), **send_params()}
     steps: list[Step] = [(_insert_event, rows), (send_on_sqlite, [several]), (audit.insert, entries)]
-    return _gathered(await database.write_returning(steps, _found_new, {"count": len(rows)}))
+    found = await database.write_returning(steps, _hand_new if handing else _found_new, {"count": len(rows), **before})
+    return _gathered(found, handing=handing)
 
 
-def _gathered(rows: Sequence[Row]) -> list[Committed]:
+def _gathered(rows: Sequence[Row], *, handing: bool) -> list[Committed]:
     found: dict[int, list[Dispatch]] = {}
     for row in rows:
         of_event = found.setdefault(row["event_id"], [])
         if row["dispatch_id"] is not None:
-            of_event.append(Dispatch(row["dispatch_id"], row["hook_id"], row["guid"], row["version"], row["app_id"]))
+            before = before_of(row["before"]) if handing else None
+            of_event.append(
+                Dispatch(row["dispatch_id"], row["hook_id"], row["guid"], row["version"], row["app_id"], before)
+            )
     return [Committed(event_id, sent) for event_id, sent in found.items()]

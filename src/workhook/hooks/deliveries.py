@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import partial
 from typing import Any
 
 import msgspec
@@ -14,32 +13,26 @@ from workhook.core.clock import MINUTE_MS, now_ms, parse_rfc3339, to_millis_text
 from workhook.core.errors import Fault, Invalid, Malformed, NotFound, shown
 from workhook.events import outbox
 from workhook.events.tables import events
+from workhook.hooks import history
 from workhook.hooks.fan_out import insert_dispatches, wake
+from workhook.hooks.history import Filters
 from workhook.hooks.match import wants
 from workhook.hooks.parsing import refuse_types, whole_number, wrong_type
 from workhook.hooks.records import Hook, Place, installation_told
 from workhook.hooks.schemas import DeliveryDetail, DeliveryItem, DeliveryRequest, DeliveryResponse
 from workhook.hooks.tables import deliveries, dispatches, hooks, lanes
-from workhook.storage import Database, Reader, Row, Transaction
+from workhook.storage import Reader, Row, Transaction
 from workhook.storage.dialects import any_of
 from workhook.storage.metadata import big
+from workhook.storage.moments import Bounds
 
 MANUAL_PER_MINUTE = 60  # pings, tests and redeliveries of one hook: more is "the endpoint has been spammed" (spec)
 IDS_MAX = 1000
-REDELIVER_BATCH = 2000
-REDELIVER_MAX = 10_000  # a call
 _CURSOR = "v1_"
 
-_ITEM = [
-    deliveries.c[name]
-    for name in (
-        "id", "guid", "delivered_at", "redelivery", "duration_ms", "status", "status_code", "event", "action",
-        "repository_id", "installation_id", "throttled_at",
-    )
-]  # fmt: skip
 _detail = (
     sa.select(
-        *_ITEM,
+        *history.items(deliveries),
         deliveries.c.url,
         deliveries.c.request_headers,
         deliveries.c.response_headers,
@@ -69,17 +62,7 @@ _again = (
     .values(wanted=dispatches.c.wanted + 1, retries=0, next_attempt_at=big("now"))  # with retries of its own
 )
 # Of many at once each is wanted once, however often somebody asks: what waits already waits.
-_not_wanted_yet = sa.exists().where(
-    dispatches.c.id == deliveries.c.dispatch_id, dispatches.c.wanted == sa.literal(0, sa.Integer)
-)
 _again_once = _again.where(dispatches.c.wanted == sa.literal(0, sa.Integer))
-_later = deliveries.alias("later")
-_succeeded_since = sa.exists().where(
-    _later.c.guid == deliveries.c.guid,
-    _later.c.id > deliveries.c.id,
-    _later.c.status_code >= sa.literal(200, sa.Integer),
-    _later.c.status_code < sa.literal(300, sa.Integer),
-)
 _count_manual = (
     sa.update(lanes)
     .where(lanes.c.hook_id == big("hook_id"))
@@ -89,53 +72,12 @@ _count_manual = (
     )
     .returning(lanes.c.manual_count)
 )
-_under_way: set[int] = set()  # hooks whose deliveries are being queued again in this process
 _latest_push = (
     sa.select(events.c.payload, events.c.installation_id)
-    .where(events.c.repository_id == big("repository_id"), events.c.name == "push")
+    .where(events.c.repository_id == big("repository_id"), events.c.name == "push", events.c.listed == sa.true())
     .order_by(events.c.id.desc())
     .limit(sa.literal(1, sa.BigInteger))
 )
-
-
-class Filters(msgspec.Struct):
-    """What a list of deliveries is confined to. Times in milliseconds."""
-
-    status: str | None = None
-    event: str | None = None
-    action: str | None = None
-    guid: str | None = None
-    since: int | None = None
-    until: int | None = None
-    redelivery: bool | None = None
-    ids: list[int] | None = None
-
-    def conditions(self) -> list[sa.ColumnElement[bool]]:
-        column = deliveries.c
-        succeeded = sa.and_(column.status_code >= 200, column.status_code < 300)
-        found: list[sa.ColumnElement[bool]] = []
-        if self.status is not None:
-            found.append(succeeded if self.status == "success" else sa.not_(succeeded))
-        texts = {name: getattr(self, name) for name in ("event", "action", "guid")}
-        found += [column[name] == value for name, value in texts.items() if value is not None]
-        if self.since is not None:
-            found.append(column.delivered_at >= sa.literal(self.since, sa.BigInteger))
-        if self.until is not None:
-            found.append(column.delivered_at <= sa.literal(self.until, sa.BigInteger))
-        if self.redelivery is not None:
-            found.append(column.redelivery == self.redelivery)
-        if self.ids is not None:
-            found.append(any_of(column.id, "ids"))
-        return found
-
-    def params(self) -> dict[str, list[int]]:
-        """What the conditions need to be executed."""
-        return {} if self.ids is None else {"ids": self.ids}
-
-    @property
-    def cheap(self) -> bool:
-        """Whether what fits is found by looking at little else."""
-        return not self.conditions()
 
 
 def parse_query(given: Mapping[str, Sequence[str]]) -> Filters:
@@ -222,15 +164,12 @@ def parse_cursor(text: str | None) -> int | None:
 
 async def list_deliveries(reader: Reader, hook_id: int, filters: Filters, *, cursor: int | None, per_page: int) -> Page:
     """Newest first. A cursor is the id of the first delivery of its page. Raises `storage.slow.TooSlow`."""
-    fetch = reader.fetch_all if filters.cheap else reader.fetch_slow
-    query = sa.select(*_ITEM).where(deliveries.c.hook_id == hook_id, *filters.conditions())
-    first = deliveries.c.id <= sa.literal(cursor, sa.BigInteger) if cursor is not None else sa.true()
-    params = filters.params()
-    rows = await fetch(query.where(first).order_by(deliveries.c.id.desc()).limit(per_page + 1), params)
+    older = Bounds() if cursor is None else Bounds(high=cursor + 1)
+    rows = await history.page(reader, hook_id, filters, older, limit=per_page + 1, newest_first=True)
     prev_cursor = None
     if cursor is not None:
-        later = query.where(deliveries.c.id > sa.literal(cursor, sa.BigInteger))
-        newer = await fetch(later.order_by(deliveries.c.id).limit(per_page), params)
+        later = Bounds(low=cursor)
+        newer = await history.page(reader, hook_id, filters, later, limit=per_page, newest_first=False)
         prev_cursor = f"{_CURSOR}{newer[-1]['id']}" if newer else None
     next_cursor = f"{_CURSOR}{rows[per_page]['id']}" if len(rows) > per_page else None
     return Page([_item(row) for row in rows[:per_page]], next_cursor, prev_cursor)
@@ -281,43 +220,14 @@ async def redeliver(tx: Transaction, hook_id: int, delivery_id: int) -> None:
     if row is None:
         raise NotFound()
     await count_manual(tx, hook_id)
-    if not await _make_due(tx, hook_id, [row["dispatch_id"]]):
+    if not await make_due(tx, hook_id, [row["dispatch_id"]]):
         raise NotFound()  # pruned at this moment
 
 
-async def redeliver_many(database: Database, hook_id: int, filters: Filters) -> int:
-    """Ask for every dispatch again of which a delivery fits the filters; answers how many, at most `REDELIVER_MAX`.
-    What waits to be sent again stays as it is; what failed and has been delivered since is not sent again as a failure.
-
-    In short transactions: all at once would hold up everybody who writes. Raises `Invalid` while this goes on for the
-    hook already, and `storage.slow.TooSlow`.
-    """
-    if hook_id in _under_way:
-        raise Invalid("Deliveries of this webhook are being queued again already.", code="already_running")
-    _under_way.add(hook_id)
-    try:
-        return await _redeliver_many(database, hook_id, filters)
-    finally:
-        _under_way.discard(hook_id)
-
-
-async def _redeliver_many(database: Database, hook_id: int, filters: Filters) -> int:
-    query = sa.select(deliveries.c.dispatch_id).where(deliveries.c.hook_id == hook_id, *filters.conditions())
-    if filters.status == "failure":
-        query = query.where(~_succeeded_since)
-    some = query.where(_not_wanted_yet).distinct().order_by(deliveries.c.dispatch_id).limit(REDELIVER_MAX)
-    ids = [row["dispatch_id"] for row in await database.fetch_slow(some, filters.params())]
-    queued = 0
-    for start in range(0, len(ids), REDELIVER_BATCH):
-        batch = ids[start : start + REDELIVER_BATCH]
-        queued += await database.in_transaction(
-            partial(_make_due, hook_id=hook_id, dispatch_ids=batch, again=_again_once)
-        )
-    return queued
-
-
-async def _make_due(tx: Transaction, hook_id: int, dispatch_ids: Sequence[int], again: sa.Update = _again) -> int:
+async def make_due(tx: Transaction, hook_id: int, dispatch_ids: Sequence[int], *, once: bool = False) -> int:
+    """Answers how many are asked for again; with `once` not those that wait for it already."""
     wake(tx, {hook_id})
+    again = _again_once if once else _again
     return await tx.execute(again, {"hook_id": hook_id, "dispatch_ids": list(dispatch_ids), "now": now_ms()})
 
 

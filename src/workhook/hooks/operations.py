@@ -37,7 +37,7 @@ def _of_place(kind: HookTarget) -> Iterator[Operation]:
     def op(method: str, path: str, name: str, summary: str, access: str, handler: object, **more: object) -> Operation:
         return Operation(
             AREA_B, method, path, handler, f"{kind}_{name}", summary, access, tag,  # type: ignore[arg-type]
-            path_types={"hook_id": "integer", "delivery_id": "integer"}, **more,  # type: ignore[arg-type]
+            path_types={"hook_id": "integer", "delivery_id": "integer", "redelivery_id": "integer"}, **more,  # type: ignore[arg-type]
         )  # fmt: skip
 
     yield op("GET", hooks, "hooks_list", f"List the webhooks of the {kind}", read, api.list_hooks,
@@ -65,6 +65,8 @@ def _of_place(kind: HookTarget) -> Iterator[Operation]:
              answers={202: s.Accepted}, problems=(400, 422))  # fmt: skip
     yield op("POST", f"{hook}/deliveries/redeliver", "deliveries_redeliver_many", "Send many deliveries again", write,
              api.redeliver_many, body=bodies.REDELIVER, answers={202: s.Queued}, problems=(400, 413, 422))  # fmt: skip
+    yield op("GET", f"{hook}/redeliveries/{{redelivery_id}}", "redeliveries_get", "See how far a redelivery has come",
+             read, api.get_redelivery, answers={200: s.RedeliveryShape})  # fmt: skip
     yield op("POST", f"{root}/events", "events_publish", f"Publish an event of the {kind}", f"{kind}.publish",
              api.publish, body=bodies.PUBLISH, body_required=True, answers={202: s.Published},
              problems=(400, 413, 422))  # fmt: skip

@@ -135,7 +135,21 @@ class Published(msgspec.Struct):
     deliveries: Annotated[int, Meta(ge=0, description="How many active webhooks get it; 0 for a repeat of an `id`.")]
 
 
-class Queued(msgspec.Struct):
-    """What was asked for again."""
+class RedeliveryShape(msgspec.Struct):
+    """How far many deliveries that were asked for again have come."""
 
-    queued: Annotated[int, Meta(ge=0, description="How many events will be sent again.")]
+    id: int
+    state: Annotated[Literal["running", "done"], Meta(description="`done`: every delivery that fits was looked at.")]
+    queued: Annotated[int, Meta(ge=0, description="How many events will be sent again, so far.")]
+    percent: Annotated[int, Meta(ge=0, le=100, description="Of the deliveries that are to be looked at, about.")]
+    created_at: Time
+    updated_at: Annotated[Time, Meta(description="When it last went on.")]
+    finished_at: Time | None
+    url: Annotated[str, Meta(description="Where to ask again.")]
+
+
+class Queued(msgspec.Struct):
+    """What was asked for again. A thousand deliveries are looked at before the answer, the rest after it."""
+
+    queued: Annotated[int, Meta(ge=0, description="How many events will be sent again, so far.")]
+    job: RedeliveryShape

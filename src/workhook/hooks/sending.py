@@ -55,7 +55,8 @@ def send_on_postgresql(made: sa.FromClause) -> sa.Insert:
     )
 
 
-new_on_sqlite = events.c.id > order.last_given - big("count")
+last_before_on_sqlite = order.last_given - big("count")
+new_on_sqlite = events.c.id > last_before_on_sqlite
 """The events that were inserted last, `count` of them: SQLite has one writer, so they have the highest numbers."""
 
 

@@ -1,4 +1,4 @@
-"""A hook has a lane (its queue's lease). A dispatch is one event for one hook; each attempt at it is a delivery."""
+"""A hook has a lane (its queue). A dispatch is one event for one hook; each attempt at it is a delivery."""
 
 from __future__ import annotations
 
@@ -33,19 +33,33 @@ lanes = sa.Table(
     "lanes",
     metadata,
     sa.Column("hook_id", sa.Integer, sa.ForeignKey("hooks.id", ondelete="CASCADE"), primary_key=True),
-    sa.Column("owner", sa.Text),  # the process that has the lease
+    # Written by workers of versions before 0013 only, whose leases are honoured until they end.
+    sa.Column("owner", sa.Text),
     sa.Column("lease_until", Millis, nullable=False),
     sa.Column("failing_since", Millis),  # the first failure since the last success
     sa.Column("manual_minute", sa.BigInteger, nullable=False),  # the minute in which manual_count counts
     sa.Column("manual_count", sa.Integer, nullable=False),
 )
 
-# Processes that deliver. Each takes its share of the lanes.
+# Processes that deliver, each with a lease. `delivery.membership` tells whose a lane is.
 workers = sa.Table(
     "workers",
     metadata,
     sa.Column("owner", sa.Text, primary_key=True),
-    sa.Column("seen_until", Millis, nullable=False),
+    sa.Column("seen_until", Millis, nullable=False),  # when its lease ends, by the database's clock
+    # The generation with which it joined: no other process and no other life has it. 0: of an earlier version.
+    sa.Column("epoch", sa.BigInteger, nullable=False, server_default=sa.text("0")),
+    sa.Column("acknowledged", sa.BigInteger, nullable=False, server_default=sa.text("0")),  # it acts by this generation
+    # JSON array of hooks that are not its own in that generation, of which it still has something in flight.
+    sa.Column("finishing", sa.Text, nullable=False, server_default=sa.text("'[]'")),
+)
+
+# One row: how often `workers` has changed by one that came, went or was found dead.
+worker_generation = sa.Table(
+    "worker_generation",
+    metadata,
+    sa.Column("id", sa.Integer, primary_key=True, autoincrement=False),
+    sa.Column("generation", sa.BigInteger, nullable=False),
 )
 
 dispatches = sa.Table(
@@ -95,8 +109,74 @@ deliveries = sa.Table(
     sa.Column("request_headers", sa.LargeBinary, nullable=False),  # JSON; the payload is the event's
     sa.Column("response_headers", sa.LargeBinary, nullable=False),
     sa.Column("response_body", sa.LargeBinary, nullable=False),
+    # When it was recorded, where that was much later than delivered_at: its id does not tell its time (decision 0027).
+    sa.Column("recorded_at", Millis),
     sa.Index("ix_deliveries_hook_id", "hook_id", "id"),
     sa.Index("ix_deliveries_guid", "guid"),
     sa.Index("ix_deliveries_delivered_at", "delivered_at"),
     sqlite_autoincrement=True,
 )
+
+
+_SUCCEEDED = sa.text("((status_code / 100) = 2)")
+
+
+def succeeded(table: sa.FromClause) -> sa.ColumnElement[bool]:
+    """Whether the answer was 2xx: the expression of the next two indexes, of `deliveries` or an alias of it."""
+    hundreds = table.c.status_code // sa.literal_column("100", sa.Integer)
+    return hundreds.self_group() == sa.literal_column("2", sa.Integer)
+
+
+# Each filter of the history, and each way to combine them, is a few stretches of one of these (`hooks.history`).
+sa.Index(
+    "ix_deliveries_event",
+    deliveries.c.hook_id,
+    deliveries.c.event,
+    _SUCCEEDED,
+    deliveries.c.redelivery,
+    deliveries.c.id,
+)
+sa.Index(
+    "ix_deliveries_action",
+    deliveries.c.hook_id,
+    deliveries.c.action,
+    deliveries.c.event,
+    _SUCCEEDED,
+    deliveries.c.redelivery,
+    deliveries.c.id,
+    sqlite_where=deliveries.c.action.is_not(None),
+    postgresql_where=deliveries.c.action.is_not(None),
+)
+sa.Index(
+    "ix_deliveries_recorded_at",
+    deliveries.c.hook_id,
+    deliveries.c.id,
+    sqlite_where=deliveries.c.recorded_at.is_not(None),
+    postgresql_where=deliveries.c.recorded_at.is_not(None),
+)
+
+# Somebody asked for many deliveries again. It is done in batches, oldest first, and goes on after a crash.
+redeliveries = sa.Table(
+    "redeliveries",
+    metadata,
+    sa.Column("id", BigId, primary_key=True),
+    sa.Column("hook_id", sa.Integer, sa.ForeignKey("hooks.id", ondelete="CASCADE"), nullable=False),
+    sa.Column("filters", sa.Text, nullable=False),  # JSON of `deliveries.Filters`
+    sa.Column("from_id", sa.BigInteger, nullable=False),  # where it began; deliveries are looked at by their ids
+    sa.Column("after_id", sa.BigInteger, nullable=False),  # it has come to here
+    sa.Column("upto_id", sa.BigInteger, nullable=False),  # the newest that there was when it was asked for
+    sa.Column("queued", sa.BigInteger, nullable=False),  # how many events will be sent again
+    sa.Column("created_at", Millis, nullable=False),
+    sa.Column("updated_at", Millis, nullable=False),
+    sa.Column("finished_at", Millis),
+    sqlite_autoincrement=True,
+)
+# One at a time for each hook; and the way to those that are not done.
+sa.Index(
+    "ix_redeliveries_running",
+    redeliveries.c.hook_id,
+    unique=True,
+    sqlite_where=redeliveries.c.finished_at.is_(None),
+    postgresql_where=redeliveries.c.finished_at.is_(None),
+)
+sa.Index("ix_redeliveries_hook_id", redeliveries.c.hook_id, redeliveries.c.id)

@@ -94,13 +94,23 @@ def _decode(cursor: str, key: type[K]) -> K | None:
 
 
 def page(
-    call: Call, rows: Sequence[R], query: ListQuery, key: Callable[[R], tuple[object, ...]], *, cut: bool = False
+    call: Call,
+    rows: Sequence[R],
+    query: ListQuery,
+    key: Callable[[R], tuple[object, ...]],
+    *,
+    cut: bool = False,
+    last_seen: tuple[object, ...] | None = None,
 ) -> tuple[Sequence[R], Mapping[str, str]]:
     """What to show of `rows`, and the `Link` header. The caller has read one row more than `query.limit`, unless they
-    were `cut` (see `Found`)."""
+    were `cut` (see `Found`), or it looked no further than the key `last_seen`."""
     cut = cut or (isinstance(rows, Found) and rows.cut)
     if len(rows) <= query.limit and not cut:
-        return rows, {}
+        return rows, {} if last_seen is None else _next(call, last_seen)
     shown = rows[: query.limit]
-    cursor = _MARK + base64.urlsafe_b64encode(json.encode(key(shown[-1]))).decode().rstrip("=")
-    return shown, {"Link": link(call, {"next": {"cursor": cursor}})}
+    return shown, _next(call, key(shown[-1]))
+
+
+def _next(call: Call, behind: tuple[object, ...]) -> Mapping[str, str]:
+    cursor = _MARK + base64.urlsafe_b64encode(json.encode(behind)).decode().rstrip("=")
+    return {"Link": link(call, {"next": {"cursor": cursor}})}

@@ -93,7 +93,7 @@ def _action_of(name: str, verb_first: bool) -> str:
 
 def _split(name: str) -> tuple[str, str, str]:
     """`hooks_update_config` is about a hook, `oauth_apps_create` about an OAuth app: the plural is where to part."""
-    thing, plural, verb = re.sub(r"^(deliverie)s_", r"deliverys_", name).partition("s_")
+    thing, plural, verb = re.sub(r"^((?:re)?deliver)ies_", r"\1ys_", name).partition("s_")
     return (thing, plural, verb) if plural and verb else name.rpartition("_")[::1]
 
 

@@ -29,9 +29,9 @@ class Selection(msgspec.Struct, frozen=True):
     until: int | None = None
 
     @property
-    def plain(self) -> bool:
-        """Whether what fits is found by looking at little else."""
-        return all(getattr(self, name) is None for name in self.__struct_fields__[1:])
+    def bounded(self) -> bool:
+        """Whether what fits is found by looking at little else (`identity.audit_stretches`)."""
+        return self.actor is None or self.repository is None
 
 
 def parse_phrase(phrase: str, account_id: int | None) -> Selection:

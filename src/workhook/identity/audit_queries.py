@@ -9,11 +9,14 @@ from typing import Any
 import msgspec
 import sqlalchemy as sa
 
-from workhook.core.clock import now_ms
+from workhook.core.clock import MINUTE_MS, now_ms
+from workhook.identity import audit_stretches
 from workhook.identity.audit_phrase import Selection
 from workhook.identity.tables import accounts, audit_log, projects, tokens
 from workhook.storage import Database, Reader, Row
 from workhook.storage.metadata import big
+from workhook.storage.moments import Moments
+from workhook.storage.statements import PerDialect
 from workhook.storage.sweeping import in_batches
 
 STREAM_PAGE = 500
@@ -56,6 +59,9 @@ _first = _by_age.limit(big("limit")).offset(big("offset")).subquery()
 _prune = sa.delete(audit_log).where(audit_log.c.id.in_(sa.select(_first.c.id).where(_first.c.at < big("before"))))
 
 
+moments = Moments(audit_log, "at", slack_ms=5 * MINUTE_MS)  # what is noted of a refusal waits for a moment
+
+
 @cache
 def _statement(given: frozenset[str], *, newest_first: bool, beyond: bool) -> sa.Select[Any]:
     """For selections that give the same, whatever the values. `beyond`: those past `cursor` in this order."""
@@ -64,6 +70,20 @@ def _statement(given: frozenset[str], *, newest_first: bool, beyond: bool) -> sa
     if beyond:
         statement = statement.where(number < big("cursor") if newest_first else number > big("cursor"))
     return statement.order_by(number.desc() if newest_first else number).limit(big("limit"))
+
+
+@cache
+def _of_account(given: frozenset[str], newest_first: bool) -> PerDialect:
+    return PerDialect(
+        sqlite=_found("sqlite", given, newest_first), postgresql=_found("postgresql", given, newest_first)
+    )
+
+
+def _found(dialect: str, given: frozenset[str], newest_first: bool) -> sa.Select[Any]:
+    found = audit_stretches.ids(dialect, given, newest_first).subquery("found")
+    by_id = [each.desc() if newest_first else each for each in (found.c.id, audit_log.c.id)]
+    first = sa.select(found.c.id).order_by(by_id[0]).limit(big("limit"))
+    return _entries.where(audit_log.c.id.in_(first)).order_by(by_id[1])
 
 
 async def read(
@@ -80,10 +100,14 @@ async def read(
     Raises `storage.slow.TooSlow`, unless `patient`: for a command, which keeps nobody waiting.
     """
     given = _given(selection)
-    statement = _statement(frozenset(given), newest_first=newest_first, beyond=beyond is not None)
-    params = {**_params(given), "limit": limit, "cursor": beyond}
-    fetch = reader.fetch_all if selection.plain or patient else reader.fetch_slow
-    return await fetch(statement, params)
+    names, params = frozenset(given), {**_params(given), "limit": limit, "cursor": beyond}
+    if "account_id" not in given:
+        return await reader.fetch_all(_statement(names, newest_first=newest_first, beyond=beyond is not None), params)
+    within = await moments.bounds(reader, since=selection.since, until=selection.until)
+    params["low"] = within.low if newest_first else max(within.low, beyond or 0)
+    params["high"] = min(within.high, beyond) if newest_first and beyond is not None else within.high
+    fetch = reader.fetch_all if selection.bounded or patient else reader.fetch_slow
+    return await fetch(_of_account(names, newest_first), params)
 
 
 async def read_all(

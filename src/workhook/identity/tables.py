@@ -55,6 +55,8 @@ projects = sa.Table(
     sa.UniqueConstraint("account_id", "name_key"),
     sqlite_autoincrement=True,
 )
+# The audit log tells of projects that are gone by the name that they had.
+sa.Index("ix_projects_name", projects.c.account_id, sa.func.lower(projects.c.name))
 
 collaborators = sa.Table(
     "collaborators",
@@ -142,6 +144,10 @@ audit_log = sa.Table(
     sa.Column("address", sa.Text),
     sa.Column("detail", sa.Text, nullable=False),  # JSON, without secrets
     sa.Index("ix_audit_log_account_id", "account_id", "id"),
+    # Each with the action last: a selection is a few stretches, one for each of the actions that fit.
+    sa.Index("ix_audit_log_action", "account_id", "action", "id"),
+    sa.Index("ix_audit_log_actor", "account_id", "actor_id", "action", "id"),
+    sa.Index("ix_audit_log_repository", "account_id", "repository_id", "action", "id"),
     sqlite_autoincrement=True,
 )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 import sqlite3
 from collections.abc import Mapping
 from typing import Any
@@ -125,6 +126,24 @@ def arrays(name: str, columns: Mapping[str, sa.types.TypeEngine[Any]]) -> sa.Tab
     return sa.func.unnest(*values).table_valued(*shape, with_ordinality="n", name=name).render_derived()
 
 
+class server_now(sa.ColumnElement[int]):  # noqa: N801  # reads like the SQL it stands for
+    """The database's own time when the statement begins, in milliseconds since the epoch: for what must not depend on
+    how well a process follows that clock."""
+
+    inherit_cache = False
+    type = sa.BigInteger()
+
+
+@compiles(server_now, "postgresql")
+def _server_now_postgresql(element: server_now, compiler: SQLCompiler, **kw: Any) -> str:
+    return "(extract(epoch FROM statement_timestamp()) * 1000)::bigint"
+
+
+@compiles(server_now, "sqlite")
+def _server_now_sqlite(element: server_now, compiler: SQLCompiler, **kw: Any) -> str:
+    return "CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER)"
+
+
 def sqlite_problem(error: sqlite3.Error) -> Exception:
     """What a driver's error means to the rest of the program."""
     if isinstance(error, sqlite3.IntegrityError) and "UNIQUE" in str(error):
@@ -175,3 +194,28 @@ _POSTGRESQL_PASSING = frozenset({"08", "25", "40", "53", "55", "57", "58"})
 def connect_options(url: str) -> Mapping[str, Any]:
     """`postgresql://…` as SQLAlchemy and asyncpg both take it."""
     return {"dsn": url.replace("postgresql+asyncpg://", "postgresql://", 1)}
+
+
+SILENCE_S = 10  # of a host that has gone, until its connections are given up
+_PROBES = {"TCP_KEEPIDLE": SILENCE_S // 2, "TCP_KEEPINTVL": 2, "TCP_KEEPCNT": 3, "TCP_USER_TIMEOUT": SILENCE_S * 1000}
+
+
+async def notice_silence(connection: Any) -> None:
+    """A host that has gone, or cannot be reached, says nothing, and TCP by itself waits a quarter of an hour for it.
+
+    asyncpg has no setting for this, and no public way to the socket.
+    """
+    reached: socket.socket | None = connection._transport.get_extra_info("socket")
+    if reached is None or reached.family == socket.AF_UNIX:
+        return
+    reached.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for name, value in _PROBES.items():
+        if (option := getattr(socket, name, None)) is not None:  # Linux has all of them
+            reached.setsockopt(socket.IPPROTO_TCP, option, value)
+
+
+def is_read_only(error: BaseException | None) -> bool:
+    """The server was a primary once, or the session was told not to write: another connection may be better."""
+    import asyncpg
+
+    return isinstance(error, asyncpg.ReadOnlySQLTransactionError)

@@ -92,7 +92,8 @@ class Loan:
     ) -> None:
         if error is not None:
             pipeline.forget(self._connection)
-        if isinstance(error, asyncpg.InternalClientError):  # whatever it is in the middle of does not end any more
+        # Of an error of the client's, whatever is under way does not end any more.
+        if isinstance(error, asyncpg.InternalClientError) or dialects.is_read_only(error):
             self._connection.terminate()
         try:
             await self._lender.give_back(self._connection, in_trouble=error is not None)

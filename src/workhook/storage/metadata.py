@@ -6,6 +6,8 @@ bytes.
 
 from __future__ import annotations
 
+from typing import Any
+
 import sqlalchemy as sa
 
 metadata = sa.MetaData(
@@ -21,6 +23,9 @@ metadata = sa.MetaData(
 # SQLite numbers rows by itself only in a column that is spelled INTEGER.
 BigId = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
 Millis = sa.BigInteger
+
+OPEN: dict[str, Any] = {"sqlite_where": sa.text("private IS 0"), "postgresql_where": sa.text("private IS FALSE")}
+"""Of an index: over what is not private, as `private.is_(false())` is written on either database."""
 
 
 def insert_into(table: sa.Table, *columns: str) -> sa.Insert:

@@ -19,8 +19,13 @@ log = structlog.get_logger(__name__)
 
 MIGRATIONS = Path(__file__).parent / "migrations"
 NEW_SQLITE = MIGRATIONS / "new_sqlite.sql"  # written by `python -m scripts.sqlite_schema`
-HEAD = "0010"
+HEAD = "0013"
+# In the place of a revision, so that every version refuses the database (`storage.copying`).
+MOVED = "moved"  # a file that was copied to PostgreSQL, or is being copied
+COPYING = "copying"  # a database whose copy is not whole yet
 SQLITE_WAIT_S = 30  # for another process that writes
+LOCK_TRIES = 120  # of a step that others would have to wait for, on PostgreSQL
+LOOK_S = 0.5  # between two looks at whether another process has done migrating, and at how far this one has come
 LOCK_KEY = 0x776F726B686F6F6B  # PostgreSQL's advisory lock: one process migrates, the others wait
 
 
@@ -35,7 +40,16 @@ def known_revisions() -> list[str]:
     return sorted(path.name.split("_")[0] for path in (MIGRATIONS / "versions").glob("[0-9]*.py"))
 
 
+ELSEWHERE = {
+    MOVED: "This file was copied to PostgreSQL, or the copy was begun: set WORKHOOK_DATABASE_URL. "
+    "If the copy is not to be used, run `workhook database release FILE`, and the file can be used again.",
+    COPYING: "This database holds a copy that is not whole yet. Run the same `workhook database copy` again.",
+}
+
+
 def _needed(current: str | None) -> bool:
+    if current is not None and current in ELSEWHERE:
+        raise NewerSchema(ELSEWHERE[current])
     if current is not None and current not in known_revisions():
         raise NewerSchema(
             f"The database has schema {current}, which this version of Workhook ({HEAD}) does not know. "
@@ -155,12 +169,64 @@ async def migrate_postgresql(url: str) -> bool:
         current = await connection.fetchval("SELECT version_num FROM alembic_version") if exists else None
         if not _needed(current):
             return False
-        await connection.fetchval("SELECT pg_advisory_lock($1)", LOCK_KEY)
-        await _run_async(url, _upgrade)
+        await _take_lock(connection)
+        await _upgrade_postgresql(url, connection)
     finally:
         await connection.close()
     log.info("migrated", schema=HEAD)
     return True
+
+
+async def _take_lock(connection: Any) -> None:
+    """The turn to migrate. Who waited for it in the database would have a transaction open, and an index that is built
+    beside the others' work waits for all of these to end."""
+    while not await connection.fetchval("SELECT pg_try_advisory_lock($1)", LOCK_KEY):  # noqa: ASYNC110  # see above
+        await asyncio.sleep(LOOK_S)
+
+
+async def _upgrade_postgresql(url: str, connection: Any) -> None:
+    """`connection` is free to look at how it goes."""
+    telling = asyncio.create_task(_tell_progress(connection), name="migration-progress")
+    try:
+        for tries in range(1, LOCK_TRIES + 1):
+            try:
+                await _run_async(url, _upgrade)
+                return
+            except Exception as error:
+                if tries == LOCK_TRIES or not _gave_way(error):
+                    raise
+                log.warning("migration_waits", reason="others use the table", tries=tries)
+            await asyncio.sleep(LOOK_S)
+    finally:
+        telling.cancel()
+        await asyncio.gather(telling, return_exceptions=True)
+
+
+def _gave_way(error: BaseException | None) -> bool:
+    """Whether a step did not get its lock in time (`storage.online`)."""
+    import asyncpg
+
+    while error is not None:
+        if isinstance(error, asyncpg.LockNotAvailableError):
+            return True
+        error = error.__cause__
+    return False
+
+
+async def _tell_progress(connection: Any) -> None:
+    """How far an index has come, every few seconds."""
+    while True:
+        await asyncio.sleep(LOOK_S * 10)
+        for row in await connection.fetch(_PROGRESS):
+            log.info("building_index", **dict(row))
+
+
+_PROGRESS = """
+SELECT index_relid::regclass::text AS index, phase,
+CASE WHEN blocks_total > 0 THEN blocks_done * 100 / blocks_total END AS percent_of_blocks,
+CASE WHEN tuples_total > 0 THEN tuples_done * 100 / tuples_total END AS percent_of_rows
+FROM pg_stat_progress_create_index WHERE datname = current_database()
+"""
 
 
 async def check_schema(database: Database) -> str:
@@ -181,9 +247,12 @@ async def _run_async(url: str, work: Callable[[Any], None]) -> None:
         return await asyncpg.connect(dsn)
 
     engine = create_async_engine("postgresql+asyncpg://", async_creator=connect, poolclass=NullPool)
-    async with engine.begin() as connection:
-        await connection.run_sync(work)
-    await engine.dispose()
+    try:
+        async with engine.connect() as connection:
+            await connection.run_sync(work)
+            await connection.commit()
+    finally:
+        await engine.dispose()
 
 
 async def migrate(sqlite_path: Path | None, url: str | None) -> bool:

@@ -24,22 +24,29 @@ COMMAND_TIMEOUT_S = 30.0
 RECONNECT_MAX_S = 5.0
 LISTEN_CHECK_S = 15.0
 CHANNEL = "workhook"
+GATHER_S = 0.01
 NOTIFY_IDS = 500  # ids in one NOTIFY: its payload is at most 8,000 bytes
 
 log = structlog.get_logger(__name__)
 
+
+_pause = asyncio.sleep
 
 # A notice writes a commit record; nobody waits until that one is on the disk.
 _NOTIFY = "SELECT pg_notify($1, each), set_config('synchronous_commit', 'off', true) FROM unnest($2::text[]) AS each"
 
 
 class PostgresDatabase(Database):
-    """Open with `await PostgresDatabase.open(url)`."""
+    """Open with `await PostgresDatabase.open(url)`.
+
+    `session_url`: the server itself, where `url` leads to a pooler that gives each transaction any connection. No
+    statement stays prepared then, and what needs one session to itself, listening, goes by the other URL.
+    """
 
     name = "postgresql"
 
-    def __init__(self, url: str, pool: Any) -> None:
-        self._url = url
+    def __init__(self, session_url: str, pool: Any) -> None:
+        self._session_url = session_url
         self._pool = pool
         self._lender = Lender(pool)
         metrics.CONNECTIONS.labels("open").set_function(pool.get_size)
@@ -53,23 +60,27 @@ class PostgresDatabase(Database):
         self._tasks: list[asyncio.Task[None]] = []
 
     @classmethod
-    async def open(cls, url: str, *, connections: int = 10, listen: bool = True) -> PostgresDatabase:
+    async def open(
+        cls, url: str, *, session_url: str | None = None, connections: int = 6, listen: bool = True
+    ) -> PostgresDatabase:
+        """`connections`: in all, with the one that listens."""
         try:
             pool = await asyncpg.create_pool(
                 **dialects.connect_options(url),
                 min_size=1,
-                max_size=connections,
+                max_size=connections - 1 if listen else connections,
                 timeout=ACQUIRE_TIMEOUT_S,
                 command_timeout=COMMAND_TIMEOUT_S,
-                statement_cache_size=512,
+                statement_cache_size=512 if session_url is None else 0,
                 max_cacheable_statement_size=0,  # however long
                 max_inactive_connection_lifetime=300,
                 # Nothing here changes a session's state, so there is nothing to reset: saves a round trip a release.
                 reset=_keep,
+                init=dialects.notice_silence,
             )
         except TROUBLE as error:
             raise dialects.postgresql_problem(error) from error
-        database = cls(url, pool)
+        database = cls(session_url or url, pool)
         await database._follow_clock()
         database.signals.forward = database._forward
         database._tasks.append(asyncio.create_task(database._notify(), name="pg-notify"))
@@ -161,7 +172,7 @@ class PostgresDatabase(Database):
         self._outgoing_ready.set()
 
     async def _notify(self) -> None:
-        """Signals that gather while one NOTIFY is under way go out together in the next."""
+        """The first goes at once; those that come within `GATHER_S` of it go out together in the next."""
         while True:
             await self._outgoing_ready.wait()
             self._outgoing_ready.clear()
@@ -171,6 +182,7 @@ class PostgresDatabase(Database):
                     await connection.execute(_NOTIFY, CHANNEL, self._notices(waiting))
             except Exception as error:  # noqa: BLE001  # a lost signal costs latency only
                 log.warning("notify_failed", error=str(error))
+            await _pause(GATHER_S)
 
     def _notices(self, waiting: Mapping[str, set[int]]) -> list[str]:
         """What is said, in as many notices as it takes."""
@@ -187,8 +199,10 @@ class PostgresDatabase(Database):
         pause_s = 0.1
         while True:
             try:
-                connection = await asyncpg.connect(**dialects.connect_options(self._url), timeout=ACQUIRE_TIMEOUT_S)
+                options = dialects.connect_options(self._session_url)
+                connection = await asyncpg.connect(**options, timeout=ACQUIRE_TIMEOUT_S)
                 try:
+                    await dialects.notice_silence(connection)
                     gone = asyncio.Event()
                     connection.add_termination_listener(lambda _, gone=gone: gone.set())
                     await connection.add_listener(CHANNEL, self._heard)

@@ -3,7 +3,7 @@ the next run."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import TypeVar
 
 import structlog
@@ -58,6 +58,37 @@ async def in_batches(kind: str, size: int, do: Callable[[int, int], Awaitable[in
         if count < limit:
             return done
         limit = min(limit * 10, size)
+
+
+async def in_order(
+    kind: str,
+    size: int,
+    following: Callable[[T | None, int], Awaitable[Sequence[T]]],
+    do: Callable[[T | None, Sequence[T]], Awaitable[int]],
+) -> int:
+    """The sum of what `do` answers, for rows one after the other and each once, however many of them stay.
+
+    `following(last, limit)` answers the first rows behind `last` (None: all) in an order of its own; `do(last, rows)`
+    does them. Where it fails, it is given fewer rows, down to the one that it fails with.
+
+    Raises `Unavailable` if the database cannot be used, and what `do` raised once `SKIPPED_MAX` rows were skipped.
+    """
+    done, skipped, limit, last = 0, 0, size, None
+    while rows := await following(last, limit):
+        try:
+            done += await do(last, rows)
+        except Exception as error:
+            if concerns_all(error) or skipped >= SKIPPED_MAX:
+                raise
+            if limit > 1:
+                limit = max(limit // 10, 1)
+                continue
+            _skip(kind, skipped)
+            skipped += 1
+        else:
+            limit = min(limit * 10, size)
+        last = rows[-1]
+    return done
 
 
 def concerns_all(error: Exception) -> bool:

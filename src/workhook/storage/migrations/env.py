@@ -5,6 +5,10 @@ from alembic import context
 from workhook.storage.metadata import metadata
 
 connection = context.config.attributes["connection"]
-context.configure(connection=connection, target_metadata=metadata, render_as_batch=connection.dialect.name == "sqlite")
+sqlite = connection.dialect.name == "sqlite"
+# On PostgreSQL each migration is a transaction, and indexes are built outside of one (`storage.online`).
+context.configure(
+    connection=connection, target_metadata=metadata, render_as_batch=sqlite, transaction_per_migration=not sqlite
+)
 with context.begin_transaction():
     context.run_migrations()

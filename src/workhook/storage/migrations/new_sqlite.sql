@@ -50,7 +50,7 @@ CREATE TABLE deliveries (
 	request_headers BLOB NOT NULL,
 	response_headers BLOB NOT NULL,
 	response_body BLOB NOT NULL
-, installation_id BIGINT)
+, installation_id BIGINT, recorded_at BIGINT)
 
 CREATE INDEX ix_deliveries_delivered_at ON deliveries (delivered_at)
 
@@ -98,8 +98,6 @@ CREATE TABLE events (
 
 CREATE INDEX ix_events_created_at ON events (created_at)
 
-CREATE INDEX ix_events_repository_id_name ON events (repository_id, name, id)
-
 CREATE TABLE key_check (
 	id INTEGER NOT NULL,
 	sealed BLOB NOT NULL,
@@ -114,7 +112,7 @@ CREATE TABLE probe (
 
 CREATE TABLE workers (
 	owner TEXT NOT NULL,
-	seen_until BIGINT NOT NULL,
+	seen_until BIGINT NOT NULL, epoch BIGINT DEFAULT 0 NOT NULL, acknowledged BIGINT DEFAULT 0 NOT NULL, finishing TEXT DEFAULT '[]' NOT NULL,
 	CONSTRAINT pk_workers PRIMARY KEY (owner)
 )
 
@@ -597,8 +595,6 @@ CREATE INDEX ix_timesheets_invoice_id ON timesheets (invoice_id)
 
 CREATE INDEX ix_timesheets_repository_id ON timesheets (repository_id, id)
 
-CREATE INDEX ix_timesheets_task_id ON timesheets (task_id)
-
 CREATE UNIQUE INDEX uq_timesheets_running ON timesheets (user_id) WHERE is_active
 
 CREATE TABLE search_numbers (number INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE)
@@ -911,4 +907,74 @@ CREATE INDEX ix_invitations_invitee ON invitations (invitee)
 
 CREATE INDEX ix_invitations_expires_at ON invitations (expires_at)
 
-INSERT INTO "alembic_version" VALUES('0010')
+CREATE TABLE redeliveries (
+	id INTEGER NOT NULL PRIMARY KEY AUTOINCREMENT,
+	hook_id INTEGER NOT NULL,
+	filters TEXT NOT NULL,
+	from_id BIGINT NOT NULL,
+	after_id BIGINT NOT NULL,
+	upto_id BIGINT NOT NULL,
+	queued BIGINT NOT NULL,
+	created_at BIGINT NOT NULL,
+	updated_at BIGINT NOT NULL,
+	finished_at BIGINT,
+	CONSTRAINT fk_redeliveries_hook_id FOREIGN KEY(hook_id) REFERENCES hooks (id) ON DELETE CASCADE
+)
+
+CREATE INDEX ix_redeliveries_hook_id ON redeliveries (hook_id, id)
+
+CREATE UNIQUE INDEX ix_redeliveries_running ON redeliveries (hook_id) WHERE finished_at IS NULL
+
+CREATE INDEX ix_deliveries_event ON deliveries (hook_id, event, ((status_code / 100) = 2), redelivery, id)
+
+CREATE INDEX ix_deliveries_action ON deliveries (hook_id, action, event, ((status_code / 100) = 2), redelivery, id) WHERE action IS NOT NULL
+
+CREATE INDEX ix_deliveries_recorded_at ON deliveries (hook_id, id) WHERE recorded_at IS NOT NULL
+
+CREATE INDEX ix_events_name ON events (repository_id, name, listed, id)
+
+CREATE INDEX ix_events_actor ON events (repository_id, actor_id, name, id) WHERE listed
+
+CREATE INDEX ix_projects_name ON projects (account_id, lower(name))
+
+CREATE INDEX ix_audit_log_action ON audit_log (account_id, action, id)
+
+CREATE INDEX ix_audit_log_actor ON audit_log (account_id, actor_id, action, id)
+
+CREATE INDEX ix_audit_log_repository ON audit_log (account_id, repository_id, action, id)
+
+CREATE INDEX ix_tasks_created_at ON tasks (repository_id, created_at, id) WHERE deleted_at IS NULL
+
+CREATE INDEX ix_tasks_updated_at ON tasks (repository_id, updated_at, id) WHERE deleted_at IS NULL
+
+CREATE INDEX ix_tasks_title ON tasks (repository_id, title, id) WHERE deleted_at IS NULL
+
+CREATE INDEX ix_tasks_deadline_first ON tasks (repository_id, coalesce(deadline, 4611686018427387904), id) WHERE deleted_at IS NULL
+
+CREATE INDEX ix_tasks_deadline_last ON tasks (repository_id, coalesce(deadline, -1), id) WHERE deleted_at IS NULL
+
+CREATE INDEX ix_tasks_trash ON tasks (repository_id, deleted_at, id) WHERE deleted_at IS NOT NULL
+
+CREATE INDEX ix_files_trash ON files (repository_id, deleted_at, id) WHERE deleted_at IS NOT NULL
+
+CREATE INDEX ix_files_in_folder ON files (repository_id, folder_id, id)
+
+CREATE INDEX ix_files_open ON files (repository_id, id) WHERE private IS 0
+
+CREATE INDEX ix_task_comments_open ON task_comments (task_id, id) WHERE private IS 0
+
+CREATE INDEX ix_file_comments_open ON file_comments (file_id, id) WHERE private IS 0
+
+CREATE INDEX ix_timesheets_task ON timesheets (task_id, id)
+
+CREATE INDEX ix_timesheets_user ON timesheets (repository_id, user_id, id)
+
+CREATE INDEX ix_invoices_status ON invoices (repository_id, status, id)
+
+CREATE TABLE worker_generation (
+	id INTEGER NOT NULL,
+	generation BIGINT NOT NULL,
+	CONSTRAINT pk_worker_generation PRIMARY KEY (id)
+)
+
+INSERT INTO "alembic_version" VALUES('0013')

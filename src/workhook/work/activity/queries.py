@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from functools import cache
+from itertools import combinations
 from typing import Any
 
 import sqlalchemy as sa
 
-from workhook.core.clock import now_ms
+from workhook.core.clock import MINUTE_MS, now_ms
 from workhook.events import order
 from workhook.events.tables import events
 from workhook.identity.queries import by_membership, key_of
@@ -19,31 +19,81 @@ from workhook.identity.tokens.reach import may_reach
 from workhook.storage import Reader, Row
 from workhook.storage.dialects import any_of
 from workhook.storage.metadata import big
+from workhook.storage.moments import Moments
+from workhook.storage.statements import PerDialect
 from workhook.work.people import membership_of, person_columns
 
 FOLLOWING = ("work", "read")  # what it asks of a token that is confined
 PAGE_BYTES = 4 * 1024 * 1024  # of payloads in one answer; at least one event is
 
-_FILTERS: dict[str, sa.ColumnElement[bool]] = {
-    "event": events.c.name == sa.bindparam("event"),
-    "actor_key": events.c.actor_id
-    == sa.select(accounts.c.id).where(accounts.c.login_key == sa.bindparam("actor_key")).scalar_subquery(),
-    "since": events.c.created_at >= big("since"),
-}
-_SELECTIVE = frozenset({"actor_key", "since"})  # no index leads to what they leave
+moments = Moments(events, "created_at", slack_ms=5 * MINUTE_MS)  # no change takes as long
+_GIVEN = {
+    "event": lambda table: [table.c.name == sa.bindparam("event"), table.c.listed == sa.true()],
+    "actor_id": lambda table: [table.c.actor_id == big("actor_id")],
+    "since": lambda table: [table.c.created_at >= big("since")],
+}  # fmt: skip
+_actor_of = sa.select(accounts.c.id).where(accounts.c.login_key == sa.bindparam("login_key"))
 
 
-@cache
-def _page(filters: frozenset[str]) -> sa.Select[Any]:
-    found = sa.select(events.c.id, events.c.size).where(
-        events.c.repository_id == big("repository_id"),
-        events.c.id < big("before"),
-        events.c.listed,
-        *(_FILTERS[name] for name in sorted(filters)),
-    )
-    page = order.page(found, newest_first=True)
+def _page(filters: frozenset[str]) -> PerDialect:
+    return PerDialect(sqlite=_written("sqlite", filters), postgresql=_written("postgresql", filters))
+
+
+def _written(dialect: str, filters: frozenset[str]) -> sa.Select[Any]:
+    page = order.page(_of_actor(dialect, filters) if filters >= {"actor_id"} else _stretch(filters), newest_first=True)
     with_actor = page.join(accounts, accounts.c.id == events.c.actor_id, isouter=True)
     return with_actor.add_columns(*person_columns(membership_of(big("repository_id"))))
+
+
+def _stretch(filters: frozenset[str]) -> sa.Select[Any]:
+    row = events.alias("stretch")
+    return sa.select(row.c.id, row.c.size).where(*_fitting(row, filters))
+
+
+def _fitting(row: sa.FromClause, filters: frozenset[str]) -> list[sa.ColumnElement[bool]]:
+    found = [row.c.repository_id == big("repository_id"), row.c.id < big("before"), row.c.listed]
+    if "since" in filters:
+        found.append(row.c.id > big("low"))
+    return [*found, *(each for name in sorted(filters) for each in _GIVEN[name](row))]
+
+
+def _of_actor(dialect: str, filters: frozenset[str]) -> sa.Select[Any]:
+    """The first few of each kind of event: an index has what somebody did, event by event."""
+    row = events.alias("stretch")
+    name = _names(filters).subquery("each_name")
+    fitting = [*_fitting(row, filters - {"event"}), row.c.name == name.c.name]
+    top = sa.select(row.c.id, row.c.size).where(*fitting).order_by(row.c.id.desc()).limit(big("limit"))
+    if dialect == "postgresql":
+        few = top.correlate(name).lateral("few")
+        return sa.select(few.c.id, few.c.size).select_from(name.join(few, sa.true()))
+    found = events.alias("few")
+    ids = top.with_only_columns(row.c.id).correlate(name)
+    return sa.select(found.c.id, found.c.size).select_from(name.join(found, found.c.id.in_(ids)))
+
+
+def _names(filters: frozenset[str]) -> sa.Select[Any]:
+    """Those that the actor has made there, each by one look at the index."""
+    if "event" in filters:
+        return sa.select(sa.bindparam("event", type_=sa.Text()).label("name"))
+
+    def next_name(alias: str, after: sa.ColumnElement[Any] | None) -> sa.ColumnElement[Any]:
+        row = events.alias(alias)
+        found = sa.select(sa.func.min(row.c.name)).where(
+            row.c.repository_id == big("repository_id"), row.c.actor_id == big("actor_id"), row.c.listed
+        )
+        return (found if after is None else found.where(row.c.name > after)).scalar_subquery()
+
+    walk = sa.select(next_name("first_name", None).label("name")).cte("walk", recursive=True)
+    later = sa.select(next_name("later_name", walk.c.name).correlate(walk)).where(walk.c.name.is_not(None))
+    walk = walk.union_all(later)
+    return sa.select(walk.c.name).where(walk.c.name.is_not(None))
+
+
+_PAGES = {
+    frozenset(given): _page(frozenset(given))
+    for size in range(len(_GIVEN) + 1)
+    for given in combinations(sorted(_GIVEN), size)
+}
 
 
 async def list_activity(
@@ -58,13 +108,20 @@ async def list_activity(
 ) -> Sequence[Row]:
     """Newest first, `limit` rows at most. Those at the end whose payloads would be too much in all have none.
 
-    `actor` is a username, `since` in milliseconds. Raises `TooSlow`.
+    `actor` is a username, `since` in milliseconds.
     """
-    wanted = {"event": event, "actor_key": None if actor is None else key_of(actor), "since": since}
+    actor_id = None
+    if actor is not None:
+        found = await reader.fetch_one(_actor_of, {"login_key": key_of(actor)})
+        if found is None:
+            return []
+        actor_id = found["id"]
+    wanted = {"event": event, "actor_id": actor_id, "since": since}
     given = {name: value for name, value in wanted.items() if value is not None}
     params = {**given, "repository_id": repository_id, "before": before, "limit": limit, "bytes_max": PAGE_BYTES}
-    fetch = reader.fetch_slow if _SELECTIVE & given.keys() else reader.fetch_all
-    return await fetch(_page(frozenset(given)), params)
+    if since is not None:
+        params["low"] = (await moments.bounds(reader, since=since)).low
+    return await reader.fetch_all(_PAGES[frozenset(given)], params)
 
 
 _user = tokens.c.user_id

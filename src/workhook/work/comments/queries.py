@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.sql.expression import Executable
@@ -28,9 +29,6 @@ _repliers = accounts.alias("repliers")
 _OF_COMMENT = ("id", "text", "private", "created_at", "updated_at")
 _OF_REPLY = ("id", "body", "file_comment_id", "private", "created_at", "updated_at")
 _NESTED = (*_OF_REPLY, "user_id", "user_login", "user_email", "user_avatar", "user_organization_id")
-_EVERYTHING = sa.bindparam("everything", type_=sa.Boolean())
-"""Of conditions: whether the caller also sees what is private."""
-
 # Whoever comments on something keeps it from being deleted meanwhile.
 _task = with_access(
     sa.select(tasks.c.id, tasks.c.title).where(tasks.c.id == sa.bindparam("id"), tasks.c.deleted_at.is_(None)),
@@ -56,17 +54,18 @@ _task_comments = (
     .join(_authors, _authors.c.id == task_comments.c.user_id)
     .where(tasks.c.deleted_at.is_(None))
 )
-_task_comments_of = bounded(
-    _task_comments.where(
-        task_comments.c.task_id == sa.bindparam("task_id"),
-        task_comments.c.id > big("after"),
-        sa.or_(_EVERYTHING, task_comments.c.private.is_(sa.false())),
-    )
-    .order_by(task_comments.c.id)
-    .limit(big("limit")),
-    task_comments.c.id,
-    length(task_comments.c.text),
-)
+
+
+def _task_comments_seen(everything: bool) -> sa.Select[Any]:
+    """A statement of its own for who sees all: each has its index."""
+    listed = _task_comments.where(task_comments.c.task_id == sa.bindparam("task_id"), task_comments.c.id > big("after"))
+    if not everything:
+        listed = listed.where(task_comments.c.private.is_(sa.false()))
+    listed = listed.order_by(task_comments.c.id).limit(big("limit"))
+    return bounded(listed, task_comments.c.id, length(task_comments.c.text))
+
+
+_task_comments_of = {everything: _task_comments_seen(everything) for everything in (False, True)}
 _task_comment = with_access(
     _task_comments.where(task_comments.c.id == big("id")), task_comments.c.repository_id
 ).with_for_update(of=task_comments)
@@ -100,18 +99,20 @@ _length_of_replies = (
     .where(file_comment_replies.c.file_comment_id == file_comments.c.id)
     .scalar_subquery()
 )
-_file_comments_of = bounded(
-    _file_comments.add_columns(_nested)
-    .where(
-        file_comments.c.file_id == sa.bindparam("file_id"),
-        file_comments.c.id > big("after"),
-        sa.or_(_EVERYTHING, file_comments.c.private.is_(sa.false())),
+
+
+def _file_comments_seen(everything: bool) -> sa.Select[Any]:
+    """Likewise."""
+    listed = _file_comments.add_columns(_nested).where(
+        file_comments.c.file_id == sa.bindparam("file_id"), file_comments.c.id > big("after")
     )
-    .order_by(file_comments.c.id)
-    .limit(big("limit")),
-    file_comments.c.id,
-    length(file_comments.c.text) + _length_of_replies,
-)
+    if not everything:
+        listed = listed.where(file_comments.c.private.is_(sa.false()))
+    listed = listed.order_by(file_comments.c.id).limit(big("limit"))
+    return bounded(listed, file_comments.c.id, length(file_comments.c.text) + _length_of_replies)
+
+
+_file_comments_of = {everything: _file_comments_seen(everything) for everything in (False, True)}
 _one_file_comment = with_access(_file_comments.where(file_comments.c.id == big("id")), file_comments.c.repository_id)
 _file_comment = _one_file_comment.with_for_update(of=file_comments)
 _file_comment_held = _one_file_comment.with_for_update(of=[file_comments, files], read=True)
@@ -197,16 +198,17 @@ async def list_task_comments(
     reader: Reader, task_id: str, *, everything: bool, after: int, limit: int
 ) -> Found[TaskComment]:
     """By id, from behind `after`. Without `everything` those that are private are left out."""
-    params = {"task_id": task_id, "everything": everything, "after": after, "limit": limit}
-    return await fetch(reader, _task_comments_of, params, task_comment_of)
+    params = {"task_id": task_id, "after": after, "limit": limit}
+    return await fetch(reader, _task_comments_of[everything], params, task_comment_of)
 
 
 async def list_file_comments(
     reader: Reader, file_id: str, *, everything: bool, after: int, limit: int
 ) -> Found[FileComment]:
     """Likewise; each has all its replies."""
-    params = {"file_id": file_id, "everything": everything, "after": after, "limit": limit}
-    return await fetch(reader, _file_comments_of, params, lambda row: file_comment_of(row, _replies_of(row["replies"])))
+    params = {"file_id": file_id, "after": after, "limit": limit}
+    statement = _file_comments_of[everything]
+    return await fetch(reader, statement, params, lambda row: file_comment_of(row, _replies_of(row["replies"])))
 
 
 async def lock_task_comment(tx: Transaction, comment_id: int, user_id: int) -> Row | None:

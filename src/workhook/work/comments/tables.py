@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlalchemy as sa
 
-from workhook.storage.metadata import BigId, Millis, metadata
+from workhook.storage.metadata import OPEN, BigId, Millis, metadata
 
 task_comments = sa.Table(
     "task_comments",
@@ -20,6 +20,7 @@ task_comments = sa.Table(
     sa.Column("created_at", Millis, nullable=False),
     sa.Column("updated_at", Millis, nullable=False),
     sa.Index("ix_task_comments_task_id", "task_id", "id"),
+    sa.Index("ix_task_comments_open", "task_id", "id", **OPEN),  # what clients see
     sa.Index("ix_task_comments_repository_id", "repository_id"),
     sqlite_autoincrement=True,
 )
@@ -38,6 +39,7 @@ file_comments = sa.Table(
     sa.Column("created_at", Millis, nullable=False),
     sa.Column("updated_at", Millis, nullable=False),
     sa.Index("ix_file_comments_file_id", "file_id", "id"),
+    sa.Index("ix_file_comments_open", "file_id", "id", **OPEN),  # likewise
     sa.Index("ix_file_comments_repository_id", "repository_id"),
     sqlite_autoincrement=True,
 )

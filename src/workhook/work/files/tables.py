@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlalchemy as sa
 
-from workhook.storage.metadata import Millis, metadata
+from workhook.storage.metadata import OPEN, Millis, metadata
 
 folders = sa.Table(
     "folders",
@@ -43,6 +43,9 @@ files = sa.Table(
     sa.Column("updated_at", Millis, nullable=False),
     sa.Index("ix_files_repository_id", "repository_id", "id"),
     sa.Index("ix_files_folder_id", "folder_id"),
+    sa.Index("ix_files_in_folder", "repository_id", "folder_id", "id"),
+    sa.Index("ix_files_open", "repository_id", "id", **OPEN),  # what clients see
+    sa.Index("ix_files_trash", "repository_id", "deleted_at", "id", sqlite_where=_deleted, postgresql_where=_deleted),
     sa.Index("ix_files_blob", "blob", unique=True),
     sa.Index("ix_files_deleted_at", "deleted_at", sqlite_where=_deleted, postgresql_where=_deleted),
 )

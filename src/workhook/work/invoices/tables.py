@@ -40,6 +40,7 @@ invoices = sa.Table(
     sa.Column("updated_at", Millis, nullable=False),
     sa.UniqueConstraint("account_id", "invoice_number"),
     sa.Index("ix_invoices_repository_id", "repository_id", "id"),
+    sa.Index("ix_invoices_status", "repository_id", "status", "id"),
 )
 
 invoice_numbers = sa.Table(

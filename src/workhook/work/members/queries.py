@@ -32,13 +32,23 @@ _in_organization = (
 )
 _owning = sa.select(projects.c.account_id).where(projects.c.repository_id == big("repository_id"))
 _added = sa.select(collaborators.c.user_id).where(collaborators.c.repository_id == big("repository_id"))
+
+
+def _first_of(statement: sa.Select[Any], user_id: sa.ColumnElement[int]) -> sa.Select[Any]:
+    """No more than a page of them can be on it: each part is read by its own index, in order."""
+    some = statement.where(user_id > big("after")).order_by(user_id).limit(big("limit")).subquery()
+    return sa.select(some.c[0].label("user_id"))
+
+
+_candidates = sa.union(
+    _first_of(_in_organization, memberships.c.user_id),
+    _first_of(_owning, projects.c.account_id),
+    _first_of(_added, collaborators.c.user_id),
+).subquery("candidates")
 _members = (
     sa.select(*person_columns(membership_of(big("repository_id"))))
-    .where(
-        accounts.c.kind == "user",
-        accounts.c.id > big("after"),
-        sa.or_(*(accounts.c.id.in_(each) for each in (_in_organization, _owning, _added))),
-    )
+    .join_from(_candidates, accounts, accounts.c.id == _candidates.c.user_id)
+    .where(accounts.c.kind == "user")
     .order_by(accounts.c.id)
     .limit(big("limit"))
 )
@@ -123,23 +133,23 @@ async def add_member(tx: Transaction, repository: Repository, user: Account) -> 
 
 _organization = accounts.alias("organization")
 _caller_in = memberships.alias("caller_in")
-_people: sa.Select[Any] = (
-    sa.select(*person_columns(_organization.c.id))
-    .select_from(
-        _organization.join(
-            _caller_in,
-            sa.and_(_caller_in.c.organization_id == _organization.c.id, _caller_in.c.user_id == big("user_id")),
-        )
-        .join(memberships, memberships.c.organization_id == _organization.c.id)
-        .join(accounts, accounts.c.id == memberships.c.user_id)
-    )
+# The organization first, if the caller is in it: then its members come by their index, in order.
+_place_id = (
+    sa.select(_organization.c.id)
+    .join_from(_organization, _caller_in, _caller_in.c.organization_id == _organization.c.id)
     .where(
         _organization.c.login_key == sa.bindparam("login_key"),
         _organization.c.kind == "organization",
-        accounts.c.kind == "user",
+        _caller_in.c.user_id == big("user_id"),
     )
+    .scalar_subquery()
 )
-_people_page = _people.where(accounts.c.id > big("after")).order_by(accounts.c.id).limit(big("limit"))
+_people: sa.Select[Any] = (
+    sa.select(*person_columns(memberships.c.organization_id))
+    .join_from(memberships, accounts, accounts.c.id == memberships.c.user_id)
+    .where(memberships.c.organization_id == _place_id, accounts.c.kind == "user")
+)
+_people_page = _people.where(memberships.c.user_id > big("after")).order_by(memberships.c.user_id).limit(big("limit"))
 _is_in = (
     sa.select(_caller_in.c.organization_id, _caller_in.c.role)
     .join_from(

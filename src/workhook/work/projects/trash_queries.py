@@ -57,24 +57,30 @@ _trash_after = _trash.where(
 )
 
 
-def _deleted_of(table: sa.Table, kind: str) -> sa.Select[Any]:
-    return sa.select(sa.literal_column(f"'{kind}'").label("type"), table.c.id, table.c.title, table.c.deleted_at).where(
-        table.c.repository_id == big("repository_id"), table.c.deleted_at.is_not(None)
+def _deleted_of(table: sa.Table, kind: str, *, further: bool) -> sa.Select[Any]:
+    """No more than a page of them can be on it: each kind is read by its own index, in order."""
+    some = (
+        sa.select(table.c.id, table.c.title, table.c.deleted_at)
+        .where(table.c.repository_id == big("repository_id"), table.c.deleted_at.is_not(None))
+        .order_by(table.c.deleted_at.desc(), table.c.id.desc())
+        .limit(big("limit"))
     )
+    if further:
+        behind = sa.tuple_(big("deleted_at"), sa.bindparam("after_id", type_=sa.Text))
+        some = some.where(sa.tuple_(table.c.deleted_at, table.c.id) < behind)
+    found = some.subquery(kind)
+    return sa.select(sa.literal_column(f"'{kind}'").label("type"), found.c.id, found.c.title, found.c.deleted_at)
 
 
-_in_project = sa.union_all(_deleted_of(tasks, "task"), _deleted_of(files, "file")).subquery("deleted")
-_in_trash = (
-    sa.select(_in_project).order_by(_in_project.c.deleted_at.desc(), _in_project.c.id.desc()).limit(big("limit"))
-)
-_in_trash_after = _in_trash.where(
-    sa.or_(
-        _in_project.c.deleted_at < big("deleted_at"),
-        sa.and_(
-            _in_project.c.deleted_at == big("deleted_at"), _in_project.c.id < sa.bindparam("after_id", type_=sa.Text)
-        ),
-    )
-)
+def _deleted_in_project(*, further: bool) -> sa.Select[Any]:
+    either = sa.union_all(
+        _deleted_of(tasks, "task", further=further), _deleted_of(files, "file", further=further)
+    ).subquery("deleted")
+    return sa.select(either).order_by(either.c.deleted_at.desc(), either.c.id.desc()).limit(big("limit"))
+
+
+_in_trash = _deleted_in_project(further=False)
+_in_trash_after = _deleted_in_project(further=True)
 _deleted = (
     sa.select(*repository_columns(), *role_columns, projects.c.avatar, projects.c.deleted_at)
     .join_from(projects, accounts, accounts.c.id == projects.c.account_id)

@@ -74,10 +74,12 @@ async def list_project_tasks(call: Call) -> Answer:
     after: listing.Key | None
     after = lists.after(query, tuple[str, str]) if by_text else lists.after(query, tuple[CursorInteger, str])
     access = await find_access(call.database, actor_of(call), call.path("id"))
-    found, cut = await listing.list_tasks(
+    found = await listing.list_tasks(
         call.database, access, listing.params_of(query), sort=sort, after=after, limit=query.limit + 1
     )
-    shown, headers = lists.page(call, found, query, lambda pair: pair[1], cut=cut)
+    shown, headers = lists.page(
+        call, found.tasks, query, lambda pair: pair[1], cut=found.cut, last_seen=found.last_seen
+    )
     seen = await assignees.as_seen(call.database, access, [task for task, _ in shown])
     return Answer(TasksAnswer([task_shape(task) for task in seen]), headers=headers)
 

@@ -1,13 +1,15 @@
 """The SQL of a project's tasks, with filters and in every order.
 
-A statement is made for each combination of filters that is asked for, once.
+A statement is made for each combination of filters that is asked for, once. Each walks through the tasks in the order
+of the list, by an index, and takes what fits. There is no index for a filter and an order together: a page looks at
+`LOOKS_AT_MOST` tasks, and the next one goes on from there.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 from msgspec import UNSET
@@ -23,60 +25,90 @@ from workhook.work.tasks import assignees
 from workhook.work.tasks.queries import project_of
 from workhook.work.tasks.rows import every_column, is_cut, no_more_than_a_page, on_page, task_of, weight, with_column
 from workhook.work.tasks.schemas import Task, TasksQuery
-from workhook.work.tasks.tables import task_assignees, tasks
+from workhook.work.tasks.tables import EARLIER_THAN_ALL, LATER_THAN_ALL, task_assignees, tasks
 
 Key = tuple[int | str, str]
 """The value that the list is sorted by, and the id of the task."""
 
-_LATER_THAN_ALL, _EARLIER_THAN_ALL = 1 << 62, -1
+LOOKS_AT_MOST = 10_000
+"""Tasks that a page with filters looks at. What fits may be rare, and a project has any number of tasks."""
 
-_conditions: dict[str, sa.ColumnElement[bool]] = {
-    "priority": tasks.c.priority == sa.bindparam("priority"),
-    "assignee": sa.exists().where(
-        task_assignees.c.task_id == tasks.c.id,
-        task_assignees.c.user_id == accounts.c.id,
-        accounts.c.login_key == sa.bindparam("assignee"),
-    ),
-    "deadline_before": tasks.c.deadline < big("deadline_before"),
-    "deadline_after": tasks.c.deadline > big("deadline_after"),
-    "finished": tasks.c.completed_at.is_not(None) == sa.bindparam("finished", type_=sa.Boolean()),
-    "q": task_matches(),
-}
+# What the filters look at, of those that a page looks at, and the conditions.
+_FILTERED = ("id", "repository_id", "title", "description", "priority", "deadline", "labels", "completed_at")
 
 
-def _has_label(dialect: str) -> sa.ColumnElement[bool]:
+def _conditions(some: sa.FromClause, dialect: str) -> Mapping[str, Callable[[], sa.ColumnElement[bool]]]:
+    return {
+        "priority": lambda: some.c.priority == sa.bindparam("priority"),
+        # Asked of each that is looked at, by its key: EXISTS may become a join with all that the person has.
+        "assignee": lambda: _assigned(some).is_not(None),
+        "label": lambda: _has_label(some, dialect),
+        "deadline_before": lambda: some.c.deadline < big("deadline_before"),
+        "deadline_after": lambda: some.c.deadline > big("deadline_after"),
+        "finished": lambda: some.c.completed_at.is_not(None) == sa.bindparam("finished", type_=sa.Boolean()),
+    }
+
+
+def _assigned(some: sa.FromClause) -> sa.ColumnElement[int | None]:
+    person = sa.select(accounts.c.id).where(accounts.c.login_key == sa.bindparam("assignee")).scalar_subquery()
+    return (
+        sa.select(task_assignees.c.user_id)
+        .where(task_assignees.c.task_id == some.c.id, task_assignees.c.user_id == person)
+        .scalar_subquery()
+    )
+
+
+def _has_label(some: sa.FromClause, dialect: str) -> sa.ColumnElement[bool]:
     """Labels are a JSON array."""
     if dialect == "sqlite":
-        each = sa.func.json_each(tasks.c.labels).table_valued("value")
+        each = sa.func.json_each(some.c.labels).table_valued("value")
     else:
-        each = sa.func.json_array_elements_text(sa.cast(tasks.c.labels, sa.JSON)).table_valued("value")
+        each = sa.func.json_array_elements_text(sa.cast(some.c.labels, sa.JSON)).table_valued("value")
     return sa.exists().select_from(each).where(sa.cast(each.c.value, sa.Text) == sa.bindparam("label", type_=sa.Text()))
 
 
 def _sort_key(sort: str) -> sa.ColumnElement[int | str]:
-    """Tasks without a deadline come last, whichever way it goes."""
+    """Tasks without a deadline come last, whichever way it goes. Each has an index."""
     column = tasks.c[sort.removeprefix("-")]
     if column is not tasks.c.deadline:
         return column
-    return sa.func.coalesce(
-        column, sa.literal(_EARLIER_THAN_ALL if sort.startswith("-") else _LATER_THAN_ALL, sa.BigInteger)
-    )
+    last = EARLIER_THAN_ALL if sort.startswith("-") else LATER_THAN_ALL
+    return sa.func.coalesce(column, sa.literal_column(str(last), sa.BigInteger))
 
 
-def _select(filters: frozenset[str], sort: str, continues: bool, dialect: str) -> sa.Select[tuple[object, ...]]:
-    key = _sort_key(sort)
-    falling = sort.startswith("-")
-    fitting = (
-        sa.select(tasks.c.id, key.label("sort_key"), weight.label("weight"))
+def _walk(sort: str, *, continues: bool, matches: bool) -> sa.Select[Any]:
+    """Of the project, in order, behind a key if it `continues`."""
+    key, falling = _sort_key(sort), sort.startswith("-")
+    walk = (
+        sa.select(*(tasks.c[name] for name in _FILTERED), key.label("sort_key"), weight.label("weight"))
         .where(tasks.c.repository_id == big("repository_id"), tasks.c.deleted_at.is_(None))
-        .where(*(_has_label(dialect) if name == "label" else _conditions[name] for name in sorted(filters)))
         .order_by(*_in_order(falling, key, tasks.c.id))
-        .limit(big("limit"))
     )
+    if matches:
+        walk = walk.where(task_matches())
     if continues:
         pair = sa.tuple_(key, tasks.c.id)
         behind = sa.tuple_(sa.bindparam("after_key", type_=key.type), sa.bindparam("after_id", type_=sa.Text()))
-        fitting = fitting.where(pair < behind if falling else pair > behind)
+        walk = walk.where(pair < behind if falling else pair > behind)
+    return walk
+
+
+def _select(filters: frozenset[str], sort: str, continues: bool, dialect: str) -> sa.Select[tuple[object, ...]]:
+    falling = sort.startswith("-")
+    walk = _walk(sort, continues=continues, matches="q" in filters)
+    if filters <= {"q"}:
+        fitting = walk.limit(big("limit")).with_only_columns(
+            tasks.c.id, *(each for each in walk.selected_columns if each.name in ("sort_key", "weight"))
+        )
+    else:
+        seen = walk.limit(big("most")).subquery("seen")
+        conditions = _conditions(seen, dialect)
+        fitting = (
+            sa.select(seen.c.id, seen.c.sort_key, seen.c.weight)
+            .where(*(conditions[name]() for name in sorted(filters - {"q"})))
+            .order_by(*_in_order(falling, seen.c.sort_key, seen.c.id))
+            .limit(big("limit"))
+        )
     some = fitting.subquery("some")
     sized = no_more_than_a_page(some, *_in_order(falling, some.c.sort_key, some.c.id))
     return (
@@ -98,10 +130,18 @@ def _statement(filters: frozenset[str], sort: str, continues: bool) -> PerDialec
     )
 
 
+@lru_cache(maxsize=64)
+def _last_seen(sort: str, continues: bool, matches: bool) -> sa.Select[Any]:
+    """The key of the last task that a page looks at, if it looks at as many as it may."""
+    walk = _walk(sort, continues=continues, matches=matches)
+    only = walk.with_only_columns(_sort_key(sort).label("sort_key"), tasks.c.id)
+    return only.offset(big("most") - 1).limit(1)
+
+
 def params_of(query: TasksQuery) -> dict[str, object]:
     """The filters that are given, as the statements take them."""
-    given = {name: getattr(query, name) for name in (*_conditions, "label")}
-    params = {name: value for name, value in given.items() if value is not UNSET}
+    names = ("priority", "assignee", "label", "deadline_before", "deadline_after", "finished", "q")
+    params = {name: value for name in names if (value := getattr(query, name)) is not UNSET}
     if "assignee" in params:
         params["assignee"] = key_of(str(params["assignee"]))
     if "q" in params:
@@ -109,19 +149,36 @@ def params_of(query: TasksQuery) -> dict[str, object]:
     return params
 
 
+class Listed(NamedTuple):
+    """`tasks`, each with its sort key. `cut`: there would be more (`pages.PAGE_CHARS`). `last_seen`: the key behind
+    which nothing was looked at, where the page is not full for that."""
+
+    tasks: list[tuple[Task, Key]]
+    cut: bool = False
+    last_seen: Key | None = None
+
+
 async def list_tasks(
     reader: Reader, access: Access, filters: Mapping[str, object], *, sort: str, after: Key | None, limit: int
-) -> tuple[list[tuple[Task, Key]], bool]:
-    """What fits every filter, as `params_of` gives them, each with its sort key, and whether that is cut
-    (`pages.PAGE_CHARS`); `after` is the key to start behind. A client finds nothing by the name of
-    somebody whom it does not see."""
+) -> Listed:
+    """What fits every filter, as `params_of` gives them; `after` is the key to start behind. A client finds nothing by
+    the name of somebody whom it does not see."""
     if access.is_client and "assignee" in filters:
         name = str(filters["assignee"])
         if name not in (await assignees.find_people(reader, access, [name])).by_name:
-            return [], False
-    params: dict[str, object] = {**filters, "repository_id": access.repository.id, "limit": limit}
+            return Listed([])
+    params: dict[str, object] = {
+        **filters,
+        "repository_id": access.repository.id,
+        "limit": limit,
+        "most": LOOKS_AT_MOST,
+    }
     if after is not None:
         params["after_key"], params["after_id"] = after
     rows = await reader.fetch_all(_statement(frozenset(filters), sort, after is not None), params)
     project = project_of(access)
-    return [(task_of(row, project), (row["sort_key"], row["task_id"])) for row in rows], is_cut(rows)
+    found = [(task_of(row, project), (row["sort_key"], row["task_id"])) for row in rows]
+    if is_cut(rows) or len(rows) == limit or filters.keys() <= {"q"}:
+        return Listed(found, cut=is_cut(rows))
+    last = await reader.fetch_one(_last_seen(sort, after is not None, "q" in filters), params)
+    return Listed(found, last_seen=(last["sort_key"], last["id"]) if last else None)

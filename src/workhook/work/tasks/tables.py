@@ -24,6 +24,9 @@ task_buckets = sa.Table(
     sa.Index("ix_task_buckets_column_id", "column_id", "rank"),
 )
 
+LATER_THAN_ALL, EARLIER_THAN_ALL = 1 << 62, -1
+
+
 tasks = sa.Table(
     "tasks",
     metadata,
@@ -58,6 +61,25 @@ tasks = sa.Table(
         postgresql_where=sa.text("deleted_at IS NOT NULL"),
     ),
 )
+
+sa.Index(
+    "ix_tasks_trash",
+    tasks.c.repository_id,
+    tasks.c.deleted_at,
+    tasks.c.id,
+    sqlite_where=sa.text("deleted_at IS NOT NULL"),
+    postgresql_where=sa.text("deleted_at IS NOT NULL"),
+)
+_live = sa.text("deleted_at IS NULL")
+# Each order in which a list may be asked for. Those that the trash holds are not in any.
+for _name, _key in {
+    "created_at": tasks.c.created_at,
+    "updated_at": tasks.c.updated_at,
+    "title": tasks.c.title,
+    "deadline_first": sa.func.coalesce(tasks.c.deadline, sa.literal_column(str(LATER_THAN_ALL))),
+    "deadline_last": sa.func.coalesce(tasks.c.deadline, sa.literal_column(str(EARLIER_THAN_ALL))),
+}.items():
+    sa.Index(f"ix_tasks_{_name}", tasks.c.repository_id, _key, tasks.c.id, sqlite_where=_live, postgresql_where=_live)
 
 task_assignees = sa.Table(
     "task_assignees",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from msgspec import UnsetType
@@ -9,7 +10,6 @@ from msgspec import UnsetType
 from workhook.core.clock import now_ms
 from workhook.http import lists, parameters
 from workhook.http.calls import Answer, Call
-from workhook.http.lists import Found
 from workhook.http.operations import AREA_A, Operation
 from workhook.identity.guard import actor_of
 from workhook.identity.schemas import Actor
@@ -42,23 +42,24 @@ async def list_timesheets(call: Call) -> Answer:
     )
     if export.wants_csv(call.header("accept")):
         return _table(call, access, query, found)
-    timesheets, headers = lists.page(call, found, query, _key)
+    timesheets, headers = _page(call, query, found)
     now = now_ms()
     body = TimesheetsAnswer([timesheet_shape(each, now) for each in timesheets])
     return Answer(body, headers={**headers, **export.VARY})
 
 
-def _key(timesheet: Timesheet) -> tuple[str]:
-    return (timesheet.id,)
+def _page(call: Call, query: TimesheetFilters, found: queries.Listed) -> tuple[Sequence[Timesheet], Mapping[str, str]]:
+    last = None if found.last_seen is None else (found.last_seen,)
+    return lists.page(call, found.timesheets, query, lambda each: (each.id,), last_seen=last)
 
 
-def _table(call: Call, access: Access, query: TimesheetFilters, found: Found[Timesheet]) -> Answer:
+def _table(call: Call, access: Access, query: TimesheetFilters, found: queries.Listed) -> Answer:
     """A page if the caller asks for one by `per_page`, else everything."""
     headers = export.headers(f"{access.repository.name.replace('.', '-')}-timesheets")
-    if isinstance(query.per_page, UnsetType) and (found.cut or len(found) > query.limit):
+    timesheets, link = _page(call, query, found)
+    if isinstance(query.per_page, UnsetType) and link:
         body = whole_table(call.database, access, queries.filters_of(query), found)
         return Answer(body, headers=headers, media_type=export.MEDIA_TYPE)
-    timesheets, link = lists.page(call, found, query, _key)
     return Answer(table(timesheets), headers={**headers, **link}, media_type=export.MEDIA_TYPE)
 
 

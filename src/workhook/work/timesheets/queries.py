@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import sqlalchemy as sa
+from sqlalchemy.sql.util import ClauseAdapter
 
 from workhook.http.lists import Found
 from workhook.identity.queries import key_of, repository_columns, repository_of, role_columns
@@ -279,13 +280,50 @@ CONDITIONS: Mapping[str, sa.ColumnElement[bool]] = {
 }
 
 
+LOOKS_AT_MOST = 10_000
+"""Timesheets that a page with filters looks at: see `tasks.listing`."""
+
+_INDEXED = frozenset({"user", "task_id", "after"})
+_FILTERED = ("id", "start_time", "billable", "is_active", "finished", "invoice_id")
+
+
+def _walk(names: frozenset[str]) -> sa.Select[Any]:
+    """By id, those that the filters with an index find."""
+    walk = (
+        sa.select(*(timesheets.c[name] for name in _FILTERED))
+        .where(timesheets.c.repository_id == big("repository_id"))
+        .order_by(timesheets.c.id)
+    )
+    if "task_id" in names:
+        walk = walk.where(CONDITIONS["task_id"])
+    if "after" in names:
+        walk = walk.where(CONDITIONS["after"])
+    if "user" in names:
+        named = sa.select(people.c.id).where(CONDITIONS["user"]).scalar_subquery()
+        walk = walk.where(timesheets.c.user_id == named)
+    return walk
+
+
 @lru_cache(maxsize=512)  # few of the combinations of filters are asked for
 def _listing(names: frozenset[str]) -> sa.Select[Any]:
-    fitting = _timesheets.where(
-        timesheets.c.repository_id == big("repository_id"), *(CONDITIONS[name] for name in sorted(names))
-    )
-    ordered = fitting.order_by(timesheets.c.id).limit(big("limit"))
-    return bounded(ordered, timesheets.c.id, length(timesheets.c.notes))
+    walk, others = _walk(names), names - _INDEXED
+    if others:
+        seen = walk.limit(big("most")).subquery("seen")
+        # The conditions, about what was seen.
+        conditions = (CONDITIONS[name] for name in sorted(others))
+        adapted = (ClauseAdapter(seen).traverse(each) for each in conditions)
+        fitting = sa.select(seen.c.id).where(*adapted).order_by(seen.c.id).limit(big("limit"))
+    else:
+        fitting = walk.with_only_columns(timesheets.c.id).limit(big("limit"))
+    page = fitting.subquery("page")
+    listed = _timesheets.join(page, page.c.id == timesheets.c.id).order_by(timesheets.c.id).limit(big("limit"))
+    return bounded(listed, timesheets.c.id, length(timesheets.c.notes))
+
+
+@lru_cache(maxsize=16)
+def _last_seen(names: frozenset[str]) -> sa.Select[Any]:
+    """The id of the last timesheet that a page looks at, if it looks at as many as it may."""
+    return _walk(names).with_only_columns(timesheets.c.id).offset(big("most") - 1).limit(1)
 
 
 def filters_of(query: TimesheetFilters) -> dict[str, object]:
@@ -304,10 +342,22 @@ def filters_of(query: TimesheetFilters) -> dict[str, object]:
     return {name: value for name, value in found.items() if value is not None}
 
 
+class Listed(NamedTuple):
+    """`last_seen`: the id behind which nothing was looked at, where the page is not full for that."""
+
+    timesheets: Found[Timesheet]
+    last_seen: str | None = None
+
+
 async def list_timesheets(
     reader: Reader, access: Access, filters: Mapping[str, object], *, after: str | None, limit: int
-) -> Found[Timesheet]:
+) -> Listed:
     """Those of the project that fit, by id; `after` is the id behind which to start."""
     chosen = dict(filters) if after is None else {**filters, "after": after}
-    params = {**chosen, "repository_id": access.repository.id, "limit": limit}
-    return await fetch(reader, _listing(frozenset(chosen)), params, lambda row: _timesheet_of(row, access.repository))
+    names = frozenset(chosen)
+    params = {**chosen, "repository_id": access.repository.id, "limit": limit, "most": LOOKS_AT_MOST}
+    found = await fetch(reader, _listing(names), params, lambda row: _timesheet_of(row, access.repository))
+    if found.cut or len(found) == limit or names <= _INDEXED:
+        return Listed(found)
+    last = await reader.fetch_one(_last_seen(names & _INDEXED), params)
+    return Listed(found, last["id"] if last else None)

@@ -11,6 +11,7 @@ from workhook.storage import Reader
 from workhook.work.access import Access
 from workhook.work.timesheets import export, queries, rules
 from workhook.work.timesheets.export import Cell
+from workhook.work.timesheets.queries import Listed
 from workhook.work.timesheets.schemas import Timesheet
 
 COLUMNS = (
@@ -58,15 +59,21 @@ def table(timesheets: Sequence[Timesheet]) -> bytes:
 
 
 async def whole_table(
-    reader: Reader, access: Access, filters: Mapping[str, object], first: Sequence[Timesheet]
+    reader: Reader, access: Access, filters: Mapping[str, object], first: Listed
 ) -> AsyncIterator[bytes]:
     """The same, and all that follows `first`, in parts of a page each."""
-    page: Sequence[Timesheet] = first
-    yield table(page)
-    while page:
-        page = await queries.list_timesheets(reader, access, filters, after=page[-1].id, limit=WHOLE_LIST_MAX)
+    yield table(first.timesheets)
+    behind = _end(first)
+    while behind is not None:
+        page = await queries.list_timesheets(reader, access, filters, after=behind, limit=WHOLE_LIST_MAX)
+        behind = _end(page)
         now = now_ms()
-        yield export.rows(cells(each, now) for each in page)
+        yield export.rows(cells(each, now) for each in page.timesheets)
+
+
+def _end(page: Listed) -> str | None:
+    """Behind which there may be more."""
+    return page.last_seen or (page.timesheets[-1].id if page.timesheets else None)
 
 
 def _decimal(minor: int | None) -> Decimal | None:

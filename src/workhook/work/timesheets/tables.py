@@ -29,7 +29,8 @@ timesheets = sa.Table(
     sa.Column("created_at", Millis, nullable=False),
     sa.Column("updated_at", Millis, nullable=False),
     sa.Index("ix_timesheets_repository_id", "repository_id", "id"),
-    sa.Index("ix_timesheets_task_id", "task_id"),
+    sa.Index("ix_timesheets_task", "task_id", "id"),
+    sa.Index("ix_timesheets_user", "repository_id", "user_id", "id"),
     sa.Index("ix_timesheets_invoice_id", "invoice_id"),
     sa.Index(
         "uq_timesheets_running",

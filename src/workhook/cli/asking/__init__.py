@@ -1,0 +1,1 @@
+"""Calls every list that the API offers, with each of its filters and sorts, and measures the answers."""

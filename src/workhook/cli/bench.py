@@ -1,0 +1,196 @@
+"""`workhook bench`."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from workhook.cli.common import Context, command
+from workhook.cli.faults import FAILED, CliError, Misuse
+
+if TYPE_CHECKING:
+    from workhook.cli.asking.measuring import Measured
+    from workhook.cli.filling.plan import Plan
+
+ROWS_DEFAULT, TIMES_DEFAULT = 100_000, 20
+
+# What makes a database anything but empty. What an extension brought is nobody's.
+_TABLES = """SELECT count(*) FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+WHERE n.nspname <> 'information_schema' AND n.nspname NOT LIKE 'pg\\_%' AND c.relkind IN ('r', 'p', 'v', 'm', 'S', 'f')
+AND NOT EXISTS (SELECT FROM pg_depend d WHERE d.objid = c.oid AND d.deptype = 'e')"""
+
+_IS_HERE = "SELECT inet_server_addr() IS NULL OR inet_server_addr() <<= '127.0.0.0/8'"
+
+
+async def bench(
+    context: Context,
+    *,
+    rows: Annotated[
+        int, typer.Option(metavar="N", help="Deliveries to make; of what belongs to them there is more or less.")
+    ] = ROWS_DEFAULT,
+    database_url: Annotated[
+        str | None,
+        typer.Option(
+            metavar="URL",
+            help="An empty PostgreSQL database, which is filled and kept. Otherwise a SQLite file is made and removed.",
+        ),
+    ] = None,
+    keep: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="A folder that is not there yet, for all that is made.")
+    ] = None,
+    times: Annotated[int, typer.Option(metavar="N", help="How often each question is asked.")] = TIMES_DEFAULT,
+) -> int:
+    """Fill a database of its own with many rows, ask for every list with each of its filters, and print the times.
+
+    The studio that is here is not touched: neither --data nor WORKHOOK_DATABASE_URL counts. What takes more than
+    100 ms is marked. The status is 0 unless a question was not answered with 200.
+    """
+    from workhook.cli.filling.plan import LEAST, MOST, Plan
+    from workhook.cli.progress import shown_progress
+    from workhook.core import log
+
+    if not LEAST <= rows <= MOST:
+        raise Misuse(f"--rows {rows:,} cannot be.", f"Give a number from {LEAST:,} to {MOST:,}.")
+    if times < 1:
+        raise Misuse(f"--times {times} cannot be.", "Give at least 1.")
+    log.configure("error")
+    plan = Plan.of(rows)
+    with _folder(keep) as folder, shown_progress() as progress:
+        await _require_room(folder, database_url, plan)
+        begun = time.monotonic()
+        token, first_hook = await _fill(folder, database_url, plan, progress)
+        filled_s = time.monotonic() - begun
+        found = await _ask(folder, database_url, plan, token, first_hook, times, progress)
+    _answer(context, plan, "sqlite" if database_url is None else "postgresql", filled_s, found)
+    return FAILED if any(each.status != 200 for each in found) else 0
+
+
+def register(app: typer.Typer) -> None:
+    command(app, "bench", settings=())(bench)
+
+
+@contextmanager
+def _folder(keep: Path | None) -> Iterator[Path]:
+    if keep is None:
+        with tempfile.TemporaryDirectory(prefix="workhook-bench-", ignore_cleanup_errors=True) as name:
+            yield Path(name)
+        return
+    try:
+        keep.mkdir(mode=0o700, parents=True)
+    except FileExistsError:
+        raise CliError(f"{keep} is there already.", "Give --keep another name: nothing is overwritten.") from None
+    yield keep.absolute()
+
+
+async def _require_room(folder: Path, url: str | None, plan: Plan) -> None:
+    """Raises `CliError` for a disk that is too small, and for a database that is anything but empty."""
+    place: Path | None = folder
+    if url is not None:
+        place = await _require_empty(url)
+    needed = plan.bytes("sqlite" if url is None else "postgresql")
+    if place is None:
+        typer.echo(f"workhook: about {needed / 2**30:,.1f} GiB will be needed where the database is", err=True)
+    elif (free := shutil.disk_usage(place).free) < needed:
+        message = f"{place} has {free / 2**30:,.1f} GiB free, and about {needed / 2**30:,.1f} GiB are needed."
+        remedy = "Give fewer --rows" + (", or set TMPDIR or --keep to another disk." if url is None else ".")
+        raise CliError(message, remedy)
+
+
+async def _require_empty(url: str) -> Path | None:
+    """Where the database's files are, if that is known and here."""
+    import asyncpg
+
+    from workhook.storage import dialects
+
+    if not url.startswith(("postgresql://", "postgres://", "postgresql+asyncpg://")):
+        raise Misuse("--database-url is none of PostgreSQL.", "Write postgresql://USER@HOST/DATABASE.")
+    connection = await asyncpg.connect(**dialects.connect_options(url))
+    try:
+        if await connection.fetchval(_TABLES):
+            raise CliError(
+                "the database is not empty.", "Make one for this alone (`createdb bench`), and drop it afterwards."
+            )
+        if not await connection.fetchval(_IS_HERE):
+            return None
+        return _folder_at(await connection.fetchval("SHOW data_directory"))
+    except asyncpg.InsufficientPrivilegeError:
+        return None
+    finally:
+        await connection.close()
+
+
+def _folder_at(path: str) -> Path | None:
+    try:
+        return Path(path) if Path(path).is_dir() else None
+    except PermissionError:  # another user's
+        return None
+
+
+async def _fill(folder: Path, url: str | None, plan: Plan, progress: Any) -> tuple[str, int]:
+    """The owner's token, and the id of the first webhook."""
+    from workhook.bootstrap import open_services
+    from workhook.cli.filling.fill import fill
+    from workhook.core.config import load
+
+    given = {"data": str(folder), **({} if url is None else {"database_url": url})}
+    async with open_services(load(given, {})) as services:
+        places = await fill(services.database, plan, progress)
+    if url is not None:
+        await _settle(url)
+    return places.token, places.params["first_hook"]
+
+
+async def _settle(url: str) -> None:
+    """As autovacuum does it in time."""
+    import asyncpg
+
+    from workhook.storage import dialects
+
+    connection = await asyncpg.connect(**dialects.connect_options(url))
+    try:
+        await connection.execute("VACUUM ANALYZE")
+    finally:
+        await connection.close()
+
+
+async def _ask(
+    folder: Path, url: str | None, plan: Plan, token: str, first_hook: int, times: int, progress: Any
+) -> list[Measured]:
+    from workhook.cli.asking.measuring import measure_all
+    from workhook.cli.asking.questions import Samples, questions
+    from workhook.cli.asking.server import serving
+
+    every = list(questions(Samples(plan, first_hook)))
+    async with serving(folder, {} if url is None else {"database_url": url}) as address:
+        return await asyncio.to_thread(measure_all, address, token, every, times, progress)
+
+
+def _answer(context: Context, plan: Plan, database: str, filled_s: float, found: Sequence[Measured]) -> None:
+    from workhook.cli.asking.measuring import SLOW_MS
+
+    answers = [each.shown() for each in found]
+    if context.as_json:
+        told = {"rows": plan.deliveries, "database": database, "filled_s": round(filled_s, 1), "slow_ms": SLOW_MS}
+        context.answer({**told, "answers": answers}, "")
+        return
+    rows = [{**each, "note": _note(measured)} for each, measured in zip(answers, found, strict=True)]
+    context.answer_rows(rows, ("operation", "query", "p50_ms", "p99_ms", "returned", "note"), none="nothing was asked")
+    slow = sum(each.slow for each in found)
+    context.answer(
+        {}, f"\n{plan.deliveries:,} deliveries, {database}, filled in {filled_s:,.0f} s: "
+        f"{slow} of {len(found)} questions took more than {SLOW_MS:.0f} ms",
+    )  # fmt: skip
+
+
+def _note(measured: Measured) -> str | None:
+    if measured.status != 200:
+        return f"answered {measured.status}"
+    return "slow" if measured.slow else None

@@ -1,0 +1,120 @@
+"""`workhook database`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from workhook.cli.common import Context, command, new_app
+from workhook.cli.faults import CliError, Misuse, explain
+from workhook.cli.progress import shown_progress
+
+if TYPE_CHECKING:
+    from workhook.storage.copying import Copied
+
+app = new_app("A database as a whole.")
+
+_FILE = typer.Argument(metavar="SQLITE", help="The database file, such as data/workhook.db.")
+
+
+@command(app, "copy", settings=())
+async def copy(
+    context: Context,
+    *,
+    file: Annotated[str, _FILE],
+    url: Annotated[
+        str,
+        typer.Argument(
+            metavar="POSTGRES_URL",
+            help="postgresql://USER@HOST/NAME, an empty database. A password can stay out of it: in PGPASSWORD"
+            " or ~/.pgpass.",
+        ),
+    ],
+) -> None:
+    """Copy a studio that has outgrown its SQLite file into PostgreSQL: every row with its id, as it is.
+
+    Stop the server and every worker first; the file is refused while it is in use, and from then on no server starts
+    with it, so that nothing is written there and lost. Both sides are read and compared in the end. It may be stopped
+    at any time: run again, it goes on. Secrets stay encrypted with the same key, and files stay where they are: keep
+    secret.key and the files of the data folder, or the bucket.
+    """
+    from workhook import asgi
+    from workhook.core import log
+    from workhook.storage.copying import copy as copy_database
+    from workhook.storage.metadata import metadata
+
+    assert asgi, "it knows every table"
+    log.configure("warning")
+    path = _path(file)
+    if not url.startswith(("postgresql://", "postgres://", "postgresql+asyncpg://")):
+        raise Misuse("POSTGRES_URL is not a PostgreSQL URL.", "Write postgresql://USER@HOST/NAME.")
+    with _in_words(context, path, url), shown_progress() as progress:
+        done = await copy_database(path, url, metadata.sorted_tables, progress)
+    context.answer(_shown(path, done), _sentences(path, done))
+
+
+@command(app, "release", settings=())
+async def release(context: Context, *, file: Annotated[str, _FILE]) -> None:
+    """Let servers use a file again that was copied, or whose copy was begun. The copy then is another database."""
+    from workhook.storage.copy_source import Source
+
+    path = _path(file)
+    with _in_words(context, path, None):
+        source = Source.open(path)
+        try:
+            mark = source.release()
+        finally:
+            source.close()
+    where = mark.place if mark else None
+    sentence = f"{path} can be used again" if mark else f"nothing to do: {path} was not copied"
+    context.answer({"released": mark is not None, "from": str(path), "to": where}, sentence)
+
+
+def _path(file: str) -> Path:
+    path = Path(file.removeprefix("sqlite:///"))
+    return path / "workhook.db" if path.is_dir() else path
+
+
+@contextmanager
+def _in_words(context: Context, path: Path, url: str | None) -> Iterator[None]:
+    """Raises `CliError` for what whoever runs it can mend; it names the database that has the fault."""
+    from workhook.storage.copy_source import CopyRefused
+
+    try:
+        yield
+    except CopyRefused as error:
+        raise CliError(error.message, error.remedy) from error
+    except Exception as error:
+        is_files = url is None or type(error).__module__.partition(".")[0] == "sqlite3"
+        lines = explain(error, replace(context.settings, database_url=f"sqlite:///{path}" if is_files else url))
+        if lines is None:
+            raise
+        raise CliError(lines[0], "\n".join(lines[1:])) from error
+
+
+def _shown(path: Path, done: Copied) -> dict[str, object]:
+    from workhook.storage.migrate import HEAD
+
+    return {
+        "from": str(path),
+        "to": done.place,
+        "schema": HEAD,
+        "resumed": done.resumed,
+        "rows": sum(each.rows for each in done.tables.values()),
+        "tables": {name: {"rows": each.rows, "checksum": each.text()} for name, each in sorted(done.tables.items())},
+    }
+
+
+def _sentences(path: Path, done: Copied) -> str:
+    rows = sum(each.rows for each in done.tables.values())
+    return (
+        f"copied {rows:,} rows of {len(done.tables)} tables to {done.place}; both sides are the same\n"
+        "Now set WORKHOOK_DATABASE_URL and start the server. Keep secret.key (or WORKHOOK_SECRET_KEY): secrets are\n"
+        "encrypted with it as before. Files stay where they are. No server starts with the SQLite file any more;\n"
+        f"keep {path} until you have a backup of PostgreSQL."
+    )

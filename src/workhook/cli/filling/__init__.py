@@ -1,0 +1,1 @@
+"""Fills an empty database with many rows: two organizations whose people overlap, and what belongs to them."""

@@ -1,0 +1,109 @@
+"""Rows that a database makes itself: the numbers from `first` to `last`, and what is computed of each.
+
+Both databases understand all of it, and no value travels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import reduce
+from typing import Any
+
+import sqlalchemy as sa
+
+from workhook.cli.filling.plan import COLUMNS, PEOPLE, PROJECTS
+from workhook.storage.metadata import big
+
+Whole = sa.ColumnElement[int]
+Text = sa.ColumnElement[str]
+
+_HEX = "0123456789abcdef"
+_BASE32 = "0123456789abcdefghjkmnpqrstvwxyz"  # of `core.ids`
+
+_from = sa.select(big("first").label("n")).cte("numbers", recursive=True)
+_numbers = _from.union_all(sa.select(_from.c.n + sa.literal(1, sa.BigInteger)).where(_from.c.n < big("last")))
+N: Whole = _numbers.c.n
+
+
+def rows(table: sa.Table, columns: Mapping[str, sa.ColumnElement[Any]], *where: sa.ColumnElement[bool]) -> sa.Insert:
+    """An INSERT of a row for each number, in their order, so that ids which the database gives follow it."""
+    made = sa.select(*columns.values()).select_from(_numbers).where(*where).order_by(N)
+    return sa.insert(table).from_select(list(columns), made, include_defaults=False)
+
+
+def whole(value: int) -> Whole:
+    return sa.literal(value, sa.BigInteger)
+
+
+def text(value: str) -> Text:
+    return sa.literal(value, sa.Text)
+
+
+def data(value: bytes) -> sa.ColumnElement[bytes]:
+    return sa.literal(value, sa.LargeBinary)
+
+
+def joined(*parts: Text) -> Text:
+    return reduce(lambda one, other: one.concat(other), parts)
+
+
+def pick(number: Whole, values: Sequence[Any]) -> sa.ColumnElement[Any]:
+    """The values in turn."""
+    kind = sa.Text() if any(isinstance(each, str) for each in values) else sa.BigInteger()
+    each = [sa.null() if value is None else sa.literal(value, kind) for value in values]
+    turn = number % whole(len(values))
+    return sa.case(*((turn == whole(index), value) for index, value in enumerate(each[:-1])), else_=each[-1])
+
+
+def padded(number: Whole, digits: int) -> Text:
+    return sa.func.substr(sa.cast(number + whole(10**digits), sa.Text), 2, type_=sa.Text())
+
+
+def _digits(number: Whole, alphabet: str, count: int) -> list[Text]:
+    base, letters = len(alphabet), text(alphabet)
+    places = (number // whole(base**place) % whole(base) for place in reversed(range(count)))
+    one = sa.literal(1, sa.Integer)
+    return [sa.func.substr(letters, sa.cast(each, sa.Integer) + one, one, type_=sa.Text()) for each in places]
+
+
+def guid(at_ms: Whole, number: Whole) -> Text:
+    """As `core.ids.new_guid` makes them, but for what is random."""
+    hexed = _digits(at_ms, _HEX, 12)
+    return joined(*hexed[:8], text("-"), *hexed[8:], text("-7000-8000-"), padded(number, 12))
+
+
+def id_text(prefix: str, at_ms: Whole, number: Whole) -> Text:
+    """As `core.ids.new_id` makes them, but for what is random."""
+    return joined(text(f"{prefix}_"), *_digits(at_ms, _BASE32, 10), padded(number, 16))
+
+
+def spread(number: Whole, total: str) -> Whole:
+    """When the row came, of so many in all, one after the other."""
+    return big("start") + number * big("span") // big(total)
+
+
+def shuffled(number: Whole, total: str) -> Whole:
+    """Likewise, in no order that anybody could see."""
+    return big("start") + (number * whole(7919) % big(total)) * big("span") // big(total)
+
+
+def person(number: Whole) -> Whole:
+    return big("first_person") + number % whole(PEOPLE)
+
+
+def repository_at(index: Whole) -> Whole:
+    return big("first_repository") + index
+
+
+def account_at(index: Whole) -> Whole:
+    """Of the repository with this index, from 0."""
+    return sa.case((index < whole(PROJECTS), big("acme")), else_=big("globex"))
+
+
+def column_at(index: Whole) -> Text:
+    """Of the column with this index among all."""
+    return id_text("col", big("start"), index)
+
+
+OTHERS = 2 * PROJECTS - 1
+OTHER_COLUMNS = OTHERS * COLUMNS

@@ -1,0 +1,257 @@
+"""The deliveries of a hook that fit filters, by number: what is looked at is bounded by what is answered.
+
+A filter is no condition that is asked of row after row, but chooses stretches of an index in which every row fits: one
+for each event that the hook has had (with the action, if one is wanted), each outcome and each kind of attempt. Of each
+stretch the first few are taken, and of these together the first few. There are as many events as the catalogue has
+names, at most. Times are bounds of the numbers (`storage.moments`); what was recorded late is found apart, by an index
+of its own, since its number tells nothing of its time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from typing import Any
+
+import msgspec
+import sqlalchemy as sa
+
+from workhook.hooks.tables import deliveries, succeeded
+from workhook.storage import Reader, Row
+from workhook.storage.dialects import any_of
+from workhook.storage.metadata import big
+from workhook.storage.moments import Bounds, Moments
+from workhook.storage.statements import PerDialect
+
+LATE_MS = 5_000  # recorded so much later than delivered, a delivery is marked
+SLACK_MS = 60_000  # in which all others are written: it is more than LATE_MS and the longest statement together
+
+
+def recorded_at_of(delivered_at: int, now: int) -> int | None:
+    """The column of a delivery that is recorded now; times in milliseconds."""
+    return now if now - delivered_at > LATE_MS else None
+
+
+moments = Moments(deliveries, "delivered_at", SLACK_MS, lambda table: table.c.recorded_at.is_(None))
+
+
+class Filters(msgspec.Struct):
+    """What a list of deliveries is confined to. Times in milliseconds, both included."""
+
+    status: str | None = None
+    event: str | None = None
+    action: str | None = None
+    guid: str | None = None
+    since: int | None = None
+    until: int | None = None
+    redelivery: bool | None = None
+    ids: list[int] | None = None
+
+    @property
+    def cheap(self) -> bool:
+        """Whether it is one stretch of an index."""
+        return all(getattr(self, name) is None for name in ("status", "event", "action", "redelivery"))
+
+    @property
+    def shape(self) -> Shape:
+        given = {name for name in _TEXTS if getattr(self, name) is not None}
+        return Shape(frozenset(given), self.status, self.redelivery)
+
+    def params(self) -> dict[str, Any]:
+        """What the conditions of the shape take."""
+        return {name: getattr(self, name) for name in self.shape.given}
+
+
+_TEXTS = ("event", "action", "guid", "since", "until", "ids")
+
+
+class Shape(msgspec.Struct, frozen=True):
+    """What a statement depends on, whatever the values are."""
+
+    given: frozenset[str]
+    status: str | None
+    redelivery: bool | None
+
+    def conditions(self, table: sa.FromClause) -> list[sa.ColumnElement[bool]]:
+        """All that is asked of a row."""
+        column, found = table.c, self.times(table)
+        if self.status is not None:
+            good = succeeded(table)
+            found.append(good if self.status == "success" else sa.not_(good))
+        if self.redelivery is not None:
+            found.append(column.redelivery if self.redelivery else sa.not_(column.redelivery))
+        found += [column[name] == sa.bindparam(name) for name in ("event", "action", "guid") if name in self.given]
+        if "ids" in self.given:
+            found.append(any_of(column.id, "ids"))
+        return found
+
+    def times(self, table: sa.FromClause) -> list[sa.ColumnElement[bool]]:
+        found = []
+        if "since" in self.given:
+            found.append(table.c.delivered_at >= big("since"))
+        if "until" in self.given:
+            found.append(table.c.delivered_at <= big("until"))
+        return found
+
+
+_LISTED = (
+    "id", "guid", "delivered_at", "redelivery", "duration_ms", "status", "status_code", "event", "action",
+    "repository_id", "installation_id", "throttled_at",
+)  # fmt: skip
+Answered = Callable[[sa.FromClause, Shape], Sequence[sa.ColumnElement[Any]]]
+
+
+def items(table: sa.FromClause, shape: Shape | None = None) -> list[sa.ColumnElement[Any]]:
+    """What a list shows of a delivery, whatever it is confined to."""
+    return [table.c[name] for name in _LISTED]
+
+
+async def page(
+    reader: Reader,
+    hook_id: int,
+    filters: Filters,
+    within: Bounds,
+    *,
+    limit: int,
+    newest_first: bool,
+    answered: Answered = items,
+    more: Mapping[str, object] | None = None,
+) -> Sequence[Row]:
+    """At most `limit` deliveries with ids within the bounds. `answered` are the columns (one function for one set: a
+    statement is kept for each), `more` their parameters. Raises `storage.slow.TooSlow`."""
+    times = Bounds()
+    if filters.guid is None and filters.ids is None:  # which are few by themselves
+        times = await moments.bounds(reader, since=filters.since, until=filters.until)
+    params = {
+        **filters.params(),
+        "hook_id": hook_id,
+        "low": max(within.low, times.low),
+        "high": min(within.high, times.high),
+        # Behind the bound of the time only what was recorded late can fit.
+        "late_low": max(within.low, times.low, times.high - 1),
+        "late_high": within.high,
+        "limit": limit,
+        **(more or {}),
+    }
+    fetch = reader.fetch_all if filters.cheap else reader.fetch_slow
+    return await fetch(_statement(filters.shape, newest_first, answered), params)
+
+
+@cache
+def _statement(shape: Shape, newest_first: bool, answered: Answered) -> PerDialect:
+    return PerDialect(
+        sqlite=_written("sqlite", shape, newest_first, answered),
+        postgresql=_written("postgresql", shape, newest_first, answered),
+    )
+
+
+def _written(dialect: str, shape: Shape, newest_first: bool, answered: Answered) -> sa.Select[Any]:
+    if "guid" in shape.given:
+        ways = [_named(shape)]
+    elif "ids" in shape.given:
+        ways = [_stretch("listed", shape.conditions, newest_first)]
+    elif shape.given & {"event", "action"} or shape.status is not None or shape.redelivery is not None:
+        ways = [_stretches(dialect, shape, newest_first)]
+    else:
+        ways = [_stretch("any_row", shape.times, newest_first)]
+    if "until" in shape.given and not shape.given & {"guid", "ids"}:
+        ways.append(_late(shape, newest_first))
+    found = ways[0].subquery("found") if len(ways) == 1 else sa.union_all(*ways).subquery("found")
+    first = sa.select(found.c.id).order_by(_order(found.c.id, newest_first)).limit(big("limit"))
+    return (
+        sa.select(*answered(deliveries, shape))
+        .where(deliveries.c.id.in_(first))  # a join SQLite may do the other way round, from all deliveries
+        .order_by(_order(deliveries.c.id, newest_first))
+    )
+
+
+def _order(number: sa.ColumnElement[Any], newest_first: bool) -> sa.ColumnElement[Any]:
+    return number.desc() if newest_first else number
+
+
+def _first(found: sa.Select[Any], number: sa.ColumnElement[Any], newest_first: bool) -> sa.Select[Any]:
+    """Those that come first, of one stretch."""
+    return found.order_by(_order(number, newest_first)).limit(big("limit"))
+
+
+def _stretch(
+    name: str, conditions: Callable[[sa.FromClause], list[sa.ColumnElement[bool]]], newest_first: bool
+) -> sa.Select[Any]:
+    row = deliveries.alias(name)
+    mine = [row.c.hook_id == big("hook_id"), row.c.id > big("low"), row.c.id < big("high")]
+    return sa.select(_first(sa.select(row.c.id).where(*mine, *conditions(row)), row.c.id, newest_first).subquery().c.id)
+
+
+def _late(shape: Shape, newest_first: bool) -> sa.Select[Any]:
+    """What was recorded late enough to stand behind the bound of the time."""
+    row = deliveries.alias("late")
+    mine = [row.c.hook_id == big("hook_id"), row.c.id > big("late_low"), row.c.id < big("late_high")]
+    late = sa.select(row.c.id).where(*mine, row.c.recorded_at.is_not(None), *shape.conditions(row))
+    return sa.select(_first(late, row.c.id, newest_first).subquery().c.id)
+
+
+def _named(shape: Shape) -> sa.Select[Any]:
+    """The attempts of one event are few: they are fetched, and then chosen from."""
+    row = deliveries.alias("named")
+    columns = [row.c[name] for name in ("id", "hook_id", "event", "action", "redelivery", "status_code")]
+    found = sa.select(*columns, row.c.guid, row.c.delivered_at).where(row.c.guid == sa.bindparam("guid"))
+    same = found.cte("same").prefix_with("MATERIALIZED")
+    conditions = [same.c.hook_id == big("hook_id"), same.c.id > big("low"), same.c.id < big("high")]
+    return sa.select(same.c.id).where(*conditions, *shape.conditions(same))
+
+
+def _stretches(dialect: str, shape: Shape, newest_first: bool) -> sa.Select[Any]:
+    """The first few of each event, outcome and kind of attempt."""
+    event, kind = _events(shape).subquery("each_event"), _kinds(shape).subquery("each_kind")
+    row = deliveries.alias("stretch")
+    conditions = [
+        row.c.hook_id == big("hook_id"),
+        row.c.event == event.c.event,
+        succeeded(row).self_group() == kind.c.succeeded,
+        row.c.redelivery == kind.c.redelivery,
+        row.c.id > big("low"),
+        row.c.id < big("high"),
+        *shape.times(row),
+    ]
+    if "action" in shape.given:
+        conditions += [row.c.action == sa.bindparam("action"), row.c.action.is_not(None)]
+    top = _first(sa.select(row.c.id).where(*conditions), row.c.id, newest_first)
+    each = event.join(kind, sa.true())
+    if dialect == "postgresql":
+        few = top.correlate(event, kind).lateral("few")
+        return sa.select(few.c.id).select_from(each.join(few, sa.true()))
+    found = deliveries.alias("few")
+    return sa.select(found.c.id).select_from(each.join(found, found.c.id.in_(top.correlate(event, kind))))
+
+
+def _kinds(shape: Shape) -> sa.CompoundSelect[bool, bool]:
+    outcomes = [flag for flag in (True, False) if shape.status is None or flag == (shape.status == "success")]
+    repeats = [flag for flag in (True, False) if shape.redelivery is None or flag == shape.redelivery]
+    rows = [
+        sa.select(
+            (sa.true() if outcome else sa.false()).label("succeeded"),
+            (sa.true() if repeat else sa.false()).label("redelivery"),
+        )
+        for outcome in outcomes
+        for repeat in repeats
+    ]
+    # With OFFSET PostgreSQL does not put a single row's values into the conditions, where NOT would hide the index.
+    return sa.union_all(*rows).offset(sa.literal_column("0"))
+
+
+def _events(shape: Shape) -> sa.Select[Any]:
+    """Those that the hook has had (with the action, if one is wanted), each by one look at the index."""
+    if "event" in shape.given:
+        return sa.select(sa.bindparam("event", type_=sa.Text()).label("event"))
+
+    def next_event(name: str, after: sa.ColumnElement[Any] | None) -> sa.ColumnElement[Any]:
+        row = deliveries.alias(name)
+        found = sa.select(sa.func.min(row.c.event)).where(row.c.hook_id == big("hook_id"))
+        if "action" in shape.given:
+            found = found.where(row.c.action == sa.bindparam("action"), row.c.action.is_not(None))
+        return (found if after is None else found.where(row.c.event > after)).scalar_subquery()
+
+    walk = sa.select(next_event("first_event", None).label("event")).cte("walk", recursive=True)
+    later = sa.select(next_event("later_event", walk.c.event).correlate(walk)).where(walk.c.event.is_not(None))
+    walk = walk.union_all(later)
+    return sa.select(walk.c.event).where(walk.c.event.is_not(None))

@@ -1,0 +1,226 @@
+"""Many deliveries asked for again: in batches, oldest first, each a short transaction.
+
+How far it has come is a row, which changes in the transaction of each batch. So nothing is asked for twice: whoever
+goes on after a crash, or beside another process, begins where the row stands, or finds that it moved and does nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+import sqlalchemy as sa
+import structlog
+
+from workhook.core import json
+from workhook.core.clock import DAY_MS, now_ms, to_millis_text
+from workhook.core.errors import Invalid, NotFound, Unavailable
+from workhook.hooks import history
+from workhook.hooks.deliveries import IDS_MAX, make_due
+from workhook.hooks.history import Filters, Shape
+from workhook.hooks.schemas import RedeliveryShape
+from workhook.hooks.tables import deliveries, dispatches, lanes, redeliveries, succeeded
+from workhook.http.calls import Services
+from workhook.storage import Database, Reader, Row, Transaction
+from workhook.storage.metadata import big, insert_into
+from workhook.storage.moments import Bounds
+from workhook.storage.sweeping import one_by_one
+
+BATCH = 1000  # deliveries that are looked at together; ids that are named are one batch
+EVERY_S = 2.0
+KEPT_MS = 7 * DAY_MS  # after its end, if others are asked for
+
+assert BATCH >= IDS_MAX
+
+log = structlog.get_logger(__name__)
+
+_COLUMNS = (
+    "id", "hook_id", "filters", "from_id", "after_id", "upto_id", "queued", "created_at", "updated_at", "finished_at",
+)  # fmt: skip
+_all = sa.select(*(redeliveries.c[name] for name in _COLUMNS))
+_one = _all.where(redeliveries.c.id == big("id"))
+_of_hook = _one.where(redeliveries.c.hook_id == big("hook_id"))
+_running = sa.select(redeliveries.c.id).where(redeliveries.c.finished_at.is_(None)).order_by(redeliveries.c.id)
+_running_of_hook = sa.select(redeliveries.c.id).where(
+    redeliveries.c.hook_id == big("hook_id"), redeliveries.c.finished_at.is_(None)
+)
+_lock_lane = sa.select(lanes.c.hook_id).where(lanes.c.hook_id == big("hook_id")).with_for_update()
+_ends = sa.select(sa.func.min(deliveries.c.id).label("oldest"), sa.func.max(deliveries.c.id).label("newest")).where(
+    deliveries.c.hook_id == big("hook_id")
+)
+_forget = sa.delete(redeliveries).where(
+    redeliveries.c.hook_id == big("hook_id"), redeliveries.c.finished_at < big("before")
+)
+_insert = insert_into(redeliveries, *_COLUMNS[1:-1]).returning(redeliveries.c.id)
+_move = (
+    sa.update(redeliveries)
+    .where(
+        redeliveries.c.id == big("id"),
+        redeliveries.c.after_id == big("before"),
+        redeliveries.c.finished_at.is_(None),
+    )
+    .values(after_id=big("after"), updated_at=big("now"), finished_at=big("finished"))
+)
+_count = (
+    sa.update(redeliveries).where(redeliveries.c.id == big("id")).values(queued=redeliveries.c.queued + big("more"))
+)
+
+
+class Redelivery(msgspec.Struct, frozen=True):
+    """A row of `redeliveries`. Times in milliseconds."""
+
+    id: int
+    hook_id: int
+    filters: str
+    from_id: int
+    after_id: int
+    upto_id: int
+    queued: int
+    created_at: int
+    updated_at: int
+    finished_at: int | None
+
+    @property
+    def percent(self) -> int:
+        if self.finished_at is not None:
+            return 100
+        return min(99, (self.after_id - self.from_id) * 100 // max(1, self.upto_id - self.from_id))
+
+
+async def ask(tx: Transaction, hook_id: int, filters: Filters) -> int:
+    """Begin to ask for every event again of which a delivery fits; answers the number of its row. What is recorded from
+    now on is left out. Raises `Invalid` while the hook has one that is not done."""
+    await tx.fetch_one(_lock_lane, {"hook_id": hook_id})  # whoever asks for the same hook waits, and finds this one
+    if (running := await tx.fetch_one(_running_of_hook, {"hook_id": hook_id})) is not None:
+        message = f"Deliveries of this webhook are being queued again already, in job {running['id']}."
+        raise Invalid(message, code="already_running")
+    now = now_ms()
+    await tx.execute(_forget, {"hook_id": hook_id, "before": now - KEPT_MS})
+    ends = await tx.fetch_one(_ends, {"hook_id": hook_id})
+    assert ends is not None, "it is an aggregate"
+    times = await history.moments.bounds(tx, since=filters.since)
+    first = max(times.low, (ends["oldest"] or 1) - 1)
+    values = {
+        "hook_id": hook_id,
+        "filters": json.encode_text(msgspec.to_builtins(filters)),
+        "from_id": first,
+        "after_id": first,
+        "upto_id": max(first, ends["newest"] or 0),
+        "queued": 0,
+        "created_at": now,
+        "updated_at": now,
+    }
+    row = await tx.fetch_one(_insert, values)
+    assert row is not None
+    return int(row["id"])
+
+
+async def find(reader: Reader, hook_id: int, redelivery_id: int) -> Redelivery:
+    """Raises `NotFound`, also for another hook's."""
+    row = await reader.fetch_one(_of_hook, {"id": redelivery_id, "hook_id": hook_id})
+    if row is None:
+        raise NotFound()
+    return _redelivery_of(row)
+
+
+async def advance(database: Database, redelivery_id: int) -> Redelivery | None:
+    """Do one batch; answers how it stands then, None if the hook was deleted. Another process may do the same batch:
+    one of them does it. Raises `storage.slow.TooSlow`."""
+    row = await database.fetch_one(_one, {"id": redelivery_id})
+    if row is None or row["finished_at"] is not None:
+        return _redelivery_of(row) if row else None
+    job = _redelivery_of(row)
+    filters = msgspec.convert(json.decode(job.filters), Filters)
+    rows = await history.page(
+        database,
+        job.hook_id,
+        filters,
+        Bounds(job.after_id, job.upto_id + 1),
+        limit=BATCH,
+        newest_first=False,
+        answered=_answered,
+        more={"end": job.upto_id},
+    )
+    done = len(rows) < BATCH
+    # Of those that were named, one event may have several.
+    dispatch_ids = sorted({each["dispatch_id"] for each in rows if each["wanted"]})
+    await move(database, job, job.upto_id if done else rows[-1]["id"], dispatch_ids, done=done)
+    row = await database.fetch_one(_one, {"id": redelivery_id})
+    return _redelivery_of(row) if row else None
+
+
+async def move(database: Database, job: Redelivery, after_id: int, dispatch_ids: Sequence[int], *, done: bool) -> None:
+    """Ask for the dispatches and move the row on to `after_id`, unless it does not stand where `job` says any more."""
+
+    async def step(tx: Transaction) -> None:
+        now = now_ms()
+        to = {"id": job.id, "before": job.after_id, "after": after_id, "now": now, "finished": now if done else None}
+        if not await tx.execute(_move, to) or not dispatch_ids:
+            return
+        more = await make_due(tx, job.hook_id, dispatch_ids, once=True)
+        await tx.execute(_count, {"id": job.id, "more": more})
+
+    await database.in_transaction(step)
+
+
+async def begin(database: Database, job: Redelivery) -> Redelivery:
+    """Do the first batch of one that was just asked for. It stands already: trouble is not the asker's any more."""
+    try:
+        return await advance(database, job.id) or job
+    except Unavailable as error:
+        log.warning("redelivery_waits", redelivery=job.id, error=error.message, again_in_s=EVERY_S)
+        return job
+
+
+def _answered(row: sa.FromClause, shape: Shape) -> Sequence[sa.ColumnElement[Any]]:
+    """Of the deliveries of one event only the last that fits is wanted, so that the event is asked for once, whatever
+    comes of that meanwhile; and what waits already waits. What failed and was delivered since is no failure."""
+    later, good, dispatch = deliveries.alias("later"), deliveries.alias("good"), dispatches.alias("dispatch")
+    # No EXISTS: PostgreSQL would gather all dispatches that nobody waits for, to look them up.
+    waiting = sa.select(dispatch.c.wanted).where(dispatch.c.id == row.c.dispatch_id).scalar_subquery()
+    conditions: list[sa.ColumnElement[bool]] = [
+        waiting == sa.literal_column("0"),
+    ]
+    if "ids" not in shape.given:
+        fits_again = [later.c.guid == row.c.guid, later.c.id > row.c.id, later.c.id <= big("end")]
+        conditions.append(~sa.exists().where(*fits_again, *shape.conditions(later)))
+    if shape.status == "failure":
+        since = [good.c.guid == row.c.guid, good.c.id > row.c.id, succeeded(good)]
+        conditions.append(~sa.exists().where(*since))
+    return [row.c.id, row.c.dispatch_id, sa.and_(*conditions).label("wanted")]
+
+
+async def resume(services: Services, now: int) -> int:
+    """The chore: whatever is not done goes on, a batch of each in turn. Answers how many it moved on."""
+    database = services.database
+    left = {row["id"] for row in await database.fetch_all(_running)}
+
+    async def batch(redelivery_id: int) -> int:
+        left.discard(redelivery_id)  # one that fails waits for the next run
+        job = await advance(database, redelivery_id)
+        if job is not None and job.finished_at is None:
+            left.add(redelivery_id)
+        return 1
+
+    done = 0
+    while left:
+        done += await one_by_one("redeliveries", sorted(left), batch)
+    return done
+
+
+def shape_of(job: Redelivery, hook_url: str) -> RedeliveryShape:
+    return RedeliveryShape(
+        id=job.id,
+        state="running" if job.finished_at is None else "done",
+        queued=job.queued,
+        percent=job.percent,
+        created_at=to_millis_text(job.created_at),
+        updated_at=to_millis_text(job.updated_at),
+        finished_at=None if job.finished_at is None else to_millis_text(job.finished_at),
+        url=f"{hook_url}/redeliveries/{job.id}",
+    )
+
+
+def _redelivery_of(row: Row) -> Redelivery:
+    return Redelivery(**{name: row[name] for name in _COLUMNS})

@@ -1,0 +1,88 @@
+"""The entries of an account's audit log that fit a selection, by number: a few from each of the stretches in which all
+fit, one for each action that was ever done (by the actor, in the repository), of which the program knows only so many.
+Of an actor in a repository the repository's entries are looked at: no index has both."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import sqlalchemy as sa
+
+from workhook.identity.tables import accounts, audit_log, projects
+from workhook.storage.metadata import big
+
+_text = sa.bindparam("text", type_=sa.Text())
+_action, _category = sa.bindparam("action", type_=sa.Text()), sa.bindparam("category", type_=sa.Text())
+_actor = sa.select(accounts.c.id.label("place")).where(accounts.c.login_key == sa.bindparam("actor"))
+
+
+def ids(dialect: str, given: frozenset[str], newest_first: bool) -> sa.Select[Any]:
+    """`given`: names of `audit_phrase.Selection`. Parameters: their values, `category`, `low`, `high` and `limit`."""
+    row = audit_log.alias("stretch")
+    conditions = [row.c.account_id == big("account_id"), row.c.id > big("low"), row.c.id < big("high")]
+    if "since" in given:
+        conditions.append(row.c.at >= big("since"))
+    if "until" in given:
+        conditions.append(row.c.at < big("until"))
+    order = row.c.id.desc() if newest_first else row.c.id
+    if not given & {"action", "text", "actor", "repository"}:
+        first = sa.select(row.c.id).where(*conditions).order_by(order).limit(big("limit"))
+        return sa.select(first.subquery("first").c.id)
+    each = _each(given).subquery("each_action")
+    conditions.append(row.c.action == each.c.action)
+    if (column := _column(given)) is not None:
+        conditions.append(row.c[column] == each.c.place)
+    if column == "repository_id" and "actor" in given:
+        conditions.append(row.c.actor_id == _actor.scalar_subquery())
+    top = sa.select(row.c.id).where(*conditions).order_by(order).limit(big("limit"))
+    if dialect == "postgresql":
+        few = top.correlate(each).lateral("few")
+        return sa.select(few.c.id).select_from(each.join(few, sa.true()))
+    found = audit_log.alias("few")
+    return sa.select(found.c.id).select_from(each.join(found, found.c.id.in_(top.correlate(each))))
+
+
+def _column(given: frozenset[str]) -> str | None:
+    if "repository" in given:
+        return "repository_id"
+    return "actor_id" if "actor" in given else None
+
+
+def _places(given: frozenset[str]) -> sa.Select[Any]:
+    """What the column is to be; one row that nobody asks for where there is none."""
+    if "repository" in given:
+        owners = accounts.alias("owners")
+        return (
+            sa.select(projects.c.repository_id.label("place"))
+            .join_from(projects, owners, owners.c.id == projects.c.account_id)
+            .where(
+                owners.c.login_key == sa.bindparam("owner"),
+                sa.func.lower(projects.c.name) == sa.bindparam("repository"),
+            )
+        )
+    return _actor if "actor" in given else sa.select(sa.literal_column("0", sa.BigInteger).label("place"))
+
+
+def _each(given: frozenset[str]) -> sa.Select[Any]:
+    """The actions that fit, each found by one look at an index."""
+    column = _column(given)
+    place = _places(given).subquery("each_place")
+
+    def next_action(name: str, at: sa.ColumnElement[Any], after: sa.ColumnElement[Any] | None) -> Any:
+        row = audit_log.alias(name)
+        found = sa.select(sa.func.min(row.c.action)).where(row.c.account_id == big("account_id"))
+        if column is not None:
+            found = found.where(row.c[column] == at)
+        return found if after is None else found.where(row.c.action > after)
+
+    first = next_action("first_action", place.c.place, None).correlate(place).scalar_subquery()
+    walk = sa.select(place.c.place, first.label("action")).cte("walk", recursive=True)
+    later = next_action("later_action", walk.c.place, walk.c.action).correlate(walk).scalar_subquery()
+    walk = walk.union_all(sa.select(walk.c.place, later).where(walk.c.action.is_not(None)))
+    found = sa.select(walk.c.place, walk.c.action).where(walk.c.action.is_not(None))
+    if "action" in given:
+        beginning = sa.func.substr(walk.c.action, 1, sa.func.length(_category))
+        found = found.where(sa.or_(walk.c.action == _action, beginning == _category))
+    if "text" in given:
+        found = found.where(sa.func.replace(walk.c.action, _text, "") != walk.c.action)
+    return found

@@ -1,0 +1,175 @@
+"""The SQLite file that a copy is made from: nobody else has it open, and nobody opens it again as a server's."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple, Self
+from urllib.parse import quote
+
+import sqlalchemy as sa
+
+from workhook.storage.checksums import Sum, Unfit, converter
+from workhook.storage.migrate import HEAD, MOVED
+
+WAIT_S = 2.0  # for a command that looks at the file at this moment
+ROWS_A_PART, BYTES_A_PART = 2000, 8 << 20
+_STOP = "Stop the server, every worker and every other command that uses the file. Nothing was changed."
+
+
+class CopyRefused(Exception):
+    """What is wrong, and what to do about it."""
+
+    def __init__(self, message: str, remedy: str) -> None:
+        super().__init__(message)
+        self.message, self.remedy = message, remedy
+
+
+class Mark(NamedTuple):
+    """Says that the file was copied, or is being: which copy, where to, and whether it was whole."""
+
+    token: str
+    place: str
+    done: bool
+
+
+class Part(NamedTuple):
+    """Rows that follow each other, and the primary key of the last: the next part begins after it."""
+
+    rows: list[list[Any]]
+    last: list[Any]
+
+
+class Source:
+    """Open with `Source.open(path)`. Raises `CopyRefused` and `sqlite3.Error`."""
+
+    def __init__(self, path: Path, connection: sqlite3.Connection) -> None:
+        self.path = path
+        self._connection = connection
+
+    @classmethod
+    def open(cls, path: Path) -> Self:
+        if not path.is_file():
+            raise CopyRefused(f"there is no file {path}.", "Give the path of a database, such as data/workhook.db.")
+        connection = sqlite3.connect(f"file:{quote(str(path))}?mode=rw", uri=True, timeout=WAIT_S, isolation_level=None)
+        try:
+            _lock(connection, path)
+            _require_schema(connection, path)
+        except BaseException:
+            connection.close()
+            raise
+        return cls(path, connection)
+
+    def mark(self) -> Mark | None:
+        if self._connection.execute("SELECT version_num FROM alembic_version").fetchone()[0] != MOVED:
+            return None
+        row = self._connection.execute("SELECT schema, token, place, done FROM moved_to").fetchone()
+        schema, token, place, done = row
+        if schema != HEAD:
+            raise CopyRefused(
+                f"the copy of {self.path} was begun by another version of Workhook (schema {schema}).",
+                f"Go on with that version, or run `workhook database release {self.path}` and begin anew.",
+            )
+        return Mark(token, place, bool(done))
+
+    def set_mark(self, mark: Mark) -> None:
+        """From now on every version of Workhook refuses the file: what it would write there would be lost."""
+        run = self._connection.execute
+        run("BEGIN IMMEDIATE")
+        run("DROP TABLE IF EXISTS moved_to")
+        run("CREATE TABLE moved_to (schema TEXT, token TEXT, place TEXT, done INTEGER)")
+        run("INSERT INTO moved_to VALUES (?, ?, ?, ?)", (HEAD, *mark))
+        run("UPDATE alembic_version SET version_num = ?", (MOVED,))
+        run("COMMIT")
+
+    def release(self) -> Mark | None:
+        """Let servers use the file again. Answers what the mark was, None without one."""
+        if (mark := self.mark()) is None:
+            return None
+        run = self._connection.execute
+        run("BEGIN IMMEDIATE")
+        run("UPDATE alembic_version SET version_num = (SELECT schema FROM moved_to)")
+        run("DROP TABLE moved_to")
+        run("COMMIT")
+        return mark
+
+    def count(self, table: sa.Table) -> int:
+        return int(self._connection.execute(f'SELECT count(*) FROM "{table.name}"').fetchone()[0])  # noqa: S608  # ours
+
+    def last_number(self, table: sa.Table) -> int:
+        """The greatest id that a row of it ever had, 0 without any."""
+        column = table.primary_key.columns[0].name
+        query = (
+            f'SELECT max(coalesce((SELECT max("{column}") FROM "{table.name}"), 0), '  # noqa: S608  # ours
+            "coalesce((SELECT seq FROM sqlite_sequence WHERE name = ?), 0))"
+        )
+        return int(self._connection.execute(query, (table.name,)).fetchone()[0])
+
+    def parts(self, table: sa.Table, after: Sequence[Any] | None, rows_a_part: int = ROWS_A_PART) -> Iterator[Part]:
+        """The rows after this key, in the order of their keys, as PostgreSQL takes them. Raises `CopyRefused` for one
+        that it does not take."""
+        names = [each.name for each in table.columns]
+        keys = [names.index(each.name) for each in table.primary_key.columns]
+        rows, size = list[list[Any]](), 0
+        for row in self._rows(table, after):
+            rows.append(row)
+            size += sum(len(value) for value in row if isinstance(value, (str, bytes)))
+            if len(rows) >= rows_a_part or size >= BYTES_A_PART:
+                yield Part(rows, [rows[-1][each] for each in keys])
+                rows, size = [], 0
+        if rows:
+            yield Part(rows, [rows[-1][each] for each in keys])
+
+    def sum(self, table: sa.Table) -> tuple[Sum, int]:
+        """And the size of the largest row."""
+        total, largest = Sum(), 1
+        for part in self.parts(table, None):
+            total = total.plus(part.rows)
+            largest = max(
+                largest, *(sum(len(each) for each in row if isinstance(each, (str, bytes))) for row in part.rows)
+            )
+        return total, largest
+
+    def _rows(self, table: sa.Table, after: Sequence[Any] | None) -> Iterator[list[Any]]:
+        listed = ", ".join(f'"{each.name}"' for each in table.columns)
+        keys = ", ".join(f'"{each.name}"' for each in table.primary_key.columns)
+        where = f"WHERE ({keys}) > ({', '.join('?' * len(after))})" if after else ""
+        query = f'SELECT {listed} FROM "{table.name}" {where} ORDER BY {keys}'  # noqa: S608  # names of ours
+        convert = converter(table)
+        for row in self._connection.execute(query, list(after or ())):
+            try:
+                yield convert(row)
+            except Unfit as error:
+                shown = dict(zip((each.name for each in table.columns), row, strict=True))
+                key = ", ".join(f"{each.name} {shown[each.name]}" for each in table.primary_key.columns)
+                raise CopyRefused(
+                    f"{table.name}, {key}: {error}.", "Mend the row with `sqlite3`, and run the command again."
+                ) from error
+
+    def close(self) -> None:
+        self._connection.close()
+
+
+def _require_schema(connection: sqlite3.Connection, path: Path) -> None:
+    there = connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'alembic_version'").fetchone()
+    row = connection.execute("SELECT version_num FROM alembic_version").fetchone() if there else None
+    if row is None or row[0] not in (HEAD, MOVED):
+        raise CopyRefused(
+            f"{path} has schema {row[0] if row else 'none'}, and this version of Workhook copies {HEAD}.",
+            "Run `workhook migrate` on it first, with the version that you will go on with.",
+        )
+
+
+def _lock(connection: sqlite3.Connection, path: Path) -> None:
+    """Whoever has a file of this kind open holds a shared lock, also while idle: an exclusive one is had by nobody
+    else's leave, and held until the end."""
+    connection.execute("PRAGMA locking_mode=EXCLUSIVE")
+    try:
+        connection.execute("BEGIN EXCLUSIVE")
+        connection.execute("COMMIT")
+    except sqlite3.OperationalError as error:
+        if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY:
+            raise
+        raise CopyRefused(f"{path} is in use.", _STOP) from error
+    connection.execute("PRAGMA synchronous=FULL")

@@ -1,0 +1,77 @@
+"""What migrations do while others work with the database.
+
+On PostgreSQL an index is built beside the table's use (CONCURRENTLY), outside of a transaction; what else is done takes
+its lock within `LOCK_S` or gives way to those that wait behind it, and tries again. So a migration may end half-way:
+each of these steps leaves alone what is there, and begins anew what an interruption left unusable.
+
+SQLite's file is migrated in one transaction, before the server starts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import sqlalchemy as sa
+import structlog
+from alembic import op
+
+LOCK_S = 0.8  # how long others wait behind a step that waits for a lock itself
+
+log = structlog.get_logger(__name__)
+
+_invalid = sa.text("SELECT 1 FROM pg_index WHERE indexrelid = to_regclass(:name) AND NOT indisvalid")
+
+
+def add_column(table: str, column: sa.Column[Any]) -> None:
+    """One that may be null: PostgreSQL rewrites no row."""
+    if _is_sqlite():
+        op.add_column(table, column)
+        return
+    _yield_soon()
+    op.add_column(table, column, if_not_exists=True)
+
+
+def create_table(name: str, *parts: Any, **options: Any) -> None:
+    if not _is_sqlite():
+        _yield_soon()
+    op.create_table(name, *parts, if_not_exists=not _is_sqlite(), **options)
+
+
+def create_index(
+    name: str, table: str, columns: Sequence[str | sa.TextClause], *, unique: bool = False, where: str | None = None
+) -> None:
+    condition = None if where is None else sa.text(where)
+    log.info("building_index", index=name, table=table)
+    if _is_sqlite():
+        op.create_index(name, table, list(columns), unique=unique, sqlite_where=condition)
+        return
+    with op.get_context().autocommit_block():
+        if op.get_bind().execute(_invalid, {"name": name}).scalar():
+            op.drop_index(name, table, postgresql_concurrently=True, if_exists=True)
+        op.create_index(
+            name,
+            table,
+            list(columns),
+            unique=unique,
+            postgresql_where=condition,
+            postgresql_concurrently=True,
+            if_not_exists=True,
+        )
+
+
+def drop_index(name: str, table: str) -> None:
+    if _is_sqlite():
+        op.drop_index(name, table)
+        return
+    with op.get_context().autocommit_block():
+        op.drop_index(name, table, postgresql_concurrently=True, if_exists=True)
+
+
+def _yield_soon() -> None:
+    """Whoever comes behind a step that waits for its lock waits as long: `storage.migrate` begins again."""
+    op.execute(f"SET LOCAL lock_timeout = '{round(LOCK_S * 1000)}ms'")
+
+
+def _is_sqlite() -> bool:
+    return bool(op.get_bind().dialect.name == "sqlite")

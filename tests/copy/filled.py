@@ -1,0 +1,111 @@
+"""A studio on SQLite in which every table has rows, with a delivery that still waits."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+from tests.api.oauth_kit import DEVICE_GRANT, Site, new_pkce
+from tests.harness import forge
+from tests.harness.databases import SqliteDatabases
+from tests.harness.receiver import Receiver
+from tests.harness.server import Server
+from tests.harness.waiting import until
+from tests.walls.dump import Dump, Reader
+from tests.walls.world import build_walls
+from tests.web.browser import Browser, add_link, add_person
+from tests.work.trello import encoded, make_export
+
+SETTINGS = {"api_rate_limit": 100_000}
+UNICODE = "Größe 👩‍🎨 \\N \t ' \" \n ​"
+
+
+class Filled:
+    """Its folder, which no process uses; `waiting` is the payload's mark of an event that nobody has sent yet."""
+
+    waiting = "still-to-be-sent"
+
+    def __init__(self, folder: Path, token: str, repo_path: str, hook_path: str, dump: Dump) -> None:
+        self.folder, self.token, self.repo_path, self.hook_path, self.dump = folder, token, repo_path, hook_path, dump
+
+    def copied(self, folder: Path) -> Path:
+        """The data folder of a test; its database file."""
+        shutil.copytree(self.folder, folder)
+        return folder / "workhook.db"
+
+
+def fill(folder: Path) -> Filled:
+    data, receiver = folder / "data", Receiver()
+    SqliteDatabases(folder).new(data)
+    server = Server(data, SETTINGS, command=("serve", "--port", "0", "--no-worker")).start()
+    worker = Server(data, SETTINGS, command=("worker",)).start()
+    reader = Reader(server)
+    try:
+        walls = build_walls(server, worker, reader, receiver)
+        _people(server)
+        _oauth(server)
+        _import(server, walls.beyond.world.organization, folder)
+        world, token = walls.beyond.world, walls.beyond.world.token
+        task = walls.site.scene.task(assignees=[walls.site.cast.people["owner"].login])
+        walls.site.owners["classic"].client.patch(
+            f"/api/v1/tasks/{task}", json={"title": UNICODE, "description": UNICODE}
+        ).raise_for_status()
+        with server.client(token) as client:
+            hook = client.post(f"{world.repo_path}/hooks", json={"config": {"url": receiver.url}, "events": ["push"]})
+            assert hook.status_code == 201, hook.text
+            worker.start()  # which is killed, so that its row stays
+            until(lambda: "ping" in {each.event for each in receiver.requests})
+            until(lambda: reader.dump()["workers"])
+            worker.kill()
+            body = {"event": "push", "payload": {"mark": Filled.waiting}, "id": "a-key"}
+            sent = client.post(f"{world.repo_path}/events", json=body)
+            assert sent.status_code == 202, sent.text
+            assert client.get("/readyz").status_code == 200
+        hook_path = f"{world.repo_path}/hooks/{hook.json()['id']}"
+        server.stop()
+        filled = Filled(data, token, world.repo_path, hook_path, reader.dump())
+        walls.close()
+    finally:
+        reader.close()
+        worker.close()
+        server.close()
+        receiver.close()
+    return filled
+
+
+def _people(server: Server) -> None:
+    person = add_person(server)
+    add_link(server, person)
+    with Browser(server) as browser:
+        assert browser.sign_in(person, "wrong").status_code == 422
+        assert browser.sign_in(person).status_code == 303
+    _command(server, "user", "link-identity", "--login", person.login, "--issuer", "https://id.example", "--subject=1")
+
+
+def _oauth(server: Server) -> None:
+    site = Site(server)
+    verifier, challenge = new_pkce()
+    site.token(site.app, code=site.octo.code(site.app, **challenge), code_verifier=verifier)
+    site.octo.code(site.app, **challenge)
+    begun = site.http.post(
+        "/login/device/code", data={"client_id": site.app.id}, headers={"Accept": "application/json"}
+    )
+    site.token(site.app, grant_type=DEVICE_GRANT, device_code=begun.json()["device_code"])
+    with server.client(site.octo_token) as client:
+        made = client.post(f"/orgs/{site.world.organization}/invitations", json={"email": "new@example.com"})
+        assert made.status_code == 201, made.text
+    site.close()
+
+
+def _import(server: Server, organization: str, folder: Path) -> None:
+    board = folder / "board.json"
+    board.write_bytes(encoded(make_export(lists=4, closed_lists=1, cards=60, closed=5, actions=60, comments=20)))
+    _command(server, "import", "trello", str(board), "--organization", organization)
+
+
+def _command(server: Server, *words: str) -> Any:
+    done = forge.run((*words, "--json"), server.environment())
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)

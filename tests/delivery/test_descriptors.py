@@ -1,0 +1,127 @@
+"""Receivers are more than the files that a process may open: it delivers to all of them, and answers everybody."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+import threading
+from collections import Counter
+from collections.abc import AsyncIterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AsyncExitStack
+from pathlib import Path
+
+import pytest
+
+from tests.delivery import sending
+from tests.delivery.receivers import Receiver, forever, receiver
+from tests.delivery.sending import MakeSender, send
+from tests.delivery.site import Site
+from tests.harness.databases import Databases
+from tests.harness.server import START_TIMEOUT_S, Server
+from tests.harness.waiting import WAIT_S, until
+from workhook.delivery.send import SendSettings
+
+FILES = 128
+RECEIVERS = 200
+EVENTS = 4
+PUBLISHERS = 8
+
+make_sender = pytest.fixture(sending.make_sender)
+
+
+class FewFiles(Server):
+    """A server that may open few files."""
+
+    def start(self) -> Server:
+        self.running = False
+        limit = f"import os, resource, sys; resource.setrlimit(resource.RLIMIT_NOFILE, ({FILES}, {FILES}))"
+        words = [sys.executable, "-m", "workhook", *self.command]
+        process = subprocess.Popen(
+            [sys.executable, "-c", f"{limit}; os.execv(sys.argv[1], sys.argv[1:])", *words],
+            env=self.environment(),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        self.process = process  # type: ignore[assignment]  # it has what is used of a forged one
+        assert process.stdout is not None
+        ready = threading.Event()
+        threading.Thread(target=self._read, args=(process.stdout, ready), daemon=True).start()
+        assert ready.wait(START_TIMEOUT_S), self.log()
+        assert self.running, self.log()
+        return self
+
+
+@pytest.fixture
+async def receivers() -> AsyncIterator[list[Receiver]]:
+    async with AsyncExitStack() as stack:
+        yield [await stack.enter_async_context(receiver(forever())) for _ in range(RECEIVERS)]
+
+
+def arrived(receivers: list[Receiver]) -> list[Counter[str]]:
+    """By receiver, how often each event came."""
+    return [Counter(each.headers["X-Service-Event"] for each in there.requests) for there in receivers]
+
+
+async def test_more_receivers_than_files(backend: Databases, tmp_path: Path, receivers: list[Receiver]) -> None:
+    server = FewFiles(tmp_path, {**backend.new(tmp_path), "delivery_retry_first_s": 0.05}).start()
+    site = Site(server)
+    try:
+        urls = [each.url for each in receivers]
+
+        def work() -> None:
+            with ThreadPoolExecutor(PUBLISHERS) as publishers:
+                list(publishers.map(site.hook, urls))
+            site.publish_many(range(EVENTS))
+
+        await asyncio.to_thread(work)
+        wanted = {"ping": 1, "push": EVENTS}
+        await asyncio.to_thread(until, lambda: all(each == wanted for each in arrived(receivers)), 2 * WAIT_S)
+        hooks = await asyncio.to_thread(site.pages, f"{site.world.repo_path}/hooks", {})
+        assert {each["last_response"]["code"] for each in hooks} == {200}
+        assert len(hooks) == RECEIVERS
+        assert server.stop() == 0
+        assert "out_of_resources" not in server.log()
+    finally:
+        site.close()
+        server.close()
+
+
+# --- A sender ----------------------------------------------------------------------------------------------------
+
+
+async def test_the_oldest_idle_connection_makes_room(make_sender: MakeSender) -> None:
+    sender = make_sender(settings=SendSettings(connections_max=3))
+    async with AsyncExitStack() as stack:
+        there = [await stack.enter_async_context(receiver(forever())) for _ in range(4)]
+        for each in there[:3]:
+            assert (await send(sender, each)).ok
+        assert (await send(sender, there[0])).ok  # it is idle for a shorter time than the second one now
+        assert (await send(sender, there[3])).ok
+        await asyncio.wait_for(there[1].connections[0].closed.wait(), WAIT_S)
+        for each in (there[0], there[2], there[3]):
+            assert (await send(sender, each)).ok
+    assert [len(each.connections) for each in there] == [1, 1, 1, 1]
+
+
+async def test_hooks_that_verify_certificates_and_those_that_do_not_share_the_room(make_sender: MakeSender) -> None:
+    sender = make_sender(settings=SendSettings(connections_max=1))
+    async with receiver(forever()) as one, receiver(forever()) as other:
+        assert (await send(sender, one)).ok
+        assert (await send(sender, other, insecure_ssl=True)).ok
+        await asyncio.wait_for(one.connections[0].closed.wait(), WAIT_S)
+
+
+async def test_a_connection_that_the_receiver_has_closed_takes_no_room(make_sender: MakeSender) -> None:
+    sender = make_sender(settings=SendSettings(connections_max=2))
+    async with receiver(forever()) as kept:
+        assert (await send(sender, kept)).ok
+        async with receiver(forever()) as gone:
+            assert (await send(sender, gone)).ok
+        await asyncio.wait_for(gone.connections[0].closed.wait(), WAIT_S)
+        async with receiver(forever()) as third:
+            assert (await send(sender, third)).ok
+            assert (await send(sender, kept)).ok
+    assert len(kept.connections) == 1

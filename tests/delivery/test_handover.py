@@ -1,0 +1,165 @@
+"""What a process commits for a lane of its own it sends from memory, once, in its order."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Sequence
+from pathlib import Path
+
+import pytest
+
+from tests.delivery.inside import Inside, inside
+from tests.delivery.site import Site, numbers
+from tests.harness.databases import Databases
+from tests.harness.receiver import Receiver
+from tests.harness.server import Server
+from tests.harness.waiting import until
+from workhook.delivery import queries
+from workhook.hooks.handover import Fresh, before_of, may_be_taken, offer, take_with
+from workhook.storage import Reader, Row
+
+
+@pytest.fixture
+async def site(backend: Databases, tmp_path: Path) -> AsyncIterator[Inside]:
+    async with inside(backend, tmp_path) as site:
+        yield site
+
+
+def pushed(receiver: Receiver) -> list[int]:
+    return numbers(receiver)
+
+
+class Reads:
+    """What the worker reads: dispatches that are due, and payloads."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.found = 0
+        due, payloads = queries.due_dispatches, queries.payloads
+
+        async def due_dispatches(
+            reader: Reader, hook_ids: Sequence[int], busy: Sequence[int], now: int, per_lane: int
+        ) -> Sequence[Row]:
+            rows = await due(reader, hook_ids, busy, now, per_lane)
+            self.found += len(rows)
+            return rows
+
+        async def of_events(reader: Reader, event_ids: Sequence[int]) -> dict[int, bytes]:
+            found = await payloads(reader, event_ids)
+            self.found += len(found)
+            return found
+
+        monkeypatch.setattr(queries, "due_dispatches", due_dispatches)
+        monkeypatch.setattr(queries, "payloads", of_events)
+
+
+async def test_nothing_is_read_for_it(site: Inside, receiver: Receiver, monkeypatch: pytest.MonkeyPatch) -> None:
+    await site.hooks([receiver.url], max_concurrency=1)
+    async with site.delivering():
+        await asyncio.to_thread(receiver.wait_for, 1)  # the ping: the lane is here
+        for number in range(50):
+            await site.publish(number)  # by now the lane has looked, and found nothing more
+            await asyncio.to_thread(receiver.wait_for, 2 + number)
+        reads = Reads(monkeypatch)
+        for number in range(50, 60):
+            await site.publish(number)
+        await asyncio.to_thread(receiver.wait_for, 61)
+    assert pushed(receiver) == list(range(60))
+    assert reads.found == 0
+
+
+async def test_a_lane_that_fell_behind_comes_back_to_it(
+    site: Inside, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """There is more than may wait in memory, and publishing never stops meanwhile."""
+    await site.hooks([receiver.url], max_concurrency=1)
+    async with site.delivering():
+        await asyncio.gather(*(site.publish(number) for number in range(300)))
+        reads, handed, published = Reads(monkeypatch), 0, 300
+        while handed < 20:  # one after the other that nobody had to read
+            before = reads.found
+            await site.publish(published)
+            published += 1
+            await asyncio.to_thread(receiver.wait_for, 1 + published - min(published, 40))
+            handed = handed + 1 if reads.found == before else 0
+        await asyncio.to_thread(receiver.wait_for, 1 + published)
+    assert pushed(receiver) == list(range(published))
+
+
+async def test_each_comes_once_and_in_order(site: Inside, receiver: Receiver) -> None:
+    await site.hooks([receiver.url], max_concurrency=1)
+    async with site.delivering():
+        for start in range(0, 400, 40):
+            await asyncio.gather(*(site.publish(number) for number in range(start, start + 40)))
+        await asyncio.to_thread(receiver.wait_for, 401)
+    assert pushed(receiver) == list(range(400)), "they were published in this order"
+
+
+def test_two_processes_that_publish_in_turn(new_server: Callable[..., Server], receiver: Receiver) -> None:
+    """Each waits for the answer of the other. One of them has the lane, and hears of the other's a moment later."""
+    site = Site(new_server())
+    other = site.at(new_server(command=("serve", "--no-worker", "--port", "0")))
+    site.hook(receiver, max_concurrency=1)
+    for number in range(0, 200, 2):
+        other.publish(number)
+        site.publish(number + 1)
+    receiver.wait_for(201)
+    assert pushed(receiver) == list(range(200))
+    site.close()
+
+
+def test_a_hook_that_is_changed_meanwhile(new_server: Callable[..., Server], receiver: Receiver) -> None:
+    """What was committed before a change goes as the hook is now, and no more than once."""
+    site = Site(new_server())
+    hook = site.hook(receiver, max_concurrency=1)
+    for number in range(60):
+        site.publish(number)
+        if number % 10 == 9:
+            hook.configure(url=f"{receiver.url}?after{number}")
+    receiver.wait_for(61)
+    assert pushed(receiver) == list(range(60))
+    hook.patch(active=False)
+    assert site.publish(60) == 0
+    hook.patch(active=True)
+    site.publish(61)
+    until(lambda: pushed(receiver)[-1] == 61)
+    assert pushed(receiver) == [*range(60), 61]
+    site.close()
+
+
+async def test_with_no_worker_nobody_takes_it(site: Inside) -> None:
+    fresh = Fresh(1, 1, 1, "guid", 1, "push", None, None, None, b"{}", 0, ())
+    assert not may_be_taken(site.services.database)
+    assert not offer(site.services.database, fresh)
+
+
+async def test_the_commit_tells_what_was_due_before(site: Inside, receiver: Receiver) -> None:
+    """Whoever committed it: nobody delivers here, and something takes what is offered."""
+
+    [hook_id] = await site.hooks([receiver.url])
+    offered: list[Fresh] = []
+
+    class Curious:
+        def may_take(self) -> bool:
+            return True
+
+        def take(self, fresh: Fresh) -> bool:
+            offered.append(fresh)
+            return False
+
+    await site.publish(1)
+    end = take_with(site.services.database, Curious())
+    await site.publish(2)
+    await asyncio.gather(site.publish(3), site.publish(4), site.publish(5))
+    end()
+    await site.publish(6)
+    assert [each.hook_id for each in offered] == [hook_id] * 4
+    known = [len(each.before or ()) for each in offered]
+    # The ping and the first push; then one round alone, and one of two, of which only the first tells.
+    assert known == [2, 3, 4, 0]
+    assert offered[0].dispatch_id in (offered[1].before or ())
+
+
+def test_more_than_may_be_told_is_not_told() -> None:
+    assert before_of(None) == ()
+    assert before_of("[1, 2]") == [1, 2]
+    assert before_of(list(range(65))) is None

@@ -1,0 +1,87 @@
+"""Programs that Debian packages and no wheel has, without installing them: what is not there is unpacked beside the
+environment, with the libraries that it needs. Nothing of the system is changed, and no service is started."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+BASE = Path(__file__).parents[2] / ".venv" / "debian"
+UNPACKED = BASE / "root"
+_PLACES = ("usr/sbin", "usr/bin", "sbin", "bin")
+_TIMEOUT_S = 280
+
+
+class Program:
+    """Where it is, and the environment that it needs."""
+
+    def __init__(self, path: str, environment: dict[str, str]) -> None:
+        self.path, self.environment = path, environment
+
+
+def program(name: str, *packages: str) -> Program:
+    """The system's own, or else the one of these packages. Skips the test where there is no way to packages."""
+    if (found := shutil.which(name, path=f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin")) is not None:
+        return Program(found, {})
+    if (found := _unpacked(name)) is None:
+        if shutil.which("apt-get") is None or shutil.which("dpkg-deb") is None:
+            pytest.skip(f"{name} is not installed, and this is no Debian: NOT TESTED. Install {' '.join(packages)}.")
+        _unpack(packages)
+        found = _unpacked(name)
+    assert found is not None, f"{name} is not in {' '.join(packages)}"
+    return Program(found, _environment())
+
+
+def _unpacked(name: str) -> str | None:
+    return shutil.which(name, path=":".join(str(UNPACKED / each) for each in _PLACES))
+
+
+def _environment() -> dict[str, str]:
+    libraries = [str(each) for below in ("lib", "usr/lib") for each in (UNPACKED / below).glob("*-linux-gnu*")]
+    return {
+        "LD_LIBRARY_PATH": ":".join(libraries),
+        "PYTHONPATH": str(UNPACKED / "usr/lib/python3/dist-packages"),
+        "PATH": ":".join([*(str(UNPACKED / each) for each in _PLACES), os.environ.get("PATH", "")]),
+    }
+
+
+def _unpack(packages: Sequence[str]) -> None:
+    """With lists and a cache of our own, so that nobody has to be root. Processes take turns."""
+    files = BASE / "files"
+    for each in (UNPACKED, files, BASE / "lists/partial", BASE / "cache/archives/partial"):
+        each.mkdir(parents=True, exist_ok=True)
+    with (BASE / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        _apt("update")
+        listed = _apt("install", "--print-uris", "--yes", "--no-install-recommends", *packages)
+        wanted = [line.split()[1].partition("_")[0] for line in listed.splitlines() if line.startswith("'")]
+        _apt("download", *wanted, folder=files)
+        for each in files.glob("*.deb"):
+            subprocess.run(["dpkg-deb", "-x", each, UNPACKED], check=True, timeout=_TIMEOUT_S)
+            each.unlink()
+
+
+def _apt(*words: str, folder: Path = BASE) -> str:
+    own = {
+        "Dir::State::lists": BASE / "lists",
+        "Dir::Cache": BASE / "cache",
+        "Debug::NoLocking": "true",
+        "APT::Sandbox::User": "root",
+    }
+    options = [word for name, value in own.items() for word in ("-o", f"{name}={value}")]
+    done = subprocess.run(
+        ["apt-get", *options, "-qq", *words],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=_TIMEOUT_S,
+    )
+    assert done.returncode == 0, f"apt-get {' '.join(words)}: {done.stderr}"
+    return done.stdout

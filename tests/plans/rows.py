@@ -1,0 +1,60 @@
+"""What a row of the table is, and the rows that are still to be written.
+
+To add one: `Row("the operationId", {"filter": "value"})` in the table of its area. What is offered is read from the
+operations, so whatever has no row is named by `test_every_filter_and_sort_has_a_row`. A row with a value
+that few rows of `filled.py` have finds out what looks at all of them. `place="other"` asks the same of the
+project in which the rare is common, and the other way round.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+PAGING = frozenset({"per_page", "page", "cursor"})
+
+
+@dataclass(frozen=True)
+class Row:
+    """A list as it is asked for. `finds`: how many it answers at least, so that a row does not ask for nothing.
+    `caller`: the owner, or a client of the project. `bound`: of work for a page, where the ordinary one is not enough,
+    with the reason beside it. `walks`: a page ends when it has looked at some, whether
+    they fit or not; `finds` counts nothing then."""
+
+    operation: str
+    query: Mapping[str, str] = field(default_factory=dict)
+    place: str = "project"
+    caller: str = "owner"
+    finds: int = 1
+    bound: int = 0
+    walks: bool = False
+
+    def __str__(self) -> str:
+        told = "&".join(f"{name}={value}" for name, value in self.query.items())
+        more = [each for each in (self.place, self.caller) if each not in ("project", "owner")]
+        return " ".join([f"{self.operation}?{told}", *more])
+
+
+TODO = frozenset(
+    {
+        # Identity
+        "user_organizations", "user_repositories", "account_organizations", "account_repositories",
+        "organization_repositories", "user_memberships", "organization_members", "repository_collaborators",
+        "app_installations_list", "installation_repositories_list",
+        "user_installations_list", "user_installation_repositories_list", "tokens_list", "oauth_apps_list", "apps_list",
+        "installations_list", "organization_invitations_list", "repository_invitations_list",
+        "user_repository_invitations_list",
+        # Webhooks
+        "repository_hooks_list", "organization_hooks_list", "oauth_hooks_list",
+    }
+)  # fmt: skip
+"""Lists whose rows are not written yet."""
+
+NO_LISTS = frozenset(
+    {
+        "get_task",  # `project_id` only says where it has to be
+        "get_file_content",  # a signature
+        "follow_project",  # a stream
+    }
+)
+"""Operations that take parameters and answer one thing."""

@@ -1,0 +1,118 @@
+"""The lists of Area A."""
+
+from __future__ import annotations
+
+from tests.plans.rows import Row
+
+_START, _LATE = "2023-11-14T22:14:00Z", "2023-11-15T00:26:00Z"
+"""The first minute of what was filled in, and the last ones."""
+
+_SORTS = ("created_at", "updated_at", "title", "deadline")
+_FILTERS = (
+    ("priority", "low"), ("assignee", "rare"), ("label", "rare"), ("deadline_before", _START),
+    ("deadline_after", _LATE), ("finished", "true"),
+)  # fmt: skip
+_COMMON = (("priority", "high"), ("assignee", "often"), ("label", "often"), ("finished", "false"))
+
+_WALK = 1500
+"""Of work for what a page with filters looks at, and sorts: it looks at a hundred here."""
+
+_TASKS = (
+    Row("list_project_tasks"),
+    Row("list_project_tasks", {"priority": "medium"}, walks=True, bound=_WALK),
+    *(Row("list_project_tasks", {"sort": f"{sign}{each}"}) for each in _SORTS for sign in ("", "-")),
+    *(Row("list_project_tasks", {name: value}, walks=True, bound=_WALK) for name, value in (*_FILTERS, *_COMMON)),
+    Row("list_project_tasks", {"finished": "false"}, place="other", walks=True, bound=_WALK),
+    Row("list_project_tasks", {"assignee": "rare"}, caller="client", walks=True, bound=_WALK),
+    *(
+        Row("list_project_tasks", {name: value, "sort": f"{sign}{each}"}, walks=True, bound=_WALK)
+        for name, value in (*_FILTERS, *_COMMON)
+        for each in _SORTS
+        for sign in ("", "-")
+    ),
+)
+_KINDS = ("task", "task_comment", "file", "file_comment", "file_comment_reply")
+_SEARCHES = (
+    Row("search", {"q": "seldom"}),
+    Row("search", {"q": "common"}),
+    Row("search", {"q": "common"}, caller="client"),
+    Row("search", {"q": "common", "project_id": "{project}"}),
+    *(Row("search", {"q": "common", "type": each}) for each in _KINDS),
+)
+_TIMESHEETS = (
+    Row("list_timesheets"),
+    Row("list_timesheets", {"user": "rare"}),
+    Row("list_timesheets", {"user": "often"}),
+    Row("list_timesheets", {"task_id": "tsk_000000002"}),
+    Row("list_timesheets", {"task_id": "tsk_000000000"}),
+    Row("list_timesheets", {"from": _LATE}, walks=True, bound=_WALK),
+    Row("list_timesheets", {"to": _START}, walks=True, bound=_WALK),
+    *(
+        Row("list_timesheets", {name: value}, place=place, walks=True, bound=_WALK)
+        for name in ("billable", "finished", "invoiced")
+        for value, place in (("true", "project"), ("false", "other"), ("false", "project"))
+    ),
+    Row("list_timesheets", {"is_active": "true"}, walks=True, bound=_WALK),
+    Row("list_timesheets", {"is_active": "false"}, walks=True, bound=_WALK),
+)
+_REPORTS = (
+    Row("report_timesheets"),
+    *(Row("report_timesheets", {"group_by": each}) for each in ("user", "task", "project", "day")),
+    Row("report_timesheets", {"group_by": "day", "timezone": "Europe/Vienna"}),
+    Row("report_timesheets", {"project_id": "{project}"}),
+    Row("report_timesheets", {"user": "often"}),
+    Row("report_timesheets", {"from": _LATE}),
+    Row("report_timesheets", {"to": _START}),
+    *(Row("report_timesheets", {name: value}) for name in ("billable", "invoiced") for value in ("true", "false")),
+)
+_INVOICES = (
+    Row("list_invoices"),
+    *(Row("list_invoices", {"status": each}) for each in ("draft", "paid", "sent", "void")),
+    Row("list_invoices", {"overdue": "true"}),
+    Row("list_invoices", {"overdue": "false"}),
+    Row("list_invoices", {"status": "sent", "overdue": "true"}),
+)
+
+ROWS = (
+    *_TASKS,
+    *_TIMESHEETS,
+    *_INVOICES,
+    Row("list_projects"),
+    Row("list_project_trash"),
+    Row("list_members"),
+    Row("list_organization_members"),
+    Row("list_clients"),
+    Row("list_columns"),
+    Row("list_files"),
+    Row("list_files", caller="client"),
+    Row("list_files", {"folder": "fld_000000001"}),
+    Row("list_files", {"folder": "fld_000000000"}),
+    Row("list_folders"),
+    Row("list_task_comments"),
+    Row("list_task_comments", caller="client"),
+    Row("list_file_comments"),
+    Row("list_file_comments", caller="client"),
+    Row("list_service_checkouts"),
+    Row("list_task_credits"),
+)
+
+NOT_YET = (
+    # All that the words have in the project is sorted.
+    *(Row("list_project_tasks", {"q": each}) for each in ("seldom", "common")),
+    # Everything that has the words is sorted.
+    *_SEARCHES,
+    # Every timesheet is looked at; sums that are kept are to be read instead.
+    *_REPORTS,
+    # All projects that there are, where the caller sees few of them.
+    Row("list_projects", caller="client"),
+    Row("list_trash"),
+    # All services that there are, likewise.
+    Row("list_services"),
+    Row("list_services", {"organization": "{organization}"}),
+    Row("list_services", {"active": "true"}),
+    Row("list_services", {"active": "false"}),
+    # The whole column.
+    Row("list_column_tasks"),
+    Row("list_column_tasks", {"project_id": "{project}"}),
+)
+"""What looks at more than it shows, and why. Not judged."""

@@ -1,0 +1,61 @@
+"""Signals between processes: gathered, and none is lost while they gather."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+
+import asyncpg
+import pytest
+import sqlalchemy as sa
+
+from tests.harness.databases import Databases
+from workhook.http.calls import Services
+from workhook.storage import postgres
+from workhook.storage.signals import DUE
+
+
+class Gate:
+    """In place of the pause after a NOTIFY: it lasts as long as a test wants."""
+
+    def __init__(self) -> None:
+        self.reached, self.opened = asyncio.Event(), asyncio.Event()
+
+    async def __call__(self, seconds: float) -> None:
+        self.reached.set()
+        self.reached.set()
+        await self.opened.wait()
+
+
+@pytest.fixture
+def gate(backend: Databases, monkeypatch: pytest.MonkeyPatch) -> Iterator[Gate]:
+    if backend.kind != "postgresql":
+        pytest.skip("SQLite has no NOTIFY")
+    gate = Gate()
+    monkeypatch.setattr(postgres, "_pause", gate)
+    yield gate
+    gate.opened.set()
+
+
+async def test_the_first_goes_at_once_and_others_gather(gate: Gate, services: Services) -> None:
+    heard: list[frozenset[str]] = []
+    came = asyncio.Event()
+
+    def hear(connection: object, pid: int, channel: str, payload: object) -> None:
+        heard.append(frozenset(str(payload).split(":")[2].split(",")))
+        came.set()
+
+    assert services.settings.database_url is not None
+    listening = await asyncpg.connect(services.settings.database_url)
+    await listening.add_listener(postgres.CHANNEL, hear)
+    services.database.signals.send(DUE, [1])
+    await asyncio.wait_for(gate.reached.wait(), 30)
+    for number in range(2, 22):
+        services.database.signals.send(DUE, [number])
+        await services.database.fetch_one(sa.select(sa.literal(1)))  # time enough for a NOTIFY each
+    gate.opened.set()
+    while len(heard) < 2:
+        came.clear()
+        await asyncio.wait_for(came.wait(), 30)
+    await listening.close()
+    assert heard == [{"1"}, {str(number) for number in range(2, 22)}]
