@@ -14,7 +14,8 @@ import threading
 from urllib.parse import parse_qs, urlsplit, urlunsplit
 
 # What a connection asks when it is new, or now and then by itself; the token is remembered for a moment.
-_BESIDE = ("typeinfo", "clock_timestamp", "jit", "plan_cache_mode", "LISTEN", "tokens.digest")
+_BESIDE = ("typeinfo", "clock_timestamp", "jit", "LISTEN", "tokens.digest")
+_GOES_ALONG = "SET plan_cache_mode"  # with a statement, whenever its kind is another than that of the last one
 
 
 class _Spoken:
@@ -51,9 +52,10 @@ class _Spoken:
             self._flight.append(self._bound)
         elif kind == b"Q":
             self._flight.append(body[:-1].decode())
-        if kind in (b"S", b"Q") and self._flight:
-            self._trips.append(" | ".join(" ".join(each.split()) for each in self._flight))
-            self._flight = []
+        if kind in (b"S", b"Q"):
+            asked, self._flight = [each for each in self._flight if not each.startswith(_GOES_ALONG)], []
+            if asked:
+                self._trips.append(" | ".join(" ".join(each.split()) for each in asked))
 
 
 class Relay:

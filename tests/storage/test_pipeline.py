@@ -12,8 +12,9 @@ import sqlalchemy as sa
 
 from tests.harness.databases import databases
 from tests.harness.trips import Relay
-from workhook.storage import pipeline
-from workhook.storage.database import UniqueViolation
+from workhook.core.errors import Unavailable
+from workhook.storage import Transaction, pipeline
+from workhook.storage.database import RolledBack, UniqueViolation
 from workhook.storage.metadata import insert_into, probe
 from workhook.storage.postgres import PostgresDatabase
 from workhook.storage.statements import HOT, hot
@@ -31,6 +32,9 @@ VALUES: list[list[list[Any]]] = [
 ]
 _insert = insert_into(probe, "id", "written_at")
 _ids = sa.select(probe.c.id).order_by(probe.c.id)
+_probes = sa.select(probe.c.id, probe.c.written_at).where(probe.c.id > sa.literal(1)).order_by(probe.c.id)
+_PROBES = "SELECT id, written_at FROM probe WHERE id > $1"
+_INSERT = "INSERT INTO probe (id, written_at) VALUES ($1, $2)"
 _mode = "SELECT current_setting('plan_cache_mode') AS mode"
 
 
@@ -124,6 +128,92 @@ async def test_the_setting_of_plans_survives_what_is_rolled_back(url: str, datab
             assert [row["mode"] for row in await database.fetch_all(statement)] == [mode]
     finally:
         HOT.remove(once)
+
+
+async def _alter(url: str, kind: str) -> None:
+    """As a migration does, on a connection of its own."""
+    connection = await asyncpg.connect(url)
+    await connection.execute(f"ALTER TABLE probe ALTER written_at TYPE {kind}")
+    await connection.close()
+
+
+async def _last(connection: Any, sql: str, values: list[Any]) -> list[tuple[Any, ...]]:
+    """What it answers as the last statement of a transaction."""
+    await pipeline.prepare(connection, "SELECT 1", begin=True)
+    await connection.fetch("SELECT 1")
+    return [tuple(row) for row in await pipeline.fetch_and_commit(connection, sql, values, planned_once=True)]
+
+
+async def test_a_statement_that_answers_otherwise_after_a_migration(connection: Any, url: str) -> None:
+    """What was prepared is forgotten with the first error; without that, each later use would fail likewise."""
+    await connection.execute(_INSERT, 2, 7)
+    assert await _last(connection, _PROBES, [1]) == [(2, 7)]
+    await _alter(url, "integer")
+    with pytest.raises(asyncpg.InvalidCachedStatementError):
+        await _last(connection, _PROBES, [1])
+    await connection.execute("ROLLBACK")
+    pipeline.forget(connection)
+    assert await _last(connection, _PROBES, [1]) == [(2, 7)]
+    assert not connection.is_in_transaction()
+
+
+async def test_a_change_is_made_again_after_a_migration(url: str, database: PostgresDatabase) -> None:
+    tries, found = 0, list[Any]()
+
+    async def change(tx: Transaction) -> None:
+        nonlocal tries
+        tries += 1
+        await tx.execute(_insert, {"id": 10 * len(found) + 2, "written_at": 7})
+        await tx.fetch_later(_probes, None, found.append)
+
+    await database.in_transaction(change)
+    await _alter(url, "integer")
+    await database.in_transaction(change)
+    assert tries == 3
+    assert [(row["id"], row["written_at"]) for row in found[-1]] == [(2, 7), (12, 7)]
+    await _alter(url, "bigint")
+    with pytest.raises(RolledBack) as refused:
+        async with database.transaction() as tx:
+            await tx.fetch_later(_probes, None, found.append)
+            await tx.execute(_insert, {"id": 99, "written_at": 7})
+    assert (refused.value.status, refused.value.reason) == (503, "schema")
+    assert [row["id"] for row in await database.fetch_all(_probes)] == [2, 12]
+
+
+async def test_values_have_the_types_of_their_connection(connection: Any, url: str) -> None:
+    """What is prepared after a migration takes other types than what was prepared before it."""
+    await _last(connection, _INSERT, [2, 7])
+    await _alter(url, "integer")
+    other = await asyncpg.connect(url)
+    await _last(other, _INSERT, [3, 7])
+    await _last(connection, _INSERT, [4, 7])
+    assert await _last(other, _PROBES, [1]) == [(2, 7), (3, 7), (4, 7)]
+    await other.close()
+
+
+async def test_the_setting_of_plans_survives_what_the_driver_runs_again(connection: Any, url: str) -> None:
+    for once, mode, kind in ((True, "force_generic_plan", "integer"), (False, "auto", "bigint")):
+        await pipeline.prepare(connection, _PROBES, planned_once=not once)
+        await connection.fetch(_PROBES, 1)
+        await _alter(url, kind)
+        await pipeline.prepare(connection, _PROBES, planned_once=once)
+        await connection.fetch(_PROBES, 1)  # the driver runs it twice, the second time without the setting
+        await pipeline.prepare(connection, _mode, planned_once=once)
+        assert await connection.fetchval(_mode) == mode
+
+
+async def test_what_is_not_committed_is_an_error(
+    connection: Any, database: PostgresDatabase, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(Unavailable, match="did not commit"):
+        async with database.transaction() as tx:
+            await tx.execute(_insert, {"id": 2, "written_at": 1})
+            with pytest.raises(asyncpg.UniqueViolationError):
+                await tx.execute(_insert, {"id": 2, "written_at": 1})
+    monkeypatch.setattr(pipeline, "_COMMIT", pipeline._parsed(b"ROLLBACK"))
+    with pytest.raises(Unavailable, match="did not commit"):
+        await _last(connection, _INSERT, [2, 7])
+    assert await database.fetch_all(_probes) == []
 
 
 async def test_trips_of_a_transaction(url: str) -> None:

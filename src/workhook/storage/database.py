@@ -62,7 +62,7 @@ class UniqueViolation(Exception):
 
 class RolledBack(Unavailable):
     """The database itself took the transaction back, whole, because of others beside it: the same again can succeed at
-    once. `reason`: `deadlock`, `serialization` or `locked`."""
+    once. `reason`: `deadlock`, `serialization`, `locked`; `schema`: a migration changed what a statement answers."""
 
     def __init__(self, reason: str, message: str = "The database is busy.") -> None:
         super().__init__(message, code="database_unavailable")

@@ -175,6 +175,8 @@ def postgresql_problem(error: BaseException) -> BaseException:
         return UniqueViolation(str(error))
     if isinstance(error, asyncpg.CharacterNotInRepertoireError):
         return Invalid("Text cannot contain the character NUL.")
+    if isinstance(error, asyncpg.InvalidCachedStatementError):
+        return RolledBack("schema")
     if isinstance(error, asyncpg.PostgresError) and (reason := _TAKEN_BACK.get(str(error.sqlstate))):
         return RolledBack(reason)
     if isinstance(error, (OSError, TimeoutError, asyncpg.InterfaceError, asyncpg.InternalClientError)) or (

@@ -14,15 +14,20 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
 import asyncpg
+import structlog
+
+from workhook.core.errors import Unavailable
+
+log = structlog.get_logger(__name__)
 
 _PARSE, _BIND, _EXECUTE = b"P", b"B", b"E"
 _INT8, _INT4, _INT2, _FLOAT8, _LENGTH = (struct.Struct(form) for form in ("!iq", "!ii", "!ih", "!id", "!i"))
 _BINARY = struct.pack("!hhh", 1, 1, 0)[:4]  # one format code for all: binary
-_KNOWN_MAX = 2048
+_KNOWN_MAX = 8192
 
 Encode = Callable[[Any], bytes]
 
@@ -94,19 +99,21 @@ _SCALARS: dict[int, Encode] = {
 }  # fmt: skip
 _ARRAYS = {1005: 21, 1007: 23, 1016: 20, 1009: 25, 1015: 1043, 1001: 17, 1000: 16, 1022: 701}
 _ENCODERS: dict[int, Encode] = {**_SCALARS, **{oid: _array(each, _SCALARS[each]) for oid, each in _ARRAYS.items()}}
-_encoders: dict[str, Sequence[Encode] | None] = {}  # by SQL; None: it has a type that is not known here
+# By the name that the driver gives what it prepares, which comes once in a process: the same SQL may have other types
+# when it is prepared again. None: it has a type that is not known here.
+_encoders: dict[str, Sequence[Encode] | None] = {}
 
 
 def _encoders_of(state: Any) -> Sequence[Encode] | None:
-    sql: str = state.query
-    if sql not in _encoders:
+    name: str = state.name
+    if name not in _encoders:
         if len(_encoders) >= _KNOWN_MAX:
             _encoders.clear()
         kinds = [each.oid for each in state._get_parameters()]
         answered = [each.type.oid for each in state._get_attributes()]
         known = all(oid in _ENCODERS for oid in kinds) and all(oid in _SCALARS for oid in answered)
-        _encoders[sql] = [_ENCODERS[oid] for oid in kinds] if known else None
-    return _encoders[sql]
+        _encoders[name] = [_ENCODERS[oid] for oid in kinds] if known else None
+    return _encoders[name]
 
 
 def _bound(state: Any, arguments: Sequence[Any]) -> bytes | None:
@@ -125,28 +132,51 @@ def _bound(state: Any, arguments: Sequence[Any]) -> bytes | None:
 # --- statements -------------------------------------------------------------------------------------------------------
 
 
-# By connection: whether plans are made once; None where that is not known.
-_modes: WeakKeyDictionary[Any, bool | None] = WeakKeyDictionary()
+class _Mode(NamedTuple):
+    """Whether plans are made once, and the statement that this was set along with."""
+
+    planned_once: bool
+    set_with: Any
+
+
+_modes: WeakKeyDictionary[Any, _Mode | None] = WeakKeyDictionary()  # by connection; None: it is not known
+
+
+def _mode_of(real: Any) -> bool | None:
+    if real not in _modes:
+        return False
+    # Of a closed statement nobody knows: one whose answer a migration changed is closed and run again, by itself.
+    mode = _modes[real]
+    return None if mode is None or mode.set_with.closed else mode.planned_once
+
+
+async def _prepared(real: Any, sql: str) -> Any:
+    """It stays prepared until the event loop goes on."""
+    state = await real._get_statement(sql, None)
+    while state.closed:  # another connection has just found that the tables have changed
+        state = await real._get_statement(sql, None)
+    return state
 
 
 async def prepare(connection: Any, sql: str, *, begin: bool = False, planned_once: bool | None = False) -> None:
     """For the statement that is run next on the connection, at no trip: `begin` a transaction with it. `planned_once`:
     see `Statement`."""
     real = _real(connection)
-    changes = planned_once is not None and planned_once is not _modes.get(real, False)
-    if not begin and not changes:
-        return
     if not real._stmt_cache_enabled:  # the statement would be prepared in between
         if begin:
             await connection.execute("BEGIN")
         return
-    await real._get_statement(sql, None)
+    if begin or (planned_once is not None and planned_once is not _mode_of(real)):
+        _write_before(real, await _prepared(real, sql), begin=begin, planned_once=planned_once)
+
+
+def _write_before(real: Any, state: Any, *, begin: bool, planned_once: bool | None) -> None:
     before = BEGIN if begin else b""
-    if changes:
-        assert planned_once is not None
+    if planned_once is not None and planned_once is not _mode_of(real):
         before = _PLANNED[planned_once] + before
-        _modes[real] = planned_once
-    real._transport.write(before)
+        _modes[real] = _Mode(planned_once, state)
+    if before:
+        real._transport.write(before)
 
 
 def forget(connection: Any) -> None:
@@ -167,17 +197,32 @@ def _real(connection: Any) -> Any:
 async def fetch_and_commit(
     connection: Any, sql: str, arguments: Sequence[Any], *, planned_once: bool | None = False
 ) -> Sequence[Any]:
-    """What the last statement of the open transaction answers, once it is committed."""
-    await prepare(connection, sql, planned_once=planned_once)
+    """What the last statement of the open transaction answers, once it is committed. Raises as `commit` does."""
     real, bound = _real(connection), None
     if real._stmt_cache_enabled:
-        state = await real._get_statement(sql, None)
+        state = await _prepared(real, sql)
+        _write_before(real, state, begin=False, planned_once=planned_once)
         bound = _bound(state, arguments)
     if bound is None:
         rows: Sequence[Any] = await connection.fetch(sql, *arguments)
-        await connection.execute("COMMIT")
+        await commit(connection)
         return rows
     real._transport.write(bound + _EXECUTED + _COMMIT)
-    rows, tag, _ = await real._protocol.execute(state, "", 0, True, None)
-    assert tag == b"COMMIT", tag
+    try:
+        rows, tag, _ = await real._protocol.execute(state, "", 0, True, None)
+    except asyncpg.InvalidCachedStatementError:  # as the driver does, for all connections of the pool
+        real._drop_global_statement_cache()
+        raise
+    _require_commit(tag.decode())
     return rows
+
+
+async def commit(connection: Any) -> None:
+    """Raises `Unavailable` where nothing is committed: the transaction had failed, and nobody was told."""
+    _require_commit(await connection.execute("COMMIT"))
+
+
+def _require_commit(answer: str) -> None:
+    if answer != "COMMIT":
+        log.error("commit_refused", answer=answer)
+        raise Unavailable("The database did not commit the change.", code="database_unavailable")

@@ -96,7 +96,7 @@ class PostgresTransaction(Transaction):
             if question is not None:
                 question.then(rows)
         elif self.is_ending and self._is_open:
-            await self._connection.execute("COMMIT")
+            await pipeline.commit(self._connection)
             self._is_open = False
 
     async def roll_back(self) -> None:
