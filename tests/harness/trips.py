@@ -15,6 +15,7 @@ from urllib.parse import parse_qs, urlsplit, urlunsplit
 
 # What a connection asks when it is new, or now and then by itself; the token is remembered for a moment.
 _BESIDE = ("typeinfo", "clock_timestamp", "jit", "LISTEN", "tokens.digest")
+_NOTED_LATER = "INSERT INTO audit_log"  # a refusal: outside of a transaction, a moment after it
 _GOES_ALONG = "SET plan_cache_mode"  # with a statement, whenever its kind is another than that of the last one
 
 
@@ -28,6 +29,7 @@ class _Spoken:
         self._bound = ""
         self._buffer = b""
         self._started = False
+        self._in_transaction = False
 
     def feed(self, data: bytes) -> None:
         self._buffer += data
@@ -55,7 +57,13 @@ class _Spoken:
         if kind in (b"S", b"Q"):
             asked, self._flight = [each for each in self._flight if not each.startswith(_GOES_ALONG)], []
             if asked:
-                self._trips.append(" | ".join(" ".join(each.split()) for each in asked))
+                self._add([" ".join(each.split()) for each in asked])
+
+    def _add(self, asked: list[str]) -> None:
+        alone = not self._in_transaction and len(asked) == 1
+        self._in_transaction = (self._in_transaction or asked[0] == "BEGIN") and asked[-1] not in ("COMMIT", "ROLLBACK")
+        if not (alone and asked[0].startswith(_NOTED_LATER)):
+            self._trips.append(" | ".join(asked))
 
 
 class Relay:

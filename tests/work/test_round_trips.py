@@ -214,12 +214,14 @@ def test_trips_of_every_operation(site: Site, relay: Relay, counted: Server) -> 
             key = key_of(operation)
             told = 0 if operation.method == "GET" else 1
             bound = {**FEWER, **MORE}.get(key, READ_MAX if operation.method == "GET" else WRITE_MAX)
-            for _ in range(TRIES):  # what the server does beside it is not the request's
-                trips, response = _trips(site, operation, client, relay)
-                if len(trips) + told <= bound:
-                    break
+            trips, response = _trips(site, operation, client, relay)
             if response.status_code >= 400:
                 refused.add(key)
+            for _ in range(TRIES - 1):  # what the server does beside it is not the request's
+                if len(trips) + told <= bound:
+                    break
+                again, response = _trips(site, operation, client, relay)
+                trips = again if response.status_code < 400 or key in refused else trips
             if len(trips) + told > bound:
                 wrong.append(f"{key}: {len(trips) + told}\n" + "".join(f"    {each[:150]}\n" for each in trips))
     assert wrong == [], "\n".join(wrong)
