@@ -54,6 +54,8 @@ class Counted:
                 return await method(*given)
             # What waits is one trip: with this one, or before it.
             along = [_text(each.statement) for each in getattr(what, "waiting", ())]
+            if (question := getattr(what, "question", None)) is not None:
+                along.append(_text(question.statement))
             asked = [_text(each) for each in given[:1]]
             trips = [along + asked] if name == "fetch_along" else [along, asked]
             self.statements += [" + ".join(trip) for trip in trips if trip]

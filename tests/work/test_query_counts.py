@@ -23,27 +23,17 @@ LOOK_UP = "SELECT tokens.id AS token_id"
 
 # What takes more, and why. The numbers do not grow with the rows. Each write has one for the audit log.
 MORE = {
-    "POST /projects": 8,  # chooses an owner and a name that is free, makes its creator an admin
-    "PATCH /projects/{}": 5,  # it is read again
-    "POST /projects/{}/restore": 7,  # a name that is free, in the account and for good
-    "POST /projects/{}/clients": 7,  # holds the address; invites an account with a login that is free
-    "DELETE /files/{}": 5,  # whether it is the logo of issued invoices
-    "DELETE /services/{}": 5,  # whether it is on issued invoices
-    "POST /projects/{}/files": 5,  # who may is asked before the body comes and again after it
-    "PATCH /file_comments/{}": 5,  # replies are read once the comment is locked
-    "DELETE /file_comments/{}": 5,
-    "POST /service_checkouts/{}/complete": 12,  # three records with an event each: checkout, invoice, credits
-    "POST /projects/{}/task_credits": 5,  # the ledger is read once the project is locked
-    "DELETE /task_credits/{}": 6,  # two entries, and the grant that gets its credits back
-    "POST /invoices/{}/send": 6,  # the project is held, and the number
-    "POST /invoices/{}/void": 5,  # timesheets go back
-    "DELETE /invoices/{}": 5,  # likewise
-    "POST /timesheets/{}/resume": 6,  # the other timers of the user, locked first; whether the user may run one there
-    "DELETE /projects/{}": 7,  # whether an invoice was issued; all who could start a timer there, and those that run
+    "POST /projects": 7,  # chooses an owner and a name that is free, makes its creator an admin
+    "POST /projects/{}/restore": 6,  # a name that is free, in the account and for good
+    "POST /projects/{}/clients": 6,  # holds the address; invites an account with a login that is free
+    "POST /service_checkouts/{}/complete": 10,  # three records with an event each: checkout, invoice, credits
+    "DELETE /task_credits/{}": 5,  # two entries, and the grant that gets its credits back
+    "POST /invoices/{}/send": 5,  # the project is held, and the number
+    "POST /timesheets/{}/resume": 5,  # the other timers of the user, locked first; whether the user may run one there
+    "DELETE /projects/{}": 6,  # whether an invoice was issued; all who could start a timer there, and those that run
     # The user is locked; invitations, timers and webhooks of apps that end with the right; invitations that are held.
-    "DELETE /projects/{}/members/{}": 10,
-    "DELETE /clients/{}": 9,  # likewise
-    "POST /tasks/bulk": 5,  # for any number of tasks that are done the same to
+    "DELETE /projects/{}/members/{}": 9,
+    "DELETE /clients/{}": 8,  # likewise
 }
 
 

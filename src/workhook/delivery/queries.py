@@ -13,7 +13,7 @@ from workhook.hooks.tables import dispatches, hooks, lanes
 from workhook.storage import Reader, Row, Transaction
 from workhook.storage.dialects import any_of
 from workhook.storage.metadata import big
-from workhook.storage.statements import PerDialect
+from workhook.storage.statements import PerDialect, hot
 
 # --- what is due -----------------------------------------------------------------------------------------------------
 
@@ -91,8 +91,8 @@ def _due(dialect: str) -> sa.Select[Any]:
 
 
 _pending_hooks = _pending()
-_due_dispatches = PerDialect(sqlite=_due("sqlite"), postgresql=_due("postgresql"))
-_payloads = sa.select(events.c.id, events.c.payload).where(any_of(events.c.id, "event_ids"))
+_due_dispatches = hot(PerDialect(sqlite=_due("sqlite"), postgresql=_due("postgresql")))
+_payloads = hot(sa.select(events.c.id, events.c.payload).where(any_of(events.c.id, "event_ids")))
 
 
 async def pending_hooks(reader: Reader, after: int, limit: int) -> dict[int, int]:

@@ -16,9 +16,10 @@ from workhook.core.clock import now_ms
 from workhook.events import order
 from workhook.events.tables import events
 from workhook.storage import Transaction
+from workhook.storage.dialects import arrays
 from workhook.storage.metadata import insert_into
 from workhook.storage.signals import EVENTS
-from workhook.storage.statements import PerDialect
+from workhook.storage.statements import PerDialect, hot
 
 
 class Event(msgspec.Struct, frozen=True):
@@ -48,8 +49,9 @@ _Added = tuple[Draft, Mapping[str, object]]  # with the row that it becomes
 FanOut = Callable[[Transaction, Sequence[Event]], Awaitable[Mapping[int, int]]]
 """Answers how many deliveries each event (by id) will have.
 
-An event that is `UNNUMBERED` is the only one, and waits: it is inserted with what is asked by `tx.fetch_along`, which
-finds its number in `WRITTEN`."""
+Either all of them are `UNNUMBERED` or none is. Those are the last of their transaction, and wait: what goes along with
+them (`tx.later`, `tx.fetch_later`) is run in the statement that inserts them, and finds them in `WRITTEN`. Nobody asks
+how many deliveries they have."""
 
 Watcher = Callable[[Transaction, Draft, int], None]
 """Gets each event as soon as it is told, with the bytes of its payload. It may add a step before the commit that
@@ -66,10 +68,20 @@ _insert = PerDialect(
     sqlite=insert_into(events, *COLUMNS).returning(events.c.id),
     postgresql=insert_into(events, *COLUMNS).values(id=order.numbered).returning(events.c.id),
 )
-_insert_along = PerDialect(
-    sqlite=insert_into(events, *COLUMNS),
-    postgresql=insert_into(events, *COLUMNS).values(id=order.numbered).returning(events.c.id),
-)
+_told = {column: events.c[column].type for column in COLUMNS}
+
+
+def _insert_told() -> sa.Insert:
+    told = arrays("told", _told)
+    in_order = sa.select(*(told.c[name] for name in COLUMNS)).order_by(told.c.n).subquery("in_order")
+    return sa.insert(events).from_select(
+        ["id", *COLUMNS], sa.select(order.number_in(in_order.c.repository_id), *in_order.c)
+    )
+
+
+insert_told = _insert_told().returning(events.c.id, events.c.name, events.c.account_id, events.c.repository_id)
+"""Any number of events in their order, on PostgreSQL: the parameters are those of `told_params`."""
+_insert_along = hot(PerDialect(sqlite=insert_into(events, *COLUMNS), postgresql=insert_told))
 _insert_numbered = insert_into(events, "id", *COLUMNS)
 _AT_ONCE = 500  # events that are made bytes of and inserted together
 _subscribers: list[FanOut] = []
@@ -81,8 +93,11 @@ _REPOSITORIES = object()
 _ABOUT_HOOKS = frozenset({"hook", "ping"})  # they show a hook's settings, which are the admins' alone
 
 
-WRITTEN = sa.table("written", sa.column("id", sa.BigInteger()))
-"""On PostgreSQL, the event that is inserted in the same statement. On SQLite it has `order.last_given`."""
+WRITTEN = sa.table(
+    "written",
+    *(sa.column(name, events.c[name].type) for name in ("id", "name", "account_id", "repository_id")),
+)
+"""On PostgreSQL, the events that are inserted in the same statement. On SQLite the last has `order.last_given`."""
 
 
 def subscribe(fan_out: FanOut) -> None:
@@ -181,6 +196,11 @@ def row_of(draft: Draft) -> dict[str, object]:
     return _row_of(draft, json.encode(draft.payload), listed=draft.name not in _ABOUT_HOOKS)
 
 
+def told_params(rows: Sequence[Mapping[str, object]]) -> dict[str, object]:
+    """The rows of events as `insert_told` takes them."""
+    return {f"told_{name}": [row[name] for row in rows] for name in COLUMNS}
+
+
 def _values(tx: Transaction, draft: Draft, *, listed: bool) -> dict[str, object]:
     if not _subscribers:
         raise RuntimeError("No fan-out is subscribed: the event would reach nobody.")
@@ -246,9 +266,10 @@ async def _deliver(tx: Transaction, pending: Sequence[Event]) -> Mapping[int, in
 async def _fan_out(tx: Transaction) -> None:
     tx.state[_AWAITED] = False
     added: Sequence[_Added] = tx.state.get(_ADDED, ())
-    if len(added) == 1 and tx.is_last_step and not tx.state.get(_PENDING):
-        [(draft, values)] = tx.state.pop(_ADDED)
-        tx.later(_insert_along, [values], name=WRITTEN.name)
-        await _deliver(tx, [_event_of(draft, UNNUMBERED)])
+    if 0 < len(added) <= _AT_ONCE and tx.is_last_step and not tx.state.get(_PENDING):
+        del tx.state[_ADDED]
+        rows = [values for _, values in added]
+        tx.later(_insert_along, [told_params(rows)] if tx.dialect == "postgresql" else rows, name=WRITTEN.name)
+        await _deliver(tx, [_event_of(draft, UNNUMBERED) for draft, _ in added])
     else:
         await fan_out_now(tx)

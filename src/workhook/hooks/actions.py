@@ -113,7 +113,7 @@ async def create_hook(
     row = await tx.fetch_one(_insert, _stored(hook))
     assert row is not None
     hook = msgspec.structs.replace(hook, id=row["id"])
-    await tx.execute(_insert_lane, {"hook_id": hook.id, "lease_until": 0, "manual_minute": 0, "manual_count": 0})
+    tx.later(_insert_lane, [{"hook_id": hook.id, "lease_until": 0, "manual_minute": 0, "manual_count": 0}])
     await _audit(tx, actor, place, hook, "hook.create")
     if hook.active:
         await send_ping(tx, actor, place, hook, base)

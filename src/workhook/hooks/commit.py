@@ -16,11 +16,8 @@ from weakref import WeakKeyDictionary, ref
 
 import msgspec
 import sqlalchemy as sa
-from sqlalchemy.dialects.postgresql import ARRAY
 
-from workhook.core.clock import now_ms
-from workhook.core.ids import new_guid
-from workhook.events import order, outbox
+from workhook.events import outbox
 from workhook.events.tables import events
 from workhook.hooks.handover import (
     Fresh,
@@ -31,17 +28,23 @@ from workhook.hooks.handover import (
     may_be_taken,
     offer,
 )
-from workhook.hooks.match import ANY
+from workhook.hooks.sending import (
+    last_before_on_sqlite,
+    new_on_sqlite,
+    send_on_postgresql,
+    send_on_sqlite,
+    send_params,
+)
 from workhook.hooks.tables import dispatches, hooks
 from workhook.identity import audit
 from workhook.identity.tables import audit_log
 from workhook.storage import Database, Row
 from workhook.storage.database import Params, Step
+from workhook.storage.dialects import arrays
 from workhook.storage.gathering import Gatherer
-from workhook.storage.metadata import big, insert_into
+from workhook.storage.metadata import insert_into
 from workhook.storage.signals import DUE, EVENTS
-
-GUID_TIME_CHARS = 13  # of a UUID of version 7: 48 bits of milliseconds, with a hyphen among them
+from workhook.storage.statements import hot
 
 
 class Telling(msgspec.Struct, frozen=True):
@@ -71,70 +74,14 @@ class Committed(msgspec.Struct, frozen=True):
     dispatches: list[Dispatch]
 
 
-_QUOTE = sa.literal_column("""'"'""", sa.Text())
-_ANYTHING = sa.literal_column(f"'{ANY}'", sa.Text())
-_HYPHEN = sa.literal_column("'-'", sa.Text())
-_VERSION = sa.literal_column("'-7'", sa.Text())
-_NOTHING = sa.literal_column("0", sa.Integer())
-_DISPATCHED = ("event_id", "hook_id", "guid", "attempts", "retries", "wanted", "next_attempt_at", "created_at")
-
-
-def _wants(hook: sa.FromClause, event: sa.FromClause, position: str) -> sa.ColumnElement[bool]:
-    """`match.wants` in SQL. `hook.events` is a JSON array of names, in which there are no quotes."""
-    find = getattr(sa.func, position)
-    quoted = _QUOTE + event.c.name + _QUOTE
-    return sa.or_(find(hook.c.events, quoted) > _NOTHING, find(hook.c.events, _QUOTE + _ANYTHING + _QUOTE) > _NOTHING)
-
-
-def _listens(hook: sa.FromClause, event: sa.FromClause) -> tuple[sa.ColumnElement[bool], sa.ColumnElement[bool]]:
-    """Whether it is an active hook of the event's repository, and whether it is one of its organization."""
-    of_repository = sa.and_(hook.c.active, hook.c.repository_id == event.c.repository_id)
-    of_organization = sa.and_(hook.c.active, hook.c.repository_id.is_(None), hook.c.account_id == event.c.account_id)
-    return of_repository, of_organization
-
-
-def _arrays(name: str, columns: Mapping[str, sa.types.TypeEngine[Any]]) -> sa.TableValuedAlias:
-    """The parameters, an array a column, as a table; `n` counts its rows."""
-    values: list[sa.BindParameter[Any]] = [
-        sa.bindparam(f"{name}_{column}", type_=ARRAY(kind)) for column, kind in columns.items()
-    ]
-    shape = [sa.column(column, kind) for column, kind in columns.items()]
-    return sa.func.unnest(*values).table_valued(*shape, with_ordinality="n", name=name).render_derived()
-
-
 def _on_postgresql(*, handing: bool) -> sa.Select[Any]:
-    told = _arrays("told", {column: events.c[column].type for column in outbox.COLUMNS})
-    in_order = sa.select(*(told.c[name] for name in outbox.COLUMNS)).order_by(told.c.n).subquery("in_order")
-    made = (
-        sa.insert(events)
-        .from_select(
-            ["id", *outbox.COLUMNS],
-            sa.select(order.number_in(in_order.c.repository_id), *in_order.c),
-        )
-        .returning(events.c.id, events.c.name, events.c.account_id, events.c.repository_id)
-        .cte("made")
-    )
-    # Each part has its index.
-    there, above = hooks.alias("there"), hooks.alias("above")
-    found = sa.union_all(
-        sa.select(there.c.id).where(_listens(there, made)[0], _wants(there, made, "strpos")),
-        sa.select(above.c.id).where(_listens(above, made)[1], _wants(above, made, "strpos")),
-    ).lateral("found")
-    # A version 7 of a version 4: the time before, and of the random one what follows its own version.
-    random = sa.func.substr(sa.cast(sa.func.gen_random_uuid(), sa.Text), 16)
-    guid = sa.bindparam("time", type_=sa.Text()) + _VERSION + random
+    made = outbox.insert_told.cte("made")
     sent = (
-        sa.insert(dispatches)
-        .from_select(
-            list(_DISPATCHED),
-            sa.select(made.c.id, found.c.id, guid, _NOTHING, _NOTHING, _NOTHING, big("now"), big("now"))
-            .select_from(made.join(found, sa.true()))
-            .order_by(made.c.id, found.c.id),
-        )
+        send_on_postgresql(made)
         .returning(dispatches.c.id, dispatches.c.event_id, dispatches.c.hook_id, dispatches.c.guid)
         .cte("sent")
     )
-    entry = _arrays("entry", {column: audit_log.c[column].type for column in audit.COLUMNS})
+    entry = arrays("entry", {column: audit_log.c[column].type for column in audit.COLUMNS})
     logged = (
         sa.insert(audit_log)
         .from_select(list(audit.COLUMNS), sa.select(*(entry.c[name] for name in audit.COLUMNS)).order_by(entry.c.n))
@@ -153,35 +100,8 @@ def _on_postgresql(*, handing: bool) -> sa.Select[Any]:
     )  # fmt: skip
 
 
-# SQLite has one writer: what was inserted last has the highest numbers.
-_new = events.c.id > order.last_given - big("count")
-_insert_event = insert_into(events, *outbox.COLUMNS)
-
-
-def _dispatch_on_sqlite() -> sa.Insert:
-    random = sa.func.lower(sa.func.hex(sa.func.randomblob(8)))
-    variant = sa.func.substr(sa.literal_column("'89ab'"), sa.literal_column("1 + (random() & 3)"), 1)
-    guid = (
-        sa.bindparam("time", type_=sa.Text())
-        + _VERSION
-        + sa.func.substr(random, 1, 3)
-        + _HYPHEN
-        + variant
-        + sa.func.substr(random, 4, 3)
-        + _HYPHEN
-        + sa.func.lower(sa.func.hex(sa.func.randomblob(6)))
-    )
-    return sa.insert(dispatches).from_select(
-        list(_DISPATCHED),
-        sa.select(events.c.id, hooks.c.id, guid, _NOTHING, _NOTHING, _NOTHING, big("now"), big("now"))
-        .select_from(events.join(hooks, sa.or_(*_listens(hooks, events))))
-        .where(_new, _wants(hooks, events, "instr"))
-        .order_by(events.c.id, hooks.c.id),
-    )
-
-
 def _found_on_sqlite(*, handing: bool) -> sa.Select[Any]:
-    before = before_on_sqlite(dispatches, order.last_given - big("count"))
+    before = before_on_sqlite(dispatches, last_before_on_sqlite)
     return (
         sa.select(
             events.c.id.label("event_id"), dispatches.c.id.label("dispatch_id"), dispatches.c.hook_id,
@@ -192,14 +112,14 @@ def _found_on_sqlite(*, handing: bool) -> sa.Select[Any]:
                 hooks, hooks.c.id == dispatches.c.hook_id
             )
         )
-        .where(_new)
+        .where(new_on_sqlite)
         .order_by(events.c.id, dispatches.c.id)
     )  # fmt: skip
 
 
-_commit_on_postgresql = _on_postgresql(handing=False)
-_hand_on_postgresql = _on_postgresql(handing=True)
-_dispatch_new = _dispatch_on_sqlite()
+_commit_on_postgresql = hot(_on_postgresql(handing=False))
+_hand_on_postgresql = hot(_on_postgresql(handing=True))
+_insert_event = insert_into(events, *outbox.COLUMNS)
 _found_new = _found_on_sqlite(handing=False)
 _hand_new = _found_on_sqlite(handing=True)
 
@@ -256,19 +176,17 @@ def _fresh(event: Mapping[str, Any], event_id: int, sent: Dispatch) -> Fresh:
 
 async def commit(database: Database, told: Sequence[Telling]) -> list[Committed]:
     """All of them, in their order, or none. Durable when it returns; raises what `Database.transaction` raises."""
-    now, time = now_ms(), new_guid()[:GUID_TIME_CHARS]
     handing = may_be_taken(database)
     before = before_params() if handing else {}
     rows = [each.event for each in told]
     entries = [each.entry for each in told if each.entry is not None]
     if database.name == "postgresql":
-        columns: dict[str, object] = {"now": now, "time": time, **before}
-        columns.update({f"told_{name}": [row[name] for row in rows] for name in outbox.COLUMNS})
+        columns = {**send_params(), **before, **outbox.told_params(rows)}
         columns.update({f"entry_{name}": [entry[name] for entry in entries] for name in audit.COLUMNS})
         statement = _hand_on_postgresql if handing else _commit_on_postgresql
         return _gathered(await database.write_returning([], statement, columns), handing=handing)
-    several: Params = {"count": len(rows), "now": now, "time": time}
-    steps: list[Step] = [(_insert_event, rows), (_dispatch_new, [several]), (audit.insert, entries)]
+    several: Params = {"count": len(rows), **send_params()}
+    steps: list[Step] = [(_insert_event, rows), (send_on_sqlite, [several]), (audit.insert, entries)]
     found = await database.write_returning(steps, _hand_new if handing else _found_new, {"count": len(rows), **before})
     return _gathered(found, handing=handing)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 
-import msgspec
 import sqlalchemy as sa
 
 from workhook.core import json
@@ -15,11 +14,12 @@ from workhook.events import order, outbox
 from workhook.events.outbox import Event
 from workhook.hooks.match import matching, wants
 from workhook.hooks.records import Viewer
+from workhook.hooks.sending import send_on_postgresql, send_on_sqlite, send_params
 from workhook.hooks.tables import dispatches, hooks
-from workhook.storage import Transaction
+from workhook.storage import Row, Transaction
 from workhook.storage.metadata import big, insert_into
 from workhook.storage.signals import DUE
-from workhook.storage.statements import PerDialect
+from workhook.storage.statements import PerDialect, hot
 
 _listening = sa.select(hooks.c.id, hooks.c.events, hooks.c.app_id).where(
     hooks.c.active,
@@ -28,9 +28,17 @@ _listening = sa.select(hooks.c.id, hooks.c.events, hooks.c.app_id).where(
         sa.and_(hooks.c.repository_id.is_(None), hooks.c.account_id == big("account_id")),
     ),
 )
-_listening_to_new = PerDialect(
-    sqlite=_listening.add_columns(order.last_given.label("event_id")),
-    postgresql=_listening.add_columns(outbox.WRITTEN.c.id.label("event_id")),  # beside which there is one row
+_SENT = sa.table("sent", sa.column("hook_id", sa.BigInteger()))
+_send = hot(
+    PerDialect(sqlite=send_on_sqlite, postgresql=send_on_postgresql(outbox.WRITTEN).returning(dispatches.c.hook_id))
+)
+_reached_by_new = hot(
+    PerDialect(
+        sqlite=sa.select(dispatches.c.hook_id)
+        .where(dispatches.c.event_id > order.last_given - big("count"))
+        .distinct(),
+        postgresql=sa.select(_SENT.c.hook_id).distinct(),
+    )
 )
 _insert = insert_into(
     dispatches, "event_id", "hook_id", "guid", "attempts", "retries", "wanted", "next_attempt_at", "created_at"
@@ -40,6 +48,9 @@ _REACHED = object()
 
 async def fan_out(tx: Transaction, events: Sequence[Event]) -> Mapping[int, int]:
     """An `outbox.FanOut`: the number of deliveries by event id."""
+    if events[0].id == outbox.UNNUMBERED:
+        await _send_along(tx, len(events))
+        return {}
     by_place: dict[tuple[int, int | None], list[Event]] = defaultdict(list)
     for event in events:
         by_place[event.account_id, event.repository_id].append(event)
@@ -47,11 +58,7 @@ async def fan_out(tx: Transaction, events: Sequence[Event]) -> Mapping[int, int]
     app_of: dict[int, int | None] = {}
     for (account_id, repository_id), there in by_place.items():
         place = {"account_id": account_id, "repository_id": repository_id}
-        if there[0].id == outbox.UNNUMBERED:
-            rows = await tx.fetch_along(_listening_to_new, place)
-            there = [msgspec.structs.replace(there[0], id=rows[0]["event_id"])] if rows else []
-        else:
-            rows = await tx.fetch_along(_listening, place)
+        rows = await tx.fetch_along(_listening, place)
         listening = [(row["id"], json.decode(row["events"])) for row in rows]
         app_of.update({row["id"]: row["app_id"] for row in rows})
         pairs += [(event.id, hook_id) for event in there for hook_id in matching(listening, event.name)]
@@ -62,6 +69,18 @@ async def fan_out(tx: Transaction, events: Sequence[Event]) -> Mapping[int, int]
         counts[event_id] = counts.get(event_id, 0) + 1
         apps[event_id, app_of[hook_id]] += 1
     return counts
+
+
+async def _send_along(tx: Transaction, count: int) -> None:
+    """The events that wait are sent in the statement that inserts them."""
+    counted = {"count": count}
+
+    def tell(rows: Sequence[Row]) -> None:
+        if rows:
+            wake(tx, {row["hook_id"] for row in rows})
+
+    tx.later(_send, [{**send_params(), **counted}], name=_SENT.name)
+    await tx.fetch_later(_reached_by_new, counted, tell)
 
 
 def reached(tx: Transaction, event_id: int, viewer: Viewer) -> int:

@@ -10,6 +10,7 @@ from workhook.identity.schemas import Account, Organization, Repository, account
 from workhook.identity.tables import accounts, collaborators, memberships, projects, tokens
 from workhook.storage import Reader, Row, Transaction
 from workhook.storage.metadata import big
+from workhook.storage.statements import hot
 
 _ACCOUNT = Account.__struct_fields__
 
@@ -33,8 +34,8 @@ _role_there = (
     .scalar_subquery()
 )
 _organizations = sa.select(*account_columns(), _role_there.label("role")).where(accounts.c.kind == "organization")
-_organization = _organizations.where(accounts.c.login_key == sa.bindparam("login_key"))
-_organization_by_id = _organizations.where(accounts.c.id == big("id"))
+_organization = hot(_organizations.where(accounts.c.login_key == sa.bindparam("login_key")))
+_organization_by_id = hot(_organizations.where(accounts.c.id == big("id")))
 
 
 def repository_columns(prefix: str = "") -> list[sa.Label[Any]]:
@@ -70,10 +71,12 @@ repositories = (
     .join_from(projects, accounts, accounts.c.id == projects.c.account_id)
     .where(projects.c.deleted_at.is_(None))
 )
-_repository = repositories.where(
-    accounts.c.login_key == sa.bindparam("owner_key"), projects.c.name_key == sa.bindparam("name_key")
+_repository = hot(
+    repositories.where(
+        accounts.c.login_key == sa.bindparam("owner_key"), projects.c.name_key == sa.bindparam("name_key")
+    )
 )
-_repository_by_id = repositories.where(projects.c.repository_id == big("repository_id"))
+_repository_by_id = hot(repositories.where(projects.c.repository_id == big("repository_id")))
 _repository_by_project = repositories.where(projects.c.id == sa.bindparam("project_id"))
 
 

@@ -37,6 +37,14 @@ class Waiting(NamedTuple):
     rows: Sequence[Params]
 
 
+class Question(NamedTuple):
+    """A SELECT that goes along with what waits; `then` gets what it answers."""
+
+    statement: Executable
+    params: Params | None
+    then: Callable[[Sequence[Row]], None]
+
+
 log = structlog.get_logger(__name__)
 
 
@@ -54,7 +62,7 @@ class UniqueViolation(Exception):
 
 class RolledBack(Unavailable):
     """The database itself took the transaction back, whole, because of others beside it: the same again can succeed at
-    once. `reason`: `deadlock`, `serialization` or `locked`."""
+    once. `reason`: `deadlock`, `serialization`, `locked`; `schema`: a migration changed what a statement answers."""
 
     def __init__(self, reason: str, message: str = "The database is busy.") -> None:
         super().__init__(message, code="database_unavailable")
@@ -72,13 +80,17 @@ class Reader(Protocol):
 class Transaction(ABC):
     """All or nothing. Obtained from `Database.transaction()`; leaving the block commits, an exception rolls back."""
 
+    dialect: str
+
     def __init__(self, signals: Signals) -> None:
         self.signals = signals
         self._before_commit: list[Callable[[Transaction], Awaitable[None]]] = []
         self._after_commit: list[Callable[[], None]] = []
         self.state: dict[object, Any] = {}
         self.waiting: list[Waiting] = []
+        self.question: Question | None = None
         self.is_last_step = False  # the last of the steps before the commit is running
+        self.is_ending = False  # nothing will be asked after what waits now
 
     @abstractmethod
     async def fetch_all(self, statement: Executable, params: Params | None = None) -> Sequence[Row]: ...
@@ -108,7 +120,19 @@ class Transaction(ABC):
         """
         if rows:
             self._require_apart(statement)
+            if self.question is not None:
+                found = clash([statement], self.question.statement)
+                assert not found, found
             self.waiting.append(Waiting(name or f"waiting{len(self.waiting)}", statement, rows))
+
+    async def fetch_later(
+        self, statement: Executable, params: Params | None, then: Callable[[Sequence[Row]], None]
+    ) -> None:
+        """`fetch_along`, but it waits as well, and `then` gets the answer: before the callbacks after the commit."""
+        if self.question is not None:
+            await self.flush()
+        self._require_apart(statement)
+        self.question = Question(statement, params, then)
 
     @abstractmethod
     async def flush(self) -> None:
@@ -117,6 +141,8 @@ class Transaction(ABC):
     async def fetch_along(self, statement: Executable, params: Params | None = None) -> Sequence[Row]:
         """`fetch_all` in the same trip as what waits. On PostgreSQL the statement, a SELECT, does not see what that
         writes, but for the RETURNING of what has a name, which it may read from as if from a table."""
+        if self.question is not None:
+            await self.flush()
         self._require_apart(statement)
         return await self._fetch_along(statement, params)
 
@@ -142,6 +168,7 @@ class Transaction(ABC):
             self.is_last_step = not self._before_commit
             await step(self)
             self.is_last_step = False
+        self.is_ending = True
         await self.flush()
 
     def committed(self) -> None:

@@ -117,6 +117,15 @@ def _json_member_sqlite(element: json_member, compiler: SQLCompiler, **kw: Any) 
     return f"json_extract({compiler.process(element.column, **kw)}, '$.{element.name}')"
 
 
+def arrays(name: str, columns: Mapping[str, sa.types.TypeEngine[Any]]) -> sa.TableValuedAlias:
+    """On PostgreSQL: parameters `NAME_COLUMN`, an array a column, as a table; its `n` counts the rows."""
+    values: list[sa.BindParameter[Any]] = [
+        sa.bindparam(f"{name}_{column}", type_=postgresql.ARRAY(kind)) for column, kind in columns.items()
+    ]
+    shape = [sa.column(column, kind) for column, kind in columns.items()]
+    return sa.func.unnest(*values).table_valued(*shape, with_ordinality="n", name=name).render_derived()
+
+
 class server_now(sa.ColumnElement[int]):  # noqa: N801  # reads like the SQL it stands for
     """The database's own time when the statement begins, in milliseconds since the epoch: for what must not depend on
     how well a process follows that clock."""
@@ -166,6 +175,8 @@ def postgresql_problem(error: BaseException) -> BaseException:
         return UniqueViolation(str(error))
     if isinstance(error, asyncpg.CharacterNotInRepertoireError):
         return Invalid("Text cannot contain the character NUL.")
+    if isinstance(error, asyncpg.InvalidCachedStatementError):
+        return RolledBack("schema")
     if isinstance(error, asyncpg.PostgresError) and (reason := _TAKEN_BACK.get(str(error.sqlstate))):
         return RolledBack(reason)
     if isinstance(error, (OSError, TimeoutError, asyncpg.InterfaceError, asyncpg.InternalClientError)) or (

@@ -13,7 +13,7 @@ from typing import Any
 
 import asyncpg
 
-from workhook.storage import dialects
+from workhook.storage import dialects, pipeline
 
 ACQUIRE_TIMEOUT_S = 5.0
 KEPT_S = 60.0  # then the pool has them again, which closes what nobody wants for some minutes
@@ -90,6 +90,8 @@ class Loan:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        if error is not None:
+            pipeline.forget(self._connection)
         # Of an error of the client's, whatever is under way does not end any more.
         if isinstance(error, asyncpg.InternalClientError) or dialects.is_read_only(error):
             self._connection.terminate()

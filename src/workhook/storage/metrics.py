@@ -13,7 +13,7 @@ COMMIT_GROUP = Histogram(
 )
 ROLLED_BACK = Counter(
     "workhook_database_rolled_back_total",
-    "Transactions that the database took back (deadlock, serialization, locked), and what became of them: "
+    "Transactions that the database took back (deadlock, serialization, locked, schema), and what became of them: "
     "tried again, or refused after some tries.",
     ["reason", "outcome"],
 )

@@ -13,11 +13,12 @@ import asyncpg
 import structlog
 from sqlalchemy.sql.expression import Executable
 
-from workhook.storage import dialects, metrics, server_clock, slow
-from workhook.storage.database import Database, Params, Row, Step, Transaction, Waiting
+from workhook.storage import dialects, metrics, pipeline, server_clock, slow
+from workhook.storage.database import Database, Params, Row, Step, Transaction
 from workhook.storage.lending import ACQUIRE_TIMEOUT_S, TROUBLE, Lender
+from workhook.storage.postgres_transaction import Asked, PostgresTransaction, as_one
 from workhook.storage.signals import Signals
-from workhook.storage.statements import Compiler, Statement, joined
+from workhook.storage.statements import Compiler, Statement
 
 COMMAND_TIMEOUT_S = 30.0
 RECONNECT_MAX_S = 5.0
@@ -27,70 +28,6 @@ GATHER_S = 0.01
 NOTIFY_IDS = 500  # ids in one NOTIFY: its payload is at most 8,000 bytes
 
 log = structlog.get_logger(__name__)
-
-
-class PostgresTransaction(Transaction):
-    def __init__(self, connection: Any, compiler: Compiler, signals: Signals) -> None:
-        super().__init__(signals)
-        self._connection = connection
-        self._compile = compiler
-
-    async def fetch_all(self, statement: Executable, params: Params | None = None) -> Sequence[Row]:
-        if self.waiting:
-            await self.flush()
-        return await self._fetch_along(statement, params)
-
-    async def fetch_one(self, statement: Executable, params: Params | None = None) -> Row | None:
-        if self.waiting:
-            await self.flush()
-        known = self._compile(statement)
-        row: Row | None = await self._connection.fetchrow(known.sql, *known.arguments(params))
-        return row
-
-    async def execute(self, statement: Executable, params: Params | None = None) -> int:
-        if self.waiting:
-            await self.flush()
-        known = self._compile(statement)
-        tag: str = await self._connection.execute(known.sql, *known.arguments(params))
-        count = tag.rpartition(" ")[2]
-        return int(count) if count.isdigit() else 0
-
-    async def execute_many(self, statement: Executable, rows: Sequence[Params]) -> None:
-        if rows:
-            await self.flush()
-            await _run_step(self._connection, self._compile(statement), rows)
-
-    async def flush(self) -> None:
-        if not self.waiting:
-            return
-        waiting, self.waiting = self.waiting, []
-        parts, arguments = self._parts(waiting)
-        _, sql, _ = parts.pop()
-        await self._connection.execute(joined(tuple(parts), sql) if parts else sql, *arguments)
-
-    async def _fetch_along(self, statement: Executable, params: Params | None) -> Sequence[Row]:
-        known = self._compile(statement)
-        sql, arguments = known.sql, known.arguments(params)
-        if self.waiting:
-            waiting, self.waiting = self.waiting, []
-            parts, before = self._parts(waiting)
-            sql, arguments = joined(tuple(parts), sql), before + arguments
-        rows: Sequence[Row] = await self._connection.fetch(sql, *arguments)
-        return rows
-
-    def _parts(self, waiting: Sequence[Waiting]) -> tuple[list[tuple[str, str, int]], list[Any]]:
-        """What `joined` takes, and the values."""
-        parts, arguments = [], list[Any]()
-        for name, statement, rows in waiting:
-            known = self._compile(statement)
-            if len(rows) == 1:
-                sql, values = known.sql, known.arguments(rows[0])
-            else:
-                sql, values = known.insert_columns() or "", list[Any](known.columns(rows))
-                assert sql, f"not a plain INSERT: {known.sql}"
-            parts.append((name, sql, len(values)))
-            arguments += values
-        return parts, arguments
 
 
 _pause = asyncio.sleep
@@ -135,6 +72,7 @@ class PostgresDatabase(Database):
                 timeout=ACQUIRE_TIMEOUT_S,
                 command_timeout=COMMAND_TIMEOUT_S,
                 statement_cache_size=512 if session_url is None else 0,
+                max_cacheable_statement_size=0,  # however long
                 max_inactive_connection_lifetime=300,
                 # Nothing here changes a session's state, so there is nothing to reset: saves a round trip a release.
                 reset=_keep,
@@ -164,26 +102,32 @@ class PostgresDatabase(Database):
     async def transaction(self) -> AsyncIterator[Transaction]:
         async with self._lender.lend() as connection:
             transaction = PostgresTransaction(connection, self._compile, self.signals)
-            async with connection.transaction():
+            try:
                 yield transaction
                 await transaction.finish()
+            except BaseException:
+                await transaction.roll_back()
+                raise
         transaction.committed()
 
     async def fetch_all(self, statement: Executable, params: Params | None = None) -> Sequence[Row]:
         known = self._compile(statement)
         async with self._lender.lend() as connection:
+            await pipeline.prepare(connection, known.sql, planned_once=known.planned_once)
             rows: Sequence[Row] = await connection.fetch(known.sql, *known.arguments(params))
             return rows
 
     async def fetch_one(self, statement: Executable, params: Params | None = None) -> Row | None:
         known = self._compile(statement)
         async with self._lender.lend() as connection:
+            await pipeline.prepare(connection, known.sql, planned_once=known.planned_once)
             row: Row | None = await connection.fetchrow(known.sql, *known.arguments(params))
             return row
 
     async def fetch_slow(self, statement: Executable, params: Params | None = None) -> Sequence[Row]:
         known = self._compile(statement)
         async with self._slow.turn(), self._lender.lend() as connection:
+            await pipeline.prepare(connection, known.sql)
             try:
                 rows: Sequence[Row] = await connection.fetch(
                     known.sql, *known.arguments(params), timeout=slow.TIMEOUT_S
@@ -195,25 +139,33 @@ class PostgresDatabase(Database):
     async def write(self, steps: Sequence[Step]) -> None:
         known = [(self._compile(statement), rows) for statement, rows in steps if rows]
         async with self._lender.lend() as connection:
-            if len(known) == 1 and len(known[0][1]) == 1:  # one statement is a transaction without BEGIN and COMMIT
-                await _run_step(connection, *known[0])
-                return
-            async with connection.transaction():
-                for each, rows in known:
-                    await _run_step(connection, each, rows)
+            await self._run_steps(connection, known, None)
 
     async def _write_returning(self, steps: Sequence[Step], last: Executable, params: Params) -> Sequence[Row]:
         known = self._compile(last)
+        before = [(self._compile(statement), rows) for statement, rows in steps if rows]
         async with self._lender.lend() as connection:
-            if not any(rows for _, rows in steps):  # see `write`
-                rows: Sequence[Row] = await connection.fetch(known.sql, *known.arguments(params))
-                return rows
-            async with connection.transaction():
-                for statement, some in steps:
-                    if some:
-                        await _run_step(connection, self._compile(statement), some)
-                rows = await connection.fetch(known.sql, *known.arguments(params))
-        return rows
+            return await self._run_steps(
+                connection, before, Asked(known.sql, known.arguments(params), known.planned_once)
+            )
+
+    async def _run_steps(
+        self, connection: Any, steps: list[tuple[Statement, Sequence[Params]]], last: Asked | None
+    ) -> Sequence[Row]:
+        if last is None and steps:
+            last = as_one(*steps[-1])
+            steps = steps[:-1] if last is not None else steps
+        transaction = PostgresTransaction(connection, self._compile, self.signals)
+        try:
+            for each, rows in steps:
+                await transaction.run_step(each, rows)
+            if last is not None:
+                return await transaction.run_last(last)
+            await transaction.finish()
+        except BaseException:
+            await transaction.roll_back()
+            raise
+        return []
 
     def _forward(self, topic: str, ids: frozenset[int]) -> None:
         self._outgoing[topic] |= ids
@@ -292,15 +244,6 @@ class PostgresDatabase(Database):
                 await self._pool.close()
                 return
         self._pool.terminate()
-
-
-async def _run_step(connection: Any, known: Statement, rows: Sequence[Params]) -> None:
-    if len(rows) == 1:
-        await connection.execute(known.sql, *known.arguments(rows[0]))
-    elif (sql := known.insert_columns()) is not None:
-        await connection.execute(sql, *known.columns(rows))
-    else:
-        await connection.executemany(known.sql, [known.arguments(row) for row in rows])
 
 
 async def _keep(connection: Any) -> None:

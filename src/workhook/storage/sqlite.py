@@ -63,6 +63,8 @@ class _WriteLock:
 class SqliteTransaction(Transaction):
     """A savepoint of the writer's open transaction, opened with its first statement."""
 
+    dialect = "sqlite"
+
     def __init__(self, writer: Threads, write_lock: _WriteLock, compiler: Compiler, signals: Signals) -> None:
         super().__init__(signals)
         self._writer = writer
@@ -89,10 +91,15 @@ class SqliteTransaction(Transaction):
         return self._writer.submit(first)
 
     async def flush(self) -> None:
-        if self.waiting:
+        if self.question is not None:
+            question, self.question = self.question, None
+            question.then(await self._fetch_along(question.statement, question.params))
+        elif self.waiting:
             await self._run(lambda connection: None)
 
     async def fetch_all(self, statement: Executable, params: Params | None = None) -> Sequence[Row]:
+        if self.question is not None:
+            await self.flush()
         return await self._fetch_along(statement, params)
 
     async def _fetch_along(self, statement: Executable, params: Params | None) -> Sequence[Row]:
@@ -105,6 +112,8 @@ class SqliteTransaction(Transaction):
         return rows[0] if rows else None
 
     async def execute(self, statement: Executable, params: Params | None = None) -> int:
+        if self.question is not None:
+            await self.flush()
         known = self._compile(statement)
         arguments = known.arguments(params)
         return await self._run(lambda connection: _changed(connection, known.sql, arguments))
@@ -116,6 +125,8 @@ class SqliteTransaction(Transaction):
         self, steps: Sequence[Step], last: tuple[Executable, Params] | None = None
     ) -> Sequence[Row]:
         """All of them in one trip to the writer's thread; what `last` answers."""
+        if self.question is not None:
+            await self.flush()
         calls = [call for statement, rows in steps for call in _calls(self._compile(statement), rows)]
         if last is not None:
             known = self._compile(last[0])

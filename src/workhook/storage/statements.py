@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 from weakref import WeakKeyDictionary
 
 from sqlalchemy.engine.interfaces import Dialect
@@ -26,6 +26,20 @@ class PerDialect(Executable):
         return self._written[dialect]
 
 
+E = TypeVar("E", bound=Executable)
+
+HOT: list[Executable] = []
+"""What requests ask all the time; see `hot`."""
+
+
+def hot(statement: E) -> E:
+    """PostgreSQL plans the statement once for each connection, and not each time: for what is asked often, whose plan
+    takes about as long as its run. It has one way for all values: `tests/work/test_plans_once.py` compares what that
+    costs with what the best way for some values costs, and has to know it."""
+    HOT.append(statement)
+    return statement
+
+
 _LISTS = (list, tuple, set, frozenset)
 _INSERT = re.compile(r"(INSERT INTO \S+ \([^()]+\)) VALUES \(([^()]+)\)(?: RETURNING \S+)?")
 _NUMBERED = re.compile(r"\$\d+::[A-Z ]+")
@@ -35,7 +49,9 @@ _NUMBER = re.compile(r"\$(\d+)")
 class Statement:
     """SQL text of one dialect; `arguments` puts named parameters into the driver's order."""
 
-    __slots__ = ("_adapt", "_fixed", "_names", "_plain_insert", "sql")
+    __slots__ = ("_adapt", "_fixed", "_names", "_plain_insert", "planned_once", "sql")
+
+    planned_once: bool | None  # None: there is nothing to plan
 
     def __init__(self, compiled: SQLCompiler, adapt: Callable[[Value], Any] | None) -> None:
         self.sql = str(compiled)
@@ -43,6 +59,7 @@ class Statement:
         self._fixed = {name: value for name, value in compiled.params.items() if not compiled.binds[name].required}
         self._adapt = adapt
         self._plain_insert = _INSERT.fullmatch(self.sql)
+        self.planned_once = None if self._plain_insert else False
 
     def insert_rows(self, count: int) -> str | None:
         """An `INSERT … VALUES` of positional parameters that takes `count` rows, one after the other."""
@@ -110,6 +127,8 @@ class Compiler:
             written = statement.of(self._dialect.name) if isinstance(statement, PerDialect) else statement
             compiled = written.compile(dialect=self._dialect)  # type: ignore[attr-defined]  # every Executable here is a ClauseElement
             known = self._known[statement] = Statement(compiled, self._adapt)
+            if any(each is statement for each in HOT):
+                known.planned_once = True
             if Compiler.inspect is not None:
                 Compiler.inspect(known.sql)
         return known

@@ -23,6 +23,7 @@ from workhook.identity.tables import accounts, projects
 from workhook.identity.tokens.reach import check_reach
 from workhook.storage import Reader, Row
 from workhook.storage.metadata import big
+from workhook.storage.statements import hot
 from workhook.work.clients.tables import clients
 
 Role = Literal["owner", "member", "client"]
@@ -111,7 +112,7 @@ def with_access(statement: sa.Select[Any], repository_id: sa.ColumnElement[Any])
     )
 
 
-_project = (
+_project = hot(
     sa.select(*repository_columns(_PREFIX), *role_columns, is_client.label("is_client"))
     .join_from(projects, accounts, accounts.c.id == projects.c.account_id)
     .where(projects.c.id == sa.bindparam("project_id"), projects.c.deleted_at.is_(None))

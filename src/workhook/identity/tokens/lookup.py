@@ -19,6 +19,7 @@ from workhook.identity.tokens.kinds import APP_USER, FINE_GRAINED, INSTALLATION,
 from workhook.storage import Database, Reader, Row
 from workhook.storage.dialects import any_of, json_rows
 from workhook.storage.signals import TOKENS
+from workhook.storage.statements import hot
 
 STANDS_S = 0.8  # revocation is to take effect within a second, also where its signal is lost
 KEPT_MAX = 10_000
@@ -70,7 +71,7 @@ _every = sa.select(
     *account_columns("user_"),
 ).join_from(tokens, accounts, accounts.c.id == tokens.c.user_id)
 _every = _every.where(accounts.c.disabled_at.is_(None))
-_token = _every.where(tokens.c.digest == sa.bindparam("digest"))
+_token = hot(_every.where(tokens.c.digest == sa.bindparam("digest")))
 _tokens = _every.where(any_of(tokens.c.id, "token_ids"))
 
 

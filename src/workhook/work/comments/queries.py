@@ -308,9 +308,9 @@ async def update(tx: Transaction, changed: TaskComment | FileComment | Reply) ->
         values |= {"body": changed.body, "plain_body": plain(changed.body)}
     else:
         values |= {"text": changed.text}
-    await tx.execute(_UPDATES[type(changed)], values)
+    tx.later(_UPDATES[type(changed)], [values])
 
 
 async def delete(tx: Transaction, gone: TaskComment | FileComment | Reply) -> None:
     """A file comment's replies go with it."""
-    await tx.execute(_DELETES[type(gone)], {"row_id": gone.id})
+    tx.later(_DELETES[type(gone)], [{"row_id": gone.id}])

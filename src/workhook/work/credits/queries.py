@@ -211,7 +211,7 @@ async def overdue_ledgers(reader: Reader, now: int, after: int, limit: int) -> l
 
 
 async def insert_entry(tx: Transaction, values: Mapping[str, object]) -> None:
-    await tx.execute(_insert, values)
+    tx.later(_insert, [values])
 
 
 async def change_entries(

@@ -20,6 +20,7 @@ from workhook.identity.schemas import Actor
 from workhook.identity.tables import projects
 from workhook.storage import Reader, Row, Transaction
 from workhook.storage.dialects import json_rows
+from workhook.storage.statements import hot
 from workhook.work.access import Access, access_of, with_access
 from workhook.work.columns.schemas import completes
 from workhook.work.columns.tables import columns
@@ -74,9 +75,11 @@ def project_of(access: Access) -> TaskProjectShape:
 # --- reading --------------------------------------------------------------------------------------------------------
 
 _alive = tasks.c.deleted_at.is_(None)
-_one = with_access(
-    sa.select(*every_column).select_from(with_column).where(tasks.c.id == sa.bindparam("task_id"), _alive),
-    tasks.c.repository_id,
+_one = hot(
+    with_access(
+        sa.select(*every_column).select_from(with_column).where(tasks.c.id == sa.bindparam("task_id"), _alive),
+        tasks.c.repository_id,
+    )
 )
 
 
@@ -112,7 +115,7 @@ def _flags(table: sa.FromClause, prefix: str) -> list[sa.Label[Any]]:
 unchanged_task = (
     tasks.c.updated_at == sa.select(_seen_tasks.c.updated_at).where(_seen_tasks.c.id == tasks.c.id).scalar_subquery()
 )
-_locked = _one.add_columns(unchanged_task.label("fresh")).with_for_update(of=tasks, key_share=True)
+_locked = hot(_one.add_columns(unchanged_task.label("fresh")).with_for_update(of=tasks, key_share=True))
 
 target_columns = [
     *_flags(columns, "low_"),
@@ -121,42 +124,46 @@ target_columns = [
 ]
 """Of a column that is to be locked, for `target_of`."""
 
-_to_column = with_access(
-    sa.select(*target_columns).where(columns.c.id == sa.bindparam("column_id")),
-    columns.c.repository_id,
-).with_for_update(of=columns, key_share=True)
+_to_column = hot(
+    with_access(
+        sa.select(*target_columns).where(columns.c.id == sa.bindparam("column_id")),
+        columns.c.repository_id,
+    ).with_for_update(of=columns, key_share=True)
+)
 
 _wanted = sa.func.coalesce(sa.bindparam("to_column", type_=sa.Text), tasks.c.column_id)
-_to_move = with_access(
-    sa.select(
-        *task_columns(),
-        tasks.c.column_id.label("column_id"),
-        tasks.c.bucket_id.label("bucket_id"),
-        bucket_index.label("bucket_index"),
-        *_flags(_low, "low_"),
-        *_flags(_high, "high_"),
-        _buckets(tasks.c.column_id).label("buckets"),
-        sa.case((_low.c.id != _high.c.id, _buckets(_wanted))).label("other_buckets"),
-        sa.and_(unchanged_task, _unchanged(_low), _unchanged(_high)).label("fresh"),
-    )
-    .select_from(
-        tasks.join(
-            _low,
-            sa.and_(
-                _low.c.id == sa.case((_wanted < tasks.c.column_id, _wanted), else_=tasks.c.column_id),
-                _low.c.repository_id == tasks.c.repository_id,
-            ),
-        ).join(
-            _high,
-            sa.and_(
-                _high.c.id == sa.case((_wanted < tasks.c.column_id, tasks.c.column_id), else_=_wanted),
-                _high.c.repository_id == tasks.c.repository_id,
-            ),
+_to_move = hot(
+    with_access(
+        sa.select(
+            *task_columns(),
+            tasks.c.column_id.label("column_id"),
+            tasks.c.bucket_id.label("bucket_id"),
+            bucket_index.label("bucket_index"),
+            *_flags(_low, "low_"),
+            *_flags(_high, "high_"),
+            _buckets(tasks.c.column_id).label("buckets"),
+            sa.case((_low.c.id != _high.c.id, _buckets(_wanted))).label("other_buckets"),
+            sa.and_(unchanged_task, _unchanged(_low), _unchanged(_high)).label("fresh"),
         )
-    )
-    .where(tasks.c.id == sa.bindparam("task_id"), _alive),
-    tasks.c.repository_id,
-).with_for_update(of=[_low, _high, tasks], key_share=True)  # they are locked in this order
+        .select_from(
+            tasks.join(
+                _low,
+                sa.and_(
+                    _low.c.id == sa.case((_wanted < tasks.c.column_id, _wanted), else_=tasks.c.column_id),
+                    _low.c.repository_id == tasks.c.repository_id,
+                ),
+            ).join(
+                _high,
+                sa.and_(
+                    _high.c.id == sa.case((_wanted < tasks.c.column_id, tasks.c.column_id), else_=_wanted),
+                    _high.c.repository_id == tasks.c.repository_id,
+                ),
+            )
+        )
+        .where(tasks.c.id == sa.bindparam("task_id"), _alive),
+        tasks.c.repository_id,
+    ).with_for_update(of=[_low, _high, tasks], key_share=True)
+)  # they are locked in this order
 
 _can_move = sa.select(columns.c.id).where(
     columns.c.id == _wanted,

@@ -13,6 +13,7 @@ from workhook.storage import Transaction
 from workhook.storage.database import Params
 from workhook.storage.dialects import any_of
 from workhook.storage.metadata import big, insert_into
+from workhook.storage.statements import hot
 from workhook.work.tasks import order
 from workhook.work.tasks.order import STEP, Bucket
 from workhook.work.tasks.rows import CONTENT
@@ -42,7 +43,7 @@ _next = _neighbour(1, big("next_at"))
 _rank = sa.func.coalesce((_previous + _next) // 2, _previous + STEP, _next - STEP, 0)
 
 _content: dict[str, sa.BindParameter[Any]] = {name: sa.bindparam(name) for name in CONTENT}
-_insert = (
+_insert = hot(
     sa.insert(tasks)
     .values(
         **_content,
@@ -58,16 +59,15 @@ _insert = (
     .returning(tasks.c.rank)
 )
 _this = tasks.c.id == sa.bindparam("task_id")
-_edit = sa.update(tasks).where(_this).values(**_content, updated_at=big("updated_at"))
-_move = (
+_edit = hot(sa.update(tasks).where(_this).values(**_content, updated_at=big("updated_at")))
+_move = hot(
     _edit.values(
         column_id=sa.bindparam("to_column"),
         bucket_id=big("to_bucket"),
         rank=_rank,
         deleted_at=sa.null(),
-    )
-    .returning(tasks.c.rank)
-)  # fmt: skip
+    ).returning(tasks.c.rank)
+)
 _trash = (
     sa.update(tasks)
     .where(_this)

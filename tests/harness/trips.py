@@ -1,0 +1,135 @@
+"""What goes to PostgreSQL and back, counted on the wire: a relay between a server process and the database.
+
+A round trip is what the client sends up to the point where it waits: a Sync or a simple query. What is sent together is
+one, as it is for whoever waits. Those that only prepare a statement are left out: a server that has run for a moment
+has prepared what it needs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import struct
+import threading
+from urllib.parse import parse_qs, urlsplit, urlunsplit
+
+# What a connection asks when it is new, or now and then by itself; the token is remembered for a moment.
+_BESIDE = ("typeinfo", "clock_timestamp", "jit", "LISTEN", "tokens.digest")
+_NOTED_LATER = "INSERT INTO audit_log"  # a refusal: outside of a transaction, a moment after it
+_GOES_ALONG = "SET plan_cache_mode"  # with a statement, whenever its kind is another than that of the last one
+
+
+class _Spoken:
+    """What one connection said so far. It is fed bytes in any pieces."""
+
+    def __init__(self, trips: list[str]) -> None:
+        self._trips = trips
+        self._texts: dict[str, str] = {}
+        self._flight: list[str] = []
+        self._bound = ""
+        self._buffer = b""
+        self._started = False
+        self._in_transaction = False
+
+    def feed(self, data: bytes) -> None:
+        self._buffer += data
+        while len(self._buffer) >= 5:
+            head = 0 if not self._started else 1  # the first message has no type
+            (length,) = struct.unpack_from("!i", self._buffer, head)
+            if len(self._buffer) < head + length:
+                return
+            kind, body = self._buffer[:head], self._buffer[head + 4 : head + length]
+            self._buffer = self._buffer[head + length :]
+            self._started = True
+            self._message(kind, body)
+
+    def _message(self, kind: bytes, body: bytes) -> None:
+        if kind == b"P":
+            name, text, _ = body.split(b"\0", 2)
+            self._texts[name.decode()] = text.decode()
+        elif kind == b"B":
+            _, name, _ = body.split(b"\0", 2)
+            self._bound = self._texts[name.decode()]
+        elif kind == b"E":
+            self._flight.append(self._bound)
+        elif kind == b"Q":
+            self._flight.append(body[:-1].decode())
+        if kind in (b"S", b"Q"):
+            asked, self._flight = [each for each in self._flight if not each.startswith(_GOES_ALONG)], []
+            if asked:
+                self._add([" ".join(each.split()) for each in asked])
+
+    def _add(self, asked: list[str]) -> None:
+        alone = not self._in_transaction and len(asked) == 1
+        self._in_transaction = (self._in_transaction or asked[0] == "BEGIN") and asked[-1] not in ("COMMIT", "ROLLBACK")
+        if not (alone and asked[0].startswith(_NOTED_LATER)):
+            self._trips.append(" | ".join(asked))
+
+
+class Relay:
+    """Passes on what comes to `url` to the database at `database_url`. `trips` are those since `forget`."""
+
+    def __init__(self, database_url: str) -> None:
+        self._target = urlsplit(database_url)
+        self._trips: list[str] = []
+        self._ready = threading.Event()
+        self._thread = threading.Thread(target=lambda: asyncio.run(self._serve()))
+        self._thread.start()
+        assert self._ready.wait(30)
+        place = f"{self._target.username or 'postgres'}@127.0.0.1:{self._port}"
+        self.url = urlunsplit(("postgresql", place, self._target.path, "sslmode=disable", ""))
+
+    async def _serve(self) -> None:
+        self._loop, self._over = asyncio.get_running_loop(), asyncio.Event()
+        self._connections: set[asyncio.Task[None]] = set()
+        server = await asyncio.start_server(self._relay, "127.0.0.1", 0)
+        self._port = server.sockets[0].getsockname()[1]
+        self._ready.set()
+        await self._over.wait()
+        server.close()
+        for each in list(self._connections):
+            each.cancel()
+        await asyncio.gather(*self._connections, return_exceptions=True)
+
+    async def _relay(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._connections.add(task)
+        there, back = await self._connect()
+        spoken = _Spoken(self._trips)
+        both = [asyncio.create_task(_pass_on(there, writer, None)), asyncio.create_task(_pass_on(reader, back, spoken))]
+        try:
+            with contextlib.suppress(asyncio.CancelledError):  # it ends
+                await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            self._connections.discard(task)
+            for each in both:
+                each.cancel()
+            back.close()
+            writer.close()
+
+    async def _connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        folder = parse_qs(self._target.query).get("host", [self._target.hostname or ""])[0]
+        if folder.startswith("/"):
+            return await asyncio.open_unix_connection(f"{folder}/.s.PGSQL.{self._target.port or 5432}")
+        return await asyncio.open_connection(folder, self._target.port or 5432)
+
+    @property
+    def trips(self) -> list[str]:
+        return [each for each in self._trips if not any(word in each for word in _BESIDE)]
+
+    def forget(self) -> None:
+        self._trips.clear()
+
+    def close(self) -> None:
+        self._loop.call_soon_threadsafe(self._over.set)
+        self._thread.join(30)
+
+
+async def _pass_on(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, spoken: _Spoken | None) -> None:
+    with contextlib.suppress(ConnectionError):
+        while data := await reader.read(1 << 16):
+            if spoken is not None:
+                spoken.feed(data)
+            writer.write(data)
+            await writer.drain()
