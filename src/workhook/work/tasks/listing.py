@@ -106,7 +106,7 @@ def _select(
             tasks.c.id, *(each for each in walk.selected_columns if each.name in ("sort_key", "weight"))
         )
     else:
-        seen = (walk if ends else walk.limit(big("most"))).subquery("seen")
+        seen = walk.limit(big("most")).subquery("seen")
         conditions = _conditions(seen, dialect)
         fitting = (
             sa.select(seen.c.id, seen.c.sort_key, seen.c.weight)
@@ -126,6 +126,10 @@ def _select(
 
 def _in_order(falling: bool, *key: sa.ColumnElement[Any]) -> list[sa.ColumnElement[Any]]:
     return [each.desc() if falling else each for each in key]
+
+
+_ALL = 2**62
+"""SQLite looks at what is to be seen by the index of its order only where there is a limit."""
 
 
 @lru_cache(maxsize=512)
@@ -187,6 +191,7 @@ async def list_tasks(
             # Once more up to there: somebody may have written since the page was read, and moved what is behind it.
             last_seen = (last["sort_key"], last["id"])
             params["upto_key"], params["upto_id"] = last_seen
+            params["most"] = _ALL  # what was created before the end since then must not push others behind it
             rows = await reader.fetch_all(_statement(names, sort, continues, ends=True), params)
     project = project_of(access)
     found = [(task_of(row, project), (row["sort_key"], row["task_id"])) for row in rows]
