@@ -77,7 +77,9 @@ def _sort_key(sort: str) -> sa.ColumnElement[int | str]:
 
 
 def _walk(sort: str, *, continues: bool, matches: bool, ends: bool = False) -> sa.Select[Any]:
-    """Of the project, in order, behind a key if it `continues`, and up to one if it `ends`."""
+    """Of the project, in order, behind a key if it `continues`, and up to one if it `ends`.
+
+    SQLite finds no pair with an expression by an index: each bound names the key alone, too."""
     key, falling = _sort_key(sort), sort.startswith("-")
     walk = (
         sa.select(*(tasks.c[name] for name in _FILTERED), key.label("sort_key"), weight.label("weight"))
@@ -88,11 +90,13 @@ def _walk(sort: str, *, continues: bool, matches: bool, ends: bool = False) -> s
         walk = walk.where(task_matches())
     pair = sa.tuple_(key, tasks.c.id)
     if continues:
-        behind = sa.tuple_(sa.bindparam("after_key", type_=key.type), sa.bindparam("after_id", type_=sa.Text()))
-        walk = walk.where(pair < behind if falling else pair > behind)
+        first = sa.bindparam("after_key", type_=key.type)
+        behind = sa.tuple_(first, sa.bindparam("after_id", type_=sa.Text()))
+        walk = walk.where(*((key <= first, pair < behind) if falling else (key >= first, pair > behind)))
     if ends:
-        upto = sa.tuple_(sa.bindparam("upto_key", type_=key.type), sa.bindparam("upto_id", type_=sa.Text()))
-        walk = walk.where(pair >= upto if falling else pair <= upto)
+        last = sa.bindparam("upto_key", type_=key.type)
+        upto = sa.tuple_(last, sa.bindparam("upto_id", type_=sa.Text()))
+        walk = walk.where(*((key >= last, pair >= upto) if falling else (key <= last, pair <= upto)))
     return walk
 
 
