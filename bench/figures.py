@@ -23,6 +23,7 @@ class Figure:
     noise: list[float] = field(default_factory=list)  # others' share of the CPU in each round
     made: int = 0  # rounds; the quietest of them are kept
     trouble: str | None = None
+    took_s: float = 0.0  # with what had to be prepared; figures that are measured together are told with the first
 
     @property
     def value(self) -> float | None:

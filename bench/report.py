@@ -47,7 +47,8 @@ def _row(figure: Figure) -> tuple[str, ...]:
 
 def _beside(figure: Figure) -> list[tuple[str, str]]:
     """What was measured on the way."""
-    told = [("rounds", f"{len(figure.rounds)} of {figure.made}"), *figure.details.items()]
+    told = [("rounds", f"{len(figure.rounds)} of {figure.made}"), ("took", f"{figure.took_s:.0f} s")]
+    told += figure.details.items()
     if figure.noise:
         told.append(("others' CPU", median_text(figure.noise, "{:.0%}")))
     return told

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Generic, TypeVar
@@ -14,6 +15,7 @@ T = TypeVar("T")
 QUIET_WAIT_S = 20.0  # how long a round waits for others to leave the cores alone
 NOISY = 0.10  # others' share of the CPU from which a round is repeated
 MOST = 3  # times as many rounds as asked for, at most
+REPEAT_S = 120.0  # and only so long: after that, the rounds that were asked for are made, and no others
 
 
 @dataclass
@@ -53,7 +55,10 @@ def alternate(
 ) -> dict[str, Kept[T]]:
     """Units in turn until each has enough quiet rounds, or was tried often enough."""
     made: dict[str, list[Sample[T]]] = {name: [] for name in units}
+    started = time.monotonic()
     for number in range(rounds * MOST):
+        if number >= rounds and time.monotonic() - started > REPEAT_S:
+            break
         open_units = [name for name, samples in made.items() if _quiet(samples) < rounds]
         for name in open_units:
             say(f"{name}: round {number + 1}, {_quiet(made[name])} of {rounds} quiet so far")

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 
-from bench import board, drain, fanout, idle, latency, live, machine, scale, soak
+from bench import board, drain, fanout, idle, latency, live, machine, scale, soak, trips
 from bench.databases import Place
 from bench.figures import Figure, median_text
 from bench.processes import CannotMeasure
 from bench.rounds import QUIET_WAIT_S, Kept, Unit
 from bench.shared import Shared, keep
 
-IDS = ("D1", "D2", "D3", "D5", "D6", "D7", "D8", "D9", "D10", "D11", "D12", "D13", "A1", "A2", "A4", "M1", "S1")
+IDS = ("D1", "D2", "D3", "D5", "D6", "D7", "D8", "D9", "D10", "D11", "D12", "D13", "A1", "A2", "A3", "A4",
+       "M1", "S1")  # fmt: skip
 
 
 class Run:
@@ -22,7 +24,14 @@ class Run:
         self._shared = shared
 
     def figures(self) -> Iterator[Figure]:
-        """As they are finished."""
+        """As they are finished, with the time since the one before."""
+        before = time.monotonic()
+        for each in self._each():
+            each.took_s = time.monotonic() - before
+            before = time.monotonic()
+            yield each
+
+    def _each(self) -> Iterator[Figure]:
         wanted = self._shared.plan.only
         if {"D1", "D2"} & set(wanted):
             yield from self._drains()
@@ -38,6 +47,8 @@ class Run:
         if {"A1", "A2", "A4"} & set(wanted):
             yield from self._boards("SQLite", None)
             yield from self._boards("PostgreSQL", self._shared.database_url)
+        if "A3" in wanted:
+            yield from trips.figures(self._shared)
         if "M1" in wanted:
             yield self._growth()
         if {"M1", "S1"} & set(wanted):

@@ -40,6 +40,11 @@ def new_guid() -> str:
     return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
 
 
+def new_request_id() -> str:
+    """32 hexadecimal digits, all of them random: a request's name, in its answer and in the log."""
+    return os.urandom(16).hex()
+
+
 def _checksum(body: str) -> str:
     number, digits = zlib.crc32(body.encode()), ""
     while number:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import base64
 import binascii
-import hmac
+import hashlib
 import io
 from collections.abc import Mapping
 from typing import Literal
@@ -38,6 +38,7 @@ _UNESCAPED = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz012
 # does not occur costs one memchr. "%" comes first: what the others insert must not be escaped again.
 _ASCII_ESCAPES = [(b"%", b"%25")] + [(bytes([i]), b"%%%02X" % i) for i in range(128) if i not in {*_UNESCAPED, 0x25}]
 _HIGH_ESCAPES = [(bytes([i]), b"%%%02X" % i) for i in range(128, 256)]
+_INNER, _OUTER = (bytes(each ^ pad for each in range(256)) for pad in (0x36, 0x5C))  # of HMAC
 # Slices that stay in the processor's cache: 25 MB take 0.2 s, in one piece 1.7 s. Between two, other threads run.
 _SLICE_BYTES = 64 * 1024
 
@@ -74,6 +75,29 @@ class Prepared(Secretive, msgspec.Struct, frozen=True):
     payload_size: int | None = None
 
 
+class _Key:
+    """A key of HMAC (RFC 2104) that is hashed in already: a signature is two copies and no more. `hmac.HMAC` and the
+    context that it copies took as long as to hash 7 KB."""
+
+    __slots__ = ("_inner", "_outer")
+
+    def __init__(self, key: bytes, name: str) -> None:
+        inner, outer = hashlib.new(name), hashlib.new(name)
+        padded = (key if len(key) <= inner.block_size else hashlib.new(name, key).digest()).ljust(
+            inner.block_size, b"\0"
+        )
+        inner.update(padded.translate(_INNER))
+        outer.update(padded.translate(_OUTER))
+        self._inner, self._outer = inner, outer
+
+    def sign(self, *parts: bytes) -> hashlib._Hash:
+        inner, outer = self._inner.copy(), self._outer.copy()
+        for part in parts:
+            inner.update(part)
+        outer.update(inner.digest())
+        return outer
+
+
 class Signer:
     """Makes the deliveries of one hook; what does not change from one to the next is computed once.
 
@@ -92,15 +116,12 @@ class Signer:
         self._installation_id = profile.installation_id
         self._template = _constant_headers(profile, prefixes)
         secret = profile.secret or None
-        # An HMAC object that is copied has its key already hashed in.
-        self._github = (
-            None if secret is None else (hmac.new(secret, digestmod="sha256"), hmac.new(secret, digestmod="sha1"))
-        )
-        self._standard: list[hmac.HMAC] | None = None
+        self._github = None if secret is None else (_Key(secret, "sha256"), _Key(secret, "sha1"))
+        self._standard: list[_Key] | None = None
         if profile.header_style == "standard":
             secrets = [each for each in (secret, profile.previous_secret) if each]
             # A webhook that was made before secrets of another form were refused: its secret is the key itself.
-            self._standard = [hmac.new(standard_key(each) or each, digestmod="sha256") for each in secrets]
+            self._standard = [_Key(standard_key(each) or each, "sha256") for each in secrets]
 
     def prepare(self, payload: bytes, *, guid: str, event: str, now_ms: int) -> Prepared:
         """`payload` is the event's JSON; `now_ms` becomes the timestamp of Standard Webhooks."""
@@ -112,11 +133,9 @@ class Signer:
         for name in self._event_names:
             headers[name] = event
         if self._github is not None:
-            sha256, sha1 = self._github[0].copy(), self._github[1].copy()
-            sha256.update(body)
-            sha1.update(body)
-            headers["X-Hub-Signature-256"] = "sha256=" + sha256.hexdigest()
-            headers["X-Hub-Signature"] = "sha1=" + sha1.hexdigest()
+            sha256, sha1 = self._github
+            headers["X-Hub-Signature-256"] = "sha256=" + sha256.sign(body).hexdigest()
+            headers["X-Hub-Signature"] = "sha1=" + sha1.sign(body).hexdigest()
         if self._standard is not None:
             self._add_standard(headers, body, guid, str(now_ms // 1000))
         return Prepared(headers, body, len(payload))
@@ -126,9 +145,7 @@ class Signer:
         headers["webhook-timestamp"] = timestamp
         signatures = []
         for key in self._standard or ():
-            signature = key.copy()
-            signature.update(f"{guid}.{timestamp}.".encode())
-            signature.update(body)
+            signature = key.sign(f"{guid}.{timestamp}.".encode(), body)
             signatures.append("v1," + binascii.b2a_base64(signature.digest(), newline=False).decode())
         if signatures:
             headers["webhook-signature"] = " ".join(signatures)

@@ -104,6 +104,7 @@ class Call(Secretive):
     rights: dict[Place, int] = field(default_factory=dict)  # what the change rests on; see `rests_on`
     viewer: Viewer = field(default_factory=Viewer)  # who gets the answer, which decides what it shows of people
     _query: dict[str, list[str]] | None = None
+    _headers: dict[str, str] | None = None
 
     @property
     def database(self) -> Database:
@@ -128,8 +129,12 @@ class Call(Secretive):
         return self.request.client.host if self.request.client else None
 
     def header(self, name: str) -> str | None:
-        value: str | None = self.request.headers.get(name)
-        return value
+        """The first with this name, however it is spelled."""
+        if self._headers is None:
+            self._headers = {}
+            for given, value in self.request.scope["headers"]:
+                self._headers.setdefault(given.decode("latin-1").lower(), value.decode("latin-1"))
+        return self._headers.get(name.lower())
 
     def path(self, name: str) -> str:
         """A part of the path. Raises `NotFound` for NUL, which no stored name has and PostgreSQL cannot compare."""
@@ -198,15 +203,14 @@ class Call(Secretive):
             await self.recheck()
 
     async def _body(self, limit: int) -> bytes:
-        too_large = TooLarge(f"The request body is larger than {limit} bytes.")
         declared = self.header("content-length")
         if declared and declared.isdigit() and int(declared) > limit:
-            raise too_large
+            raise _too_large(limit)
         parts, size = [], 0
         async for part in self.request.stream():
             size += len(part)
             if size > limit:
-                raise too_large
+                raise _too_large(limit)
             parts.append(part)
         self.read_body = b"".join(parts)
         return self.read_body
@@ -248,6 +252,10 @@ class Call(Secretive):
         if self.operation.area.undeclared == "refused" and (names := json.repeated_names(data, value)):
             raise Invalid(faults=[repeated(name) for name in names])
         return value
+
+
+def _too_large(limit: int) -> TooLarge:
+    return TooLarge(f"The request body is larger than {limit} bytes.")
 
 
 def repeated(name: str) -> Fault:

@@ -6,7 +6,6 @@ uvicorn reads heads of any size and waits for their end for ever. What is refuse
 from __future__ import annotations
 
 import asyncio
-import uuid
 from collections.abc import Sequence
 from typing import Any
 
@@ -15,6 +14,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResp
 
 from workhook.core import json
 from workhook.core.errors import Malformed, Problem, TargetTooLong, Unavailable
+from workhook.core.ids import new_request_id
 from workhook.http import metrics, refusal_log, streams
 from workhook.http.calls import is_host
 from workhook.http.operations import AREA_A, AREA_B
@@ -280,7 +280,7 @@ class BoundedProtocol(HttpToolsProtocol):
             unanswered = True
         else:
             unanswered = not cycle.response_started if self._reading == "body" else cycle.response_complete
-        request_id = uuid.uuid4().hex
+        request_id = new_request_id()
         refusal_log.note(problem, request_id=request_id, method="(none)", route="(none)")
         metrics.REQUESTS.labels("(none)", "(none)", problem.status).inc()
         if cycle is not None and not cycle.response_complete:
@@ -359,7 +359,7 @@ def _busy() -> Problem:
 
 
 async def _answer_busy(scope: Any, receive: Any, send: Any) -> None:
-    request_id = uuid.uuid4().hex
+    request_id = new_request_id()
     refusal_log.note(_busy(), request_id=request_id, method=scope["method"], route="(none)")
     body, headers = _answer(_busy(), scope["raw_path"], request_id)
     metrics.REQUESTS.labels("(none)", "(none)", 503).inc()

@@ -5,11 +5,10 @@ from __future__ import annotations
 import hashlib
 import re
 import time
-import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from functools import cache, partial
-from typing import Any
+from typing import Any, cast
 
 import structlog
 from litestar import Litestar, Request, Response
@@ -18,11 +17,14 @@ from litestar.exceptions import HTTPException, InternalServerException
 from litestar.handlers import HTTPRouteHandler
 from litestar.plugins import PluginProtocol
 from litestar.plugins.core import MsgspecDIPlugin
+from litestar.types import ASGIApp
+from litestar.utils import normalize_path
 
 from workhook.core import json
 from workhook.core.errors import Malformed, MethodNotAllowed, NotFound, Problem, TooLarge
+from workhook.core.ids import new_request_id
 from workhook.http import metrics, refusal_log
-from workhook.http.calls import Answer, Call, Services, begin, origin
+from workhook.http.calls import Answer, Call, Services, begin, is_host, origin
 from workhook.http.negotiation import prefers_page
 from workhook.http.operations import AREA_A, AREA_B, PAGES, VERSION_HEADERS, VERSIONS, Area, Operation
 from workhook.http.problems import UnsupportedVersion, render
@@ -33,6 +35,7 @@ from workhook.http.whole import Whole
 _HEADERS = {"X-Content-Type-Options": "nosniff"}  # of every answer
 _PARAMETER = "[^/]+"
 _CHARSET = "; charset=utf-8"
+_HANDLES = "handles"  # of a route: its operations by method
 _FAILED = "The server failed. The request id helps to find out why."
 
 Guard = Callable[[Call], Awaitable[None]]  # called again for a call whose body came slowly
@@ -90,11 +93,56 @@ def build(
 
 
 class _Plain(Litestar):
-    """Without the plugins for bodies that others describe: ours are bytes here, and Pydantic's takes megabytes."""
+    """Without the plugins for bodies that others describe: ours are bytes here, and Pydantic's takes megabytes.
+
+    Litestar finds the route, and answers whatever leads to none. For a request that leads to an operation it would look
+    at every turn for what nobody asks for here: hooks, dependencies, other types of answers. Half of what that takes is
+    not spent if the operation is called at once.
+    """
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        found = self._find(scope) if scope["type"] == "http" else None
+        if found is None:
+            await super().__call__(scope, receive, send)
+            return
+        route, handle = found
+        request: Request[Any, Any, Any] = Request(scope, receive, send)
+        try:
+            response = await handle(request)
+            answer = await _to_send(self, route, request, response)
+        except Exception as error:  # noqa: BLE001  # what answers it tells of it
+            log.debug("answered_outside", error=repr(error))
+            response = cast(Response[bytes], self.exception_handlers[Exception](request, error))
+            answer = await _to_send(self, route, request, response)
+        await answer(scope, receive, send)
+
+    def _find(self, scope: Any) -> tuple[HTTPRouteHandler, Handle] | None:
+        """The route's handler and the operation, noted in the scope as Litestar's router would; None: it has to say."""
+        host = next((value for name, value in scope["headers"] if name == b"host"), None)
+        if scope.get("root_path") or (host is not None and not is_host(host.decode("latin-1"))):
+            return None
+        try:
+            _, route, path, params, template = self.asgi_router.handle_routing(
+                path=normalize_path(scope["path"]), method=scope["method"]
+            )
+        except HTTPException:
+            return None
+        if not isinstance(route, HTTPRouteHandler):
+            return None
+        scope["app"] = scope["litestar_app"] = self
+        scope.setdefault("state", {})
+        scope.update(path=path, path_params=params, route_handler=route, path_template=template)
+        return route, route.opt[_HANDLES][scope["method"]]
 
     @staticmethod
     def _get_default_plugins(plugins: list[PluginProtocol]) -> list[PluginProtocol]:
         return [*plugins, MsgspecDIPlugin()]
+
+
+async def _to_send(app: Litestar, route: HTTPRouteHandler, request: Request[Any, Any, Any], response: Any) -> ASGIApp:
+    if isinstance(response, Whole):
+        return response.to_asgi_response()
+    return await route.to_response(app=app, data=response, request=request)
 
 
 def _no_signature_namespace(config: AppConfig) -> AppConfig:
@@ -134,7 +182,7 @@ def _handle(
 
     async def handle(request: Request[Any, Any, Any]) -> Response[bytes]:
         started = time.perf_counter()
-        call = Call(request, operation, services(), uuid.uuid4().hex, prefix)
+        call = Call(request, operation, services(), new_request_id(), prefix)
         begin(call)
         try:
             await check(call)
@@ -169,7 +217,7 @@ def _options(route: str, allowed: Callable[[str], list[str]]) -> Handle:
 
     async def handle(request: Request[Any, Any, Any]) -> Response[bytes]:
         metrics.REQUESTS.labels("OPTIONS", route, 204).inc()
-        headers = {**_HEADERS, "X-Request-Id": uuid.uuid4().hex, "Allow": ", ".join(allowed(request.scope["path"]))}
+        headers = {**_HEADERS, "X-Request-Id": new_request_id(), "Allow": ", ".join(allowed(request.scope["path"]))}
         return Response(b"", status_code=204, headers=headers, media_type="")
 
     return handle
@@ -183,7 +231,8 @@ def _route(route: str, by_method: Mapping[str, Handle]) -> HTTPRouteHandler:
 
     path = re.sub(r"\{(\w+)\}", r"{\1:str}", route)
     methods = list(by_method)
-    return HTTPRouteHandler(path or "/", http_method=methods, include_in_schema=False, status_code=200)(handle)  # type: ignore[arg-type]  # Litestar types the list of methods narrowly
+    options = {"include_in_schema": False, "status_code": 200, _HANDLES: by_method}
+    return HTTPRouteHandler(path or "/", http_method=methods, **options)(handle)  # type: ignore[arg-type]  # Litestar types the list of methods narrowly
 
 
 def _check_version(call: Call) -> None:
@@ -281,7 +330,7 @@ def _outside(
         problem = Malformed("Problems parsing the request")
     else:
         problem = Problem(_FAILED)
-    request_id = uuid.uuid4().hex
+    request_id = new_request_id()
     if problem.status == 500:
         log.error("request_failed", request_id=request_id, path=path, exc_info=error)
     else:

@@ -1,0 +1,78 @@
+"""A request goes straight to its operation; whatever leads to none, or leaves one, is answered as Litestar does."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, cast
+
+import httpx
+from litestar import Litestar
+
+from workhook.core.config import load
+from workhook.core.errors import NotFound, Problem
+from workhook.http import routing
+from workhook.http.calls import Answer, Call, Services
+from workhook.http.operations import SYSTEM, Operation
+
+
+async def _told(call: Call) -> Answer:
+    if call.path("name") == "nothing":
+        return Answer(status=204)
+    return Answer({"name": call.path("name"), "first": call.header("X-Twice"), "body": len(await call.body())})
+
+
+async def _missing(call: Call) -> Answer:
+    raise NotFound()
+
+
+def _app() -> Litestar:
+    async def anybody(call: Call) -> None:
+        return None
+
+    def refused(call: Call, problem: Problem) -> None:
+        raise RuntimeError("whoever is told fails")
+
+    operations = [
+        Operation(SYSTEM, "GET", "/told/{name}", _told, "told", "Tell", None),
+        Operation(SYSTEM, "POST", "/told/{name}", _told, "told_body", "Tell", None),
+        Operation(SYSTEM, "GET", "/missing", _missing, "missing", "Miss", None),
+    ]
+    services = Services(load({}, {}), *cast(Any, [None] * 4))  # nothing here asks for a database
+    return routing.build(operations, lambda: services, anybody, refused=refused)
+
+
+def _ask(method: str, path: str, **more: Any) -> httpx.Response:
+    async def run() -> httpx.Response:
+        transport = httpx.ASGITransport(_app(), raise_app_exceptions=True)  # type: ignore[arg-type]  # of ASGI, as typed elsewhere
+        async with httpx.AsyncClient(transport=transport, base_url="http://there") as client:
+            return await client.request(method, path, **more)
+
+    return asyncio.run(run())
+
+
+def test_an_operation_gets_path_headers_and_body() -> None:
+    for path in ("/told/me", "/told//me/"):  # as Litestar's router takes them
+        answer = _ask("POST", path, content=b"four", headers=[("X-Twice", "a"), ("x-twice", "b")])
+        assert answer.status_code == 200
+        assert answer.json() == {"name": "me", "first": "a", "body": 4}
+        assert answer.headers["content-length"] == str(len(answer.content))
+
+
+def test_answers_without_a_body_are_written_by_litestar() -> None:
+    empty = _ask("GET", "/told/nothing")
+    assert (empty.status_code, empty.content) == (204, b"")
+    options = _ask("OPTIONS", "/told/me")
+    assert (options.status_code, options.headers["allow"]) == (204, "GET, HEAD, OPTIONS, POST")
+
+
+def test_what_leads_to_no_operation_is_answered_by_litestar() -> None:
+    assert _ask("GET", "/nowhere").status_code == 404
+    wrong = _ask("DELETE", "/told/me")
+    assert (wrong.status_code, wrong.headers["allow"]) == (405, "GET, HEAD, OPTIONS, POST")
+    assert _ask("GET", "/told/me", headers={"Host": "not a host"}).status_code == 400
+
+
+def test_an_error_that_leaves_an_operation_is_a_problem() -> None:
+    answer = _ask("GET", "/missing")
+    assert answer.status_code == 500
+    assert answer.json()["message"] == "The server failed. The request id helps to find out why."
