@@ -63,7 +63,8 @@ def test_no_task_is_passed_over(studio: Studio, monkeypatch: pytest.MonkeyPatch,
         studio.owner.patch(f"/tasks/{each}", json={"labels": ["rare"]})
 
     async def page(services: Services) -> list[str]:
-        here, found, after = await access(services, studio), [], None
+        here, found = await access(services, studio), list[str]()
+        after: listing.Key | None = None
         happens: Callable[[], object] = lambda: studio.owner.delete(f"/tasks/{made[0]}")  # noqa: E731
         for _ in range(len(made)):
             reader: Any = Meanwhile(services.database, happens)
@@ -87,7 +88,8 @@ def test_no_timesheet_is_passed_over(studio: Studio, monkeypatch: pytest.MonkeyP
         studio.owner.patch(f"/timesheets/{each}", json={"billable": True})
 
     async def page(services: Services) -> list[str]:
-        here, found, after = await access(services, studio), [], None
+        here, found = await access(services, studio), list[str]()
+        after: str | None = None
         happens: Callable[[], object] = lambda: studio.owner.delete(f"/timesheets/{made[0]}")  # noqa: E731
         for _ in range(len(made)):
             reader: Any = Meanwhile(services.database, happens)

@@ -176,7 +176,7 @@ class Holdings:
             return
         found = await queries.later_times(self._database, [lane.hook.id for lane in asked], now, TIMES)
         for lane in asked:
-            times = found.get(lane.hook.id, ())
+            times = found.get(lane.hook.id) or []
             lane.times_until = times[-1] if len(times) == TIMES else None
             for at in times:
                 self._later.add(lane.hook.id, at)
