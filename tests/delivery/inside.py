@@ -64,9 +64,9 @@ class Inside:
 
 
 @asynccontextmanager
-async def inside(backend: Databases, folder: Path, **settings: Any) -> AsyncIterator[Inside]:
+async def inside(backend: Databases, folder: Path, *, serving: bool = False, **settings: Any) -> AsyncIterator[Inside]:
     chosen = {"data": str(folder), "delivery_allow_networks": "127.0.0.0/8", "hooks_per_event": 0, **settings}
-    async with open_services(load({**chosen, **backend.new(folder)}, {})) as services:
+    async with open_services(load({**chosen, **backend.new(folder)}, {}), serving=serving) as services:
         world = await make_world(services)
         repository = await find_repository(services.database, world.organization, world.repository)
         assert repository is not None

@@ -241,6 +241,9 @@ async def test_what_the_worker_reads_and_writes(services: Services, asked: Asked
     assert len(rows) == 10 * BUSY_HOOKS
     assert not {PENDING_ID, PENDING_ID + 1} & {row["id"] for row in rows}
     await assert_no_scan(services, asked)
+    times = await queries.later_times(database, busy_hooks, 0, 10)
+    assert [len(times[each]) for each in busy_hooks] == [10] * BUSY_HOOKS
+    await assert_no_scan(services, asked)
     await queries.payloads(database, [FIRST, FIRST + 1])
     await queries.failing_since(database, [1, 2, 3])
     await hook_queries.hooks_by_id(database, [1, 2, 3])

@@ -18,7 +18,7 @@ from tests.delivery.site import Site, numbers
 from tests.harness.databases import Databases
 from tests.harness.receiver import Received, Receiver, Reply
 from tests.harness.server import Server
-from tests.harness.waiting import until
+from tests.harness.waiting import WAIT_S, until
 from workhook.core.clock import now_ms
 from workhook.hooks.tables import lanes, workers
 from workhook.http.calls import Services
@@ -232,7 +232,9 @@ def test_another_takes_over(
         site.publish(number)
     until(lambda: 5 in seen)
     hook.attempts("push", 5)
-    survivor = new_worker()
+    survivor = new_worker(
+        delivery_lease_s=SHORT_LEASE_S
+    )  # who has just joined waits as long before it finds others dead
     process = site.server.process
     assert process is not None
     if how == "killed":
@@ -353,33 +355,44 @@ def test_one_of_two_dies_under_load(
     assert sum(arrived.values()) - len(arrived) <= 6 * 4  # what it had in flight
 
 
+@pytest.mark.parametrize("dies", [False, True])
 def test_while_one_ends_what_hangs_others_deliver_for_its_lanes(
-    group: Callable[..., Site], new_worker: Callable[..., Server], receiver: Receiver
+    group: Callable[..., Site], new_worker: Callable[..., Server], receiver: Receiver, *, dies: bool
 ) -> None:
-    site = group(drain_s=60)
-    other = new_worker()
+    patient = {"delivery_timeout_s": 300, "drain_s": 300}
+    site = group(**patient)
+    other = new_worker(**patient)
+    process = other.process
+    assert process is not None
     until(lambda: site.server.run(joined) == 2)
     go_on = threading.Event()
 
     def hold(received: Received) -> Reply:
         if received.event == "push" and received.payload()["number"] == 0:
-            go_on.wait(60)
+            go_on.wait(300)
         return Reply()
 
     receiver.reply = hold
-    hooks = [site.hook(f"{receiver.url}?{number}", events=["push"]) for number in range(8)]
+    hooks = [site.hook(f"{receiver.url}?{number}", events=["push"], max_concurrency=1) for number in range(8)]
     site.publish(0)
-    until(lambda: len(numbers(receiver)) == len(hooks))  # both have some of them in flight
-    stopping = threading.Thread(target=other.stop)
-    stopping.start()
+    until(lambda: len(numbers(receiver)) == len(hooks))
+    process.send_signal(signal.SIGTERM)
     idle = [site.hook(f"{receiver.url}?idle{number}", events=["fork"]) for number in range(8)]
     site.publish(1, event="fork")
     try:
         for hook in idle:
             hook.attempts("fork", 1)
+        site.publish(2)  # behind what hangs
+        assert Counter(numbers(receiver))[0] == len(hooks)
+        if dies:
+            other.kill()
+            site.server.run(lambda services: run_out(services, process.pid))
     finally:
         go_on.set()
-        stopping.join()
     for hook in hooks:
-        hook.attempts("push", 1)
-    assert Counter(numbers(receiver)) == {0: len(hooks)}
+        first = [each["guid"] for each in first_of(hook.attempts("push", 2))]
+        assert len(first) == len(set(first)) == 2
+    came = Counter((each.path, each.payload()["number"]) for each in receiver.events("push"))
+    assert len(came) == 2 * len(hooks)
+    process.wait(WAIT_S)
+    assert all(count == 1 or (dies and count == 2 and number == 0) for (_, number), count in came.items())

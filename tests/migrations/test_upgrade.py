@@ -149,3 +149,24 @@ def test_tokens_learn_the_first_of_their_family(backend: Databases, tmp_path: Pa
 
     _run(settings, work)
     assert roots == {1: None, 2: 1, 3: 1, 4: 1, 5: None, 6: None, 7: None}
+
+
+def test_processes_that_deliver_meanwhile_are_none_that_stop(backend: Databases, tmp_path: Path) -> None:
+    """Their rows are from before the column, and so is what they write until they are replaced."""
+    settings = {"data": str(tmp_path), **backend.empty(tmp_path)}
+    row = "INSERT INTO workers (owner, seen_until, epoch, acknowledged, finishing) VALUES (:owner, 1, 2, 2, '[]')"
+    found: dict[str, bool] = {}
+
+    def before(connection: Any) -> None:
+        _make(connection, "0013")
+        connection.execute(sa.text(row), {"owner": "here"})
+
+    def after(connection: Any) -> None:
+        _make(connection, "0014")
+        connection.execute(sa.text(row), {"owner": "comes"})
+        rows = connection.execute(sa.text("SELECT owner, leaving FROM workers"))
+        found.update({owner: bool(leaving) for owner, leaving in rows})
+
+    _run(settings, before)
+    _run(settings, after)
+    assert found == {"here": False, "comes": False}

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from itertools import islice
 
 import structlog
@@ -32,7 +32,8 @@ SEARCH_SHARE = 20  # a search that took long is not made again before so many ti
 PAGE = 1000  # hooks with work, found at once
 PLACES = 1024  # lanes loaded at once, beside those that can be in flight; others with work wait for a place
 IDLE_MS = 20_000  # an idle lane is given up after this, or as soon as another needs its place
-GUARD_S = 1.0  # how often to see whether the lease was to be renewed and is not
+AGAIN_S = 1.0  # when to try again to renew the lease
+TIMES = 64  # of a lane, at which something is due later, read at once
 UNREADABLE_MS = 30_000  # a lane whose secret cannot be read here is not tried again within this
 
 log = structlog.get_logger(__name__)
@@ -41,8 +42,10 @@ log = structlog.get_logger(__name__)
 class Holdings:
     """`lanes` are loaded. One that is lost is not loaded again before what is in flight of it has ended."""
 
-    def __init__(self, services: Services) -> None:
+    def __init__(self, services: Services, *, wake: Callable[[], None], hangs: Callable[[], bool]) -> None:
+        """`wake`: there may be something to do. `hangs`: whether nobody does it, so that others should."""
         self._services = services
+        self._wake, self._hangs = wake, hangs
         self._database = services.database
         self.leases = Leases(services.database, round(services.settings.delivery_lease_s * 1000))
         self.lanes: dict[int, Lane] = {}
@@ -56,8 +59,9 @@ class Holdings:
         self._due: dict[int, int] = {}  # hooks of ours with work that have no lane here → since when
         self._not_before: dict[int, int] = {}  # lanes that could not be loaded → when to try again
         self._changed: set[int] = set()  # hooks that a signal named since the last reload began
-        self._renewing = asyncio.Lock()
-        self._guard: asyncio.Task[None] | None = None
+        self._keeper: asyncio.Task[None] | None = None
+        self._trouble: str | None = None
+        self._hung = False
         self._own_since: tuple[int, bool] = (0, False)  # generation, and whether it is settled: what lanes were kept by
 
     def time_to_look(self, now: int) -> bool:
@@ -165,6 +169,18 @@ class Holdings:
         await self._drop_gone(set(wanted) - {hook.id for hook in hooks})
         metrics.LANES.set(len(self.lanes))
 
+    async def read_times(self, now: int) -> None:
+        """What is due later in lanes that others had until now, or that were given up: nobody else tells of it."""
+        asked = [lane for lane in self.lanes.values() if lane.times_until is not None and lane.times_until <= now]
+        if not asked:
+            return
+        found = await queries.later_times(self._database, [lane.hook.id for lane in asked], now, TIMES)
+        for lane in asked:
+            times = found.get(lane.hook.id) or []
+            lane.times_until = times[-1] if len(times) == TIMES else None
+            for at in times:
+                self._later.add(lane.hook.id, at)
+
     def _can_load(self, hook_id: int, now: int) -> bool:
         if self._not_before.get(hook_id, 0) > now or hook_id in self._ending or hook_id not in self._due:
             return False
@@ -191,39 +207,63 @@ class Holdings:
 
     # --- keeping -----------------------------------------------------------------------------------------------------
 
+    @property
+    def trouble(self) -> str | None:
+        """Why this process has no lease, or may not have it for long; None: all is well."""
+        return self._trouble or (None if self.leases.good else "its lease has ended")
+
     async def start(self) -> None:
         """Raises `Unavailable` if the database cannot be reached."""
         await self.leases.take_back()
-        self._guard = asyncio.create_task(self._keep_lease(), name="lease")
+        await self._renew()
+        self._keeper = asyncio.create_task(self._keep_lease(), name="lease")
 
     async def leave(self) -> None:
         """Deliver no more. Raises `Unavailable` likewise; then the lease runs out."""
-        if self._guard is not None:
-            self._guard.cancel()
-            await asyncio.gather(self._guard, return_exceptions=True)
+        if self._keeper is not None:
+            self._keeper.cancel()
+            await asyncio.gather(self._keeper, return_exceptions=True)
         await self.leases.leave()
 
     async def _keep_lease(self) -> None:
-        """The worker renews it in its turns. One of them may take longer than the lease, when the database is slow."""
+        """Beside the worker's turns, one of which may take longer than the lease when the database is slow."""
         while True:
-            await asyncio.sleep(GUARD_S)
+            await self.leases.until_due()
+            if not self._may_renew():
+                await asyncio.sleep(AGAIN_S)
+                continue
             try:
-                await self.renew()
-            except Exception as error:  # noqa: BLE001  # handed to the log, with its traceback unless the database is away
+                await self._renew()
+                self._trouble = None
+            except Exception as error:
                 metrics.TROUBLE.labels("lease").inc()
-                trouble = log.warning if isinstance(error, Unavailable) else log.exception
-                trouble("lease_not_renewed", error=str(error))
+                if isinstance(error, Unavailable):
+                    self._trouble = error.message
+                    log.warning("lease_not_renewed", error=error.message, again_in_s=AGAIN_S)
+                else:
+                    self._trouble = "its lease could not be renewed; the log says why"
+                    log.exception("lease_not_renewed", again_in_s=AGAIN_S)
+                await asyncio.sleep(AGAIN_S)
 
-    async def renew(self) -> None:
-        """If it is time, renew the lease of this process, and act by what others there are now."""
-        async with self._renewing:
-            if not self.leases.time_to_renew():
-                return
-            try:
-                await self.leases.renew(self._in_flight)
-            finally:
-                # Also after a failure: what is acknowledged next is what is acted by here.
-                self._keep_own()
+    def _may_renew(self) -> bool:
+        """Nothing would be sent for its lanes if a process that hangs kept them."""
+        hung, before = self._hangs(), self._hung
+        self._hung = hung
+        if hung and not before:
+            metrics.TROUBLE.labels("hung").inc()
+            log.error("worker_hangs", advice="restart this process; others deliver when its lease has ended")
+        elif before and not hung:
+            log.warning("worker_goes_on")
+        return not hung
+
+    async def _renew(self) -> None:
+        """Act by what others there are now."""
+        try:
+            await self.leases.renew(self._in_flight)
+        finally:
+            # Also after a failure: what is acknowledged next is what is acted by here.
+            self._keep_own()
+            self._wake()
 
     def _in_flight(self) -> list[int]:
         """In this life; what is left of an earlier one is others' by now."""

@@ -137,6 +137,7 @@ class Lane:
     last_start_ms: int = 0
     idle_since: int = 0
     next_start_ms: float = 0.0
+    times_until: int | None = 0  # up to there it is known when something is due later; None: all of it is
     epoch: int = 0  # the life of this process in which it was loaded: what is sent by it is recorded with it
 
     def __post_init__(self) -> None:

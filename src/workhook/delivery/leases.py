@@ -6,12 +6,14 @@ sent; whether another's has ended is said by the database.
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import os
 import secrets
 import socket
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
@@ -27,6 +29,7 @@ BEAT_MS = 3000  # from one heartbeat to the next, or less: `BEATS` of the lease
 BEATS = 0.3
 UNSETTLED_MS = 200  # how often to look while others have not acknowledged what is new
 HELD_UP_MS = 1000  # and while processes of an earlier version deliver
+AWAKE_MS = 1000  # a timer stands still while the machine sleeps, the lease does not
 _CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)  # the first counts what a machine sleeps, too
 
 _ours: set[str] = set()  # owners in this process
@@ -78,15 +81,18 @@ class Leases:
     """The lease of one worker. `membership` tells which lanes are its own."""
 
     def __init__(self, database: Database, lease_ms: int) -> None:
-        self._database = database
+        self._database = database.apart
         self._lease_ms = lease_ms
         self._beat_ms = min(BEAT_MS, round(lease_ms * BEATS))
         self.owner = new_owner()
         self.epoch = 0  # of this life; 0: it is none of those that deliver
         self.membership = Membership(self.owner)
         self._good_until = self._renew_at = self._look_at = 0  # by `_clock_ms`
-        self._patient_until = 0  # until then, others may have stalled with this process: nobody is found dead
+        self._missed = False  # the last heartbeat or look has failed
+        self._patient_until = 0  # until then, these lives of others may have had no chance to renew: none is found dead
+        self._patient_with: frozenset[int] = frozenset()
         self._leaving = False
+        self._due = asyncio.Event()
         self._told: tuple[int, Sequence[int]] = (0, ())  # generation and lanes that others know of
 
     @property
@@ -99,22 +105,28 @@ class Leases:
         """The end of the lease, by `now_ms`."""
         return now_ms() + self._good_until - _clock_ms()
 
-    @property
-    def renew_at(self) -> int:
-        """When the next heartbeat or look is due, by `now_ms`."""
-        return now_ms() + min(self._renew_at, self._look_at) - _clock_ms()
-
     def time_to_renew(self) -> bool:
         return _clock_ms() >= min(self._renew_at, self._look_at)
 
+    async def until_due(self) -> None:
+        """Until it is time for a heartbeat or a look."""
+        while not self.time_to_renew():
+            self._due.clear()
+            wait_ms = min(self._renew_at, self._look_at) - _clock_ms()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(min(wait_ms, AWAKE_MS) / 1000):
+                    await self._due.wait()
+
     def look_now(self) -> None:
-        """Others have come, gone or acknowledged something."""
+        """Others have come, gone or acknowledged something, or may wait for what has just ended here."""
         self._look_at = 0
+        self._due.set()
 
     def leave_soon(self) -> None:
         """Nothing more starts here. Others may have the lanes at once; `leave` is for when nothing is in flight."""
         self._leaving = True
         self._renew_at = 0
+        self._due.set()
 
     async def take_back(self) -> None:
         """At the start: what processes of this host had that are dead is free at once; others' leases run out."""
@@ -135,20 +147,31 @@ class Leases:
 
         `in_flight`: the lanes of which something is. Raises what `Database.transaction` raises.
         """
+        missed, self._missed, good_until = self._missed, True, self._good_until
+        self._due.clear()
         if _clock_ms() < self._renew_at and self._told == self._tell(in_flight):
-            await self._take_in(await processes.seen(self._database))
+            seen = await processes.seen(self._database)
         else:
-            await self._beat(in_flight)
+            seen = await self._beat(in_flight)
+        if seen is not None:
+            if missed or _clock_ms() >= good_until:
+                # It has just come, the database was away, or it stood still: those that are there may live as well.
+                self._patient_until = _clock_ms() + self._lease_ms
+                self._patient_with = frozenset(each.epoch for each in seen.members)
+            await self._take_in(seen)
         if self.membership.held_up:
             await self._wait_for_earlier()
+        self._missed = False
+        if self._due.is_set():
+            self._look_at = 0  # told meanwhile, perhaps after it was read
 
     def _tell(self, in_flight: Callable[[], Sequence[int]]) -> tuple[int, Sequence[int]]:
         may_work_on = self.membership.may_work_on
         return self.membership.generation, sorted(each for each in in_flight() if not may_work_on(each))
 
-    async def _beat(self, in_flight: Callable[[], Sequence[int]]) -> None:
+    async def _beat(self, in_flight: Callable[[], Sequence[int]]) -> Seen | None:
+        """None: it has lost its lease, and stops."""
         sent_at = _clock_ms()
-        lapsed = self.epoch != 0 and sent_at >= self._good_until
         told = self._tell(in_flight)
         seen: Seen | None = None
         if self.epoch:
@@ -160,18 +183,16 @@ class Leases:
             if seen is None:
                 self._lost()
         if seen is None and self._leaving:
-            self._renew_at = sent_at + self._beat_ms  # what is in flight is others' by now
-            return
+            self._renew_at = self._look_at = sent_at + self._beat_ms  # what is in flight is others' by now
+            return None
         if seen is None:
             seen = await self._join()
             told = (self.epoch, ())
         self._good_until, self._renew_at = sent_at + self._lease_ms, sent_at + self._beat_ms
-        if lapsed:
-            self._patient_until = self._good_until
         if told != self._told:
             self._told = told
             self._database.signals.send(WORKERS, (0,))
-        await self._take_in(seen)
+        return seen
 
     def _lost(self) -> None:
         """Others have found this process dead, and have what was its own."""
@@ -201,8 +222,10 @@ class Leases:
             log.warning("earlier_version_delivers", advice="stop its workers: until then, this one only waits")
         others = [each for each in seen.members if each.owner != self.owner]
         now = _clock_ms()
-        if any(each.left_ms < 0 for each in others) and now >= self._patient_until:
-            await self._remove_dead()
+        patient_with = self._patient_with if now < self._patient_until else frozenset()
+        dead = [each.owner for each in others if each.left_ms < 0 and each.epoch not in patient_with]
+        if dead:
+            await self._remove_dead(dead)
         self._look_at = self._next_look(others, now)
 
     def _next_look(self, others: Sequence[Member], now: int) -> int:
@@ -212,9 +235,9 @@ class Leases:
             return min(at, now + HELD_UP_MS)
         return at if self.membership.settled else min(at, now + UNSETTLED_MS)
 
-    async def _remove_dead(self) -> None:
+    async def _remove_dead(self, dead: Sequence[str]) -> None:
         async def remove(tx: Transaction) -> Seen | None:
-            if not await processes.remove_dead(tx, self.owner):
+            if not await processes.remove_dead(tx, dead):
                 return None  # another was first, or it has come back
             await processes.raise_generation(tx)
             return await processes.seen(tx)

@@ -53,7 +53,7 @@ _seen = sa.select(
     workers.c.leaving,
 ).select_from(worker_generation.outerjoin(workers, sa.true()))
 _remove = sa.delete(workers).where(any_of(workers.c.owner, "owners"))
-_remove_dead = sa.delete(workers).where(workers.c.seen_until < server_now(), workers.c.owner != sa.bindparam("me"))
+_remove_dead = sa.delete(workers).where(any_of(workers.c.owner, "owners"), workers.c.seen_until < server_now())
 _owners = sa.select(workers.c.owner)
 
 # What workers of an earlier version wrote.
@@ -98,9 +98,9 @@ async def remove(tx: Transaction, owners: Sequence[str]) -> int:
     return await tx.execute(_remove, {"owners": list(owners)})
 
 
-async def remove_dead(tx: Transaction, me: str) -> int:
-    """Those others whose lease has ended; answers how many there were."""
-    return await tx.execute(_remove_dead, {"me": me})
+async def remove_dead(tx: Transaction, owners: Sequence[str]) -> int:
+    """Those of them whose lease still has ended; answers how many there were."""
+    return await tx.execute(_remove_dead, {"owners": list(owners)})
 
 
 async def seen(reader: Reader) -> Seen:

@@ -45,18 +45,20 @@ def _pending() -> sa.Select[Any]:
 _WORK = ("id", "event_id", "hook_id", "guid", "attempts", "retries", "wanted", "next_attempt_at")
 
 
+def _each_lane(dialect: str) -> tuple[Any, sa.ColumnElement[int]]:
+    if dialect == "postgresql":
+        ids = sa.func.unnest(sa.bindparam("hook_ids", type_=ARRAY(sa.Integer)))
+        each = ids.table_valued("hook_id", name="lane").render_derived()
+        return each, each.c.hook_id
+    each = sa.func.json_each(sa.bindparam("hook_ids", type_=sa.Text)).table_valued("value", name="lane")
+    return each, each.c.value
+
+
 def _due(dialect: str) -> sa.Select[Any]:
     """The next dispatches of each of the given hooks, oldest due first, without those already in hand."""
     inner = dispatches.alias("inner_dispatches")
     wanted = [inner.c[name] for name in _WORK] if dialect == "postgresql" else [inner.c.id]
-    each: Any
-    if dialect == "postgresql":
-        ids = sa.func.unnest(sa.bindparam("hook_ids", type_=ARRAY(sa.Integer)))
-        each = ids.table_valued("hook_id", name="lane").render_derived()
-        hook_id = each.c.hook_id
-    else:
-        each = sa.func.json_each(sa.bindparam("hook_ids", type_=sa.Text)).table_valued("value", name="lane")
-        hook_id = each.c.value
+    each, hook_id = _each_lane(dialect)
     top = (
         sa.select(*wanted)
         .where(
@@ -90,7 +92,26 @@ def _due(dialect: str) -> sa.Select[Any]:
     )
 
 
+def _later(dialect: str) -> sa.Select[Any]:
+    """The next times at which each of the given hooks has something to send."""
+    inner = dispatches.alias("inner_dispatches")
+    each, hook_id = _each_lane(dialect)
+    top = (
+        sa.select(inner.c.hook_id, inner.c.next_attempt_at, inner.c.id)
+        .where(inner.c.hook_id == hook_id, inner.c.next_attempt_at > big("now"))
+        .order_by(inner.c.next_attempt_at, inner.c.id)
+        .limit(big("per_lane"))
+    )
+    if dialect == "postgresql":
+        found: Any = top.lateral("later")
+        return sa.select(found.c.hook_id, found.c.next_attempt_at).select_from(each.join(found, sa.true()))
+    ids = top.with_only_columns(inner.c.id).correlate(each)
+    source = each.join(dispatches, dispatches.c.id.in_(ids))
+    return sa.select(dispatches.c.hook_id, dispatches.c.next_attempt_at).select_from(source)
+
+
 _pending_hooks = _pending()
+_later_times = PerDialect(sqlite=_later("sqlite"), postgresql=_later("postgresql"))
 _due_dispatches = hot(PerDialect(sqlite=_due("sqlite"), postgresql=_due("postgresql")))
 _payloads = hot(sa.select(events.c.id, events.c.payload).where(any_of(events.c.id, "event_ids")))
 
@@ -99,6 +120,15 @@ async def pending_hooks(reader: Reader, after: int, limit: int) -> dict[int, int
     """hook id → when its next attempt is due (milliseconds), of the first hooks above `after`, in order."""
     rows = await reader.fetch_all(_pending_hooks, {"after": after, "limit": limit})
     return {row["hook_id"]: row["due_at"] for row in rows}
+
+
+async def later_times(reader: Reader, hook_ids: Sequence[int], now: int, per_lane: int) -> dict[int, list[int]]:
+    """hook id → the next times after `now` at which something is due, of each so many at most, in order."""
+    found: dict[int, list[int]] = {}
+    params = {"hook_ids": list(hook_ids), "now": now, "per_lane": per_lane}
+    for row in await reader.fetch_all(_later_times, params):
+        found.setdefault(row["hook_id"], []).append(row["next_attempt_at"])
+    return {hook_id: sorted(times) for hook_id, times in found.items()}
 
 
 async def due_dispatches(

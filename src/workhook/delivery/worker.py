@@ -30,7 +30,8 @@ from workhook.storage.signals import DUE, HOOK, WORKERS
 
 OWN_PAUSE_MS = 1000
 RECORD_S = 1.0  # at the end, for what was still to be recorded
-SILENT_S = 30.0  # without a turn: something hangs
+SILENT_S = 30.0  # without a turn: something hangs, perhaps
+HUNG_S = 120.0  # longer than any statement may take, several times: others shall have the lanes
 TROUBLE_PAUSE_S = (0.1, 5.0)  # after a turn that failed, doubled up to the second
 
 log = structlog.get_logger(__name__)
@@ -46,14 +47,14 @@ class Worker:
         self._sender = sender
         self._policy = RetryPolicy(retries=settings.delivery_retries, first_s=settings.delivery_retry_first_s)
         self._recorder = Recorder(self._database, self._recorded, lambda: self._slots.flying)
-        self._held = Holdings(services)
+        self._wake = asyncio.Event()
+        self._held = Holdings(services, wake=self._wake.set, hangs=self._hangs)
         self._slots = Slots(min(settings.concurrency, sender.at_once))
         # Two halves: what waits with its payload must not keep from its turn what is loaded when that comes.
         payload_bytes = settings.delivery_memory_mb * 1024 * 1024
         self._stock = Stock(self._database, self._held, payload_bytes // 2)
         self._loading = Budget(payload_bytes // 2)
         self._paused_until = 0
-        self._wake = asyncio.Event()
         self._stopping = asyncio.Event()
         self._all_landed = asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -67,10 +68,17 @@ class Worker:
         """`ok`, or why nothing is started now; for `/readyz`."""
         if self._stopping.is_set():
             return "it stops"
-        silent_s = time.monotonic() - self._turned_at_s
-        if self._trouble is None and silent_s > SILENT_S:
-            return f"it has not looked for work for {silent_s:.0f} s"
-        return self._trouble or "ok"
+        if self._trouble is None and self._silent_s > SILENT_S:
+            return f"it has not looked for work for {self._silent_s:.0f} s"
+        return self._trouble or self._held.trouble or "ok"
+
+    @property
+    def _silent_s(self) -> float:
+        return time.monotonic() - self._turned_at_s
+
+    def _hangs(self) -> bool:
+        """One that stops makes no turns, and waits only for what ends by itself."""
+        return not self._stopping.is_set() and self._silent_s > HUNG_S
 
     # --- life --------------------------------------------------------------------------------------------------------
 
@@ -82,6 +90,7 @@ class Worker:
         self._unlisten.append(take_with(self._database, self))
         await self._held.start()
         self._recorder.start()
+        self._turned_at_s = time.monotonic()
         self._loop_task = asyncio.create_task(self._run(), name="worker")
 
     def start_nothing_more(self) -> None:
@@ -99,9 +108,9 @@ class Worker:
             async with asyncio.timeout(drain_s):
                 if self._loop_task is not None:
                     await self._loop_task
-                while self._slots.flying:
+                while self._slots.flying:  # the lease is kept meanwhile: another process would send it as well
                     self._all_landed.clear()
-                    await self._keep_leases_until(self._all_landed)
+                    await self._all_landed.wait()
                 while self._tasks:
                     await asyncio.wait(self._tasks)
         except TimeoutError:
@@ -115,24 +124,13 @@ class Worker:
         except Unavailable as error:
             log.warning("leases_not_released", error=error.message)
 
-    async def _keep_leases_until(self, ended: asyncio.Event) -> None:
-        """What is in flight is still ours: without the lease another process would send it as well."""
-        while not ended.is_set():
-            await _within(ended, max(0.05, (self._held.leases.renew_at - now_ms()) / 1000))
-            if not ended.is_set() and now_ms() >= self._held.leases.renew_at:
-                try:
-                    await self._held.renew()
-                except Unavailable as error:
-                    log.warning("lease_not_renewed", error=error.message)
-                    await _within(ended, TROUBLE_PAUSE_S[1])
-
     async def _run(self) -> None:
         least_s, most_s = TROUBLE_PAUSE_S
         pause_s = least_s
         while not self._stopping.is_set():
             try:
                 await self._turn()
-                self._trouble, self._turned_at_s = None, time.monotonic()
+                self._trouble = None
             except Exception as error:
                 self._trouble = error.message if isinstance(error, Unavailable) else "a step failed; the log says why"
                 metrics.TROUBLE.labels("turn").inc()
@@ -140,11 +138,12 @@ class Worker:
                     log.warning("worker_waits_for_database", error=error.message, again_in_s=pause_s)
                 else:
                     log.exception("worker_turn_failed", again_in_s=pause_s)
+                self._turned_at_s = time.monotonic()
                 await _within(self._stopping, pause_s)
                 pause_s = min(pause_s * 2, most_s)
                 continue
-            pause_s = least_s
-            wait_ms = min(self._held.next_at, self._held.leases.renew_at) - now_ms()
+            pause_s, self._turned_at_s = least_s, time.monotonic()
+            wait_ms = self._held.next_at - now_ms()
             if 0 < wait_ms <= LOOK_MS:
                 await _within(self._wake, wait_ms / 1000)
 
@@ -163,7 +162,6 @@ class Worker:
 
     def _heard_workers(self, _: frozenset[int] | None) -> None:
         self._held.leases.look_now()
-        self._wake.set()
 
     # --- what this process commits: a `hooks.handover.Taker` ---------------------------------------------------------
 
@@ -185,12 +183,11 @@ class Worker:
         self._wake.clear()
         held = self._held
         now = now_ms()
-        if held.leases.time_to_renew():
-            await held.renew()
         if held.time_to_look(now):
             await held.look(now)
         held.mark_come(now)
         await held.claim(now)
+        await held.read_times(now)
         await held.reload()
         if await self._stock.fill(idle=not self._slots.full):
             self._wake.set()

@@ -186,6 +186,11 @@ class Database(ABC):
     name: str
     signals: Signals
 
+    @property
+    def apart(self) -> Database:
+        """The same by a way on which little goes, for what must come in time. One thing at a time."""
+        return self
+
     @abstractmethod
     def transaction(self) -> AbstractAsyncContextManager[Transaction]:
         """A write transaction. The block is left only when the commit is durable.

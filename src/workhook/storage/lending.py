@@ -8,6 +8,8 @@ waits at the pool, and is served before what is at hand grows.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from types import TracebackType
 from typing import Any
 
@@ -101,6 +103,35 @@ class Loan:
             raise dialects.postgresql_problem(trouble) from trouble
         if isinstance(error, TROUBLE) and (problem := dialects.postgresql_problem(error)) is not error:
             raise problem from error
+
+
+class Listening:
+    """The one connection that listens, lent to one at a time; one of the pool as long as it is not there."""
+
+    def __init__(self, pooled: Lender) -> None:
+        self._pooled = pooled
+        self._turn = asyncio.Lock()
+        self.connection: Any = None
+
+    @asynccontextmanager
+    async def lend(self) -> AsyncIterator[Any]:
+        """Raises as `Lender.lend` does."""
+        async with self._turn:
+            connection = self.connection
+            if connection is None or connection.is_closed():
+                async with self._pooled.lend() as other:
+                    yield other
+                return
+            try:
+                yield connection
+            except BaseException as error:
+                pipeline.forget(connection)
+                # Of anything but an answer nobody knows what is still under way. It is made anew.
+                if not isinstance(error, asyncpg.PostgresError) or dialects.is_read_only(error):
+                    connection.terminate()
+                if isinstance(error, TROUBLE) and (problem := dialects.postgresql_problem(error)) is not error:
+                    raise problem from error
+                raise
 
 
 def _is_open(connection: Any) -> bool:

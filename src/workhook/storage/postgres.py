@@ -7,15 +7,17 @@ import secrets
 from collections import defaultdict
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
+from copy import copy
 from typing import Any
 
 import asyncpg
 import structlog
 from sqlalchemy.sql.expression import Executable
 
+from workhook.core.errors import Unavailable
 from workhook.storage import dialects, metrics, pipeline, server_clock, slow
 from workhook.storage.database import Database, Params, Row, Step, Transaction
-from workhook.storage.lending import ACQUIRE_TIMEOUT_S, TROUBLE, Lender
+from workhook.storage.lending import ACQUIRE_TIMEOUT_S, TROUBLE, Lender, Listening
 from workhook.storage.postgres_transaction import Asked, PostgresTransaction, as_one
 from workhook.storage.signals import Signals
 from workhook.storage.statements import Compiler, Statement
@@ -24,6 +26,7 @@ COMMAND_TIMEOUT_S = 30.0
 RECONNECT_MAX_S = 5.0
 LISTEN_CHECK_S = 15.0
 CHANNEL = "workhook"
+_LISTEN_TROUBLE = (*TROUBLE, Unavailable)
 GATHER_S = 0.01
 NOTIFY_IDS = 500  # ids in one NOTIFY: its payload is at most 8,000 bytes
 
@@ -45,12 +48,13 @@ class PostgresDatabase(Database):
 
     name = "postgresql"
 
-    def __init__(self, session_url: str, pool: Any) -> None:
+    def __init__(self, session_url: str, pool: Any, lender: Lender) -> None:
         self._session_url = session_url
         self._pool = pool
-        self._lender = Lender(pool)
+        self._pooled = lender
+        self._lender: Lender | Listening = lender
         metrics.CONNECTIONS.labels("open").set_function(pool.get_size)
-        metrics.CONNECTIONS.labels("idle").set_function(self._lender.idle)
+        metrics.CONNECTIONS.labels("idle").set_function(lender.idle)
         self._compile = Compiler(dialects.POSTGRESQL)
         self.signals = Signals()
         self._slow = slow.Turns()
@@ -58,6 +62,14 @@ class PostgresDatabase(Database):
         self._outgoing_ready = asyncio.Event()
         self._origin = secrets.token_hex(6)
         self._tasks: list[asyncio.Task[None]] = []
+        self._listening = Listening(lender)
+        self._apart = copy(self)
+        self._apart._lender = self._listening
+
+    @property
+    def apart(self) -> Database:
+        """By the connection that listens: it has little to do, and nobody waits at the pool for it."""
+        return self._apart
 
     @classmethod
     async def open(
@@ -80,11 +92,12 @@ class PostgresDatabase(Database):
             )
         except TROUBLE as error:
             raise dialects.postgresql_problem(error) from error
-        database = cls(session_url or url, pool)
+        lender = Lender(pool)
+        database = cls(session_url or url, pool, lender)
         await database._follow_clock()
         database.signals.forward = database._forward
         database._tasks.append(asyncio.create_task(database._notify(), name="pg-notify"))
-        database._tasks.append(asyncio.create_task(database._lender.tidy(), name="pg-tidy"))
+        database._tasks.append(asyncio.create_task(lender.tidy(), name="pg-tidy"))
         if listen:
             database._tasks.append(asyncio.create_task(database._listen(), name="pg-listen"))
         return database
@@ -200,25 +213,29 @@ class PostgresDatabase(Database):
         while True:
             try:
                 options = dialects.connect_options(self._session_url)
-                connection = await asyncpg.connect(**options, timeout=ACQUIRE_TIMEOUT_S)
+                connection = await asyncpg.connect(
+                    **options, timeout=ACQUIRE_TIMEOUT_S, command_timeout=COMMAND_TIMEOUT_S
+                )
                 try:
                     await dialects.notice_silence(connection)
                     gone = asyncio.Event()
                     connection.add_termination_listener(lambda _, gone=gone: gone.set())
                     await connection.add_listener(CHANNEL, self._heard)
                     await server_clock.follow(connection)
+                    self._listening.connection = connection
                     self.signals.deliver_everything()
                     pause_s = 0.1
-                    await self._until_gone(connection, gone)
+                    await self._until_gone(gone)
                 finally:
+                    self._listening.connection = None
                     connection.terminate()  # it may be broken: no farewell is waited for
-            except TROUBLE as error:
+            except _LISTEN_TROUBLE as error:
                 metrics.LISTEN_LOST.inc()
                 log.warning("listen_failed", error=str(error), again_in_s=pause_s)
             await asyncio.sleep(pause_s)
             pause_s = min(pause_s * 2, RECONNECT_MAX_S)
 
-    async def _until_gone(self, connection: Any, gone: asyncio.Event) -> None:
+    async def _until_gone(self, gone: asyncio.Event) -> None:
         """Ask now and then, for the time: a connection that is half open tells nothing, and would be waited for in
         vain."""
         while not gone.is_set():
@@ -226,7 +243,8 @@ class PostgresDatabase(Database):
                 async with asyncio.timeout(LISTEN_CHECK_S):
                     await gone.wait()
             except TimeoutError:
-                await server_clock.follow(connection)
+                async with self._listening.lend() as connection:
+                    await server_clock.follow(connection)
 
     def _heard(self, connection: Any, pid: int, channel: str, payload: str) -> None:
         origin, topic, ids = payload.split(":")
@@ -240,7 +258,7 @@ class PostgresDatabase(Database):
         await asyncio.gather(*self._tasks, return_exceptions=True)
         with suppress(TimeoutError):
             async with asyncio.timeout(5):
-                await self._lender.close()
+                await self._pooled.close()
                 await self._pool.close()
                 return
         self._pool.terminate()

@@ -1,0 +1,104 @@
+"""A page of few finds, while somebody deletes: what fits and stays is on this page or on the next one."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+from sqlalchemy.sql.expression import Executable
+
+from tests.work.scene import Scene
+from tests.work.studio import Studio
+from workhook.http.calls import Services
+from workhook.identity.queries import find_project
+from workhook.identity.tokens.lookup import find_actor
+from workhook.storage import Reader, Row
+from workhook.storage.database import Params
+from workhook.work.access import Access
+from workhook.work.tasks import listing
+from workhook.work.timesheets import queries
+
+LOOKS = 4
+
+
+class Meanwhile:
+    """Reads, and lets something happen after the first read."""
+
+    def __init__(self, reader: Reader, happens: Callable[[], object]) -> None:
+        self._reader, self._happens = reader, happens
+        self._is_first = True
+
+    async def fetch_all(self, statement: Executable, params: Params | None = None) -> Sequence[Row]:
+        found = await self._reader.fetch_all(statement, params)
+        if self._is_first:
+            self._is_first = False
+            await asyncio.to_thread(self._happens)
+        return found
+
+    async def fetch_one(self, statement: Executable, params: Params | None = None) -> Row | None:
+        return await self._reader.fetch_one(statement, params)
+
+    async def fetch_slow(self, statement: Executable, params: Params | None = None) -> Sequence[Row]:
+        return await self._reader.fetch_slow(statement, params)
+
+
+async def access(services: Services, studio: Studio) -> Access:
+    actor = await find_actor(services.database, studio.world.token)
+    assert actor is not None
+    repository = await find_project(services.database, studio.project_id, actor.user.id)
+    assert repository is not None
+    return Access(actor, repository, "owner")
+
+
+@pytest.mark.parametrize("sort", ["id", "-title"])
+def test_no_task_is_passed_over(studio: Studio, monkeypatch: pytest.MonkeyPatch, sort: str) -> None:
+    monkeypatch.setattr(listing, "LOOKS_AT_MOST", LOOKS)
+    scene = Scene(studio.owner, studio.project_id, studio.world.organization)
+    column = scene.column()
+    made = sorted((scene.task(column) for _ in range(2 * LOOKS)), reverse=sort.startswith("-"))
+    fits = {made[LOOKS - 1], made[LOOKS]}  # the last that is looked at, and the one behind it
+    for each in fits:
+        studio.owner.patch(f"/tasks/{each}", json={"labels": ["rare"]})
+
+    async def page(services: Services) -> list[str]:
+        here, found = await access(services, studio), list[str]()
+        after: listing.Key | None = None
+        happens: Callable[[], object] = lambda: studio.owner.delete(f"/tasks/{made[0]}")  # noqa: E731
+        for _ in range(len(made)):
+            reader: Any = Meanwhile(services.database, happens)
+            listed = await listing.list_tasks(reader, here, {"label": "rare"}, sort=sort, after=after, limit=10)
+            found += [task.id for task, _ in listed.tasks]
+            after, happens = listed.last_seen, lambda: None
+            if after is None:
+                return found
+        raise AssertionError("the pages do not end")
+
+    shown = studio.server.run(page)
+    assert sorted(shown) == sorted(fits)
+
+
+def test_no_timesheet_is_passed_over(studio: Studio, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(queries, "LOOKS_AT_MOST", LOOKS)
+    scene = Scene(studio.owner, studio.project_id, studio.world.organization)
+    made = sorted(scene.timesheet(billable=False) for _ in range(2 * LOOKS))
+    fits = {made[LOOKS - 1], made[LOOKS]}
+    for each in fits:
+        studio.owner.patch(f"/timesheets/{each}", json={"billable": True})
+
+    async def page(services: Services) -> list[str]:
+        here, found = await access(services, studio), list[str]()
+        after: str | None = None
+        happens: Callable[[], object] = lambda: studio.owner.delete(f"/timesheets/{made[0]}")  # noqa: E731
+        for _ in range(len(made)):
+            reader: Any = Meanwhile(services.database, happens)
+            listed = await queries.list_timesheets(reader, here, {"billable": True}, after=after, limit=10)
+            found += [each.id for each in listed.timesheets]
+            after, happens = listed.last_seen, lambda: None
+            if after is None:
+                return found
+        raise AssertionError("the pages do not end")
+
+    shown = studio.server.run(page)
+    assert sorted(shown) == sorted(fits)
