@@ -136,14 +136,10 @@ def scene(backend: Databases, tmp_path_factory: pytest.TempPathFactory) -> Itera
     with pytest.MonkeyPatch.context() as patch:
         for module in (listing, timesheets_queries):
             patch.setattr(module, "LOOKS_AT_MOST", 100)
-        patch.setattr(search_queries, "CANDIDATES", FOUND)
-        for name in ("ROWS_LOOKED_AT", "MATCHES_LOOKED_AT"):
-            patch.setattr(search_queries, name, 30)
-        search_queries.forget_statements()
+        patch.setattr(search_queries, "BOUNDS", search_queries.Bounds(candidates=FOUND, rows=30, matches=30))
         scene = Scene(CapturedServer(settings), judge, settings)
         yield scene
         scene.close()
-    search_queries.forget_statements()
 
 
 def _shown(response: httpx.Response) -> int:

@@ -1,6 +1,6 @@
 """The statements that search what a caller sees.
 
-Of each kind the newest that have the words are looked for, no more than `CANDIDATES`: first among the newest rows,
+Of each kind the newest that have the words are looked for, no more than a bound: first among the newest rows,
 which is quick where the words are common, and where those are not enough, by the index of words among all. Whatever
 the caller does not see counts for nothing in it. Then the texts of those are read that a page shows.
 """
@@ -27,14 +27,18 @@ from workhook.work.search.schemas import KINDS, Found, FoundIn, Kind
 TEXT_CHARS = 4000
 """How much of a text is read to make an excerpt of."""
 
-CANDIDATES = 100
-"""Of each kind no more are found: the newest that the caller sees."""
 
-ROWS_LOOKED_AT = 300
-"""On PostgreSQL, of the newest of a kind: their words are taken apart, which costs more than to read them."""
+class Bounds(NamedTuple):
+    """Of each kind. `candidates`: no more are found, the newest that the caller sees. `rows`: on PostgreSQL so many of
+    the newest are looked at first; their words are taken apart, which costs more than to read them. `matches`: on
+    SQLite, whose index of words gives the newest first."""
 
-MATCHES_LOOKED_AT = 500
-"""On SQLite, whose index of words gives the newest first."""
+    candidates: int
+    rows: int
+    matches: int
+
+
+BOUNDS = Bounds(candidates=100, rows=300, matches=500)
 
 _Integer = Annotated[int, Meta(ge=0, le=2**63 - 1)]  # what both databases take for one
 
@@ -57,7 +61,7 @@ class Searched(NamedTuple):
     more_behind: Key | None
 
 
-def _candidates(kind: Kind) -> sa.Select[Any]:
+def _candidates(kind: Kind, bounds: Bounds) -> sa.Select[Any]:
     """Of a kind, the newest of those that were made. Imports say when their things were made, so that the time does
     not tell."""
     place = PLACES[kind]
@@ -66,7 +70,7 @@ def _candidates(kind: Kind) -> sa.Select[Any]:
         place.table.c.created_at,
         place.number.label("number"),
         place.owner.c.id.label("place_id"),
-    ).limit(_bound(CANDIDATES + 1))
+    ).limit(_bound(bounds.candidates + 1))
 
 
 def _bound(rows: int) -> sa.ColumnElement[int]:
@@ -78,12 +82,12 @@ def _in_project() -> sa.BindParameter[str]:
     return sa.bindparam("project_id", type_=sa.Text)
 
 
-def _newest(kind: Kind, *, in_project: bool, dialect: str) -> sa.Select[Any]:
+def _newest(kind: Kind, bounds: Bounds, *, in_project: bool, dialect: str) -> sa.Select[Any]:
     """Among the newest rows. Each row that was not enough is looked at again by `_indexed`."""
     place = PLACES[kind]
-    rows = _newest_rows(place, in_project) if dialect == "postgresql" else _newest_matches(place)
+    rows = _newest_rows(place, bounds, in_project) if dialect == "postgresql" else _newest_matches(place, bounds)
     found = (
-        _candidates(kind)
+        _candidates(kind, bounds)
         .select_from(
             place.joined.join(rows, rows.c.id == place.table.c.id).join(
                 projects, projects.c.repository_id == place.table.c.repository_id
@@ -99,12 +103,10 @@ def _newest(kind: Kind, *, in_project: bool, dialect: str) -> sa.Select[Any]:
     return found.where(projects.c.id == _in_project()) if in_project else found
 
 
-def _newest_rows(place: Place, in_project: bool) -> sa.Subquery:
+def _newest_rows(place: Place, bounds: Bounds, in_project: bool) -> sa.Subquery:
     rows = place.table.alias("rows")
     texts = (rows.c[each.name] for each in place.matching.texts)
-    newest = (
-        sa.select(rows.c.id, rows.c.id.label("at"), *texts).order_by(rows.c.id.desc()).limit(_bound(ROWS_LOOKED_AT))
-    )
+    newest = sa.select(rows.c.id, rows.c.id.label("at"), *texts).order_by(rows.c.id.desc()).limit(_bound(bounds.rows))
     if in_project and place.table is place.owner:  # which has an index for it
         named = projects.alias("named")
         repository = sa.select(named.c.repository_id).where(named.c.id == _in_project()).scalar_subquery()
@@ -115,13 +117,13 @@ def _newest_rows(place: Place, in_project: bool) -> sa.Subquery:
 _numbers = sa.table("search_numbers", sa.column("number", sa.Integer), sa.column("id", sa.Text))
 
 
-def _newest_matches(place: Place) -> sa.Subquery:
+def _newest_matches(place: Place, bounds: Bounds) -> sa.Subquery:
     words = sa.table(f"search_{place.table.name}", sa.column("rowid", sa.Integer))
     newest = (
         sa.select(words.c.rowid.label("at"))
         .where(has_words(words.name))
         .order_by(words.c.rowid.desc())
-        .limit(_bound(MATCHES_LOOKED_AT))
+        .limit(_bound(bounds.matches))
         .subquery("matching")
     )
     if not isinstance(place.table.c.id.type, sa.Text):
@@ -130,14 +132,14 @@ def _newest_matches(place: Place) -> sa.Subquery:
     return sa.select(_numbers.c.id, newest.c.at).select_from(numbered).subquery("newest")
 
 
-def _indexed(kind: Kind, *, in_project: bool) -> sa.Select[Any]:
+def _indexed(kind: Kind, bounds: Bounds, *, in_project: bool) -> sa.Select[Any]:
     """Among all rows, by the index of words."""
     place = PLACES[kind]
     row_id = place.table.c.id
     # In an order that no index has, which would lead past all that does not have the words.
     order = row_id.concat("") if isinstance(row_id.type, sa.Text) else row_id + sa.literal_column("0")
     found = (
-        _candidates(kind)
+        _candidates(kind, bounds)
         .select_from(place.joined.join(seen, seen.c.repository_id == place.table.c.repository_id))
         .where(place.is_among_seen(), place.matching)
         .order_by(order.desc())
@@ -154,18 +156,18 @@ def _all_of(each: list[sa.Select[Any]]) -> sa.CompoundSelect[Any]:
 
 
 @cache
-def _newest_of(kinds: tuple[Kind, ...], *, in_project: bool) -> PerDialect:
+def _newest_of(kinds: tuple[Kind, ...], bounds: Bounds, *, in_project: bool) -> PerDialect:
     """One for each combination, since a statement is compiled once."""
     sqlite, postgresql = (
-        _all_of([_newest(kind, in_project=in_project, dialect=dialect) for kind in kinds])
+        _all_of([_newest(kind, bounds, in_project=in_project, dialect=dialect) for kind in kinds])
         for dialect in ("sqlite", "postgresql")
     )
     return PerDialect(sqlite=sqlite, postgresql=postgresql)
 
 
 @cache
-def _indexed_of(kinds: tuple[Kind, ...], *, in_project: bool) -> sa.CompoundSelect[Any]:
-    return _all_of([_indexed(kind, in_project=in_project) for kind in kinds])
+def _indexed_of(kinds: tuple[Kind, ...], bounds: Bounds, *, in_project: bool) -> sa.CompoundSelect[Any]:
+    return _all_of([_indexed(kind, bounds, in_project=in_project) for kind in kinds])
 
 
 def _shown(kind: Kind) -> sa.Select[Any]:
@@ -198,12 +200,6 @@ def _shown_of(kinds: tuple[Kind, ...]) -> sa.CompoundSelect[Any]:
     return _all_of([_shown(kind) for kind in kinds])
 
 
-def forget_statements() -> None:
-    """For tests that write other bounds into them."""
-    for each in (_newest_of, _indexed_of, _shown_of):
-        each.cache_clear()
-
-
 async def search(
     reader: Reader,
     actor: Actor,
@@ -221,12 +217,12 @@ async def search(
     params: dict[str, object] = {"user_id": actor.user.id, "q": words, "project_id": project_id}
     params |= reach_params(actor)
     by_kind = await _find(reader, kinds, params)
-    keys = sorted((each for some in by_kind.values() for each in some[:CANDIDATES]), reverse=True)
+    keys = sorted((each for some in by_kind.values() for each in some[: BOUNDS.candidates]), reverse=True)
     behind = [each for each in keys if after is None or each < after]
     page = behind[:limit]
     return Searched(
         await _read(reader, page, params),
-        incomplete=any(len(some) > CANDIDATES for some in by_kind.values()),
+        incomplete=any(len(some) > BOUNDS.candidates for some in by_kind.values()),
         more_behind=page[-1] if len(behind) > limit else None,
     )
 
@@ -234,12 +230,12 @@ async def search(
 async def _find(reader: Reader, kinds: tuple[Kind, ...], params: Mapping[str, object]) -> Mapping[Kind, list[Key]]:
     """Of each kind the newest first, one more than are candidates if there are."""
     in_project = params["project_id"] is not None
-    rows = await reader.fetch_slow(_newest_of(kinds, in_project=in_project), params)
+    rows = await reader.fetch_slow(_newest_of(kinds, BOUNDS, in_project=in_project), params)
     found = _by_kind(kinds, rows)
-    lacking = tuple(kind for kind in kinds if len(found[kind]) <= CANDIDATES)
+    lacking = tuple(kind for kind in kinds if len(found[kind]) <= BOUNDS.candidates)
     if not lacking:
         return found
-    rows = await reader.fetch_slow(_indexed_of(lacking, in_project=in_project), params)
+    rows = await reader.fetch_slow(_indexed_of(lacking, BOUNDS, in_project=in_project), params)
     return {**found, **_by_kind(lacking, rows)}
 
 
