@@ -106,12 +106,14 @@ def _newest(kind: Kind, bounds: Bounds, *, in_project: bool, dialect: str) -> sa
 def _newest_rows(place: Place, bounds: Bounds, in_project: bool) -> sa.Subquery:
     rows = place.table.alias("rows")
     texts = (rows.c[each.name] for each in place.matching.texts)
-    newest = sa.select(rows.c.id, rows.c.id.label("at"), *texts).order_by(rows.c.id.desc()).limit(_bound(bounds.rows))
+    newest = sa.select(rows.c.id, rows.c.id.label("at"), *texts).limit(_bound(bounds.rows))
     if in_project and place.table is place.owner:  # which has an index for it
         named = projects.alias("named")
         repository = sa.select(named.c.repository_id).where(named.c.id == _in_project()).scalar_subquery()
-        newest = newest.where(rows.c.repository_id == repository)
-    return newest.subquery("newest")
+        # Said so that only this index has the order: by the primary key all that is newer would be passed.
+        newest = newest.where(rows.c.repository_id.between(repository, repository))
+        return newest.order_by(rows.c.repository_id.desc(), rows.c.id.desc()).subquery("newest")
+    return newest.order_by(rows.c.id.desc()).subquery("newest")
 
 
 _numbers = sa.table("search_numbers", sa.column("number", sa.Integer), sa.column("id", sa.Text))
