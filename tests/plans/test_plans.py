@@ -136,7 +136,7 @@ def scene(backend: Databases, tmp_path_factory: pytest.TempPathFactory) -> Itera
     with pytest.MonkeyPatch.context() as patch:
         for module in (listing, timesheets_queries):
             patch.setattr(module, "LOOKS_AT_MOST", 100)
-        patch.setattr(search_queries, "BOUNDS", search_queries.Bounds(candidates=FOUND, rows=30, matches=30))
+        patch.setattr(search_queries, "BOUNDS", search_queries.Bounds(FOUND, rows=30, characters=10_000, matches=30))
         scene = Scene(CapturedServer(settings), judge, settings)
         yield scene
         scene.close()

@@ -52,7 +52,7 @@ OPERATIONS: tuple[Operation, ...] = (
         description="The newest come first; without `per_page` there are 30 on a page. What was deleted is not found; "
         "what is in archived projects is. Text without spaces between words, as in Chinese or Japanese, is found by "
         "the beginning of what stands between two spaces or punctuation marks. Of each kind no more than the newest "
-        "100 that the caller sees are found: `incomplete_results` says whether there are more, and more words, `type` "
+        "50 that the caller sees are found: `incomplete_results` says whether there are more, and more words, `type` "
         "and `project_id` narrow it down. A search that takes seconds is given up with 503.",
     ),
 )

@@ -30,15 +30,16 @@ TEXT_CHARS = 4000
 
 class Bounds(NamedTuple):
     """Of each kind. `candidates`: no more are found, the newest that the caller sees. `rows`: on PostgreSQL so many of
-    the newest are looked at first; their words are taken apart, which costs more than to read them. `matches`: on
-    SQLite, whose index of words gives the newest first."""
+    the newest are looked at first, with so many `characters` in all: to take a text apart costs more than to read it.
+    `matches`: on SQLite, whose index of words gives the newest first."""
 
     candidates: int
     rows: int
+    characters: int
     matches: int
 
 
-BOUNDS = Bounds(candidates=100, rows=300, matches=500)
+BOUNDS = Bounds(candidates=50, rows=200, characters=30_000, matches=500)
 
 _Integer = Annotated[int, Meta(ge=0, le=2**63 - 1)]  # what both databases take for one
 
@@ -104,16 +105,23 @@ def _newest(kind: Kind, bounds: Bounds, *, in_project: bool, dialect: str) -> sa
 
 
 def _newest_rows(place: Place, bounds: Bounds, in_project: bool) -> sa.Subquery:
+    """With their texts, until these are too many characters."""
+    names = [each.name for each in place.matching.texts]
     rows = place.table.alias("rows")
-    texts = (rows.c[each.name] for each in place.matching.texts)
-    newest = sa.select(rows.c.id, rows.c.id.label("at"), *texts).limit(_bound(bounds.rows))
+    newest = sa.select(rows.c.id, *(rows.c[name] for name in names)).limit(_bound(bounds.rows))
+    order = [rows.c.id.desc()]
     if in_project and place.table is place.owner:  # which has an index for it
         named = projects.alias("named")
         repository = sa.select(named.c.repository_id).where(named.c.id == _in_project()).scalar_subquery()
         # Said so that only this index has the order: by the primary key all that is newer would be passed.
         newest = newest.where(rows.c.repository_id.between(repository, repository))
-        return newest.order_by(rows.c.repository_id.desc(), rows.c.id.desc()).subquery("newest")
-    return newest.order_by(rows.c.id.desc()).subquery("newest")
+        order = [rows.c.repository_id.desc(), *order]
+    some = newest.order_by(*order).subquery("some")
+    whole = sa.func.concat(*(some.c[name] for name in names))  # which takes NULL for nothing
+    read = sa.func.sum(sa.func.length(whole)).over(order_by=some.c.id.desc()).label("characters")
+    texts = [some.c[name] for name in names]
+    known = sa.select(some.c.id, some.c.id.label("at"), *texts, read).subquery("known")
+    return sa.select(known).where(known.c.characters <= _bound(bounds.characters)).subquery("newest")
 
 
 _numbers = sa.table("search_numbers", sa.column("number", sa.Integer), sa.column("id", sa.Text))
