@@ -45,9 +45,9 @@ class matches(sa.ColumnElement[bool]):  # noqa: N801  # reads like the SQL it st
     inherit_cache = False
     type = sa.Boolean()
 
-    def __init__(self, row_id: sa.Column[Any], *texts: sa.Column[Any]) -> None:
+    def __init__(self, row_id: sa.Column[Any], *texts: sa.ColumnElement[Any]) -> None:
         self.row_id = row_id
-        self.texts = texts
+        self.texts: tuple[Any, ...] = texts  # columns of a table, or of what was read of one
         self.index = f"search_{row_id.table.name}"
         self.parameter = sa.bindparam("q", type_=sa.Text())
 

@@ -84,7 +84,7 @@ def _in_project() -> sa.BindParameter[str]:
 
 
 def _newest(kind: Kind, bounds: Bounds, *, in_project: bool, dialect: str) -> sa.Select[Any]:
-    """Among the newest rows. Each row that was not enough is looked at again by `_indexed`."""
+    """Among the newest rows. A kind of which these hold too few is asked for again by `_indexed`."""
     place = PLACES[kind]
     rows = _newest_rows(place, bounds, in_project) if dialect == "postgresql" else _newest_matches(place, bounds)
     found = (
