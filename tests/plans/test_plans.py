@@ -22,6 +22,7 @@ from tests.plans.rows import NO_LISTS, PAGING, TODO, Row
 from workhook import asgi
 from workhook.http.calls import Services
 from workhook.http.operations import Operation
+from workhook.work.search import queries as search_queries
 from workhook.work.tasks import listing
 from workhook.work.timesheets import queries as timesheets_queries
 
@@ -31,6 +32,9 @@ FILLS = (*filled.PEOPLE, *filled.WORK, *filled_history.HISTORY)
 PER_PAGE = 5
 DEEP_PAGES = 3
 """Of a hundred rows, that are passed before a page is judged that is not the first."""
+
+FOUND = 5
+"""Of each kind no more is found by a search."""
 
 BOUND = 600
 """Of work for a page of `PER_PAGE` rows, in rows: a sixth of what looking at all of a project's is."""
@@ -132,6 +136,7 @@ def scene(backend: Databases, tmp_path_factory: pytest.TempPathFactory) -> Itera
     with pytest.MonkeyPatch.context() as patch:
         for module in (listing, timesheets_queries):
             patch.setattr(module, "LOOKS_AT_MOST", 100)
+        patch.setattr(search_queries, "BOUNDS", search_queries.Bounds(FOUND, rows=30, characters=10_000, matches=30))
         scene = Scene(CapturedServer(settings), judge, settings)
         yield scene
         scene.close()
@@ -213,3 +218,45 @@ def test_a_table_of_few_timesheets_is_whole(scene: Scene) -> None:
     path = scene.path(Row("list_timesheets"))
     answer = scene.callers["owner"].get(path, params={"billable": "true"}, headers={"Accept": "text/csv"})
     assert len(answer.text.splitlines()) == 1 + 4
+
+
+def _searched(caller: httpx.Client, **query: str) -> tuple[list[str], bool]:
+    """When what was found was made, page by page, and whether the caller is told that there is more."""
+    made, told = list[str](), set[bool]()
+    address = str(httpx.URL("/api/v1/search", params=query))
+    while address:
+        response = caller.get(address)
+        assert response.status_code == 200, response.text
+        made += [each["created_at"] for each in response.json()["results"]]
+        told.add(response.json()["incomplete_results"])
+        address = response.links.get("next", {}).get("url", "")
+    [incomplete] = told
+    return made, incomplete
+
+
+def test_a_search_finds_the_newest_and_says_that_there_is_more(scene: Scene) -> None:
+    project = scene.places["project"]["project"]
+    made, incomplete = _searched(scene.callers["owner"], q="common", type="task", per_page="2", project_id=project)
+    assert incomplete
+    assert made == sorted(made, reverse=True)
+    newest = scene.callers["owner"].get(
+        f"/api/v1/projects/{project}/tasks", params={"sort": "-created_at", "per_page": "20"}
+    )
+    common = [each for each in newest.json()["tasks"] if each["title"].startswith("common")]
+    assert made == [each["created_at"] for each in common[:FOUND]]
+
+
+@pytest.mark.parametrize("kind", ["task_comment", "file_comment"])
+def test_what_somebody_does_not_see_neither_hides_what_he_sees_nor_shows(scene: Scene, kind: str) -> None:
+    client = scene.callers["client"]
+    # Of this project four are not private, and thousands have the word in the other.
+    made, incomplete = _searched(client, q="seldom", type=kind)
+    assert (len(made), incomplete) == (4, False)
+    assert _searched(client, q="common", type=kind) == ([], False)
+
+
+def test_what_other_projects_have_does_not_hide_what_one_has(scene: Scene) -> None:
+    made, incomplete = _searched(
+        scene.callers["owner"], q="seldom", type="task", project_id=scene.places["project"]["project"]
+    )
+    assert (len(made), incomplete) == (4, False)

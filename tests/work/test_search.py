@@ -17,7 +17,8 @@ TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
 
 def _found(caller: Caller, q: str = "needle", **more: str) -> list[JsonObject]:
     answer = caller.get("/search", params={"q": q, **more})
-    assert set(answer) == {"success", "results"}
+    assert set(answer) == {"success", "results", "incomplete_results"}
+    assert answer["incomplete_results"] is False
     results: list[JsonObject] = answer["results"]
     return results
 

@@ -21,17 +21,18 @@ async def search(call: Call) -> Answer:
     project_id = query.project_id if isinstance(query.project_id, str) else None
     if project_id is not None:
         await find_access(call.database, actor, project_id)  # 404, rather than nothing found
-    found = await queries.search(
+    searched = await queries.search(
         call.database,
         actor,
         words,
         kinds=query.kinds,
         project_id=project_id,
         after=after,
-        limit=query.limit + 1,
+        limit=query.limit,
     )
-    shown, headers = lists.page(call, found, query, queries.key_of)
-    return Answer(SearchAnswer([search_result(each, words) for each in shown]), headers=headers)
+    shown, headers = lists.page(call, searched.found, query, queries.key_of, last_seen=searched.more_behind)
+    results = [search_result(each, words) for each in shown]
+    return Answer(SearchAnswer(results, incomplete_results=searched.incomplete), headers=headers)
 
 
 OPERATIONS: tuple[Operation, ...] = (
@@ -50,7 +51,8 @@ OPERATIONS: tuple[Operation, ...] = (
         etag=False,
         description="The newest come first; without `per_page` there are 30 on a page. What was deleted is not found; "
         "what is in archived projects is. Text without spaces between words, as in Chinese or Japanese, is found by "
-        "the beginning of what stands between two spaces or punctuation marks. A search that takes seconds is given up "
-        "with 503.",
+        "the beginning of what stands between two spaces or punctuation marks. Of each kind no more than the newest "
+        "50 that the caller sees are found: `incomplete_results` says whether there are more, and more words, `type` "
+        "and `project_id` narrow it down. A search that takes seconds is given up with 503.",
     ),
 )

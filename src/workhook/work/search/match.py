@@ -45,9 +45,9 @@ class matches(sa.ColumnElement[bool]):  # noqa: N801  # reads like the SQL it st
     inherit_cache = False
     type = sa.Boolean()
 
-    def __init__(self, row_id: sa.Column[Any], *texts: sa.Column[Any]) -> None:
+    def __init__(self, row_id: sa.Column[Any], *texts: sa.ColumnElement[Any]) -> None:
         self.row_id = row_id
-        self.texts = texts
+        self.texts: tuple[Any, ...] = texts  # columns of a table, or of what was read of one
         self.index = f"search_{row_id.table.name}"
         self.parameter = sa.bindparam("q", type_=sa.Text())
 
@@ -60,11 +60,14 @@ def _matches_postgresql(element: matches, compiler: SQLCompiler, **kw: Any) -> s
     return f"search_vector({text}) @@ search_query({compiler.process(element.parameter, **kw)})"
 
 
+# Each word in quotes, so that none is an operator.
+_WANTED = """'"' || replace({parameter}, ' ', '" "') || '"*'"""
+
+
 @compiles(matches, "sqlite")
 def _matches_sqlite(element: matches, compiler: SQLCompiler, **kw: Any) -> str:
     row_id, parameter = compiler.process(element.row_id, **kw), compiler.process(element.parameter, **kw)
-    # Each word in quotes, so that none is an operator.
-    wanted = f"""'"' || replace({parameter}, ' ', '" "') || '"*'"""
+    wanted = _WANTED.format(parameter=parameter)
     found = f"SELECT rowid FROM {element.index} WHERE {element.index} MATCH {wanted}"  # noqa: S608  # names of ours
     if isinstance(element.row_id.type, sa.Text):
         # Full-text rows have numbers; this table says whose.
@@ -72,6 +75,24 @@ def _matches_sqlite(element: matches, compiler: SQLCompiler, **kw: Any) -> str:
     return f"{row_id} IN ({found})"
 
 
-def task_matches() -> sa.ColumnElement[bool]:
+class has_words(sa.ColumnElement[bool]):  # noqa: N801  # likewise
+    """On SQLite: whether a row of the full-text table `index` has the words of `q`. Read by `rowid` backwards, the
+    newest come first, and only as many as are wanted."""
+
+    inherit_cache = False
+    type = sa.Boolean()
+
+    def __init__(self, index: str) -> None:
+        self.index = index
+        self.parameter = sa.bindparam("q", type_=sa.Text())
+
+
+@compiles(has_words)
+def _has_words(element: has_words, compiler: SQLCompiler, **kw: Any) -> str:
+    wanted = _WANTED.format(parameter=compiler.process(element.parameter, **kw))
+    return f"{element.index} MATCH ({wanted})"
+
+
+def task_matches() -> matches:
     """On `tasks`: title and description have the words of the parameter `q`, which `words_of` makes."""
     return matches(tasks.c.id, tasks.c.title, tasks.c.description)

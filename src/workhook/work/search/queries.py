@@ -1,34 +1,45 @@
-"""One statement that searches everything that a caller sees.
+"""The statements that search what a caller sees.
 
-What is private is not found by clients, nor are comments on private files and replies to private comments; what belongs
-to something that was deleted is found by nobody.
+Of each kind the newest that have the words are looked for, no more than a bound: first among the newest rows,
+which is quick where the words are common, and where those are not enough, by the index of words among all. Whatever
+the caller does not see counts for nothing in it. Then the texts of those are read that a page shows.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Annotated, Any, NamedTuple
 
 import sqlalchemy as sa
 from msgspec import Meta
 
-from workhook.identity.queries import by_membership
 from workhook.identity.schemas import Actor
-from workhook.identity.tables import collaborators, memberships, projects
-from workhook.identity.tokens.reach import reach_params, within_reach
+from workhook.identity.tables import projects
+from workhook.identity.tokens.reach import reach_params
 from workhook.storage import Reader, Row
-from workhook.storage.metadata import big
-from workhook.work.clients.tables import clients
-from workhook.work.comments.tables import file_comment_replies, file_comments, task_comments
-from workhook.work.files.tables import files
-from workhook.work.search.match import matches, task_matches
+from workhook.storage.dialects import any_of
+from workhook.storage.statements import PerDialect
+from workhook.work.search.match import has_words, matches
+from workhook.work.search.places import PLACES, Place, seen
 from workhook.work.search.schemas import KINDS, Found, FoundIn, Kind
-from workhook.work.tasks.tables import tasks
 
 TEXT_CHARS = 4000
 """How much of a text is read to make an excerpt of."""
+
+
+class Bounds(NamedTuple):
+    """Of each kind. `candidates`: no more are found, the newest that the caller sees. `rows`: on PostgreSQL so many of
+    the newest are looked at first, with so many `characters` in all: to take a text apart costs more than to read it.
+    `matches`: on SQLite, whose index of words gives the newest first."""
+
+    candidates: int
+    rows: int
+    characters: int
+    matches: int
+
+
+BOUNDS = Bounds(candidates=50, rows=200, characters=30_000, matches=500)
 
 _Integer = Annotated[int, Meta(ge=0, le=2**63 - 1)]  # what both databases take for one
 
@@ -42,100 +53,137 @@ class Key(NamedTuple):
     place_id: str
 
 
-_caller = big("user_id")
-_owners = sa.select(_caller).union_all(sa.select(memberships.c.organization_id).where(memberships.c.user_id == _caller))
-_given = (
-    sa.select(collaborators.c.repository_id)
-    .where(collaborators.c.user_id == _caller)
-    .union_all(sa.select(clients.c.repository_id).where(clients.c.user_id == _caller))
-)
-# As `identity.queries` finds a role; whoever has none is a client, if anything.
-_insider = sa.or_(
-    projects.c.account_id == _caller,
-    sa.exists().where(
-        memberships.c.organization_id == projects.c.account_id,
-        memberships.c.user_id == _caller,
-        by_membership,
-    ),
-    sa.exists().where(collaborators.c.repository_id == projects.c.repository_id, collaborators.c.user_id == _caller),
-)
-_client = sa.exists().where(clients.c.repository_id == projects.c.repository_id, clients.c.user_id == _caller)
-_seen = (
-    sa.select(
-        projects.c.repository_id,
-        projects.c.id.label("project_id"),
-        projects.c.title.label("project_title"),
-        sa.case((_insider, 1), else_=0).label("insider"),
-    )
-    # The first is for the sake of indexes, the second decides.
-    .where(sa.or_(projects.c.account_id.in_(_owners), projects.c.repository_id.in_(_given)))
-    .where(projects.c.deleted_at.is_(None), sa.or_(_insider, _client))
-    .where(within_reach(projects.c.account_id, projects.c.repository_id))
-    .cte("seen")
-)
+class Searched(NamedTuple):
+    """`incomplete`: the caller sees more that has the words than was looked for. `more_behind`: the key behind which a
+    next page begins, if there is one."""
 
-_NO_NUMBER: sa.ColumnElement[int] = sa.literal_column("0", sa.BigInteger)
-_NO_COMMENT: sa.ColumnElement[int] = sa.cast(sa.null(), sa.BigInteger)
-_NO_TEXT: sa.ColumnElement[str] = sa.cast(sa.null(), sa.Text)
+    found: list[Found]
+    incomplete: bool
+    more_behind: Key | None
 
 
-@dataclass(frozen=True)
-class Place:
-    """Where a kind is found: `table` holds it, `owner` is it or the task or file that it is about, `joined` is all that
-    is read. None of `private` may hold for a client to see it."""
-
-    table: sa.Table
-    owner: sa.Table
-    joined: sa.FromClause
-    matching: sa.ColumnElement[bool]
-    private: tuple[sa.Column[Any], ...] = ()
-    text: sa.ColumnElement[Any] = _NO_TEXT
-    comment_id: sa.ColumnElement[Any] = _NO_COMMENT
-
-    @property
-    def number(self) -> sa.ColumnElement[int]:
-        return _NO_NUMBER if self.table is self.owner else self.table.c.id
-
-
-_of_task = task_comments.join(tasks, tasks.c.id == task_comments.c.task_id)
-_of_file = file_comments.join(files, files.c.id == file_comments.c.file_id)
-_of_comment = file_comment_replies.join(_of_file, file_comments.c.id == file_comment_replies.c.file_comment_id)
-
-PLACES: Mapping[Kind, Place] = {
-    "task": Place(tasks, tasks, tasks, task_matches(), text=tasks.c.description),
-    "task_comment": Place(
-        task_comments,
-        tasks,
-        _of_task,
-        matches(task_comments.c.id, task_comments.c.text),
-        private=(task_comments.c.private,),
-        text=task_comments.c.text,
-    ),
-    "file": Place(files, files, files, matches(files.c.id, files.c.title), private=(files.c.private,)),
-    "file_comment": Place(
-        file_comments,
-        files,
-        _of_file,
-        matches(file_comments.c.id, file_comments.c.text),
-        private=(files.c.private, file_comments.c.private),
-        text=file_comments.c.text,
-    ),
-    "file_comment_reply": Place(
-        file_comment_replies,
-        files,
-        _of_comment,
-        matches(file_comment_replies.c.id, file_comment_replies.c.plain_body),
-        private=(files.c.private, file_comments.c.private, file_comment_replies.c.private),
-        text=file_comment_replies.c.plain_body,
-        comment_id=file_comment_replies.c.file_comment_id,
-    ),
-}
-
-
-def _of_kind(kind: Kind, *, in_project: bool, further: bool) -> sa.Select[Any]:
-    """The newest of a kind, no more than a page shows."""
+def _candidates(kind: Kind, bounds: Bounds) -> sa.Select[Any]:
+    """Of a kind, the newest of those that were made. Imports say when their things were made, so that the time does
+    not tell."""
     place = PLACES[kind]
+    return sa.select(
+        _rank(kind).label("kind"),
+        place.table.c.created_at,
+        place.number.label("number"),
+        place.owner.c.id.label("place_id"),
+    ).limit(_bound(bounds.candidates + 1))
+
+
+def _bound(rows: int) -> sa.ColumnElement[int]:
+    """Written into the statement, so that a plan for any values knows it, too."""
+    return sa.literal_column(str(rows), sa.BigInteger)
+
+
+def _in_project() -> sa.BindParameter[str]:
+    return sa.bindparam("project_id", type_=sa.Text)
+
+
+def _newest(kind: Kind, bounds: Bounds, *, in_project: bool, dialect: str) -> sa.Select[Any]:
+    """Among the newest rows. A kind of which these hold too few is asked for again by `_indexed`."""
+    place = PLACES[kind]
+    rows = _newest_rows(place, bounds, in_project) if dialect == "postgresql" else _newest_matches(place, bounds)
     found = (
+        _candidates(kind, bounds)
+        .select_from(
+            place.joined.join(rows, rows.c.id == place.table.c.id).join(
+                projects, projects.c.repository_id == place.table.c.repository_id
+            )
+        )
+        .where(place.sees())
+        .order_by(rows.c.at.desc())
+    )
+    if dialect == "postgresql":
+        # Of the texts that were read there: no index leads to them, whatever the planner thinks of the words.
+        texts = (rows.c[each.name] for each in place.matching.texts)
+        found = found.where(matches(place.table.c.id, *texts))
+    return found.where(projects.c.id == _in_project()) if in_project else found
+
+
+def _newest_rows(place: Place, bounds: Bounds, in_project: bool) -> sa.Subquery:
+    """With their texts, until these are too many characters."""
+    names = [each.name for each in place.matching.texts]
+    rows = place.table.alias("rows")
+    newest = sa.select(rows.c.id, *(rows.c[name] for name in names)).limit(_bound(bounds.rows))
+    order = [rows.c.id.desc()]
+    if in_project and place.table is place.owner:  # which has an index for it
+        named = projects.alias("named")
+        repository = sa.select(named.c.repository_id).where(named.c.id == _in_project()).scalar_subquery()
+        # Said so that only this index has the order: by the primary key all that is newer would be passed.
+        newest = newest.where(rows.c.repository_id.between(repository, repository))
+        order = [rows.c.repository_id.desc(), *order]
+    some = newest.order_by(*order).subquery("some")
+    whole = sa.func.concat(*(some.c[name] for name in names))  # which takes NULL for nothing
+    read = sa.func.sum(sa.func.length(whole)).over(order_by=some.c.id.desc()).label("characters")
+    texts = [some.c[name] for name in names]
+    known = sa.select(some.c.id, some.c.id.label("at"), *texts, read).subquery("known")
+    return sa.select(known).where(known.c.characters <= _bound(bounds.characters)).subquery("newest")
+
+
+_numbers = sa.table("search_numbers", sa.column("number", sa.Integer), sa.column("id", sa.Text))
+
+
+def _newest_matches(place: Place, bounds: Bounds) -> sa.Subquery:
+    words = sa.table(f"search_{place.table.name}", sa.column("rowid", sa.Integer))
+    newest = (
+        sa.select(words.c.rowid.label("at"))
+        .where(has_words(words.name))
+        .order_by(words.c.rowid.desc())
+        .limit(_bound(bounds.matches))
+        .subquery("matching")
+    )
+    if not isinstance(place.table.c.id.type, sa.Text):
+        return sa.select(newest.c.at.label("id"), newest.c.at).subquery("newest")
+    numbered = newest.join(_numbers, _numbers.c.number == newest.c.at)
+    return sa.select(_numbers.c.id, newest.c.at).select_from(numbered).subquery("newest")
+
+
+def _indexed(kind: Kind, bounds: Bounds, *, in_project: bool) -> sa.Select[Any]:
+    """Among all rows, by the index of words."""
+    place = PLACES[kind]
+    row_id = place.table.c.id
+    # In an order that no index has, which would lead past all that does not have the words.
+    order = row_id.concat("") if isinstance(row_id.type, sa.Text) else row_id + sa.literal_column("0")
+    found = (
+        _candidates(kind, bounds)
+        .select_from(place.joined.join(seen, seen.c.repository_id == place.table.c.repository_id))
+        .where(place.is_among_seen(), place.matching)
+        .order_by(order.desc())
+    )
+    return found.where(seen.c.project_id == _in_project()) if in_project else found
+
+
+def _rank(kind: Kind) -> sa.ColumnElement[int]:
+    return sa.literal_column(str(KINDS.index(kind)), sa.BigInteger)
+
+
+def _all_of(each: list[sa.Select[Any]]) -> sa.CompoundSelect[Any]:
+    return sa.union_all(*(sa.select(one.subquery()) for one in each))
+
+
+@cache
+def _newest_of(kinds: tuple[Kind, ...], bounds: Bounds, *, in_project: bool) -> PerDialect:
+    """One for each combination, since a statement is compiled once."""
+    sqlite, postgresql = (
+        _all_of([_newest(kind, bounds, in_project=in_project, dialect=dialect) for kind in kinds])
+        for dialect in ("sqlite", "postgresql")
+    )
+    return PerDialect(sqlite=sqlite, postgresql=postgresql)
+
+
+@cache
+def _indexed_of(kinds: tuple[Kind, ...], bounds: Bounds, *, in_project: bool) -> sa.CompoundSelect[Any]:
+    return _all_of([_indexed(kind, bounds, in_project=in_project) for kind in kinds])
+
+
+def _shown(kind: Kind) -> sa.Select[Any]:
+    """What a page shows of some. Somebody may have written since they were found: who sees them is asked again."""
+    place = PLACES[kind]
+    return (
         sa.select(
             _rank(kind).label("kind"),
             place.number.label("number"),
@@ -145,43 +193,21 @@ def _of_kind(kind: Kind, *, in_project: bool, further: bool) -> sa.Select[Any]:
             place.comment_id.label("file_comment_id"),
             place.table.c.created_at,
             place.table.c.updated_at,
-            _seen.c.project_id,
-            _seen.c.project_title,
+            projects.c.id.label("project_id"),
+            projects.c.title.label("project_title"),
         )
-        .select_from(place.joined.join(_seen, _seen.c.repository_id == place.table.c.repository_id))
-        .where(place.owner.c.deleted_at.is_(None), place.matching)
-        .order_by(place.table.c.created_at.desc(), place.table.c.id.desc())
-        .limit(big("limit"))
+        .select_from(place.joined.join(projects, projects.c.repository_id == place.table.c.repository_id))
+        .where(any_of(place.table.c.id, _ids(kind)), place.sees())
     )
-    if place.private:
-        open_to_all = sa.and_(*(each.is_(sa.false()) for each in place.private))
-        found = found.where(sa.or_(_seen.c.insider == 1, open_to_all))
-    if in_project:
-        found = found.where(_seen.c.project_id == sa.bindparam("project_id", type_=sa.Text))
-    if further:
-        key = sa.tuple_(place.table.c.created_at, _rank(kind), place.number, place.owner.c.id)
-        found = found.where(key < sa.tuple_(*_AFTER))
-    return found
 
 
-def _rank(kind: Kind) -> sa.ColumnElement[int]:
-    return sa.literal_column(str(KINDS.index(kind)), sa.BigInteger)
-
-
-_AFTER: tuple[sa.BindParameter[Any], ...] = (
-    big("created_at"),
-    big("kind"),
-    big("number"),
-    sa.bindparam("place_id", type_=sa.Text),
-)
+def _ids(kind: Kind) -> str:
+    return f"{kind}_ids"
 
 
 @cache
-def _statement(kinds: tuple[Kind, ...], *, in_project: bool, further: bool) -> sa.Select[Any]:
-    """One for each combination, since a statement is compiled once. `further`: it goes on behind a key."""
-    each = [_of_kind(kind, in_project=in_project, further=further).subquery() for kind in kinds]
-    found = sa.union_all(*(sa.select(one) for one in each)).subquery("found")
-    return sa.select(found).order_by(*(found.c[name].desc() for name in Key._fields)).limit(big("limit"))
+def _shown_of(kinds: tuple[Kind, ...]) -> sa.CompoundSelect[Any]:
+    return _all_of([_shown(kind) for kind in kinds])
 
 
 async def search(
@@ -193,17 +219,52 @@ async def search(
     project_id: str | None,
     after: Key | None,
     limit: int,
-) -> list[Found]:
+) -> Searched:
     """What the caller sees and has all of `words` (`match.words_of`), the newest first, from behind `after`.
 
     Raises `storage.slow.TooSlow`.
     """
-    params: dict[str, object] = {"user_id": actor.user.id, "q": words, "project_id": project_id, "limit": limit}
+    params: dict[str, object] = {"user_id": actor.user.id, "q": words, "project_id": project_id}
     params |= reach_params(actor)
-    if after is not None:
-        params |= after._asdict()
-    statement = _statement(kinds, in_project=project_id is not None, further=after is not None)
-    return [_found_of(row) for row in await reader.fetch_slow(statement, params)]
+    by_kind = await _find(reader, kinds, params)
+    keys = sorted((each for some in by_kind.values() for each in some[: BOUNDS.candidates]), reverse=True)
+    behind = [each for each in keys if after is None or each < after]
+    page = behind[:limit]
+    return Searched(
+        await _read(reader, page, params),
+        incomplete=any(len(some) > BOUNDS.candidates for some in by_kind.values()),
+        more_behind=page[-1] if len(behind) > limit else None,
+    )
+
+
+async def _find(reader: Reader, kinds: tuple[Kind, ...], params: Mapping[str, object]) -> Mapping[Kind, list[Key]]:
+    """Of each kind the newest first, one more than are candidates if there are."""
+    in_project = params["project_id"] is not None
+    rows = await reader.fetch_slow(_newest_of(kinds, BOUNDS, in_project=in_project), params)
+    found = _by_kind(kinds, rows)
+    lacking = tuple(kind for kind in kinds if len(found[kind]) <= BOUNDS.candidates)
+    if not lacking:
+        return found
+    rows = await reader.fetch_slow(_indexed_of(lacking, BOUNDS, in_project=in_project), params)
+    return {**found, **_by_kind(lacking, rows)}
+
+
+def _by_kind(kinds: tuple[Kind, ...], rows: Sequence[Row]) -> dict[Kind, list[Key]]:
+    found: dict[Kind, list[Key]] = {kind: [] for kind in kinds}
+    for row in rows:
+        found[KINDS[row["kind"]]].append(Key(*(row[name] for name in Key._fields)))
+    return found
+
+
+async def _read(reader: Reader, page: Sequence[Key], params: Mapping[str, object]) -> list[Found]:
+    ids: dict[str, list[object]] = {}
+    for key in page:
+        ids.setdefault(_ids(KINDS[key.kind]), []).append(key.number or key.place_id)
+    kinds = tuple(kind for kind in KINDS if _ids(kind) in ids)
+    if not kinds:
+        return []
+    rows = await reader.fetch_slow(_shown_of(kinds), {**params, **ids})
+    return sorted(map(_found_of, rows), key=key_of, reverse=True)
 
 
 def _found_of(row: Row) -> Found:

@@ -69,7 +69,10 @@ class SearchResult(msgspec.Struct):
 
 
 class SearchAnswer(msgspec.Struct):
+    """`incomplete_results`: the caller sees more that has the words, which is older than what is found."""
+
     results: list[SearchResult]
+    incomplete_results: bool = False
     success: bool = True
 
 
