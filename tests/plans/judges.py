@@ -16,7 +16,7 @@ import asyncpg
 from sqlalchemy.sql.expression import Executable
 
 from tests.harness.waiting import finish
-from workhook.storage import dialects, sqlite_statistics
+from workhook.storage import dialects
 from workhook.storage.database import Params
 from workhook.storage.sqlite_threads import connect
 from workhook.storage.statements import Compiler
@@ -46,7 +46,7 @@ class Judge(Protocol):
 
 
 class SqliteJudge:
-    """With the statistics that the program gathers and without: a file has none at first."""
+    """With statistics and without: a file has none at first."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -56,8 +56,7 @@ class SqliteJudge:
     def after_filling(self) -> None:
         self._without.execute("SELECT 1 FROM sqlite_schema").fetchall()  # it knows the schema, and no statistics
         with connect(self._path, readonly=False) as writing:
-            for table in sqlite_statistics.tables(writing):
-                sqlite_statistics.analyzing(table)(writing)
+            writing.execute("ANALYZE")
         writing.close()
         self._with = connect(self._path, readonly=True)
 

@@ -20,7 +20,6 @@ EFFECTS: dict[str, str] = {
     "idempotency_keys": "-idempotency_keys",
     "tokens_and_sessions": "-sessions -sign_in_links -tokens",
     "audit_log": "-audit_log",
-    "planner_statistics": "",
     "deleted_tasks": "-tasks",
     "deleted_files": "-files",
     # In this world they have nothing to do, and change nothing.

@@ -248,9 +248,5 @@ class Database(ABC):
     @abstractmethod
     async def _write_returning(self, steps: Sequence[Step], last: Executable, params: Params) -> Sequence[Row]: ...
 
-    async def renew_statistics(self) -> int:
-        """What the planner goes by. Answers of how many tables. PostgreSQL does it by itself."""
-        return 0
-
     @abstractmethod
     async def close(self) -> None: ...

@@ -14,7 +14,7 @@ import structlog
 from sqlalchemy.sql.expression import Executable
 
 from workhook.core.errors import Unavailable
-from workhook.storage import dialects, metrics, slow, sqlite_statistics
+from workhook.storage import dialects, metrics, slow
 from workhook.storage.database import Database, Params, Row, Step, Transaction
 from workhook.storage.signals import Signals
 from workhook.storage.sqlite_threads import BUSY_TIMEOUT_S, Job, Threads
@@ -272,22 +272,6 @@ class SqliteDatabase(Database):
         async with self.transaction() as transaction:
             assert isinstance(transaction, SqliteTransaction)
             return await transaction.execute_steps(steps, (last, params))
-
-    async def renew_statistics(self) -> int:
-        names = await self._readers.submit(sqlite_statistics.tables)
-        for name in names:
-            await self._between_transactions(sqlite_statistics.analyzing(name))
-        await self._between_transactions(sqlite_statistics.show_others)
-        return len(names)
-
-    async def _between_transactions(self, job: Job[None]) -> None:
-        """In this process: no group is open that it would be a part of."""
-        await self._take_turn()
-        try:
-            await asyncio.shield(self._commit())
-            await asyncio.shield(self._writer.submit(job))
-        finally:
-            self._turn.release()
 
     async def _watch(self) -> None:
         """`data_version` of the only connection that writes here changes only by what other processes commit."""

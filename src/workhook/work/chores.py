@@ -27,7 +27,6 @@ from workhook.work.tasks import trash as tasks_trash
 EVERY_MIN_S = 1.0
 MINUTE_S = 60.0
 HOUR_S = 3600.0
-DAY_S = 24 * HOUR_S
 
 RUNS = Counter("workhook_chore_runs_total", "Runs of the chores of this process.", ["chore", "outcome"])
 DONE = Counter("workhook_chore_things_total", "Things that chores did: rows removed, periods billed.", ["chore"])
@@ -103,16 +102,11 @@ async def _forget_audit_entries(services: Services, now: int) -> int:
     return await audit_queries.prune(services.database, now - days * DAY_MS) if days else 0
 
 
-async def _renew_statistics(services: Services, now: int) -> int:
-    return await services.database.renew_statistics()
-
-
 # Every chore of the program, a line each.
 CHORES: tuple[Chore, ...] = (
     Chore("idempotency_keys", HOUR_S, _forget_idempotency_keys),
     Chore("tokens_and_sessions", HOUR_S, _forget_tokens_and_sessions),
     Chore("audit_log", HOUR_S, _forget_audit_entries),
-    Chore("planner_statistics", DAY_S, _renew_statistics),
     Chore("deleted_tasks", HOUR_S, tasks_trash.purge),
     Chore("deleted_files", HOUR_S, files_trash.purge),
     Chore("deleted_projects", HOUR_S, projects_trash.purge),
