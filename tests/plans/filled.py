@@ -236,9 +236,9 @@ FIRST = (
 """Those who are named in the rows."""
 
 
-def statements(fills: Sequence[Fill], known: Mapping[str, int | str]) -> Iterator[str]:
+def statements(first: Sequence[str], fills: Sequence[Fill], known: Mapping[str, int | str]) -> Iterator[str]:
     """The SQL that fills; `known` are the ids that its values name."""
-    yield from (each.format_map(known) for each in FIRST)
+    yield from (each.format_map(known) for each in first)
     for fill in fills:
         names, values = ", ".join(fill.columns), ", ".join(fill.columns.values()).format_map(known)
         numbers = f"SELECT CAST(0 AS BIGINT) UNION ALL SELECT i + 1 FROM numbers WHERE i < {fill.rows - 1}"
@@ -247,8 +247,8 @@ def statements(fills: Sequence[Fill], known: Mapping[str, int | str]) -> Iterato
         )
 
 
-async def fill(services: Services, world: World, fills: Sequence[Fill]) -> None:
-    """Everything, in one transaction."""
+async def fill(services: Services, world: World, first: Sequence[str], fills: Sequence[Fill], **more: int) -> None:
+    """Everything, in one transaction. `more` are known by these names, too."""
     organization = await queries.find_account(services.database, world.organization)
     repository = await queries.find_repository(services.database, world.organization, world.repository)
     assert organization is not None
@@ -261,7 +261,8 @@ async def fill(services: Services, world: World, fills: Sequence[Fill]) -> None:
         "rare": RARE_ID,
         "often": OFTEN_ID,
         "bytes": "BYTEA" if services.database.name == "postgresql" else "BLOB",
+        **more,
     }
     async with services.database.transaction() as tx:
-        for sql in statements(fills, known):
+        for sql in statements(first, fills, known):
             await tx.execute(sa.text(sql))

@@ -1,4 +1,4 @@
-"""What a row of the table is, and the rows that are still to be written.
+"""What a row of the table is.
 
 To add one: `Row("the operationId", {"filter": "value"})` in the table of its area. What is offered is read from the
 operations, so whatever has no row is named by `test_every_filter_and_sort_has_a_row`. A row with a value
@@ -19,7 +19,8 @@ class Row:
     """A list as it is asked for. `finds`: how many it answers at least, so that a row does not ask for nothing.
     `caller`: the owner, or a client of the project. `bound`: of work for a page, where the ordinary one is not enough,
     with the reason beside it. `walks`: a page ends when it has looked at some, whether
-    they fit or not; `finds` counts nothing then."""
+    they fit or not; `finds` counts nothing then. `counts`: it tells how many there are on all pages, which are looked
+    at for that; others are not."""
 
     operation: str
     query: Mapping[str, str] = field(default_factory=dict)
@@ -28,27 +29,13 @@ class Row:
     finds: int = 1
     bound: int = 0
     walks: bool = False
+    counts: bool = False
 
     def __str__(self) -> str:
         told = "&".join(f"{name}={value}" for name, value in self.query.items())
         more = [each for each in (self.place, self.caller) if each not in ("project", "owner")]
         return " ".join([f"{self.operation}?{told}", *more])
 
-
-TODO = frozenset(
-    {
-        # Identity
-        "user_organizations", "user_repositories", "account_organizations", "account_repositories",
-        "organization_repositories", "user_memberships", "organization_members", "repository_collaborators",
-        "app_installations_list", "installation_repositories_list",
-        "user_installations_list", "user_installation_repositories_list", "tokens_list", "oauth_apps_list", "apps_list",
-        "installations_list", "organization_invitations_list", "repository_invitations_list",
-        "user_repository_invitations_list",
-        # Webhooks
-        "repository_hooks_list", "organization_hooks_list", "oauth_hooks_list",
-    }
-)  # fmt: skip
-"""Lists whose rows are not written yet."""
 
 NO_LISTS = frozenset(
     {

@@ -56,10 +56,13 @@ _PHRASES = (
     "repo:{organization}/x", "created:2023-11-14T22:14:00Z", "created:<2023-11-14T22:14:00Z",
     "created:2023-11-15T00:26:00Z..*", "actor:rare action:hook", "actor:often action:task",
     "repo:{organization}/x action:task.delete", "repo:{organization}/x actor:often",
+    "repo:{organization}/{repository} actor:rare", "repo:{organization}/{repository} actor:often action:task",
+    "repo:{organization}/{repository} actor:rare action:hook",
 )  # fmt: skip
 _NO_PHRASES = (
     "action:none", "actor:nobody", "actor:often action:hook", "created:<2020-01-01", "created:>2030-01-01",
-    "repo:{organization}/none",
+    "repo:{organization}/none", "repo:{organization}/{repository} actor:many-1",
+    "repo:{organization}/{repository} actor:often action:hook",
 )  # fmt: skip
 _AUDIT = "organization_audit_log_list"
 _ENTRIES = (

@@ -29,7 +29,7 @@ _made = (
     .join_from(hooks, apps, apps.c.id == hooks.c.app_id)
     .join(accounts, accounts.c.id == hooks.c.account_id)
     .outerjoin(projects, projects.c.repository_id == hooks.c.repository_id)
-    .where(hooks.c.account_id == big("account_id"), projects.c.deleted_at.is_(None))
+    .where(hooks.c.account_id == big("account_id"), hooks.c.app_id.is_not(None), projects.c.deleted_at.is_(None))
 )
 _page = (
     _made.add_columns(sa.func.count().over().label("total"))

@@ -28,6 +28,21 @@ hooks = sa.Table(
     sa.Index("ix_hooks_account_id", "account_id"),
     sqlite_autoincrement=True,
 )
+# An organization's own, and those that apps made in it, of many that its repositories have.
+sa.Index(
+    "ix_hooks_organization",
+    hooks.c.account_id,
+    hooks.c.id,
+    sqlite_where=hooks.c.repository_id.is_(None),
+    postgresql_where=hooks.c.repository_id.is_(None),
+)
+sa.Index(
+    "ix_hooks_app",
+    hooks.c.account_id,
+    hooks.c.id,
+    sqlite_where=hooks.c.app_id.is_not(None),
+    postgresql_where=hooks.c.app_id.is_not(None),
+)
 
 lanes = sa.Table(
     "lanes",

@@ -1,6 +1,6 @@
 """The entries of an account's audit log that fit a selection, by number: a few from each of the stretches in which all
-fit, one for each action that was ever done (by the actor, in the repository), of which the program knows only so many.
-Of an actor in a repository the repository's entries are looked at: no index has both."""
+fit, one for each action that was ever done (by the actor, in the repository, or by the actor there), of which the
+program knows only so many."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from workhook.storage.metadata import big
 
 _text = sa.bindparam("text", type_=sa.Text())
 _action, _category = sa.bindparam("action", type_=sa.Text()), sa.bindparam("category", type_=sa.Text())
-_actor = sa.select(accounts.c.id.label("place")).where(accounts.c.login_key == sa.bindparam("actor"))
+_acting = accounts.alias("acting")
+_actor = sa.select(_acting.c.id.label("place")).where(_acting.c.login_key == sa.bindparam("actor"))
 
 
 def ids(dialect: str, given: frozenset[str], newest_first: bool) -> sa.Select[Any]:
@@ -30,10 +31,7 @@ def ids(dialect: str, given: frozenset[str], newest_first: bool) -> sa.Select[An
         return sa.select(first.subquery("first").c.id)
     each = _each(given).subquery("each_action")
     conditions.append(row.c.action == each.c.action)
-    if (column := _column(given)) is not None:
-        conditions.append(row.c[column] == each.c.place)
-    if column == "repository_id" and "actor" in given:
-        conditions.append(row.c.actor_id == _actor.scalar_subquery())
+    conditions += _at(row, given, each.c.place)
     top = sa.select(row.c.id).where(*conditions).order_by(order).limit(big("limit"))
     if dialect == "postgresql":
         few = top.correlate(each).lateral("few")
@@ -42,14 +40,16 @@ def ids(dialect: str, given: frozenset[str], newest_first: bool) -> sa.Select[An
     return sa.select(found.c.id).select_from(each.join(found, found.c.id.in_(top.correlate(each))))
 
 
-def _column(given: frozenset[str]) -> str | None:
-    if "repository" in given:
-        return "repository_id"
-    return "actor_id" if "actor" in given else None
+def _at(row: sa.FromClause, given: frozenset[str], place: sa.ColumnElement[Any]) -> list[sa.ColumnElement[bool]]:
+    """What the index begins with, behind the account."""
+    if "repository" not in given:
+        return [row.c.actor_id == place] if "actor" in given else []
+    there = [row.c.repository_id == place]
+    return [*there, row.c.actor_id == _actor.scalar_subquery()] if "actor" in given else there
 
 
 def _places(given: frozenset[str]) -> sa.Select[Any]:
-    """What the column is to be; one row that nobody asks for where there is none."""
+    """The repository, else the actor; one row that nobody asks for where there is none."""
     if "repository" in given:
         owners = accounts.alias("owners")
         return (
@@ -65,14 +65,12 @@ def _places(given: frozenset[str]) -> sa.Select[Any]:
 
 def _each(given: frozenset[str]) -> sa.Select[Any]:
     """The actions that fit, each found by one look at an index."""
-    column = _column(given)
     place = _places(given).subquery("each_place")
 
     def next_action(name: str, at: sa.ColumnElement[Any], after: sa.ColumnElement[Any] | None) -> Any:
         row = audit_log.alias(name)
-        found = sa.select(sa.func.min(row.c.action)).where(row.c.account_id == big("account_id"))
-        if column is not None:
-            found = found.where(row.c[column] == at)
+        mine = [row.c.account_id == big("account_id"), *_at(row, given, at)]
+        found = sa.select(sa.func.min(row.c.action)).where(*mine)
         return found if after is None else found.where(row.c.action > after)
 
     first = next_action("first_action", place.c.place, None).correlate(place).scalar_subquery()

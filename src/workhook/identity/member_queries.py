@@ -72,13 +72,20 @@ _anybody = (
     .where(accounts.c.kind == "user")
 )
 _owner = accounts.alias("owner")
-# By who can be in it, so that it costs nothing how many others the server has.
+_least = big("least")
+_in_it_by_place, _in_it_by_hand = memberships.alias("in_it_by_place"), collaborators.alias("in_it_by_hand")
+# By who can be in it, so that it costs nothing how many others the server has; and of these by who can do so much.
 _candidates = sa.union(
-    sa.select(memberships.c.user_id).where(memberships.c.organization_id == big("owner_id")),
-    sa.select(collaborators.c.user_id).where(collaborators.c.repository_id == big("repository_id")),
+    sa.select(_in_it_by_place.c.user_id).where(
+        _in_it_by_place.c.organization_id == big("owner_id"), sa.or_(_least < 3, _in_it_by_place.c.role == "owner")
+    ),
+    sa.select(_in_it_by_hand.c.user_id).where(
+        _in_it_by_hand.c.repository_id == big("repository_id"),
+        sa.or_(_least < 3, _in_it_by_hand.c.role == "admin"),
+    ),
     sa.select(_owner.c.id).where(_owner.c.id == big("owner_id")),
 )
-_everybody = _anybody.where(accounts.c.id.in_(_candidates), _rank >= big("least"))
+_everybody = _anybody.where(accounts.c.id.in_(_candidates), _rank >= _least)
 _direct = _everybody.where(_addition.c.role.is_not(None))
 _outside = _direct.where(_member.c.role.is_(None), accounts.c.id != big("owner_id"))
 _in_repository: dict[Affiliation, Listed] = {

@@ -34,6 +34,7 @@ memberships = sa.Table(
     sa.Column("role", sa.Text, nullable=False),  # owner | member | app: the bot of an app that is installed there
     sa.Column("created_at", Millis, nullable=False),
     sa.Index("ix_memberships_user_id", "user_id"),
+    sa.Index("ix_memberships_role", "organization_id", "role", "user_id"),
 )
 
 projects = sa.Table(
@@ -148,6 +149,7 @@ audit_log = sa.Table(
     sa.Index("ix_audit_log_action", "account_id", "action", "id"),
     sa.Index("ix_audit_log_actor", "account_id", "actor_id", "action", "id"),
     sa.Index("ix_audit_log_repository", "account_id", "repository_id", "action", "id"),
+    sa.Index("ix_audit_log_repository_actor", "account_id", "repository_id", "actor_id", "action", "id"),
     sqlite_autoincrement=True,
 )
 

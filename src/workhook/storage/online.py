@@ -9,7 +9,8 @@ SQLite's file is migrated in one transaction, before the server starts.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import sqlalchemy as sa
@@ -58,6 +59,17 @@ def create_index(
             postgresql_concurrently=True,
             if_not_exists=True,
         )
+
+
+@contextmanager
+def beside_others() -> Iterator[None]:
+    """Each statement in it is a transaction on PostgreSQL, so that none holds a lock for long. It has to stand first in
+    a migration, or behind what may be committed."""
+    if _is_sqlite():
+        yield
+        return
+    with op.get_context().autocommit_block():
+        yield
 
 
 def drop_index(name: str, table: str) -> None:

@@ -56,8 +56,18 @@ _collaborator = (
     .correlate(installations)
     .exists()
 )
+# By the places of the user, so that it costs nothing on how many others the app is.
+_mine, _added, _inside = memberships.alias("mine"), collaborators.alias("added"), projects.alias("inside")
+_places = sa.union(
+    sa.select(_mine.c.organization_id).where(_mine.c.user_id == big("user_id")),
+    sa.select(_inside.c.account_id)
+    .join_from(_added, _inside, _inside.c.repository_id == _added.c.repository_id)
+    .where(_added.c.user_id == big("user_id")),
+)
 _of_user = _of_app.where(
-    sa.or_(_member, _collaborator), sa.or_(big("place_id") == 0, installations.c.account_id == big("place_id"))
+    installations.c.account_id.in_(_places),
+    sa.or_(_member, _collaborator),
+    sa.or_(big("place_id") == 0, installations.c.account_id == big("place_id")),
 )
 _one_of_user = _of_user.where(installations.c.id == big("installation_id"))
 _count_of_user = sa.select(sa.func.count().label("total")).select_from(_of_user.subquery())

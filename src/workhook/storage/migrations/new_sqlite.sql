@@ -977,4 +977,12 @@ CREATE TABLE worker_generation (
 	CONSTRAINT pk_worker_generation PRIMARY KEY (id)
 )
 
-INSERT INTO "alembic_version" VALUES('0014')
+CREATE INDEX ix_hooks_organization ON hooks (account_id, id) WHERE repository_id IS NULL
+
+CREATE INDEX ix_hooks_app ON hooks (account_id, id) WHERE app_id IS NOT NULL
+
+CREATE INDEX ix_memberships_role ON memberships (organization_id, role, user_id)
+
+CREATE INDEX ix_audit_log_repository_actor ON audit_log (account_id, repository_id, actor_id, action, id)
+
+INSERT INTO "alembic_version" VALUES('0016')
