@@ -3,9 +3,6 @@ and nothing that is to stay secret."""
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -96,19 +93,3 @@ def test_a_host_without_an_address_is_said_without_numbers(cli: Cli) -> None:
     assert "PostgreSQL at nowhere.invalid:5432: " in said
     assert "Errno" not in said
     assert "--data " not in said
-
-
-@pytest.mark.skipif(os.getuid() != 0, reason="another user's folder is made by root")
-def test_a_folder_of_another_user(cli: Cli, tmp_path: Path) -> None:
-    """As a user who may read nothing of it."""
-    program = (
-        "import os, sys; os.setgroups([]); os.setgid(65534); os.setuid(65534);"
-        " from workhook.__main__ import main; sys.argv[0] = 'workhook'; main()"
-    )
-    for words in (("user", "list"), ("migrate",), ("doctor",), ("serve", "--port", "0")):
-        done = subprocess.run(
-            [sys.executable, "-c", program, *words], env=cli.environment, capture_output=True, text=True, timeout=60
-        )
-        assert done.returncode == 1
-        assert "Traceback" not in done.stderr
-        assert "--data" in done.stdout + done.stderr
