@@ -18,6 +18,7 @@ import typer
 
 from tests.harness import forge
 from tests.harness.databases import Databases
+from tests.harness.options import command_of, commands, misnamed
 from tests.harness.receiver import Receiver, Reply
 from tests.harness.server import Server
 from tests.harness.waiting import until
@@ -54,6 +55,7 @@ class Cli:
         done = self.run(*words, **environment)
         assert (done.returncode, done.stdout) == (status, ""), done.stderr
         assert "Traceback" not in done.stderr
+        assert misnamed(done.stderr, commands()[command_of(words)]) == []
         return done.stderr
 
     def setup(self, *words: str) -> Any:
@@ -492,7 +494,7 @@ def test_a_database_that_cannot_be_used_is_no_traceback(cli: Cli, tmp_path: Path
     (tmp_path / "file").touch()
     below = str(tmp_path / "file" / "below")
     for words in (("serve", "--port", "0"), ("setup", "--organization", "a", "--owner", "b")):
-        assert f"{below}: Not a directory." in cli.refused(*words, "--data", below)
+        assert f"{tmp_path / 'file'} is no folder." in cli.refused(*words, "--data", below)
     (cli.data / "secret.key").write_text("garbage")
     said = cli.refused("user", "list")
     assert f"{cli.data}/secret.key holds no usable key" in said

@@ -23,6 +23,7 @@ ITEM_KEYS = (
 UNUSED = {"code": None, "status": "unused", "message": None}
 SECONDS = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ"
 MILLISECONDS = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z"
+NOBODYS_ID = 2**53 - 1  # of a delivery, or of anything else
 BAD_URL = "The URL you've entered is not valid. Please make sure that you encode all special characters first"
 
 

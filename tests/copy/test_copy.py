@@ -17,6 +17,7 @@ import pytest
 from tests.copy.filled import SETTINGS, Filled
 from tests.harness import forge
 from tests.harness.databases import PostgresDatabases
+from tests.harness.options import commands, misnamed
 from tests.harness.receiver import Receiver
 from tests.harness.server import Server
 from tests.harness.waiting import finish, until
@@ -43,6 +44,7 @@ def refused(*words: object) -> str:
     done = run(*words)
     assert (done.returncode, done.stdout) == (1, ""), done.stdout + done.stderr
     assert "Traceback" not in done.stderr
+    assert misnamed(done.stderr, commands()["database", str(words[0])]) == []
     return done.stderr
 
 

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import subprocess
 import sys
-import threading
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -19,7 +17,7 @@ from tests.delivery.receivers import Receiver, forever, receiver
 from tests.delivery.sending import MakeSender, send
 from tests.delivery.site import Site
 from tests.harness.databases import Databases
-from tests.harness.server import START_TIMEOUT_S, Server
+from tests.harness.own_process import OwnProcess
 from tests.harness.waiting import WAIT_S, until
 from workhook.delivery.send import SendSettings
 
@@ -31,27 +29,12 @@ PUBLISHERS = 8
 make_sender = pytest.fixture(sending.make_sender)
 
 
-class FewFiles(Server):
+class FewFiles(OwnProcess):
     """A server that may open few files."""
 
-    def start(self) -> Server:
-        self.running = False
+    def command_line(self) -> Sequence[str]:
         limit = f"import os, resource, sys; resource.setrlimit(resource.RLIMIT_NOFILE, ({FILES}, {FILES}))"
-        words = [sys.executable, "-m", "workhook", *self.command]
-        process = subprocess.Popen(
-            [sys.executable, "-c", f"{limit}; os.execv(sys.argv[1], sys.argv[1:])", *words],
-            env=self.environment(),
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
-        self.process = process  # type: ignore[assignment]  # it has what is used of a forged one
-        assert process.stdout is not None
-        ready = threading.Event()
-        threading.Thread(target=self._read, args=(process.stdout, ready), daemon=True).start()
-        assert ready.wait(START_TIMEOUT_S), self.log()
-        assert self.running, self.log()
-        return self
+        return [sys.executable, "-c", f"{limit}; os.execv(sys.argv[1], sys.argv[1:])", *super().command_line()]
 
 
 @pytest.fixture

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
+from tests.delivery.rows import PLAIN_HOOK, columns, fill_lanes
 from tests.harness.receiver import Receiver
 from tests.harness.waiting import WAIT_S
 from tests.harness.world import make_world
@@ -21,17 +22,13 @@ from workhook.delivery.guard import AddressPolicy
 from workhook.delivery.send import Sender, SendSettings
 from workhook.delivery.worker import Worker
 from workhook.events.tables import events
-from workhook.hooks.tables import dispatches, hooks, lanes, workers
+from workhook.hooks.tables import dispatches, hooks, workers
 from workhook.http.calls import Services
 from workhook.identity.queries import find_repository
 from workhook.storage import Row
 from workhook.storage.metadata import insert_into
 
 HOOKS, EVENTS = 30, 3
-
-
-def _columns(table: object) -> tuple[str, ...]:
-    return tuple(column.name for column in table.columns)  # type: ignore[attr-defined]
 
 
 @pytest.fixture
@@ -43,27 +40,17 @@ async def filled(services: Services, receiver: Receiver) -> Services:
         repository = await find_repository(tx, world.organization, world.repository)
         assert repository is not None
         place = {"account_id": repository.owner.id, "repository_id": repository.id}
-        nothing = dict.fromkeys(
-            ("secret", "previous_secret", "previous_secret_until", "password", "app_id", "installation_id")
-        )
         await tx.execute_many(
-            insert_into(hooks, *_columns(hooks)),
+            insert_into(hooks, *columns(hooks)),
             [
-                {**place, **nothing, "id": n, "active": True, "events": '["push"]', "version": 1, "created_at": now,
+                {**place, **PLAIN_HOOK, "id": n, "active": True, "events": '["push"]', "version": 1, "created_at": now,
                  "updated_at": now, "config": json.encode_text({"url": f"{receiver.url}?{n}", "content_type": "json"})}
                 for n in range(1, HOOKS + 1)
             ],
         )  # fmt: skip
+        await fill_lanes(tx, range(1, HOOKS + 1))
         await tx.execute_many(
-            insert_into(lanes, *_columns(lanes)),
-            [
-                {"hook_id": n, "owner": None, "lease_until": 0, "failing_since": None, "manual_minute": 0,
-                 "manual_count": 0}
-                for n in range(1, HOOKS + 1)
-            ],
-        )  # fmt: skip
-        await tx.execute_many(
-            insert_into(events, *_columns(events)),
+            insert_into(events, *columns(events)),
             [
                 {**place, "id": 1000 + n, "name": "push", "action": None, "payload": b'{"number":%d}' % n, "size": 12,
                  "created_at": now, "actor_id": None, "installation_id": None, "listed": True}
@@ -71,7 +58,7 @@ async def filled(services: Services, receiver: Receiver) -> Services:
             ],
         )  # fmt: skip
         await tx.execute_many(
-            insert_into(dispatches, *(name for name in _columns(dispatches) if name != "id")),
+            insert_into(dispatches, *(name for name in columns(dispatches) if name != "id")),
             [
                 {"event_id": 1000 + n, "hook_id": hook, "guid": new_guid(), "attempts": 0, "retries": 0, "wanted": 0,
                  "next_attempt_at": now, "created_at": now}

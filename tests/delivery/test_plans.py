@@ -11,6 +11,7 @@ import asyncpg
 import pytest
 import sqlalchemy as sa
 
+from tests.delivery.rows import PLAIN_HOOK, columns, fill_lanes
 from tests.harness.world import World, make_world
 from workhook.core.clock import DAY_MS, now_ms
 from workhook.core.ids import new_guid
@@ -22,7 +23,7 @@ from workhook.events.tables import event_keys, events
 from workhook.hooks import deliveries as history
 from workhook.hooks import queries as hook_queries
 from workhook.hooks import redelivery
-from workhook.hooks.tables import deliveries, dispatches, hooks, lanes
+from workhook.hooks.tables import deliveries, dispatches, hooks
 from workhook.http.calls import Services
 from workhook.identity.queries import find_repository
 from workhook.storage import Transaction, dialects
@@ -39,48 +40,34 @@ PENDING_ID = FIRST + DONE
 Asked = list[tuple[Any, Mapping[str, Any] | None]]
 
 
-def _columns(table: sa.Table) -> tuple[str, ...]:
-    return tuple(column.name for column in table.columns)
-
-
 async def _fill(tx: Transaction, account_id: int) -> None:
     """Hooks 1… of repositories 1000…; the first fifty have two thousand dispatches waiting, many more are done."""
     from workhook.identity.tables import projects
 
     common = {"account_id": account_id, "created_at": NOW, "updated_at": NOW}
     await tx.execute_many(
-        insert_into(projects, *_columns(projects)),
+        insert_into(projects, *columns(projects)),
         [
             {**common, "repository_id": 1000 + n, "id": f"p{n}", "name": f"p{n}", "name_key": f"p{n}", "title": f"p{n}",
              "avatar": None, "private": False, "archive": False, "deleted_at": None}
             for n in range(REPOSITORIES)
         ],
     )  # fmt: skip
-    nothing = dict.fromkeys(
-        ("secret", "previous_secret", "previous_secret_until", "password", "app_id", "installation_id")
-    )
     await tx.execute_many(
-        insert_into(hooks, *_columns(hooks)),
+        insert_into(hooks, *columns(hooks)),
         [
-            {**common, **nothing, "id": n, "repository_id": 1000 + n % REPOSITORIES, "active": True,
+            {**common, **PLAIN_HOOK, "id": n, "repository_id": 1000 + n % REPOSITORIES, "active": True,
              "events": '["push"]', "config": '{"url":"http://x/"}', "version": 1}
             for n in range(1, HOOKS + 1)
         ],
     )  # fmt: skip
-    await tx.execute_many(
-        insert_into(lanes, *_columns(lanes)),
-        [
-            {"hook_id": n, "owner": None, "lease_until": 0, "failing_since": None, "manual_minute": 0,
-             "manual_count": 0}
-            for n in range(1, HOOKS + 1)
-        ],
-    )  # fmt: skip
+    await fill_lanes(tx, range(1, HOOKS + 1))
     total = range(FIRST, FIRST + DONE + PENDING)
     waiting = FIRST + DONE
     at = {n: NOW - DAY_MS + (n - FIRST) * 1000 for n in total}
     hook = {n: n % (HOOKS if n < waiting else BUSY_HOOKS) + 1 for n in total}
     await tx.execute_many(
-        insert_into(events, *_columns(events)),
+        insert_into(events, *columns(events)),
         [
             {"id": n, "account_id": account_id, "repository_id": 1000 + hook[n] % REPOSITORIES, "name": "push",
              "action": None, "payload": b'{"a":"%s"}' % (b"x" * 200), "size": 208, "created_at": at[n],
@@ -90,7 +77,7 @@ async def _fill(tx: Transaction, account_id: int) -> None:
     )  # fmt: skip
     guids = {n: new_guid() for n in total}
     await tx.execute_many(
-        insert_into(dispatches, *_columns(dispatches)),
+        insert_into(dispatches, *columns(dispatches)),
         [
             {"id": n, "event_id": n, "hook_id": hook[n], "guid": guids[n], "attempts": int(n < waiting), "retries": 0,
              "wanted": 0, "next_attempt_at": None if n < waiting else at[n], "created_at": at[n]}
@@ -98,7 +85,7 @@ async def _fill(tx: Transaction, account_id: int) -> None:
         ],
     )  # fmt: skip
     await tx.execute_many(
-        insert_into(deliveries, *_columns(deliveries)),
+        insert_into(deliveries, *columns(deliveries)),
         [
             {"id": n, "dispatch_id": n, "hook_id": hook[n], "event_id": n, "repository_id": 1,
              "installation_id": None, "guid": guids[n], "event": "push", "action": None, "delivered_at": at[n],
@@ -110,7 +97,7 @@ async def _fill(tx: Transaction, account_id: int) -> None:
         ],
     )  # fmt: skip
     await tx.execute_many(
-        insert_into(event_keys, *_columns(event_keys)),
+        insert_into(event_keys, *columns(event_keys)),
         [
             {"scope": "r1", "key": str(n), "digest": b"", "event_id": n, "created_at": at[n]}
             for n in range(FIRST, waiting)

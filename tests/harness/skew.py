@@ -6,13 +6,13 @@ import importlib.util
 import platform
 import subprocess
 import sys
-import threading
 from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
-from tests.harness.server import START_TIMEOUT_S, Server
+from tests.harness.own_process import OwnProcess
+from tests.harness.server import START_TIMEOUT_S
 
 
 def skewed(environment: Mapping[str, str], seconds: int) -> dict[str, str]:
@@ -39,25 +39,10 @@ def skewed(environment: Mapping[str, str], seconds: int) -> dict[str, str]:
     return made
 
 
-class SkewedServer(Server):
+class SkewedServer(OwnProcess):
     """A server or worker whose host's clock is off by `seconds`."""
 
     seconds = 0
 
-    def start(self) -> Server:
-        self.running = False
-        environment = skewed(self.environment(), self.seconds)
-        process = subprocess.Popen(
-            [sys.executable, "-m", "workhook", *self.command],
-            env=environment,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
-        self.process = process  # type: ignore[assignment]  # it has what is used of a forged one
-        assert process.stdout is not None
-        ready = threading.Event()
-        threading.Thread(target=self._read, args=(process.stdout, ready), daemon=True).start()
-        assert ready.wait(START_TIMEOUT_S), "".join(self.output)
-        assert self.running, "".join(self.output)
-        return self
+    def surroundings(self) -> Mapping[str, str]:
+        return skewed(self.environment(), self.seconds)

@@ -8,7 +8,7 @@ import re
 from dataclasses import dataclass, field
 from typing import Any
 
-from tests.api.wire import Place, new_url
+from tests.api.wire import NOBODYS_ID, Place, new_url
 from tests.identity.kit import Site
 from tests.identity.model import HERE, STREAM, Credential
 from tests.work.scene import Scene
@@ -119,7 +119,7 @@ def _body(site: Site, operation: Operation) -> dict[str, Any]:
     number = next(_numbers)
     named: dict[str, dict[str, Any]] = {
         "/hooks": {"name": "web", "config": {"url": new_url()}, "active": False},
-        "/deliveries/redeliver": {"ids": []},
+        "/deliveries/redeliver": {"ids": [NOBODYS_ID]},
         "/events": {"event": "fork", "payload": {}},
         "/dispatches": {"event_type": "x"},
         "/user/memberships/orgs/{org}": {"state": "active"},

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
-from tests.api.wire import Api, Place
+from tests.api.wire import NOBODYS_ID, Api, Place
 from tests.harness.server import Server
 from tests.harness.waiting import until
 from tests.identity.cast import SCOPES, Cast, make_cast
@@ -34,7 +34,7 @@ class Site:
         api = self.owners[kind]
         hook = api.hook(Place(place, self.here), config={"retries": "0"}, events=["status"], active=True)
         [delivery] = until(partial(api.read, hook["deliveries_url"]))
-        job = api.post(f"{hook['deliveries_url']}/redeliver", json={"ids": []}).json()["job"]
+        job = api.post(f"{hook['deliveries_url']}/redeliver", json={"ids": [NOBODYS_ID]}).json()["job"]
         return {"hook_id": hook["id"], "delivery_id": delivery["id"], "redelivery_id": job["id"]}
 
     def close(self) -> None:

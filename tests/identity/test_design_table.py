@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from tests.api.wire import Api, Place, new_url, refused
+from tests.api.wire import NOBODYS_ID, Api, Place, new_url, refused
 from tests.harness.apps import Registered, make_app, user_token
 from tests.harness.server import Server
 from tests.harness.world import World, add_user
@@ -79,7 +79,7 @@ class Stand(NamedTuple):
     def ask(self, token: str, place: Place, row: Row) -> Any:
         """Of a webhook of its own."""
         path = place.path + row.path.format(hook=self.api.hook(place)["id"])
-        body: dict[str, Any] = {"ids": []} if path.endswith("/redeliver") else {}
+        body: dict[str, Any] = {"ids": [NOBODYS_ID]} if path.endswith("/redeliver") else {}
         if path.endswith("/hooks"):
             body = {"name": "web", "config": {"url": new_url()}, "active": False}
         with self.server.client(token, verify=False) as client:

@@ -25,6 +25,7 @@ from workhook.cli.registered import (
     time_text,
     told,
 )
+from workhook.cli.usage import row_id
 
 if TYPE_CHECKING:
     from workhook.identity.apps.keys import NewKey
@@ -216,7 +217,7 @@ async def delete_key(
     context: Context,
     *,
     name: AppArgument,
-    key_id: Annotated[int, typer.Argument(metavar="ID", help="As `app show` shows it.")],
+    key_id: Annotated[int, typer.Argument(metavar="ID", parser=row_id, help="As `app show` shows it.")],
 ) -> None:
     """Delete a key: what is signed with it is good no more. The last one stays."""
     from workhook.core.errors import NotFound
@@ -243,7 +244,7 @@ async def delete_secret(
     context: Context,
     *,
     name: AppArgument,
-    secret_id: Annotated[int, typer.Argument(metavar="ID", help="As `app show` shows it.")],
+    secret_id: Annotated[int, typer.Argument(metavar="ID", parser=row_id, help="As `app show` shows it.")],
 ) -> None:
     """Delete a client secret: from now on no process takes it."""
     await registered.delete_secret(context, name, secret_id, oauth=False)

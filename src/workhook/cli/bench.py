@@ -50,7 +50,7 @@ async def bench(
 ) -> int:
     """Fill a database of its own with many rows, ask for every list with each of its filters, and print the times.
 
-    The studio that is here is not touched: neither --data nor WORKHOOK_DATABASE_URL counts. What takes more than
+    The studio that is here is not touched: neither WORKHOOK_DATA nor WORKHOOK_DATABASE_URL counts. What takes more than
     100 ms is marked. The status is 0 unless a question was not answered with 200.
     """
     from workhook.cli.filling.plan import LEAST, MOST, Plan
@@ -64,10 +64,11 @@ async def bench(
     log.configure("error")
     plan = Plan.of(rows)
     with _folder(keep) as folder, shown_progress() as progress:
-        with about(context.settings, database_url or f"sqlite:///{folder}/workhook.db"):
+        given = "TMPDIR and --keep" if database_url is None else "--database-url"
+        with about(context.settings, database_url or f"sqlite:///{folder}/workhook.db", given):
             await _require_room(folder, database_url, plan)
-        begun = time.monotonic()
-        token, first_hook = await _fill(folder, database_url, plan, progress)
+            begun = time.monotonic()
+            token, first_hook = await _fill(folder, database_url, plan, progress)
         filled_s = time.monotonic() - begun
         found = await _ask(folder, database_url, plan, token, first_hook, times, progress)
     _answer(context, plan, "sqlite" if database_url is None else "postgresql", filled_s, found)

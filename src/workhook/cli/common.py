@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from workhook.cli.faults import FAILED, MISUSED, CliError, Misuse, explain, no_data
+from workhook.cli.faults import FAILED, MISUSED, CliError, Misuse, explain, no_data, no_key
 from workhook.cli.usage import Command, Group
 from workhook.core.config import Settings, SettingsError, flag_of, load
 from workhook.core.terminal import unguarded, visible, visible_json
@@ -99,9 +99,12 @@ class Context:
 async def _require_data(settings: Settings) -> None:
     from workhook.cli.schema import revision
 
-    has_key = settings.secret_key or settings.data.is_dir()
-    if not has_key or await revision(settings) is None:
+    if settings.database_url is None and not settings.data.is_dir():
         raise no_data(settings)
+    if await revision(settings) is None:
+        raise no_data(settings)
+    if not settings.secret_key and not settings.data.is_dir():
+        raise no_key(settings)
 
 
 def _print_json(data: object) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -10,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from workhook.cli.common import Context, command, new_app
-from workhook.cli.faults import CliError, explain, require_postgresql
+from workhook.cli.common import Context, command, complain, new_app
+from workhook.cli.faults import CliError, Misuse, explain, require_postgresql
 from workhook.cli.progress import shown_progress
 
 if TYPE_CHECKING:
@@ -52,7 +53,7 @@ async def copy(
     log.configure("warning")
     path = _path(file)
     require_postgresql("POSTGRES_URL", url)
-    with _in_words(context, path, url), shown_progress() as progress:
+    with _in_words(context, path, url), _interruptible(path), shown_progress() as progress:
         done = await copy_database(path, url, metadata.sorted_tables, progress)
     context.answer(_shown(path, done), _sentences(path, done))
 
@@ -70,13 +71,33 @@ async def release(context: Context, *, file: Annotated[str, _FILE]) -> None:
         finally:
             source.close()
     where = mark.place if mark else None
-    sentence = f"{path} can be used again" if mark else f"nothing to do: {path} was not copied"
+    sentence = f"nothing to do: {path} was not copied, and servers can use it"
+    if mark is not None:
+        sentence = f"servers can use {path} again; the copy at {mark.place} is another database from now on"
     context.answer({"released": mark is not None, "from": str(path), "to": where}, sentence)
 
 
 def _path(file: str) -> Path:
+    """Raises `Misuse` for the address of a server, which may hold a password."""
+    if "://" in file and not file.startswith("sqlite:///"):
+        raise Misuse("SQLITE is a URL, and no file.", "Give the path of a database file, such as data/workhook.db.")
     path = Path(file.removeprefix("sqlite:///"))
     return path / "workhook.db" if path.is_dir() else path
+
+
+@contextmanager
+def _interruptible(path: Path) -> Iterator[None]:
+    """Whoever stops a copy is told what is kept, and how it goes on."""
+    from workhook.storage.migrate import elsewhere, sqlite_revision
+
+    try:
+        yield
+    except (asyncio.CancelledError, KeyboardInterrupt):
+        said = elsewhere(sqlite_revision(path), path, None)
+        complain(
+            ["interrupted: nothing was copied, and the file is as it was."] if said is None else ["interrupted.", said]
+        )
+        raise
 
 
 @contextmanager
@@ -90,7 +111,8 @@ def _in_words(context: Context, path: Path, url: str | None) -> Iterator[None]:
         raise CliError(error.message, error.remedy) from error
     except Exception as error:
         is_files = url is None or type(error).__module__.partition(".")[0] == "sqlite3"
-        lines = explain(error, replace(context.settings, database_url=f"sqlite:///{path}" if is_files else url))
+        named = (f"sqlite:///{path}", "SQLITE") if is_files else (url, "POSTGRES_URL")
+        lines = explain(error, replace(context.settings, database_url=named[0]), named[1])
         if lines is None:
             raise
         raise CliError(lines[0], "\n".join(lines[1:])) from error

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 import typer
 
 from workhook.cli.common import Context, command
-from workhook.cli.faults import FAILED, explain
+from workhook.cli.faults import FAILED, explain, no_folder
 from workhook.cli.schema import CONNECT_TIMEOUT_S, key_check, revision
 from workhook.core.clock import host_ahead_ms
 from workhook.core.config import Settings
@@ -89,6 +89,8 @@ def _folder(settings: Settings) -> Check:
     if not data.is_dir():
         if settings.sqlite_path is None and settings.secret_key:  # nothing has to be kept there
             return Check("data folder", True, f"{data} will be made by the server", "")
+        if (wrong := no_folder(data)) is not None:
+            return Check("data folder", False, wrong, "Give --data or WORKHOOK_DATA another folder.")
         return Check("data folder", False, f"{data} is not there", "Start the server once, or give --data.")
     usable = os.access(data, os.R_OK | os.W_OK | os.X_OK)
     return Check("data folder", usable, str(data), "Give the user that runs Workhook the right to write there.")
@@ -156,8 +158,8 @@ async def _database(settings: Settings) -> Check:
         return Check("database", False, f"{kind}: {said[0]}", said[-1])
     if found is None:
         return Check("database", False, f"{kind} without a schema", "workhook migrate")
-    if (elsewhere := migrations.ELSEWHERE.get(found)) is not None:
-        return Check("database", False, f"{kind}, {found}", elsewhere)
+    if (why := migrations.elsewhere(found, settings.sqlite_path, settings.database_url)) is not None:
+        return Check("database", False, f"{kind}, not to be used", why)
     if found not in migrations.known_revisions():
         return Check("database", False, f"{kind}, schema {found} of a newer version", "Install the newer Workhook.")
     path = settings.sqlite_path
@@ -183,7 +185,8 @@ async def _waiting(settings: Settings, server: Check) -> Check:
     detail = f"{number} waiting" + (f", the oldest late by {late_ms // 1000} s" if late_ms > LATE_MS else "")
     runs = server.ok and server.detail != NO_SERVER
     advice = (
-        "The server runs, perhaps with --no-worker: start `workhook worker`, or raise WORKHOOK_CONCURRENCY."
+        "The server runs, perhaps as `workhook serve --no-worker`: start `workhook worker`, or raise"
+        " WORKHOOK_CONCURRENCY."
         if runs
         else "Start a server or a worker. If one runs elsewhere, look at its log, or start more workers."
     )
@@ -222,7 +225,7 @@ def _server(settings: Settings) -> Check:
         told = json.loads(path.read_bytes())
         url, pid = str(told["url"]), int(told["pid"])
         host, port = urlsplit(url).hostname or "", urlsplit(url).port
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return Check("server", True, NO_SERVER)
     except (OSError, ValueError, KeyError, TypeError) as error:
         return Check("server", False, f"{path}: {error}", "Restart the server, which writes it anew.")

@@ -10,7 +10,7 @@ import typer
 from workhook.cli.common import Context, cell, command, find_organization, find_repository, new_app
 from workhook.cli.faults import CliError, Misuse
 from workhook.cli.progress import Progress, shown_progress
-from workhook.cli.usage import time_text, whole_from
+from workhook.cli.usage import row_id, time_text, whole_from
 
 if TYPE_CHECKING:
     from workhook.hooks.history import Filters
@@ -21,7 +21,7 @@ app = new_app("What was sent to webhooks, and sending it again.")
 
 PAGE = 100
 
-_Hook = Annotated[int | None, typer.Option(metavar="ID", help="Of this webhook.")]
+_Hook = Annotated[int | None, typer.Option(metavar="ID", parser=row_id, help="Of this webhook.")]
 _Repository = Annotated[str | None, typer.Option(metavar="OWNER/NAME", help="Of the webhooks of this repository.")]
 _Organization = Annotated[
     str | None, typer.Option(metavar="LOGIN", help="Of the webhooks of this organization itself.")
@@ -73,7 +73,7 @@ async def list_deliveries(
 
 
 @command(app, "show")
-async def show(context: Context, *, delivery: Annotated[int, typer.Argument(metavar="ID")]) -> None:
+async def show(context: Context, *, delivery: Annotated[int, typer.Argument(metavar="ID", parser=row_id)]) -> None:
     """Show one delivery: what was sent and what came back."""
     from workhook.hooks.deliveries import find_delivery
 
@@ -90,7 +90,7 @@ async def show(context: Context, *, delivery: Annotated[int, typer.Argument(meta
 async def redeliver(
     context: Context,
     *,
-    ids: Annotated[list[int] | None, typer.Argument(metavar="ID", help="Only these deliveries.")] = None,
+    ids: Annotated[list[int] | None, typer.Argument(metavar="ID", parser=row_id, help="Only these deliveries.")] = None,
     hook: _Hook = None,
     repository: _Repository = None,
     organization: _Organization = None,

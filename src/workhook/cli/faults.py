@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import parse_qs, urlsplit
 
 if TYPE_CHECKING:
@@ -31,22 +34,31 @@ class Misuse(CliError):
     status = MISUSED
 
 
-def explain(error: Exception, settings: Settings | None) -> list[str] | None:
-    """Lines that say what is wrong, where, and how to mend it; None for a fault of the program."""
+class _Used(NamedTuple):
+    """The settings that a command ran with, and what its user gave the database by, where that is no setting."""
+
+    settings: Settings | None
+    given: str | None
+
+
+def explain(error: Exception, settings: Settings | None, given: str | None = None) -> list[str] | None:
+    """Lines that say what is wrong, where, and how to mend it; None for a fault of the program. `given`: the argument
+    that names the database of `settings`, if it is not --data or --database-url."""
     if isinstance(error, CliError):
         return [error.message, error.remedy]
-    return _ours(error, settings) or _the_databases(error, settings)
+    used = _Used(settings, given)
+    return _ours(error, used) or _the_databases(error, used)
 
 
 @contextmanager
-def about(settings: Settings, database_url: str) -> Iterator[None]:
-    """What an argument names is the database that errors are about, and not the studio's. Raises `CliError`."""
+def about(settings: Settings, database_url: str, given: str) -> Iterator[None]:
+    """What the argument `given` names is the database that errors are about, not the studio's. Raises `CliError`."""
     try:
         yield
     except CliError:
         raise
     except Exception as error:
-        lines = explain(error, replace(settings, database_url=database_url))
+        lines = explain(error, replace(settings, database_url=database_url), given)
         if lines is None:
             raise
         raise CliError(lines[0], "\n".join(lines[1:])) from error
@@ -69,11 +81,31 @@ def not_together(given: dict[str, bool]) -> None:
         raise Misuse(f"{' and '.join(given)} exclude each other.", "Give one of them.")
 
 
+def no_folder(path: Path) -> str | None:
+    """What stands where a folder is to be, or one above it."""
+    for each in (path.absolute(), *path.absolute().parents):
+        if os.path.isdir(each):  # it says no of what this user may not look at
+            return None
+        if os.path.lexists(each):
+            return f"{each} is no folder"
+    return None
+
+
 def no_data(settings: Settings) -> CliError:
     """Nothing is made by a command that only looks."""
-    place = settings.data.absolute() if settings.database_url is None else _database(settings)
-    remedy = "Give --data or WORKHOOK_DATA, or run `workhook setup`."
-    return CliError(f"there is no Workhook data at {place}.", remedy)
+    if settings.database_url is None and (wrong := no_folder(settings.data)) is not None:
+        return CliError(f"{wrong}.", "Give --data or WORKHOOK_DATA another folder.")
+    if settings.database_url is None:
+        place, flag = str(settings.data.absolute()), "--data or WORKHOOK_DATA"
+    else:
+        place, flag = _database(settings), "--database-url or WORKHOOK_DATABASE_URL"
+    return CliError(f"there is no Workhook data at {place}.", f"Give {flag}, or run `workhook setup`.")
+
+
+def no_key(settings: Settings) -> CliError:
+    """The database may be there, and nothing in it can be used."""
+    said = f"there is no Workhook data at {settings.data.absolute()}, and so no key for {_database(settings)}."
+    return CliError(said, "Give --data or WORKHOOK_DATA, or the key itself in WORKHOOK_SECRET_KEY.")
 
 
 def _database(settings: Settings | None) -> str:
@@ -88,17 +120,19 @@ def _database(settings: Settings | None) -> str:
         host = parts.hostname or asked.get("host", ["localhost"])[0]
         return f"PostgreSQL at {host}:{parts.port or asked.get('port', ['5432'])[0]}"
     except ValueError:
-        return "the database of --database-url"
+        return "the database of that URL"
 
 
-def _remedy(settings: Settings | None) -> str:
+def _remedy(used: _Used) -> str:
+    settings = used.settings
     if settings is not None and settings.sqlite_path is None:
-        return "Check --database-url (WORKHOOK_DATABASE_URL), and that PostgreSQL runs there and lets this user in."
+        named = used.given or "--database-url (WORKHOOK_DATABASE_URL)"
+        return f"Check {named}, and that PostgreSQL runs there and lets this user in."
     flag = "--database-url" if settings is not None and settings.database_url else "--data (WORKHOOK_DATA)"
-    return f"Check {flag}, and that this user may write there."
+    return f"Check {used.given or flag}, and that this user may write there."
 
 
-def _ours(error: Exception, settings: Settings | None) -> list[str] | None:
+def _ours(error: Exception, used: _Used) -> list[str] | None:
     from workhook.cli.git_push.install import InstallError
     from workhook.core.errors import CannotStart, Problem
     from workhook.core.vault import VaultError
@@ -108,15 +142,15 @@ def _ours(error: Exception, settings: Settings | None) -> list[str] | None:
     if isinstance(error, Problem) and error.status < 500:
         return [fault.message or f"{fault.field} is {fault.code}" for fault in error.faults] or [error.message]
     if isinstance(error, Problem):
-        cause = _the_databases(error.__cause__, settings) if error.__cause__ else None
+        cause = _the_databases(error.__cause__, used) if error.__cause__ else None
         said = error.message.removeprefix("The database cannot be used right now").strip(" :.")
-        return cause or [f"{_database(settings)}: {said or 'it cannot be used right now'}.", _remedy(settings)]
+        return cause or [f"{_database(used.settings)}: {said or 'it cannot be used right now'}.", _remedy(used)]
     if isinstance(error, CannotStart):
         return [error.message, error.remedy]
     if isinstance(error, NewerSchema | InstallError):
         return [str(error)]
     if isinstance(error, VaultError):
-        return _the_key(error, settings)
+        return _the_key(error, used.settings)
     if isinstance(error, UniqueViolation):
         return ["somebody else made the same thing at the same moment.", "Run the command again."]
     return None
@@ -138,13 +172,13 @@ _SQLITE = ("BUSY", "CANTOPEN", "CORRUPT", "FULL", "IOERR", "LOCKED", "NOTADB", "
 _POSTGRESQL = ("08", "25", "28", "3D", "42501", "53", "57", "58")  # beginnings of SQLSTATE
 
 
-def _the_databases(error: BaseException | None, settings: Settings | None) -> list[str] | None:
+def _the_databases(error: BaseException | None, used: _Used) -> list[str] | None:
     """What the operating system and the databases say."""
     origin = type(error).__module__.partition(".")[0]
     if origin == "sqlalchemy":
-        return _the_databases(getattr(error, "orig", None), settings)
+        return _the_databases(getattr(error, "orig", None), used)
     if isinstance(error, OSError):
-        return _the_system(error, settings)
+        return _the_system(error, used)
     if origin == "sqlite3":
         code = str(getattr(error, "sqlite_errorname", "")).removeprefix("SQLITE_")
         mendable: tuple[str, ...] = _SQLITE
@@ -155,21 +189,30 @@ def _the_databases(error: BaseException | None, settings: Settings | None) -> li
     if not code.startswith(mendable):
         return None
     said = " ".join(str(error).split()).rstrip(".") or type(error).__name__
-    remedy = _remedy(settings)
+    remedy = _remedy(used)
     if code.startswith(("NOTADB", "CORRUPT")):
-        remedy = "Give --data or --database-url a database of Workhook's, or put back a backup."
-    return [f"{_database(settings)}: {said}.", remedy]
+        remedy = f"Give {used.given or '--data or --database-url'} a database of Workhook's, or put back a backup."
+    elif code.startswith(("FULL", "53100")):
+        remedy = "Make room on its disk, and run the command again."
+    return [f"{_database(used.settings)}: {said}.", remedy]
 
 
-def _the_system(error: OSError, settings: Settings | None) -> list[str]:
+def _the_system(error: OSError, used: _Used) -> list[str]:
+    if isinstance(error, FileExistsError | NotADirectoryError) and used.given is None and used.settings is not None:
+        wrong = no_folder(used.settings.data)
+        if wrong is not None:
+            return [f"{wrong}.", "Give --data or WORKHOOK_DATA another folder."]
     if error.filename is not None:
         said = (error.strerror or type(error).__name__).rstrip(".")
-        below = settings is not None and str(error.filename).startswith(str(settings.data))
-        remedy = _remedy(settings) if below or settings is None else "Check that path, and what this user may do there."
+        settings = used.settings
+        below = settings is not None and used.given is None and str(error.filename).startswith(str(settings.data))
+        remedy = _remedy(used) if below or settings is None else "Check that path, and what this user may do there."
         return [f"{error.filename}: {said}.", remedy]
     said = " ".join(str(error).split()).rstrip(".")
     if "Connect call failed" in said:
         said = "connection refused" if "111" in said or isinstance(error, ConnectionRefusedError) else "no connection"
     elif isinstance(error, TimeoutError):
         said = "no answer in time"
-    return [f"{_database(settings)}: {said or type(error).__name__}.", _remedy(settings)]
+    elif isinstance(error, socket.gaierror):
+        said = error.strerror or said
+    return [f"{_database(used.settings)}: {said or type(error).__name__}.", _remedy(used)]

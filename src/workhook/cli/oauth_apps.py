@@ -21,6 +21,7 @@ from workhook.cli.registered import (
     shown_secret,
     told,
 )
+from workhook.cli.usage import row_id
 
 app = new_app("OAuth apps: programs that act for the users who let them.")
 
@@ -123,7 +124,7 @@ async def delete_secret(
     context: Context,
     *,
     name: AppArgument,
-    secret_id: Annotated[int, typer.Argument(metavar="ID", help="As `oauth-app show` shows it.")],
+    secret_id: Annotated[int, typer.Argument(metavar="ID", parser=row_id, help="As `oauth-app show` shows it.")],
 ) -> None:
     """Delete a client secret: from now on no process takes it."""
     await registered.delete_secret(context, name, secret_id, oauth=True)

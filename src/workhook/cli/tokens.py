@@ -8,7 +8,7 @@ import typer
 
 from workhook.cli.common import Context, command, find_enabled_user, find_user, new_app
 from workhook.cli.faults import CliError, Misuse
-from workhook.cli.usage import days, permission_list, scope_list
+from workhook.cli.usage import days, permission_list, row_id, scope_list
 
 if TYPE_CHECKING:
     from workhook.identity.tokens.schemas import Details, TokenCreate
@@ -210,7 +210,7 @@ def _in_words(row: dict[str, object]) -> dict[str, object]:
 async def revoke(
     context: Context,
     *,
-    token_id: Annotated[int, typer.Argument(metavar="ID", help="As `token list` shows it.")],
+    token_id: Annotated[int, typer.Argument(metavar="ID", parser=row_id, help="As `token list` shows it.")],
 ) -> None:
     """Revoke a token of any kind, and what was made with it: from a second later on no process takes them."""
     from workhook.identity.tokens import personal, queries

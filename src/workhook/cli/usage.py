@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from typer._click.core import Context, Parameter  # what `TyperCommand` is declared with; subclasses are shown
 
 EXPIRES_MAX_DAYS = 36_500
+IDS_MAX = 2**63 - 1  # what a database keeps
 
 
 class Group(TyperGroup):
@@ -122,8 +123,19 @@ def whole_from(least: int) -> Callable[[str], int]:
             number = int(given)
         except ValueError:
             number = least - 1
-        if number < least:
+        if number < least or number > IDS_MAX:
             raise typer.BadParameter(f"{given!r} is not a whole number from {least} on.")
         return number
 
     return parse
+
+
+def row_id(given: str | int) -> int:
+    """The id of something that the database numbers."""
+    try:
+        number = int(given)
+    except ValueError:
+        number = 0
+    if not 1 <= number <= IDS_MAX:
+        raise typer.BadParameter(f"{given!r} is not an id: a whole number from 1 to {IDS_MAX:,}.")
+    return number

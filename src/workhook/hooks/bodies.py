@@ -186,8 +186,8 @@ DISPATCH = _object(
 _FILTER_TIME = {"type": ["string", "null"], "format": "date-time"}
 REDELIVER = _object(
     "Redeliver",
-    "Which deliveries to send again: those that fit every filter. Without any, all that failed. A call "
-    "queues at most 10,000 events, the oldest, without those that wait already: call again for more.",
+    "Which deliveries to send again: those that fit every filter. Without any, all that failed. Events that "
+    "wait already are left out. A thousand deliveries are looked at before the answer, the rest after it.",
     {
         "status": {
             "description": "`success` is a 2xx answer, `failure` everything else.",
@@ -205,6 +205,7 @@ REDELIVER = _object(
             "description": "Only these deliveries.",
             "type": ["array", "null"],
             "items": {"type": "integer", "minimum": 1, "maximum": 2**53 - 1},
+            "minItems": 1,
             "maxItems": 1000,
         },
     },

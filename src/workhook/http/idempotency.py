@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
@@ -23,7 +23,7 @@ from workhook.core.errors import Conflict, Fault, Invalid
 from workhook.storage import Database, Row, Transaction
 from workhook.storage.database import UniqueViolation
 from workhook.storage.metadata import Millis, big, insert_into, metadata
-from workhook.storage.sweeping import in_batches
+from workhook.storage.sweeping import in_order
 
 if TYPE_CHECKING:
     from workhook.http.calls import Answer, Call, Place
@@ -50,10 +50,22 @@ _mine = (idempotency_keys.c.token_id == big("token_id"), idempotency_keys.c.key 
 _find = sa.select(idempotency_keys.c.fingerprint, idempotency_keys.c.body, idempotency_keys.c.created_at).where(*_mine)
 _forget = sa.delete(idempotency_keys).where(*_mine, idempotency_keys.c.created_at < big("before"))
 _store = insert_into(idempotency_keys, "token_id", "key", "fingerprint", "body", "created_at")
-_key = sa.tuple_(idempotency_keys.c.token_id, idempotency_keys.c.key)
-_kept = idempotency_keys.alias("kept")
-_old = sa.select(_kept.c.token_id, _kept.c.key).where(_kept.c.created_at < big("before"))
-_prune = sa.delete(idempotency_keys).where(_key.in_(_old.limit(big("limit")).offset(big("offset"))))
+_OF_AGE = ("created_at", "token_id", "key")
+_age = sa.tuple_(*(idempotency_keys.c[name] for name in _OF_AGE))
+
+
+def _age_at(prefix: str) -> sa.Tuple:
+    return sa.tuple_(*(sa.bindparam(f"{prefix}_{name}", type_=idempotency_keys.c[name].type) for name in _OF_AGE))
+
+
+_old = (
+    sa.select(*(idempotency_keys.c[name] for name in _OF_AGE))
+    .where(_age > _age_at("last"), idempotency_keys.c.created_at < big("before"))
+    .order_by(*(idempotency_keys.c[name] for name in _OF_AGE))
+    .limit(big("limit"))
+)
+_prune = sa.delete(idempotency_keys).where(_age > _age_at("last"), _age <= _age_at("upto"))
+_FIRST = (-1, 0, "")
 
 _in_flight: set[tuple[int, str]] = set()
 
@@ -84,11 +96,20 @@ async def write(call: Call, change: Change, *, content: bytes | None = None) -> 
 async def prune(database: Database, now: int) -> int:
     """Forget the keys of more than a day ago. Answers how many."""
 
-    async def some(limit: int, offset: int) -> int:
-        params = {"before": now - KEPT_MS, "limit": limit, "offset": offset}
+    async def following(last: Row | None, limit: int) -> Sequence[Row]:
+        return await database.fetch_all(_old, {**_age_of("last", last), "before": now - KEPT_MS, "limit": limit})
+
+    async def remove(last: Row | None, rows: Sequence[Row]) -> int:
+        params = {**_age_of("last", last), **_age_of("upto", rows[-1])}
         return await database.in_transaction(lambda tx: tx.execute(_prune, params))
 
-    return await in_batches("idempotency_keys", PRUNE_BATCH, some)
+    return await in_order("idempotency_keys", PRUNE_BATCH, following, remove)
+
+
+def _age_of(prefix: str, row: Row | None) -> dict[str, object]:
+    """Of one that is before all others without a row."""
+    values = _FIRST if row is None else tuple(row[name] for name in _OF_AGE)
+    return {f"{prefix}_{name}": value for name, value in zip(_OF_AGE, values, strict=True)}
 
 
 def _fingerprint(call: Call, content: bytes | None) -> bytes:

@@ -14,10 +14,11 @@ from workhook.identity import audit_stretches
 from workhook.identity.audit_phrase import Selection
 from workhook.identity.tables import accounts, audit_log, projects, tokens
 from workhook.storage import Database, Reader, Row
+from workhook.storage.dialects import any_of
 from workhook.storage.metadata import big
 from workhook.storage.moments import Moments
 from workhook.storage.statements import PerDialect
-from workhook.storage.sweeping import in_batches
+from workhook.storage.sweeping import in_order
 
 STREAM_PAGE = 500
 PRUNE_BATCH = 1000
@@ -52,11 +53,14 @@ _CONDITIONS: Mapping[str, sa.ColumnElement[bool]] = {
     "since": audit_log.c.at >= big("since"),
     "until": audit_log.c.at < big("until"),
 }
-# The oldest are the first, but for a refusal that waited for a moment; so a look at the first ones is enough.
-_aged = audit_log.alias("aged")
-_by_age = sa.select(_aged.c.id, _aged.c.at).order_by(_aged.c.id)
-_first = _by_age.limit(big("limit")).offset(big("offset")).subquery()
-_prune = sa.delete(audit_log).where(audit_log.c.id.in_(sa.select(_first.c.id).where(_first.c.at < big("before"))))
+# The oldest are the first, but for a refusal that waited for a moment.
+_by_age = (
+    sa.select(audit_log.c.id, audit_log.c.at)
+    .where(audit_log.c.id > big("after_id"))
+    .order_by(audit_log.c.id)
+    .limit(big("limit"))
+)
+_prune = sa.delete(audit_log).where(any_of(audit_log.c.id, "ids"))
 
 
 moments = Moments(audit_log, "at", slack_ms=5 * MINUTE_MS)  # what is noted of a refusal waits for a minute at most
@@ -152,8 +156,12 @@ def _count(given: frozenset[str]) -> sa.Select[Any]:
 async def prune(database: Database, before: int) -> int:
     """Remove the entries from before `before` (milliseconds). Answers how many."""
 
-    async def some(limit: int, offset: int) -> int:
-        params = {"before": before, "limit": limit, "offset": offset}
-        return await database.in_transaction(lambda tx: tx.execute(_prune, params))
+    async def following(last: Row | None, limit: int) -> Sequence[Row]:
+        rows = await database.fetch_all(_by_age, {"after_id": last["id"] if last else 0, "limit": limit})
+        return rows if any(row["at"] < before for row in rows) else []
 
-    return await in_batches("audit_log", PRUNE_BATCH, some)
+    async def remove(last: Row | None, rows: Sequence[Row]) -> int:
+        ids = [row["id"] for row in rows if row["at"] < before]
+        return await database.in_transaction(lambda tx: tx.execute(_prune, {"ids": ids}))
+
+    return await in_order("audit_log", PRUNE_BATCH, following, remove)

@@ -11,7 +11,7 @@ from urllib.parse import quote
 import sqlalchemy as sa
 
 from workhook.storage.checksums import Sum, Unfit, converter
-from workhook.storage.migrate import HEAD, MOVED
+from workhook.storage.migrate import HEAD, MOVED, release_command
 
 WAIT_S = 2.0  # for a command that looks at the file at this moment
 ROWS_A_PART, BYTES_A_PART = 2000, 8 << 20
@@ -69,7 +69,7 @@ class Source:
         if schema != HEAD:
             raise CopyRefused(
                 f"the copy of {self.path} was begun by another version of Workhook (schema {schema}).",
-                f"Go on with that version, or run `workhook database release {self.path}` and begin anew.",
+                f"Go on with that version, or run `{release_command(self.path)}` and begin anew.",
             )
         return Mark(token, place, bool(done))
 
@@ -154,9 +154,13 @@ class Source:
 def _require_schema(connection: sqlite3.Connection, path: Path) -> None:
     there = connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'alembic_version'").fetchone()
     row = connection.execute("SELECT version_num FROM alembic_version").fetchone() if there else None
-    if row is None or row[0] not in (HEAD, MOVED):
+    if row is None:
         raise CopyRefused(
-            f"{path} has schema {row[0] if row else 'none'}, and this version of Workhook copies {HEAD}.",
+            f"{path} holds no studio of Workhook's.", "Give the database file of a data folder: its workhook.db."
+        )
+    if row[0] not in (HEAD, MOVED):
+        raise CopyRefused(
+            f"{path} has schema {row[0]}, and this version of Workhook copies schema {HEAD}.",
             "Run `workhook migrate` on it first, with the version that you will go on with.",
         )
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple, Self
-from urllib.parse import parse_qs, urlsplit
 
 import asyncpg
 import msgspec
@@ -13,6 +12,7 @@ import sqlalchemy as sa
 from workhook.storage import dialects
 from workhook.storage.checksums import Sum
 from workhook.storage.copy_source import BYTES_A_PART, ROWS_A_PART, CopyRefused, Part
+from workhook.storage.dialects import place
 from workhook.storage.migrate import COPYING, HEAD, migrate_postgresql
 
 CONNECT_TIMEOUT_S = 10.0
@@ -60,7 +60,7 @@ class Target:
             return str(await run.fetchval("SELECT min(token) FROM workhook_copy"))
         if version != HEAD:
             raise CopyRefused(
-                f"the database at {place(self._url)} has schema {version}, the file has {HEAD}.",
+                f"the database at {place(self._url)} {_told(version)}, and the file has schema {HEAD}.",
                 "Run `workhook migrate` with the newest version on both, or give an empty database.",
             )
         await self._require_empty()
@@ -165,9 +165,5 @@ def _packed(key: list[Any] | None) -> bytes | None:
     return None if key is None else msgspec.msgpack.encode(key)
 
 
-def place(url: str) -> str:
-    """Where the database is, without who comes there, and without the password."""
-    parts = urlsplit(url)
-    asked = parse_qs(parts.query)
-    host = parts.netloc.rpartition("@")[2] or asked.get("host", ["localhost"])[0]
-    return f"{host}{parts.path}"
+def _told(version: str | None) -> str:
+    return f"has schema {version}" if version else "holds no schema"

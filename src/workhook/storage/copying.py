@@ -21,8 +21,10 @@ from workhook.core.errors import Unavailable
 from workhook.storage import dialects
 from workhook.storage.checksums import Sum
 from workhook.storage.copy_source import ROWS_A_PART, CopyRefused, Mark, Source
-from workhook.storage.copy_target import Interfered, Target, place
+from workhook.storage.copy_target import Interfered, Target
+from workhook.storage.dialects import place
 from workhook.storage.lending import TROUBLE
+from workhook.storage.migrate import release_command
 
 T = TypeVar("T")
 Progress = Callable[[str, int, int], None]
@@ -162,7 +164,7 @@ async def _begin(source: Source, target: Target, where: str) -> tuple[Mark, bool
     if mark is not None and mark.done:
         raise CopyRefused(
             f"{source.path} was copied to {mark.place} already.",
-            f"If servers are to use the file again, and that copy no more: `workhook database release {source.path}`.",
+            f"If servers are to use the file again, and that copy no more: `{release_command(source.path)}`.",
         )
     # A copy into another place is another copy: the earlier one cannot be gone on with any more.
     begun = mark.copy_id if mark and mark.place == where else None

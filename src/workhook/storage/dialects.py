@@ -7,6 +7,7 @@ import socket
 import sqlite3
 from collections.abc import Mapping
 from typing import Any
+from urllib.parse import parse_qs, urlsplit
 
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
@@ -196,6 +197,14 @@ _POSTGRESQL_PASSING = frozenset({"08", "25", "40", "53", "55", "57", "58"})
 def connect_options(url: str) -> Mapping[str, Any]:
     """`postgresql://…` as SQLAlchemy and asyncpg both take it."""
     return {"dsn": url.replace("postgresql+asyncpg://", "postgresql://", 1)}
+
+
+def place(url: str) -> str:
+    """Where the database is, without who comes there, and without the password."""
+    parts = urlsplit(url)
+    asked = parse_qs(parts.query)
+    host = parts.netloc.rpartition("@")[2] or asked.get("host", ["localhost"])[0]
+    return f"{host}{parts.path}"
 
 
 SILENCE_S = 10  # of a host that has gone, until its connections are given up

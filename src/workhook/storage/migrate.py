@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import shlex
 import sqlite3
 import threading
 import time
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -40,16 +42,42 @@ def known_revisions() -> list[str]:
     return sorted(path.name.split("_")[0] for path in (MIGRATIONS / "versions").glob("[0-9]*.py"))
 
 
-ELSEWHERE = {
-    MOVED: "This file was copied to PostgreSQL, or the copy was begun: set WORKHOOK_DATABASE_URL. "
-    "If the copy is not to be used, run `workhook database release FILE`, and the file can be used again.",
-    COPYING: "This database holds a copy that is not whole yet. Run the same `workhook database copy` again.",
-}
+def release_command(path: Path) -> str:
+    """To let servers use the file again, as a shell takes it."""
+    return f"workhook database release {shlex.quote(str(path.absolute()))}"
 
 
-def _needed(current: str | None) -> bool:
-    if current is not None and current in ELSEWHERE:
-        raise NewerSchema(ELSEWHERE[current])
+def elsewhere(found: str | None, sqlite_path: Path | None, url: str | None) -> str | None:
+    """Why no server uses a database that is or was copied, and what to do about it; None for any other database."""
+    if found == MOVED and sqlite_path is not None:
+        return _moved(sqlite_path)
+    if found == COPYING and url is not None:
+        return (
+            f"The database at {dialects.place(url)} holds a copy that is not whole yet. "
+            "Run the same `workhook database copy` again."
+        )
+    return None
+
+
+def _moved(path: Path) -> str:
+    with closing(sqlite3.connect(path)) as connection:
+        place, done = connection.execute("SELECT place, done FROM moved_to").fetchone()
+    release = f"`{release_command(path)}`"
+    if done:
+        return (
+            f"{path.absolute()} was copied to PostgreSQL at {place}: set WORKHOOK_DATABASE_URL to that database. "
+            f"If servers are to use the file again, and the copy no more, run {release}."
+        )
+    return (
+        f"The copy of {path.absolute()} to PostgreSQL at {place} was begun and is not whole. What was copied is kept: "
+        "run the same `workhook database copy` again, and it goes on. "
+        f"If servers are to use the file instead, run {release}."
+    )
+
+
+def _needed(current: str | None, sqlite_path: Path | None = None, url: str | None = None) -> bool:
+    if (said := elsewhere(current, sqlite_path, url)) is not None:
+        raise NewerSchema(said)
     if current is not None and current not in known_revisions():
         raise NewerSchema(
             f"The database has schema {current}, which this version of Workhook ({HEAD}) does not know. "
@@ -73,13 +101,10 @@ def sqlite_revision(path: Path) -> str | None:
     """The schema of a file, None if it has none. Raises `sqlite3.Error` for a file that is no database."""
     if not path.exists():
         return None
-    connection = sqlite3.connect(path)
-    try:
+    with closing(sqlite3.connect(path)) as connection:
         row = connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'alembic_version'").fetchone()
         found = connection.execute("SELECT version_num FROM alembic_version").fetchone() if row else None
         return str(found[0]) if found else None
-    finally:
-        connection.close()
 
 
 def _make_private(path: Path) -> None:
@@ -93,7 +118,7 @@ def _make_private(path: Path) -> None:
 def migrate_sqlite(path: Path) -> bool:
     """Answers whether anything was done."""
     current = sqlite_revision(path)
-    if not _needed(current):
+    if not _needed(current, sqlite_path=path):
         return False
     if current is None:
         _make_sqlite(path)
@@ -167,7 +192,7 @@ async def migrate_postgresql(url: str) -> bool:
     try:
         exists = await connection.fetchval("SELECT to_regclass('alembic_version') IS NOT NULL")
         current = await connection.fetchval("SELECT version_num FROM alembic_version") if exists else None
-        if not _needed(current):
+        if not _needed(current, url=url):
             return False
         await _take_lock(connection)
         await _upgrade_postgresql(url, connection)
@@ -233,7 +258,10 @@ async def check_schema(database: Database) -> str:
     """`ok`, or what is wrong: another process may have migrated the database since this one began."""
     row = await database.fetch_one(_revision)
     found = row["version_num"] if row else None
-    return "ok" if found == HEAD else f"the database has schema {found}, this version works with {HEAD}: restart it"
+    if found == HEAD:
+        return "ok"
+    has = f"schema {found}" if found else "no schema"
+    return f"the database has {has}, this version works with {HEAD}: restart it"
 
 
 async def _run_async(url: str, work: Callable[[Any], None]) -> None:

@@ -35,29 +35,50 @@ async def one_by_one(kind: str, things: Iterable[T], do: Callable[[T], Awaitable
     return done
 
 
+class _Bite:
+    """How many rows are taken at once: fewer where that fails, down to the row that it fails with, which is skipped."""
+
+    def __init__(self, kind: str, size: int) -> None:
+        self.limit, self.skipped = size, 0
+        self._kind, self._size = kind, size
+
+    def is_over(self, error: Exception) -> bool:
+        """Whether the error concerns all rows, or too many of them."""
+        return concerns_all(error) or self.skipped >= SKIPPED_MAX
+
+    def skips(self) -> bool:
+        """After an error, to be called where it is handled: whether its row is skipped, or fewer are to be tried."""
+        if self.limit > 1:
+            self.limit = max(self.limit // 10, 1)
+            return False
+        _skip(self._kind, self.skipped)
+        self.skipped += 1
+        return True
+
+    def done(self) -> None:
+        self.limit = min(self.limit * 10, self._size)
+
+
 async def in_batches(kind: str, size: int, do: Callable[[int, int], Awaitable[int]]) -> int:
     """`do(limit, offset)` takes away at most `limit` of the rows that are due, but for the first `offset`, and answers
     how many. It is called until there are no more; where it fails with fewer rows, down to the one that it fails with.
+    It looks at what stays each time: where that can be much, take `in_order`.
 
     Raises `Unavailable` if the database cannot be used, and what `do` raised once `SKIPPED_MAX` rows were skipped.
     """
-    done, skipped, limit = 0, 0, size
+    done, bite = 0, _Bite(kind, size)
     while True:
         try:
-            count = await do(limit, skipped)
+            count = await do(bite.limit, bite.skipped)
         except Exception as error:
-            if concerns_all(error) or skipped >= SKIPPED_MAX:
+            if bite.is_over(error):
                 raise
-            if limit > 1:
-                limit = max(limit // 10, 1)
-                continue
-            _skip(kind, skipped)
-            skipped += 1
+            bite.skips()
             continue
         done += count
-        if count < limit:
+        if count < bite.limit:
             return done
-        limit = min(limit * 10, size)
+        bite.done()
 
 
 async def in_order(
@@ -73,20 +94,17 @@ async def in_order(
 
     Raises `Unavailable` if the database cannot be used, and what `do` raised once `SKIPPED_MAX` rows were skipped.
     """
-    done, skipped, limit, last = 0, 0, size, None
-    while rows := await following(last, limit):
+    done, bite, last = 0, _Bite(kind, size), None
+    while rows := await following(last, bite.limit):
         try:
             done += await do(last, rows)
         except Exception as error:
-            if concerns_all(error) or skipped >= SKIPPED_MAX:
+            if bite.is_over(error):
                 raise
-            if limit > 1:
-                limit = max(limit // 10, 1)
+            if not bite.skips():
                 continue
-            _skip(kind, skipped)
-            skipped += 1
         else:
-            limit = min(limit * 10, size)
+            bite.done()
         last = rows[-1]
     return done
 

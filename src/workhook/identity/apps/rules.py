@@ -64,10 +64,19 @@ def callback_faults(urls: Sequence[str], *, required: bool) -> list[Fault]:
         return [Fault(field="callback_urls", code="custom", message=message)]
     complaints = [(url, callback_complaint(url)) for url in dict.fromkeys(urls)]
     return [
-        Fault(field="callback_urls", code="custom", message=f"callback_urls: {shown(url)!r} must {complaint}")
+        Fault(
+            field="callback_urls",
+            code="custom",
+            message=f"callback_urls: {shown(_without_user(url))!r} must {complaint}",
+        )
         for url, complaint in complaints
         if complaint
     ]
+
+
+def _without_user(url: str) -> str:
+    """A password may stand there, also one that makes the URL none."""
+    return re.sub("//.*@", "//…@", url, flags=re.DOTALL)
 
 
 def callback_complaint(url: str) -> str | None:

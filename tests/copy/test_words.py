@@ -1,0 +1,124 @@
+"""What `workhook database` and every other command say of a file that was copied, is being, or cannot be."""
+
+from __future__ import annotations
+
+import asyncio
+import shlex
+import signal
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import asyncpg
+import pytest
+
+from tests.copy.filled import Filled
+from tests.copy.test_copy import ENVIRONMENT, answered, ask, refused, run
+from tests.harness import forge
+from tests.harness.databases import PostgresDatabases
+from tests.harness.server import Server
+from tests.harness.waiting import until
+from workhook.storage.dialects import place
+
+
+def _interrupted(file: Path, url: str, table: str = "events", mode: str = "SHARE") -> str:
+    """Of a copy that gets SIGINT while it waits for this table, which the test holds: all that it says."""
+    with asyncio.Runner() as runner:
+        holder = runner.run(asyncpg.connect(url))
+        runner.run(holder.execute("BEGIN"))
+        runner.run(holder.execute(f"LOCK TABLE {table} IN {mode} MODE"))
+        process, output = forge.start(("database", "copy", str(file), url), ENVIRONMENT)
+        until(lambda: runner.run(holder.fetchval("SELECT count(*) FROM pg_locks WHERE NOT granted")))
+        process.send_signal(signal.SIGINT)
+        assert process.wait(60) == 130
+        with output:
+            said = output.read()
+        runner.run(holder.execute("ROLLBACK"))
+        runner.run(holder.close())
+    assert "Traceback" not in said
+    return said
+
+
+def test_an_interrupted_copy_says_what_is_kept_and_how_it_goes_on(
+    file: Path, postgres: PostgresDatabases, tmp_path: Path
+) -> None:
+    url = postgres.new(tmp_path / "unused")["database_url"]  # migrated, and empty
+    said = _interrupted(file, url)
+    assert f"The copy of {file} to PostgreSQL at {place(url)} was begun" in said
+    assert "What was copied is kept: run the same `workhook database copy` again, and it goes on." in said
+    assert f"workhook database release {file}" in said
+    assert answered("copy", file, url)["resumed"] is True
+
+
+def test_a_copy_that_is_interrupted_before_it_began_says_that_nothing_was_done(
+    file: Path, postgres: PostgresDatabases, tmp_path: Path
+) -> None:
+    url = postgres.new(tmp_path / "unused")["database_url"]
+    said = _interrupted(file, url, "alembic_version", "ACCESS EXCLUSIVE")
+    assert "nothing was copied" in said
+    Server(file.parent, {}).start().close()
+
+
+def test_whoever_comes_to_a_moved_file_learns_which_it_is_and_where_it_went(
+    filled: Filled, url: str, tmp_path: Path
+) -> None:
+    file = filled.copied(tmp_path / "a folder")
+    answered("copy", file, url)
+    release = f"workhook database release {shlex.quote(str(file))}"
+    for words in (("user", "list"), ("doctor",), ("migrate",), ("setup", "--organization", "a", "--owner", "b")):
+        done = forge.run((*words, "--data", str(file.parent)), ENVIRONMENT, timeout_s=110)
+        said = done.stdout + done.stderr
+        assert done.returncode == 1
+        for each in (str(file), place(url), release):
+            assert each in said, words
+        assert "moved" not in said.replace(str(tmp_path), "")
+
+
+def test_a_copy_that_is_not_whole_is_named_on_both_sides(file: Path, postgres: PostgresDatabases) -> None:
+    url = postgres.new(file.parent / "unused")["database_url"]
+    _interrupted(file, url)
+    for words, other in ((("--data", str(file.parent)), str(file)), (("--database-url", url), "not whole")):
+        for command in (("user", "list"), ("doctor",)):
+            done = forge.run((*command, *words), {**ENVIRONMENT, "WORKHOOK_SECRET_KEY": "k" * 40}, timeout_s=110)
+            said = done.stdout + done.stderr
+            assert done.returncode == 1
+            assert place(url) in said
+            assert other in said
+            assert "database copy" in said
+
+
+def test_a_file_or_a_database_without_a_schema_is_said_in_plain_words(file: Path, url: str) -> None:
+    empty = file.with_name("empty.db")
+    with closing(sqlite3.connect(empty)) as connection:
+        connection.execute("CREATE TABLE other (id INTEGER)")
+    said = refused("copy", empty, url)
+    assert "schema None" not in said
+    assert "schema none" not in said
+    assert f"{empty} holds no studio of Workhook's" in said
+    ask(url, "CREATE TABLE alembic_version (version_num text)")
+    said = refused("copy", file, url)
+    assert "None" not in said
+    assert "holds no schema" in said
+
+
+def test_what_release_says(file: Path, url: str, tmp_path: Path) -> None:
+    assert run("release", file).stdout == f"nothing to do: {file} was not copied, and servers can use it\n"
+    answered("copy", file, url)
+    done = run("release", file)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert f"servers can use {file} again" in done.stdout
+    assert f"the copy at {place(url)} is another database from now on" in done.stdout
+    missing = refused("release", tmp_path / "none.db")
+    assert f"there is no file {tmp_path / 'none.db'}" in missing
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    assert f"there is no file {folder / 'workhook.db'}" in refused("release", folder)
+
+
+@pytest.mark.parametrize("words", [("copy",), ("release",)])
+def test_a_url_where_the_file_belongs_is_refused_without_its_password(words: tuple[str, ...], url: str) -> None:
+    given = "postgresql://ada:hidden@127.0.0.1:1/x"
+    done = run(*words, given, *([url] if words == ("copy",) else []))
+    assert done.returncode == 2
+    assert "SQLITE" in done.stderr
+    assert "hidden" not in done.stderr

@@ -1,0 +1,88 @@
+"""What the command line says to do can be done: every command and every option that a message names is there."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import typer
+
+import workhook
+from tests.harness.options import commands, misnamed
+
+SOURCE = Path(workhook.__file__).parent
+CLI = SOURCE / "cli"
+# Not words of ours: what they hand to Git, and to a process of their own.
+OF_OTHERS = ("git_push/commits.py", "git_push/hook.py", "git_push/install.py", "git_push/refs.py", "asking/server.py")
+MODULES = sorted(
+    path for path in SOURCE.rglob("*.py") if path.relative_to(SOURCE).as_posix() not in {f"cli/{x}" for x in OF_OTHERS}
+)
+EVERY = frozenset.union(*commands().values())
+
+
+def _by_module() -> dict[str, dict[str, frozenset[str]]]:
+    """Of each module of the command line the functions that are commands, with their options."""
+    from workhook.cli.app import app
+
+    found: dict[str, dict[str, frozenset[str]]] = {}
+
+    def walk(group: typer.Typer, path: tuple[str, ...]) -> None:
+        for each in group.registered_commands:
+            assert each.callback is not None
+            body = inspect.getclosurevars(each.callback).nonlocals.get("body", each.callback)
+            options = commands()[(*path, each.name or "")]
+            found.setdefault(inspect.getfile(body), {})[body.__name__] = options
+        for inner in group.registered_groups:
+            assert inner.typer_instance is not None
+            walk(inner.typer_instance, (*path, str(inner.name)))
+
+    walk(app, ())
+    return found
+
+
+BY_MODULE = _by_module()
+
+
+def _texts(tree: ast.AST, function: str = "") -> Iterator[tuple[str, str]]:
+    """Each text with the function that it stands in; what is put into a text is `X`."""
+    if isinstance(tree, ast.JoinedStr):
+        yield function, "".join(str(each.value) if isinstance(each, ast.Constant) else "X" for each in tree.values)
+        return
+    if isinstance(tree, ast.Constant) and isinstance(tree.value, str):
+        yield function, tree.value
+    for each in ast.iter_child_nodes(tree):
+        inside = isinstance(tree, ast.FunctionDef | ast.AsyncFunctionDef) and not function
+        yield from _texts(each, tree.name if inside else function)  # type: ignore[attr-defined]  # of a function
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: path.relative_to(SOURCE).as_posix())
+def test_a_message_names_only_what_there_is(path: Path) -> None:
+    bodies = BY_MODULE.get(str(path), {})
+    shared = frozenset.union(*bodies.values()) if bodies else EVERY
+    wrong = [
+        (function, each)
+        for function, text in _texts(ast.parse(path.read_text(encoding="utf-8")))
+        for each in misnamed(text, bodies.get(function, shared))
+    ]
+    assert wrong == []
+
+
+def test_every_command_is_looked_at() -> None:
+    leaves = [path for path in commands() if not any(each[:-1] == path for each in commands() if each)]
+    assert sum(map(len, BY_MODULE.values())) == len(leaves) > 40
+
+
+@pytest.mark.parametrize(
+    ("said", "wrong"),
+    [
+        ("run `workhook user add --login ada`", []),
+        ("run `workhook user add --nickname ada`", ["--nickname"]),
+        ("Give --data, or see `workhook user list`.", ["--data"]),
+        ("Give --other.", []),
+    ],
+)
+def test_the_check_finds_what_is_wrong(said: str, wrong: list[str]) -> None:
+    assert [each.rpartition(": ")[2] for each in misnamed(said, {"--other"})] == wrong
