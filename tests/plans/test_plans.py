@@ -20,10 +20,12 @@ from tests.plans.captured import CapturedServer
 from tests.plans.judges import Judge, PostgresJudge, SqliteJudge
 from tests.plans.rows import NO_LISTS, PAGING, TODO, Row
 from workhook import asgi
+from workhook.core.clock import now_ms
 from workhook.http.calls import Services
 from workhook.http.operations import Operation
 from workhook.work.tasks import listing
 from workhook.work.timesheets import queries as timesheets_queries
+from workhook.work.timesheets import summing
 
 ROWS: tuple[Row, ...] = (*rows_work.ROWS, *rows_history.ROWS)
 FILLS = (*filled.PEOPLE, *filled.WORK, *filled_history.HISTORY)
@@ -97,6 +99,7 @@ class Scene:
 
         async def prepare(services: Services) -> str:
             await filled.fill(services, server.world, FILLS)
+            await summing.add_changes(services, now_ms())  # as the chore does
             return await add_client(services, server.world)
 
         self.callers["client"] = server.client(with_services(settings, prepare))
