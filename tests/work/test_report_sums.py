@@ -29,7 +29,7 @@ from workhook.work.tasks import actions as task_actions
 from workhook.work.tasks.schemas import TaskCreate
 from workhook.work.tasks.tables import tasks
 from workhook.work.timesheets import report_queries, rules, summing
-from workhook.work.timesheets.report_schemas import Group, ReportQuery, Spent
+from workhook.work.timesheets.report_schemas import Group, GroupBy, ReportQuery, Spent
 from workhook.work.timesheets.sum_tables import timesheet_changes, timesheet_sums
 from workhook.work.timesheets.tables import timesheets
 
@@ -140,7 +140,7 @@ def _spent(row: Row, now: int) -> Spent:
 def _fits(row: Row, scene: Scene, params: Mapping[str, Any]) -> bool:
     logins = {each.id: each.login for each in scene.people}
     projects = {each.repository_id: each.project_id for each in scene.places}
-    return (
+    return bool(
         params.get("from", 0) <= row["start_time"] < params.get("to", 1 << 60)
         and params.get("user", logins[row["user_id"]]) == logins[row["user_id"]]
         and params.get("project_id", projects[row["repository_id"]]) == projects[row["repository_id"]]
@@ -295,7 +295,7 @@ async def test_reports_are_right_while_others_write_and_sum_up(scene: Scene, mon
         while writing:
             await summing.add_changes(scene.services, now_ms())
 
-    async def report(group_by: str) -> None:
+    async def report(group_by: GroupBy) -> None:
         while writing:
             query = ReportQuery(group_by=group_by)
             groups = await report_queries.sum_up(

@@ -7,6 +7,8 @@ begins again.
 
 # ruff: noqa: S608  # the statements are made of names and numbers that stand here
 
+from typing import Any
+
 import sqlalchemy as sa
 import structlog
 from alembic import op
@@ -82,7 +84,12 @@ def _make_tables() -> None:
         sqlite_autoincrement=True,
     )
     keys = ("repository_id", "grain", "period", "user_id", "task_id", "billable", "invoiced")
-    kinds = {"grain": sa.SmallInteger(), "task_id": sa.Text(), "billable": sa.Boolean(), "invoiced": sa.Boolean()}
+    kinds: dict[str, Any] = {
+        "grain": sa.SmallInteger(),
+        "task_id": sa.Text(),
+        "billable": sa.Boolean(),
+        "invoiced": sa.Boolean(),
+    }
     create_table(
         "timesheet_sums",
         *[sa.Column(each, kinds.get(each, sa.BigInteger()), nullable=False, autoincrement=False) for each in keys],
