@@ -66,8 +66,8 @@ _NARROWED: tuple[dict[str, str], ...] = (
     *({name: value} for name in ("billable", "invoiced") for value in ("true", "false")),
 )
 _PLACES = 25_000
-"""Of work for a report over all projects: the caller sees 2,000 of them, each of which is looked for in the sums, in the
-notes and in what runs."""
+"""Of work for a report over all projects: the caller sees 2,000 of them, each of which is looked for in the sums, in
+the notes and in what runs."""
 _REPORTS = (
     *(Row("report_timesheets", {**_IN, "group_by": each, **narrowed}) for each in _GROUPS for narrowed in _NARROWED),
     Row("report_timesheets", bound=_PLACES),
