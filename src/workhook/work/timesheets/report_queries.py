@@ -43,6 +43,21 @@ _seen = projects.alias("seen")
 _there_at_all = sa.select(_seen.c.repository_id).where(
     _seen.c.repository_id.in_(_visible), within_reach(_seen.c.account_id, _seen.c.repository_id)
 )
+# One project, without looking for all the others that the caller sees.
+_this = sa.select(_seen.c.repository_id).where(
+    _seen.c.id == sa.bindparam("project_id"),
+    _seen.c.deleted_at.is_(None),
+    sa.or_(
+        _seen.c.account_id == _user_id,
+        sa.exists().where(
+            memberships.c.organization_id == _seen.c.account_id,
+            memberships.c.user_id == _user_id,
+            by_membership_in(_seen),
+        ),
+        sa.exists().where(collaborators.c.repository_id == _seen.c.repository_id, collaborators.c.user_id == _user_id),
+    ),
+    within_reach(_seen.c.account_id, _seen.c.repository_id),
+)
 _places = sa.select(
     sa.exists(_visible).label("inside"), sa.exists().where(clients.c.user_id == _user_id).label("outside")
 )
@@ -59,9 +74,7 @@ _KEYS: dict[GroupBy, tuple[str, ...]] = {
 @lru_cache(maxsize=256)  # few of the combinations are asked for
 def _sums(group_by: GroupBy, grains: tuple[Grain, ...], unit_ms: int, names: frozenset[str]) -> sa.Select[Any]:
     """`unit_ms`: what a day is put together of."""
-    there = _there_at_all
-    if "project_id" in names:
-        there = there.where(_seen.c.id == sa.bindparam("project_id"))
+    there = _this if "project_id" in names else _there_at_all
     places = sa.select(there.cte("there").c.repository_id)
     keys = _KEYS[group_by]
     found = parts(grains, keys, unit_ms, places, names - {"project_id"}).subquery("found")
