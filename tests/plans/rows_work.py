@@ -65,7 +65,7 @@ _NARROWED: tuple[dict[str, str], ...] = (
     {"to": _START},
     *({name: value} for name in ("billable", "invoiced") for value in ("true", "false")),
 )
-_PLACES = 25_000
+_PLACES = 40_000
 """Of work for a report over all projects: the caller sees 2,000 of them, each of which is looked for in the sums, in
 the notes and in what runs."""
 _REPORTS = (
