@@ -230,7 +230,8 @@ async def _change(scene: Scene, tx: Transaction, chance: random.Random) -> None:
     elif kind == "give" and not one["is_active"]:
         await tx.execute(this.values(user_id=chance.choice(scene.people).id))
     elif kind == "orphan" and chance.random() < 0.1:
-        await tx.execute(sa.delete(tasks).where(tasks.c.id.in_(chance.choice(scene.places).task_ids[:1])))
+        for task_id in chance.choice(scene.places).task_ids[:1]:
+            await tx.execute(sa.delete(tasks).where(tasks.c.id == task_id))
         for place in scene.places:
             rows = await tx.fetch_all(sa.select(tasks.c.id).where(tasks.c.repository_id == place.repository_id))
             place.task_ids = [each["id"] for each in rows]
