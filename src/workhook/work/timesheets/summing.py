@@ -21,7 +21,7 @@ from workhook.work.timesheets.sum_tables import (
 )
 
 EVERY_S = 10.0
-BATCH = 2000
+BATCH = 500  # SQLite has one writer: others wait for a batch
 
 _notes, _sums = timesheet_changes.c, timesheet_sums.c
 _KEYS = tuple(each.name for each in timesheet_sums.primary_key.columns)
