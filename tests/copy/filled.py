@@ -7,6 +7,8 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import httpx
+
 from tests.api.oauth_kit import DEVICE_GRANT, Site, new_pkce
 from tests.harness import forge
 from tests.harness.databases import SqliteDatabases
@@ -58,7 +60,9 @@ def fill(folder: Path) -> Filled:
             worker.start()  # which is killed, so that its row stays
             until(lambda: "ping" in {each.event for each in receiver.requests})
             until(lambda: reader.dump()["workers"])
+            until(lambda: reader.dump()["timesheet_sums"])
             worker.kill()
+            _spend(client, world.project_id)
             body = {"event": "push", "payload": {"mark": Filled.waiting}, "id": "a-key"}
             sent = client.post(f"{world.repo_path}/events", json=body)
             assert sent.status_code == 202, sent.text
@@ -73,6 +77,16 @@ def fill(folder: Path) -> Filled:
         server.close()
         receiver.close()
     return filled
+
+
+def _spend(client: httpx.Client, project_id: str) -> None:
+    """Time that nobody sums up any more."""
+    projects = f"/api/v1/projects/{project_id}"
+    column = client.post(f"{projects}/columns", json={"title": "To do"}).raise_for_status().json()["column"]["id"]
+    task = (
+        client.post(f"/api/v1/columns/{column}/tasks", json={"title": "Copy"}).raise_for_status().json()["task"]["id"]
+    )
+    client.post(f"{projects}/timesheets", json={"task_id": task, "duration": 60_000}).raise_for_status()
 
 
 def _people(server: Server) -> None:

@@ -18,8 +18,10 @@ from tests.plans.filled import Fill
 from tests.plans.judges import Judge, PostgresJudge, SqliteJudge
 from tests.plans.rows import Row
 from workhook import asgi
+from workhook.core.clock import now_ms
 from workhook.http.calls import Services
 from workhook.http.operations import Operation
+from workhook.work.timesheets import summing
 
 PER_PAGE = 5
 DEEP_PAGES = 3
@@ -64,6 +66,7 @@ class Scene:
 
         async def prepare(services: Services) -> tuple[str, Callers]:
             callers = await make_callers(services, server.world, fills)
+            await summing.add_changes(services, now_ms())  # as the chore does
             return await add_client(services, server.world), callers
 
         client, made = with_services(settings, prepare)

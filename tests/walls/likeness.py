@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from typing import Any
 
-from tests.walls.dump import TABLES, Dump, Row
+from tests.walls.dump import SUMMED, TABLES, Dump, Row
 from tests.walls.owners import rows_of
 
 _ID = re.compile(r"\b([a-z]{2,4})_[0-9a-hjkmnp-tv-z]{26}\b")
@@ -26,7 +26,7 @@ _LEFT_OUT = {
     "revision", "request_id", "address", "last_eight",
 }  # fmt: skip
 _ABOUT_TIMES = re.compile(r".*(_at|_time|_since|_until|_date|_end|_by|^at|^issued|^due|^anchor|^since)$")
-_UNTIL_LATER = {"lanes", "workers", "worker_generation", "deliveries", "probe", "key_check", "rate_windows"}
+_UNTIL_LATER = {"lanes", "workers", "worker_generation", "deliveries", "probe", "key_check", "rate_windows"} | SUMMED
 
 
 class Likeness:

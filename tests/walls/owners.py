@@ -133,6 +133,8 @@ OWNERS: dict[str, Rule] = {
     "task_comments": _of_repository,
     "task_credits": _of_repository,
     "tasks": _of_repository,
+    "timesheet_changes": _of_repository,
+    "timesheet_sums": _of_repository,
     "timesheets": _of_repository,
     "tokens": _through(("installation_id", "installations"), also=("user_id", "account_id")),
     "worker_generation": _nobody,

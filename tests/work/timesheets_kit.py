@@ -41,7 +41,7 @@ _since = (
 )
 
 
-async def _insert(services: Services, table: sa.Table, **values: object) -> None:
+async def insert_row(services: Services, table: sa.Table, **values: object) -> None:
     """A row with what was given; what else must not be null is empty."""
     empty = {sa.Text: "", sa.BigInteger: 0, sa.Boolean: False}
     row = {
@@ -66,9 +66,9 @@ def make_task(studio: Studio, title: str = "Draw", project_id: str | None = None
         now = now_ms()
         column_id, task_id = new_id("col"), new_id("tsk")
         place = {"repository_id": row["repository_id"], "created_at": now, "updated_at": now}
-        await _insert(services, columns, id=column_id, title="To do", **place)
+        await insert_row(services, columns, id=column_id, title="To do", **place)
         texts = {"title": title, "fields": "{}", "sections": "{}", "labels": "[]"}
-        await _insert(services, tasks, id=task_id, column_id=column_id, user_id=row["user_id"], **texts, **place)
+        await insert_row(services, tasks, id=task_id, column_id=column_id, user_id=row["user_id"], **texts, **place)
         return task_id
 
     made: str = _run(studio, make)
@@ -119,7 +119,7 @@ def claim(studio: Studio, timesheet_id: str) -> None:
         invoice_id = new_id("inv")
         place = {"repository_id": row["repository_id"], "account_id": row["account_id"]}
         texts = {"status": "draft", "currency": "EUR", "items": "[]", "recurring_items": "[]"}
-        await _insert(services, invoices, id=invoice_id, **place, **texts)
+        await insert_row(services, invoices, id=invoice_id, **place, **texts)
         async with services.database.transaction() as tx:
             await tx.execute(_claim, {"timesheet_id": timesheet_id, "invoice_id": invoice_id})
 

@@ -139,11 +139,14 @@ async def _fill(folder: Path, url: str | None, plan: Plan, progress: Any) -> tup
     """The owner's token, and the id of the first webhook."""
     from workhook.bootstrap import open_services
     from workhook.cli.filling.fill import fill
+    from workhook.core.clock import now_ms
     from workhook.core.config import load
+    from workhook.work.timesheets import summing
 
     given = {"data": str(folder), **({} if url is None else {"database_url": url})}
     async with open_services(load(given, {})) as services:
         places = await fill(services.database, plan, progress)
+        await summing.add_changes(services, now_ms())  # as the chore has done where time has passed
     if url is not None:
         await _settle(url)
     return places.token, places.params["first_hook"]

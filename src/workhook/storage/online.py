@@ -72,6 +72,13 @@ def beside_others() -> Iterator[None]:
         yield
 
 
+def create_trigger(*statements: str) -> None:
+    """PostgreSQL's: each waits for those who write to the table, and they for it."""
+    _yield_soon()
+    for each in statements:
+        op.get_bind().exec_driver_sql(each)
+
+
 def drop_index(name: str, table: str) -> None:
     if _is_sqlite():
         op.drop_index(name, table)

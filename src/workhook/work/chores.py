@@ -23,6 +23,7 @@ from workhook.work.credits import expiry
 from workhook.work.files import trash as files_trash
 from workhook.work.projects import trash as projects_trash
 from workhook.work.tasks import trash as tasks_trash
+from workhook.work.timesheets import summing
 
 EVERY_MIN_S = 1.0
 MINUTE_S = 60.0
@@ -111,5 +112,6 @@ CHORES: tuple[Chore, ...] = (
     Chore("deleted_files", HOUR_S, files_trash.purge),
     Chore("deleted_projects", HOUR_S, projects_trash.purge),
     Chore("expired_task_credits", MINUTE_S, expiry.expire),
+    Chore("timesheet_sums", summing.EVERY_S, summing.add_changes),
     Chore("service_checkout_periods", scheduler.EVERY_S, scheduler.begin_due_periods),
 )

@@ -977,6 +977,48 @@ CREATE TABLE worker_generation (
 	CONSTRAINT pk_worker_generation PRIMARY KEY (id)
 )
 
+CREATE TABLE timesheet_changes (
+	id INTEGER NOT NULL PRIMARY KEY AUTOINCREMENT,
+	repository_id BIGINT NOT NULL,
+	user_id BIGINT NOT NULL,
+	task_id TEXT NOT NULL,
+	billable BOOLEAN NOT NULL,
+	invoiced BOOLEAN NOT NULL,
+	start_time BIGINT NOT NULL,
+	timesheets BIGINT NOT NULL,
+	duration_ms BIGINT NOT NULL,
+	amount_minor BIGINT NOT NULL
+)
+
+CREATE TABLE timesheet_sums (
+	repository_id BIGINT NOT NULL,
+	grain SMALLINT NOT NULL,
+	period BIGINT NOT NULL,
+	user_id BIGINT NOT NULL,
+	task_id TEXT NOT NULL,
+	billable BOOLEAN NOT NULL,
+	invoiced BOOLEAN NOT NULL,
+	timesheets BIGINT NOT NULL,
+	duration_ms BIGINT NOT NULL,
+	amount_minor BIGINT NOT NULL,
+	CONSTRAINT pk_timesheet_sums PRIMARY KEY (repository_id, grain, period, user_id, task_id, billable, invoiced)
+)
+ WITHOUT ROWID
+
+CREATE INDEX ix_timesheet_changes_repository_id ON timesheet_changes (repository_id, start_time)
+
+CREATE INDEX ix_timesheet_sums_empty ON timesheet_sums (repository_id) WHERE timesheets = 0
+
+CREATE TRIGGER timesheet_sums_insert AFTER INSERT ON timesheets BEGIN INSERT INTO timesheet_changes (repository_id, user_id, task_id, billable, invoiced, start_time, timesheets, duration_ms, amount_minor) SELECT new.repository_id, new.user_id, coalesce(new.task_id, ''), new.billable, new.invoice_id IS NOT NULL, new.start_time, 1, new.duration_ms, (CASE WHEN new.billable AND new.billable_rate_minor IS NOT NULL THEN (new.duration_ms / 3600000) * new.billable_rate_minor + ((new.duration_ms % 3600000) * new.billable_rate_minor + 1800000) / 3600000 ELSE 0 END) WHERE NOT new.is_active; END
+
+CREATE TRIGGER timesheet_sums_delete AFTER DELETE ON timesheets BEGIN INSERT INTO timesheet_changes (repository_id, user_id, task_id, billable, invoiced, start_time, timesheets, duration_ms, amount_minor) SELECT old.repository_id, old.user_id, coalesce(old.task_id, ''), old.billable, old.invoice_id IS NOT NULL, old.start_time, -1, -old.duration_ms, -(CASE WHEN old.billable AND old.billable_rate_minor IS NOT NULL THEN (old.duration_ms / 3600000) * old.billable_rate_minor + ((old.duration_ms % 3600000) * old.billable_rate_minor + 1800000) / 3600000 ELSE 0 END) WHERE NOT old.is_active; END
+
+CREATE TRIGGER timesheet_sums_update AFTER UPDATE OF repository_id, user_id, task_id, start_time, duration_ms, is_active, billable, billable_rate_minor, invoice_id ON timesheets WHEN old.repository_id IS NOT new.repository_id OR old.user_id IS NOT new.user_id OR old.task_id IS NOT new.task_id OR old.start_time IS NOT new.start_time OR old.duration_ms IS NOT new.duration_ms OR old.is_active IS NOT new.is_active OR old.billable IS NOT new.billable OR old.billable_rate_minor IS NOT new.billable_rate_minor OR old.invoice_id IS NOT new.invoice_id BEGIN INSERT INTO timesheet_changes (repository_id, user_id, task_id, billable, invoiced, start_time, timesheets, duration_ms, amount_minor) SELECT old.repository_id, old.user_id, coalesce(old.task_id, ''), old.billable, old.invoice_id IS NOT NULL, old.start_time, -1, -old.duration_ms, -(CASE WHEN old.billable AND old.billable_rate_minor IS NOT NULL THEN (old.duration_ms / 3600000) * old.billable_rate_minor + ((old.duration_ms % 3600000) * old.billable_rate_minor + 1800000) / 3600000 ELSE 0 END) WHERE NOT old.is_active; INSERT INTO timesheet_changes (repository_id, user_id, task_id, billable, invoiced, start_time, timesheets, duration_ms, amount_minor) SELECT new.repository_id, new.user_id, coalesce(new.task_id, ''), new.billable, new.invoice_id IS NOT NULL, new.start_time, 1, new.duration_ms, (CASE WHEN new.billable AND new.billable_rate_minor IS NOT NULL THEN (new.duration_ms / 3600000) * new.billable_rate_minor + ((new.duration_ms % 3600000) * new.billable_rate_minor + 1800000) / 3600000 ELSE 0 END) WHERE NOT new.is_active; END
+
+CREATE INDEX ix_timesheets_started ON timesheets (repository_id, start_time)
+
+CREATE INDEX ix_timesheets_active ON timesheets (repository_id, start_time) WHERE is_active
+
 CREATE INDEX ix_hooks_organization ON hooks (account_id, id) WHERE repository_id IS NULL
 
 CREATE INDEX ix_hooks_app ON hooks (account_id, id) WHERE app_id IS NOT NULL

@@ -36,6 +36,7 @@ COUNTED: dict[str, Way] = {
 
 _OF_A_PERSON = "It belongs to a person or their sign-in, not to an organization."
 _OF_A_RECORD = "It is a part of a record that is counted, and there are only so many for each."
+_OF_TIMESHEETS = "It is made of timesheets, which are counted."
 _OF_THE_SERVER = "It is the server's own."
 _OF_AN_APP = "It belongs to an app, which is counted, and is short-lived or bounded."
 _OF_DELIVERY = "Deliveries are never refused; their records go with `retention_days`."
@@ -58,6 +59,8 @@ NOT_COUNTED: dict[str, str] = {
     "deliveries": _OF_DELIVERY,
     "redeliveries": _OF_DELIVERY,
     "lanes": _OF_DELIVERY,
+    "timesheet_changes": _OF_TIMESHEETS,
+    "timesheet_sums": _OF_TIMESHEETS,
     "workers": _OF_THE_SERVER,
     "worker_generation": _OF_THE_SERVER,
     "probe": _OF_THE_SERVER,

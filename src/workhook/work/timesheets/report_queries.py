@@ -9,7 +9,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from workhook.core.clock import DAY_MS, HOUR_MS, MINUTE_MS
+from workhook.core.clock import DAY_MS
 from workhook.identity.queries import by_membership_in, key_of
 from workhook.identity.schemas import Actor
 from workhook.identity.tables import collaborators, memberships, projects
@@ -19,13 +19,11 @@ from workhook.storage.metadata import big
 from workhook.work.clients.tables import clients
 from workhook.work.people import NOBODY_ELSE, person_columns, person_of_row
 from workhook.work.tasks.tables import tasks
-from workhook.work.timesheets.queries import CONDITIONS, people
+from workhook.work.timesheets.queries import people
+from workhook.work.timesheets.report_parts import ALWAYS, SUMS, cover, parts
 from workhook.work.timesheets.report_schemas import Group, GroupBy, ReportFilters, Spent
 from workhook.work.timesheets.schemas import TimesheetProjectShape, TimesheetTaskShape, given
-from workhook.work.timesheets.tables import timesheets
-
-QUARTER_MS = 15 * MINUTE_MS
-"""The days of every time zone of today begin at a quarter of an hour in UTC."""
+from workhook.work.timesheets.sum_tables import UNITS, Grain
 
 _user_id = big("user_id")
 # The projects first: each part is found by an index, and only what lies in them is looked at.
@@ -41,62 +39,89 @@ _visible = sa.union(
         collaborators.c.user_id == _user_id
     ),
 )
-_reached = within_reach(projects.c.account_id, projects.c.repository_id)
+_seen = projects.alias("seen")
+_there_at_all = sa.select(_seen.c.repository_id).where(
+    _seen.c.repository_id.in_(_visible), within_reach(_seen.c.account_id, _seen.c.repository_id)
+)
+# One project, without looking for all the others that the caller sees.
+_this = sa.select(_seen.c.repository_id).where(
+    _seen.c.id == sa.bindparam("project_id"),
+    _seen.c.deleted_at.is_(None),
+    sa.or_(
+        _seen.c.account_id == _user_id,
+        sa.exists().where(
+            memberships.c.organization_id == _seen.c.account_id,
+            memberships.c.user_id == _user_id,
+            by_membership_in(_seen),
+        ),
+        sa.exists().where(collaborators.c.repository_id == _seen.c.repository_id, collaborators.c.user_id == _user_id),
+    ),
+    within_reach(_seen.c.account_id, _seen.c.repository_id),
+)
 _places = sa.select(
     sa.exists(_visible).label("inside"), sa.exists().where(clients.c.user_id == _user_id).label("outside")
 )
-
-_now, _since, _rate = big("now"), timesheets.c.running_since, timesheets.c.billable_rate_minor
-# `rules.elapsed_ms` and `rules.amount_minor`; the hours are split off so that the product stays within 64 bits.
-_elapsed = timesheets.c.duration_ms + sa.case((sa.and_(timesheets.c.is_active, _since < _now), _now - _since), else_=0)
-_amount = (_elapsed // HOUR_MS) * _rate + ((_elapsed % HOUR_MS) * _rate + HOUR_MS // 2) // HOUR_MS
-_SUMS = (
-    sa.func.count().label("timesheets"),
-    sa.func.sum(_elapsed).label("duration_ms"),
-    sa.func.sum(sa.case((timesheets.c.billable, _elapsed), else_=0)).label("billable_ms"),
-    sa.func.sum(sa.case((sa.and_(timesheets.c.billable, _rate.is_not(None)), _amount), else_=0)).label("amount_minor"),
-)
 _PROJECT = (projects.c.id.label("project_id"), projects.c.title.label("project_title"))
 
-_CONDITIONS = {
-    **{name: CONDITIONS[name] for name in ("user", "since", "to", "billable", "invoiced")},
-    "project_id": projects.c.id == sa.bindparam("project_id"),
+_KEYS: dict[GroupBy, tuple[str, ...]] = {
+    "user": ("user_id",),
+    "task": ("task_id", "repository_id"),
+    "project": ("repository_id",),
+    "day": ("bucket",),
 }
 
 
-Columns = Sequence[sa.ColumnElement[Any]]
+@lru_cache(maxsize=256)  # few of the combinations are asked for
+def _sums(group_by: GroupBy, grains: tuple[Grain, ...], unit_ms: int, names: frozenset[str]) -> sa.Select[Any]:
+    """`unit_ms`: what a day is put together of."""
+    there = _this if "project_id" in names else _there_at_all
+    places = sa.select(there.cte("there").c.repository_id)
+    keys = _KEYS[group_by]
+    found = parts(grains, keys, unit_ms, places, names - {"project_id"}).subquery("found")
+    by = [found.c[each] for each in keys]
+    # What was taken off again leaves a group of nothing.
+    summed = (
+        sa.select(*by, *(sa.func.sum(found.c[each]).label(each) for each in SUMS))
+        .group_by(*by)
+        .having(sa.func.sum(found.c.timesheets) > 0)
+        .subquery("summed")
+    )
+    return _named(group_by, summed).limit(big("limit"))
 
 
-def _grouping(group_by: GroupBy, unit_ms: int) -> tuple[Columns, Columns, Columns]:
-    """What is shown of a group, what makes it one, and the order."""
-    project = projects.c.repository_id
+def _named(group_by: GroupBy, summed: sa.Subquery) -> sa.Select[Any]:
+    """With what is shown of a group, in the order of the report."""
+    counted = [summed.c[each] for each in SUMS]
     match group_by:
         case "user":
-            return person_columns(NOBODY_ELSE, people), (people.c.id,), (people.c.login_key,)
+            shown = sa.select(*person_columns(NOBODY_ELSE, people), *counted)
+            return shown.join_from(summed, people, people.c.id == summed.c.user_id).order_by(people.c.login_key)
         case "task":
-            task = (tasks.c.id.label("task_id"), tasks.c.title.label("task_title"))
-            return (*task, *_PROJECT), (tasks.c.id, project), (projects.c.id, sa.func.coalesce(tasks.c.id, ""))
+            shown = sa.select(tasks.c.id.label("task_id"), tasks.c.title.label("task_title"), *_PROJECT, *counted)
+            joined = shown.join_from(summed, projects, projects.c.repository_id == summed.c.repository_id)
+            return joined.outerjoin(tasks, tasks.c.id == summed.c.task_id).order_by(
+                projects.c.id, sa.func.coalesce(tasks.c.id, "")
+            )
         case "project":
-            return _PROJECT, (project,), (projects.c.id,)
+            shown = sa.select(*_PROJECT, *counted)
+            joined = shown.join_from(summed, projects, projects.c.repository_id == summed.c.repository_id)
+            return joined.order_by(projects.c.id)
         case "day":
-            first: Columns = (sa.literal_column("1"),)  # the same parameter twice would be two to PostgreSQL
-            return ((timesheets.c.start_time // unit_ms).label("bucket"),), first, first
+            return sa.select(summed.c.bucket, *counted).order_by(summed.c.bucket)
 
 
-@lru_cache(maxsize=256)  # few of the combinations are asked for
-def _sums(group_by: GroupBy, unit_ms: int, names: frozenset[str]) -> sa.Select[Any]:
-    """`unit_ms`: what a day is put together of."""
-    columns, groups, order = _grouping(group_by, unit_ms)
-    return (
-        sa.select(*columns, *_SUMS)
-        .join_from(timesheets, projects, projects.c.repository_id == timesheets.c.repository_id)
-        .join(people, people.c.id == timesheets.c.user_id)
-        .outerjoin(tasks, tasks.c.id == timesheets.c.task_id)
-        .where(timesheets.c.repository_id.in_(_visible), _reached, *(_CONDITIONS[name] for name in sorted(names)))
-        .group_by(*groups)
-        .order_by(*order)
-        .limit(big("limit"))
-    )
+def _grains(group_by: GroupBy, *, utc: bool, of_user: bool) -> tuple[Grain, ...]:
+    """The sums that a report can be read from, the longest periods first."""
+    match group_by:
+        case "user" | "project":
+            return (Grain.USER_BLOCKS, Grain.USER_DAYS)
+        case "task":
+            return (Grain.TASK_BLOCKS,)
+        case "day" if utc:
+            return (Grain.USER_DAYS if of_user else Grain.DAYS,)
+        case "day":
+            # One person's time is not so much that it would need sums for every time zone.
+            return () if of_user else (Grain.QUARTERS,)
 
 
 async def is_outside(reader: Reader, user_id: int) -> bool:
@@ -113,10 +138,18 @@ async def sum_up(reader: Reader, actor: Actor, query: ReportFilters, *, now: int
     group_by: GroupBy = given(query.group_by) or "user"
     filters = _filters_of(query)
     zone = query.zone
-    unit_ms = DAY_MS if zone is UTC else QUARTER_MS
-    most = limit * (DAY_MS // unit_ms) if group_by == "day" else limit
-    params = {**filters, **reach_params(actor), "user_id": actor.user.id, "now": now, "limit": most}
-    rows = await reader.fetch_slow(_sums(group_by, unit_ms, frozenset(filters)), params)
+    unit_ms = DAY_MS if zone is UTC else UNITS[Grain.QUARTERS]
+    grains = _grains(group_by, utc=zone is UTC, of_user="user" in filters)
+    since, to = (ALWAYS[0] if query.since_ms is None else query.since_ms), query.to_ms
+    params = {
+        **filters,
+        **cover(since, ALWAYS[1] if to is None else to, grains),
+        **reach_params(actor),
+        "user_id": actor.user.id,
+        "now": now,
+        "limit": limit * (DAY_MS // unit_ms) if group_by == "day" else limit,
+    }
+    rows = await reader.fetch_slow(_sums(group_by, grains, unit_ms, frozenset(filters)), params)
     if group_by == "day":
         return _days(rows, unit_ms, zone)[:limit]
     return [_group_of(row, group_by) for row in rows]
@@ -126,8 +159,6 @@ def _filters_of(query: ReportFilters) -> dict[str, object]:
     user = given(query.user)
     found = {
         "user": None if user is None else key_of(user),
-        "since": query.since_ms,
-        "to": query.to_ms,
         "billable": given(query.billable),
         "invoiced": given(query.invoiced),
         "project_id": given(query.project_id),

@@ -32,6 +32,14 @@ timesheets = sa.Table(
     sa.Index("ix_timesheets_task", "task_id", "id"),
     sa.Index("ix_timesheets_user", "repository_id", "user_id", "id"),
     sa.Index("ix_timesheets_invoice_id", "invoice_id"),
+    sa.Index("ix_timesheets_started", "repository_id", "start_time"),
+    sa.Index(
+        "ix_timesheets_active",
+        "repository_id",
+        "start_time",
+        sqlite_where=sa.text("is_active"),
+        postgresql_where=sa.text("is_active"),
+    ),
     sa.Index(
         "uq_timesheets_running",
         "user_id",

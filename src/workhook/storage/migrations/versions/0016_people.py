@@ -9,7 +9,7 @@ from alembic import op
 from workhook.storage.online import beside_others, create_index
 
 revision = "0016"
-down_revision = "0014"
+down_revision = "0015"
 
 LATE_MS = 5_000  # `hooks.history` marks what is recorded so much later than it was delivered
 BATCH = 5_000
