@@ -49,6 +49,13 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> order.ByUnit
     return order.ByUnit(config, log)
 
 
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """What this machine could not test is the last thing that is read, not one letter among thousands."""
+    reasons = {str(each.longrepr[-1]) for each in terminalreporter.stats.get("skipped", ()) if each.longrepr}
+    for reason in sorted(each for each in reasons if "NOT TESTED" in each):
+        terminalreporter.write_line(reason.removeprefix("Skipped: "), yellow=True)
+
+
 @pytest.fixture(scope="session")
 def _shared_folder() -> Iterator[Path]:
     # Not below pytest's folder: as root, PostgreSQL is another user, and other runs change who may enter that.

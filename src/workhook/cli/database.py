@@ -35,7 +35,7 @@ async def migrate(context: Context) -> None:
     from workhook.core import log
     from workhook.storage import migrate as migrations
 
-    log.configure("warning")
+    log.configure(context.settings.log_level, context.settings.log_format)  # how far it has come is information
     done = await migrations.migrate(context.settings.sqlite_path, context.settings.migration_url)
     data = {"migrated": done, "schema": migrations.HEAD}
     context.answer(data, f"{'migrated to' if done else 'nothing to do: it has'} schema {migrations.HEAD}")

@@ -26,7 +26,8 @@ HEAD = "0016"
 MOVED = "moved"  # a file that was copied to PostgreSQL, or is being copied
 COPYING = "copying"  # a database whose copy is not whole yet
 SQLITE_WAIT_S = 30  # for another process that writes
-LOCK_TRIES = 120  # of a step that others would have to wait for, on PostgreSQL
+LOCK_TRIES = 7200  # of steps that others would have to wait for, on PostgreSQL: a backup of an hour keeps its locks
+SAID_EACH = 20  # of these tries one is said
 LOOK_S = 0.5  # between two looks at whether another process has done migrating, and at how far this one has come
 LOCK_KEY = 0x776F726B686F6F6B  # PostgreSQL's advisory lock: one process migrates, the others wait
 
@@ -220,7 +221,8 @@ async def _upgrade_postgresql(url: str, connection: Any) -> None:
             except Exception as error:
                 if tries == LOCK_TRIES or not _gave_way(error):
                     raise
-                log.warning("migration_waits", reason="others use the table", tries=tries)
+                if tries % SAID_EACH == 1:
+                    log.warning("migration_waits", reason="others use the table", tries=tries)
             await asyncio.sleep(LOOK_S)
     finally:
         telling.cancel()
@@ -228,11 +230,12 @@ async def _upgrade_postgresql(url: str, connection: Any) -> None:
 
 
 def _gave_way(error: BaseException | None) -> bool:
-    """Whether a step did not get its lock in time (`storage.online`)."""
+    """Whether a step did not get its lock in time (`storage.online`), or what a killed migration had begun was in its
+    way: each waits for the other, until PostgreSQL ends one of them."""
     import asyncpg
 
     while error is not None:
-        if isinstance(error, asyncpg.LockNotAvailableError):
+        if isinstance(error, asyncpg.LockNotAvailableError | asyncpg.DeadlockDetectedError):
             return True
         error = error.__cause__
     return False
@@ -254,6 +257,11 @@ FROM pg_stat_progress_create_index WHERE datname = current_database()
 """
 
 
+# A process that was killed leaves nothing behind that goes on and keeps its locks.
+_END_WITH_US = """SELECT set_config(name, '2s', false) FROM pg_settings
+WHERE name = 'client_connection_check_interval'"""
+
+
 async def check_schema(database: Database) -> str:
     """`ok`, or what is wrong: another process may have migrated the database since this one began."""
     row = await database.fetch_one(_revision)
@@ -272,7 +280,12 @@ async def _run_async(url: str, work: Callable[[Any], None]) -> None:
     dsn = dialects.connect_options(url)["dsn"]
 
     async def connect() -> Any:
-        return await asyncpg.connect(dsn)
+        connection = await asyncpg.connect(dsn)
+        try:
+            await connection.execute(_END_WITH_US)
+        except asyncpg.PostgresError as error:
+            log.debug("not_ended_with_us", reason=str(error))  # a server whose system cannot tell
+        return connection
 
     engine = create_async_engine("postgresql+asyncpg://", async_creator=connect, poolclass=NullPool)
     try:

@@ -1,8 +1,9 @@
 """What migrations do while others work with the database.
 
-On PostgreSQL an index is built beside the table's use (CONCURRENTLY), outside of a transaction; what else is done takes
-its lock within `LOCK_S` or gives way to those that wait behind it, and tries again. So a migration may end half-way:
-each of these steps leaves alone what is there, and begins anew what an interruption left unusable.
+On PostgreSQL an index is built beside the table's use (CONCURRENTLY). What else is done takes its locks within
+`LOCK_S` or gives way to those that wait behind it, and tries again. Each step is a transaction of its own: else it
+would wait for the next table while it keeps others from the last one. So a migration may end half-way: each of these
+steps leaves alone what is there, and begins anew what an interruption left unusable.
 
 SQLite's file is migrated in one transaction, before the server starts.
 """
@@ -17,7 +18,9 @@ import sqlalchemy as sa
 import structlog
 from alembic import op
 
-LOCK_S = 0.8  # how long others wait behind a step that waits for a lock itself
+LOCK_S = (
+    0.3  # how long others wait behind a step that waits for its locks; far below a second, for machines that are busy
+)
 
 log = structlog.get_logger(__name__)
 
@@ -29,14 +32,17 @@ def add_column(table: str, column: sa.Column[Any]) -> None:
     if _is_sqlite():
         op.add_column(table, column)
         return
-    _yield_soon()
-    op.add_column(table, column, if_not_exists=True)
+    with _gives_way(1):
+        op.add_column(table, column, if_not_exists=True)
 
 
 def create_table(name: str, *parts: Any, **options: Any) -> None:
-    if not _is_sqlite():
-        _yield_soon()
-    op.create_table(name, *parts, if_not_exists=not _is_sqlite(), **options)
+    if _is_sqlite():
+        op.create_table(name, *parts, **options)
+        return
+    named = {key for part in parts if isinstance(part, sa.ForeignKeyConstraint) for key in _tables_of(part)}
+    with _gives_way(max(1, len(named))):
+        op.create_table(name, *parts, if_not_exists=True, **options)
 
 
 def create_index(
@@ -87,9 +93,19 @@ def drop_index(name: str, table: str) -> None:
         op.drop_index(name, table, postgresql_concurrently=True, if_exists=True)
 
 
-def _yield_soon() -> None:
-    """Whoever comes behind a step that waits for its lock waits as long: `storage.migrate` begins again."""
-    op.execute(f"SET LOCAL lock_timeout = '{round(LOCK_S * 1000)}ms'")
+@contextmanager
+def _gives_way(locks: int) -> Iterator[None]:
+    """A step that locks so many tables that others use, one after the other. Whoever comes behind it waits as long as
+    it does: `storage.migrate` begins again."""
+    with op.get_context().autocommit_block():
+        op.execute(f"SET lock_timeout = '{round(LOCK_S * 1000) // locks}ms'")
+        yield
+        # An index that is built waits for the transactions that there are, and nobody behind it.
+        op.execute("RESET lock_timeout")
+
+
+def _tables_of(key: sa.ForeignKeyConstraint) -> set[str]:
+    return {each.target_fullname.partition(".")[0] for each in key.elements}
 
 
 def _is_sqlite() -> bool:

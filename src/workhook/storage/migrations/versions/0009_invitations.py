@@ -3,12 +3,14 @@
 import sqlalchemy as sa
 from alembic import op
 
+from workhook.storage.online import create_index, create_table
+
 revision = "0009"
 down_revision = "0008"
 
 
 def upgrade() -> None:
-    op.create_table(
+    create_table(
         "invitations",
         sa.Column("id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
         sa.Column("account_id", sa.BigInteger(), nullable=False),
@@ -35,5 +37,5 @@ def upgrade() -> None:
         sa.UniqueConstraint("place", "invitee", name=op.f("uq_invitations_place_invitee")),
         sqlite_autoincrement=True,
     )
-    op.create_index("ix_invitations_invitee", "invitations", ["invitee"], unique=False)
-    op.create_index("ix_invitations_expires_at", "invitations", ["expires_at"], unique=False)
+    create_index("ix_invitations_invitee", "invitations", ["invitee"])
+    create_index("ix_invitations_expires_at", "invitations", ["expires_at"])

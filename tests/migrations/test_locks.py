@@ -1,0 +1,135 @@
+"""A migration on PostgreSQL gives way to those that work with its tables, at each of its steps.
+
+Somebody holds every table, as a backup and a long transaction do. Each time the migration has waited for one of them
+and given up, that one is let go. Meanwhile others read and write all tables, and wait for no lock longer than a second.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import asyncpg
+import pytest
+import sqlalchemy as sa
+
+from tests.harness.databases import Databases
+from tests.migrations.beside import LOCK_TIMEOUT
+from tests.migrations.filled import tables
+from tests.migrations.test_upgrade import _make, _run
+from workhook.storage import migrate
+
+OLD = "0008"
+pytestmark = pytest.mark.filterwarnings("ignore:Skipped unsupported reflection of expression-based index")
+_PAUSE_S = 0.02  # between two looks
+# Tables that somebody waits for: to change them, or (an index) for those that write to them.
+_WAITED_FOR = """
+SELECT relation::regclass::text FROM pg_locks WHERE NOT granted AND locktype = 'relation'
+AND database = (SELECT oid FROM pg_database WHERE datname = current_database()) AND pid <> ALL($1::int[])
+UNION SELECT relid::regclass::text FROM pg_stat_progress_create_index WHERE datname = current_database()
+AND phase LIKE 'waiting%'
+"""
+# Who waits for one table and keeps others from another one meanwhile.
+_GREEDY = """
+SELECT held.relation::regclass::text, held.mode, waited.relation::regclass::text FROM pg_locks held
+JOIN pg_locks waited USING (pid) JOIN pg_class ON pg_class.oid = held.relation
+WHERE held.granted AND NOT waited.granted AND held.mode IN ('ShareLock', 'ExclusiveLock', 'AccessExclusiveLock')
+AND pg_class.relkind = 'r' AND held.relation <> waited.relation AND held.pid <> ALL($1::int[])
+"""
+_BUILT_ON = "SELECT relid::regclass::text FROM pg_stat_progress_create_index WHERE datname = current_database()"
+
+
+class Holder:
+    """Holds all of these tables but those that it let go, in a transaction that does nothing more."""
+
+    def __init__(self, url: str, names: list[str]) -> None:
+        self._url = url
+        self._names = names
+        self._connection: Any = None
+
+    @property
+    def pid(self) -> int:
+        return int(self._connection.get_server_pid())
+
+    async def hold(self) -> None:
+        connection = await asyncpg.connect(self._url, server_settings={"lock_timeout": "30s"})
+        await connection.execute("BEGIN")
+        for name in self._names:
+            await connection.execute(f'LOCK TABLE "{name}" IN ROW EXCLUSIVE MODE')
+        former, self._connection = self._connection, connection
+        if former is not None:
+            await former.close()
+
+    async def let_go(self, name: str) -> None:
+        if name in self._names:
+            self._names.remove(name)
+            await self.hold()
+
+    async def close(self) -> None:
+        await self._connection.close()
+
+
+class Passer:
+    """Reads and writes every table in turn."""
+
+    def __init__(self, connection: Any, names: list[str]) -> None:
+        self._connection, self._names = connection, names
+        self.task = asyncio.create_task(self._run())
+
+    async def _run(self) -> None:
+        while True:
+            for name in self._names:
+                await self._connection.execute(f'SELECT 1 FROM "{name}" LIMIT 1')
+                await self._connection.execute(f'DELETE FROM "{name}" WHERE false')
+            await asyncio.sleep(_PAUSE_S)
+
+
+async def test_every_step_gives_way(postgresql: Databases, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(migrate, "LOOK_S", 0.05)
+    settings = {"data": str(tmp_path), **postgresql.empty(tmp_path)}
+    names: list[str] = []
+
+    def make(connection: sa.Connection) -> None:
+        _make(connection, OLD)
+        names.extend(each.name for each in tables(connection))
+
+    _run(settings, make)
+    url = settings["database_url"]
+    look = await asyncpg.connect(url)
+    passing = await asyncpg.connect(url, server_settings={"lock_timeout": LOCK_TIMEOUT})
+    holder = Holder(url, list(names))
+    await holder.hold()
+    passer = Passer(passing, names)
+    migration = asyncio.create_task(migrate.migrate_postgresql(url))
+    try:
+        given_way = await _let_it_through(look, holder, passer, migration, [passing.get_server_pid()])
+        assert await migration
+        assert {"accounts", "deliveries", "workers"} <= given_way, "those that were changed since then"
+    finally:
+        for task in (migration, passer.task):
+            task.cancel()
+        await asyncio.gather(migration, passer.task, return_exceptions=True)
+        await holder.close()
+        await passing.close()
+        await look.close()
+
+
+async def _let_it_through(
+    look: Any, holder: Holder, passer: Passer, migration: asyncio.Task[bool], passing: list[int]
+) -> set[str]:
+    """Answers the tables that it waited for."""
+    met: set[str] = set()
+    while not migration.done():
+        if passer.task.done():
+            passer.task.result()
+        others = [*passing, holder.pid]
+        assert await look.fetch(_GREEDY, others) == []
+        now = {name for (name,) in await look.fetch(_WAITED_FOR, others)}
+        building = {name for (name,) in await look.fetch(_BUILT_ON)}
+        # An index keeps nobody waiting. What is changed must be given up first.
+        for name in (now & building) | (met - now):
+            await holder.let_go(name)
+        met |= now
+        await asyncio.sleep(_PAUSE_S)
+    return met
