@@ -14,8 +14,8 @@ import httpx
 import pytest
 
 from tests.harness.databases import Databases
-from tests.harness.world import add_client, with_services
-from tests.plans import filled, filled_history, rows_history, rows_work
+from tests.harness.world import with_services
+from tests.plans import callers, filled, filled_history, rows_history, rows_work
 from tests.plans.captured import CapturedServer
 from tests.plans.judges import Judge, PostgresJudge, SqliteJudge
 from tests.plans.rows import NO_LISTS, PAGING, TODO, Row
@@ -95,11 +95,12 @@ class Scene:
             "other": {**names, "project": "prj_other", "repository": "x", "hook": str(filled_history.OTHER_HOOK)},
         }
 
-        async def prepare(services: Services) -> str:
+        async def prepare(services: Services) -> Mapping[str, str]:
             await filled.fill(services, server.world, FILLS)
-            return await add_client(services, server.world)
+            return await callers.make(services, server.world)
 
-        self.callers["client"] = server.client(with_services(settings, prepare))
+        tokens = with_services(settings, prepare)
+        self.callers |= {name: server.client(token) for name, token in tokens.items()}
         judge.after_filling()
 
     def close(self) -> None:
