@@ -6,6 +6,7 @@ They are made when the tables are full. All see something of very much.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import sqlalchemy as sa
 
@@ -54,7 +55,7 @@ async def make(services: Services, world: World) -> Mapping[str, str]:
         await tx.execute(_BY_HAND, {"user": await _id_of(tx, creator)})
         some = [row["repository_id"] for row in await tx.fetch_all(_SOME, {"organization": place.id})]
         boss = await _id_of(tx, both)
-        confined = {"permissions": PERMISSIONS, "account_id": place.id}
+        confined: dict[str, Any] = {"permissions": PERMISSIONS, "account_id": place.id}
         fine = await issue(tx, FINE_GRAINED, boss, **confined)
         chosen = await issue(tx, FINE_GRAINED, boss, repository_ids=some, **confined)
         app, _, _ = await actions.create_app(

@@ -83,7 +83,8 @@ async def _confined(services: Services, token: str, world: World, name: str | No
         actor, place = await find_actor(tx, token), await queries.find_account(tx, world.organization)
         assert actor is not None
         assert place is not None
-        found = [await queries.find_repository(tx, world.organization, each) for each in (name, f"{name}-gone") if name]
+        names = (name, f"{name}-gone") if name else ()
+        found = [await queries.find_repository(tx, world.organization, each) for each in names]
         chosen = None if name is None else [each.id for each in found if each is not None]
         more: dict[str, Any] = {"permissions": {"work": "write"}, "account_id": place.id, "repository_ids": chosen}
         return (await issue(tx, FINE_GRAINED, actor.user.id, **more)).token
