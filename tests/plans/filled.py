@@ -16,6 +16,7 @@ from dataclasses import dataclass
 import sqlalchemy as sa
 
 from tests.harness.world import World
+from workhook.core.clock import DAY_MS, now_ms
 from workhook.http.calls import Services
 from workhook.identity import queries
 
@@ -213,8 +214,10 @@ PEOPLE = (
         "projects",
         {
             "id": text_id("prj"), "account_id": "CASE WHEN i % 2 = 0 THEN {organization} ELSE {other_organization} END",
-            "name": "'many-' || i", "name_key": "'many-' || i", "title": "'Project ' || i", "private": "false",
-            "archive": "false", "deleted_at": f"CASE WHEN {K} % 2 = 1 THEN {AT} END", **TIMES,
+            "name": "'many-' || i", "name_key": "'many-' || i", "title": "'Project ' || i",
+            # Members see few of them.
+            "private": f"{K} % 1000 < 990", "archive": "false",
+            "deleted_at": f"CASE WHEN {K} % 2 = 1 THEN {{recent}} + i END", **TIMES,
         },
     ),
 )  # fmt: skip
@@ -260,6 +263,7 @@ async def fill(services: Services, world: World, first: Sequence[str], fills: Se
         "other_repository": OTHER_REPOSITORY_ID,
         "rare": RARE_ID,
         "often": OFTEN_ID,
+        "recent": now_ms() - DAY_MS,
         "bytes": "BYTEA" if services.database.name == "postgresql" else "BLOB",
         **more,
     }

@@ -17,7 +17,7 @@ PAGING = frozenset({"per_page", "page", "cursor"})
 @dataclass(frozen=True)
 class Row:
     """A list as it is asked for. `finds`: how many it answers at least, so that a row does not ask for nothing.
-    `caller`: the owner, or a client of the project. `bound`: of work for a page, where the ordinary one is not enough,
+    `caller`: the owner, or one of `work_callers`. `bound`: of work for a page, where the ordinary one is not enough,
     with the reason beside it. `walks`: a page ends when it has looked at some, whether
     they fit or not; `finds` counts nothing then. `counts`: it tells how many there are on all pages, which are looked
     at for that; others are not."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from tests.plans.rows import Row
 
 _START, _LATE = "2023-11-14T22:14:00Z", "2023-11-15T00:26:00Z"
@@ -83,6 +85,31 @@ _INVOICES = (
     Row("list_invoices", {"overdue": "false"}),
     Row("list_invoices", {"status": "sent", "overdue": "true"}),
 )
+_SERVICES: tuple[Mapping[str, str], ...] = (
+    {}, {"organization": "{organization}"}, {"organization": "others"}, {"active": "true"}, {"active": "false"},
+    {"organization": "others", "active": "false"}, {"organization": "nobody"},
+)  # fmt: skip
+_IN_NONE, _IN_OTHERS = ("client", "creator"), ("member", "both")
+_MACHINES = ("fine", "chosen", "machine")
+
+
+def _services_shown(query: Mapping[str, str], caller: str) -> int:
+    """How many each sees at least. Of the other organization only who is in it, and with a token that reaches it."""
+    wanted = query.get("organization")
+    return int(caller not in _IN_NONE and wanted != "nobody" and (wanted != "others" or caller in _IN_OTHERS))
+
+
+_OF_ALL = (
+    *(Row("list_projects", caller=each) for each in ("owner", *_IN_NONE, *_IN_OTHERS, *_MACHINES)),
+    *(Row("list_trash", caller=each) for each in ("owner", "both", "fine", "chosen")),
+    *(Row("list_trash", caller=each, finds=0) for each in ("client", "member", "machine")),
+    *(
+        Row("list_services", query, caller=each, finds=_services_shown(query, each))
+        for query in _SERVICES
+        for each in ("owner", *_IN_NONE, *_IN_OTHERS, *_MACHINES)
+    ),
+)
+"""What spans organizations: for those who are in one, in two, in none, who were added by hand, and for machines."""
 
 ROWS = (
     *_TASKS,
@@ -90,7 +117,9 @@ ROWS = (
     *_TIMESHEETS,
     *_INVOICES,
     *_REPORTS,
-    Row("list_projects"),
+    *_OF_ALL,
+    Row("list_column_tasks"),
+    Row("list_column_tasks", {"project_id": "{project}"}),
     Row("list_project_trash"),
     Row("list_members"),
     Row("list_organization_members"),
@@ -115,16 +144,7 @@ NOT_YET = (
     # Few of very many that have the words are the caller's: there is no index of words for each project.
     Row("search", {"q": "common"}, caller="client"),
     Row("search", {"q": "seldom", "project_id": "{project}"}),
-    # All projects that there are, where the caller sees few of them.
-    Row("list_projects", caller="client"),
-    Row("list_trash"),
-    # All services that there are, likewise.
-    Row("list_services"),
-    Row("list_services", {"organization": "{organization}"}),
-    Row("list_services", {"active": "true"}),
-    Row("list_services", {"active": "false"}),
-    # The whole column.
-    Row("list_column_tasks"),
-    Row("list_column_tasks", {"project_id": "{project}"}),
+    # What somebody was made an admin of by hand is looked at, to find what was deleted of it.
+    Row("list_trash", caller="creator"),
 )
 """What looks at more than it shows, and why. Not judged."""

@@ -10,8 +10,8 @@ from typing import Any
 import httpx
 
 from tests.harness.databases import Databases
-from tests.harness.world import add_client, with_services
-from tests.plans import filled, filled_history, filled_people
+from tests.harness.world import with_services
+from tests.plans import filled, filled_history, filled_people, work_callers
 from tests.plans.callers import Callers, make_callers
 from tests.plans.captured import CapturedServer
 from tests.plans.filled import Fill
@@ -64,13 +64,13 @@ class Scene:
             "other": {**names, "project": "prj_other", "repository": "x", "hook": str(filled_history.OTHER_HOOK)},
         }
 
-        async def prepare(services: Services) -> tuple[str, Callers]:
+        async def prepare(services: Services) -> tuple[Mapping[str, str], Callers]:
             callers = await make_callers(services, server.world, fills)
             await summing.add_changes(services, now_ms())  # as the chore does
-            return await add_client(services, server.world), callers
+            return await work_callers.make(services, server.world), callers
 
-        client, made = with_services(settings, prepare)
-        self.callers["client"] = server.client(client)
+        tokens, made = with_services(settings, prepare)
+        self.callers |= {name: server.client(token) for name, token in tokens.items()}
         self.callers |= {name: server.client(None, auth=auth) for name, auth in made.auth.items()}
         few = {"organization": filled_people.FEW_ORG, "repository": "x", "installation": str(made.installation_id)}
         self.places["few"] = {**few, "user": filled_people.FEW_ORG}

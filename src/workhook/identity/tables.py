@@ -58,6 +58,23 @@ projects = sa.Table(
 )
 # The audit log tells of projects that are gone by the name that they had.
 sa.Index("ix_projects_name", projects.c.account_id, sa.func.lower(projects.c.name))
+# Those of an account, as they were made, and what members see apart from what they do not.
+sa.Index(
+    "ix_projects_there",
+    projects.c.account_id,
+    projects.c.private,
+    projects.c.repository_id,
+    sqlite_where=sa.text("deleted_at IS NULL"),
+    postgresql_where=sa.text("deleted_at IS NULL"),
+)
+sa.Index(
+    "ix_projects_trash",
+    projects.c.account_id,
+    projects.c.deleted_at,
+    projects.c.id,
+    sqlite_where=sa.text("deleted_at IS NOT NULL"),
+    postgresql_where=sa.text("deleted_at IS NOT NULL"),
+)
 
 collaborators = sa.Table(
     "collaborators",
@@ -68,7 +85,7 @@ collaborators = sa.Table(
     sa.Column("user_id", sa.BigInteger, sa.ForeignKey("accounts.id", ondelete="CASCADE"), primary_key=True),
     sa.Column("role", sa.Text, nullable=False),  # read | write | admin
     sa.Column("created_at", Millis, nullable=False),
-    sa.Index("ix_collaborators_user_id", "user_id"),
+    sa.Index("ix_collaborators_user", "user_id", "repository_id"),
 )
 
 # What somebody may accept. It gives nothing before.

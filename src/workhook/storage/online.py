@@ -79,10 +79,10 @@ def beside_others() -> Iterator[None]:
 
 
 def create_trigger(*statements: str) -> None:
-    """PostgreSQL's: each waits for those who write to the table, and they for it."""
-    _yield_soon()
-    for each in statements:
-        op.get_bind().exec_driver_sql(each)
+    """PostgreSQL's, which may be there already: it waits for those who write to the table, and they for it."""
+    with _gives_way(1):
+        for each in statements:
+            op.get_bind().exec_driver_sql(each)
 
 
 def drop_index(name: str, table: str) -> None:

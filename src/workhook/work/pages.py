@@ -9,6 +9,7 @@ from functools import reduce
 from typing import Any, TypeVar
 
 import sqlalchemy as sa
+from sqlalchemy.sql.expression import Executable
 
 from workhook.http.lists import Found
 from workhook.storage import Reader, Row
@@ -26,20 +27,31 @@ def length(*texts: sa.ColumnElement[Any]) -> sa.ColumnElement[int]:
     return reduce(operator.add, (sa.func.coalesce(sa.func.length(each), 0) for each in texts))
 
 
-def bounded(statement: sa.Select[Any], key: sa.ColumnElement[Any], weight: sa.ColumnElement[int]) -> sa.Select[Any]:
+def bounded(
+    statement: sa.Select[Any],
+    key: sa.ColumnElement[Any],
+    weight: sa.ColumnElement[int],
+    *,
+    whole: sa.Select[Any] | None = None,
+) -> sa.Select[Any]:
     """`statement`, which is ordered by its `key` and limited, without the rows at the end that are too much: `weight`
-    is a row's, in characters. The database reads no text of these. For `fetch`."""
+    is a row's, in characters. The database reads no text of these. `whole`: what is answered, where the conditions of
+    the statement are not to be asked once more. For `fetch`."""
     some = statement.with_only_columns(key.label("page_key"), sa.cast(weight, sa.BigInteger).label("weight")).subquery(
         "some"
     )
     before = sa.cast(sa.func.sum(some.c.weight).over(order_by=some.c.page_key), sa.BigInteger) - some.c.weight
     sized = sa.select(some.c.page_key, before.label("before"), sa.func.count().over().label("found")).subquery("sized")
-    whole = statement.limit(None).join(sized, sized.c.page_key == key)
-    return whole.where(sized.c.before < _ROOM).add_columns(sized.c.found.label("page_found"))
+    whole = statement.limit(None) if whole is None else whole.order_by(key)
+    return (
+        whole.join(sized, sized.c.page_key == key)
+        .where(sized.c.before < _ROOM)
+        .add_columns(sized.c.found.label("page_found"))
+    )
 
 
 async def fetch(
-    reader: Reader, statement: sa.Select[Any], params: Mapping[str, object], make: Callable[[Row], T]
+    reader: Reader, statement: Executable, params: Mapping[str, object], make: Callable[[Row], T]
 ) -> Found[T]:
     """The rows of a `bounded` statement, as `make` makes something of each."""
     rows = await reader.fetch_all(statement, params)

@@ -173,8 +173,6 @@ CREATE TABLE collaborators (
 	CONSTRAINT fk_collaborators_user_id FOREIGN KEY(user_id) REFERENCES accounts (id) ON DELETE CASCADE
 )
 
-CREATE INDEX ix_collaborators_user_id ON collaborators (user_id)
-
 CREATE TABLE hooks (
 	id INTEGER NOT NULL PRIMARY KEY AUTOINCREMENT,
 	account_id BIGINT NOT NULL,
@@ -252,8 +250,6 @@ CREATE TABLE clients (
 	CONSTRAINT fk_clients_user_id FOREIGN KEY(user_id) REFERENCES accounts (id),
 	CONSTRAINT uq_clients_repository_id_user_id UNIQUE (repository_id, user_id)
 )
-
-CREATE INDEX ix_clients_user_id ON clients (user_id)
 
 CREATE TABLE idempotency_keys (
 	token_id BIGINT NOT NULL,
@@ -1027,4 +1023,14 @@ CREATE INDEX ix_memberships_role ON memberships (organization_id, role, user_id)
 
 CREATE INDEX ix_audit_log_repository_actor ON audit_log (account_id, repository_id, actor_id, action, id)
 
-INSERT INTO "alembic_version" VALUES('0016')
+CREATE INDEX ix_projects_there ON projects (account_id, private, repository_id) WHERE deleted_at IS NULL
+
+CREATE INDEX ix_projects_trash ON projects (account_id, deleted_at, id) WHERE deleted_at IS NOT NULL
+
+CREATE INDEX ix_services_offered ON services (account_id, active, id) WHERE deleted_at IS NULL
+
+CREATE INDEX ix_collaborators_user ON collaborators (user_id, repository_id)
+
+CREATE INDEX ix_clients_user ON clients (user_id, repository_id)
+
+INSERT INTO "alembic_version" VALUES('0017')

@@ -18,5 +18,5 @@ clients = sa.Table(
     sa.Column("created_at", Millis, nullable=False),
     sa.Column("updated_at", Millis, nullable=False),
     sa.UniqueConstraint("repository_id", "user_id"),
-    sa.Index("ix_clients_user_id", "user_id"),
+    sa.Index("ix_clients_user", "user_id", "repository_id"),
 )

@@ -9,7 +9,7 @@ from workhook.http.operations import AREA_A, Operation
 from workhook.identity.guard import actor_of
 from workhook.storage import Transaction
 from workhook.work.announce import base_of
-from workhook.work.projects import actions, queries
+from workhook.work.projects import actions, listing
 from workhook.work.projects.schemas import (
     Project,
     ProjectAnswer,
@@ -30,7 +30,7 @@ def _shown(project: Project) -> ProjectAnswer:
 async def list_projects(call: Call) -> Answer:
     query = parameters.read_query(call, ListQuery)
     key = lists.after(query, tuple[str])
-    found = await queries.list_projects(
+    found = await listing.list_projects(
         call.database, actor_of(call), after=key[0] if key else None, limit=query.limit + 1
     )
     projects, headers = lists.page(call, found, query, lambda project: (project.repository.project_id,))

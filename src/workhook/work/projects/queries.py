@@ -1,4 +1,5 @@
-"""The SQL of projects. Reads are confined to what the caller has a role in, or is a client of."""
+"""The SQL of projects; lists of them are in `listing`. Reads are confined to what the caller has a role in, or is a
+client of."""
 
 from __future__ import annotations
 
@@ -7,38 +8,20 @@ from collections.abc import Mapping
 import sqlalchemy as sa
 
 from workhook.http.calls import concerns, rests_on
-from workhook.identity.queries import by_membership, key_of, repositories, repository_of
+from workhook.identity.queries import key_of, repositories, repository_of
 from workhook.identity.schemas import Actor
-from workhook.identity.tables import accounts, collaborators, memberships, projects
-from workhook.identity.tokens.reach import check_reach, reach_params, within_reach
+from workhook.identity.tables import accounts, projects
+from workhook.identity.tokens.reach import check_reach
 from workhook.storage import Reader, Row, Transaction
 from workhook.storage.metadata import big, insert_into
 from workhook.work.access import is_client, rank_in
 from workhook.work.projects.schemas import NAME_MAX_CHARS, Project
 
-_projects = repositories.add_columns(projects.c.avatar, is_client.label("is_client"))
-_one = _projects.where(projects.c.id == sa.bindparam("project_id"))
+PROJECTS = repositories.add_columns(projects.c.avatar, is_client.label("is_client"))
+"""Those that exist, with what `project_of` needs."""
+_one = PROJECTS.where(projects.c.id == sa.bindparam("project_id"))
 # Others may go on to add what belongs to the project: that takes a key share of its row, which this lock lets through.
 _locked = _one.with_for_update(of=projects, key_share=True)
-
-_caller = big("user_id")
-_visible = _projects.where(
-    sa.or_(
-        projects.c.account_id == _caller,
-        sa.exists().where(
-            memberships.c.organization_id == projects.c.account_id,
-            memberships.c.user_id == _caller,
-            by_membership,
-        ),
-        sa.exists().where(
-            collaborators.c.repository_id == projects.c.repository_id, collaborators.c.user_id == _caller
-        ),
-        is_client,
-    ),
-    within_reach(projects.c.account_id, projects.c.repository_id),
-)
-_first = _visible.order_by(projects.c.id).limit(big("limit"))
-_next = _first.where(projects.c.id > sa.bindparam("after"))
 
 _lock_account = sa.select(accounts.c.id).where(accounts.c.id == big("account_id")).with_for_update(key_share=True)
 # The project before the account: a new name is a new key, which waits for everybody who adds to the project, and they
@@ -71,14 +54,14 @@ _delete = (
 )
 
 
-def _project_of(row: Row, actor: Actor) -> Project | None:
+def project_of(row: Row, actor: Actor) -> Project | None:
     """None for a project in which the user has no place: it is not told apart from one that is not there."""
     repository = repository_of(row, actor.user.id)
     return Project(repository, row["avatar"]) if repository.role or row["is_client"] else None
 
 
 def _reached(row: Row | None, actor: Actor) -> Project | None:
-    project = _project_of(row, actor) if row else None
+    project = project_of(row, actor) if row else None
     if row is not None:
         concerns(row["owner_id"], row["repository_id"], hidden=project is None)
     if row is not None and project is not None:
@@ -95,13 +78,6 @@ async def find_project(reader: Reader, project_id: str, actor: Actor) -> Project
 async def lock_project(tx: Transaction, project_id: str, actor: Actor) -> Project | None:
     """`find_project`; until the transaction ends nobody else changes or deletes it."""
     return _reached(await tx.fetch_one(_locked, {"project_id": project_id, "user_id": actor.user.id}), actor)
-
-
-async def list_projects(reader: Reader, actor: Actor, *, after: str | None, limit: int) -> list[Project]:
-    """What the caller sees, by id; `after` is the id behind which to start."""
-    params = {"user_id": actor.user.id, "limit": limit, "after": after, **reach_params(actor)}
-    rows = await reader.fetch_all(_first if after is None else _next, params)
-    return [project for row in rows if (project := _project_of(row, actor))]
 
 
 async def lock_names(tx: Transaction, account_id: int) -> None:

@@ -11,7 +11,7 @@ from workhook.identity.guard import actor_of
 from workhook.storage import Transaction
 from workhook.work.access import find_access
 from workhook.work.announce import base_of
-from workhook.work.projects import actions, trash_queries
+from workhook.work.projects import actions, listing, trash_queries
 from workhook.work.projects.schemas import ProjectAnswer, TrashAnswer, TrashShape, project_shape
 
 TAG = "Trash"
@@ -19,7 +19,7 @@ TAG = "Trash"
 
 async def list_trash(call: Call) -> Answer:
     query = parameters.read_query(call, ListQuery)
-    found = await trash_queries.list_deleted(
+    found = await listing.list_deleted(
         call.database,
         actor_of(call),
         since=now_ms() - trash_queries.KEPT_MS,

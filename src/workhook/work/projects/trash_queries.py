@@ -12,8 +12,8 @@ from workhook.core.clock import DAY_MS
 from workhook.http.calls import concerns
 from workhook.identity.queries import key_of, repository_columns, repository_of, role_columns
 from workhook.identity.schemas import Actor
-from workhook.identity.tables import accounts, collaborators, memberships, projects
-from workhook.identity.tokens.reach import check_reach, reach_params, within_reach
+from workhook.identity.tables import accounts, projects
+from workhook.identity.tokens.reach import check_reach
 from workhook.storage import Reader, Row, Transaction
 from workhook.storage.metadata import big, metadata
 from workhook.work.files.tables import files
@@ -24,37 +24,6 @@ from workhook.work.tasks.tables import tasks
 
 KEPT_MS = 30 * DAY_MS
 BATCH = 1000  # rows that one transaction removes of a table
-
-_caller = big("user_id")
-_is_admin = sa.or_(
-    projects.c.account_id == _caller,
-    sa.exists().where(
-        memberships.c.organization_id == projects.c.account_id,
-        memberships.c.user_id == _caller,
-        memberships.c.role == "owner",
-    ),
-    sa.exists().where(
-        collaborators.c.repository_id == projects.c.repository_id,
-        collaborators.c.user_id == _caller,
-        collaborators.c.role == "admin",
-    ),
-)
-_trash = (
-    sa.select(projects.c.id, projects.c.title, projects.c.deleted_at)
-    .where(
-        sa.or_(projects.c.deleted_at >= big("since"), sa.and_(projects.c.deleted_at.is_not(None), has_issued)),
-        _is_admin,
-        within_reach(projects.c.account_id, projects.c.repository_id),
-    )
-    .order_by(projects.c.deleted_at.desc(), projects.c.id.desc())
-    .limit(big("limit"))
-)
-_trash_after = _trash.where(
-    sa.or_(
-        projects.c.deleted_at < big("deleted_at"),
-        sa.and_(projects.c.deleted_at == big("deleted_at"), projects.c.id < sa.bindparam("after_id", type_=sa.Text)),
-    )
-)
 
 
 def _deleted_of(table: sa.Table, kind: str, *, further: bool) -> sa.Select[Any]:
@@ -109,16 +78,6 @@ async def list_contents(
     if after is None:
         return await reader.fetch_all(_in_trash, params)
     return await reader.fetch_all(_in_trash_after, {**params, "deleted_at": after[0], "after_id": after[1]})
-
-
-async def list_deleted(
-    reader: Reader, actor: Actor, *, since: int, after: tuple[int, str] | None, limit: int
-) -> Sequence[Row]:
-    """What the caller could restore: id, title, deleted_at; the last deleted first. `after`: deleted_at and id."""
-    params = {"user_id": actor.user.id, "since": since, "limit": limit, **reach_params(actor)}
-    if after is None:
-        return await reader.fetch_all(_trash, params)
-    return await reader.fetch_all(_trash_after, {**params, "deleted_at": after[0], "after_id": after[1]})
 
 
 async def lock_deleted(tx: Transaction, project_id: str, actor: Actor) -> Deleted | None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cache
+from typing import Any
 
 import msgspec
 import sqlalchemy as sa
@@ -14,10 +16,12 @@ from workhook.http.lists import Found
 from workhook.identity.queries import key_of
 from workhook.identity.schemas import Account, Actor, account_of
 from workhook.identity.tables import accounts, memberships
-from workhook.identity.tokens.reach import check_reach, check_whole_account, reach_params, within_reach
+from workhook.identity.tokens.reach import check_reach, check_whole_account, reach_params
 from workhook.storage import Reader, Row, Transaction
 from workhook.storage.metadata import big, insert_into
+from workhook.storage.statements import PerDialect
 from workhook.work.pages import bounded, fetch, length
+from workhook.work.places import Columns, first_of, first_of_each, places, with_flag, written
 from workhook.work.services.rules import Price
 from workhook.work.services.schemas import Content, Service, ServiceQuery
 from workhook.work.services.tables import service_prices, services
@@ -49,15 +53,6 @@ _existing = (
     )
     .join_from(services, accounts, accounts.c.id == services.c.account_id)
     .where(services.c.deleted_at.is_(None))
-)
-_listed = _existing.where(
-    sa.or_(
-        services.c.account_id == big("user_id"),
-        sa.exists().where(
-            memberships.c.organization_id == services.c.account_id, memberships.c.user_id == big("user_id")
-        ),
-    ),
-    within_reach(services.c.account_id, None),
 )
 _one = _existing.where(services.c.id == sa.bindparam("id"))
 _locked = _one.with_for_update(of=services)
@@ -108,18 +103,40 @@ async def lock_service(tx: Transaction, service_id: str, actor: Actor) -> Servic
 
 async def list_services(reader: Reader, actor: Actor, query: ServiceQuery, *, after: str | None) -> Found[Service]:
     """What the caller sees and the filters let through, by id behind `after`; one more than the page shows."""
-    statement = _listed.order_by(services.c.id).limit(big("limit"))
     params: dict[str, object] = {"user_id": actor.user.id, "limit": query.limit + 1, **reach_params(actor)}
-    if after is not None:
-        statement, params["after"] = statement.where(services.c.id > sa.bindparam("after")), after
+    given = {"after": after} if after is not None else {}
     if not isinstance(query.organization, UnsetType):
-        statement = statement.where(accounts.c.login_key == sa.bindparam("login_key"))
-        params["login_key"] = key_of(query.organization)
-    if not isinstance(query.active, UnsetType):
-        statement = statement.where(services.c.active == sa.bindparam("active", type_=sa.Boolean()))
-        params["active"] = query.active
-    bound = bounded(statement, services.c.id, length(services.c.description, services.c.prices))
-    return await fetch(reader, bound, params, lambda row: _service_of(row, actor.user.id))
+        given["login_key"] = key_of(query.organization)
+    active = None if isinstance(query.active, UnsetType) else query.active
+    statement = _listed(actor.reaches is not None, frozenset(given), active)
+    return await fetch(reader, statement, {**params, **given}, lambda row: _service_of(row, actor.user.id))
+
+
+@cache
+def _listed(confined: bool, given: frozenset[str], active: bool | None) -> PerDialect:
+    """`given`: `after`, `login_key`. Each place of the caller has a stretch of what is active, and one of the rest."""
+    place = places(within="reach_accounts" if confined else None)
+    each = with_flag(place, "active")
+    if "login_key" in given:
+        named = accounts.alias("named")
+        account = sa.select(named.c.id).where(named.c.login_key == sa.bindparam("login_key")).scalar_subquery()
+        each = sa.select(each).where(each.c.account_id == account).subquery("of_one")
+
+    def fits(row: sa.FromClause) -> Columns:
+        here = [row.c.account_id == each.c.account_id, row.c.active == each.c.active, row.c.deleted_at.is_(None)]
+        if active is not None:
+            here.append(each.c.active if active else sa.not_(each.c.active))
+        return [*here, row.c.id > sa.bindparam("after")] if "after" in given else here
+
+    def by_id(found: sa.FromClause) -> Columns:
+        return [found.c.id]
+
+    def make(dialect: str) -> sa.Select[Any]:
+        first = first_of([first_of_each(dialect, services, "id", each, fits, by_id, ["id"])], ["id"], by_id)
+        some = _existing.where(services.c.id.in_(first)).order_by(services.c.id)
+        return bounded(some, services.c.id, length(services.c.description, services.c.prices), whole=_existing)
+
+    return written(make)
 
 
 async def insert_service(tx: Transaction, service_id: str, account_id: int, values: Mapping[str, object]) -> int:

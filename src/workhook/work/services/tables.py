@@ -29,6 +29,14 @@ services = sa.Table(
     sa.Column("created_at", Millis, nullable=False),
     sa.Column("updated_at", Millis, nullable=False),
     sa.Index("ix_services_account_id", "account_id", "id"),
+    sa.Index(
+        "ix_services_offered",
+        "account_id",
+        "active",
+        "id",
+        sqlite_where=sa.text("deleted_at IS NULL"),
+        postgresql_where=sa.text("deleted_at IS NULL"),
+    ),
 )
 
 # Every price that there ever was; never changed, so that checkouts keep theirs.

@@ -17,7 +17,7 @@ from workhook.identity.schemas import Actor
 from workhook.storage import Reader
 from workhook.storage.dialects import json_rows
 from workhook.storage.metadata import big
-from workhook.storage.statements import hot
+from workhook.storage.statements import PerDialect, hot
 from workhook.work.access import Access, access_of, with_access
 from workhook.work.columns.tables import columns
 from workhook.work.tasks.queries import project_of
@@ -59,7 +59,8 @@ class Placed(msgspec.Struct, array_like=True, order=True, gc=False):
         return self.bucket_rank, self.rank
 
 
-# More than anybody can ask for. A plan for all values would take a limit that it does not know for a tenth of the rows.
+# More than anybody can ask for. PostgreSQL's plan for all values would take a limit that it does not know for a tenth
+# of the rows. SQLite would fetch as many.
 _MOST: sa.ColumnElement[int] = sa.literal_column("1024")
 _TOLD = Placed.__struct_fields__[2:-2]
 _page = (
@@ -67,7 +68,6 @@ _page = (
     .select_from(task_buckets.join(tasks, tasks.c.bucket_id == task_buckets.c.id))
     .where(task_buckets.c.column_id == sa.bindparam("column_id"))
     .order_by(task_buckets.c.rank, tasks.c.rank, tasks.c.id)
-    .limit(_MOST)
 )
 _next_page = _page.where(
     task_buckets.c.rank >= big("bucket_rank"),
@@ -92,31 +92,42 @@ _tasks_passed = (
 _people = (sa.case((has_assignees, assignees.element), else_=sa.literal_column("'[]'")) + "").label("people")
 
 
-def _of_page(page: sa.Select[Any]) -> sa.ScalarSelect[str]:
-    most = page.subquery("most")
-    some = sa.select(most).order_by(most.c.bucket_rank, most.c.rank, most.c.id).limit(big("limit")).subquery("some")
+def _some(page: sa.Select[Any], dialect: str) -> sa.Subquery:
+    if dialect == "sqlite":
+        return page.limit(big("limit")).subquery("some")
+    most = page.limit(_MOST).subquery("most")
+    return sa.select(most).order_by(most.c.bucket_rank, most.c.rank, most.c.id).limit(big("limit")).subquery("some")
+
+
+def _of_page(page: sa.Select[Any], dialect: str) -> sa.ScalarSelect[str]:
+    some = _some(page, dialect)
     sized = no_more_than_a_page(some, some.c.bucket_rank, some.c.rank, some.c.id)
+    # SQLite goes through an outer join from left to right, and else through all tasks that there are.
+    whole = sized.join(tasks, tasks.c.id == sized.c.id, isouter=dialect == "sqlite")
     told = (
         sa.select(sized.c.bucket_rank, sized.c.rank, *(tasks.c[name] for name in _TOLD), _people, sized.c.found)
-        .select_from(sized.join(tasks, tasks.c.id == sized.c.id))
+        .select_from(whole)
         .where(on_page(sized))
         .subquery("told")
     )
     return sa.select(json_rows(*told.c)).scalar_subquery()
 
 
-def _with_tasks(listed: sa.ColumnElement[str], passed: sa.ColumnElement[int]) -> sa.Select[Any]:
-    statement = sa.select(
-        columns.c.id.label("column_id"),
-        columns.c.title.label("column_title"),
-        listed.label("tasks"),
-        passed.label("passed"),
-    ).where(columns.c.id == sa.bindparam("column_id"))
-    return with_access(statement, columns.c.repository_id)
+def _with_tasks(page: sa.Select[Any], passed: sa.ColumnElement[int]) -> PerDialect:
+    def written(dialect: str) -> sa.Select[Any]:
+        statement = sa.select(
+            columns.c.id.label("column_id"),
+            columns.c.title.label("column_title"),
+            _of_page(page, dialect).label("tasks"),
+            passed.label("passed"),
+        ).where(columns.c.id == sa.bindparam("column_id"))
+        return with_access(statement, columns.c.repository_id)
+
+    return PerDialect(sqlite=written("sqlite"), postgresql=written("postgresql"))
 
 
-_first = hot(_with_tasks(_of_page(_page), sa.literal_column("0")))
-_next = hot(_with_tasks(_of_page(_next_page), _buckets_passed.scalar_subquery() + _tasks_passed.scalar_subquery()))
+_first = hot(_with_tasks(_page, sa.literal_column("0")))
+_next = hot(_with_tasks(_next_page, _buckets_passed.scalar_subquery() + _tasks_passed.scalar_subquery()))
 
 _decoder = msgspec.json.Decoder(list[Placed])
 
