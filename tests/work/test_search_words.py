@@ -14,7 +14,7 @@ from workhook.http.calls import Services
 from workhook.storage.dialects import POSTGRESQL
 from workhook.storage.statements import Compiler
 from workhook.work.search.match import QUERY_MAX_CHARS, words_of
-from workhook.work.search.queries import PLACES
+from workhook.work.search.places import PLACES
 
 FINDS = [
     # title, searched for

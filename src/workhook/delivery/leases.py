@@ -150,7 +150,7 @@ class Leases:
         missed, self._missed, good_until = self._missed, True, self._good_until
         self._due.clear()
         if _clock_ms() < self._renew_at and self._told == self._tell(in_flight):
-            seen = await processes.seen(self._database)
+            seen: Seen | None = await processes.seen(self._database)
         else:
             seen = await self._beat(in_flight)
         if seen is not None:
