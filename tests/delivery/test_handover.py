@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -37,9 +37,9 @@ class Reads:
         due, payloads = queries.due_dispatches, queries.payloads
 
         async def due_dispatches(
-            reader: Reader, hook_ids: Sequence[int], busy: Sequence[int], now: int, per_lane: int
+            reader: Reader, since: Mapping[int, int], busy: Sequence[int], now: int, per_lane: int
         ) -> Sequence[Row]:
-            rows = await due(reader, hook_ids, busy, now, per_lane)
+            rows = await due(reader, since, busy, now, per_lane)
             self.found += len(rows)
             return rows
 

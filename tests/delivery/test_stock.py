@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -50,10 +50,10 @@ class Watched:
         due, payloads = queries.due_dispatches, queries.payloads
 
         async def due_dispatches(
-            reader: Reader, hook_ids: Sequence[int], busy: Sequence[int], now: int, per_lane: int
+            reader: Reader, since: Mapping[int, int], busy: Sequence[int], now: int, per_lane: int
         ) -> Sequence[Row]:
             self.busy.append(len(busy))
-            return await due(reader, hook_ids, busy, now, per_lane)
+            return await due(reader, since, busy, now, per_lane)
 
         async def of_events(reader: Reader, event_ids: Sequence[int]) -> dict[int, bytes]:
             self.payloads.append(len(event_ids))

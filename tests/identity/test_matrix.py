@@ -50,6 +50,8 @@ UNSTEADY = {
     "dispatches",
     "lanes",
     "rate_windows",
+    "timesheet_changes",
+    "timesheet_sums",
     "workers",
     "worker_generation",
     "sign_in_failures",

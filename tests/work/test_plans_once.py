@@ -68,7 +68,7 @@ def _params(world: World) -> dict[str, Any]:
         "repository_id": 100_500, "project_id": world.project_id + "500", "column_id": "col_500",
         "task_id": "tsk_500_5", "limit": 51, "bucket_rank": 0, "rank": 5 << 16, "to_column": "col_500",
         "to_bucket": 1_000_500, "has_previous": 1, "previous_at": 3, "next_at": 4, "created_at": 1, "updated_at": 1,
-        "hook_ids": [500, 501], "busy": [1], "per_lane": 8, "event_ids": [2_000_500, 2_000_501],
+        "hook_ids": [500, 501], "since": [0, 0], "busy": [1], "per_lane": 8, "event_ids": [2_000_500, 2_000_501],
     }  # fmt: skip
 
 

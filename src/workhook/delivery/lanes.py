@@ -14,6 +14,8 @@ from workhook.storage import Row
 
 DEFAULT_CONCURRENCY = 8
 COLD_MS = 50.0
+LATE_MS = 35_000  # a commit takes less (`storage.postgres.COMMAND_TIMEOUT_S`): so late may be seen what was due before
+WHOLE_MS = 5_000  # how often all that is due is asked for, whatever was seen
 BRISK_PER_S = 100  # a lane with a lower rate is slow while it waits for that
 
 
@@ -126,6 +128,8 @@ class Lane:
     again: bool = False  # it has to be asked again first
     incoming: list[Offered] = field(default_factory=list)  # what was offered meanwhile
     read_turn: int = 0  # when it was read for: who has waited longest is next
+    since: int = 0  # what was due before is done, or in hand
+    whole_at: int = 0  # when it was last asked for all that is due
     stale: bool = False  # the hook has changed: load it before anything else is sent
     halted: bool = False  # the hook is being turned off
     leaving: bool = False  # start nothing more: the lane goes to another process
@@ -226,6 +230,18 @@ class Lane:
         return rate is not None and int(rate) < BRISK_PER_S and self.next_start_ms > now
 
     # --- what comes in: read, or handed over -------------------------------------------------------------------------
+
+    def due_since(self, now: int) -> int:
+        """From when on to ask for what is due (milliseconds)."""
+        if not now - WHOLE_MS < self.whole_at <= now:
+            self.whole_at, self.since = now, 0
+        return self.since
+
+    def saw(self, works: Sequence[Work]) -> None:
+        """These were in hand when all that was due was read, or were read then. What was given back meanwhile is among
+        them, so it is asked for again."""
+        if works:
+            self.since = max(0, min(work.due_at for work in works) - LATE_MS)
 
     def begin_read(self) -> None:
         """What is due is about to be read. A signal that comes meanwhile sets `more` again."""

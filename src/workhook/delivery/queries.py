@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import sqlalchemy as sa
@@ -54,15 +54,25 @@ def _each_lane(dialect: str) -> tuple[Any, sa.ColumnElement[int]]:
     return each, each.c.value
 
 
+def _lanes_since() -> tuple[Any, sa.ColumnElement[int], sa.ColumnElement[int]]:
+    """As long as somebody reads what was before (a backup, a report), PostgreSQL keeps the entries of what is done, and
+    passes all of them for each page that does not say where it begins. SQLite keeps none."""
+    ids = sa.bindparam("hook_ids", type_=ARRAY(sa.Integer))
+    times = sa.bindparam("since", type_=ARRAY(sa.BigInteger))
+    each = sa.func.unnest(ids, times).table_valued("hook_id", "since", name="lane").render_derived()
+    return each, each.c.hook_id, each.c.since
+
+
 def _due(dialect: str) -> sa.Select[Any]:
     """The next dispatches of each of the given hooks, oldest due first, without those already in hand."""
     inner = dispatches.alias("inner_dispatches")
     wanted = [inner.c[name] for name in _WORK] if dialect == "postgresql" else [inner.c.id]
-    each, hook_id = _each_lane(dialect)
+    each, hook_id, *since = _lanes_since() if dialect == "postgresql" else _each_lane(dialect)
     top = (
         sa.select(*wanted)
         .where(
             inner.c.hook_id == hook_id,
+            *(inner.c.next_attempt_at >= each for each in since),
             inner.c.next_attempt_at <= big("now"),
             any_of(inner.c.id, "busy", negate=True),
         )
@@ -132,9 +142,13 @@ async def later_times(reader: Reader, hook_ids: Sequence[int], now: int, per_lan
 
 
 async def due_dispatches(
-    reader: Reader, hook_ids: Sequence[int], busy: Sequence[int], now: int, per_lane: int
+    reader: Reader, since: Mapping[int, int], busy: Sequence[int], now: int, per_lane: int
 ) -> Sequence[Row]:
-    params = {"hook_ids": list(hook_ids), "busy": list(busy), "now": now, "per_lane": per_lane}
+    """The next of each of these hooks, without those that are `busy`. `since`: hook id → from when on it is asked for
+    what is due (milliseconds); SQLite, for which that is no less to do, looks at all that is due."""
+    params = {
+        "hook_ids": list(since), "since": list(since.values()), "busy": list(busy), "now": now, "per_lane": per_lane,
+    }  # fmt: skip
     return await reader.fetch_all(_due_dispatches, params)
 
 

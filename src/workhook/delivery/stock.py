@@ -135,7 +135,10 @@ class Stock:
 
     async def _read(self, page: Page) -> bool:
         by_id = {lane.hook.id: lane for lane in page.lanes}
-        busy = [work.id for lane in page.lanes for work in (*lane.ready, *lane.flying.values())]
+        in_hand = {lane.hook.id: [*lane.ready, *lane.flying.values()] for lane in page.lanes}
+        busy = [work.id for works in in_hand.values() for work in works]
+        now = now_ms()
+        since = {lane.hook.id: lane.due_since(now) for lane in page.lanes}
         for lane in page.lanes:
             lane.read_turn = self._turn
             lane.begin_read()
@@ -143,7 +146,7 @@ class Stock:
         full = set(by_id)  # as long as nothing is known
         left = False
         try:
-            rows = await queries.due_dispatches(self._database, list(by_id), busy, now_ms(), page.per_lane)
+            rows = await queries.due_dispatches(self._database, since, busy, now, page.per_lane)
             unasked = [row["id"] for row in rows if _is_unasked(row, by_id[row["hook_id"]])]
             if unasked:
                 # An event that was committed just when its hook was turned off. What waited was dropped with it.
@@ -152,6 +155,10 @@ class Stock:
             found = await self._found(rows, by_id)
             counts = Counter(row["hook_id"] for row in rows)
             full = {hook_id for hook_id, count in counts.items() if count == page.per_lane}
+            for row in rows:
+                in_hand[row["hook_id"]].append(work_of(row))
+            for hook_id, lane in by_id.items():
+                lane.saw(in_hand[hook_id])
         finally:
             for hook_id, lane in by_id.items():
                 mine = found.get(hook_id, ())

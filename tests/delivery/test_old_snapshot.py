@@ -1,0 +1,83 @@
+"""Somebody reads what was before, as a backup and a long report do, while a backlog is sent: four times the backlog is
+four times the work. PostgreSQL keeps the entries of what is done as long as that takes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import asyncpg
+import pytest
+import sqlalchemy as sa
+
+from tests.delivery.inside import inside
+from tests.harness.databases import Databases, databases
+from tests.harness.receiver import Receiver
+from workhook.delivery import holdings, lanes
+from workhook.hooks.tables import dispatches
+from workhook.storage.metadata import big
+
+FEW, TIMES = 200, 4
+SPREAD_MS = 60_000  # between two events
+LONG_MS = 10**9
+
+_READ = "SELECT idx_tup_read FROM pg_stat_user_indexes WHERE indexrelname = 'ix_dispatches_due'"
+_OTHERS = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND pid <> ALL($1::int[])"
+_spread = sa.update(dispatches).values(
+    next_attempt_at=dispatches.c.next_attempt_at - big("before") + dispatches.c.id * SPREAD_MS
+)
+_waiting = sa.select(sa.func.count().label("n")).where(dispatches.c.next_attempt_at.is_not(None))
+
+
+@pytest.fixture
+def postgresql(_shared_folder: Path) -> Databases:
+    return databases("postgresql", _shared_folder)
+
+
+async def _read(connection: asyncpg.Connection[asyncpg.Record], *others: int) -> int:
+    """Entries of the index; each session tells it when it ends."""
+    while await connection.fetchval(_OTHERS, [connection.get_server_pid(), *others]):
+        pass
+    return int(await connection.fetchval(_READ))
+
+
+async def _drain(backend: Databases, folder: Path, receiver: Receiver, number: int) -> int:
+    """What is read to send so many."""
+    await asyncio.to_thread(folder.mkdir)
+    before = len(receiver.requests)
+    async with inside(backend, folder) as site:
+        url = site.services.settings.database_url
+        await site.hooks([receiver.url])
+        await asyncio.gather(*(site.publish(each) for each in range(number)))
+        async with site.services.database.transaction() as tx:
+            await tx.execute(_spread, {"before": 2 * number * SPREAD_MS})
+        old = await asyncpg.connect(url)
+        await old.execute("BEGIN ISOLATION LEVEL REPEATABLE READ")
+        await old.fetchval("SELECT count(*) FROM dispatches")
+        async with site.delivering():
+            await asyncio.to_thread(receiver.wait_for, before + number)
+            while True:
+                row = await site.services.database.fetch_one(_waiting)
+                assert row is not None
+                if not row["n"]:
+                    break
+    connection = await asyncpg.connect(url)
+    read = await _read(connection, old.get_server_pid())
+    await old.close()
+    await connection.close()
+    return read
+
+
+async def test_a_drain_beside_an_old_snapshot(
+    postgresql: Databases, tmp_path: Path, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # What is done every few seconds would count how quick this machine is.
+    monkeypatch.setattr(lanes, "WHOLE_MS", LONG_MS)
+    monkeypatch.setattr(holdings, "SEARCH_MS", LONG_MS)
+    monkeypatch.setattr(holdings, "SEARCH_MAX_MS", LONG_MS)
+    few = await _drain(postgresql, tmp_path / "few", receiver, FEW)
+    many = await _drain(postgresql, tmp_path / "many", receiver, TIMES * FEW)
+    print(few, many, many / few)
+    assert few > FEW
+    assert many < 1.5 * TIMES * few
