@@ -85,6 +85,15 @@ def create_trigger(*statements: str) -> None:
             op.get_bind().exec_driver_sql(each)
 
 
+def set_storage(table: str, **parameters: float) -> None:
+    """PostgreSQL's storage parameters of a table. Others read and write meanwhile."""
+    if _is_sqlite():
+        return
+    written = ", ".join(f"{name} = {value}" for name, value in parameters.items())
+    with _gives_way(1):
+        op.execute(f"ALTER TABLE {table} SET ({written})")
+
+
 def drop_index(name: str, table: str) -> None:
     if _is_sqlite():
         op.drop_index(name, table)

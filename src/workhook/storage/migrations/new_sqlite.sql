@@ -1033,4 +1033,4 @@ CREATE INDEX ix_collaborators_user ON collaborators (user_id, repository_id)
 
 CREATE INDEX ix_clients_user ON clients (user_id, repository_id)
 
-INSERT INTO "alembic_version" VALUES('0017')
+INSERT INTO "alembic_version" VALUES('0018')
