@@ -14,7 +14,7 @@ from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 
 from scripts.sqlite_schema import statements
-from tests.harness.databases import Databases, databases
+from tests.harness.databases import Databases
 from tests.harness.waiting import finish
 from workhook import asgi
 from workhook.core.config import load
@@ -61,8 +61,8 @@ async def test_migrations_and_tables_agree(backend: Databases, tmp_path: Path) -
         assert found == []
 
 
-async def test_large_tables_are_cleaned_up_early(_shared_folder: Path, tmp_path: Path) -> None:
-    connection = await asyncpg.connect(databases("postgresql", _shared_folder).new(tmp_path)["database_url"])
+async def test_large_tables_are_cleaned_up_early(postgresql: Databases, tmp_path: Path) -> None:
+    connection = await asyncpg.connect(postgresql.new(tmp_path)["database_url"])
     chosen = await connection.fetchval("SELECT reloptions FROM pg_class WHERE relname = 'dispatches'")
     await connection.close()
     assert "autovacuum_vacuum_scale_factor=0.02" in chosen

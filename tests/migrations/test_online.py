@@ -1,0 +1,183 @@
+"""A database of the schema of 030fe0e, with rows in every table, is migrated while that version works with it.
+
+PostgreSQL itself watches: the sessions beside the migration have `lock_timeout` set, so one that waits for longer than
+a second ends with an error. SQLite's file is migrated before a server starts, in one transaction.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sqlite3
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+import asyncpg
+import pytest
+import sqlalchemy as sa
+
+from scripts.sqlite_schema import statements
+from tests.harness.databases import Databases
+from tests.harness.waiting import until
+from tests.migrations.beside import Beside, beside
+from tests.migrations.filled import ROWS, fill, sums, tables
+from tests.migrations.shape import shape
+from tests.migrations.test_upgrade import _make, _run
+from workhook.core.config import load
+from workhook.storage import migrate
+
+OLD = "0008"  # the schema of 030fe0e
+MINUTES = 20.0
+pytestmark = [
+    pytest.mark.timeout(60 * 2 * MINUTES),
+    pytest.mark.filterwarnings("ignore:Skipped unsupported reflection of expression-based index"),
+]
+
+
+class Migration:
+    """`workhook migrate`, as a process, and what it says."""
+
+    def __init__(self, settings: dict[str, Any]) -> None:
+        self.said: list[str] = []
+        kept = {name: value for name, value in os.environ.items() if not name.startswith("WORKHOOK_")}
+        ours = {f"WORKHOOK_{name.upper()}": str(value) for name, value in settings.items()}
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "workhook", "migrate"],
+            env={**kept, **ours},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        self._reading = threading.Thread(target=self._read, daemon=True)
+        self._reading.start()
+
+    def _read(self) -> None:
+        assert self.process.stdout is not None
+        with self.process.stdout as said:
+            self.said.extend(said)
+
+    def __enter__(self) -> Migration:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.kill()
+
+    def says(self, *words: str) -> bool:
+        if over := self.process.poll() is not None:
+            self._reading.join()
+        found = any(all(word in line for word in words) for line in list(self.said))
+        assert found or not over, "".join(self.said)
+        return found
+
+    def ends(self) -> None:
+        assert self.process.wait(60 * MINUTES) == 0, "".join(self.said)
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.wait(60)
+        self._reading.join()
+
+
+class Old:
+    """A database as that version left it."""
+
+    def __init__(self, settings: dict[str, Any]) -> None:
+        self.settings = settings
+        known = load(settings, {})
+        self.file, self.url = known.sqlite_path, known.database_url or ""
+        self.columns: dict[str, list[str]] = {}
+        self.sizes: dict[str, int] = {}
+        _run(settings, self._fill)
+        self.before = self.sums()
+
+    def _fill(self, connection: sa.Connection) -> None:
+        _make(connection, OLD)
+        self.columns = {each.name: [column.name for column in each.columns] for each in tables(connection)}
+        self.sizes = fill(connection)
+
+    def sums(self) -> dict[str, tuple[int, int]]:
+        found: dict[str, tuple[int, int]] = {}
+        _run(self.settings, lambda connection: found.update(sums(connection, self.columns, self.sizes)))
+        return found
+
+    def check(self) -> None:
+        """Every row is as it was; and there were rows."""
+        assert {name: count for name, (count, _) in self.before.items()} == self.sizes
+        assert self.before["deliveries"][0] == ROWS
+        assert self.sums() == self.before
+
+
+def test_a_file_of_a_million_rows(tmp_path: Path) -> None:
+    old = Old({"data": str(tmp_path)})
+    assert old.file is not None
+    there = _indexes(old.file)
+    with Migration(old.settings) as killed:
+        until(lambda: killed.says("building_index"), 60 * MINUTES)
+    # It is one transaction; a fast machine may have come to its end.
+    assert migrate.sqlite_revision(old.file) in (OLD, migrate.HEAD)
+    with Migration(old.settings) as again:
+        again.ends()
+    new = tmp_path / "new.db"
+    migrate.migrate_sqlite(new)
+    assert statements(old.file) == statements(new)
+    built = "".join(killed.said + again.said)
+    assert {each for each in _indexes(new) - there if each not in built} == set(), "each is said when it is built"
+    with sqlite3.connect(old.file) as connection:
+        assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+        assert connection.execute("PRAGMA foreign_key_check").fetchall() == []
+    connection.close()
+    old.check()
+
+
+def _indexes(path: Path) -> set[str]:
+    connection = sqlite3.connect(path)
+    names = connection.execute("SELECT name FROM sqlite_master WHERE type = 'index' AND sql IS NOT NULL").fetchall()
+    connection.close()
+    return {name for (name,) in names}
+
+
+async def test_a_million_rows_beside_an_earlier_version(postgresql: Databases, tmp_path: Path) -> None:
+    """The first migration is killed when it has come half-way; the second one goes on."""
+    old = Old({"data": str(tmp_path), **postgresql.empty(tmp_path)})
+    look = await asyncpg.connect(old.url)
+    try:
+        async with beside(old.url) as others:
+            await _kill_half_way(old, others, look)
+            with Migration(old.settings) as again:
+                await _until(lambda: again.process.poll() is not None, others)
+                again.ends()
+            others.check()
+            await _until(lambda: min(others.rounds.values()) > 0 and len(others.rounds) == 5, others)
+        for table, written in others.written.items():
+            count = await look.fetchval(f'SELECT count(*) FROM "{table}"')  # names that stand here
+            assert count == old.sizes[table] + written, f"{table}: what was acknowledged is there, once"
+        new = await asyncpg.connect(postgresql.new(tmp_path)["database_url"])
+        assert await shape(look) == await shape(new)
+        await new.close()
+        old.check()
+    finally:
+        await look.close()
+
+
+async def _kill_half_way(old: Old, others: Beside, look: Any) -> None:
+    """Somebody has written to the audit log and does not commit: its index waits, and the migration says so."""
+    slow = await asyncpg.connect(old.url)
+    try:
+        async with slow.transaction():
+            await slow.execute("UPDATE audit_log SET times = times WHERE id = 1")
+            with Migration(old.settings) as killed:
+                await _until(lambda: killed.says("building_index", "ix_audit_log", "phase", "waiting"), others)
+    finally:
+        await slow.close()
+    assert await look.fetchval("SELECT version_num FROM alembic_version") not in (OLD, migrate.HEAD)
+
+
+async def _until(probe: Any, others: Beside) -> None:
+    def found() -> bool:
+        others.check()
+        return bool(probe())
+
+    await asyncio.to_thread(until, found, 60 * MINUTES)
