@@ -20,6 +20,11 @@ from tests.harness.server import Server
 from tests.harness.waiting import until
 from workhook.storage.dialects import place
 
+_WAITS = """
+SELECT count(*) FROM pg_locks WHERE NOT granted AND locktype = 'relation'
+AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
+"""
+
 
 def _interrupted(file: Path, url: str, table: str = "events", mode: str = "SHARE") -> str:
     """Of a copy that gets SIGINT while it waits for this table, which the test holds: all that it says."""
@@ -28,7 +33,7 @@ def _interrupted(file: Path, url: str, table: str = "events", mode: str = "SHARE
         runner.run(holder.execute("BEGIN"))
         runner.run(holder.execute(f"LOCK TABLE {table} IN {mode} MODE"))
         process, output = forge.start(("database", "copy", str(file), url), ENVIRONMENT)
-        until(lambda: runner.run(holder.fetchval("SELECT count(*) FROM pg_locks WHERE NOT granted")))
+        until(lambda: runner.run(holder.fetchval(_WAITS)))
         process.send_signal(signal.SIGINT)
         assert process.wait(60) == 130
         with output:

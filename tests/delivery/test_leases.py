@@ -160,7 +160,10 @@ async def test_it_is_renewed_while_others_have_all_connections(site: Inside) -> 
         before = made._held.leases.good_until
         await holds(lambda: made._held.leases.good_until > before + 100)
         row = await tx.fetch_one(
-            sa.text("SELECT count(*) AS n FROM pg_stat_activity WHERE datname = current_database()")
+            sa.text(
+                "SELECT count(*) AS n FROM pg_stat_activity"
+                " WHERE datname = current_database() AND backend_type = 'client backend'"
+            )
         )
         assert row is not None
         assert row["n"] <= site.services.settings.database_connections

@@ -67,7 +67,10 @@ class _Spoken:
 
 
 class Relay:
-    """Passes on what comes to `url` to the database at `database_url`. `trips` are those since `forget`."""
+    """Passes on what comes to `url` to the database at `database_url`. `trips` are those since `forget`. While it is
+    `silent`, what is sent is lost, and the connections stay."""
+
+    silent = False
 
     def __init__(self, database_url: str) -> None:
         self._target = urlsplit(database_url)
@@ -97,7 +100,10 @@ class Relay:
         self._connections.add(task)
         there, back = await self._connect()
         spoken = _Spoken(self._trips)
-        both = [asyncio.create_task(_pass_on(there, writer, None)), asyncio.create_task(_pass_on(reader, back, spoken))]
+        both = [
+            asyncio.create_task(self._pass_on(there, writer, None)),
+            asyncio.create_task(self._pass_on(reader, back, spoken)),
+        ]
         try:
             with contextlib.suppress(asyncio.CancelledError):  # it ends
                 await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
@@ -118,18 +124,21 @@ class Relay:
     def trips(self) -> list[str]:
         return [each for each in self._trips if not any(word in each for word in _BESIDE)]
 
+    async def _pass_on(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, spoken: _Spoken | None
+    ) -> None:
+        with contextlib.suppress(ConnectionError):
+            while data := await reader.read(1 << 16):
+                if self.silent:
+                    continue
+                if spoken is not None:
+                    spoken.feed(data)
+                writer.write(data)
+                await writer.drain()
+
     def forget(self) -> None:
         self._trips.clear()
 
     def close(self) -> None:
         self._loop.call_soon_threadsafe(self._over.set)
         self._thread.join(30)
-
-
-async def _pass_on(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, spoken: _Spoken | None) -> None:
-    with contextlib.suppress(ConnectionError):
-        while data := await reader.read(1 << 16):
-            if spoken is not None:
-                spoken.feed(data)
-            writer.write(data)
-            await writer.drain()

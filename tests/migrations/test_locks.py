@@ -32,8 +32,10 @@ AND phase LIKE 'waiting%'
 """
 # Who waits for one table and keeps others from another one meanwhile.
 _GREEDY = """
-SELECT held.relation::regclass::text, held.mode, waited.relation::regclass::text FROM pg_locks held
-JOIN pg_locks waited USING (pid) JOIN pg_class ON pg_class.oid = held.relation
+WITH locks AS MATERIALIZED (SELECT * FROM pg_locks
+WHERE database = (SELECT oid FROM pg_database WHERE datname = current_database()))
+SELECT held.relation::regclass::text, held.mode, waited.relation::regclass::text FROM locks held
+JOIN locks waited USING (pid) JOIN pg_class ON pg_class.oid = held.relation
 WHERE held.granted AND NOT waited.granted AND held.mode IN ('ShareLock', 'ExclusiveLock', 'AccessExclusiveLock')
 AND pg_class.relkind = 'r' AND held.relation <> waited.relation AND held.pid <> ALL($1::int[])
 """

@@ -270,3 +270,9 @@ def test_numbers_are_no_formulas_and_flags_are_words() -> None:
     assert export.rows([(-1, Decimal("-0.50"), True, False, None, "-1", '"', "a,b", "a\nb")]) == (
         b'-1,-0.50,true,false,,\'-1,"""","a,b","a\nb"\r\n'
     )
+
+
+def test_no_timer_spans_more_than_its_sums_can_hold() -> None:
+    assert rules.created(Given(start=NOW - DURATION_MAX_MS), NOW).is_active
+    with pytest.raises(Invalid):
+        rules.created(Given(start=NOW - DURATION_MAX_MS - 1), NOW)

@@ -206,7 +206,9 @@ def _questions(scene: Scene, chance: random.Random) -> Iterator[dict[str, Any]]:
 
 
 async def _change(scene: Scene, tx: Transaction, chance: random.Random) -> None:
-    listed = await tx.fetch_all(sa.select(timesheets.c.id, timesheets.c.user_id, timesheets.c.is_active))
+    listed = await tx.fetch_all(
+        sa.select(timesheets.c.id, timesheets.c.user_id, timesheets.c.is_active).order_by(timesheets.c.id)
+    )
     kind = chance.choice(["add", "add", "add", "run", "end", "edit", "edit", "bill", "away", "give", "orphan"])
     one = chance.choice(listed) if listed else None
     if kind == "add" or one is None:
@@ -233,7 +235,9 @@ async def _change(scene: Scene, tx: Transaction, chance: random.Random) -> None:
         for task_id in chance.choice(scene.places).task_ids[:1]:
             await tx.execute(sa.delete(tasks).where(tasks.c.id == task_id))
         for place in scene.places:
-            rows = await tx.fetch_all(sa.select(tasks.c.id).where(tasks.c.repository_id == place.repository_id))
+            rows = await tx.fetch_all(
+                sa.select(tasks.c.id).where(tasks.c.repository_id == place.repository_id).order_by(tasks.c.id)
+            )
             place.task_ids = [each["id"] for each in rows]
 
 

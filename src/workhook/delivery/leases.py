@@ -14,7 +14,7 @@ import socket
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 
 import structlog
@@ -71,6 +71,12 @@ def is_gone(owner: str) -> bool:
     except PermissionError:
         return False
     return False
+
+
+async def _take_back(gone: Sequence[str], tx: Transaction) -> None:
+    await processes.free_lanes(tx, gone)
+    if await processes.remove(tx, gone):
+        await processes.raise_generation(tx)
 
 
 def _clock_ms() -> int:
@@ -132,10 +138,7 @@ class Leases:
         """At the start: what processes of this host had that are dead is free at once; others' leases run out."""
         gone = [owner for owner in await processes.owners(self._database) if is_gone(owner)]
         if gone:
-            async with self._database.transaction() as tx:
-                await processes.free_lanes(tx, gone)
-                if await processes.remove(tx, gone):
-                    await processes.raise_generation(tx)
+            await self._database.in_transaction(partial(_take_back, gone))
             log.info("leases_taken_back", owners=gone)
         left_ms = await processes.lanes_left_ms(self._database)
         self.membership.held_up = left_ms is not None
@@ -172,7 +175,7 @@ class Leases:
     async def _beat(self, in_flight: Callable[[], Sequence[int]]) -> Seen | None:
         """None: it has lost its lease, and stops."""
         sent_at = _clock_ms()
-        told = self._tell(in_flight)
+        told, was_leaving = self._tell(in_flight), self._leaving
         seen: Seen | None = None
         if self.epoch:
             async with self._database.transaction() as tx:
@@ -189,6 +192,8 @@ class Leases:
             seen = await self._join()
             told = (self.epoch, ())
         self._good_until, self._renew_at = sent_at + self._lease_ms, sent_at + self._beat_ms
+        if self._leaving and not was_leaving:
+            self._renew_at = 0  # the others do not know yet
         if told != self._told:
             self._told = told
             self._database.signals.send(WORKERS, (0,))

@@ -9,19 +9,28 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from types import TracebackType
 from typing import Any
 
 import asyncpg
+import structlog
 
 from workhook.storage import dialects, pipeline
 
 ACQUIRE_TIMEOUT_S = 5.0
+log = structlog.get_logger(__name__)
+
 KEPT_S = 60.0  # then the pool has them again, which closes what nobody wants for some minutes
 
 TROUBLE = (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError)
 """What the driver raises; the last when the server ends a connection just before it is used."""
+
+
+def end(connection: Any) -> None:
+    """Without a word to the server. The pool may have it already."""
+    with suppress(asyncpg.InterfaceError):
+        connection.terminate()
 
 
 class Lender:
@@ -96,11 +105,14 @@ class Loan:
             pipeline.forget(self._connection)
         # Of an error of the client's, whatever is under way does not end any more.
         if isinstance(error, asyncpg.InternalClientError) or dialects.is_read_only(error):
-            self._connection.terminate()
+            end(self._connection)
         try:
             await self._lender.give_back(self._connection, in_trouble=error is not None)
         except TROUBLE as trouble:
-            raise dialects.postgresql_problem(trouble) from trouble
+            if error is None:
+                raise dialects.postgresql_problem(trouble) from trouble
+            # What was raised before counts: a cancellation is not to become something that is tried again.
+            log.warning("connection_not_given_back", error=str(trouble) or type(trouble).__name__)
         if isinstance(error, TROUBLE) and (problem := dialects.postgresql_problem(error)) is not error:
             raise problem from error
 

@@ -191,16 +191,21 @@ async def migrate_postgresql(url: str) -> bool:
 
     connection = await asyncpg.connect(**dialects.connect_options(url), timeout=10)
     try:
-        exists = await connection.fetchval("SELECT to_regclass('alembic_version') IS NOT NULL")
-        current = await connection.fetchval("SELECT version_num FROM alembic_version") if exists else None
-        if not _needed(current, url=url):
+        if not _needed(await _current(connection), url=url):
             return False
         await _take_lock(connection)
+        if not _needed(await _current(connection), url=url):
+            return False  # another has done it meanwhile; a newer version may have
         await _upgrade_postgresql(url, connection)
     finally:
         await connection.close()
     log.info("migrated", schema=HEAD)
     return True
+
+
+async def _current(connection: Any) -> str | None:
+    exists = await connection.fetchval("SELECT to_regclass('alembic_version') IS NOT NULL")
+    return await connection.fetchval("SELECT version_num FROM alembic_version") if exists else None
 
 
 async def _take_lock(connection: Any) -> None:

@@ -5,12 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+import structlog
 from sqlalchemy.sql.expression import Executable
 
 from workhook.storage import pipeline
 from workhook.storage.database import Params, Question, Row, Transaction, Waiting
+from workhook.storage.lending import TROUBLE, end
 from workhook.storage.signals import Signals
 from workhook.storage.statements import Compiler, Statement, joined
+
+log = structlog.get_logger(__name__)
 
 
 class Asked(NamedTuple):
@@ -100,8 +104,14 @@ class PostgresTransaction(Transaction):
             self._is_open = False
 
     async def roll_back(self) -> None:
-        if self._is_open:
+        """Raises nothing of the driver's: what was raised before counts, a cancellation above all."""
+        if not self._is_open:
+            return
+        try:
             await self._connection.execute("ROLLBACK")
+        except TROUBLE as error:
+            log.warning("not_rolled_back", error=str(error) or type(error).__name__)  # the server does it by itself
+            end(self._connection)
 
     async def _fetch_along(self, statement: Executable, params: Params | None) -> Sequence[Row]:
         return await self._ask(self._together(Question(statement, params, _pass_over)))

@@ -174,6 +174,8 @@ def _require_past(start: int, now: int) -> None:
     """Of a timer that is not finished. Clocks differ: what is ahead by less than a minute is taken for now."""
     if start > now + MINUTE_MS:
         raise _wrong("start_time", "start_time of a timer that is not finished must not be in the future")
+    if now - start > DURATION_MAX_MS:
+        raise _wrong("start_time", f"a timesheet spans at most {DURATION_MAX_MS // DAY_MS} days")
 
 
 def _require_near(given: Given, now: int) -> None:
