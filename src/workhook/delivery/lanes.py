@@ -283,7 +283,7 @@ class Lane:
             return False
         waiting = {work.id for work in self.ready}
         if any(each not in waiting and each not in self.flying and not known(each) for each in before):
-            self.more = True
+            self.more, self.since = True, 0  # whenever that was due
             return False
         id_ = offered.work.id
         if id_ not in waiting and id_ not in self.flying and not known(id_):
