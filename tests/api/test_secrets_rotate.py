@@ -36,6 +36,9 @@ from workhook.identity import actions as identity_actions
 from workhook.storage.metadata import insert_into
 
 _insert = insert_into(hooks, *(name for name in HOOK_COLUMNS if name != "id")).returning(hooks.c.id)
+BEHIND_MAX = 200  # deliveries that may wait while pushes are published
+HOOKS_MAX = 25
+
 _BLANK = {
     **dict.fromkeys(HOOK_COLUMNS), "active": False, "events": "[]", "config": "{}", "version": 1, "created_at": 0,
     "updated_at": 0,
@@ -128,19 +131,25 @@ def signed(received: Received, secret: str) -> bool:
 
 
 @pytest.fixture
-def publishing(new_server: Callable[..., Server]) -> Iterator[Callable[[Api, Place], threading.Event]]:
-    """Publishes pushes one after the other until the event it answers is set."""
+def publishing(
+    new_server: Callable[..., Server], receiver: Receiver
+) -> Iterator[Callable[[Api, Place], threading.Event]]:
+    """Publishes pushes one after the other until the event it answers is set; on a slow machine no faster than they are
+    delivered."""
     running: list[tuple[threading.Thread, threading.Event]] = []
 
     def start(api: Api, place: Place) -> threading.Event:
         end = threading.Event()
 
         def run() -> None:
+            asked = 0
             for number in itertools.count():
                 if end.is_set():
                     break
                 answer = api.post(f"{place.path}/events", json={"event": "push", "payload": {"number": number}})
                 assert answer.status_code == 202, answer.text
+                asked += answer.json()["deliveries"]
+                receiver.wait_for(max(asked - BEHIND_MAX, 0))
 
         thread = threading.Thread(target=run)
         running.append((thread, end))

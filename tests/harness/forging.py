@@ -94,7 +94,7 @@ class Forging:
 
 
 def main() -> None:
-    as_it_was = signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the tests, and they end this
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the tests, and they end this
     import_everything()
     alone = len(os.listdir("/proc/self/task")) == threading.active_count() == 1
     assert alone, "an import has started a thread, which no child would have"
@@ -103,7 +103,7 @@ def main() -> None:
     wanted = Forging(socket.socket(fileno=int(sys.argv[1]))).serve()
     if wanted is None:
         return
-    signal.signal(signal.SIGINT, as_it_was)
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # also where the tests run in the background
     os.environ.clear()
     os.environ.update(wanted["environment"])
     os.chdir(wanted["cwd"])

@@ -164,7 +164,7 @@ class _Making:
         installed: bool = True,
     ) -> Registered:
         """`only`: on the other repository alone."""
-        name = f"Robot {next(_numbers)} {account.id}"
+        name = f"Robot of {account.id}, {next(_numbers)}"
         app, secret, pem = await create_app(
             self.tx, None, account, name=name, permissions=permissions, public=True, key=key
         )

@@ -35,7 +35,7 @@ def _is_given(answer: httpx.Response) -> bool:
 
 def _makes_a_webhook(path: str) -> Probe:
     def probe(http: httpx.Client) -> bool:
-        config = {"url": f"http://127.0.0.1:9/{next(_numbers)}"}  # an app makes no second one for the same
+        config = {"url": f"http://127.0.0.1:9/possible/{next(_numbers)}"}  # an app makes no second one for the same
         hook = {"name": "web", "config": config, "events": ["push"], "active": False}
         return _is_given(http.post(path, json=hook))
 
