@@ -37,7 +37,6 @@ from workhook.storage.metadata import insert_into
 
 _insert = insert_into(hooks, *(name for name in HOOK_COLUMNS if name != "id")).returning(hooks.c.id)
 BEHIND_MAX = 200  # deliveries that may wait while pushes are published
-HOOKS_MAX = 25
 
 _BLANK = {
     **dict.fromkeys(HOOK_COLUMNS), "active": False, "events": "[]", "config": "{}", "version": 1, "created_at": 0,
