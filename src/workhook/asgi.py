@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import NoReturn
 
 from litestar import Litestar
 
@@ -48,6 +49,15 @@ def operations(services: Callable[[], Services], checks: Callable[[], dict[str, 
         *system.operations(system.Probe(lambda: services().database), checks),
     )
     return (*areas, *openapi.operations(areas, identity_policy.access_of))
+
+
+def _of_no_server() -> NoReturn:
+    raise AssertionError("these operations are there to be read, not to be called")
+
+
+def described() -> tuple[Operation, ...]:
+    """Every route, for whoever reads what there is: without a server none of them can be called."""
+    return operations(_of_no_server, _of_no_server)
 
 
 def build_watch_app(services: Services, checks: Callable[[], dict[str, str]]) -> Litestar:

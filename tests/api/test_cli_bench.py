@@ -12,7 +12,7 @@ import sqlalchemy as sa
 
 from tests.harness import forge
 from tests.harness.databases import Databases
-from workhook.asgi import operations
+from workhook.asgi import described
 from workhook.bootstrap import open_services
 from workhook.cli import bench
 from workhook.cli.asking.questions import NOT_ASKED, Samples, lists, questions
@@ -124,7 +124,7 @@ async def test_a_disk_that_is_too_small_is_known_before(tmp_path: Path) -> None:
 def test_nothing_that_the_api_lists_is_forgotten() -> None:
     """A parameter without a value to ask it with is a `KeyError`."""
     listed = {each.operation for each in questions(Samples(Plan.of(ROWS), 1))}
-    every = operations(lambda: None, dict)  # type: ignore[arg-type,return-value]  # only read
+    every = described()
     takes = {each.name for each in every if each.method == "GET" and each.query and each.area in (AREA_A, AREA_B)}
     assert listed | set(NOT_ASKED) == takes
     assert not listed & set(NOT_ASKED)

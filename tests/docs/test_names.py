@@ -12,11 +12,11 @@ import pytest
 
 from scripts.write_cli_reference import commands, help_of
 from tests.docs.pages import PAGES, ROOT
-from workhook.asgi import operations
+from workhook.asgi import described
 from workhook.core.config import Settings
 from workhook.http.operations import Operation
 
-SERVED: tuple[Operation, ...] = operations(lambda: None, dict)  # type: ignore[arg-type,return-value]  # only read
+SERVED: tuple[Operation, ...] = described()
 HEAD_MIN_CHARS = 12
 
 

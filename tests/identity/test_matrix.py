@@ -35,12 +35,12 @@ from tests.identity.cast import PEOPLE, SCOPES
 from tests.identity.kit import Site, build
 from tests.identity.model import ALLOWED, HERE, OTHER_ORGANIZATION, Credential
 from tests.work.test_matrix import TABLE as WORK
-from workhook.asgi import operations
+from workhook.asgi import described
 from workhook.http.calls import Services
 from workhook.http.operations import AREA_A, AREA_B, GRAPHQL, OAUTH, PAGES, SYSTEM, Operation
 from workhook.storage.metadata import metadata
 
-OPERATIONS: tuple[Operation, ...] = operations(lambda: None, dict)  # type: ignore[arg-type,return-value]  # only read
+OPERATIONS: tuple[Operation, ...] = described()
 WITH_TOKENS = tuple(each for each in OPERATIONS if each.area in (AREA_A, AREA_B, GRAPHQL))
 CONCURRENCY = 12
 # Deliveries go on by themselves, and to be refused is noted.

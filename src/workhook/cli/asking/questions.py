@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
 from typing import NamedTuple
 
-from workhook.asgi import operations
+from workhook.asgi import described
 from workhook.cli.filling import history, tasks
 from workhook.cli.filling.plan import ORGANIZATIONS, OWNER, SELDOM, Plan
 from workhook.core.clock import DAY_MS, HOUR_MS, to_millis_text
@@ -49,7 +49,7 @@ class Question(NamedTuple):
 
 def lists() -> list[Operation]:
     """Every GET of the API that takes parameters."""
-    every = operations(lambda: None, dict)  # type: ignore[arg-type,return-value]  # only read
+    every = described()
     return [
         each
         for each in every
