@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from workhook import asgi
-from workhook.http.calls import Services
 from workhook.http.openapi_text import TAGS
 from workhook.http.operations import AREA_A, AREA_B, Operation
 from workhook.identity.policy import PERMISSIONS, RULES, SCOPES, Rule, expand
@@ -109,13 +108,9 @@ _CALLERS = {
 }  # fmt: skip
 
 
-def _services() -> Services:
-    raise AssertionError("the operations are only read")
-
-
 def render() -> str:
     """The whole page."""
-    operations = [each for each in asgi.operations(_services, dict) if each.access is not None]
+    operations = [each for each in asgi.described() if each.access is not None]
     lines = [f"| {row} |" for row in _kinds()]
     page = HEAD + "\n".join(lines) + _SCOPES + "\n".join(f"| {row} |" for row in _scopes()) + _PERMISSIONS
     page += "\n".join(f"| `{name}` | {_FOR_PERMISSIONS[name]} |" for name in PERMISSIONS) + "\n" + _ROLES + _WEBHOOKS

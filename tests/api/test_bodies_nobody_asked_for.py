@@ -7,16 +7,10 @@ import re
 import pytest
 
 from tests.api.wire import Api, Place, refused
-from workhook.asgi import operations
-from workhook.http.calls import Services
+from workhook.asgi import described
 from workhook.http.operations import AREA_B, Operation
 
-
-def _no_services() -> Services:
-    raise AssertionError("routes are listed without services")
-
-
-BARE = [each for each in operations(_no_services, dict) if each.area is AREA_B and each.body is None]
+BARE = [each for each in described() if each.area is AREA_B and each.body is None]
 
 
 def _path(operation: Operation, place: Place) -> str:

@@ -34,12 +34,8 @@ BOUND = 600
 """Of work for a page of `PER_PAGE` rows, in rows: a sixth of what looking at all of a project's is."""
 
 
-def _services() -> Services:
-    raise AssertionError("operations need no services to be listed")
-
-
 OPERATIONS: Mapping[str, Operation] = {
-    each.name: each for each in asgi.operations(_services, dict) if each.method == "GET" and each.query
+    each.name: each for each in asgi.described() if each.method == "GET" and each.query
 }
 
 
