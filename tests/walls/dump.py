@@ -23,7 +23,7 @@ Dump = dict[str, dict[Key, Row]]
 """Rows by table and primary key."""
 
 FIRST_NUMBER = 1_300_000_000  # of the rows that come next, see `Reader.renumber`
-NUMBERS_EACH = 20_000_000  # so that all fit into 31 bits, as the ids of hooks have to
+NUMBERS_EACH = 10_000_000  # so that all begin with 13 to 16, by which they are found in what is said
 
 
 def numbered() -> list[tuple[str, str]]:
@@ -80,7 +80,9 @@ class Reader:
 
     def renumber(self) -> None:
         """From here on rows have numbers that no other table's have, and that stand in no answer by chance."""
-        for place, (table, column) in enumerate(numbered()):
+        tables = numbered()
+        assert len(tables) * NUMBERS_EACH <= 400_000_000, len(tables)
+        for place, (table, column) in enumerate(tables):
             number = FIRST_NUMBER + place * NUMBERS_EACH
             if self._url is None:
                 self.change(f"DELETE FROM sqlite_sequence WHERE name = '{table}'")
