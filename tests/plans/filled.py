@@ -58,6 +58,9 @@ WORDS = f"'Word ' || CASE WHEN {RARE} THEN 'seldom' ELSE 'common' END || ' w' ||
 
 TASK_OF_TIMESHEET = text_id("tsk", f"CASE WHEN {RARE} THEN 2 ELSE 0 END + i % 2")
 
+HALF_OF_ONE = f"CASE WHEN {K} % 2 = 1 THEN i % 2 ELSE i END"
+"""Half belong to the first of a project, the others to one each: a plan for any of them expects one."""
+
 COLUMN_TASKS = 200
 BUCKET_TASKS = 50
 
@@ -97,7 +100,7 @@ WORK = (
     Fill(
         "task_comments",
         {
-            "repository_id": IN_PROJECT, "task_id": text_id("tsk", "i % 2"), "user_id": "{often}",
+            "repository_id": IN_PROJECT, "task_id": text_id("tsk", HALF_OF_ONE), "user_id": "{often}",
             "text": WORDS, "private": f"NOT {RARE}", **TIMES,
         },
     ),
@@ -115,7 +118,7 @@ WORK = (
     Fill(
         "file_comments",
         {
-            "repository_id": IN_PROJECT, "file_id": text_id("fil", "i % 2"), "user_id": "{often}",
+            "repository_id": IN_PROJECT, "file_id": text_id("fil", HALF_OF_ONE), "user_id": "{often}",
             "text": WORDS, "private": f"NOT {RARE}", **TIMES,
         },
     ),

@@ -19,6 +19,10 @@ T = TypeVar("T")
 PAGE_CHARS = 8 * 1024 * 1024
 """Of texts in one answer."""
 
+LOOKS_AT_MOST = 4_000
+"""Rows that a page with filters looks at, so that it takes less than 100 ms. What fits may be rare, and a project has
+any number of tasks and timesheets."""
+
 _ROOM = sa.literal_column(str(PAGE_CHARS), sa.BigInteger)
 
 
@@ -28,24 +32,23 @@ def length(*texts: sa.ColumnElement[Any]) -> sa.ColumnElement[int]:
 
 
 def bounded(
-    statement: sa.Select[Any],
-    key: sa.ColumnElement[Any],
-    weight: sa.ColumnElement[int],
-    *,
-    whole: sa.Select[Any] | None = None,
+    whole: sa.Select[Any], listed: sa.Select[Any], key: sa.ColumnElement[Any], weight: sa.ColumnElement[int]
 ) -> sa.Select[Any]:
-    """`statement`, which is ordered by its `key` and limited, without the rows at the end that are too much: `weight`
-    is a row's, in characters. The database reads no text of these. `whole`: what is answered, where the conditions of
-    the statement are not to be asked once more. For `fetch`."""
-    some = statement.with_only_columns(key.label("page_key"), sa.cast(weight, sa.BigInteger).label("weight")).subquery(
+    """Of the rows of `whole` those that `listed` finds, which is ordered by its `key` and limited, without those at the
+    end that are too much: `weight` is a row's, in characters. The database reads no text of these. For `fetch`.
+
+    `whole` has none of the conditions of `listed`: a plan that was made for any values would expect that few rows meet
+    them, and find the page anew for each.
+    """
+    some = listed.with_only_columns(key.label("page_key"), sa.cast(weight, sa.BigInteger).label("weight")).subquery(
         "some"
     )
     before = sa.cast(sa.func.sum(some.c.weight).over(order_by=some.c.page_key), sa.BigInteger) - some.c.weight
     sized = sa.select(some.c.page_key, before.label("before"), sa.func.count().over().label("found")).subquery("sized")
-    whole = statement.limit(None) if whole is None else whole.order_by(key)
     return (
         whole.join(sized, sized.c.page_key == key)
         .where(sized.c.before < _ROOM)
+        .order_by(key)
         .add_columns(sized.c.found.label("page_found"))
     )
 

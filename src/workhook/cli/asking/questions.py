@@ -30,6 +30,7 @@ NOT_ASKED = {
 _CURSORS = {"cursor", "after", "before"}
 _PAGING = _CURSORS | {"per_page", "page"}
 _ALONG = {"q": tasks.COMMON_WORD}  # where it is required
+_NARROWED = {("report_timesheets", "group_by", "task"): "from"}  # all of it would have too many rows, and is refused
 
 
 class Question(NamedTuple):
@@ -66,6 +67,7 @@ class Samples:
         people = [SELDOM, "person3"]
         words = [tasks.COMMON_WORD, tasks.USUAL_WORDS[0], tasks.SELDOM_WORD]
         project_id = plan.text_id("prj", 0)
+        self.late = moments[-1]
         self._first_hook, self._organization_hook = first_hook, first_hook + plan.repositories
         self._by_name: dict[str, Sequence[str]] = {
             "per_page": ["100"], "page": ["2"], "event": [history.SELDOM_NAME, "task"],
@@ -126,9 +128,10 @@ def questions(samples: Samples) -> Iterator[Question]:
             for value in samples.values(query):
                 if along.get(query.name) != value:
                     # A second page has to be there.
-                    yield Question(
-                        operation.name, path, {**(along if query.name == "page" else paged), query.name: value}
-                    )
+                    given = {**(along if query.name == "page" else paged), query.name: value}
+                    if narrowing := _NARROWED.get((operation.name, query.name, value)):
+                        given[narrowing] = samples.late
+                    yield Question(operation.name, path, given)
         for pair in _pairs(operation, samples):
             yield Question(operation.name, path, {**paged, **pair})
 

@@ -55,9 +55,9 @@ _listed = (
     .limit(big("limit"))
 )
 _weight = length(service_checkouts.c.unsubscribe_reason, service_checkouts.c.unsubscribed_feedback, services.c.prices)
-_in_project = bounded(_listed, service_checkouts.c.id, _weight)
+_in_project = bounded(_with_access, _listed, service_checkouts.c.id, _weight)
 _in_project_after = bounded(
-    _listed.where(service_checkouts.c.id > sa.bindparam("after")), service_checkouts.c.id, _weight
+    _with_access, _listed.where(service_checkouts.c.id > sa.bindparam("after")), service_checkouts.c.id, _weight
 )
 _due = (
     sa.select(service_checkouts.c.id, service_checkouts.c.due_at)

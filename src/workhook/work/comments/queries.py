@@ -62,7 +62,7 @@ def _task_comments_seen(everything: bool) -> sa.Select[Any]:
     if not everything:
         listed = listed.where(task_comments.c.private.is_(sa.false()))
     listed = listed.order_by(task_comments.c.id).limit(big("limit"))
-    return bounded(listed, task_comments.c.id, length(task_comments.c.text))
+    return bounded(_task_comments, listed, task_comments.c.id, length(task_comments.c.text))
 
 
 _task_comments_of = {everything: _task_comments_seen(everything) for everything in (False, True)}
@@ -103,13 +103,12 @@ _length_of_replies = (
 
 def _file_comments_seen(everything: bool) -> sa.Select[Any]:
     """Likewise."""
-    listed = _file_comments.add_columns(_nested).where(
-        file_comments.c.file_id == sa.bindparam("file_id"), file_comments.c.id > big("after")
-    )
+    listed = _file_comments.where(file_comments.c.file_id == sa.bindparam("file_id"), file_comments.c.id > big("after"))
     if not everything:
         listed = listed.where(file_comments.c.private.is_(sa.false()))
     listed = listed.order_by(file_comments.c.id).limit(big("limit"))
-    return bounded(listed, file_comments.c.id, length(file_comments.c.text) + _length_of_replies)
+    weight = length(file_comments.c.text) + _length_of_replies
+    return bounded(_file_comments.add_columns(_nested), listed, file_comments.c.id, weight)
 
 
 _file_comments_of = {everything: _file_comments_seen(everything) for everything in (False, True)}

@@ -117,16 +117,15 @@ _balance = sa.select(
     _sum(-task_credits.c.amount_minor, task_credits.c.kind == "spend", _standing).label("used_minor"),
     sa.func.min(task_credits.c.expires_at).filter(_unspent).label("expires_next"),
 ).where(_in_project)
-_entries = (
-    sa.select(*_entry_columns)
-    .join_from(task_credits, _people, _people.c.id == task_credits.c.user_id, isouter=True)
-    .where(_in_project)
-    .order_by(task_credits.c.id)
-    .limit(big("limit"))
+_entries = sa.select(*_entry_columns).join_from(
+    task_credits, _people, _people.c.id == task_credits.c.user_id, isouter=True
 )
+_in_order = _entries.where(_in_project).order_by(task_credits.c.id).limit(big("limit"))
 _weight = length(task_credits.c.notes, task_credits.c.uses)
-_listed = bounded(_entries, task_credits.c.id, _weight)
-_listed_after = bounded(_entries.where(task_credits.c.id > sa.bindparam("after")), task_credits.c.id, _weight)
+_listed = bounded(_entries, _in_order, task_credits.c.id, _weight)
+_listed_after = bounded(
+    _entries, _in_order.where(task_credits.c.id > sa.bindparam("after")), task_credits.c.id, _weight
+)
 _overdue_ledgers = (
     sa.select(task_credits.c.repository_id)
     .join_from(task_credits, projects, projects.c.repository_id == task_credits.c.repository_id)

@@ -195,7 +195,7 @@ async def list_invoices(
     if after is not None:
         query = query.where(invoices.c.id > sa.bindparam("after"))
     params = {"repository_id": repository_id, "status": status, "now": now, "after": after, "limit": limit}
-    bound = bounded(query.order_by(invoices.c.id).limit(big("limit")), invoices.c.id, _weight)
+    bound = bounded(_invoices, query.order_by(invoices.c.id).limit(big("limit")), invoices.c.id, _weight)
     return await fetch(reader, bound, params, lambda row: row)
 
 

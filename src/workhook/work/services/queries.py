@@ -134,7 +134,7 @@ def _listed(confined: bool, given: frozenset[str], active: bool | None) -> PerDi
     def make(dialect: str) -> sa.Select[Any]:
         first = first_of([first_of_each(dialect, services, "id", each, fits, by_id, ["id"])], ["id"], by_id)
         some = _existing.where(services.c.id.in_(first)).order_by(services.c.id)
-        return bounded(some, services.c.id, length(services.c.description, services.c.prices), whole=_existing)
+        return bounded(_existing, some, services.c.id, length(services.c.description, services.c.prices))
 
     return written(make)
 

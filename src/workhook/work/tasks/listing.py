@@ -20,6 +20,7 @@ from workhook.storage import Reader, Row
 from workhook.storage.metadata import big
 from workhook.storage.statements import PerDialect
 from workhook.work.access import Access
+from workhook.work.pages import LOOKS_AT_MOST
 from workhook.work.search.match import task_matches, words_of
 from workhook.work.tasks import assignees
 from workhook.work.tasks.queries import project_of
@@ -29,9 +30,6 @@ from workhook.work.tasks.tables import EARLIER_THAN_ALL, LATER_THAN_ALL, task_as
 
 Key = tuple[int | str, str]
 """The value that the list is sorted by, and the id of the task."""
-
-LOOKS_AT_MOST = 10_000
-"""Tasks that a page with filters looks at. What fits may be rare, and a project has any number of tasks."""
 
 # What the filters look at, of those that a page looks at, and the conditions.
 _FILTERED = ("id", "repository_id", "title", "description", "priority", "deadline", "labels", "completed_at")

@@ -21,7 +21,7 @@ from workhook.storage import Reader, Row, Transaction
 from workhook.storage.dialects import any_of
 from workhook.storage.metadata import big, insert_into
 from workhook.work.access import Access, access_of, with_access
-from workhook.work.pages import bounded, fetch, length
+from workhook.work.pages import LOOKS_AT_MOST, bounded, fetch, length
 from workhook.work.people import membership_of, person_columns, person_of_row
 from workhook.work.tasks.tables import tasks
 from workhook.work.timesheets.rules import Times
@@ -280,10 +280,6 @@ CONDITIONS: Mapping[str, sa.ColumnElement[bool]] = {
     "upto": timesheets.c.id <= sa.bindparam("upto"),
 }
 
-
-LOOKS_AT_MOST = 10_000
-"""Timesheets that a page with filters looks at: see `tasks.listing`."""
-
 _INDEXED = frozenset({"user", "task_id", "after", "upto"})
 _FILTERED = ("id", "start_time", "billable", "is_active", "finished", "invoice_id")
 
@@ -320,7 +316,7 @@ def _listing(names: frozenset[str]) -> sa.Select[Any]:
         fitting = walk.with_only_columns(timesheets.c.id).limit(big("limit"))
     page = fitting.subquery("page")
     listed = _timesheets.join(page, page.c.id == timesheets.c.id).order_by(timesheets.c.id).limit(big("limit"))
-    return bounded(listed, timesheets.c.id, length(timesheets.c.notes))
+    return bounded(_timesheets, listed, timesheets.c.id, length(timesheets.c.notes))
 
 
 @lru_cache(maxsize=16)
