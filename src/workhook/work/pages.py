@@ -37,8 +37,9 @@ def bounded(
     """Of the rows of `whole` those that `listed` finds, which is ordered by its `key` and limited, without those at the
     end that are too much: `weight` is a row's, in characters. The database reads no text of these. For `fetch`.
 
-    `whole` has none of the conditions of `listed`: a plan that was made for any values would expect that few rows meet
-    them, and find the page anew for each.
+    A plan that was made for any values expects that few rows meet the conditions of `listed`. So `whole` does not ask
+    for them, else the page may be found anew for each row; and `listed` joins no more than it needs, else all may be
+    joined before they are sorted.
     """
     some = listed.with_only_columns(key.label("page_key"), sa.cast(weight, sa.BigInteger).label("weight")).subquery(
         "some"

@@ -49,16 +49,23 @@ _locked = _one.with_for_update(of=service_checkouts)
 _locked_if_due = _one.where(service_checkouts.c.due_at <= big("now")).with_for_update(
     of=service_checkouts, skip_locked=True
 )
-_listed = (
-    _with_access.where(service_checkouts.c.repository_id == big("repository_id"))
-    .order_by(service_checkouts.c.id)
-    .limit(big("limit"))
-)
 _weight = length(service_checkouts.c.unsubscribe_reason, service_checkouts.c.unsubscribed_feedback, services.c.prices)
-_in_project = bounded(_with_access, _listed, service_checkouts.c.id, _weight)
-_in_project_after = bounded(
-    _with_access, _listed.where(service_checkouts.c.id > sa.bindparam("after")), service_checkouts.c.id, _weight
-)
+
+
+def _listed(*further: sa.ColumnElement[bool]) -> sa.Select[Any]:
+    here = [service_checkouts.c.repository_id == big("repository_id"), service_checkouts.c.deleted_at.is_(None)]
+    page = sa.select(service_checkouts.c.id, service_checkouts.c.service_id).where(*here, *further)
+    first = page.order_by(service_checkouts.c.id).limit(big("limit")).subquery("first")
+    listed = (
+        sa.select(service_checkouts.c.id)
+        .join(first, first.c.id == service_checkouts.c.id)
+        .join(services, services.c.id == first.c.service_id)
+        .order_by(service_checkouts.c.id)
+    )
+    return bounded(_with_access, listed, service_checkouts.c.id, _weight)
+
+
+_in_project, _in_project_after = _listed(), _listed(service_checkouts.c.id > sa.bindparam("after"))
 _due = (
     sa.select(service_checkouts.c.id, service_checkouts.c.due_at)
     .join_from(service_checkouts, projects, projects.c.repository_id == service_checkouts.c.repository_id)

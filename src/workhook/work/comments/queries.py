@@ -58,7 +58,9 @@ _task_comments = (
 
 def _task_comments_seen(everything: bool) -> sa.Select[Any]:
     """A statement of its own for who sees all: each has its index."""
-    listed = _task_comments.where(task_comments.c.task_id == sa.bindparam("task_id"), task_comments.c.id > big("after"))
+    listed = sa.select(task_comments.c.id).where(
+        task_comments.c.task_id == sa.bindparam("task_id"), task_comments.c.id > big("after")
+    )
     if not everything:
         listed = listed.where(task_comments.c.private.is_(sa.false()))
     listed = listed.order_by(task_comments.c.id).limit(big("limit"))
@@ -103,7 +105,9 @@ _length_of_replies = (
 
 def _file_comments_seen(everything: bool) -> sa.Select[Any]:
     """Likewise."""
-    listed = _file_comments.where(file_comments.c.file_id == sa.bindparam("file_id"), file_comments.c.id > big("after"))
+    listed = sa.select(file_comments.c.id).where(
+        file_comments.c.file_id == sa.bindparam("file_id"), file_comments.c.id > big("after")
+    )
     if not everything:
         listed = listed.where(file_comments.c.private.is_(sa.false()))
     listed = listed.order_by(file_comments.c.id).limit(big("limit"))

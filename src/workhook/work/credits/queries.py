@@ -120,7 +120,7 @@ _balance = sa.select(
 _entries = sa.select(*_entry_columns).join_from(
     task_credits, _people, _people.c.id == task_credits.c.user_id, isouter=True
 )
-_in_order = _entries.where(_in_project).order_by(task_credits.c.id).limit(big("limit"))
+_in_order = sa.select(task_credits.c.id).where(_in_project).order_by(task_credits.c.id).limit(big("limit"))
 _weight = length(task_credits.c.notes, task_credits.c.uses)
 _listed = bounded(_entries, _in_order, task_credits.c.id, _weight)
 _listed_after = bounded(

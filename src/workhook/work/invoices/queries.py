@@ -185,7 +185,7 @@ async def list_invoices(
     late: sa.ColumnElement[Any] = sa.and_(
         invoices.c.status == "sent", invoices.c.due.is_not(None), invoices.c.due < big("now")
     )
-    query = _invoices.where(invoices.c.repository_id == big("repository_id"))
+    query = sa.select(invoices.c.id).where(invoices.c.repository_id == big("repository_id"))
     if not drafts:
         query = query.where(invoices.c.status != "draft")
     if status is not None:

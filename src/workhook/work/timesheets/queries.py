@@ -315,7 +315,7 @@ def _listing(names: frozenset[str]) -> sa.Select[Any]:
     else:
         fitting = walk.with_only_columns(timesheets.c.id).limit(big("limit"))
     page = fitting.subquery("page")
-    listed = _timesheets.join(page, page.c.id == timesheets.c.id).order_by(timesheets.c.id).limit(big("limit"))
+    listed = sa.select(timesheets.c.id).join(page, page.c.id == timesheets.c.id).order_by(timesheets.c.id)
     return bounded(_timesheets, listed, timesheets.c.id, length(timesheets.c.notes))
 
 
