@@ -41,6 +41,11 @@ _VALUES = {
         "redelivery": "i % 70 = 0",
     },
     "audit_log": {**_OF_HISTORY, "action": "CASE i % 2 WHEN 0 THEN 'hook.create' ELSE 'task.update' END"},
+    # Nobody has two that run.
+    "timesheets": {
+        "is_active": f"i % 2 = 0 AND i <= {FEW}",
+        "running_since": f"CASE WHEN i <= {FEW} THEN {_TIME} + i END",
+    },
     # The order of tasks is kept by triggers.
     "tasks": {"column_id": "CAST(NULL AS TEXT)", "bucket_id": "CAST(NULL AS BIGINT)", "rank": "CAST(NULL AS BIGINT)"},
 }
