@@ -18,9 +18,9 @@ PAGING = frozenset({"per_page", "page", "cursor"})
 class Row:
     """A list as it is asked for. `finds`: how many it answers at least, so that a row does not ask for nothing.
     `caller`: the owner, or one of `work_callers`. `bound`: of work for a page, where the ordinary one is not enough,
-    with the reason beside it. `walks`: a page ends when it has looked at some, whether
-    they fit or not; `finds` counts nothing then. `counts`: it tells how many there are on all pages, which are looked
-    at for that; others are not."""
+    with the reason beside it; `sqlite_more`: what SQLite needs besides. `walks`: a page ends when it has looked at
+    some, whether they fit or not; `finds` counts nothing then. `counts`: it tells how many there are on all pages,
+    which are looked at for that; others are not."""
 
     operation: str
     query: Mapping[str, str] = field(default_factory=dict)
@@ -28,6 +28,7 @@ class Row:
     caller: str = "owner"
     finds: int = 1
     bound: int = 0
+    sqlite_more: int = 0
     walks: bool = False
     counts: bool = False
 

@@ -149,7 +149,8 @@ def _paged(row: Row) -> dict[str, str]:
 
 def _judge_all(scene: Scene, row: Row, address: str) -> None:
     verdicts = [each for asked in list(scene.server.asked) for each in scene.judge.judge(*asked)]
-    bound = (row.bound or BOUND) + COUNTED * (_number(scene, row) if row.counts else 0)
+    bound = (row.bound or BOUND) + (row.sqlite_more if isinstance(scene.judge, SqliteJudge) else 0)
+    bound += COUNTED * (_number(scene, row) if row.counts else 0)
     wrong = [f"{address} looks at {each.work}\n{each.plan}" for each in verdicts if each.work > bound]
     assert wrong == [], "\n\n".join(wrong)
 

@@ -1,4 +1,4 @@
-"""A page of few finds, while somebody deletes: what fits and stays is on this page or on the next one."""
+"""Pages that look at some rows of a list: what fits is on this page or on a later one, also while somebody deletes."""
 
 from __future__ import annotations
 
@@ -102,3 +102,37 @@ def test_no_timesheet_is_passed_over(studio: Studio, monkeypatch: pytest.MonkeyP
 
     shown = studio.server.run(page)
     assert sorted(shown) == sorted(fits)
+
+
+@pytest.mark.parametrize("sort", ["id", "-title"])
+@pytest.mark.parametrize("limit", [1, 2, 9])
+def test_words_are_found_however_far_the_first_tasks_reach(
+    studio: Studio, monkeypatch: pytest.MonkeyPatch, sort: str, limit: int
+) -> None:
+    """The first tasks of the list fill a page, or they do not, or their text is too long to look through."""
+    monkeypatch.setattr(listing, "FIRSTS", listing.Firsts(sqlite_rows=3, postgresql_rows=3, characters=40))
+    scene = Scene(studio.owner, studio.project_id, studio.world.organization)
+    column = scene.column()
+    red, even = list[str](), list[str]()
+    for number, colour in enumerate(["red", "red", "blue", "blue", "blue", "red", "blue", "blue", "red", "red"]):
+        described = {"description": "red " * 20} if number in (4, 8) else {}
+        labels = ["even"] if number % 2 == 0 else []
+        made = scene.task(column, title=f"{number} {colour}", labels=labels, **described)
+        if described or colour == "red":
+            red.append(made)
+            even += [made] if labels else []
+
+    async def pages(services: Services, filters: dict[str, object]) -> list[list[str]]:
+        here, found = await access(services, studio), list[list[str]]()
+        after: listing.Key | None = None
+        while True:
+            listed = await listing.list_tasks(services.database, here, filters, sort=sort, after=after, limit=limit)
+            if not listed.tasks:
+                return found
+            found.append([task.id for task, _ in listed.tasks])
+            after = listed.tasks[-1][1]
+
+    for filters, wanted in (({"q": "red"}, red), ({"q": "red", "label": "even"}, even)):
+        found = studio.server.run(lambda services, filters=filters: pages(services, filters))
+        assert [each for page in found for each in page] == (wanted if sort == "id" else wanted[::-1])
+        assert all(len(page) == limit for page in found[:-1])

@@ -96,3 +96,17 @@ def _has_words(element: has_words, compiler: SQLCompiler, **kw: Any) -> str:
 def task_matches() -> matches:
     """On `tasks`: title and description have the words of the parameter `q`, which `words_of` makes."""
     return matches(tasks.c.id, tasks.c.title, tasks.c.description)
+
+
+numbers = sa.table("search_numbers", sa.column("number", sa.Integer), sa.column("id", sa.Text))
+"""On SQLite: full-text rows have numbers, and this table says whose. Where an id is a number, it is that one."""
+
+
+def is_found(row_id: sa.ColumnElement[Any], table: sa.Table) -> sa.ColumnElement[bool]:
+    """On SQLite: whether the row of `table` with this id has the words of `q`. For some that were read before: all that
+    have them are found once, and each row is looked up among these."""
+    words = sa.table(f"search_{table.name}", sa.column("rowid", sa.Integer))
+    found = sa.select(words.c.rowid).where(has_words(words.name))
+    if not isinstance(table.c.id.type, sa.Text):
+        return row_id.in_(found)
+    return sa.select(numbers.c.number).where(numbers.c.id == row_id).scalar_subquery().in_(found)

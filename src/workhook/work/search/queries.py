@@ -20,7 +20,7 @@ from workhook.identity.tokens.reach import reach_params
 from workhook.storage import Reader, Row
 from workhook.storage.dialects import any_of
 from workhook.storage.statements import PerDialect
-from workhook.work.search.match import has_words, matches
+from workhook.work.search.match import has_words, is_found, matches, numbers
 from workhook.work.search.places import PLACES, Place, seen
 from workhook.work.search.schemas import KINDS, Found, FoundIn, Kind
 
@@ -31,15 +31,17 @@ TEXT_CHARS = 4000
 class Bounds(NamedTuple):
     """Of each kind. `candidates`: no more are found, the newest that the caller sees. `rows`: on PostgreSQL so many of
     the newest are looked at first, with so many `characters` in all: to take a text apart costs more than to read it.
-    `matches`: on SQLite, whose index of words gives the newest first."""
+    `matches`: on SQLite, whose index of words gives the newest first; `rows_of_project`: there, within one project,
+    whose newest may be older than all of these."""
 
     candidates: int
     rows: int
     characters: int
     matches: int
+    rows_of_project: int
 
 
-BOUNDS = Bounds(candidates=50, rows=200, characters=30_000, matches=500)
+BOUNDS = Bounds(candidates=50, rows=200, characters=30_000, matches=500, rows_of_project=2_000)
 
 _Integer = Annotated[int, Meta(ge=0, le=2**63 - 1)]  # what both databases take for one
 
@@ -86,7 +88,10 @@ def _in_project() -> sa.BindParameter[str]:
 def _newest(kind: Kind, bounds: Bounds, *, in_project: bool, dialect: str) -> sa.Select[Any]:
     """Among the newest rows. A kind of which these hold too few is asked for again by `_indexed`."""
     place = PLACES[kind]
-    rows = _newest_rows(place, bounds, in_project) if dialect == "postgresql" else _newest_matches(place, bounds)
+    if dialect == "postgresql":
+        rows = _newest_rows(place, bounds, in_project)
+    else:
+        rows = _newest_of_project(place, bounds) if in_project else _newest_matches(place, bounds)
     found = (
         _candidates(kind, bounds)
         .select_from(
@@ -111,8 +116,7 @@ def _newest_rows(place: Place, bounds: Bounds, in_project: bool) -> sa.Subquery:
     newest = sa.select(rows.c.id, *(rows.c[name] for name in names)).limit(_bound(bounds.rows))
     order = [rows.c.id.desc()]
     if in_project and place.table is place.owner:  # which has an index for it
-        named = projects.alias("named")
-        repository = sa.select(named.c.repository_id).where(named.c.id == _in_project()).scalar_subquery()
+        repository = _repository()
         # Said so that only this index has the order: by the primary key all that is newer would be passed.
         newest = newest.where(rows.c.repository_id.between(repository, repository))
         order = [rows.c.repository_id.desc(), *order]
@@ -124,7 +128,23 @@ def _newest_rows(place: Place, bounds: Bounds, in_project: bool) -> sa.Subquery:
     return sa.select(known).where(known.c.characters <= _bound(bounds.characters)).subquery("newest")
 
 
-_numbers = sa.table("search_numbers", sa.column("number", sa.Integer), sa.column("id", sa.Text))
+def _repository() -> sa.ScalarSelect[int]:
+    named = projects.alias("named")
+    return sa.select(named.c.repository_id).where(named.c.id == _in_project()).scalar_subquery()
+
+
+def _newest_of_project(place: Place, bounds: Bounds) -> sa.Subquery:
+    """On SQLite: those of its newest rows that have the words."""
+    rows = place.table.alias("rows")
+    newest = (
+        sa.select(rows.c.id)
+        .where(rows.c.repository_id == _repository())
+        .order_by(rows.c.id.desc())
+        .limit(_bound(bounds.rows_of_project))
+        .subquery("rows_of_project")
+    )
+    found = is_found(newest.c.id, place.table)
+    return sa.select(newest.c.id, newest.c.id.label("at")).where(found).subquery("newest")
 
 
 def _newest_matches(place: Place, bounds: Bounds) -> sa.Subquery:
@@ -138,8 +158,8 @@ def _newest_matches(place: Place, bounds: Bounds) -> sa.Subquery:
     )
     if not isinstance(place.table.c.id.type, sa.Text):
         return sa.select(newest.c.at.label("id"), newest.c.at).subquery("newest")
-    numbered = newest.join(_numbers, _numbers.c.number == newest.c.at)
-    return sa.select(_numbers.c.id, newest.c.at).select_from(numbered).subquery("newest")
+    numbered = newest.join(numbers, numbers.c.number == newest.c.at)
+    return sa.select(numbers.c.id, newest.c.at).select_from(numbered).subquery("newest")
 
 
 def _indexed(kind: Kind, bounds: Bounds, *, in_project: bool) -> sa.Select[Any]:

@@ -3,6 +3,9 @@
 A statement is made for each combination of filters that is asked for, once. Each walks through the tasks in the order
 of the list, by an index, and takes what fits. There is no index for a filter and an order together: a page looks at
 `LOOKS_AT_MOST` tasks, and the next one goes on from there.
+
+Words are looked for among the first tasks of the list: where they are common, these fill the page. Otherwise the index
+of words finds all that have them, which are sorted.
 """
 
 from __future__ import annotations
@@ -20,19 +23,16 @@ from workhook.storage import Reader, Row
 from workhook.storage.metadata import big
 from workhook.storage.statements import PerDialect
 from workhook.work.access import Access
-from workhook.work.pages import LOOKS_AT_MOST
-from workhook.work.search.match import task_matches, words_of
+from workhook.work.pages import LOOKS_AT_MOST, length
+from workhook.work.search.match import is_found, matches, task_matches, words_of
 from workhook.work.tasks import assignees
 from workhook.work.tasks.queries import project_of
 from workhook.work.tasks.rows import every_column, is_cut, no_more_than_a_page, on_page, task_of, weight, with_column
-from workhook.work.tasks.schemas import Task, TasksQuery
+from workhook.work.tasks.schemas import Task, TaskProjectShape, TasksQuery
 from workhook.work.tasks.tables import EARLIER_THAN_ALL, LATER_THAN_ALL, task_assignees, tasks
 
 Key = tuple[int | str, str]
 """The value that the list is sorted by, and the id of the task."""
-
-# What the filters look at, of those that a page looks at, and the conditions.
-_FILTERED = ("id", "repository_id", "title", "description", "priority", "deadline", "labels", "completed_at")
 
 
 def _conditions(some: sa.FromClause, dialect: str) -> Mapping[str, Callable[[], sa.ColumnElement[bool]]]:
@@ -44,6 +44,7 @@ def _conditions(some: sa.FromClause, dialect: str) -> Mapping[str, Callable[[], 
         "deadline_before": lambda: some.c.deadline < big("deadline_before"),
         "deadline_after": lambda: some.c.deadline > big("deadline_after"),
         "finished": lambda: some.c.completed_at.is_not(None) == sa.bindparam("finished", type_=sa.Boolean()),
+        "q": lambda: _has_words(some, dialect),
     }
 
 
@@ -65,6 +66,12 @@ def _has_label(some: sa.FromClause, dialect: str) -> sa.ColumnElement[bool]:
     return sa.exists().select_from(each).where(sa.cast(each.c.value, sa.Text) == sa.bindparam("label", type_=sa.Text()))
 
 
+def _has_words(some: sa.FromClause, dialect: str) -> sa.ColumnElement[bool]:
+    if dialect == "sqlite":
+        return is_found(some.c.id, tasks)
+    return matches(tasks.c.id, some.c.title, some.c.description)
+
+
 def _sort_key(sort: str) -> sa.ColumnElement[int | str]:
     """Tasks without a deadline come last, whichever way it goes. Each has an index."""
     column = tasks.c[sort.removeprefix("-")]
@@ -74,52 +81,105 @@ def _sort_key(sort: str) -> sa.ColumnElement[int | str]:
     return sa.func.coalesce(column, sa.literal_column(str(last), sa.BigInteger))
 
 
-def _walk(sort: str, *, continues: bool, matches: bool, ends: bool = False) -> sa.Select[Any]:
-    """Of the project, in order, behind a key if it `continues`, and up to one if it `ends`.
+class Bound(NamedTuple):
+    """What a page looks at: so many rows, with so many `characters` in all where they are looked through for words."""
 
-    SQLite finds no pair with an expression by an index: each bound names the key alone, too."""
+    rows: sa.ColumnElement[int]
+    characters: int | None = None
+
+
+class Firsts(NamedTuple):
+    """So many of the first tasks are looked through for words. On SQLite the index of words says of each whether it has
+    them. On PostgreSQL its text is taken apart, which costs more than to read it."""
+
+    sqlite_rows: int
+    postgresql_rows: int
+    characters: int
+
+    def of(self, dialect: str) -> Bound:
+        if dialect == "sqlite":
+            return Bound(sa.literal_column(str(self.sqlite_rows), sa.BigInteger))
+        return Bound(sa.literal_column(str(self.postgresql_rows), sa.BigInteger), self.characters)
+
+
+FIRSTS = Firsts(sqlite_rows=2_000, postgresql_rows=200, characters=30_000)
+_ALL_LOOKED_AT = Bound(big("most"))
+
+# What a filter asks of a task, besides its id.
+_ASKED: Mapping[str, Sequence[str]] = {
+    "priority": ["priority"],
+    "label": ["labels"],
+    "deadline_before": ["deadline"],
+    "deadline_after": ["deadline"],
+    "finished": ["completed_at"],
+    "q": ["title", "description"],
+}
+
+
+def _walk(sort: str, *, continues: bool) -> sa.Select[Any]:
+    """The tasks of the project in order, behind a key if it `continues`.
+
+    SQLite finds no pair with an expression by an index: the bound names the key alone, too."""
     key, falling = _sort_key(sort), sort.startswith("-")
     walk = (
-        sa.select(*(tasks.c[name] for name in _FILTERED), key.label("sort_key"), weight.label("weight"))
+        sa.select(tasks.c.id, key.label("sort_key"))
         .where(tasks.c.repository_id == big("repository_id"), tasks.c.deleted_at.is_(None))
-        .order_by(*_in_order(falling, key, tasks.c.id))
+        .order_by(*_in_order(falling, *([key] if key is tasks.c.id else [key, tasks.c.id])))
     )
-    if matches:
-        walk = walk.where(task_matches())
-    pair = sa.tuple_(key, tasks.c.id)
     if continues:
         first = sa.bindparam("after_key", type_=key.type)
-        behind = sa.tuple_(first, sa.bindparam("after_id", type_=sa.Text()))
+        pair, behind = sa.tuple_(key, tasks.c.id), sa.tuple_(first, sa.bindparam("after_id", type_=sa.Text()))
         walk = walk.where(*((key <= first, pair < behind) if falling else (key >= first, pair > behind)))
-    if ends:
-        last = sa.bindparam("upto_key", type_=key.type)
-        upto = sa.tuple_(last, sa.bindparam("upto_id", type_=sa.Text()))
-        walk = walk.where(*((key >= last, pair >= upto) if falling else (key <= last, pair <= upto)))
     return walk
 
 
-def _select(
-    filters: frozenset[str], sort: str, continues: bool, ends: bool, dialect: str
-) -> sa.Select[tuple[object, ...]]:
-    falling = sort.startswith("-")
-    walk = _walk(sort, continues=continues, matches="q" in filters, ends=ends)
-    if filters <= {"q"}:
-        fitting = walk.limit(big("limit")).with_only_columns(
-            tasks.c.id, *(each for each in walk.selected_columns if each.name in ("sort_key", "weight"))
-        )
+def _looked_at(walk: sa.Select[Any], filters: frozenset[str], falling: bool, bound: Bound, dialect: str) -> sa.Subquery:
+    """Of the first tasks of a walk those that fit, and the `last` that is looked at whether it `fits` or not: behind it
+    there may be more."""
+    names = sorted({name for each in filters for name in _ASKED.get(each, ())})
+    seen = walk.add_columns(*(tasks.c[name] for name in names)).limit(bound.rows).subquery("seen")
+    if bound.characters is not None:
+        order = _in_order(falling, seen.c.sort_key, seen.c.id)
+        read = sa.func.sum(length(seen.c.title, seen.c.description)).over(order_by=order)
+        seen = sa.select(seen, read.label("characters")).subquery("read")
+    conditions = _conditions(seen, dialect)
+    fits: sa.ColumnElement[bool] = sa.and_(*(conditions[name]() for name in sorted(filters)))
+    end = walk.with_only_columns(tasks.c.id).offset(bound.rows - 1).limit(1).correlate(None).scalar_subquery()
+    last: sa.ColumnElement[bool] = seen.c.id == end
+    if bound.characters is not None:
+        too_much = seen.c.characters > sa.literal_column(str(bound.characters), sa.BigInteger)
+        fits, last = sa.case((too_much, sa.false()), else_=fits), sa.or_(last, too_much)
+    # The limit changes nothing, but that SQLite asks each condition once.
+    judged = sa.select(seen.c.id, seen.c.sort_key, fits.label("fits"), last.label("last")).limit(bound.rows)
+    some = judged.subquery("judged")
+    fitting = (
+        sa.select(some)
+        .where(sa.or_(some.c.fits, some.c.last))
+        .order_by(*_in_order(falling, some.c.sort_key, some.c.id))
+        .limit(big("limit"))
+        .subquery("fitting")
+    )
+    return (
+        sa.select(tasks.c.id, fitting.c.sort_key, fitting.c.fits, fitting.c.last, weight.label("weight"))
+        .select_from(fitting.join(tasks, tasks.c.id == fitting.c.id))
+        .subquery("some")
+    )
+
+
+def _select(filters: frozenset[str], sort: str, continues: bool, firsts: Firsts | None, dialect: str) -> sa.Select[Any]:
+    """With `firsts`, words are looked for among these alone; without, by their index."""
+    walk, falling = _walk(sort, continues=continues), sort.startswith("-")
+    if "q" in filters and firsts is None:
+        walk, filters = walk.where(task_matches()), filters - {"q"}
+    if filters:
+        bound = _ALL_LOOKED_AT if firsts is None else firsts.of(dialect)
+        some = _looked_at(walk, filters, falling, bound, dialect)
     else:
-        seen = walk.limit(big("most")).subquery("seen")
-        conditions = _conditions(seen, dialect)
-        fitting = (
-            sa.select(seen.c.id, seen.c.sort_key, seen.c.weight)
-            .where(*(conditions[name]() for name in sorted(filters - {"q"})))
-            .order_by(*_in_order(falling, seen.c.sort_key, seen.c.id))
-            .limit(big("limit"))
-        )
-    some = fitting.subquery("some")
+        told = (sa.true().label("fits"), sa.false().label("last"), weight.label("weight"))
+        some = walk.add_columns(*told).limit(big("limit")).subquery("some")
     sized = no_more_than_a_page(some, *_in_order(falling, some.c.sort_key, some.c.id))
     return (
-        sa.select(*every_column, sized.c.sort_key, sized.c.found)
+        sa.select(*every_column, sized.c.sort_key, sized.c.found, sized.c.fits, sized.c.last)
         .select_from(with_column.join(sized, sized.c.id == tasks.c.id))
         .where(on_page(sized))
         .order_by(*_in_order(falling, sized.c.sort_key, sized.c.id))
@@ -130,22 +190,10 @@ def _in_order(falling: bool, *key: sa.ColumnElement[Any]) -> list[sa.ColumnEleme
     return [each.desc() if falling else each for each in key]
 
 
-_ALL = 2**62
-"""SQLite looks at what is to be seen by the index of its order only where there is a limit."""
-
-
 @lru_cache(maxsize=512)
-def _statement(filters: frozenset[str], sort: str, continues: bool, ends: bool) -> PerDialect:
-    sqlite, postgresql = (_select(filters, sort, continues, ends, dialect) for dialect in ("sqlite", "postgresql"))
+def _statement(filters: frozenset[str], sort: str, continues: bool, firsts: Firsts | None = None) -> PerDialect:
+    sqlite, postgresql = (_select(filters, sort, continues, firsts, dialect) for dialect in ("sqlite", "postgresql"))
     return PerDialect(sqlite=sqlite, postgresql=postgresql)
-
-
-@lru_cache(maxsize=64)
-def _last_seen(sort: str, continues: bool, matches: bool) -> sa.Select[Any]:
-    """The key of the last task that a page looks at, if it looks at as many as it may."""
-    walk = _walk(sort, continues=continues, matches=matches)
-    only = walk.with_only_columns(_sort_key(sort).label("sort_key"), tasks.c.id)
-    return only.offset(big("most") - 1).limit(1)
 
 
 def params_of(query: TasksQuery) -> dict[str, object]:
@@ -161,7 +209,7 @@ def params_of(query: TasksQuery) -> dict[str, object]:
 
 class Listed(NamedTuple):
     """`tasks`, each with its sort key. `cut`: there would be more (`pages.PAGE_CHARS`). `last_seen`: the key behind
-    which nothing was looked at, where the page is not full for that."""
+    which nothing was looked at, if the page comes to it."""
 
     tasks: list[tuple[Task, Key]]
     cut: bool = False
@@ -185,20 +233,15 @@ async def list_tasks(
     }
     if after is not None:
         params["after_key"], params["after_id"] = after
-    names, continues, last_seen = frozenset(filters), after is not None, None
-    rows = await reader.fetch_all(_statement(names, sort, continues, ends=False), params)
-    if not _is_full(rows, limit) and not names <= {"q"}:
-        last = await reader.fetch_one(_last_seen(sort, continues, "q" in filters), params)
-        if last is not None:
-            # Once more up to there: somebody may have written since the page was read, and moved what is behind it.
-            last_seen = (last["sort_key"], last["id"])
-            params["upto_key"], params["upto_id"] = last_seen
-            params["most"] = _ALL  # what was created before the end since then must not push others behind it
-            rows = await reader.fetch_all(_statement(names, sort, continues, ends=True), params)
-    project = project_of(access)
-    found = [(task_of(row, project), (row["sort_key"], row["task_id"])) for row in rows]
-    return Listed(found, cut=is_cut(rows), last_seen=None if _is_full(rows, limit) else last_seen)
+    names, continues, project = frozenset(filters), after is not None, project_of(access)
+    if "q" in filters:
+        listed = _listed(await reader.fetch_all(_statement(names, sort, continues, FIRSTS), params), project)
+        if listed.cut or listed.last_seen is None or len(listed.tasks) == limit:
+            return listed
+    return _listed(await reader.fetch_all(_statement(names, sort, continues), params), project)
 
 
-def _is_full(rows: Sequence[Row], limit: int) -> bool:
-    return is_cut(rows) or len(rows) == limit
+def _listed(rows: Sequence[Row], project: TaskProjectShape) -> Listed:
+    found = [(task_of(row, project), (row["sort_key"], row["task_id"])) for row in rows if row["fits"]]
+    last = next(((row["sort_key"], row["task_id"]) for row in rows if row["last"]), None)
+    return Listed(found, cut=is_cut(rows), last_seen=last)
