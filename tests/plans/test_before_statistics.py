@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import asyncpg
 import pytest
@@ -14,19 +16,47 @@ from tests.harness.world import with_services
 from tests.plans.captured import Asked, Captured
 from tests.plans.judges import Judge, PostgresJudge, SqliteJudge
 from workhook.cli.filling.fill import fill
-from workhook.cli.filling.plan import LEAST, PROJECTS, Plan
+from workhook.cli.filling.plan import LEAST, Plan
+from workhook.events.tables import events
 from workhook.hooks import history
 from workhook.hooks.tables import deliveries
 from workhook.http.calls import Services
-from workhook.storage import dialects
-from workhook.storage.moments import Bounds
+from workhook.identity import audit_queries
+from workhook.identity.audit_phrase import Selection
+from workhook.identity.tables import audit_log
+from workhook.storage import Reader, Row, dialects
+from workhook.storage.metadata import big
+from workhook.storage.moments import HIGHEST, Bounds
+from workhook.work.activity import queries as activity
 
-DOUBLED, SHOWN, LOOKS = 5, 30, 600
+DOUBLED, SHOWN, LOOKS = 5, 30, 4_000
 
-_columns = [each for each in deliveries.c if each.name not in ("id", "hook_id")]
-_of_another = sa.insert(deliveries).from_select(
-    ["hook_id", *(each.name for each in _columns)], sa.select(sa.bindparam("hook", type_=sa.BigInteger), *_columns)
-)
+
+class Case(NamedTuple):
+    """Rows of a table that have an owner, and how one asks for the newest of an owner's."""
+
+    table: sa.Table
+    owner: str
+    ask: Callable[[Reader, int], Awaitable[Sequence[Row]]]
+
+
+def _deliveries(reader: Reader, hook: int) -> Awaitable[Sequence[Row]]:
+    return history.page(reader, hook, history.Filters(), Bounds(), limit=SHOWN, newest_first=True)
+
+
+def _activity(reader: Reader, repository: int) -> Awaitable[Sequence[Row]]:
+    return activity.list_activity(reader, repository, before=HIGHEST, limit=SHOWN, event=None, actor=None, since=None)
+
+
+def _audit(reader: Reader, account: int) -> Awaitable[Sequence[Row]]:
+    return audit_queries.read(reader, Selection(account_id=account), limit=SHOWN)
+
+
+CASES = {
+    "deliveries": Case(deliveries, "hook_id", _deliveries),
+    "activity": Case(events, "repository_id", _activity),
+    "audit": Case(audit_log, "account_id", _audit),
+}
 
 
 def _analyze(judge: Judge, url: str | None) -> None:
@@ -44,28 +74,28 @@ def _analyze(judge: Judge, url: str | None) -> None:
     finish(analyze)
 
 
-@pytest.mark.parametrize("newest_first", [True, False])
-def test_a_webhook_that_went_quiet_is_not_looked_for_among_the_newest(
-    backend: Databases, tmp_path: Path, newest_first: bool
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+def test_what_somebody_had_is_not_looked_for_among_the_newest_of_others(
+    backend: Databases, tmp_path: Path, case: Case
 ) -> None:
-    """It had a third of all deliveries. Those of another have come since."""
+    """One had most of what there was. All that has come since is another's."""
     settings = {"data": str(tmp_path), **backend.new(tmp_path)}
     url = settings.get("database_url")
     judge: Judge = PostgresJudge(url) if url else SqliteJudge(tmp_path / "workhook.db")
-
-    async def quiet(services: Services) -> int:
-        places = await fill(services.database, Plan.of(LEAST))
-        return int(places.params["first_hook"]) + 2 * PROJECTS
-
-    hook = with_services(settings, quiet)
+    with_services(settings, lambda services: fill(services.database, Plan.of(3 * LEAST)))
     _analyze(judge, url)
 
     async def ask(services: Services) -> list[Asked]:
+        owner = case.table.c[case.owner]
+        by_rows = sa.select(owner).where(owner.is_not(None)).group_by(owner).order_by(sa.func.count().desc())
+        most, another = [row[0] for row in await services.database.fetch_all(by_rows.limit(2))]
+        kept = [each for each in case.table.c if each.name not in ("id", case.owner)]
+        names = [case.owner, *(each.name for each in kept)]
+        copy = sa.insert(case.table).from_select(names, sa.select(big("another"), *kept))
         for _ in range(DOUBLED):
-            await services.database.write([(_of_another, [{"hook": hook - 1}])])
+            await services.database.write([(copy, [{"another": another}])])
         reader = Captured(services.database)
-        found = await history.page(reader, hook, history.Filters(), Bounds(), limit=SHOWN, newest_first=newest_first)
-        assert len(found) == SHOWN
+        assert len(await case.ask(reader, most)) == SHOWN
         return reader.asked
 
     for asked in with_services(settings, ask):

@@ -21,6 +21,7 @@ from workhook.storage import Reader, Row
 from workhook.storage.dialects import any_of
 from workhook.storage.metadata import big
 from workhook.storage.moments import Bounds, Moments
+from workhook.storage.runs import of_owner
 from workhook.storage.statements import PerDialect
 
 LATE_MS = 5_000  # recorded so much later than delivered, a delivery is marked
@@ -153,7 +154,7 @@ def _written(dialect: str, shape: Shape, newest_first: bool, answered: Answered)
     elif shape.given & {"event", "action"} or shape.status is not None or shape.redelivery is not None:
         ways = [_stretches(dialect, shape, newest_first)]
     else:
-        ways = [(_run if dialect == "postgresql" else _stretch)("any_row", shape.times, newest_first)]
+        ways = [_every(dialect, shape, newest_first)]
     if "until" in shape.given and not shape.given & {"guid", "ids"}:
         ways.append(_late(shape, newest_first))
     found = ways[0].subquery("found") if len(ways) == 1 else sa.union_all(*ways).subquery("found")
@@ -182,17 +183,10 @@ def _stretch(
     return sa.select(_first(sa.select(row.c.id).where(*mine, *conditions(row)), row.c.id, newest_first).subquery().c.id)
 
 
-def _run(
-    name: str, conditions: Callable[[sa.FromClause], list[sa.ColumnElement[bool]]], newest_first: bool
-) -> sa.Select[Any]:
-    """The same for PostgreSQL, where all rows of the hook fit. Said so that no other index has the order: the planner
-    believes that a webhook with many deliveries has some among the newest, and would look for them by number."""
-    row = deliveries.alias(name)
-    pair, hook = sa.tuple_(row.c.hook_id, row.c.id), big("hook_id")
-    mine = [pair > sa.tuple_(hook, big("low")), pair < sa.tuple_(hook, big("high"))]
-    order = [_order(each, newest_first) for each in (row.c.hook_id, row.c.id)]
-    found = sa.select(row.c.id).where(*mine, *conditions(row)).order_by(*order).limit(big("limit"))
-    return sa.select(found.subquery().c.id)
+def _every(dialect: str, shape: Shape, newest_first: bool) -> sa.Select[Any]:
+    row = deliveries.alias("any_row")
+    run = of_owner(dialect, row.c.hook_id, row.c.id, big("hook_id"), newest_first=newest_first)
+    return sa.select(run.where(*shape.times(row)).subquery().c.id)
 
 
 def _late(shape: Shape, newest_first: bool) -> sa.Select[Any]:

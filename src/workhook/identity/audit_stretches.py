@@ -10,6 +10,7 @@ import sqlalchemy as sa
 
 from workhook.identity.tables import accounts, audit_log, projects
 from workhook.storage.metadata import big
+from workhook.storage.runs import of_owner
 
 _text = sa.bindparam("text", type_=sa.Text())
 _action, _category = sa.bindparam("action", type_=sa.Text()), sa.bindparam("category", type_=sa.Text())
@@ -20,18 +21,18 @@ _actor = sa.select(_acting.c.id.label("place")).where(_acting.c.login_key == sa.
 def ids(dialect: str, given: frozenset[str], newest_first: bool) -> sa.Select[Any]:
     """`given`: names of `audit_phrase.Selection`. Parameters: their values, `category`, `low`, `high` and `limit`."""
     row = audit_log.alias("stretch")
-    conditions = [row.c.account_id == big("account_id"), row.c.id > big("low"), row.c.id < big("high")]
+    times = []
     if "since" in given:
-        conditions.append(row.c.at >= big("since"))
+        times.append(row.c.at >= big("since"))
     if "until" in given:
-        conditions.append(row.c.at < big("until"))
-    order = row.c.id.desc() if newest_first else row.c.id
+        times.append(row.c.at < big("until"))
     if not given & {"action", "text", "actor", "repository"}:
-        first = sa.select(row.c.id).where(*conditions).order_by(order).limit(big("limit"))
-        return sa.select(first.subquery("first").c.id)
+        first = of_owner(dialect, row.c.account_id, row.c.id, big("account_id"), newest_first=newest_first)
+        return sa.select(first.where(*times).subquery("first").c.id)
     each = _each(given).subquery("each_action")
-    conditions.append(row.c.action == each.c.action)
-    conditions += _at(row, given, each.c.place)
+    conditions = [row.c.account_id == big("account_id"), row.c.id > big("low"), row.c.id < big("high"), *times]
+    conditions += [row.c.action == each.c.action, *_at(row, given, each.c.place)]
+    order = row.c.id.desc() if newest_first else row.c.id
     top = sa.select(row.c.id).where(*conditions).order_by(order).limit(big("limit"))
     if dialect == "postgresql":
         few = top.correlate(each).lateral("few")

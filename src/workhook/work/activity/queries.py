@@ -20,6 +20,7 @@ from workhook.storage import Reader, Row
 from workhook.storage.dialects import any_of
 from workhook.storage.metadata import big
 from workhook.storage.moments import Moments
+from workhook.storage.runs import of_owner
 from workhook.storage.statements import PerDialect
 from workhook.work.people import membership_of, person_columns
 
@@ -40,14 +41,23 @@ def _page(filters: frozenset[str]) -> PerDialect:
 
 
 def _written(dialect: str, filters: frozenset[str]) -> sa.Select[Any]:
-    page = order.page(_of_actor(dialect, filters) if filters >= {"actor_id"} else _stretch(filters), newest_first=True)
+    page = order.page(_found(dialect, filters), newest_first=True)
     with_actor = page.join(accounts, accounts.c.id == events.c.actor_id, isouter=True)
     return with_actor.add_columns(*person_columns(membership_of(big("repository_id"))))
 
 
-def _stretch(filters: frozenset[str]) -> sa.Select[Any]:
+def _found(dialect: str, filters: frozenset[str]) -> sa.Select[Any]:
+    """Their `id` and `size`."""
+    if "actor_id" in filters:
+        return _of_actor(dialect, filters)
     row = events.alias("stretch")
-    return sa.select(row.c.id, row.c.size).where(*_fitting(row, filters))
+    if "event" in filters:
+        return sa.select(row.c.id, row.c.size).where(*_fitting(row, filters))
+    run = of_owner(
+        dialect, row.c.repository_id, row.c.id, big("repository_id"), newest_first=True, high="before"
+    ).where(row.c.listed)
+    first = run.add_columns(row.c.size).where(*(_GIVEN["since"](row) if "since" in filters else [])).subquery("run")
+    return sa.select(first.c.id, first.c.size)
 
 
 def _fitting(row: sa.FromClause, filters: frozenset[str]) -> list[sa.ColumnElement[bool]]:
@@ -119,6 +129,7 @@ async def list_activity(
     wanted = {"event": event, "actor_id": actor_id, "since": since}
     given = {name: value for name, value in wanted.items() if value is not None}
     params = {**given, "repository_id": repository_id, "before": before, "limit": limit, "bytes_max": PAGE_BYTES}
+    params["low"] = 0
     if since is not None:
         params["low"] = (await moments.bounds(reader, since=since)).low
     return await reader.fetch_all(_PAGES[frozenset(given)], params)
