@@ -206,7 +206,9 @@ def _stored(shared: Shared) -> Iterator[Figure]:
         keep(rate, kept, lambda each: each[0].drained.per_s / each[1].drained.per_s)
         keep(page, kept, lambda each: each[0].page_ms / each[1].page_ms)
         for index, name in enumerate(("many", "few")):
-            rate.details[name] = median_text([each[index].drained.per_s for each in kept.found], "{:,.0f}/s")
+            drained = [each[index].drained for each in kept.found]
+            rate.details[name] = median_text([each.per_s for each in drained], "{:,.0f}/s")
+            rate.details |= _cpu_details(name, drained)
             page.details[name] = median_text([each[index].page_ms for each in kept.found], "{:.2f} ms")
     yield from (rate, page)
 
@@ -227,11 +229,15 @@ def _compare_drains(shared: Shared, figure: Figure, count: int, one: Drain, othe
     keep(figure, kept, lambda each: each[0].cpu_us / each[1].cpu_us)
     for index, name in enumerate(("one", "other")):
         drained = [each[index] for each in kept.found]
-        figure.details |= {
-            f"{name}: workers": median_text([each.worker_cpu_us for each in drained], "{:.0f} µs"),
-            f"{name}: PostgreSQL": median_text([each.postgres_cpu_us or 0.0 for each in drained], "{:.0f} µs"),
-            f"{name}: rate": median_text([each.per_s for each in drained], "{:,.0f}/s"),
-        }
+        figure.details |= _cpu_details(name, drained)
+        figure.details[f"{name}: rate"] = median_text([each.per_s for each in drained], "{:,.0f}/s")
+
+
+def _cpu_details(name: str, drained: list[Drained]) -> dict[str, str]:
+    return {
+        f"{name}: workers": median_text([each.worker_cpu_us for each in drained], "{:.0f} µs"),
+        f"{name}: PostgreSQL": median_text([each.postgres_cpu_us or 0.0 for each in drained], "{:.0f} µs"),
+    }
 
 
 def _lanes(shared: Shared) -> Figure:
