@@ -139,16 +139,17 @@ def _looked_at(walk: sa.Select[Any], filters: frozenset[str], falling: bool, bou
     names = sorted({name for each in filters for name in _ASKED.get(each, ())})
     seen = walk.add_columns(*(tasks.c[name] for name in names)).limit(bound.rows).subquery("seen")
     if bound.characters is not None:
-        order = _in_order(falling, seen.c.sort_key, seen.c.id)
-        read = sa.func.sum(length(seen.c.title, seen.c.description)).over(order_by=order)
-        seen = sa.select(seen, read.label("characters")).subquery("read")
+        order, own = _in_order(falling, seen.c.sort_key, seen.c.id), length(seen.c.title, seen.c.description)
+        before = sa.func.sum(own).over(order_by=order) - own
+        seen = sa.select(seen, own.label("own"), before.label("before")).subquery("read")
     conditions = _conditions(seen, dialect)
     fits: sa.ColumnElement[bool] = sa.and_(*(conditions[name]() for name in sorted(filters)))
     end = walk.with_only_columns(tasks.c.id).offset(bound.rows - 1).limit(1).correlate(None).scalar_subquery()
     last: sa.ColumnElement[bool] = seen.c.id == end
     if bound.characters is not None:
-        too_much = seen.c.characters > sa.literal_column(str(bound.characters), sa.BigInteger)
-        fits, last = sa.case((too_much, sa.false()), else_=fits), sa.or_(last, too_much)
+        most = sa.literal_column(str(bound.characters), sa.BigInteger)
+        too_much = seen.c.before + seen.c.own > most
+        fits, last = sa.case((too_much, sa.false()), else_=fits), sa.or_(last, too_much) & (seen.c.before <= most)
     # The limit changes nothing, but that SQLite asks each condition once.
     judged = sa.select(seen.c.id, seen.c.sort_key, fits.label("fits"), last.label("last")).limit(bound.rows)
     some = judged.subquery("judged")
