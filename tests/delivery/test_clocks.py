@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 import threading
@@ -93,8 +94,12 @@ def test_what_a_host_with_another_clock_writes_is_due_at_once(
     early = SkewedServer(tmp_path, site.server.settings, command=("serve", "--no-worker", "--port", "0"))
     early.seconds = OFF_S
     try:
-        site.at(early.start()).publish(7)
+        there = site.at(early.start())
+        there.publish(7)
         receiver.wait_for(2)  # by its own clock it would be due in an hour
+        told = re.search(r"^workhook_clock_ahead_seconds (\S+)", there.client.get("/metrics").text, re.M)
+        assert told is not None
+        assert OFF_S - 60 < float(told[1]) < OFF_S + 60
     finally:
         early.close()
 
