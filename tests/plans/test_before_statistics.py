@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import asyncpg
 import pytest
@@ -16,6 +16,7 @@ from tests.harness.world import with_services
 from tests.plans.captured import Asked, Captured
 from tests.plans.judges import Judge, PostgresJudge, SqliteJudge
 from workhook.cli.filling.fill import fill
+from workhook.cli.filling.history import AUDITED, NAMES
 from workhook.cli.filling.plan import LEAST, Plan
 from workhook.events.tables import events
 from workhook.hooks import history
@@ -40,22 +41,29 @@ class Case(NamedTuple):
     ask: Callable[[Reader, int], Awaitable[Sequence[Row]]]
 
 
-def _deliveries(reader: Reader, hook: int) -> Awaitable[Sequence[Row]]:
-    return history.page(reader, hook, history.Filters(), Bounds(), limit=SHOWN, newest_first=True)
+def _deliveries(**filters: Any) -> Callable[[Reader, int], Awaitable[Sequence[Row]]]:
+    wanted = history.Filters(**filters)
+    return lambda reader, hook: history.page(reader, hook, wanted, Bounds(), limit=SHOWN, newest_first=True)
 
 
-def _activity(reader: Reader, repository: int) -> Awaitable[Sequence[Row]]:
-    return activity.list_activity(reader, repository, before=HIGHEST, limit=SHOWN, event=None, actor=None, since=None)
+def _activity(**filters: Any) -> Callable[[Reader, int], Awaitable[Sequence[Row]]]:
+    given = {"event": None, "actor": None, "since": None, **filters}
+    return lambda reader, place: activity.list_activity(reader, place, before=HIGHEST, limit=SHOWN, **given)
 
 
-def _audit(reader: Reader, account: int) -> Awaitable[Sequence[Row]]:
-    return audit_queries.read(reader, Selection(account_id=account), limit=SHOWN)
+def _audit(**selection: Any) -> Callable[[Reader, int], Awaitable[Sequence[Row]]]:
+    return lambda reader, account: audit_queries.read(reader, Selection(account_id=account, **selection), limit=SHOWN)
 
 
 CASES = {
-    "deliveries": Case(deliveries, "hook_id", _deliveries),
-    "activity": Case(events, "repository_id", _activity),
-    "audit": Case(audit_log, "account_id", _audit),
+    "deliveries": Case(deliveries, "hook_id", _deliveries()),
+    "deliveries-event": Case(deliveries, "hook_id", _deliveries(event=NAMES[0])),
+    "deliveries-status": Case(deliveries, "hook_id", _deliveries(status="success")),
+    "activity": Case(events, "repository_id", _activity()),
+    "activity-event": Case(events, "repository_id", _activity(event=NAMES[0])),
+    "activity-actor": Case(events, "repository_id", _activity(actor="person2")),
+    "audit": Case(audit_log, "account_id", _audit()),
+    "audit-action": Case(audit_log, "account_id", _audit(action=AUDITED[0])),
 }
 
 
@@ -95,7 +103,7 @@ def test_what_somebody_had_is_not_looked_for_among_the_newest_of_others(
         for _ in range(DOUBLED):
             await services.database.write([(copy, [{"another": another}])])
         reader = Captured(services.database)
-        assert len(await case.ask(reader, most)) == SHOWN
+        assert 0 < len(await case.ask(reader, most)) <= SHOWN
         return reader.asked
 
     for asked in with_services(settings, ask):

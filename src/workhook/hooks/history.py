@@ -21,7 +21,7 @@ from workhook.storage import Reader, Row
 from workhook.storage.dialects import any_of
 from workhook.storage.metadata import big
 from workhook.storage.moments import Bounds, Moments
-from workhook.storage.runs import of_owner
+from workhook.storage.runs import run
 from workhook.storage.statements import PerDialect
 
 LATE_MS = 5_000  # recorded so much later than delivered, a delivery is marked
@@ -150,7 +150,7 @@ def _written(dialect: str, shape: Shape, newest_first: bool, answered: Answered)
     if "guid" in shape.given:
         ways = [_named(shape)]
     elif "ids" in shape.given:
-        ways = [_stretch("listed", shape.conditions, newest_first)]
+        ways = [_listed(shape, newest_first)]
     elif shape.given & {"event", "action"} or shape.status is not None or shape.redelivery is not None:
         ways = [_stretches(dialect, shape, newest_first)]
     else:
@@ -175,18 +175,17 @@ def _first(found: sa.Select[Any], number: sa.ColumnElement[Any], newest_first: b
     return found.order_by(_order(number, newest_first)).limit(big("limit"))
 
 
-def _stretch(
-    name: str, conditions: Callable[[sa.FromClause], list[sa.ColumnElement[bool]]], newest_first: bool
-) -> sa.Select[Any]:
-    row = deliveries.alias(name)
+def _listed(shape: Shape, newest_first: bool) -> sa.Select[Any]:
+    row = deliveries.alias("listed")
     mine = [row.c.hook_id == big("hook_id"), row.c.id > big("low"), row.c.id < big("high")]
-    return sa.select(_first(sa.select(row.c.id).where(*mine, *conditions(row)), row.c.id, newest_first).subquery().c.id)
+    fitting = sa.select(row.c.id).where(*mine, *shape.conditions(row))
+    return sa.select(_first(fitting, row.c.id, newest_first).subquery().c.id)
 
 
 def _every(dialect: str, shape: Shape, newest_first: bool) -> sa.Select[Any]:
     row = deliveries.alias("any_row")
-    run = of_owner(dialect, row.c.hook_id, row.c.id, big("hook_id"), newest_first=newest_first)
-    return sa.select(run.where(*shape.times(row)).subquery().c.id)
+    every = run(dialect, [(row.c.hook_id, big("hook_id"))], row.c.id, newest_first=newest_first)
+    return sa.select(every.where(*shape.times(row)).subquery().c.id)
 
 
 def _late(shape: Shape, newest_first: bool) -> sa.Select[Any]:

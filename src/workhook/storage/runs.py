@@ -1,35 +1,35 @@
-"""A run: the rows of one owner by number, as an index over both has them."""
+"""A run: rows that are alike in what an index begins with, by number, as that index has them."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import sqlalchemy as sa
 
 from workhook.storage.metadata import big
 
+Alike = tuple[sa.ColumnElement[Any], sa.ColumnElement[Any]]
+"""A column, and the value that it has in the whole run."""
 
-def of_owner(
-    dialect: str,
-    owner: sa.ColumnElement[int],
-    number: sa.ColumnElement[int],
-    wanted: sa.ColumnElement[int],
-    *,
-    newest_first: bool,
-    high: str = "high",
+
+def run(
+    dialect: str, alike: Sequence[Alike], number: sa.ColumnElement[int], *, newest_first: bool, high: str = "high"
 ) -> sa.Select[Any]:
-    """Numbers of the rows whose `owner` is the `wanted` one, in order: above the parameter `low` and below that named
-    `high`, no more than `limit`.
+    """Numbers of a run, in order: above the parameter `low`, below that named `high`, and no more than `limit`.
+    `alike` are the columns that an index begins with, which has the number next.
 
-    For PostgreSQL it is said so that no other index has the order. An owner with many rows may have none among the
-    newest of all, where the planner would look for them by number and pass what the others have.
+    For PostgreSQL it is said so that no other index has the order. What is much of a table may have none of its newest
+    rows, where the planner would look for them by number and pass what others have.
     """
+    columns, values = [each for each, _ in alike], [each for _, each in alike]
     low, most = big("low"), big(high)
     if dialect == "postgresql":
-        pair = sa.tuple_(owner, number)
-        conditions = [pair > sa.tuple_(wanted, low), pair < sa.tuple_(wanted, most)]
-        order = [owner, number]
+        key = sa.tuple_(*columns, number)
+        conditions = [key > sa.tuple_(*values, low), key < sa.tuple_(*values, most)]
+        order = [*columns, number]
     else:
-        conditions, order = [owner == wanted, number > low, number < most], [number]
+        same = [column == value for column, value in alike]
+        conditions, order = [*same, number > low, number < most], [number]
     falling = [each.desc() for each in order] if newest_first else order
     return sa.select(number).where(*conditions).order_by(*falling).limit(big("limit"))

@@ -20,7 +20,7 @@ from workhook.storage import Reader, Row
 from workhook.storage.dialects import any_of
 from workhook.storage.metadata import big
 from workhook.storage.moments import Moments
-from workhook.storage.runs import of_owner
+from workhook.storage.runs import Alike, run
 from workhook.storage.statements import PerDialect
 from workhook.work.people import membership_of, person_columns
 
@@ -28,11 +28,7 @@ FOLLOWING = ("work", "read")  # what it asks of a token that is confined
 PAGE_BYTES = 4 * 1024 * 1024  # of payloads in one answer; at least one event is
 
 moments = Moments(events, "created_at", slack_ms=5 * MINUTE_MS)  # no change takes as long
-_GIVEN = {
-    "event": lambda table: [table.c.name == sa.bindparam("event"), table.c.listed == sa.true()],
-    "actor_id": lambda table: [table.c.actor_id == big("actor_id")],
-    "since": lambda table: [table.c.created_at >= big("since")],
-}  # fmt: skip
+_FILTERS = ("actor_id", "event", "since")
 _actor_of = sa.select(accounts.c.id).where(accounts.c.login_key == sa.bindparam("login_key"))
 
 
@@ -51,34 +47,31 @@ def _found(dialect: str, filters: frozenset[str]) -> sa.Select[Any]:
     if "actor_id" in filters:
         return _of_actor(dialect, filters)
     row = events.alias("stretch")
+    alike: list[Alike] = [(row.c.repository_id, big("repository_id"))]
     if "event" in filters:
-        return sa.select(row.c.id, row.c.size).where(*_fitting(row, filters))
-    run = of_owner(
-        dialect, row.c.repository_id, row.c.id, big("repository_id"), newest_first=True, high="before"
-    ).where(row.c.listed)
-    first = run.add_columns(row.c.size).where(*(_GIVEN["since"](row) if "since" in filters else [])).subquery("run")
+        alike += [(row.c.name, sa.bindparam("event", type_=sa.Text())), (row.c.listed, sa.true())]
+    found = run(dialect, alike, row.c.id, newest_first=True, high="before").where(row.c.listed, *_since(row, filters))
+    first = found.add_columns(row.c.size).subquery("first")
     return sa.select(first.c.id, first.c.size)
-
-
-def _fitting(row: sa.FromClause, filters: frozenset[str]) -> list[sa.ColumnElement[bool]]:
-    found = [row.c.repository_id == big("repository_id"), row.c.id < big("before"), row.c.listed]
-    if "since" in filters:
-        found.append(row.c.id > big("low"))
-    return [*found, *(each for name in sorted(filters) for each in _GIVEN[name](row))]
 
 
 def _of_actor(dialect: str, filters: frozenset[str]) -> sa.Select[Any]:
     """The first few of each kind of event: an index has what somebody did, event by event."""
     row = events.alias("stretch")
     name = _names(filters).subquery("each_name")
-    fitting = [*_fitting(row, filters - {"event"}), row.c.name == name.c.name]
-    top = sa.select(row.c.id, row.c.size).where(*fitting).order_by(row.c.id.desc()).limit(big("limit"))
+    mine = [row.c.repository_id == big("repository_id"), row.c.actor_id == big("actor_id"), row.c.name == name.c.name]
+    within = [row.c.id > big("low"), row.c.id < big("before"), row.c.listed, *_since(row, filters)]
+    top = sa.select(row.c.id, row.c.size).where(*mine, *within).order_by(row.c.id.desc()).limit(big("limit"))
     if dialect == "postgresql":
         few = top.correlate(name).lateral("few")
         return sa.select(few.c.id, few.c.size).select_from(name.join(few, sa.true()))
     found = events.alias("few")
     ids = top.with_only_columns(row.c.id).correlate(name)
     return sa.select(found.c.id, found.c.size).select_from(name.join(found, found.c.id.in_(ids)))
+
+
+def _since(row: sa.FromClause, filters: frozenset[str]) -> list[sa.ColumnElement[bool]]:
+    return [row.c.created_at >= big("since")] if "since" in filters else []
 
 
 def _names(filters: frozenset[str]) -> sa.Select[Any]:
@@ -101,8 +94,8 @@ def _names(filters: frozenset[str]) -> sa.Select[Any]:
 
 _PAGES = {
     frozenset(given): _page(frozenset(given))
-    for size in range(len(_GIVEN) + 1)
-    for given in combinations(sorted(_GIVEN), size)
+    for size in range(len(_FILTERS) + 1)
+    for given in combinations(_FILTERS, size)
 }
 
 

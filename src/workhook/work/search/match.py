@@ -103,8 +103,8 @@ numbers = sa.table("search_numbers", sa.column("number", sa.Integer), sa.column(
 
 
 def is_found(row_id: sa.ColumnElement[Any], table: sa.Table) -> sa.ColumnElement[bool]:
-    """On SQLite: whether the row of `table` with this id has the words of `q`. For some that were read before: all that
-    have them are found once, and each row is looked up among these."""
+    """On SQLite: whether the row of `table` with this id has the words of `q`. For some that were read before: all rows
+    that have them, of every project, are found once, and each is looked up among these."""
     words = sa.table(f"search_{table.name}", sa.column("rowid", sa.Integer))
     found = sa.select(words.c.rowid).where(has_words(words.name))
     if not isinstance(table.c.id.type, sa.Text):

@@ -112,8 +112,8 @@ _ASKED: Mapping[str, Sequence[str]] = {
     "deadline_before": ["deadline"],
     "deadline_after": ["deadline"],
     "finished": ["completed_at"],
-    "q": ["title", "description"],
 }
+_TEXTS = ("title", "description")  # looked through for words on PostgreSQL; SQLite's index knows by the id
 
 
 def _walk(sort: str, *, continues: bool) -> sa.Select[Any]:
@@ -134,24 +134,25 @@ def _walk(sort: str, *, continues: bool) -> sa.Select[Any]:
 
 
 def _looked_at(walk: sa.Select[Any], filters: frozenset[str], falling: bool, bound: Bound, dialect: str) -> sa.Subquery:
-    """Of the first tasks of a walk those that fit, and the `last` that is looked at whether it `fits` or not: behind it
-    there may be more."""
-    names = sorted({name for each in filters for name in _ASKED.get(each, ())})
-    seen = walk.add_columns(*(tasks.c[name] for name in names)).limit(bound.rows).subquery("seen")
+    """Of the first tasks of a walk those that fit, and the `last` one whether it `fits` or not: behind it there may be
+    more. With a bound of characters that is the first which is too much, and nobody looked at it."""
+    seen = walk.add_columns(*_asked_columns(filters, bound)).limit(bound.rows).subquery("seen")
+    order = _in_order(falling, seen.c.sort_key, seen.c.id)
+    told: list[sa.ColumnElement[Any]] = [sa.func.row_number().over(order_by=order).label("place")]
     if bound.characters is not None:
-        order, own = _in_order(falling, seen.c.sort_key, seen.c.id), length(seen.c.title, seen.c.description)
-        before = sa.func.sum(own).over(order_by=order) - own
-        seen = sa.select(seen, own.label("own"), before.label("before")).subquery("read")
-    conditions = _conditions(seen, dialect)
+        told.append((sa.func.sum(seen.c.size).over(order_by=order) - seen.c.size).label("before"))
+    numbered = sa.select(seen, *told).subquery("numbered")
+    conditions = _conditions(numbered, dialect)
     fits: sa.ColumnElement[bool] = sa.and_(*(conditions[name]() for name in sorted(filters)))
-    end = walk.with_only_columns(tasks.c.id).offset(bound.rows - 1).limit(1).correlate(None).scalar_subquery()
-    last: sa.ColumnElement[bool] = seen.c.id == end
+    last: sa.ColumnElement[bool] = numbered.c.place == bound.rows
     if bound.characters is not None:
         most = sa.literal_column(str(bound.characters), sa.BigInteger)
-        too_much = seen.c.before + seen.c.own > most
-        fits, last = sa.case((too_much, sa.false()), else_=fits), sa.or_(last, too_much) & (seen.c.before <= most)
-    # The limit changes nothing, but that SQLite asks each condition once.
-    judged = sa.select(seen.c.id, seen.c.sort_key, fits.label("fits"), last.label("last")).limit(bound.rows)
+        too_much = numbered.c.before + numbered.c.size > most
+        fits, last = sa.case((too_much, sa.false()), else_=fits), sa.or_(last, too_much) & (numbered.c.before <= most)
+    # The limit changes nothing, but that each condition is asked once.
+    judged = sa.select(numbered.c.id, numbered.c.sort_key, fits.label("fits"), last.label("last")).limit(bound.rows)
+    if dialect == "postgresql":  # which reads no further than the page then
+        judged = judged.order_by(*_in_order(falling, numbered.c.sort_key, numbered.c.id))
     some = judged.subquery("judged")
     fitting = (
         sa.select(some)
@@ -165,6 +166,15 @@ def _looked_at(walk: sa.Select[Any], filters: frozenset[str], falling: bool, bou
         .select_from(fitting.join(tasks, tasks.c.id == fitting.c.id))
         .subquery("some")
     )
+
+
+def _asked_columns(filters: frozenset[str], bound: Bound) -> list[sa.ColumnElement[Any]]:
+    names = sorted({name for each in filters for name in _ASKED.get(each, ())})
+    columns: list[sa.ColumnElement[Any]] = [tasks.c[name] for name in names]
+    if bound.characters is not None:
+        texts = [tasks.c[name] for name in _TEXTS]
+        columns += [*texts, length(*texts).label("size")]
+    return columns
 
 
 def _select(filters: frozenset[str], sort: str, continues: bool, firsts: Firsts | None, dialect: str) -> sa.Select[Any]:
@@ -192,8 +202,12 @@ def _in_order(falling: bool, *key: sa.ColumnElement[Any]) -> list[sa.ColumnEleme
 
 
 @lru_cache(maxsize=512)
-def _statement(filters: frozenset[str], sort: str, continues: bool, firsts: Firsts | None = None) -> PerDialect:
-    sqlite, postgresql = (_select(filters, sort, continues, firsts, dialect) for dialect in ("sqlite", "postgresql"))
+def _statement(
+    filters: frozenset[str], sort: str, continues: bool, firsts: Firsts | None = None, large: bool = False
+) -> PerDialect:
+    """`large`: so few as PostgreSQL looks at first cannot fill the page, and are not tried."""
+    sqlite = _select(filters, sort, continues, firsts, "sqlite")
+    postgresql = _select(filters, sort, continues, None if large else firsts, "postgresql")
     return PerDialect(sqlite=sqlite, postgresql=postgresql)
 
 
@@ -236,7 +250,8 @@ async def list_tasks(
         params["after_key"], params["after_id"] = after
     names, continues, project = frozenset(filters), after is not None, project_of(access)
     if "q" in filters:
-        listed = _listed(await reader.fetch_all(_statement(names, sort, continues, FIRSTS), params), project)
+        first = _statement(names, sort, continues, FIRSTS, limit > FIRSTS.postgresql_rows)
+        listed = _listed(await reader.fetch_all(first, params), project)
         if listed.cut or listed.last_seen is None or len(listed.tasks) == limit:
             return listed
     return _listed(await reader.fetch_all(_statement(names, sort, continues), params), project)
