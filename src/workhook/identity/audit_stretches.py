@@ -10,7 +10,7 @@ import sqlalchemy as sa
 
 from workhook.identity.tables import accounts, audit_log, projects
 from workhook.storage.metadata import big
-from workhook.storage.runs import Alike, run
+from workhook.storage.runs import run
 
 _text = sa.bindparam("text", type_=sa.Text())
 _action, _category = sa.bindparam("action", type_=sa.Text()), sa.bindparam("category", type_=sa.Text())
@@ -26,18 +26,14 @@ def ids(dialect: str, given: frozenset[str], newest_first: bool) -> sa.Select[An
         times.append(row.c.at >= big("since"))
     if "until" in given:
         times.append(row.c.at < big("until"))
-    mine: Alike = (row.c.account_id, big("account_id"))
     if not given & {"action", "text", "actor", "repository"}:
-        first = run(dialect, [mine], row.c.id, newest_first=newest_first)
+        first = run(dialect, [(row.c.account_id, big("account_id"))], row.c.id, newest_first=newest_first)
         return sa.select(first.where(*times).subquery("first").c.id)
     each = _each(given).subquery("each_action")
-    if given & {"actor", "repository"}:
-        within = [row.c.account_id == big("account_id"), row.c.id > big("low"), row.c.id < big("high"), *times]
-        there = [*_at(row, given, each.c.place), row.c.action == each.c.action]
-        order = row.c.id.desc() if newest_first else row.c.id
-        top = sa.select(row.c.id).where(*within, *there).order_by(order).limit(big("limit"))
-    else:
-        top = run(dialect, [mine, (row.c.action, each.c.action)], row.c.id, newest_first=newest_first).where(*times)
+    conditions = [row.c.account_id == big("account_id"), row.c.id > big("low"), row.c.id < big("high"), *times]
+    conditions += [row.c.action == each.c.action, *_at(row, given, each.c.place)]
+    order = row.c.id.desc() if newest_first else row.c.id
+    top = sa.select(row.c.id).where(*conditions).order_by(order).limit(big("limit"))
     if dialect == "postgresql":
         few = top.correlate(each).lateral("few")
         return sa.select(few.c.id).select_from(each.join(few, sa.true()))
