@@ -1,19 +1,28 @@
-"""The recorder: which outcomes share a transaction."""
+"""The recorder: which outcomes share a transaction, and what it does when nobody knows whether one took place."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
+from typing import Any
 
 import pytest
+import sqlalchemy as sa
 
 from tests.unit.lane_kit import lane_with
 from workhook.core.clock import now_ms
-from workhook.delivery import record
+from workhook.core.errors import Unavailable
+from workhook.delivery import processes, record
 from workhook.delivery.attempt import Finished
 from workhook.delivery.record import OVERLAP_MIN, SEVERAL, Recorder
 from workhook.delivery.send import Outcome
+from workhook.hooks.tables import deliveries, dispatches
 from workhook.http.calls import Services
+from workhook.storage.metadata import insert_into
+
+_insert = insert_into(
+    dispatches, "id", "event_id", "hook_id", "guid", "attempts", "retries", "wanted", "next_attempt_at", "created_at"
+)
 
 
 class Batches:
@@ -22,7 +31,7 @@ class Batches:
     def __init__(self, services: Services) -> None:
         self.in_flight = 0
         self.sizes: list[int] = []
-        self._lane = lane_with(1, waiting=100)
+        self.lane = lane_with(1, waiting=100)
         self._wrote = asyncio.Event()
         self.recorder = Recorder(services.database, self._recorded, lambda: self.in_flight)
 
@@ -42,8 +51,8 @@ class Batches:
                 retry_after=None,
                 ok=True,
             )
-            work = self._lane.ready.popleft()
-            self.recorder.add(Finished(self._lane, work, self._lane.hook, outcome, {}, now_ms(), None))
+            work = self.lane.ready.popleft()
+            self.recorder.add(Finished(self.lane, work, self.lane.hook, outcome, {}, now_ms(), None))
 
     async def written(self, count: int) -> None:
         while sum(self.sizes) < count:
@@ -96,3 +105,41 @@ async def test_at_the_end_nobody_lingers(batches: Batches) -> None:
     batches.end(3)
     await batches.recorder.stop(30)
     assert sum(batches.sizes) == 3
+
+
+async def test_a_commit_whose_answer_is_lost_is_not_made_again(
+    batches: Batches, services: Services, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nor when the first look whether it took place finds no database, but the next write would."""
+    count, now = 3, now_ms()
+    common = {"hook_id": 1, "attempts": 0, "retries": 0, "wanted": 0, "next_attempt_at": now, "created_at": now}
+    works = list(batches.lane.ready)[:count]
+    async with services.database.transaction() as tx:
+        rows = [{**common, "id": each.id, "event_id": each.event_id, "guid": each.guid} for each in works]
+        await tx.execute_many(_insert, rows)
+        batches.lane.epoch = await processes.join(tx, "me", 60_000)
+    monkeypatch.setattr(record, "record", once(record.record, before=False))
+    monkeypatch.setattr(record, "attempts_of", once(record.attempts_of, before=True))
+    batches.end(count)
+    await batches.recorder.stop(30)
+    found = await services.database.fetch_all(
+        sa.select(deliveries.c.dispatch_id, deliveries.c.redelivery).order_by(deliveries.c.id)
+    )
+    assert [(row["dispatch_id"], bool(row["redelivery"])) for row in found] == [(each.id, False) for each in works]
+
+
+def once(function: Any, *, before: bool) -> Any:
+    """The connection breaks in the first call: `before` it reaches the database, or after the commit."""
+    calls = 0
+
+    async def broken(*arguments: Any) -> Any:
+        nonlocal calls
+        calls += 1
+        if calls == 1 and before:
+            raise Unavailable("The database does not answer.")
+        answer = await function(*arguments)
+        if calls == 1:
+            raise Unavailable("The connection broke.")
+        return answer
+
+    return broken

@@ -99,10 +99,13 @@ class Recorder:
     async def _write(self, batch: Sequence[Finished], health: Health) -> None:
         """Until it is written: what is not recorded would be sent again. Meanwhile the slots stay taken."""
         pause_s = 0.05
-        left = batch
+        left, tried = batch, False
         while True:
             try:
+                if tried:
+                    left = await self._not_written(left)
                 if left:
+                    tried = True
                     await self._transact(left, health)
                 break
             except Unavailable as error:
@@ -114,17 +117,13 @@ class Recorder:
             metrics.TROUBLE.labels("record").inc()
             await asyncio.sleep(pause_s)
             pause_s = min(pause_s * 2, PAUSE_MAX_S)
-            left = await self._not_written(left)
         metrics.RECORDED.observe(len(batch))
         self._tell(batch, health)
 
     async def _not_written(self, batch: Sequence[Finished]) -> Sequence[Finished]:
-        """When the connection breaks in a commit, nobody knows whether it took place: look. Of what comes late as well,
-        nobody ever knows."""
-        try:
-            attempts = await attempts_of(self._database, [each.work.id for each in batch])
-        except Unavailable:
-            return batch  # the next try finds out
+        """When the connection breaks in a commit, nobody knows whether it took place: look, before it is tried again.
+        Of what comes late as well, nobody ever knows. Raises `Unavailable`."""
+        attempts = await attempts_of(self._database, [each.work.id for each in batch])
         return [each for each in batch if attempts.get(each.work.id) == each.work.attempts]
 
     async def _write_apart(self, batch: Sequence[Finished], health: Health) -> None:
