@@ -13,8 +13,9 @@ from tests.work.studio import Studio
 from workhook.http.calls import Services
 from workhook.storage.dialects import POSTGRESQL
 from workhook.storage.statements import Compiler
-from workhook.work.search.match import QUERY_MAX_CHARS, words_of
+from workhook.work.search.match import PREFIXED_MAX, QUERY_MAX_CHARS, words_of
 from workhook.work.search.places import PLACES
+from workhook.work.search.queries import BOUNDS
 
 FINDS = [
     # title, searched for
@@ -79,6 +80,38 @@ def test_long_texts_and_queries(studio: Studio) -> None:
     assert len(_excerpts(studio, "needle")) == len(_excerpts(studio, "thread")) == 1
     for query in ("z" * QUERY_MAX_CHARS, "z " * (QUERY_MAX_CHARS // 2), "\N{CJK UNIFIED IDEOGRAPH-672C}" * 255):
         assert _excerpts(studio, query) == []
+
+
+PREFIXES = [
+    # of "b", its double, "bo", … and of as many more as are named at most, or one too many
+    "b", "bo", "BOA", "board", "boards", "boardx", "é", "éc", "écl", "zero1", "zero10", "zero", "many", "many1",
+    "every b", "every many", "b every", "every every", "every b many", "every nothing",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("more", [PREFIXED_MAX, PREFIXED_MAX + 1])
+def test_the_last_word_may_be_the_beginning_of_few_words_or_of_many(studio: Studio, more: int) -> None:
+    """SQLite asks for few of them by their names, and for many by what they begin with."""
+    begun = [f"many{number:03}" for number in range(more)]
+    words = ["b", "bb", "bo", "boa", "Board", "boards", "boar", "Éclair", "eclipse", "zero1", "zero10", "zero2", *begun]
+    path = f"/tasks/{add_task(studio, 'x')}/task_comments"
+    for each in words:
+        studio.owner.post(path, json={"text": f"every {each}"})
+
+    for query in PREFIXES:
+        *whole, last = folded(query).split()
+        fitting = {f"every {each}" for each in words if fits({"every", folded(each)}, whole, last)}
+        found = _excerpts(studio, query)
+        assert (query, len(found)) == (query, min(len(fitting), BOUNDS.candidates))
+        assert set(found) <= fitting, query
+
+
+def fits(said: set[str], whole: list[str], last: str) -> bool:
+    return said.issuperset(whole) and any(each.startswith(last) for each in said)
+
+
+def folded(text: str) -> str:
+    return text.lower().replace("é", "e")
 
 
 async def test_postgresql_uses_the_indexes(services: Services) -> None:

@@ -1033,4 +1033,14 @@ CREATE INDEX ix_collaborators_user ON collaborators (user_id, repository_id)
 
 CREATE INDEX ix_clients_user ON clients (user_id, repository_id)
 
-INSERT INTO "alembic_version" VALUES('0018')
+CREATE VIRTUAL TABLE search_tasks_terms USING fts5vocab(search_tasks, instance)
+
+CREATE VIRTUAL TABLE search_files_terms USING fts5vocab(search_files, instance)
+
+CREATE VIRTUAL TABLE search_task_comments_terms USING fts5vocab(search_task_comments, instance)
+
+CREATE VIRTUAL TABLE search_file_comments_terms USING fts5vocab(search_file_comments, instance)
+
+CREATE VIRTUAL TABLE search_file_comment_replies_terms USING fts5vocab(search_file_comment_replies, instance)
+
+INSERT INTO "alembic_version" VALUES('0019')

@@ -60,14 +60,36 @@ def _matches_postgresql(element: matches, compiler: SQLCompiler, **kw: Any) -> s
     return f"search_vector({text}) @@ search_query({compiler.process(element.parameter, **kw)})"
 
 
-# Each word in quotes, so that none is an operator.
-_WANTED = """'"' || replace({parameter}, ' ', '" "') || '"*'"""
+PREFIXED_MAX = 64
+"""On SQLite: words that begin as the last one does, and are asked for by their names. More are asked for by that
+beginning, which is put together from all rows that have one before the first is given."""
+
+# Each word in quotes, so that none is an operator. `terms` leaps from one word of the index to the next. Only of ASCII
+# it is plain here how the index writes a word.
+_WANTED = f"""(
+WITH RECURSIVE said(q) AS (SELECT {{parameter}}),
+halves(q, first_words, last_word) AS (
+  SELECT q, rtrim(q, replace(q, ' ', '')), lower(substr(q, length(rtrim(q, replace(q, ' ', ''))) + 1)) FROM said),
+terms(term) AS (
+  SELECT (SELECT term FROM {{index}}_terms WHERE term >= last_word ORDER BY term LIMIT 1)
+  FROM halves WHERE last_word <> '' AND last_word NOT GLOB '*[^0-9a-z]*'
+  UNION ALL
+  SELECT (SELECT term FROM {{index}}_terms WHERE term >= terms.term || char(1) ORDER BY term LIMIT 1)
+  FROM terms, halves WHERE substr(terms.term, 1, length(last_word)) = last_word
+  LIMIT {PREFIXED_MAX + 2}),
+named(number, list) AS (
+  SELECT count(*), group_concat('"' || term || '"', ' OR ') FROM terms, halves
+  WHERE substr(term, 1, length(last_word)) = last_word)
+SELECT CASE WHEN number BETWEEN 1 AND {PREFIXED_MAX}
+  THEN replace('"' || replace(trim(first_words), ' ', '" AND "') || '" AND ', '"" AND ', '') || '(' || list || ')'
+  ELSE '"' || replace(q, ' ', '" "') || '"*' END
+FROM named, halves)"""  # noqa: S608  # the number is ours
 
 
 @compiles(matches, "sqlite")
 def _matches_sqlite(element: matches, compiler: SQLCompiler, **kw: Any) -> str:
     row_id, parameter = compiler.process(element.row_id, **kw), compiler.process(element.parameter, **kw)
-    wanted = _WANTED.format(parameter=parameter)
+    wanted = _WANTED.format(parameter=parameter, index=element.index)
     found = f"SELECT rowid FROM {element.index} WHERE {element.index} MATCH {wanted}"  # noqa: S608  # names of ours
     if isinstance(element.row_id.type, sa.Text):
         # Full-text rows have numbers; this table says whose.
@@ -89,8 +111,8 @@ class has_words(sa.ColumnElement[bool]):  # noqa: N801  # likewise
 
 @compiles(has_words)
 def _has_words(element: has_words, compiler: SQLCompiler, **kw: Any) -> str:
-    wanted = _WANTED.format(parameter=compiler.process(element.parameter, **kw))
-    return f"{element.index} MATCH ({wanted})"
+    wanted = _WANTED.format(parameter=compiler.process(element.parameter, **kw), index=element.index)
+    return f"{element.index} MATCH {wanted}"
 
 
 def task_matches() -> matches:
@@ -102,11 +124,21 @@ numbers = sa.table("search_numbers", sa.column("number", sa.Integer), sa.column(
 """On SQLite: full-text rows have numbers, and this table says whose. Where an id is a number, it is that one."""
 
 
-def is_found(row_id: sa.ColumnElement[Any], table: sa.Table) -> sa.ColumnElement[bool]:
-    """On SQLite: whether the row of `table` with this id has the words of `q`. For some that were read before: all rows
-    that have them, of every project, are found once, and each is looked up among these."""
+def number_of(row_id: sa.ColumnElement[Any]) -> sa.ColumnElement[int]:
+    """On SQLite: the number that a row has in the full-text table."""
+    if not isinstance(row_id.type, sa.Text):
+        return row_id
+    return sa.select(numbers.c.number).where(numbers.c.id == row_id).scalar_subquery()
+
+
+def are_found(some: sa.CTE, table: sa.Table) -> sa.ColumnElement[bool]:
+    """On SQLite: whether a row of `some`, which were read before, has the words of `q`. `number` is what `number_of`
+    gives. What has the words is gone through once, between the oldest and the newest of these."""
     words = sa.table(f"search_{table.name}", sa.column("rowid", sa.Integer))
-    found = sa.select(words.c.rowid).where(has_words(words.name))
-    if not isinstance(table.c.id.type, sa.Text):
-        return row_id.in_(found)
-    return sa.select(numbers.c.number).where(numbers.c.id == row_id).scalar_subquery().in_(found)
+    these = some.alias(f"these_{table.name}")
+    low, high = (sa.select(bound(these.c.number)).scalar_subquery() for bound in (sa.func.min, sa.func.max))
+    each = words.c.rowid + sa.literal_column("0")  # so that none is looked up by itself
+    found = sa.select(words.c.rowid).where(
+        has_words(words.name), words.c.rowid >= low, words.c.rowid <= high, each.in_(sa.select(these.c.number))
+    )
+    return some.c.number.in_(found)

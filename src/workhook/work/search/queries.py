@@ -20,7 +20,7 @@ from workhook.identity.tokens.reach import reach_params
 from workhook.storage import Reader, Row
 from workhook.storage.dialects import any_of
 from workhook.storage.statements import PerDialect
-from workhook.work.search.match import has_words, is_found, matches, numbers
+from workhook.work.search.match import are_found, has_words, matches, number_of, numbers
 from workhook.work.search.places import PLACES, Place, seen
 from workhook.work.search.schemas import KINDS, Found, FoundIn, Kind
 
@@ -41,7 +41,7 @@ class Bounds(NamedTuple):
     rows_of_project: int
 
 
-BOUNDS = Bounds(candidates=50, rows=200, characters=30_000, matches=500, rows_of_project=2_000)
+BOUNDS = Bounds(candidates=50, rows=200, characters=30_000, matches=500, rows_of_project=1_000)
 
 _Integer = Annotated[int, Meta(ge=0, le=2**63 - 1)]  # what both databases take for one
 
@@ -137,14 +137,13 @@ def _newest_of_project(place: Place, bounds: Bounds) -> sa.Subquery:
     """On SQLite: those of its newest rows that have the words."""
     rows = place.table.alias("rows")
     newest = (
-        sa.select(rows.c.id)
+        sa.select(rows.c.id, number_of(rows.c.id).label("number"))
         .where(rows.c.repository_id == _repository())
         .order_by(rows.c.id.desc())
         .limit(_bound(bounds.rows_of_project))
-        .subquery("rows_of_project")
+        .cte(f"newest_{place.table.name}")
     )
-    found = is_found(newest.c.id, place.table)
-    return sa.select(newest.c.id, newest.c.id.label("at")).where(found).subquery("newest")
+    return sa.select(newest.c.id, newest.c.id.label("at")).where(are_found(newest, place.table)).subquery("newest")
 
 
 def _newest_matches(place: Place, bounds: Bounds) -> sa.Subquery:

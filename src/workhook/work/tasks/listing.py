@@ -24,7 +24,7 @@ from workhook.storage.metadata import big
 from workhook.storage.statements import PerDialect
 from workhook.work.access import Access
 from workhook.work.pages import LOOKS_AT_MOST, length
-from workhook.work.search.match import is_found, matches, task_matches, words_of
+from workhook.work.search.match import are_found, matches, number_of, task_matches, words_of
 from workhook.work.tasks import assignees
 from workhook.work.tasks.queries import project_of
 from workhook.work.tasks.rows import every_column, is_cut, no_more_than_a_page, on_page, task_of, weight, with_column
@@ -35,7 +35,7 @@ Key = tuple[int | str, str]
 """The value that the list is sorted by, and the id of the task."""
 
 
-def _conditions(some: sa.FromClause, dialect: str) -> Mapping[str, Callable[[], sa.ColumnElement[bool]]]:
+def _conditions(some: sa.CTE, dialect: str) -> Mapping[str, Callable[[], sa.ColumnElement[bool]]]:
     return {
         "priority": lambda: some.c.priority == sa.bindparam("priority"),
         # Asked of each that is looked at, by its key: EXISTS may become a join with all that the person has.
@@ -66,9 +66,9 @@ def _has_label(some: sa.FromClause, dialect: str) -> sa.ColumnElement[bool]:
     return sa.exists().select_from(each).where(sa.cast(each.c.value, sa.Text) == sa.bindparam("label", type_=sa.Text()))
 
 
-def _has_words(some: sa.FromClause, dialect: str) -> sa.ColumnElement[bool]:
+def _has_words(some: sa.CTE, dialect: str) -> sa.ColumnElement[bool]:
     if dialect == "sqlite":
-        return is_found(some.c.id, tasks)
+        return are_found(some, tasks)
     return matches(tasks.c.id, some.c.title, some.c.description)
 
 
@@ -102,7 +102,7 @@ class Firsts(NamedTuple):
         return Bound(sa.literal_column(str(self.postgresql_rows), sa.BigInteger), self.characters)
 
 
-FIRSTS = Firsts(sqlite_rows=2_000, postgresql_rows=200, characters=30_000)
+FIRSTS = Firsts(sqlite_rows=1_000, postgresql_rows=200, characters=30_000)
 _ALL_LOOKED_AT = Bound(big("most"))
 
 # What a filter asks of a task, besides its id.
@@ -136,12 +136,12 @@ def _walk(sort: str, *, continues: bool) -> sa.Select[Any]:
 def _looked_at(walk: sa.Select[Any], filters: frozenset[str], falling: bool, bound: Bound, dialect: str) -> sa.Subquery:
     """Of the first tasks of a walk those that fit, and the `last` one whether it `fits` or not: behind it there may be
     more. With a bound of characters that is the first which is too much, and nobody looked at it."""
-    seen = walk.add_columns(*_asked_columns(filters, bound)).limit(bound.rows).subquery("seen")
+    seen = walk.add_columns(*_asked_columns(filters, bound, dialect)).limit(bound.rows).subquery("seen")
     order = _in_order(falling, seen.c.sort_key, seen.c.id)
     told: list[sa.ColumnElement[Any]] = [sa.func.row_number().over(order_by=order).label("place")]
     if bound.characters is not None:
         told.append((sa.func.sum(seen.c.size).over(order_by=order) - seen.c.size).label("before"))
-    numbered = sa.select(seen, *told).subquery("numbered")
+    numbered = sa.select(seen, *told).cte("numbered")
     conditions = _conditions(numbered, dialect)
     fits: sa.ColumnElement[bool] = sa.and_(*(conditions[name]() for name in sorted(filters)))
     last: sa.ColumnElement[bool] = numbered.c.place == bound.rows
@@ -168,9 +168,11 @@ def _looked_at(walk: sa.Select[Any], filters: frozenset[str], falling: bool, bou
     )
 
 
-def _asked_columns(filters: frozenset[str], bound: Bound) -> list[sa.ColumnElement[Any]]:
+def _asked_columns(filters: frozenset[str], bound: Bound, dialect: str) -> list[sa.ColumnElement[Any]]:
     names = sorted({name for each in filters for name in _ASKED.get(each, ())})
     columns: list[sa.ColumnElement[Any]] = [tasks.c[name] for name in names]
+    if "q" in filters and dialect == "sqlite":
+        columns.append(number_of(tasks.c.id).label("number"))
     if bound.characters is not None:
         texts = [tasks.c[name] for name in _TEXTS]
         columns += [*texts, length(*texts).label("size")]
