@@ -6,15 +6,15 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 
-from bench import board, drain, fanout, idle, latency, live, machine, scale, soak, trips
+from bench import board, drain, fanout, idle, lanes, latency, live, machine, scale, soak, trips
 from bench.databases import Place
 from bench.figures import Figure, median_text
 from bench.processes import CannotMeasure
 from bench.rounds import QUIET_WAIT_S, Kept, Unit
 from bench.shared import Shared, keep
 
-IDS = ("D1", "D2", "D3", "D5", "D6", "D7", "D8", "D9", "D10", "D11", "D12", "D13", "A1", "A2", "A3", "A4",
-       "M1", "S1")  # fmt: skip
+IDS = ("D1", "D2", "D3", "D5", "D6", "D7", "D8", "D9", "D10", "D11", "D12", "D13", "D14",
+       "D15", "A1", "A2", "A3", "A4", "M1", "S1")  # fmt: skip
 
 
 class Run:
@@ -41,6 +41,7 @@ class Run:
         if "D5" in wanted:
             yield self._fan_out()
         yield from scale.figures(self._shared)
+        yield from lanes.figures(self._shared)
         if {"D11", "D12", "D13"} & set(wanted):
             yield from self._live("SQLite")
             yield from self._live("PostgreSQL")

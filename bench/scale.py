@@ -5,27 +5,22 @@ from __future__ import annotations
 import statistics
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from dataclasses import dataclass
 
-import sqlalchemy as sa
 import uvloop
 
 from bench import latency, live, world
 from bench.client import Pool
-from bench.databases import Place
 from bench.drain import Drain, Drained
 from bench.figures import Figure, median_text
 from bench.processes import CannotMeasure, workhook
 from bench.rounds import Unit
 from bench.shared import Shared, keep
-from workhook.cli.filling import sql
+from bench.webhooks import make_webhooks, told_by
 from workhook.cli.filling.fill import fill
 from workhook.cli.filling.plan import PROJECTS, Plan
-from workhook.core.clock import now_ms
-from workhook.hooks.tables import hooks, lanes
 from workhook.http.calls import Services
-from workhook.storage.metadata import big
 
 HANGING, RECEIVERS = 2, 20  # D6: so many of them never answer
 NEAR_MS = 5.0  # D6: what does not count
@@ -33,35 +28,8 @@ FEW_STORED = 10_000
 PAGES = 200  # of a list, in a round of D7
 MANY_HOOKS, FEW_HOOKS = (27, 37), (8, 1)  # D8: repositories, and webhooks of each
 WORKERS = 4
+UNUSED = "http://127.0.0.1:9/"  # D10: nothing is sent there
 REST_AT = 15.0  # D10: seconds from the start until nothing goes on any more
-
-_insert_hooks = sql.rows(
-    hooks,
-    {
-        "account_id": big("account_id"),
-        "active": sa.true(),
-        "events": sql.text('["push"]'),
-        "config": sql.text('{"url":"http://127.0.0.1:9/","content_type":"json"}'),
-        "version": sql.whole(1),
-        "created_at": big("now"),
-        "updated_at": big("now"),
-    },
-)
-_free = sa.select(hooks.c.id, sql.whole(0), sql.whole(0), sql.whole(0))
-_free = _free.where(~sa.exists().where(lanes.c.hook_id == hooks.c.id))
-_insert_lanes = sa.insert(lanes).from_select(
-    ["hook_id", "lease_until", "manual_minute", "manual_count"], _free, include_defaults=False
-)
-
-
-@contextmanager
-def told_by(*figures: Figure) -> Iterator[None]:
-    """What cannot be measured is said by those of them that have no rounds yet."""
-    try:
-        yield
-    except CannotMeasure as error:
-        for figure in figures:
-            figure.trouble = figure.trouble or (None if figure.rounds else str(error))
 
 
 def figures(shared: Shared) -> Iterator[Figure]:
@@ -306,7 +274,7 @@ def _rest(shared: Shared) -> Figure:
     figure = Figure("D10", what, "%", "at most", 3.0)
     with told_by(figure):
         postgres, place = shared.start_postgres(), shared.place("D10")
-        _make_hooks(place, shared.receiver.url, count)
+        make_webhooks(place, UNUSED, count)
         worker = workhook("worker", place.folder, place.settings, shared.core)
         try:
             shared.say(f"D10: {REST_AT:.0f} s until the worker has nothing to do")
@@ -328,15 +296,3 @@ def _rest(shared: Shared) -> Figure:
         finally:
             worker.stop()
     return figure
-
-
-def _make_hooks(place: Place, url: str, count: int) -> None:
-    world.make_world(place, url, repositories=1)
-
-    async def run(services: Services) -> None:
-        params = {"account_id": 2, "now": now_ms(), "first": 1, "last": count}
-        await services.database.write([(_insert_hooks, [params])])
-        await services.database.write([(_insert_lanes, [{}])])
-
-    world.with_services(place, run)
-    world.settle(place)

@@ -30,7 +30,7 @@ from workhook.identity import actions, queries
 from workhook.identity.policy import SCOPES
 from workhook.identity.schemas import Actor
 from workhook.identity.tables import projects
-from workhook.storage import Transaction
+from workhook.storage import Database, Transaction
 from workhook.storage.metadata import big, insert_into
 
 T = TypeVar("T")
@@ -165,9 +165,7 @@ def fill(where: Where, world: World, count: int) -> None:
             await tx.execute(sa.delete(deliveries))
             await tx.execute(sa.delete(dispatches))
         known = [row["id"] for row in await database.fetch_all(_event_ids)]
-        for start in range(len(known), count, CHUNK):
-            async with database.transaction() as tx:
-                await tx.execute_many(_insert_event, [_event(mark) for mark in range(start, min(start + CHUNK, count))])
+        await _insert_events(database, len(known), count)
         known = [row["id"] for row in await database.fetch_all(_event_ids)][:count]
         pairs = [(event_id, hook_ids[number % len(hook_ids)]) for number, event_id in enumerate(known)]
         for start in range(0, count, CHUNK):
@@ -188,9 +186,7 @@ def add(where: Where, world: World, count: int) -> int:
         last = await database.fetch_one(_last_delivery)
         assert before is not None
         assert last is not None
-        for start in range(0, count, CHUNK):
-            async with database.transaction() as tx:
-                await tx.execute_many(_insert_event, [_event(mark) for mark in range(start, min(start + CHUNK, count))])
+        await _insert_events(database, 0, count)
         added = await database.fetch_all(_event_ids.where(events.c.id > big("after")), {"after": before[0]})
         pairs = [(row["id"], hook_ids[number % len(hook_ids)]) for number, row in enumerate(added)]
         for start in range(0, count, CHUNK):
@@ -199,6 +195,17 @@ def add(where: Where, world: World, count: int) -> int:
         return int(last[0])
 
     return with_services(where, run)
+
+
+def add_events(where: Where, count: int) -> None:
+    """So many more, which nobody is to get."""
+    with_services(where, lambda services: _insert_events(services.database, 0, count))
+
+
+async def _insert_events(database: Database, first: int, end: int) -> None:
+    for start in range(first, end, CHUNK):
+        async with database.transaction() as tx:
+            await tx.execute_many(_insert_event, [_event(mark) for mark in range(start, min(start + CHUNK, end))])
 
 
 def settle(where: Where) -> None:

@@ -12,7 +12,7 @@ import sqlalchemy as sa
 from tests.unit.lane_kit import lane_with
 from workhook.core.clock import now_ms
 from workhook.core.errors import Unavailable
-from workhook.delivery import processes, record
+from workhook.delivery import processes, record, recording
 from workhook.delivery.attempt import Finished
 from workhook.delivery.record import OVERLAP_MIN, SEVERAL, Recorder
 from workhook.delivery.send import Outcome
@@ -118,8 +118,8 @@ async def test_a_commit_whose_answer_is_lost_is_not_made_again(
         rows = [{**common, "id": each.id, "event_id": each.event_id, "guid": each.guid} for each in works]
         await tx.execute_many(_insert, rows)
         batches.lane.epoch = await processes.join(tx, "me", 60_000)
-    monkeypatch.setattr(record, "record", once(record.record, before=False))
-    monkeypatch.setattr(record, "attempts_of", once(record.attempts_of, before=True))
+    monkeypatch.setattr(record, "record", once(recording.record, before=False))
+    monkeypatch.setattr(record, "attempts_of", once(recording.attempts_of, before=True))
     batches.end(count)
     await batches.recorder.stop(30)
     found = await services.database.fetch_all(

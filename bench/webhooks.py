@@ -1,0 +1,61 @@
+"""Webhooks by the hundred thousand, which the database makes itself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import sqlalchemy as sa
+
+from bench import world
+from bench.databases import Place
+from bench.figures import Figure
+from bench.processes import CannotMeasure
+from workhook.cli.filling import sql
+from workhook.core import json
+from workhook.core.clock import now_ms
+from workhook.hooks.tables import hooks, lanes
+from workhook.http.calls import Services
+from workhook.storage.metadata import big
+
+_insert_hooks = sql.rows(
+    hooks,
+    {
+        "account_id": big("account_id"),
+        "active": sa.true(),
+        "events": sql.text('["push"]'),
+        "config": sa.bindparam("config", type_=sa.Text()),
+        "version": sql.whole(1),
+        "created_at": big("now"),
+        "updated_at": big("now"),
+    },
+)
+_free = sa.select(hooks.c.id, sql.whole(0), sql.whole(0), sql.whole(0))
+_free = _free.where(~sa.exists().where(lanes.c.hook_id == hooks.c.id))
+_insert_lanes = sa.insert(lanes).from_select(
+    ["hook_id", "lease_until", "manual_minute", "manual_count"], _free, include_defaults=False
+)
+
+
+@contextmanager
+def told_by(*figures: Figure) -> Iterator[None]:
+    """What cannot be measured is said by those of them that have no rounds yet."""
+    try:
+        yield
+    except CannotMeasure as error:
+        for figure in figures:
+            figure.trouble = figure.trouble or (None if figure.rounds else str(error))
+
+
+def make_webhooks(place: Place, url: str, count: int) -> None:
+    """In an organization of their own world, which has one more, of a repository."""
+    world.make_world(place, url, repositories=1)
+    config = json.encode({"url": url, "content_type": "json"}).decode()
+
+    async def run(services: Services) -> None:
+        params = {"account_id": 2, "now": now_ms(), "first": 1, "last": count, "config": config}
+        await services.database.write([(_insert_hooks, [params])])
+        await services.database.write([(_insert_lanes, [{}])])
+
+    world.with_services(place, run)
+    world.settle(place)
