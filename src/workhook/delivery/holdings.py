@@ -25,6 +25,7 @@ from workhook.hooks import queries as hook_queries
 from workhook.hooks.records import Hook
 from workhook.http.calls import Services
 
+TOGETHER_MS = 50  # what is due later is begun this often, and not each by itself: a retry has time
 LOOK_MS = 1000  # how often lanes are given up that have nothing to do
 SEARCH_MS = 5000  # without a signal, how often it looks for work; of what it knows by itself it needs no signal
 SEARCH_MAX_MS = 20_000
@@ -75,7 +76,10 @@ class Holdings:
     @property
     def next_at(self) -> int:
         """When there is something to do, as far as is known here."""
-        return min(self._look_at, self._later.next_at or self._look_at)
+        later = self._later.next_at
+        if later is None:
+            return self._look_at
+        return min(self._look_at, -(-later // TOGETHER_MS) * TOGETHER_MS)
 
     # --- what there is to do -----------------------------------------------------------------------------------------
 
@@ -171,7 +175,7 @@ class Holdings:
 
     async def read_times(self, now: int) -> None:
         """What is due later in lanes that others had until now, or that were given up: nobody else tells of it."""
-        asked = [lane for lane in self.lanes.values() if lane.times_until is not None and lane.times_until <= now]
+        asked = [lane for lane in self.lanes.values() if (until := lane.times_until) is not None and until <= now]
         if not asked:
             return
         found = await queries.later_times(self._database, [lane.hook.id for lane in asked], now, TIMES)

@@ -122,16 +122,17 @@ class Stock:
         now = now_ms()
         self._waiting = self._slow_waiting = self._bytes = 0
         self._left_behind = False
-        for lane in self._held.lanes.values():
-            waiting = len(lane.ready) + len(lane.incoming)
-            if waiting:
+        for lane in self._held.lanes.values():  # a thousand that rest have to cost little
+            if lane.ready or lane.incoming:
+                waiting = len(lane.ready) + len(lane.incoming)
                 self._waiting += waiting
                 self._slow_waiting += waiting if _is_held_up(lane, now) else 0
                 self._bytes += sum(work.held for work in lane.ready)
                 self._bytes += sum(each.work.held for each in lane.incoming)
-            elif lane.thirsty and not _is_held_up(lane, now):
+            elif lane.more and lane.thirsty and not _is_held_up(lane, now):
                 self._left_behind = True
-            self._bytes += sum(work.held for work in lane.flying.values())
+            if lane.flying:
+                self._bytes += sum(work.held for work in lane.flying.values())
 
     async def _read(self, page: Page) -> bool:
         by_id = {lane.hook.id: lane for lane in page.lanes}
@@ -193,7 +194,7 @@ def plan(lanes: Iterable[Lane], now: int, *, idle: bool) -> list[Page]:
     brisk: list[Lane] = []
     slow: list[Lane] = []
     for lane in lanes:
-        if lane.ready or lane.thirsty:
+        if lane.ready or (lane.more and lane.thirsty):
             (slow if _is_held_up(lane, now) else brisk).append(lane)
     slow_waiting = _put_back(slow)
     waiting = sum(len(lane.ready) for lane in brisk)
