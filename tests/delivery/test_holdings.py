@@ -103,6 +103,19 @@ async def test_lanes_take_turns_in_few_places(
     assert len(set(came)) == len(came) == HOOKS * EVENTS
 
 
+async def test_what_is_due_later_is_begun_together(new_worker: Callable[[], Worker]) -> None:
+    """Never before its time, and little later."""
+    held, now = new_worker()._held, now_ms()
+    held._look_at = now + holdings.LOOK_MS
+    assert held.next_at == held._look_at
+    begun = set()
+    for at in range(now + 400, now, -1):  # each is the first then
+        held._later.add(1, at)
+        assert at <= held.next_at < at + holdings.TOGETHER_MS
+        begun.add(held.next_at)
+    assert len(begun) <= 400 / holdings.TOGETHER_MS + 1
+
+
 async def test_the_lease_is_renewed_while_a_read_takes_long(
     filled: Services, new_worker: Callable[[], Worker], monkeypatch: pytest.MonkeyPatch
 ) -> None:
