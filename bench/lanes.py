@@ -28,6 +28,7 @@ from workhook.storage.metadata import big
 EVENTS = 1000  # of D14: each goes to as many webhooks as there are for it
 FIRST_DUE_MS = 20_000  # D15: from the start of a worker, until the first retry is due
 RETRIES_PER_S = 100
+KEPT_UP = 0.95  # of them have to be made, or it is no figure
 BEGIN = 3 * RETRIES_PER_S  # of them, until it is measured
 GREATEST = "VmHWM:"  # of a process, in kB
 
@@ -165,7 +166,9 @@ def _retries(shared: Shared) -> Figure:
                 own, database = worker.cpu_s() - own, webhooks.postgres.cpu_s() - database
             finally:
                 worker.stop()
-            return own * 100 / seconds, database * 100 / seconds, (after - before) / seconds
+            if (rate := (after - before) / seconds) < KEPT_UP * RETRIES_PER_S:
+                raise CannotMeasure(f"the worker made {rate:.0f} of {RETRIES_PER_S} retries a second")
+            return own * 100 / seconds, database * 100 / seconds, rate
 
         kept = shared.one("D15", Unit(measure, lambda number: webhooks.prepare()))
         keep(figure, kept, lambda each: each[0] + each[1])

@@ -21,6 +21,7 @@ from tests.harness.databases import Databases
 from tests.harness.receiver import Receiver, Reply
 from tests.harness.waiting import WAIT_S
 from workhook.core.clock import now_ms
+from workhook.core.config import load
 from workhook.core.errors import Unavailable
 from workhook.delivery import holdings, leases, metrics, processes, queries, worker
 from workhook.delivery.leases import Leases
@@ -275,3 +276,10 @@ async def test_others_hear_at_once_that_nothing_of_their_lane_is_in_flight(calm:
         finally:
             go_on.set()
         await finishes(database, lease.owner, [])
+
+
+def test_who_dies_is_replaced_within_twelve_seconds() -> None:
+    """As the settings come: others look when a lease ends, at the latest a moment later. One missed beat ends none."""
+    lease_ms = load({}, {}).delivery_lease_s * 1000
+    assert lease_ms + leases.UNSETTLED_MS + holdings.LOOK_MS <= 12_000
+    assert lease_ms > 2 * leases.BEAT_MS

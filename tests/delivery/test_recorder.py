@@ -107,10 +107,11 @@ async def test_at_the_end_nobody_lingers(batches: Batches) -> None:
     assert sum(batches.sizes) == 3
 
 
+@pytest.mark.parametrize("trouble", [Unavailable("The database does not answer."), RuntimeError("a defect")])
 async def test_a_commit_whose_answer_is_lost_is_not_made_again(
-    batches: Batches, services: Services, monkeypatch: pytest.MonkeyPatch
+    batches: Batches, services: Services, monkeypatch: pytest.MonkeyPatch, trouble: Exception
 ) -> None:
-    """Nor when the first look whether it took place finds no database, but the next write would."""
+    """Nor when the first look whether it took place fails, but the next write would not."""
     count, now = 3, now_ms()
     common = {"hook_id": 1, "attempts": 0, "retries": 0, "wanted": 0, "next_attempt_at": now, "created_at": now}
     works = list(batches.lane.ready)[:count]
@@ -118,8 +119,8 @@ async def test_a_commit_whose_answer_is_lost_is_not_made_again(
         rows = [{**common, "id": each.id, "event_id": each.event_id, "guid": each.guid} for each in works]
         await tx.execute_many(_insert, rows)
         batches.lane.epoch = await processes.join(tx, "me", 60_000)
-    monkeypatch.setattr(record, "record", once(recording.record, before=False))
-    monkeypatch.setattr(record, "attempts_of", once(recording.attempts_of, before=True))
+    monkeypatch.setattr(record, "record", once(recording.record, Unavailable("The connection broke.")))
+    monkeypatch.setattr(record, "attempts_of", once(recording.attempts_of, trouble))
     batches.end(count)
     await batches.recorder.stop(30)
     found = await services.database.fetch_all(
@@ -128,18 +129,16 @@ async def test_a_commit_whose_answer_is_lost_is_not_made_again(
     assert [(row["dispatch_id"], bool(row["redelivery"])) for row in found] == [(each.id, False) for each in works]
 
 
-def once(function: Any, *, before: bool) -> Any:
-    """The connection breaks in the first call: `before` it reaches the database, or after the commit."""
+def once(function: Any, trouble: Exception) -> Any:
+    """It takes place each time; of the first, the caller is told that there was `trouble`."""
     calls = 0
 
     async def broken(*arguments: Any) -> Any:
         nonlocal calls
         calls += 1
-        if calls == 1 and before:
-            raise Unavailable("The database does not answer.")
         answer = await function(*arguments)
         if calls == 1:
-            raise Unavailable("The connection broke.")
+            raise trouble
         return answer
 
     return broken

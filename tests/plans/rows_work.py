@@ -124,7 +124,7 @@ ROWS = (
     *_OF_ALL,
     Row("list_project_tasks", {"q": "common"}, bound=_WALK, sqlite_more=_GONE_THROUGH // 4),
     Row("list_project_tasks", {"q": "common", "finished": "false"}, bound=_WALK, sqlite_more=_GONE_THROUGH // 4),
-    # The first by their titles are as old as any.
+    # The first by their titles are as old as any: all that have the word are gone through, a few steps each.
     Row("list_project_tasks", {"q": "common", "sort": "-title"}, bound=_WALK, sqlite_more=4 * _GONE_THROUGH),
     Row("list_column_tasks"),
     Row("list_column_tasks", {"project_id": "{project}"}),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sqlite3
+
 import asyncpg
 import pytest
 import sqlalchemy as sa
@@ -13,7 +15,7 @@ from tests.work.studio import Studio
 from workhook.http.calls import Services
 from workhook.storage.dialects import POSTGRESQL
 from workhook.storage.statements import Compiler
-from workhook.work.search.match import PREFIXED_MAX, QUERY_MAX_CHARS, words_of
+from workhook.work.search.match import _WANTED, PREFIXED_MAX, QUERY_MAX_CHARS, TERM_MAX, words_of
 from workhook.work.search.places import PLACES
 from workhook.work.search.queries import BOUNDS
 
@@ -104,6 +106,36 @@ def test_the_last_word_may_be_the_beginning_of_few_words_or_of_many(studio: Stud
         found = _excerpts(studio, query)
         assert (query, len(found)) == (query, min(len(fitting), BOUNDS.candidates))
         assert set(found) <= fitting, query
+
+
+INDEX = """CREATE VIRTUAL TABLE index_ USING fts5(text, content='', tokenize='unicode61 remove_diacritics 2');
+CREATE VIRTUAL TABLE index__terms USING fts5vocab(index_, instance)"""
+_FEW = [f"few{number}" for number in range(PREFIXED_MAX)]
+_MANY = [f"many{number}" for number in range(PREFIXED_MAX + 1)]
+ASKED_AS = [
+    ("boa", '("board" OR "boards")'),
+    ("BOA", '("board" OR "boards")'),
+    ("every other boa", '("every" "other") AND ("board" OR "boards")'),
+    ("few", "(" + " OR ".join(f'"{each}"' for each in sorted(_FEW)) + ")"),
+    ("many", '"many"*'),
+    ("every many", '"every" "many"*'),
+    ("nothing", '"nothing"*'),
+    ("long", '"long"*'),
+    ("é", '"é"*'),
+    ("", '""*'),
+]
+
+
+@pytest.mark.parametrize(("words", "asked"), ASKED_AS)
+def test_few_words_are_asked_for_by_their_names(words: str, asked: str) -> None:
+    connection = sqlite3.connect(":memory:")
+    connection.executescript(INDEX)
+    texts = ["board", "Boards", "every other", "éclair", "l" + "ong" * TERM_MAX, *_FEW, *_MANY]
+    connection.executemany("INSERT INTO index_(rowid, text) VALUES (?, ?)", enumerate(texts))
+    [(found,)] = connection.execute(f"SELECT {_WANTED.format(parameter=':q', index='index_')}", {"q": words})
+    connection.execute("SELECT rowid FROM index_ WHERE index_ MATCH ?", [found]).fetchall()  # it understands it
+    connection.close()
+    assert found == asked
 
 
 def fits(said: set[str], whole: list[str], last: str) -> bool:

@@ -7,6 +7,7 @@ to be loaded, its number.
 from __future__ import annotations
 
 import asyncio
+import secrets
 import time
 from collections.abc import Callable, Iterable
 from itertools import islice
@@ -52,6 +53,7 @@ class Holdings:
         self.lanes: dict[int, Lane] = {}
         self._places = PLACES + services.settings.concurrency
         self._look_at = self._search_at = 0
+        self._phase = secrets.randbelow(TOGETHER_MS)  # so that not all processes begin at the same moment
         self._searched = 0  # the last hook that the search has come to; 0: none is under way
         self._search_ms = 0.0  # that it took so far
         self._pending = 0  # hooks with work that it has found
@@ -79,7 +81,7 @@ class Holdings:
         later = self._later.next_at
         if later is None:
             return self._look_at
-        return min(self._look_at, -(-later // TOGETHER_MS) * TOGETHER_MS)
+        return min(self._look_at, later + -(later + self._phase) % TOGETHER_MS)
 
     # --- what there is to do -----------------------------------------------------------------------------------------
 

@@ -122,8 +122,14 @@ class Recorder:
 
     async def _not_written(self, batch: Sequence[Finished]) -> Sequence[Finished]:
         """When the connection breaks in a commit, nobody knows whether it took place: look, before it is tried again.
-        Of what comes late as well, nobody ever knows. Raises `Unavailable`."""
-        attempts = await attempts_of(self._database, [each.work.id for each in batch])
+        Of what comes late as well, nobody ever knows. Raises `Unavailable`, whatever prevents the look."""
+        try:
+            attempts = await attempts_of(self._database, [each.work.id for each in batch])
+        except Unavailable:
+            raise
+        except Exception as error:
+            log.exception("record_look_failed", outcomes=len(batch))
+            raise Unavailable("It is not known what was recorded.") from error
         return [each for each in batch if attempts.get(each.work.id) == each.work.attempts]
 
     async def _write_apart(self, batch: Sequence[Finished], health: Health) -> None:

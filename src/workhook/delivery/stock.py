@@ -122,7 +122,7 @@ class Stock:
         now = now_ms()
         self._waiting = self._slow_waiting = self._bytes = 0
         self._left_behind = False
-        for lane in self._held.lanes.values():  # a thousand that rest have to cost little
+        for lane in self._held.lanes.values():  # as in `plan`
             if lane.ready or lane.incoming:
                 waiting = len(lane.ready) + len(lane.incoming)
                 self._waiting += waiting
@@ -194,7 +194,7 @@ def plan(lanes: Iterable[Lane], now: int, *, idle: bool) -> list[Page]:
     brisk: list[Lane] = []
     slow: list[Lane] = []
     for lane in lanes:
-        if lane.ready or (lane.more and lane.thirsty):
+        if lane.ready or (lane.more and lane.thirsty):  # `more` alone, since a thousand that rest are asked each turn
             (slow if _is_held_up(lane, now) else brisk).append(lane)
     slow_waiting = _put_back(slow)
     waiting = sum(len(lane.ready) for lane in brisk)
