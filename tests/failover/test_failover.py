@@ -33,7 +33,8 @@ def cluster() -> Iterator[Cluster]:
 
 
 class Load:
-    """Publishes through both servers, each event with a number of its own that is given once."""
+    """Publishes through both servers, each event with a number of its own that is given once. Half of them have an id
+    of the publisher's besides: the others are committed together, and handed over."""
 
     def __init__(self, servers: list[Server], world: World) -> None:
         self.servers, self.world = servers, world
@@ -51,7 +52,9 @@ class Load:
             while not self._over.is_set():
                 with self._lock:
                     number = next(self._numbers)
-                body = {"event": "push", "payload": {"number": number}, "id": f"n{number}"}
+                body: dict[str, object] = {"event": "push", "payload": {"number": number}}
+                if number % 2:
+                    body["id"] = f"n{number}"
                 try:
                     answer = client.post(f"{self.world.repo_path}/events", json=body)
                 except httpx.HTTPError as error:
@@ -76,7 +79,8 @@ class Load:
 @pytest.mark.timeout(600)
 def test_the_primary_is_killed_under_load(cluster: Cluster, receiver: Receiver, tmp_path: Path) -> None:
     settings = {"database_url": cluster.url, "secret_key": KEY}
-    commands = [("serve", "--port", "0", "--no-worker")] * 2 + [("worker",)] * 2
+    serve = ("serve", "--port", "0")
+    commands = [serve, (*serve, "--no-worker"), ("worker",), ("worker",)]
     processes = [Server(tmp_path / str(at), settings, command=each) for at, each in enumerate(commands)]
     try:
         for each in processes:
@@ -117,4 +121,6 @@ def _is_delivered(load: Load, receiver: Receiver) -> None:
     until(lambda: load.acknowledged <= set(received()), 120)
     twice = {number for number, times in received().items() if times > 1}
     print(f"{len(load.acknowledged)} acknowledged, twice: {sorted(twice)}")
-    assert len(twice) <= 2 * 8  # two workers, eight slots of the only webhook
+    # Of the only webhook, eight are under way at a time: when the primary dies, and once more if its lane then goes to
+    # another of the three that deliver.
+    assert len(twice) <= 2 * 8
