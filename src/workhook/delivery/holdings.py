@@ -177,7 +177,7 @@ class Holdings:
 
     async def read_times(self, now: int) -> None:
         """What is due later in lanes that others had until now, or that were given up: nobody else tells of it."""
-        asked = [lane for lane in self.lanes.values() if (until := lane.times_until) is not None and until <= now]
+        asked = [lane for lane in self.lanes.values() if lane.times_until is not None and lane.times_until <= now]
         if not asked:
             return
         found = await queries.later_times(self._database, [lane.hook.id for lane in asked], now, TIMES)

@@ -122,14 +122,14 @@ class Stock:
         now = now_ms()
         self._waiting = self._slow_waiting = self._bytes = 0
         self._left_behind = False
-        for lane in self._held.lanes.values():  # as in `plan`
+        for lane in self._held.lanes.values():  # most of them rest
             if lane.ready or lane.incoming:
                 waiting = len(lane.ready) + len(lane.incoming)
                 self._waiting += waiting
                 self._slow_waiting += waiting if _is_held_up(lane, now) else 0
                 self._bytes += sum(work.held for work in lane.ready)
                 self._bytes += sum(each.work.held for each in lane.incoming)
-            elif lane.more and lane.thirsty and not _is_held_up(lane, now):
+            elif lane.thirsty and not _is_held_up(lane, now):
                 self._left_behind = True
             if lane.flying:
                 self._bytes += sum(work.held for work in lane.flying.values())
@@ -194,7 +194,7 @@ def plan(lanes: Iterable[Lane], now: int, *, idle: bool) -> list[Page]:
     brisk: list[Lane] = []
     slow: list[Lane] = []
     for lane in lanes:
-        if lane.ready or (lane.more and lane.thirsty):  # `more` alone, since a thousand that rest are asked each turn
+        if lane.ready or lane.thirsty:
             (slow if _is_held_up(lane, now) else brisk).append(lane)
     slow_waiting = _put_back(slow)
     waiting = sum(len(lane.ready) for lane in brisk)

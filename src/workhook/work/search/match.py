@@ -127,6 +127,11 @@ numbers = sa.table("search_numbers", sa.column("number", sa.Integer), sa.column(
 """On SQLite: full-text rows have numbers, and this table says whose. Where an id is a number, it is that one."""
 
 
+def index_of(table: sa.Table) -> sa.TableClause:
+    """On SQLite: the full-text table of a table's texts."""
+    return sa.table(f"search_{table.name}", sa.column("rowid", sa.Integer))
+
+
 def number_of(row_id: sa.ColumnElement[Any]) -> sa.ColumnElement[int]:
     """On SQLite: the number that a row has in the full-text table."""
     if not isinstance(row_id.type, sa.Text):
@@ -137,7 +142,7 @@ def number_of(row_id: sa.ColumnElement[Any]) -> sa.ColumnElement[int]:
 def are_found(some: sa.CTE, table: sa.Table) -> sa.ColumnElement[bool]:
     """On SQLite: whether a row of `some`, which were read before, has the words of `q`. `number` is what `number_of`
     gives. What has the words is gone through once, between the oldest and the newest of these."""
-    words = sa.table(f"search_{table.name}", sa.column("rowid", sa.Integer))
+    words = index_of(table)
     these = some.alias(f"these_{table.name}")
     low, high = (sa.select(bound(these.c.number)).scalar_subquery() for bound in (sa.func.min, sa.func.max))
     each = words.c.rowid + sa.literal_column("0")  # so that none is looked up by itself

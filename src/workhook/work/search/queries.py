@@ -20,7 +20,7 @@ from workhook.identity.tokens.reach import reach_params
 from workhook.storage import Reader, Row
 from workhook.storage.dialects import any_of
 from workhook.storage.statements import PerDialect
-from workhook.work.search.match import are_found, has_words, matches, number_of, numbers
+from workhook.work.search.match import are_found, has_words, index_of, matches, number_of, numbers
 from workhook.work.search.places import PLACES, Place, seen
 from workhook.work.search.schemas import KINDS, Found, FoundIn, Kind
 
@@ -147,7 +147,7 @@ def _newest_of_project(place: Place, bounds: Bounds) -> sa.Subquery:
 
 
 def _newest_matches(place: Place, bounds: Bounds) -> sa.Subquery:
-    words = sa.table(f"search_{place.table.name}", sa.column("rowid", sa.Integer))
+    words = index_of(place.table)
     newest = (
         sa.select(words.c.rowid.label("at"))
         .where(has_words(words.name))
