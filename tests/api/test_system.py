@@ -21,7 +21,6 @@ from tests.harness.server import Server
 from tests.harness.waiting import finish, until
 from workhook import __version__
 from workhook.asgi import described
-from workhook.http.openapi import problems_of
 from workhook.http.operations import PAGES, Operation
 from workhook.identity.policy import RULES
 
@@ -209,7 +208,7 @@ def test_every_operation_is_in_the_document(document: dict[str, Any]) -> None:
     for each in declared:
         operation = shown[f"{each.method} {each.area.prefixes[0]}{each.path}"]
         statuses = {int(status) for status in operation["responses"]} - {304}
-        assert statuses == (set(each.answers) | problems_of(each)) - {304}, each.name
+        assert statuses == (set(each.answers) | each.all_problems) - {304}, each.name
 
 
 def test_every_operation_says_what_it_is(document: dict[str, Any]) -> None:

@@ -8,6 +8,12 @@ from workhook.core.errors import PreconditionFailed
 from workhook.http.calls import Call
 
 
+def is_conditional(call: Call) -> bool:
+    """Whether `If-Match` says more than "whatever it is"."""
+    condition = call.header("if-match")
+    return condition is not None and condition.strip() != "*"
+
+
 def require_match(call: Call, current: object) -> None:
     """Raises `PreconditionFailed` unless `If-Match` is absent, `*`, or lists the tag of `current`.
 
@@ -15,9 +21,8 @@ def require_match(call: Call, current: object) -> None:
     `http.routing` gives are weak; the RFC would let none of them match here, but ours change with every byte of the
     body, so the mark `W/` is ignored.
     """
-    condition = call.header("if-match")
-    if condition is None or condition.strip() == "*":
+    if not is_conditional(call):
         return
     tag = f'"{hashlib.sha256(call.encode(current)).hexdigest()}"'
-    if tag not in [each.strip().removeprefix("W/") for each in condition.split(",")]:
+    if tag not in [each.strip().removeprefix("W/") for each in str(call.header("if-match")).split(",")]:
         raise PreconditionFailed("It was changed since you read it. Read it again, then decide.")

@@ -11,7 +11,7 @@ from workhook.core import json
 from workhook.http import openapi_parameters, openapi_text
 from workhook.http.calls import Answer, Call, origin
 from workhook.http.openapi_schemas import Schema, Schemas
-from workhook.http.operations import AREA_A, OAUTH, PAGES, SYSTEM, Area, Operation
+from workhook.http.operations import OAUTH, PAGES, SYSTEM, Area, Operation
 from workhook.http.pages import docs_page
 from workhook.http.problems import WebhookProblem, WorkProblem, render
 
@@ -133,7 +133,7 @@ def _responses(op: Operation, schemas: Schemas) -> dict[str, Any]:
             "description": openapi_text.ANSWERS[304],
             "headers": openapi_parameters.answer_headers(op, 304),
         }
-    for status in problems_of(op) - op.answers.keys():
+    for status in op.all_problems - op.answers.keys():
         responses[str(status)] = {"$ref": f"#/components/responses/{_problem_name(op.area, status)}"}
     return dict(sorted(responses.items()))
 
@@ -142,32 +142,12 @@ def _has_etag(op: Operation) -> bool:
     return op.etag and op.method == "GET" and op.area is not SYSTEM
 
 
-def problems_of(op: Operation) -> set[int]:
-    """What the operation itself names, and what every one of its kind can answer."""
-    found = {*op.problems, 500}
-    if op.area in (SYSTEM, OAUTH):
-        return found
-    found |= {401, 414, 503}  # a token that is not good; a query of more than 8 KiB; no database
-    found |= {400, 403} if op.area.versioned else {429}  # a version that is not served; no requests left
-    if op.area.undeclared == "refused":
-        found |= {400, 413, 415, 422}  # a query or a body that the operation does not take
-    elif op.area.undeclared == "ignored":
-        found.add(413)  # a body that nobody reads is looked at, too: it has to be JSON
-    if op.area is AREA_A and op.method == "POST":
-        found |= {409, 422}  # an `Idempotency-Key` that is in use, or was used for another request
-    if op.access is not None:
-        found.add(403)
-    if "{" in op.path:
-        found.add(404)
-    return found
-
-
 def _problem_name(area: Area, status: int) -> str:
     return f"{area.name}_{status}"
 
 
 def _problem_responses(operations: Sequence[Operation], schemas: Schemas) -> dict[str, Any]:
-    wanted = {(op.area, status) for op in operations for status in problems_of(op) - op.answers.keys()}
+    wanted = {(op.area, status) for op in operations for status in op.all_problems - op.answers.keys()}
     return {
         _problem_name(area, status): _problem_response(area, status, schemas)
         for area, status in sorted(wanted, key=lambda each: (each[0].name, each[1]))
@@ -218,4 +198,4 @@ def operations(areas: Sequence[Operation], access_of: AccessOf) -> tuple[Operati
     return own
 
 
-__all__ = ["Access", "AccessOf", "document", "operations", "problems_of"]
+__all__ = ["Access", "AccessOf", "document", "operations"]

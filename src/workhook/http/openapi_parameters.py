@@ -68,7 +68,7 @@ def of(op: Operation) -> list[dict[str, Any]]:
         shown.append({"$ref": "#/components/parameters/IfNoneMatch"})
     if op.area is AREA_A and op.method == "POST":
         shown.append({"$ref": "#/components/parameters/IdempotencyKey"})
-    if 412 in op.problems:
+    if 412 in op.all_problems:
         shown.append({"$ref": "#/components/parameters/IfMatch"})
     return shown
 

@@ -80,6 +80,7 @@ class Operation:
     query: tuple[Query, ...] = ()
     answers: Mapping[int, Any] = field(default_factory=dict)  # status → msgspec type, JSON Schema, or None: no body
     problems: tuple[int, ...] = ()  # statuses beside those that every operation of its kind can answer
+    without: tuple[int, ...] = ()  # of these, those that this one cannot
     media_type: str = "application/json"
     other_media_types: tuple[str, ...] = ()  # of text, by `Accept`, where the answer has status 200
     etag: bool = True  # GETs only
@@ -88,3 +89,27 @@ class Operation:
     description: str = ""
     deprecated: bool = False
     path_types: Mapping[str, str] = field(default_factory=dict)  # name → "integer"; the rest are strings
+
+    @property
+    def all_problems(self) -> set[int]:
+        """The statuses of every error that it can answer."""
+        found = {500, *self.problems}
+        if self.area in (SYSTEM, OAUTH):
+            return found
+        found |= {401, 414, 503}  # a token that is not good; a query of more than 8 KiB; no database
+        found |= {400, 403} if self.area.versioned else {429}  # a version that is not served; no requests left
+        if self.area.undeclared == "refused":
+            found |= {400, 413, 415, 422}  # a query or a body that the operation does not take
+        elif self.area.undeclared == "ignored":
+            found.add(413)  # a body that nobody reads is looked at, too: it has to be JSON
+        if self.body is not None or self.query:
+            found.add(422)
+        if self.area is AREA_A and self.method == "POST":
+            found |= {409, 422}  # an `Idempotency-Key` that is in use, or was used for another request
+        if self.area is AREA_A and self.method in ("PATCH", "DELETE"):
+            found |= {409, 412}  # a state in which it cannot be done; another one than `If-Match` names
+        if self.access is not None:
+            found.add(403)
+        if "{" in self.path:
+            found.add(404)
+        return found - {*self.without}

@@ -9,9 +9,10 @@ from msgspec import UnsetType
 
 from workhook.core.clock import to_millis_text
 from workhook.core.errors import Fault, Invalid
-from workhook.http import lists, parameters
+from workhook.http import lists
 from workhook.http.calls import Answer, Call
-from workhook.http.operations import AREA_A, Operation
+from workhook.http.endpoints import Listed, Routes
+from workhook.http.operations import AREA_A
 from workhook.identity.guard import actor_of
 from workhook.storage import Row
 from workhook.work.access import find_access
@@ -19,15 +20,20 @@ from workhook.work.activity import live, queries
 from workhook.work.activity.schemas import ActivityAnswer, ActivityQuery, ActivityShape, StreamQuery
 from workhook.work.people import person_of_row
 
-TAG = "Activity"
+routes = Routes(AREA_A, "Activity", read="work.read", write="work.write")
 ID_MAX = 2**53 - 1
 LAST_EVENT_ID = "Last-Event-ID"
 
 
-async def list_activity(call: Call) -> Answer:
-    query = parameters.read_query(call, ActivityQuery)
+@routes.get("/projects/{id}/activity")
+async def list_activity(call: Call, project_id: str, query: ActivityQuery) -> Listed[ActivityAnswer]:
+    """List what happened in a project, the newest first.
+
+    Not for clients. What was published to the project is listed too, pings and the like are not. A page is shorter
+    where payloads are very long. Events are kept as long as deliveries.
+    """
     key = lists.after(query, tuple[int])
-    access = await find_access(call.database, actor_of(call), call.path("id"))
+    access = await find_access(call.database, actor_of(call), project_id)
     access.require_member("see what happens in a project")
     rows = await queries.list_activity(
         call.database,
@@ -39,7 +45,7 @@ async def list_activity(call: Call) -> Answer:
         since=None if isinstance(query.since, UnsetType) else query.since,
     )
     shown, headers = lists.page(call, rows, _as_much_as_came(query, rows), lambda row: (row["id"],))
-    return Answer(ActivityAnswer([_shape(row) for row in shown]), headers=headers)
+    return Listed(ActivityAnswer([_shape(row) for row in shown]), headers)
 
 
 def _as_much_as_came(query: ActivityQuery, rows: Sequence[Row]) -> ActivityQuery:
@@ -63,12 +69,25 @@ def _shape(row: Row) -> ActivityShape:
     )
 
 
-async def follow(call: Call) -> Answer:
-    query = parameters.read_query(call, StreamQuery)
+@routes.get(
+    "/projects/{id}/stream",
+    name="follow_project",
+    answers={200: {"type": "string", "contentMediaType": "text/event-stream"}},
+    media_type="text/event-stream",
+    etag=False,
+)
+async def follow(call: Call, project_id: str, query: StreamQuery) -> Answer:
+    """Follow what happens in a project, as it happens.
+
+    Server-sent events: `id` is the event's, `event` its name, `data` one line of JSON, `{event, action, created_at,
+    payload}`. Begins with what is new, or after the event that the header `Last-Event-ID` (or `last_event_id`)
+    names: with everything since, in order, once. Comments keep the connection alive. The stream ends with the right
+    to it, and when the server stops: come back with the last id. Not for clients.
+    """
     after = _last_event(call)
     if after is None and not isinstance(query.last_event_id, UnsetType):
         after = query.last_event_id
-    access = await find_access(call.database, actor_of(call), call.path("id"))
+    access = await find_access(call.database, actor_of(call), project_id)
     access.require_member("follow what happens in a project")
     party = live.party(actor_of(call), access.repository.owner.id)
     stream = await live.follow(call.services, access.repository.id, party, after)
@@ -86,42 +105,3 @@ def _last_event(call: Call) -> int | None:
         message = f"{LAST_EVENT_ID} must be the id of an event"
         raise Invalid(faults=[Fault(field=LAST_EVENT_ID, message=message)])
     return int(text)
-
-
-OPERATIONS: tuple[Operation, ...] = (
-    Operation(
-        AREA_A,
-        "GET",
-        "/projects/{id}/activity",
-        list_activity,
-        "list_activity",
-        "List what happened in a project, the newest first",
-        "work.read",
-        tag=TAG,
-        query=parameters.documented(ActivityQuery),
-        answers={200: ActivityAnswer},
-        problems=(403, 404, 422),
-        description="Not for clients. What was published to the project is listed too, pings and the like are not. A "
-        "page is shorter where payloads are very long. Events are kept as long as deliveries.",
-    ),
-    Operation(
-        AREA_A,
-        "GET",
-        "/projects/{id}/stream",
-        follow,
-        "follow_project",
-        "Follow what happens in a project, as it happens",
-        "work.read",
-        tag=TAG,
-        query=parameters.documented(StreamQuery),
-        answers={200: {"type": "string", "contentMediaType": "text/event-stream"}},
-        problems=(403, 404, 422),
-        media_type="text/event-stream",
-        etag=False,
-        description="Server-sent events: `id` is the event's, `event` its name, `data` one line of JSON, "
-        "`{event, action, created_at, payload}`. Begins with what is new, or after the event that the header "
-        "`Last-Event-ID` (or `last_event_id`) names: with everything since, in order, once. Comments keep the "
-        "connection alive. The stream ends with the right to it, and when the server stops: come back with the last "
-        "id. Not for clients.",
-    ),
-)

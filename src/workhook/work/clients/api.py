@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from workhook.http import conditions, lists, parameters
+from workhook.http import lists
 from workhook.http.calls import Answer, Call
+from workhook.http.endpoints import Listed, Routes
 from workhook.http.lists import ListQuery
-from workhook.http.operations import AREA_A, Operation
+from workhook.http.operations import AREA_A
+from workhook.identity.context import Write
 from workhook.identity.guard import actor_of
 from workhook.storage import Transaction
 from workhook.storage.database import UniqueViolation
@@ -14,24 +16,34 @@ from workhook.work.clients import actions
 from workhook.work.clients.schemas import ClientAnswer, ClientCreate, ClientsAnswer, client_shape
 from workhook.work.schemas import Done
 
-TAG = "Clients"
+routes = Routes(AREA_A, "Clients", read="work.read", write="work.write")
 
 
-async def list_clients(call: Call) -> Answer:
-    query = parameters.read_query(call, ListQuery)
+@routes.get("/projects/{id}/clients")
+async def list_clients(call: Call, project_id: str, query: ListQuery) -> Listed[ClientsAnswer]:
+    """List the clients of a project.
+
+    Clients do not see who else is one.
+    """
     key = lists.after(query, tuple[str])
     found = await actions.list_clients(
-        call.database, actor_of(call), call.path("id"), after=key[0] if key else "", limit=query.limit + 1
+        call.database, actor_of(call), project_id, after=key[0] if key else "", limit=query.limit + 1
     )
     rows, headers = lists.page(call, found, query, lambda row: (row["id"],))
-    return Answer(ClientsAnswer([client_shape(row) for row in rows]), headers=headers)
+    return Listed(ClientsAnswer([client_shape(row) for row in rows]), headers)
 
 
-async def add_client(call: Call) -> Answer:
-    create = await parameters.read(call, ClientCreate)
+@routes.post("/projects/{id}/clients", answers={200: ClientAnswer})
+async def add_client(call: Call, project_id: str, create: ClientCreate) -> Answer:
+    """Invite a client to a project.
+
+    For the team of the project, not for an app by itself. Somebody who has an account with the e-mail address is
+    linked; else an account is made, without a token. No mail is sent: whoever runs the server gives the client a
+    token (`workhook token create`). Inviting somebody again changes nothing.
+    """
 
     async def change(tx: Transaction) -> Answer:
-        added = await actions.add_client(tx, actor_of(call), call.path("id"), create, base=base_of(call))
+        added = await actions.add_client(tx, actor_of(call), project_id, create, base=base_of(call))
         return Answer(ClientAnswer(added))
 
     try:
@@ -40,79 +52,23 @@ async def add_client(call: Call) -> Answer:
         return await call.write(change)
 
 
-async def get_client(call: Call) -> Answer:
-    client = await actions.get_client(call.database, actor_of(call), call.path("id"))
-    return Answer(ClientAnswer(client.shape))
+@routes.get("/clients/{id}")
+async def get_client(call: Call, client_id: str) -> ClientAnswer:
+    """Get a client.
+
+    A client sees itself only.
+    """
+    client = await actions.get_client(call.database, actor_of(call), client_id)
+    return ClientAnswer(client.shape)
 
 
-async def remove_client(call: Call) -> Answer:
-    async def change(tx: Transaction) -> Answer:
-        client = await actions.take_client(tx, actor_of(call), call.path("id"))
-        conditions.require_match(call, ClientAnswer(client.shape))
-        await actions.remove_client(tx, actor_of(call), client, base=base_of(call))
-        return Answer(Done())
+@routes.delete("/clients/{id}")
+async def remove_client(write: Write, client_id: str) -> Done:
+    """Take a project away from a client.
 
-    return await call.write(change)
-
-
-OPERATIONS: tuple[Operation, ...] = (
-    Operation(
-        AREA_A,
-        "GET",
-        "/projects/{id}/clients",
-        list_clients,
-        "list_clients",
-        "List the clients of a project",
-        "work.read",
-        tag=TAG,
-        query=parameters.documented(ListQuery),
-        answers={200: ClientsAnswer},
-        problems=(403, 404, 422),
-        description="Clients do not see who else is one.",
-    ),
-    Operation(
-        AREA_A,
-        "POST",
-        "/projects/{id}/clients",
-        add_client,
-        "add_client",
-        "Invite a client to a project",
-        "work.write",
-        tag=TAG,
-        body=ClientCreate,
-        query=parameters.documented(ClientCreate, or_body=True),
-        answers={200: ClientAnswer},
-        problems=(400, 403, 404, 409, 413, 415, 422),
-        description="For the team of the project, not for an app by itself. Somebody who has an account with the "
-        "e-mail address is linked; else an account is made, without a token. No mail is sent: "
-        "whoever runs the server gives the client a token (`workhook token create`). Inviting somebody again changes "
-        "nothing.",
-    ),
-    Operation(
-        AREA_A,
-        "GET",
-        "/clients/{id}",
-        get_client,
-        "get_client",
-        "Get a client",
-        "work.read",
-        tag=TAG,
-        answers={200: ClientAnswer},
-        problems=(404,),
-        description="A client sees itself only.",
-    ),
-    Operation(
-        AREA_A,
-        "DELETE",
-        "/clients/{id}",
-        remove_client,
-        "remove_client",
-        "Take a project away from a client",
-        "work.write",
-        tag=TAG,
-        answers={200: Done},
-        problems=(403, 404, 409, 412),
-        description="For the team of the project, not for an app by itself; a client can leave. The account stays, "
-        "with what it made.",
-    ),
-)
+    For the team of the project, not for an app by itself; a client can leave. The account stays, with what it made.
+    """
+    client = await actions.take_client(write.tx, write.actor, client_id)
+    write.require_match(ClientAnswer(client.shape))
+    await actions.remove_client(write.tx, write.actor, client, base=write.base)
+    return Done()

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from workhook.http import conditions, lists, parameters
-from workhook.http.calls import Answer, Call
+from workhook.http import lists
+from workhook.http.calls import Call
+from workhook.http.endpoints import Listed, Routes
 from workhook.http.lists import ListQuery
-from workhook.http.operations import AREA_A, Operation
+from workhook.http.operations import AREA_A
+from workhook.identity.context import Write
 from workhook.identity.guard import actor_of
-from workhook.storage import Transaction
-from workhook.work.announce import base_of
 from workhook.work.comments import file_api, reply_api, task_actions
 from workhook.work.comments.schemas import (
     After,
@@ -21,7 +21,7 @@ from workhook.work.comments.schemas import (
 )
 from workhook.work.schemas import Done
 
-TAG = "Task Comments"
+routes = Routes(AREA_A, "Task Comments", read="work.read", write="work.write")
 INTEGER = {"id": "integer"}
 
 
@@ -29,103 +29,39 @@ def _shown(comment: TaskComment) -> TaskCommentAnswer:
     return TaskCommentAnswer(task_comment_shape(comment))
 
 
-async def list_comments(call: Call) -> Answer:
-    query = parameters.read_query(call, ListQuery)
+@routes.get("/tasks/{id}/task_comments", name="list_task_comments")
+async def list_comments(call: Call, task_id: str, query: ListQuery) -> Listed[TaskCommentsAnswer]:
+    """List the comments on a task, the newest last."""
     key = lists.after(query, After)
     found = await task_actions.list_comments(
-        call.database, actor_of(call), call.path("id"), after=key.id if key else 0, limit=query.limit + 1
+        call.database, actor_of(call), task_id, after=key.id if key else 0, limit=query.limit + 1
     )
     comments, headers = lists.page(call, found, query, lambda comment: (comment.id,))
-    return Answer(TaskCommentsAnswer([task_comment_shape(each) for each in comments]), headers=headers)
+    return Listed(TaskCommentsAnswer([task_comment_shape(each) for each in comments]), headers)
 
 
-async def create_comment(call: Call) -> Answer:
-    create = await parameters.read(call, CommentCreate)
-
-    async def change(tx: Transaction) -> Answer:
-        made = await task_actions.create_comment(tx, actor_of(call), call.path("id"), create, base=base_of(call))
-        return Answer(_shown(made))
-
-    return await call.write(change)
+@routes.post("/tasks/{id}/task_comments", name="create_task_comment")
+async def create_comment(write: Write, task_id: str, create: CommentCreate) -> TaskCommentAnswer:
+    """Comment on a task."""
+    made = await task_actions.create_comment(write.tx, write.actor, task_id, create, base=write.base)
+    return _shown(made)
 
 
-async def edit_comment(call: Call) -> Answer:
-    edit = await parameters.read(call, CommentEdit)
-
-    async def change(tx: Transaction) -> Answer:
-        access, comment = await task_actions.take_comment(tx, actor_of(call), call.path_integer("id"))
-        conditions.require_match(call, _shown(comment))
-        return Answer(_shown(await task_actions.edit_comment(tx, access, comment, edit, base=base_of(call))))
-
-    return await call.write(change)
+@routes.patch("/task_comments/{id}", name="edit_task_comment", path_types=INTEGER)
+async def edit_comment(write: Write, task_comment_id: int, edit: CommentEdit) -> TaskCommentAnswer:
+    """Change a comment on a task."""
+    access, comment = await task_actions.take_comment(write.tx, write.actor, task_comment_id)
+    write.require_match(_shown(comment))
+    return _shown(await task_actions.edit_comment(write.tx, access, comment, edit, base=write.base))
 
 
-async def delete_comment(call: Call) -> Answer:
-    async def change(tx: Transaction) -> Answer:
-        access, comment = await task_actions.take_comment(tx, actor_of(call), call.path_integer("id"))
-        conditions.require_match(call, _shown(comment))
-        await task_actions.delete_comment(tx, access, comment, base=base_of(call))
-        return Answer(Done())
+@routes.delete("/task_comments/{id}", name="delete_task_comment", path_types=INTEGER)
+async def delete_comment(write: Write, task_comment_id: int) -> Done:
+    """Delete a comment on a task."""
+    access, comment = await task_actions.take_comment(write.tx, write.actor, task_comment_id)
+    write.require_match(_shown(comment))
+    await task_actions.delete_comment(write.tx, access, comment, base=write.base)
+    return Done()
 
-    return await call.write(change)
 
-
-OPERATIONS: tuple[Operation, ...] = (
-    Operation(
-        AREA_A,
-        "GET",
-        "/tasks/{id}/task_comments",
-        list_comments,
-        "list_task_comments",
-        "List the comments on a task, the newest last",
-        "work.read",
-        tag=TAG,
-        query=parameters.documented(ListQuery),
-        answers={200: TaskCommentsAnswer},
-        problems=(404, 422),
-    ),
-    Operation(
-        AREA_A,
-        "POST",
-        "/tasks/{id}/task_comments",
-        create_comment,
-        "create_task_comment",
-        "Comment on a task",
-        "work.write",
-        tag=TAG,
-        body=CommentCreate,
-        query=parameters.documented(CommentCreate, or_body=True),
-        answers={200: TaskCommentAnswer},
-        problems=(400, 403, 404, 409, 413, 415, 422),
-    ),
-    Operation(
-        AREA_A,
-        "PATCH",
-        "/task_comments/{id}",
-        edit_comment,
-        "edit_task_comment",
-        "Change a comment on a task",
-        "work.write",
-        tag=TAG,
-        body=CommentEdit,
-        query=parameters.documented(CommentEdit, or_body=True),
-        answers={200: TaskCommentAnswer},
-        problems=(400, 403, 404, 409, 412, 413, 415, 422),
-        path_types=INTEGER,
-    ),
-    Operation(
-        AREA_A,
-        "DELETE",
-        "/task_comments/{id}",
-        delete_comment,
-        "delete_task_comment",
-        "Delete a comment on a task",
-        "work.write",
-        tag=TAG,
-        answers={200: Done},
-        problems=(403, 404, 409, 412),
-        path_types=INTEGER,
-    ),
-    *file_api.OPERATIONS,
-    *reply_api.OPERATIONS,
-)
+OPERATIONS = (*routes, *file_api.OPERATIONS, *reply_api.OPERATIONS)

@@ -9,8 +9,10 @@ from workhook.core import json
 from workhook.core.errors import Invalid, PreconditionFailed
 from workhook.http import conditions, lists, parameters
 from workhook.http.calls import Answer, Call
+from workhook.http.endpoints import Listed, Routes
 from workhook.http.lists import ListQuery
 from workhook.http.operations import AREA_A, Operation, Query
+from workhook.identity.context import Write
 from workhook.identity.guard import actor_of
 from workhook.storage import Transaction
 from workhook.storage.blobs import Incoming
@@ -35,17 +37,18 @@ from workhook.work.files.schemas import (
 from workhook.work.files.upload import FORM, Form, least_file_bytes, parameters_of, read_form
 from workhook.work.schemas import Done
 
-TAG = "Files"
+routes = Routes(AREA_A, "Files", read="work.read", write="work.write")
 
 
 def _shown(access: Access, file: File, links: Links) -> FileAnswer:
     return FileAnswer(file_shape(file, access.repository, links))
 
 
-async def list_files(call: Call) -> Answer:
-    query = parameters.read_query(call, FileQuery)
+@routes.get("/projects/{id}/files")
+async def list_files(call: Call, project_id: str, query: FileQuery) -> Listed[FilesAnswer]:
+    """List the files of a project."""
     key = lists.after(query, tuple[str])
-    access = await find_access(call.database, actor_of(call), call.path("id"))
+    access = await find_access(call.database, actor_of(call), project_id)
     found = await queries.list_files(
         call.database,
         access.repository.id,
@@ -56,11 +59,23 @@ async def list_files(call: Call) -> Answer:
     )
     files, headers = lists.page(call, found, query, lambda file: (file.id,))
     links = links_of(call)
-    return Answer(FilesAnswer([file_shape(each, access.repository, links) for each in files]), headers=headers)
+    return Listed(FilesAnswer([file_shape(each, access.repository, links) for each in files]), headers)
 
 
-async def create_file(call: Call) -> Answer:
-    access = await actions.require_upload(call.database, actor_of(call), call.path("id"))
+@routes.post(
+    "/projects/{id}/files",
+    answers={200: FileAnswer},
+    query=parameters.documented(FileCreate, or_body=True),
+    body=_UPLOAD,
+    body_media_type=FORM,
+    body_required=True,
+)
+async def create_file(call: Call, project_id: str) -> Answer:
+    """Upload a file.
+
+    A form with one file. Its size is limited by a setting, 100 MiB by default.
+    """
+    access = await actions.require_upload(call.database, actor_of(call), project_id)
     if call.header("idempotency-key") is None:  # or else it may have been stored already
         await quota.require_room(call, access, least_file_bytes(call))
     async with call.services.blobs.incoming() as incoming:
@@ -73,7 +88,7 @@ async def create_file(call: Call) -> Answer:
     async def change(tx: Transaction) -> Answer:
         await quota.take_room(tx, call, access, content.size)
         made = await actions.create_file(
-            tx, actor_of(call), call.path("id"), create, content, links=links_of(call), base=base_of(call)
+            tx, actor_of(call), project_id, create, content, links=links_of(call), base=base_of(call)
         )
         return Answer(FileAnswer(made))
 
@@ -126,19 +141,26 @@ async def _write_or_forget(
             await call.services.blobs.forget(content.blob)
 
 
-async def get_file(call: Call) -> Answer:
-    return Answer(_shown(*await actions.get_file(call.database, actor_of(call), call.path("id")), links_of(call)))
+@routes.get("/files/{id}")
+async def get_file(call: Call, file_id: str) -> FileAnswer:
+    """Get a file.
+
+    `file_link` gives the content without a token, for a day at least.
+    """
+    return _shown(*await actions.get_file(call.database, actor_of(call), file_id), links_of(call))
 
 
-async def delete_file(call: Call) -> Answer:
-    async def change(tx: Transaction) -> Answer:
-        access, file = await actions.take_file(tx, actor_of(call), call.path("id"))
-        links = links_of(call)
-        _require_match(call, access, file, links)
-        await actions.delete_file(tx, access, file, links=links, base=base_of(call))
-        return Answer(Done())
+@routes.delete("/files/{id}")
+async def delete_file(write: Write, file_id: str) -> Done:
+    """Delete a file.
 
-    return await call.write(change)
+    It can be restored for 30 days. The logo of issued invoices stays (409 `has_invoices`).
+    """
+    access, file = await actions.take_file(write.tx, write.actor, file_id)
+    links = links_of(write.call)
+    _require_match(write.call, access, file, links)
+    await actions.delete_file(write.tx, access, file, links=links, base=write.base)
+    return Done()
 
 
 def _require_match(call: Call, access: Access, file: File, links: Links) -> None:
@@ -149,45 +171,39 @@ def _require_match(call: Call, access: Access, file: File, links: Links) -> None
         conditions.require_match(call, _shown(access, file, links))
 
 
-async def restore_file(call: Call) -> Answer:
-    async def change(tx: Transaction) -> Answer:
-        restored = await actions.restore_file(
-            tx, actor_of(call), call.path("id"), links=links_of(call), base=base_of(call)
-        )
-        return Answer(FileAnswer(restored))
-
-    return await call.write(change)
+@routes.post("/files/{id}/restore")
+async def restore_file(write: Write, file_id: str) -> FileAnswer:
+    """Restore a file that was deleted."""
+    restored = await actions.restore_file(write.tx, write.actor, file_id, links=links_of(write.call), base=write.base)
+    return FileAnswer(restored)
 
 
-async def list_folders(call: Call) -> Answer:
-    query = parameters.read_query(call, ListQuery)
+@routes.get("/projects/{id}/folders")
+async def list_folders(call: Call, project_id: str, query: ListQuery) -> Listed[FoldersAnswer]:
+    """List the folders of a project."""
     key = lists.after(query, tuple[str])
-    access = await find_access(call.database, actor_of(call), call.path("id"))
+    access = await find_access(call.database, actor_of(call), project_id)
     found = await queries.list_folders(
         call.database, access.repository.id, after=key[0] if key else None, limit=query.limit + 1
     )
     folders, headers = lists.page(call, found, query, lambda folder: (folder.id,))
-    return Answer(FoldersAnswer([folder_shape(each) for each in folders]), headers=headers)
+    return Listed(FoldersAnswer([folder_shape(each) for each in folders]), headers)
 
 
-async def create_folder(call: Call) -> Answer:
-    create = await parameters.read(call, FolderCreate)
-
-    async def change(tx: Transaction) -> Answer:
-        made = await actions.create_folder(tx, actor_of(call), call.path("id"), create.title, base=base_of(call))
-        return Answer(FolderAnswer(made))
-
-    return await call.write(change)
+@routes.post("/projects/{id}/folders")
+async def create_folder(write: Write, project_id: str, create: FolderCreate) -> FolderAnswer:
+    """Create a folder."""
+    made = await actions.create_folder(write.tx, write.actor, project_id, create.title, base=write.base)
+    return FolderAnswer(made)
 
 
-async def delete_folder(call: Call) -> Answer:
-    async def change(tx: Transaction) -> Answer:
-        access, folder = await queries.take_folder(tx, actor_of(call), call.path("id"))
-        conditions.require_match(call, FolderAnswer(folder_shape(folder)))
-        await actions.delete_folder(tx, access, folder, base=base_of(call))
-        return Answer(Done())
-
-    return await call.write(change)
+@routes.delete("/folders/{id}")
+async def delete_folder(write: Write, folder_id: str) -> Done:
+    """Delete a folder that is empty."""
+    access, folder = await queries.take_folder(write.tx, write.actor, folder_id)
+    write.require_match(FolderAnswer(folder_shape(folder)))
+    await actions.delete_folder(write.tx, access, folder, base=write.base)
+    return Done()
 
 
 _UPLOAD: Mapping[str, Any] = {
@@ -203,75 +219,9 @@ _UPLOAD: Mapping[str, Any] = {
 }
 _BYTES: Mapping[str, Any] = {"type": "string", "format": "binary"}
 
-OPERATIONS: tuple[Operation, ...] = (
-    Operation(
-        AREA_A,
-        "GET",
-        "/projects/{id}/files",
-        list_files,
-        "list_files",
-        "List the files of a project",
-        "work.read",
-        tag=TAG,
-        query=parameters.documented(FileQuery),
-        answers={200: FilesAnswer},
-        problems=(404, 422),
-    ),
-    Operation(
-        AREA_A,
-        "POST",
-        "/projects/{id}/files",
-        create_file,
-        "create_file",
-        "Upload a file",
-        "work.write",
-        tag=TAG,
-        body=_UPLOAD,
-        body_media_type=FORM,
-        body_required=True,
-        query=parameters.documented(FileCreate, or_body=True),
-        answers={200: FileAnswer},
-        problems=(400, 403, 404, 409, 413, 415, 422),
-        description="A form with one file. Its size is limited by a setting, 100 MiB by default.",
-    ),
-    Operation(
-        AREA_A,
-        "GET",
-        "/files/{id}",
-        get_file,
-        "get_file",
-        "Get a file",
-        "work.read",
-        tag=TAG,
-        answers={200: FileAnswer},
-        problems=(404,),
-        description="`file_link` gives the content without a token, for a day at least.",
-    ),
-    Operation(
-        AREA_A,
-        "DELETE",
-        "/files/{id}",
-        delete_file,
-        "delete_file",
-        "Delete a file",
-        "work.write",
-        tag=TAG,
-        answers={200: Done},
-        problems=(403, 404, 409, 412),
-        description="It can be restored for 30 days. The logo of issued invoices stays (409 `has_invoices`).",
-    ),
-    Operation(
-        AREA_A,
-        "POST",
-        "/files/{id}/restore",
-        restore_file,
-        "restore_file",
-        "Restore a file that was deleted",
-        "work.write",
-        tag=TAG,
-        answers={200: FileAnswer},
-        problems=(403, 404, 409, 422),
-    ),
+
+OPERATIONS = (
+    *routes,
     Operation(
         AREA_A,
         "GET",
@@ -291,44 +241,5 @@ OPERATIONS: tuple[Operation, ...] = (
         etag=False,
         description="With a token of the scope `work:read`, or without one by the `file_link` of a file. One range of "
         "bytes can be asked for with `Range`.",
-    ),
-    Operation(
-        AREA_A,
-        "GET",
-        "/projects/{id}/folders",
-        list_folders,
-        "list_folders",
-        "List the folders of a project",
-        "work.read",
-        tag=TAG,
-        query=parameters.documented(ListQuery),
-        answers={200: FoldersAnswer},
-        problems=(404, 422),
-    ),
-    Operation(
-        AREA_A,
-        "POST",
-        "/projects/{id}/folders",
-        create_folder,
-        "create_folder",
-        "Create a folder",
-        "work.write",
-        tag=TAG,
-        body=FolderCreate,
-        query=parameters.documented(FolderCreate, or_body=True),
-        answers={200: FolderAnswer},
-        problems=(400, 403, 404, 409, 413, 415, 422),
-    ),
-    Operation(
-        AREA_A,
-        "DELETE",
-        "/folders/{id}",
-        delete_folder,
-        "delete_folder",
-        "Delete a folder that is empty",
-        "work.write",
-        tag=TAG,
-        answers={200: Done},
-        problems=(403, 404, 409, 412),
     ),
 )

@@ -8,9 +8,11 @@ from functools import partial
 from msgspec import UnsetType
 
 from workhook.core.clock import now_ms
-from workhook.http import conditions, lists, parameters
+from workhook.http import lists
 from workhook.http.calls import Answer, Call
-from workhook.http.operations import AREA_A, Operation
+from workhook.http.endpoints import Listed, Routes
+from workhook.http.operations import AREA_A
+from workhook.identity.context import Write
 from workhook.identity.guard import actor_of
 from workhook.storage import Transaction
 from workhook.work.access import find_access
@@ -27,16 +29,20 @@ from workhook.work.invoices.schemas import (
 )
 from workhook.work.schemas import Done
 
-TAG = "Invoices"
+routes = Routes(AREA_A, "Invoices", read="work.read", write="work.write")
 PDF = "application/pdf"
 
 Verb = Callable[..., Awaitable[InvoiceShape]]
 
 
-async def list_invoices(call: Call) -> Answer:
-    query = parameters.read_query(call, InvoiceList)
+@routes.get("/projects/{id}/invoices")
+async def list_invoices(call: Call, project_id: str, query: InvoiceList) -> Listed[InvoicesAnswer]:
+    """List a project's invoices.
+
+    Clients do not see drafts.
+    """
     key = lists.after(query, tuple[str])
-    access = await find_access(call.database, actor_of(call), call.path("id"))
+    access = await find_access(call.database, actor_of(call), project_id)
     now = now_ms()
     found = await queries.list_invoices(
         call.database,
@@ -49,54 +55,67 @@ async def list_invoices(call: Call) -> Answer:
         limit=query.limit + 1,
     )
     rows, headers = lists.page(call, found, query, lambda row: (row["id"],))
-    return Answer(InvoicesAnswer([invoice_shape(row, now) for row in rows]), headers=headers)
+    return Listed(InvoicesAnswer([invoice_shape(row, now) for row in rows]), headers)
 
 
-async def create_invoice(call: Call) -> Answer:
-    wanted = await parameters.read(call, InvoiceCreate)
+@routes.post("/projects/{id}/invoices")
+async def create_invoice(write: Write, project_id: str, wanted: InvoiceCreate) -> InvoiceAnswer:
+    """Draw up an invoice.
 
-    async def change(tx: Transaction) -> Answer:
-        made = await actions.create(tx, actor_of(call), call.path("id"), wanted, base=base_of(call))
-        return Answer(InvoiceAnswer(made))
-
-    return await call.write(change)
-
-
-async def get_invoice(call: Call) -> Answer:
-    seen = await actions.look_at(call.database, actor_of(call), call.path("invoice_id"))
-    return Answer(InvoiceAnswer(seen.record))
+    A draft. Its timesheets are claimed: no other invoice can have them.
+    """
+    made = await actions.create(write.tx, write.actor, project_id, wanted, base=write.base)
+    return InvoiceAnswer(made)
 
 
-async def edit_invoice(call: Call) -> Answer:
-    wanted = await parameters.read(call, InvoiceEdit)
-
-    async def change(tx: Transaction) -> Answer:
-        taken = await actions.take(tx, actor_of(call), call.path("invoice_id"))
-        conditions.require_match(call, InvoiceAnswer(taken.record))
-        return Answer(InvoiceAnswer(await actions.edit(tx, actor_of(call), taken, wanted, base=base_of(call))))
-
-    return await call.write(change)
+@routes.get("/invoices/{invoice_id}")
+async def get_invoice(call: Call, invoice_id: str) -> InvoiceAnswer:
+    """Get an invoice."""
+    seen = await actions.look_at(call.database, actor_of(call), invoice_id)
+    return InvoiceAnswer(seen.record)
 
 
-async def delete_invoice(call: Call) -> Answer:
-    async def change(tx: Transaction) -> Answer:
-        taken = await actions.take(tx, actor_of(call), call.path("invoice_id"))
-        conditions.require_match(call, InvoiceAnswer(taken.record))
-        await actions.delete(tx, actor_of(call), taken, base=base_of(call))
-        return Answer(Done())
+@routes.patch("/invoices/{invoice_id}")
+async def edit_invoice(write: Write, invoice_id: str, wanted: InvoiceEdit) -> InvoiceAnswer:
+    """Change an invoice.
 
-    return await call.write(change)
+    Once it is sent, its lines, timesheets, tax, currency and number stay; once void, all of it.
+    """
+    taken = await actions.take(write.tx, write.actor, invoice_id)
+    write.require_match(InvoiceAnswer(taken.record))
+    return InvoiceAnswer(await actions.edit(write.tx, write.actor, taken, wanted, base=write.base))
 
 
+@routes.delete("/invoices/{invoice_id}")
+async def delete_invoice(write: Write, invoice_id: str) -> Done:
+    """Delete a draft.
+
+    Its timesheets can be invoiced again.
+    """
+    taken = await actions.take(write.tx, write.actor, invoice_id)
+    write.require_match(InvoiceAnswer(taken.record))
+    await actions.delete(write.tx, write.actor, taken, base=write.base)
+    return Done()
+
+
+@routes.post("/invoices/{invoice_id}/send", answers={200: InvoiceAnswer})
 async def send_invoice(call: Call) -> Answer:
+    """Issue a draft: it gets its number, and its amounts stay."""
     return await _do(call, actions.send)
 
 
+@routes.post("/invoices/{invoice_id}/pay", answers={200: InvoiceAnswer})
 async def pay_invoice(call: Call) -> Answer:
+    """Note that an invoice was paid."""
     return await _do(call, actions.pay)
 
 
+@routes.post("/invoices/{invoice_id}/void", answers={200: InvoiceAnswer})
 async def void_invoice(call: Call) -> Answer:
+    """Void an invoice that was sent.
+
+    It keeps its number; its timesheets can be invoiced again.
+    """
     return await _do(call, actions.void)
 
 
@@ -108,8 +127,17 @@ async def _do(call: Call, verb: Verb) -> Answer:
     return await call.write(change)
 
 
-async def get_invoice_pdf(call: Call) -> Answer:
-    seen = await actions.look_at(call.database, actor_of(call), call.path("invoice_id"))
+@routes.get("/invoices/{invoice_id}/pdf", answers={200: {"type": "string", "format": "binary"}}, media_type=PDF)
+async def get_invoice_pdf(call: Call, invoice_id: str) -> Answer:
+    """Get an invoice as a PDF.
+
+    A draft is marked as one. The logo is the project's `avatar` if that is a PNG, JPEG or SVG among the project's
+    files that is not private and is drawn within two seconds; otherwise the initials of who bills stand in its
+    place. An organization's invoices are printed one after the other; 503 `pdf_unavailable`: too many wait already,
+    or it took too long. `X-Missing-Characters` is there where no font of the server has some characters, which are
+    boxes then: the first of them, such as `U+6F22`.
+    """
+    seen = await actions.look_at(call.database, actor_of(call), invoice_id)
     repository, file = seen.access.repository, None
     if file_id := pdf.file_id_of(seen.row["project_avatar"], (call.base, call.base_for_others)):
         file = await queries.find_logo(call.database, repository.id, file_id)
@@ -125,132 +153,3 @@ async def get_invoice_pdf(call: Call) -> Answer:
     if made.missing is not None:
         headers["X-Missing-Characters"] = made.missing
     return Answer(made.content, headers=headers, media_type=PDF)
-
-
-OPERATIONS: tuple[Operation, ...] = (
-    Operation(
-        AREA_A,
-        "GET",
-        "/projects/{id}/invoices",
-        list_invoices,
-        "list_invoices",
-        "List a project's invoices",
-        "work.read",
-        tag=TAG,
-        query=parameters.documented(InvoiceList),
-        answers={200: InvoicesAnswer},
-        problems=(404, 422),
-        description="Clients do not see drafts.",
-    ),
-    Operation(
-        AREA_A,
-        "POST",
-        "/projects/{id}/invoices",
-        create_invoice,
-        "create_invoice",
-        "Draw up an invoice",
-        "work.write",
-        tag=TAG,
-        body=InvoiceCreate,
-        query=parameters.documented(InvoiceCreate, or_body=True),
-        answers={200: InvoiceAnswer},
-        problems=(400, 403, 404, 409, 413, 415, 422),
-        description="A draft. Its timesheets are claimed: no other invoice can have them.",
-    ),
-    Operation(
-        AREA_A,
-        "GET",
-        "/invoices/{invoice_id}",
-        get_invoice,
-        "get_invoice",
-        "Get an invoice",
-        "work.read",
-        tag=TAG,
-        answers={200: InvoiceAnswer},
-        problems=(404,),
-    ),
-    Operation(
-        AREA_A,
-        "PATCH",
-        "/invoices/{invoice_id}",
-        edit_invoice,
-        "edit_invoice",
-        "Change an invoice",
-        "work.write",
-        tag=TAG,
-        body=InvoiceEdit,
-        query=parameters.documented(InvoiceEdit, or_body=True),
-        answers={200: InvoiceAnswer},
-        problems=(400, 403, 404, 409, 412, 413, 415, 422),
-        description="Once it is sent, its lines, timesheets, tax, currency and number stay; once void, all of it.",
-    ),
-    Operation(
-        AREA_A,
-        "DELETE",
-        "/invoices/{invoice_id}",
-        delete_invoice,
-        "delete_invoice",
-        "Delete a draft",
-        "work.write",
-        tag=TAG,
-        answers={200: Done},
-        problems=(403, 404, 409, 412),
-        description="Its timesheets can be invoiced again.",
-    ),
-    Operation(
-        AREA_A,
-        "POST",
-        "/invoices/{invoice_id}/send",
-        send_invoice,
-        "send_invoice",
-        "Issue a draft: it gets its number, and its amounts stay",
-        "work.write",
-        tag=TAG,
-        answers={200: InvoiceAnswer},
-        problems=(403, 404, 409, 422),
-    ),
-    Operation(
-        AREA_A,
-        "POST",
-        "/invoices/{invoice_id}/pay",
-        pay_invoice,
-        "pay_invoice",
-        "Note that an invoice was paid",
-        "work.write",
-        tag=TAG,
-        answers={200: InvoiceAnswer},
-        problems=(403, 404, 409, 422),
-    ),
-    Operation(
-        AREA_A,
-        "POST",
-        "/invoices/{invoice_id}/void",
-        void_invoice,
-        "void_invoice",
-        "Void an invoice that was sent",
-        "work.write",
-        tag=TAG,
-        answers={200: InvoiceAnswer},
-        problems=(403, 404, 409, 422),
-        description="It keeps its number; its timesheets can be invoiced again.",
-    ),
-    Operation(
-        AREA_A,
-        "GET",
-        "/invoices/{invoice_id}/pdf",
-        get_invoice_pdf,
-        "get_invoice_pdf",
-        "Get an invoice as a PDF",
-        "work.read",
-        tag=TAG,
-        answers={200: {"type": "string", "format": "binary"}},
-        problems=(404,),
-        media_type=PDF,
-        description="A draft is marked as one. The logo is the project's `avatar` if that is a PNG, JPEG or SVG among "
-        "the project's files that is not private and is drawn within two seconds; otherwise the initials of who bills "
-        "stand in its place. An organization's invoices are printed one after the other; 503 `pdf_unavailable`: too "
-        "many wait already, or it took too long. "
-        "`X-Missing-Characters` is there where no font of the server has some characters, which are boxes then: the "
-        "first of them, such as `U+6F22`.",
-    ),
-)

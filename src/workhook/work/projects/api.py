@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from workhook.http import conditions, lists, parameters
-from workhook.http.calls import Answer, Call
+from workhook.http import lists
+from workhook.http.calls import Call
+from workhook.http.endpoints import Listed, Routes
 from workhook.http.lists import ListQuery
-from workhook.http.operations import AREA_A, Operation
+from workhook.http.operations import AREA_A
+from workhook.identity.context import Write
 from workhook.identity.guard import actor_of
-from workhook.storage import Transaction
-from workhook.work.announce import base_of
 from workhook.work.projects import actions, listing
 from workhook.work.projects.schemas import (
     Project,
@@ -20,124 +20,55 @@ from workhook.work.projects.schemas import (
 )
 from workhook.work.schemas import Done
 
-TAG = "Projects"
+routes = Routes(AREA_A, "Projects", read="work.read", write="work.write")
 
 
 def _shown(project: Project) -> ProjectAnswer:
     return ProjectAnswer(project_shape(project))
 
 
-async def list_projects(call: Call) -> Answer:
-    query = parameters.read_query(call, ListQuery)
+@routes.get("/projects")
+async def list_projects(call: Call, query: ListQuery) -> Listed[ProjectsAnswer]:
+    """List the projects that the caller sees."""
     key = lists.after(query, tuple[str])
     found = await listing.list_projects(
         call.database, actor_of(call), after=key[0] if key else None, limit=query.limit + 1
     )
     projects, headers = lists.page(call, found, query, lambda project: (project.repository.project_id,))
-    return Answer(ProjectsAnswer([project_shape(each) for each in projects]), headers=headers)
+    return Listed(ProjectsAnswer([project_shape(each) for each in projects]), headers)
 
 
-async def create_project(call: Call) -> Answer:
-    create = await parameters.read(call, ProjectCreate)
-
-    async def change(tx: Transaction) -> Answer:
-        return Answer(_shown(await actions.create_project(tx, actor_of(call), create, base=base_of(call))))
-
-    return await call.write(change)
+@routes.post("/projects")
+async def create_project(write: Write, create: ProjectCreate) -> ProjectAnswer:
+    """Create a project."""
+    return _shown(await actions.create_project(write.tx, write.actor, create, base=write.base))
 
 
-async def get_project(call: Call) -> Answer:
-    return Answer(_shown(await actions.get_project(call.database, actor_of(call), call.path("id"))))
+@routes.get("/projects/{id}")
+async def get_project(call: Call, project_id: str) -> ProjectAnswer:
+    """Get a project."""
+    return _shown(await actions.get_project(call.database, actor_of(call), project_id))
 
 
-async def edit_project(call: Call) -> Answer:
-    edit = await parameters.read(call, ProjectEdit)
+@routes.patch("/projects/{id}")
+async def edit_project(write: Write, project_id: str, edit: ProjectEdit) -> ProjectAnswer:
+    """Change a project, archive it or take it up again.
 
-    async def change(tx: Transaction) -> Answer:
-        project = await actions.take_project(tx, actor_of(call), call.path("id"))
-        conditions.require_match(call, _shown(project))
-        return Answer(_shown(await actions.edit_project(tx, actor_of(call), project, edit, base=base_of(call))))
-
-    return await call.write(change)
-
-
-async def delete_project(call: Call) -> Answer:
-    async def change(tx: Transaction) -> Answer:
-        project = await actions.take_project(tx, actor_of(call), call.path("id"))
-        conditions.require_match(call, _shown(project))
-        await actions.delete_project(tx, actor_of(call), project, base=base_of(call))
-        return Answer(Done())
-
-    return await call.write(change)
+    For who can write to it. Changing `private` or `name` needs the role admin.
+    """
+    project = await actions.take_project(write.tx, write.actor, project_id)
+    write.require_match(_shown(project))
+    return _shown(await actions.edit_project(write.tx, write.actor, project, edit, base=write.base))
 
 
-OPERATIONS: tuple[Operation, ...] = (
-    Operation(
-        AREA_A,
-        "GET",
-        "/projects",
-        list_projects,
-        "list_projects",
-        "List the projects that the caller sees",
-        "work.read",
-        tag=TAG,
-        query=parameters.documented(ListQuery),
-        answers={200: ProjectsAnswer},
-        problems=(422,),
-    ),
-    Operation(
-        AREA_A,
-        "POST",
-        "/projects",
-        create_project,
-        "create_project",
-        "Create a project",
-        "work.write",
-        tag=TAG,
-        body=ProjectCreate,
-        query=parameters.documented(ProjectCreate, or_body=True),
-        answers={200: ProjectAnswer},
-        problems=(400, 409, 413, 415, 422),
-    ),
-    Operation(
-        AREA_A,
-        "GET",
-        "/projects/{id}",
-        get_project,
-        "get_project",
-        "Get a project",
-        "work.read",
-        tag=TAG,
-        answers={200: ProjectAnswer},
-        problems=(404,),
-    ),
-    Operation(
-        AREA_A,
-        "PATCH",
-        "/projects/{id}",
-        edit_project,
-        "edit_project",
-        "Change a project, archive it or take it up again",
-        "work.write",
-        tag=TAG,
-        body=ProjectEdit,
-        query=parameters.documented(ProjectEdit, or_body=True),
-        answers={200: ProjectAnswer},
-        problems=(400, 403, 404, 409, 412, 413, 415, 422),
-        description="For who can write to it. Changing `private` or `name` needs the role admin.",
-    ),
-    Operation(
-        AREA_A,
-        "DELETE",
-        "/projects/{id}",
-        delete_project,
-        "delete_project",
-        "Delete a project",
-        "work.write",
-        tag=TAG,
-        answers={200: Done},
-        problems=(403, 404, 409, 412),
-        description="Its webhooks still get the event that it was deleted. The name is free again. One with issued "
-        "invoices stays (409 `has_invoices`): archive it instead.",
-    ),
-)
+@routes.delete("/projects/{id}")
+async def delete_project(write: Write, project_id: str) -> Done:
+    """Delete a project.
+
+    Its webhooks still get the event that it was deleted. The name is free again. One with issued invoices stays
+    (409 `has_invoices`): archive it instead.
+    """
+    project = await actions.take_project(write.tx, write.actor, project_id)
+    write.require_match(_shown(project))
+    await actions.delete_project(write.tx, write.actor, project, base=write.base)
+    return Done()

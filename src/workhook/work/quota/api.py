@@ -9,9 +9,10 @@ from msgspec import Meta
 
 from workhook.core.clock import now_ms, to_millis_text
 from workhook.core.errors import Forbidden, NotFound
-from workhook.http.calls import Answer, Call, concerns
+from workhook.http.calls import Call, concerns
+from workhook.http.endpoints import Routes
 from workhook.http.fields import Time
-from workhook.http.operations import AREA_A, Operation
+from workhook.http.operations import AREA_A
 from workhook.identity.guard import actor_of
 from workhook.identity.queries import find_organization, key_of
 from workhook.identity.schemas import Account, Actor
@@ -36,12 +37,21 @@ class UsageAnswer(msgspec.Struct):
     success: bool = True
 
 
-async def get_usage(call: Call) -> Answer:
-    account = await _owned(call.database, actor_of(call), call.path("login"))
+routes = Routes(AREA_A, "Users", read="work.read", write="work.write")
+
+
+@routes.get("/organizations/{login}/usage", name="get_organization_usage", etag=False)
+async def get_usage(call: Call, login: str) -> UsageAnswer:
+    """Get how much an organization has stored.
+
+    For its owners; with their own login, what a person has. It is counted anew each time, and what was deleted
+    counts until it has been in the trash for 30 days. 503 if counting takes too long.
+    """
+    account = await _owned(call.database, actor_of(call), login)
     limits = Limits.of(call.services.settings)
     usage = await count(call.database, account.id)
     shape = UsageShape(usage.bytes, limits.bytes or None, usage.rows, limits.rows or None, to_millis_text(now_ms()))
-    return Answer(UsageAnswer(shape))
+    return UsageAnswer(shape)
 
 
 async def _owned(reader: Reader, actor: Actor, login: str) -> Account:
@@ -59,22 +69,3 @@ async def _owned(reader: Reader, actor: Actor, login: str) -> Account:
     if found.role != "owner":
         raise Forbidden(f"Only an owner of {found.account.login} can see what it uses.", code="missing_role")
     return found.account
-
-
-OPERATIONS: tuple[Operation, ...] = (
-    Operation(
-        AREA_A,
-        "GET",
-        "/organizations/{login}/usage",
-        get_usage,
-        "get_organization_usage",
-        "Get how much an organization has stored",
-        "work.read",
-        tag="Users",
-        answers={200: UsageAnswer},
-        problems=(403, 404, 503),
-        etag=False,
-        description="For its owners; with their own login, what a person has. It is counted anew each time, and what "
-        "was deleted counts until it has been in the trash for 30 days. 503 if counting takes too long.",
-    ),
-)

@@ -2,20 +2,29 @@
 
 from __future__ import annotations
 
-from workhook.http import lists, parameters
-from workhook.http.calls import Answer, Call
-from workhook.http.operations import AREA_A, Operation
+from workhook.http import lists
+from workhook.http.calls import Call
+from workhook.http.endpoints import Listed, Routes
+from workhook.http.operations import AREA_A
 from workhook.identity.guard import actor_of
 from workhook.work.access import find_access
 from workhook.work.search import queries
 from workhook.work.search.match import words_of
 from workhook.work.search.schemas import SearchAnswer, SearchQuery, search_result
 
-TAG = "Search"
+routes = Routes(AREA_A, "Search", read="work.read", write="work.write")
 
 
-async def search(call: Call) -> Answer:
-    query = parameters.read_query(call, SearchQuery)
+@routes.get("/search", problems=(404,), etag=False)
+async def search(call: Call, query: SearchQuery) -> Listed[SearchAnswer]:
+    """Search tasks, files, comments and replies in every project that the caller sees.
+
+    The newest come first; without `per_page` there are 30 on a page. What was deleted is not found; what is in
+    archived projects is. Text without spaces between words, as in Chinese or Japanese, is found by the beginning of
+    what stands between two spaces or punctuation marks. Of each kind no more than the newest 50 that the caller
+    sees are found: `incomplete_results` says whether there are more, and more words, `type` and `project_id` narrow
+    it down. A search that takes seconds is given up with 503.
+    """
     after = lists.after(query, queries.Key)
     actor, words = actor_of(call), words_of(query.q)
     project_id = query.project_id if isinstance(query.project_id, str) else None
@@ -32,27 +41,4 @@ async def search(call: Call) -> Answer:
     )
     shown, headers = lists.page(call, searched.found, query, queries.key_of, last_seen=searched.more_behind)
     results = [search_result(each, words) for each in shown]
-    return Answer(SearchAnswer(results, incomplete_results=searched.incomplete), headers=headers)
-
-
-OPERATIONS: tuple[Operation, ...] = (
-    Operation(
-        AREA_A,
-        "GET",
-        "/search",
-        search,
-        "search",
-        "Search tasks, files, comments and replies in every project that the caller sees",
-        "work.read",
-        tag=TAG,
-        query=parameters.documented(SearchQuery),
-        answers={200: SearchAnswer},
-        problems=(404, 422, 503),
-        etag=False,
-        description="The newest come first; without `per_page` there are 30 on a page. What was deleted is not found; "
-        "what is in archived projects is. Text without spaces between words, as in Chinese or Japanese, is found by "
-        "the beginning of what stands between two spaces or punctuation marks. Of each kind no more than the newest "
-        "50 that the caller sees are found: `incomplete_results` says whether there are more, and more words, `type` "
-        "and `project_id` narrow it down. A search that takes seconds is given up with 503.",
-    ),
-)
+    return Listed(SearchAnswer(results, incomplete_results=searched.incomplete), headers)

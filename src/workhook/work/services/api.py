@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from workhook.core.clock import now_ms
-from workhook.http import conditions, lists, parameters
-from workhook.http.calls import Answer, Call
-from workhook.http.operations import AREA_A, Operation
+from workhook.http import lists
+from workhook.http.calls import Call
+from workhook.http.endpoints import Listed, Routes
+from workhook.http.operations import AREA_A
+from workhook.identity.context import Write
 from workhook.identity.guard import actor_of
-from workhook.storage import Transaction
-from workhook.work.announce import base_of
 from workhook.work.schemas import Done
 from workhook.work.services import actions, queries
 from workhook.work.services.schemas import (
@@ -21,124 +21,57 @@ from workhook.work.services.schemas import (
     service_shape,
 )
 
-TAG = "Services"
+routes = Routes(AREA_A, "Services", read="work.read", write="work.write")
 
 
 def _shown(service: Service) -> ServiceAnswer:
     return ServiceAnswer(service_shape(service))
 
 
-async def list_services(call: Call) -> Answer:
-    query = parameters.read_query(call, ServiceQuery)
+@routes.get("/services")
+async def list_services(call: Call, query: ServiceQuery) -> Listed[ServicesAnswer]:
+    """List the services that the caller's organizations offer."""
     key = lists.after(query, tuple[str])
     found = await queries.list_services(call.database, actor_of(call), query, after=key[0] if key else None)
     services, headers = lists.page(call, found, query, lambda service: (service.id,))
-    return Answer(ServicesAnswer([service_shape(each) for each in services]), headers=headers)
+    return Listed(ServicesAnswer([service_shape(each) for each in services]), headers)
 
 
-async def create_service(call: Call) -> Answer:
-    create = await parameters.read(call, ServiceCreate)
+@routes.post("/services")
+async def create_service(write: Write, create: ServiceCreate) -> ServiceAnswer:
+    """Offer a service.
 
-    async def change(tx: Transaction) -> Answer:
-        created = await actions.create_service(tx, actor_of(call), create, now=now_ms(), base=base_of(call))
-        return Answer(_shown(created))
-
-    return await call.write(change)
-
-
-async def get_service(call: Call) -> Answer:
-    return Answer(_shown(await actions.get_service(call.database, actor_of(call), call.path("id"))))
+    Only owners of the organization can.
+    """
+    created = await actions.create_service(write.tx, write.actor, create, now=now_ms(), base=write.base)
+    return _shown(created)
 
 
-async def edit_service(call: Call) -> Answer:
-    edit = await parameters.read(call, ServiceEdit)
-
-    async def change(tx: Transaction) -> Answer:
-        service = await actions.take_service(tx, actor_of(call), call.path("id"))
-        conditions.require_match(call, _shown(service))
-        edited = await actions.edit_service(tx, actor_of(call), service, edit, now=now_ms(), base=base_of(call))
-        return Answer(_shown(edited))
-
-    return await call.write(change)
+@routes.get("/services/{id}")
+async def get_service(call: Call, service_id: str) -> ServiceAnswer:
+    """Get a service."""
+    return _shown(await actions.get_service(call.database, actor_of(call), service_id))
 
 
-async def delete_service(call: Call) -> Answer:
-    async def change(tx: Transaction) -> Answer:
-        service = await actions.take_service(tx, actor_of(call), call.path("id"))
-        conditions.require_match(call, _shown(service))
-        await actions.delete_service(tx, actor_of(call), service, now=now_ms(), base=base_of(call))
-        return Answer(Done())
+@routes.patch("/services/{id}", without=(409,))
+async def edit_service(write: Write, service_id: str, edit: ServiceEdit) -> ServiceAnswer:
+    """Change a service.
 
-    return await call.write(change)
+    `service_prices` replace the prices as a whole. Checkouts keep the price that they have.
+    """
+    service = await actions.take_service(write.tx, write.actor, service_id)
+    write.require_match(_shown(service))
+    edited = await actions.edit_service(write.tx, write.actor, service, edit, now=now_ms(), base=write.base)
+    return _shown(edited)
 
 
-OPERATIONS: tuple[Operation, ...] = (
-    Operation(
-        AREA_A,
-        "GET",
-        "/services",
-        list_services,
-        "list_services",
-        "List the services that the caller's organizations offer",
-        "work.read",
-        tag=TAG,
-        query=parameters.documented(ServiceQuery),
-        answers={200: ServicesAnswer},
-        problems=(422,),
-    ),
-    Operation(
-        AREA_A,
-        "POST",
-        "/services",
-        create_service,
-        "create_service",
-        "Offer a service",
-        "work.write",
-        tag=TAG,
-        body=ServiceCreate,
-        query=parameters.documented(ServiceCreate, or_body=True),
-        answers={200: ServiceAnswer},
-        problems=(400, 403, 409, 413, 415, 422),
-        description="Only owners of the organization can.",
-    ),
-    Operation(
-        AREA_A,
-        "GET",
-        "/services/{id}",
-        get_service,
-        "get_service",
-        "Get a service",
-        "work.read",
-        tag=TAG,
-        answers={200: ServiceAnswer},
-        problems=(404,),
-    ),
-    Operation(
-        AREA_A,
-        "PATCH",
-        "/services/{id}",
-        edit_service,
-        "edit_service",
-        "Change a service",
-        "work.write",
-        tag=TAG,
-        body=ServiceEdit,
-        query=parameters.documented(ServiceEdit, or_body=True),
-        answers={200: ServiceAnswer},
-        problems=(400, 403, 404, 412, 413, 415, 422),
-        description="`service_prices` replace the prices as a whole. Checkouts keep the price that they have.",
-    ),
-    Operation(
-        AREA_A,
-        "DELETE",
-        "/services/{id}",
-        delete_service,
-        "delete_service",
-        "Offer a service no longer",
-        "work.write",
-        tag=TAG,
-        answers={200: Done},
-        problems=(403, 404, 409, 412),
-        description="Its checkouts go on. One on issued invoices stays (409 `has_invoices`): set `active` to false.",
-    ),
-)
+@routes.delete("/services/{id}")
+async def delete_service(write: Write, service_id: str) -> Done:
+    """Offer a service no longer.
+
+    Its checkouts go on. One on issued invoices stays (409 `has_invoices`): set `active` to false.
+    """
+    service = await actions.take_service(write.tx, write.actor, service_id)
+    write.require_match(_shown(service))
+    await actions.delete_service(write.tx, write.actor, service, now=now_ms(), base=write.base)
+    return Done()

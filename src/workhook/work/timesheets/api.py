@@ -8,9 +8,11 @@ from typing import Protocol
 from msgspec import UnsetType
 
 from workhook.core.clock import now_ms
-from workhook.http import lists, parameters
+from workhook.http import lists
 from workhook.http.calls import Answer, Call
+from workhook.http.endpoints import Routes
 from workhook.http.operations import AREA_A, Operation
+from workhook.identity.context import Write
 from workhook.identity.guard import actor_of
 from workhook.identity.schemas import Actor
 from workhook.storage import Transaction
@@ -30,13 +32,17 @@ from workhook.work.timesheets.schemas import (
 )
 from workhook.work.timesheets.table import table, whole_table
 
-TAG = "Timesheets"
+routes = Routes(AREA_A, "Timesheets", read="work.read", write="work.write")
 
 
-async def list_timesheets(call: Call) -> Answer:
-    query = parameters.read_query(call, TimesheetsQuery)
+@routes.get("/projects/{id}/timesheets", answers={200: TimesheetsAnswer}, other_media_types=(export.MEDIA_TYPE,))
+async def list_timesheets(call: Call, project_id: str, query: TimesheetsQuery) -> Answer:
+    """List the timesheets of a project.
+
+    With `Accept: text/csv` a table: all that fits, or with `per_page` a page of it.
+    """
     key = lists.after(query, tuple[str])
-    access = await actions.see_timesheets(call.database, actor_of(call), call.path("id"))
+    access = await actions.see_timesheets(call.database, actor_of(call), project_id)
     found = await queries.list_timesheets(
         call.database, access, queries.filters_of(query), after=key[0] if key else None, limit=query.limit + 1
     )
@@ -63,54 +69,57 @@ def _table(call: Call, access: Access, query: TimesheetFilters, found: queries.L
     return Answer(table(timesheets), headers={**headers, **link}, media_type=export.MEDIA_TYPE)
 
 
-async def create_timesheet(call: Call) -> Answer:
-    create = await parameters.read(call, TimesheetCreate)
+@routes.post("/projects/{id}/timesheets", answers={200: TimesheetAnswer})
+async def create_timesheet(write: Write, project_id: str, create: TimesheetCreate) -> Answer:
+    """Start a timer, or note time that was spent.
 
-    async def change(tx: Transaction) -> Answer:
-        now = now_ms()
-        made = await actions.create_timesheet(tx, actor_of(call), call.path("id"), create, now=now, base=base_of(call))
-        return conditions.answer(made, now)
+    With `duration` or `end_time` it is finished. Otherwise a timer starts, and the caller's other one is paused, in
+    whatever project it runs.
+    """
+    now = now_ms()
+    made = await actions.create_timesheet(write.tx, write.actor, project_id, create, now=now, base=write.base)
+    return conditions.answer(made, now)
 
-    return await call.write(change)
 
-
-async def get_timesheet(call: Call) -> Answer:
-    found = await actions.get_timesheet(call.database, actor_of(call), call.path("id"))
+@routes.get("/timesheets/{id}", answers={200: TimesheetAnswer}, description=_RUNNING)
+async def get_timesheet(call: Call, timesheet_id: str) -> Answer:
+    """Get a timesheet."""
+    found = await actions.get_timesheet(call.database, actor_of(call), timesheet_id)
     return conditions.answer(found, now_ms())
 
 
-async def edit_timesheet(call: Call) -> Answer:
-    edit = await parameters.read(call, TimesheetEdit)
+@routes.patch("/timesheets/{id}", answers={200: TimesheetAnswer})
+async def edit_timesheet(write: Write, timesheet_id: str, edit: TimesheetEdit) -> Answer:
+    """Correct a timesheet.
 
-    async def change(tx: Transaction) -> Answer:
-        now = now_ms()
-        edited = await actions.edit_timesheet(
-            tx,
-            actor_of(call),
-            call.path("id"),
-            edit,
-            lambda current: conditions.require_match(call, current),
-            now=now,
-            base=base_of(call),
-        )
-        return conditions.answer(edited, now)
+    A `duration` alone keeps the start and sets the end; `start_time` and `end_time` alone recompute the duration. A
+    `duration` or an `end_time` finishes a timer. What is on an invoice cannot be changed.
+    """
+    now = now_ms()
+    edited = await actions.edit_timesheet(
+        write.tx,
+        write.actor,
+        timesheet_id,
+        edit,
+        lambda current: write.require_match(current),
+        now=now,
+        base=write.base,
+    )
+    return conditions.answer(edited, now)
 
-    return await call.write(change)
 
-
-async def delete_timesheet(call: Call) -> Answer:
-    async def change(tx: Transaction) -> Answer:
-        await actions.delete_timesheet(
-            tx,
-            actor_of(call),
-            call.path("id"),
-            lambda current: conditions.require_match(call, current),
-            now=now_ms(),
-            base=base_of(call),
-        )
-        return Answer(Done())
-
-    return await call.write(change)
+@routes.delete("/timesheets/{id}")
+async def delete_timesheet(write: Write, timesheet_id: str) -> Done:
+    """Delete a timesheet."""
+    await actions.delete_timesheet(
+        write.tx,
+        write.actor,
+        timesheet_id,
+        lambda current: write.require_match(current),
+        now=now_ms(),
+        base=write.base,
+    )
+    return Done()
 
 
 class _Turn(Protocol):
@@ -144,79 +153,9 @@ _OTHER = (
 )
 _RUNNING = "While a timer runs, its `ETag` grows with it; `If-Match` takes every one since it was last changed."
 
-OPERATIONS: tuple[Operation, ...] = (
-    Operation(
-        AREA_A,
-        "GET",
-        "/projects/{id}/timesheets",
-        list_timesheets,
-        "list_timesheets",
-        "List the timesheets of a project",
-        "work.read",
-        tag=TAG,
-        query=parameters.documented(TimesheetsQuery),
-        answers={200: TimesheetsAnswer},
-        other_media_types=(export.MEDIA_TYPE,),
-        problems=(404, 422),
-        description="With `Accept: text/csv` a table: all that fits, or with `per_page` a page of it.",
-    ),
-    Operation(
-        AREA_A,
-        "POST",
-        "/projects/{id}/timesheets",
-        create_timesheet,
-        "create_timesheet",
-        "Start a timer, or note time that was spent",
-        "work.write",
-        tag=TAG,
-        body=TimesheetCreate,
-        query=parameters.documented(TimesheetCreate, or_body=True),
-        answers={200: TimesheetAnswer},
-        problems=(400, 403, 404, 409, 413, 415, 422),
-        description="With `duration` or `end_time` it is finished. Otherwise a timer starts, and the caller's other "
-        "one is paused, in whatever project it runs.",
-    ),
-    Operation(
-        AREA_A,
-        "GET",
-        "/timesheets/{id}",
-        get_timesheet,
-        "get_timesheet",
-        "Get a timesheet",
-        "work.read",
-        tag=TAG,
-        answers={200: TimesheetAnswer},
-        problems=(404,),
-        description=_RUNNING,
-    ),
-    Operation(
-        AREA_A,
-        "PATCH",
-        "/timesheets/{id}",
-        edit_timesheet,
-        "edit_timesheet",
-        "Correct a timesheet",
-        "work.write",
-        tag=TAG,
-        body=TimesheetEdit,
-        query=parameters.documented(TimesheetEdit, or_body=True),
-        answers={200: TimesheetAnswer},
-        problems=(400, 403, 404, 409, 412, 413, 415, 422),
-        description="A `duration` alone keeps the start and sets the end; `start_time` and `end_time` alone recompute "
-        "the duration. A `duration` or an `end_time` finishes a timer. What is on an invoice cannot be changed.",
-    ),
-    Operation(
-        AREA_A,
-        "DELETE",
-        "/timesheets/{id}",
-        delete_timesheet,
-        "delete_timesheet",
-        "Delete a timesheet",
-        "work.write",
-        tag=TAG,
-        answers={200: Done},
-        problems=(403, 404, 409, 412),
-    ),
+
+OPERATIONS = (
+    *routes,
     *(
         Operation(
             AREA_A,

@@ -8,9 +8,9 @@ from functools import reduce
 
 from workhook.core.clock import now_ms
 from workhook.core.errors import Fault, Invalid, NotFound
-from workhook.http import parameters
 from workhook.http.calls import Answer, Call
-from workhook.http.operations import AREA_A, Operation
+from workhook.http.endpoints import Routes
+from workhook.http.operations import AREA_A
 from workhook.identity.guard import actor_of
 from workhook.identity.schemas import Actor
 from workhook.storage import Reader
@@ -54,8 +54,16 @@ async def make_report(reader: Reader, actor: Actor, query: ReportFilters) -> Seq
     return groups
 
 
-async def report_timesheets(call: Call) -> Answer:
-    query = parameters.read_query(call, ReportQuery)
+routes = Routes(AREA_A, "Timesheets", read="work.read", write="work.write")
+
+
+@routes.get("/reports/timesheets", answers={200: ReportAnswer}, problems=(404,), other_media_types=(export.MEDIA_TYPE,))
+async def report_timesheets(call: Call, query: ReportQuery) -> Answer:
+    """Sum up timesheets by user, task, project or day.
+
+    Over all projects that the caller sees as an owner or a member. A timesheet belongs to the day on which it
+    started. With `Accept: text/csv` a table.
+    """
     groups = await make_report(call.database, actor_of(call), query)
     if export.wants_csv(call.header("accept")):
         group_by: GroupBy = given(query.group_by) or "user"
@@ -84,23 +92,3 @@ def _cells(group: Group, group_by: GroupBy) -> list[Cell]:
         Decimal(rules.hours_text(spent.billable_ms)),
         Decimal(rules.two_decimals(spent.amount_minor)),
     ]
-
-
-OPERATIONS: tuple[Operation, ...] = (
-    Operation(
-        AREA_A,
-        "GET",
-        "/reports/timesheets",
-        report_timesheets,
-        "report_timesheets",
-        "Sum up timesheets by user, task, project or day",
-        "work.read",
-        tag="Timesheets",
-        query=parameters.documented(ReportQuery),
-        answers={200: ReportAnswer},
-        other_media_types=(export.MEDIA_TYPE,),
-        problems=(404, 422),
-        description="Over all projects that the caller sees as an owner or a member. A timesheet belongs to the day on "
-        "which it started. With `Accept: text/csv` a table.",
-    ),
-)
