@@ -33,7 +33,7 @@ from workhook.identity.tables import audit_log
 from workhook.storage import Row
 from workhook.storage.metadata import insert_into
 from workhook.work.projects import actions
-from workhook.work.projects.api import OPERATIONS
+from workhook.work.projects.api import routes
 from workhook.work.projects.schemas import name_from
 
 PROJECT_KEYS = {
@@ -700,7 +700,7 @@ def test_what_a_field_has_to_be_is_said_in_words() -> None:
 def test_the_document_shows_the_limits_that_are_enforced() -> None:
     shown = {each.name: each for each in parameters.documented(Filters)}
     assert shown["count"].schema == {"type": "integer", "minimum": 1, "maximum": 9}
-    create = next(each for each in OPERATIONS if each.name == "create_project")
+    create = next(each for each in routes if each.name == "create_project")
     title = next(each for each in create.query if each.name == "title")
     assert title.schema == {"type": "string", "minLength": 1, "maxLength": 255}
     assert not title.required  # it may come in the body

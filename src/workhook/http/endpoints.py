@@ -7,10 +7,11 @@
         \"\"\"Change or move a column.\"\"\"
 
 The signature says the rest. The first parameter is the `Call` or, for a change, a context that is made for each
-transaction (`WriteContext`); the handler of a change runs in one, once for each `Idempotency-Key`. A parameter of type str or
-int is the part of the path that has its name, or `{id}`; `query` is read from the query string, and any other struct
-from the JSON body or the query string. The return type is the body of the answer; None is 204, `Listed` a page of a list. The first paragraph
-of the docstring is the summary in the OpenAPI document, the others are the description.
+transaction (`WriteContext`); the handler of a change runs in one, once for each `Idempotency-Key`. A parameter of type
+str or int is the part of the path that has its name; `…_id` may stand for `{id}`. `query` is read from the query
+string, any other struct from the JSON body or the query string. The return type is the body of the answer: None is 204
+without one, `Listed` a page of a list. The first paragraph of the docstring is the summary in the OpenAPI document, the
+others are the description.
 
 A handler that returns an `Answer` decides itself; its `answers` are declared beside the path, as is whatever else the
 signature does not say (the fields of `Operation`).
@@ -136,13 +137,14 @@ def _parameters(function: Callable[..., Any]) -> Iterator[tuple[str, Any]]:
 
 
 def _parts_of_path(function: Callable[..., Any], path: str) -> list[tuple[str, str, Any]]:
-    """Parameter, part of the path and type of each that the path gives: those of its name, and for `{id}` any `…_id`."""
+    """Parameter, part of the path and type of each parameter that the path gives."""
     parts = re.findall(r"\{(\w+)\}", path)
     found = []
     for name, kind in _parameters(function):
         if kind in (str, int):
             part = name if name in parts else "id"
-            assert part in parts and (part == name or name.endswith("_id")), f"{path} has no part {name}"
+            assert part in parts, f"{path} has no part {name}"
+            assert part == name or name.endswith("_id"), f"{name} is not the id in {path}"
             found.append((name, part, kind))
     return found
 
@@ -175,9 +177,10 @@ def _handler_of(
         async def change(tx: Transaction) -> Answer:
             return _answer(await function(context.for_call(call, tx), **given), status)
 
-        for _ in range(BUSY_TRIES - 1 if again_on else 0):
-            with suppress(again_on or ()):
-                return await call.write(change)
+        if again_on is not None:
+            for _ in range(BUSY_TRIES - 1):
+                with suppress(again_on):
+                    return await call.write(change)
         return await call.write(change)
 
     if context is Call:

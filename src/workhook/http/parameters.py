@@ -168,9 +168,9 @@ def _gather(
             continue
         try:
             if name in body:
-                values[name] = field.convert(body[name], strict=True, path=path + name)
+                values[field.name] = field.convert(body[name], strict=True, path=path + name)
             elif name in query:
-                values[name] = field.convert(field.from_query(query[name]), strict=False, path=path + name)
+                values[field.name] = field.convert(field.from_query(query[name]), strict=False, path=path + name)
             elif field.required:
                 faults.append(Fault(field=path + name, code="missing", message=f"{path}{name} is required"))
         except Invalid as nested:
@@ -230,6 +230,7 @@ def _whole(schema: Any, definitions: Mapping[str, Any]) -> Any:
 class _Field:
     """One field of a shape: its type without `UnsetType`, and what its annotations add."""
 
+    name: str  # of the attribute
     kind: Any
     kind_but_null: Any
     required: bool
@@ -335,6 +336,7 @@ def _field(info: msgspec.structs.FieldInfo) -> _Field:
     items = [get_args(each)[0] for each in plain if get_origin(each) is list]
     structs = [each for each in items if isinstance(each, type) and issubclass(each, msgspec.Struct)]
     return _Field(
+        name=info.name,
         kind=Union[tuple(options)],  # noqa: UP007  # made of a list
         kind_but_null=Union[tuple(each for each in options if each is not types.NoneType)],  # noqa: UP007  # likewise
         required=info.required,

@@ -132,5 +132,5 @@ OPERATIONS = (
     _op("/webhook-events", "webhook_events", "The catalogue of events", None, webhook_events, list[EventType]),
     *profile_api.OPERATIONS,
     *member_api.OPERATIONS,
-    *graphql_api.OPERATIONS,
+    *graphql_api.routes,
 )

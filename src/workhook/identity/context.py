@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Self
 
 from workhook.core.clock import now_ms
@@ -13,22 +14,29 @@ from workhook.identity.schemas import Actor
 from workhook.storage import Transaction
 
 
-@dataclass(frozen=True)
+@dataclass
 class Write:
-    """One try of a change: its transaction, who makes it, when, and what links start with in what others will read.
+    """One try of a change: its transaction, who makes it, and what links start with in what others will read.
 
-    `now` is in milliseconds since the epoch. `caller` and `call` are None where Workhook acts by itself.
+    `caller` and `request` are None where Workhook acts by itself.
     """
 
     tx: Transaction
     caller: Actor | None
     base: str
-    now: int
-    call: Call | None = None
+    request: Call | None = None
 
     @classmethod
     def for_call(cls, call: Call, tx: Transaction) -> Self:
-        return cls(tx, actor_of(call), call.base_for_others.removesuffix(call.prefix), now_ms(), call)
+        return cls(tx, actor_of(call), call.base_for_others.removesuffix(call.prefix), call)
+
+    @cached_property
+    def now(self) -> int:
+        """When it happens, in milliseconds since the epoch: the moment at which this is asked first.
+
+        Ask once the locks are held, since what waited for another change comes after it.
+        """
+        return now_ms()
 
     @property
     def actor(self) -> Actor:
@@ -36,11 +44,16 @@ class Write:
         return self.caller
 
     @property
+    def call(self) -> Call:
+        assert self.request is not None, "only a caller's changes come here"
+        return self.request
+
+    @property
     def is_conditional(self) -> bool:
         """Whether the request has `If-Match`: only then its record has to be made before the change."""
-        return self.call is not None and conditions.is_conditional(self.call)
+        return self.request is not None and conditions.is_conditional(self.request)
 
     def require_match(self, body: object) -> None:
         """Raises `PreconditionFailed` unless `If-Match`, if it was sent, names `body`, which a GET would answer now."""
-        if self.call is not None:
-            conditions.require_match(self.call, body)
+        if self.request is not None:
+            conditions.require_match(self.request, body)

@@ -10,10 +10,13 @@ from msgspec import UNSET, Meta, UnsetType
 
 from workhook.core.clock import to_seconds_text
 from workhook.core.errors import Malformed
-from workhook.http.calls import Answer, Call
-from workhook.http.operations import GRAPHQL, Operation
+from workhook.http.calls import Call
+from workhook.http.endpoints import Routes
+from workhook.http.operations import GRAPHQL
 from workhook.identity.guard import actor_of
 from workhook.identity.schemas import Account, account_shape
+
+routes = Routes(GRAPHQL, "support")
 
 _TOKEN = re.compile(r"#[^\n]*|[\s,]+|(\w+|.)")
 _QUERY_MAX = 2000
@@ -67,7 +70,12 @@ def fields_of_viewer(query: str) -> list[str] | None:
     return names if plain and names else None
 
 
-async def graphql(call: Call) -> Answer:
+@routes.post("/graphql", access="user", body=_BODY, body_required=True, problems=(413,), without=(422,), etag=False)
+async def graphql(call: Call) -> GraphQLAnswer:
+    """Who the caller is, for clients that ask in GraphQL.
+
+    Other questions are answered with `errors`: there is no GraphQL API here.
+    """
     query = (await call.json_object()).get("query")
     if not isinstance(query, str):
         raise Malformed("A query attribute must be specified and must be a string.")
@@ -75,14 +83,5 @@ async def graphql(call: Call) -> Answer:
     known, wanted = _viewer(actor_of(call).user, base), fields_of_viewer(query)
     if wanted is None or not known.keys() >= set(wanted):
         message = _UNKNOWN.format(fields=" ".join(known), base=base)
-        return Answer(GraphQLAnswer(None, [GraphQLFault("NOT_SUPPORTED", message)]))
-    return Answer(GraphQLAnswer({"viewer": {name: known[name] for name in wanted}}))
-
-
-OPERATIONS = (
-    Operation(
-        GRAPHQL, "POST", "/graphql", graphql, "graphql", "Who the caller is, for clients that ask in GraphQL", "user",
-        "support", body=_BODY, body_required=True, answers={200: GraphQLAnswer}, problems=(400, 413), etag=False,
-        description="Other questions are answered with `errors`: there is no GraphQL API here.",
-    ),
-)  # fmt: skip
+        return GraphQLAnswer(None, [GraphQLFault("NOT_SUPPORTED", message)])
+    return GraphQLAnswer({"viewer": {name: known[name] for name in wanted}})

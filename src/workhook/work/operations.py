@@ -8,6 +8,8 @@ from workhook.work.checkouts import api as service_checkouts
 from workhook.work.clients import api as clients
 from workhook.work.columns import api as columns
 from workhook.work.comments import api as comments
+from workhook.work.comments import file_api as file_comments
+from workhook.work.comments import reply_api as replies
 from workhook.work.credits import api as task_credits
 from workhook.work.files import api as files
 from workhook.work.imports import tables as _imports  # noqa: F401  # it has no routes, but a table beside the others'
@@ -24,23 +26,25 @@ from workhook.work.timesheets import api as timesheets
 from workhook.work.timesheets import reports as timesheet_reports
 
 OPERATIONS: tuple[Operation, ...] = (
-    *projects.OPERATIONS,
-    *trash.OPERATIONS,
-    *members.OPERATIONS,
-    *quota.OPERATIONS,
-    *clients.OPERATIONS,
-    *columns.OPERATIONS,
-    *tasks.OPERATIONS,
-    *activity.OPERATIONS,
-    *files.OPERATIONS,
-    *comments.OPERATIONS,
-    *search.OPERATIONS,
-    *services.OPERATIONS,
-    *service_checkouts.OPERATIONS,
-    *task_credits.OPERATIONS,
-    *invoices.OPERATIONS,
-    *timesheets.OPERATIONS,
-    *timesheet_reports.OPERATIONS,
+    *projects.routes,
+    *trash.routes,
+    *members.routes,
+    *quota.routes,
+    *clients.routes,
+    *columns.routes,
+    *tasks.routes,
+    *activity.routes,
+    *files.routes,
+    *comments.routes,
+    *file_comments.routes,
+    *replies.routes,
+    *search.routes,
+    *services.routes,
+    *service_checkouts.routes,
+    *task_credits.routes,
+    *invoices.routes,
+    *timesheets.routes,
+    *timesheet_reports.routes,
 )
 """Every route of the work API."""
 

@@ -71,12 +71,11 @@ def _shape(row: Row) -> ActivityShape:
 
 @routes.get(
     "/projects/{id}/stream",
-    name="follow_project",
     answers={200: {"type": "string", "contentMediaType": "text/event-stream"}},
     media_type="text/event-stream",
     etag=False,
 )
-async def follow(call: Call, project_id: str, query: StreamQuery) -> Answer:
+async def follow_project(call: Call, project_id: str, query: StreamQuery) -> Answer:
     """Follow what happens in a project, as it happens.
 
     Server-sent events: `id` is the event's, `event` its name, `data` one line of JSON, `{event, action, created_at,

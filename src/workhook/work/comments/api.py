@@ -9,7 +9,7 @@ from workhook.http.lists import ListQuery
 from workhook.http.operations import AREA_A
 from workhook.identity.context import Write
 from workhook.identity.guard import actor_of
-from workhook.work.comments import file_api, reply_api, task_actions
+from workhook.work.comments import task_actions
 from workhook.work.comments.schemas import (
     After,
     CommentCreate,
@@ -22,15 +22,14 @@ from workhook.work.comments.schemas import (
 from workhook.work.schemas import Done
 
 routes = Routes(AREA_A, "Task Comments", read="work.read", write="work.write")
-INTEGER = {"id": "integer"}
 
 
 def _shown(comment: TaskComment) -> TaskCommentAnswer:
     return TaskCommentAnswer(task_comment_shape(comment))
 
 
-@routes.get("/tasks/{id}/task_comments", name="list_task_comments")
-async def list_comments(call: Call, task_id: str, query: ListQuery) -> Listed[TaskCommentsAnswer]:
+@routes.get("/tasks/{id}/task_comments")
+async def list_task_comments(call: Call, task_id: str, query: ListQuery) -> Listed[TaskCommentsAnswer]:
     """List the comments on a task, the newest last."""
     key = lists.after(query, After)
     found = await task_actions.list_comments(
@@ -40,28 +39,25 @@ async def list_comments(call: Call, task_id: str, query: ListQuery) -> Listed[Ta
     return Listed(TaskCommentsAnswer([task_comment_shape(each) for each in comments]), headers)
 
 
-@routes.post("/tasks/{id}/task_comments", name="create_task_comment")
-async def create_comment(write: Write, task_id: str, create: CommentCreate) -> TaskCommentAnswer:
+@routes.post("/tasks/{id}/task_comments")
+async def create_task_comment(write: Write, task_id: str, create: CommentCreate) -> TaskCommentAnswer:
     """Comment on a task."""
     made = await task_actions.create_comment(write.tx, write.actor, task_id, create, base=write.base)
     return _shown(made)
 
 
-@routes.patch("/task_comments/{id}", name="edit_task_comment", path_types=INTEGER)
-async def edit_comment(write: Write, task_comment_id: int, edit: CommentEdit) -> TaskCommentAnswer:
+@routes.patch("/task_comments/{id}")
+async def edit_task_comment(write: Write, task_comment_id: int, edit: CommentEdit) -> TaskCommentAnswer:
     """Change a comment on a task."""
     access, comment = await task_actions.take_comment(write.tx, write.actor, task_comment_id)
     write.require_match(_shown(comment))
     return _shown(await task_actions.edit_comment(write.tx, access, comment, edit, base=write.base))
 
 
-@routes.delete("/task_comments/{id}", name="delete_task_comment", path_types=INTEGER)
-async def delete_comment(write: Write, task_comment_id: int) -> Done:
+@routes.delete("/task_comments/{id}")
+async def delete_task_comment(write: Write, task_comment_id: int) -> Done:
     """Delete a comment on a task."""
     access, comment = await task_actions.take_comment(write.tx, write.actor, task_comment_id)
     write.require_match(_shown(comment))
     await task_actions.delete_comment(write.tx, access, comment, base=write.base)
     return Done()
-
-
-OPERATIONS = (*routes, *file_api.OPERATIONS, *reply_api.OPERATIONS)

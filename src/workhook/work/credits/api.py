@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from workhook.core.clock import now_ms, to_millis_text
-from workhook.http import conditions, lists, parameters
+from workhook.http import lists
 from workhook.http.calls import Answer, Call
+from workhook.http.endpoints import Listed, Routes
 from workhook.http.lists import ListQuery
-from workhook.http.operations import AREA_A, Operation
+from workhook.http.operations import AREA_A
 from workhook.http.values import to_amount
+from workhook.identity.context import Write
 from workhook.identity.guard import actor_of
-from workhook.storage import Transaction
-from workhook.work.announce import base_of
 from workhook.work.credits import actions, queries
 from workhook.work.credits.schemas import (
     TaskCreditAnswer,
@@ -21,31 +21,34 @@ from workhook.work.credits.schemas import (
 )
 from workhook.work.schemas import Done
 
-TAG = "Task Credits"
+routes = Routes(AREA_A, "Task Credits", read="work.read", write="work.write")
 
 
-async def list_task_credits(call: Call) -> Answer:
-    query = parameters.read_query(call, ListQuery)
+@routes.get("/projects/{id}/task_credits")
+async def list_task_credits(call: Call, project_id: str, query: ListQuery) -> Listed[TaskCreditsAnswer]:
+    """List the entries of a project's ledger of credits."""
     key = lists.after(query, tuple[str])
-    repository_id = await actions.look_into(call.database, actor_of(call), call.path("id"))
+    repository_id = await actions.look_into(call.database, actor_of(call), project_id)
     after = key[0] if key else None
     found = await queries.list_entries(call.database, repository_id, after=after, limit=query.limit + 1)
     rows, headers = lists.page(call, found, query, lambda row: (row["id"],))
-    return Answer(TaskCreditsAnswer([task_credit_shape(row) for row in rows]), headers=headers)
+    return Listed(TaskCreditsAnswer([task_credit_shape(row) for row in rows]), headers)
 
 
-async def create_task_credit(call: Call) -> Answer:
-    wanted = await parameters.read(call, TaskCreditCreate)
+@routes.post("/projects/{id}/task_credits")
+async def create_task_credit(write: Write, project_id: str, wanted: TaskCreditCreate) -> TaskCreditAnswer:
+    """Grant credits, or spend some on a task.
 
-    async def change(tx: Transaction) -> Answer:
-        made = await actions.create(tx, actor_of(call), call.path("id"), wanted, base=base_of(call))
-        return Answer(TaskCreditAnswer(made))
+    The oldest grant is spent first. More than the balance is refused with `insufficient_credits`.
+    """
+    made = await actions.create(write.tx, write.actor, project_id, wanted, base=write.base)
+    return TaskCreditAnswer(made)
 
-    return await call.write(change)
 
-
-async def get_balance(call: Call) -> Answer:
-    repository_id = await actions.look_into(call.database, actor_of(call), call.path("id"))
+@routes.get("/projects/{id}/task_credits/balance", answers={200: TaskCreditBalance})
+async def get_task_credit_balance(call: Call, project_id: str) -> Answer:
+    """Get a project's balance of credits."""
+    repository_id = await actions.look_into(call.database, actor_of(call), project_id)
     row = await queries.balance(call.database, repository_id, now_ms())
     next_ms = row["expires_next"]
     return Answer(
@@ -58,69 +61,14 @@ async def get_balance(call: Call) -> Answer:
     )
 
 
-async def reverse_task_credit(call: Call) -> Answer:
-    async def change(tx: Transaction) -> Answer:
-        taken = await actions.take(tx, actor_of(call), call.path("task_credit_id"))
-        conditions.require_match(call, TaskCreditAnswer(taken.record))
-        await actions.reverse(tx, actor_of(call), taken, base=base_of(call))
-        return Answer(Done())
+@routes.delete("/task_credits/{task_credit_id}")
+async def delete_task_credit(write: Write, task_credit_id: str) -> Done:
+    """Reverse a spend, or a grant that was not used.
 
-    return await call.write(change)
-
-
-OPERATIONS: tuple[Operation, ...] = (
-    Operation(
-        AREA_A,
-        "GET",
-        "/projects/{id}/task_credits",
-        list_task_credits,
-        "list_task_credits",
-        "List the entries of a project's ledger of credits",
-        "work.read",
-        tag=TAG,
-        query=parameters.documented(ListQuery),
-        answers={200: TaskCreditsAnswer},
-        problems=(404, 422),
-    ),
-    Operation(
-        AREA_A,
-        "POST",
-        "/projects/{id}/task_credits",
-        create_task_credit,
-        "create_task_credit",
-        "Grant credits, or spend some on a task",
-        "work.write",
-        tag=TAG,
-        body=TaskCreditCreate,
-        query=parameters.documented(TaskCreditCreate, or_body=True),
-        answers={200: TaskCreditAnswer},
-        problems=(400, 403, 404, 409, 413, 415, 422),
-        description="The oldest grant is spent first. More than the balance is refused with `insufficient_credits`.",
-    ),
-    Operation(
-        AREA_A,
-        "GET",
-        "/projects/{id}/task_credits/balance",
-        get_balance,
-        "get_task_credit_balance",
-        "Get a project's balance of credits",
-        "work.read",
-        tag=TAG,
-        answers={200: TaskCreditBalance},
-        problems=(404,),
-    ),
-    Operation(
-        AREA_A,
-        "DELETE",
-        "/task_credits/{task_credit_id}",
-        reverse_task_credit,
-        "delete_task_credit",
-        "Reverse a spend, or a grant that was not used",
-        "work.write",
-        tag=TAG,
-        answers={200: Done},
-        problems=(403, 404, 409, 412),
-        description="The entry stays; one that undoes it is appended. What goes back to a grant that has expired "
-        "meanwhile expires at once.",
-    ),
-)
+    The entry stays; one that undoes it is appended. What goes back to a grant that has expired meanwhile expires at
+    once.
+    """
+    taken = await actions.take(write.tx, write.actor, task_credit_id)
+    write.require_match(TaskCreditAnswer(taken.record))
+    await actions.reverse(write.tx, write.actor, taken, base=write.base)
+    return Done()

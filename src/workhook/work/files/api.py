@@ -11,7 +11,7 @@ from workhook.http import conditions, lists, parameters
 from workhook.http.calls import Answer, Call
 from workhook.http.endpoints import Listed, Routes
 from workhook.http.lists import ListQuery
-from workhook.http.operations import AREA_A, Operation, Query
+from workhook.http.operations import AREA_A, Query
 from workhook.identity.context import Write
 from workhook.identity.guard import actor_of
 from workhook.storage import Transaction
@@ -38,6 +38,18 @@ from workhook.work.files.upload import FORM, Form, least_file_bytes, parameters_
 from workhook.work.schemas import Done
 
 routes = Routes(AREA_A, "Files", read="work.read", write="work.write")
+_UPLOAD: Mapping[str, Any] = {
+    "type": "object",
+    "required": ["file"],
+    "properties": {
+        "file": {"type": "string", "format": "binary", "description": "The file, with its name and its media type."},
+        "title": {"type": "string", "minLength": 1, "maxLength": 255},
+        "folder": {"type": "string", "maxLength": 64},
+        "private": {"anyOf": [{"type": "boolean"}, {"type": "integer", "enum": [0, 1]}]},  # as text, in a form
+    },
+    "additionalProperties": False,
+}
+_BYTES: Mapping[str, Any] = {"type": "string", "format": "binary"}
 
 
 def _shown(access: Access, file: File, links: Links) -> FileAnswer:
@@ -178,6 +190,27 @@ async def restore_file(write: Write, file_id: str) -> FileAnswer:
     return FileAnswer(restored)
 
 
+@routes.get(
+    "/files/{id}/content",
+    access=None,
+    query=(
+        Query("expires", "Of a signed link: when it expires, in seconds since the epoch."),
+        Query("signature", "Of a signed link."),
+    ),
+    answers={200: _BYTES, 206: _BYTES, 304: None},
+    problems=(401, 403, 416),
+    media_type="*/*",
+    etag=False,
+)
+async def get_file_content(call: Call) -> Answer:
+    """Download a file.
+
+    With a token of the scope `work:read`, or without one by the `file_link` of a file. One range of bytes can be asked
+    for with `Range`.
+    """
+    return await get_content(call)
+
+
 @routes.get("/projects/{id}/folders")
 async def list_folders(call: Call, project_id: str, query: ListQuery) -> Listed[FoldersAnswer]:
     """List the folders of a project."""
@@ -204,42 +237,3 @@ async def delete_folder(write: Write, folder_id: str) -> Done:
     write.require_match(FolderAnswer(folder_shape(folder)))
     await actions.delete_folder(write.tx, access, folder, base=write.base)
     return Done()
-
-
-_UPLOAD: Mapping[str, Any] = {
-    "type": "object",
-    "required": ["file"],
-    "properties": {
-        "file": {"type": "string", "format": "binary", "description": "The file, with its name and its media type."},
-        "title": {"type": "string", "minLength": 1, "maxLength": 255},
-        "folder": {"type": "string", "maxLength": 64},
-        "private": {"anyOf": [{"type": "boolean"}, {"type": "integer", "enum": [0, 1]}]},  # as text, in a form
-    },
-    "additionalProperties": False,
-}
-_BYTES: Mapping[str, Any] = {"type": "string", "format": "binary"}
-
-
-OPERATIONS = (
-    *routes,
-    Operation(
-        AREA_A,
-        "GET",
-        "/files/{id}/content",
-        get_content,
-        "get_file_content",
-        "Download a file",
-        None,
-        tag=TAG,
-        query=(
-            Query("expires", "Of a signed link: when it expires, in seconds since the epoch."),
-            Query("signature", "Of a signed link."),
-        ),
-        answers={200: _BYTES, 206: _BYTES, 304: None},
-        problems=(400, 401, 403, 404, 416),
-        media_type="*/*",
-        etag=False,
-        description="With a token of the scope `work:read`, or without one by the `file_link` of a file. One range of "
-        "bytes can be asked for with `Range`.",
-    ),
-)

@@ -18,7 +18,6 @@ from workhook.work.people import person_of_row, person_shape
 from workhook.work.schemas import Done
 
 routes = Routes(AREA_A, "Members", read="work.read", write="work.write")
-USERS = "Users"
 
 
 @routes.get("/projects/{id}/members", answers={200: MembersAnswer})
@@ -43,8 +42,7 @@ async def add_member(write: Write, project_id: str, create: MemberCreate) -> Mem
     true, and the place is theirs once they accept (`PATCH /user/repository_invitations/{invitation_id}`). Adding
     somebody again changes nothing.
     """
-    added = await actions.add_member(write.tx, write.actor, project_id, create.username, base=write.base)
-    return added
+    return await actions.add_member(write.tx, write.actor, project_id, create.username, base=write.base)
 
 
 @routes.delete("/projects/{id}/members/{username}", without=(412,))
@@ -58,13 +56,13 @@ async def remove_member(write: Write, project_id: str, username: str) -> Done:
     return Done()
 
 
-@routes.get("/me")
+@routes.get("/me", tag="Users")
 async def get_me(call: Call) -> UserAnswer:
     """The caller."""
     return UserAnswer(person_shape(actor_of(call).user))
 
 
-@routes.get("/organizations/{login}/members", answers={200: MembersAnswer})
+@routes.get("/organizations/{login}/members", tag="Users", answers={200: MembersAnswer})
 async def list_organization_members(call: Call, login: str, query: ListQuery) -> Answer:
     """List who is in an organization.
 

@@ -40,8 +40,8 @@ class UsageAnswer(msgspec.Struct):
 routes = Routes(AREA_A, "Users", read="work.read", write="work.write")
 
 
-@routes.get("/organizations/{login}/usage", name="get_organization_usage", etag=False)
-async def get_usage(call: Call, login: str) -> UsageAnswer:
+@routes.get("/organizations/{login}/usage", etag=False)
+async def get_organization_usage(call: Call, login: str) -> UsageAnswer:
     """Get how much an organization has stored.
 
     For its owners; with their own login, what a person has. It is counted anew each time, and what was deleted

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
-
 import msgspec
 
 from workhook.http import lists
-from workhook.http.calls import Answer, Call
+from workhook.http.calls import Call
 from workhook.http.endpoints import Listed, Routes
-from workhook.http.idempotency import Change
 from workhook.http.operations import AREA_A
 from workhook.identity.context import Write
 from workhook.identity.guard import actor_of
@@ -30,21 +27,11 @@ from workhook.work.tasks.schemas import (
     task_shape,
 )
 
-routes = Routes(AREA_A, "Tasks", read="work.read", write="work.write")
-
-BUSY_TRIES = 20
+routes = Routes(AREA_A, "Tasks", read="work.read", write="work.write", again_on=queries.Busy)
 
 
 def _shown(task: Task) -> TaskAnswer:
     return TaskAnswer(task_shape(task))
-
-
-async def _write(call: Call, change: Change) -> Answer:
-    """`call.write`, again for a task that somebody else moved at the same moment: it is somewhere then."""
-    for _ in range(BUSY_TRIES - 1):
-        with suppress(queries.Busy):
-            return await call.write(change)
-    return await call.write(change)
 
 
 @routes.get("/columns/{id}/tasks")

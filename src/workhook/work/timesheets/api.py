@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Protocol
+from functools import partial
 
 from msgspec import UnsetType
 
@@ -11,13 +11,10 @@ from workhook.core.clock import now_ms
 from workhook.http import lists
 from workhook.http.calls import Answer, Call
 from workhook.http.endpoints import Routes
-from workhook.http.operations import AREA_A, Operation
+from workhook.http.operations import AREA_A
 from workhook.identity.context import Write
 from workhook.identity.guard import actor_of
-from workhook.identity.schemas import Actor
-from workhook.storage import Transaction
 from workhook.work.access import Access
-from workhook.work.announce import base_of
 from workhook.work.schemas import Done
 from workhook.work.timesheets import actions, conditions, export, queries
 from workhook.work.timesheets.schemas import (
@@ -25,7 +22,6 @@ from workhook.work.timesheets.schemas import (
     TimesheetAnswer,
     TimesheetCreate,
     TimesheetEdit,
-    TimesheetFilters,
     TimesheetsAnswer,
     TimesheetsQuery,
     timesheet_shape,
@@ -54,12 +50,12 @@ async def list_timesheets(call: Call, project_id: str, query: TimesheetsQuery) -
     return Answer(body, headers={**headers, **export.VARY})
 
 
-def _page(call: Call, query: TimesheetFilters, found: queries.Listed) -> tuple[Sequence[Timesheet], Mapping[str, str]]:
+def _page(call: Call, query: TimesheetsQuery, found: queries.Listed) -> tuple[Sequence[Timesheet], Mapping[str, str]]:
     last = None if found.last_seen is None else (found.last_seen,)
     return lists.page(call, found.timesheets, query, lambda each: (each.id,), last_seen=last)
 
 
-def _table(call: Call, access: Access, query: TimesheetFilters, found: queries.Listed) -> Answer:
+def _table(call: Call, access: Access, query: TimesheetsQuery, found: queries.Listed) -> Answer:
     """A page if the caller asks for one by `per_page`, else everything."""
     headers = export.headers(f"{access.repository.name.replace('.', '-')}-timesheets")
     timesheets, link = _page(call, query, found)
@@ -76,14 +72,16 @@ async def create_timesheet(write: Write, project_id: str, create: TimesheetCreat
     With `duration` or `end_time` it is finished. Otherwise a timer starts, and the caller's other one is paused, in
     whatever project it runs.
     """
-    now = now_ms()
-    made = await actions.create_timesheet(write.tx, write.actor, project_id, create, now=now, base=write.base)
-    return conditions.answer(made, now)
+    made = await actions.create_timesheet(write.tx, write.actor, project_id, create, now=write.now, base=write.base)
+    return conditions.answer(made, write.now)
 
 
-@routes.get("/timesheets/{id}", answers={200: TimesheetAnswer}, description=_RUNNING)
+@routes.get("/timesheets/{id}", answers={200: TimesheetAnswer})
 async def get_timesheet(call: Call, timesheet_id: str) -> Answer:
-    """Get a timesheet."""
+    """Get a timesheet.
+
+    While a timer runs, its `ETag` grows with it; `If-Match` takes every one since it was last changed.
+    """
     found = await actions.get_timesheet(call.database, actor_of(call), timesheet_id)
     return conditions.answer(found, now_ms())
 
@@ -95,17 +93,16 @@ async def edit_timesheet(write: Write, timesheet_id: str, edit: TimesheetEdit) -
     A `duration` alone keeps the start and sets the end; `start_time` and `end_time` alone recompute the duration. A
     `duration` or an `end_time` finishes a timer. What is on an invoice cannot be changed.
     """
-    now = now_ms()
     edited = await actions.edit_timesheet(
         write.tx,
         write.actor,
         timesheet_id,
         edit,
-        lambda current: write.require_match(current),
-        now=now,
+        partial(conditions.require_match, write.call),
+        now=write.now,
         base=write.base,
     )
-    return conditions.answer(edited, now)
+    return conditions.answer(edited, write.now)
 
 
 @routes.delete("/timesheets/{id}")
@@ -115,65 +112,33 @@ async def delete_timesheet(write: Write, timesheet_id: str) -> Done:
         write.tx,
         write.actor,
         timesheet_id,
-        lambda current: write.require_match(current),
-        now=now_ms(),
+        partial(conditions.require_match, write.call),
+        now=write.now,
         base=write.base,
     )
     return Done()
 
 
-class _Turn(Protocol):
-    async def __call__(self, tx: Transaction, actor: Actor, timesheet_id: str, *, now: int, base: str) -> Timesheet: ...
+@routes.post("/timesheets/{id}/pause", answers={200: TimesheetAnswer})
+async def pause_timesheet(write: Write, timesheet_id: str) -> Answer:
+    """Pause a timer."""
+    turned = await actions.pause_timesheet(write.tx, write.actor, timesheet_id, now=write.now, base=write.base)
+    return conditions.answer(turned, write.now)
 
 
-async def _turn(call: Call, turn: _Turn) -> Answer:
-    async def change(tx: Transaction) -> Answer:
-        now = now_ms()
-        turned = await turn(tx, actor_of(call), call.path("id"), now=now, base=base_of(call))
-        return conditions.answer(turned, now)
+@routes.post("/timesheets/{id}/resume", answers={200: TimesheetAnswer})
+async def resume_timesheet(write: Write, timesheet_id: str) -> Answer:
+    """Let a timer run on; the other one of its user is paused.
 
-    return await call.write(change)
-
-
-async def pause_timesheet(call: Call) -> Answer:
-    return await _turn(call, actions.pause_timesheet)
+    If the timer is somebody else's and their other one runs where you cannot write, that one runs on and the answer is
+    409 `timer_elsewhere`.
+    """
+    turned = await actions.resume_timesheet(write.tx, write.actor, timesheet_id, now=write.now, base=write.base)
+    return conditions.answer(turned, write.now)
 
 
-async def resume_timesheet(call: Call) -> Answer:
-    return await _turn(call, actions.resume_timesheet)
-
-
-async def finish_timesheet(call: Call) -> Answer:
-    return await _turn(call, actions.finish_timesheet)
-
-
-_OTHER = (
-    "If the timer is somebody else's and their other one runs where you cannot write, that one runs on and the answer "
-    "is 409 `timer_elsewhere`."
-)
-_RUNNING = "While a timer runs, its `ETag` grows with it; `If-Match` takes every one since it was last changed."
-
-
-OPERATIONS = (
-    *routes,
-    *(
-        Operation(
-            AREA_A,
-            "POST",
-            f"/timesheets/{{id}}/{name}",
-            handler,
-            f"{name}_timesheet",
-            summary,
-            "work.write",
-            tag=TAG,
-            answers={200: TimesheetAnswer},
-            problems=(403, 404, 409, 422),
-            description=description,
-        )
-        for name, handler, summary, description in (
-            ("pause", pause_timesheet, "Pause a timer", ""),
-            ("resume", resume_timesheet, "Let a timer run on; the other one of its user is paused", _OTHER),
-            ("finish", finish_timesheet, "Finish a timer", ""),
-        )
-    ),
-)
+@routes.post("/timesheets/{id}/finish", answers={200: TimesheetAnswer})
+async def finish_timesheet(write: Write, timesheet_id: str) -> Answer:
+    """Finish a timer."""
+    turned = await actions.finish_timesheet(write.tx, write.actor, timesheet_id, now=write.now, base=write.base)
+    return conditions.answer(turned, write.now)

@@ -25,7 +25,7 @@ from workhook.work.pages import LOOKS_AT_MOST, bounded, fetch, length
 from workhook.work.people import membership_of, person_columns, person_of_row
 from workhook.work.tasks.tables import tasks
 from workhook.work.timesheets.rules import Times
-from workhook.work.timesheets.schemas import Timesheet, TimesheetFilters, TimesheetTaskShape, given
+from workhook.work.timesheets.schemas import Timesheet, TimesheetsQuery, TimesheetTaskShape, given
 from workhook.work.timesheets.tables import timesheets
 
 people = accounts.alias("people")
@@ -325,13 +325,13 @@ def _last_seen(names: frozenset[str]) -> sa.Select[Any]:
     return _walk(names).with_only_columns(timesheets.c.id).offset(big("most") - 1).limit(1)
 
 
-def filters_of(query: TimesheetFilters) -> dict[str, object]:
+def filters_of(query: TimesheetsQuery) -> dict[str, object]:
     """Those that are given, by the names of `CONDITIONS`."""
     user = given(query.user)
     found = {
         "user": None if user is None else key_of(user),
         "task_id": given(query.task_id),
-        "since": query.since,
+        "since": given(query.from_),
         "to": given(query.to),
         "billable": given(query.billable),
         "is_active": given(query.is_active),

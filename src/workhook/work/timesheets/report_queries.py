@@ -21,7 +21,7 @@ from workhook.work.people import NOBODY_ELSE, person_columns, person_of_row
 from workhook.work.tasks.tables import tasks
 from workhook.work.timesheets.queries import people
 from workhook.work.timesheets.report_parts import ALWAYS, SUMS, cover, parts
-from workhook.work.timesheets.report_schemas import Group, GroupBy, ReportFilters, Spent
+from workhook.work.timesheets.report_schemas import Group, GroupBy, ReportQuery, Spent
 from workhook.work.timesheets.schemas import TimesheetProjectShape, TimesheetTaskShape, given
 from workhook.work.timesheets.sum_tables import UNITS, Grain
 
@@ -130,7 +130,7 @@ async def is_outside(reader: Reader, user_id: int) -> bool:
     return row is not None and bool(row["outside"]) and not row["inside"]
 
 
-async def sum_up(reader: Reader, actor: Actor, query: ReportFilters, *, now: int, limit: int) -> Sequence[Group]:
+async def sum_up(reader: Reader, actor: Actor, query: ReportQuery, *, now: int, limit: int) -> Sequence[Group]:
     """One group for each user (by login), task, project (by id) or day; `limit` of them at most.
 
     Raises `storage.slow.TooSlow`.
@@ -155,7 +155,7 @@ async def sum_up(reader: Reader, actor: Actor, query: ReportFilters, *, now: int
     return [_group_of(row, group_by) for row in rows]
 
 
-def _filters_of(query: ReportFilters) -> dict[str, object]:
+def _filters_of(query: ReportQuery) -> dict[str, object]:
     user = given(query.user)
     found = {
         "user": None if user is None else key_of(user),

@@ -51,8 +51,8 @@ From = Annotated[Bound, Meta(description=_FROM)]
 To = Annotated[Bound, Meta(description="Timesheets that started before; likewise.")]
 
 
-class ReportFilters(msgspec.Struct):
-    """What a report takes, but for `from`, which no class can have as an attribute."""
+class ReportQuery(msgspec.Struct):
+    """What a report takes. `from` is inclusive, `to` is not."""
 
     group_by: Annotated[GroupBy, Meta(description="`user` if absent.")] | UnsetType = UNSET
     project_id: str | UnsetType = UNSET
@@ -63,6 +63,7 @@ class ReportFilters(msgspec.Struct):
     timezone: (
         Annotated[str, Meta(max_length=64, description="IANA name; `UTC` if absent."), Checked(_not_a_zone)] | UnsetType
     ) = UNSET
+    from_: From | UnsetType = msgspec.field(name="from", default=UNSET)
 
     @property
     def zone(self) -> tzinfo:
@@ -70,7 +71,7 @@ class ReportFilters(msgspec.Struct):
 
     @property
     def since_ms(self) -> int | None:
-        return self._moment(getattr(self, "from", UNSET))
+        return self._moment(self.from_)
 
     @property
     def to_ms(self) -> int | None:
@@ -81,12 +82,6 @@ class ReportFilters(msgspec.Struct):
             midnight = datetime(bound.year, bound.month, bound.day, tzinfo=self.zone)
             return round(midnight.timestamp()) * 1000
         return None if bound is UNSET else cast("int", bound)
-
-
-ReportQuery = cast(
-    "type[ReportFilters]",
-    msgspec.defstruct("ReportQuery", [("from", From | UnsetType, UNSET)], bases=(ReportFilters,)),
-)
 
 
 class Spent(msgspec.Struct, frozen=True):

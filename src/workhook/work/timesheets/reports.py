@@ -21,7 +21,6 @@ from workhook.work.timesheets.report_schemas import (
     Group,
     GroupBy,
     ReportAnswer,
-    ReportFilters,
     ReportQuery,
     Spent,
     row_shape,
@@ -40,7 +39,7 @@ _KEYS: dict[GroupBy, tuple[str, ...]] = {
 _SUMS = ("timesheets", "duration_ms", "hours", "billable_duration_ms", "billable_hours", "amount")
 
 
-async def make_report(reader: Reader, actor: Actor, query: ReportFilters) -> Sequence[Group]:
+async def make_report(reader: Reader, actor: Actor, query: ReportQuery) -> Sequence[Group]:
     """Raises `NotFound` for a project that is not seen, and for who is nothing but a client; `Invalid` for too much."""
     project_id = given(query.project_id)
     if project_id is not None:

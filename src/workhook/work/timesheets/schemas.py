@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, TypeVar, cast
+from typing import Annotated, TypeVar
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
@@ -97,8 +97,8 @@ From = Annotated[DayOrMoment, Meta(description="Those that started then or later
 To = Annotated[DayOrMoment, Meta(description="Those that started before; a date is its midnight UTC.")]
 
 
-class TimesheetFilters(ListQuery):
-    """What a list of timesheets takes, but for `from`, which no class can have as an attribute."""
+class TimesheetsQuery(ListQuery):
+    """What a list of timesheets takes. `from` is inclusive, `to` is not."""
 
     user: Annotated[str, Meta(description="Username.")] | UnsetType = UNSET
     task_id: str | UnsetType = UNSET
@@ -107,17 +107,7 @@ class TimesheetFilters(ListQuery):
     is_active: bool | UnsetType = UNSET
     finished: bool | UnsetType = UNSET
     invoiced: bool | UnsetType = UNSET
-
-    @property
-    def since(self) -> int | None:
-        """`from`, which is inclusive; `to` is not."""
-        return cast("int | None", given(getattr(self, "from", UNSET)))
-
-
-TimesheetsQuery = cast(
-    "type[TimesheetFilters]",
-    msgspec.defstruct("TimesheetsQuery", [("from", From | UnsetType, UNSET)], bases=(TimesheetFilters,)),
-)
+    from_: From | UnsetType = msgspec.field(name="from", default=UNSET)
 
 
 class TimesheetTaskShape(msgspec.Struct):
