@@ -18,6 +18,7 @@ from workhook.identity.apps import keys
 from workhook.identity.apps.actions import create_app, create_oauth_app
 from workhook.identity.apps.installing import install
 from workhook.identity.apps.schemas import App
+from workhook.identity.context import Write
 from workhook.identity.schemas import Account, Repository
 from workhook.identity.tokens.issue import issue, revoke
 from workhook.identity.tokens.kinds import APP_USER, CLASSIC, FINE_GRAINED, INSTALLATION, KINDS, OAUTH
@@ -140,7 +141,7 @@ class _Making:
         making.people = {name: each for name, each in zip(("owner", "second"), owners, strict=True) if each is not None}
         await making._add_people()
         create = ProjectCreate(title="Other", organization=here.organization)
-        making.other = (await create_project(tx, actor, create, base="http://127.0.0.1:9")).repository.id
+        making.other = (await create_project(Write(tx, actor, "http://127.0.0.1:9"), create)).repository.id
         return making
 
     async def _add_people(self) -> None:
@@ -234,4 +235,4 @@ class _Making:
         token = tokens.by["client", "classic", " ".join(SCOPES)]
         actor = await find_actor(self.tx, token)
         assert actor is not None
-        await create_project(self.tx, actor, ProjectCreate(title="Own"), base="http://127.0.0.1:9")
+        await create_project(Write(self.tx, actor, "http://127.0.0.1:9"), ProjectCreate(title="Own"))

@@ -15,6 +15,7 @@ from workhook.core.clock import DAY_MS, now_ms
 from workhook.core.errors import Forbidden, NotFound
 from workhook.http.calls import Services
 from workhook.identity import actions, invitations, queries
+from workhook.identity.context import Write
 from workhook.identity.invitations import Invitation
 from workhook.identity.schemas import Account, Actor, Repository
 from workhook.identity.tables import invitations as table
@@ -53,13 +54,13 @@ class Site:
         await actions.set_collaborator(tx, self.here, self.inviter, "write")
 
     async def join(self, tx: Transaction) -> None:
-        await organization.join(tx, self.guest, self.place.login, base=BASE)
+        await organization.join(Write(tx, self.guest, BASE), self.place.login)
 
     async def join_project(self, tx: Transaction) -> None:
         found, _ = await invitations.list_to_repositories(tx, self.guest.user, limit=1, offset=0)
         if not found:
             raise NotFound()
-        await repository.join(tx, self.guest, found[0], base=BASE)
+        await repository.join(Write(tx, self.guest, BASE), found[0])
 
     async def left(self) -> list[int]:
         return [row["id"] for row in await self.services.database.fetch_all(sa.select(table.c.id))]

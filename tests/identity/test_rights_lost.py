@@ -12,6 +12,7 @@ from workhook.core.ids import new_id
 from workhook.http.calls import Services
 from workhook.identity import actions, disabling, queries, removal
 from workhook.identity.apps import actions as app_actions
+from workhook.identity.context import Write
 from workhook.identity.oauth.grants import allow, revoke_grant
 from workhook.identity.removal import Loss
 from workhook.identity.schemas import Account, Actor, Repository
@@ -62,7 +63,7 @@ class _Scene:
 
     async def client(self) -> str:
         create = ClientCreate(email="client@elsewhere.example")
-        made = await clients.add_client(self.tx, self.owner, self.here.project_id, create, base=BASE)
+        made = await clients.add_client(Write(self.tx, self.owner, BASE), self.here.project_id, create)
         return made.id
 
 
@@ -77,12 +78,12 @@ async def scene(services: Services, monkeypatch: pytest.MonkeyPatch) -> AsyncIte
 
 
 async def test_a_member_who_is_removed_or_less_than_before(scene: _Scene) -> None:
-    await by_hand.set_member(scene.tx, scene.place, scene.other, "member", base=BASE)
+    await by_hand.set_member(Write(scene.tx, None, BASE), scene.place, scene.other, "member")
     assert scene.losses == [scene.loss(by_owner=False)]
-    assert await by_hand.remove_member(scene.tx, scene.place, scene.other, base=BASE)
+    assert await by_hand.remove_member(Write(scene.tx, None, BASE), scene.place, scene.other)
     assert scene.losses == [scene.loss(by_owner=False)] * 2
-    assert not await by_hand.remove_member(scene.tx, scene.place, scene.other, base=BASE)
-    await by_hand.set_member(scene.tx, scene.place, scene.other, "owner", base=BASE)
+    assert not await by_hand.remove_member(Write(scene.tx, None, BASE), scene.place, scene.other)
+    await by_hand.set_member(Write(scene.tx, None, BASE), scene.place, scene.other, "owner")
     assert len(scene.losses) == 2
 
 
@@ -90,35 +91,35 @@ async def test_a_member_who_is_added_or_stays_what_they_are_loses_nothing(scene:
     """Nor is anything looked for that could have ended."""
     new = await actions.create_account(scene.tx, "user", f"new-{scene.place.id}", name=None, email=None)
     for role in ("member", "member", "owner", "owner"):
-        await by_hand.set_member(scene.tx, scene.place, new, role, base=BASE)
+        await by_hand.set_member(Write(scene.tx, None, BASE), scene.place, new, role)
         assert await queries.find_member_role(scene.tx, scene.place.id, new.id) == role
     assert scene.losses == []
-    await by_hand.set_member(scene.tx, scene.place, new, "member", base=BASE)
+    await by_hand.set_member(Write(scene.tx, None, BASE), scene.place, new, "member")
     assert scene.losses == [scene.loss(by_owner=False, user_id=new.id)]
 
 
 async def test_a_collaborator_who_is_removed_or_less_than_before(scene: _Scene) -> None:
     here = scene.here
-    await by_hand.set_collaborator(scene.tx, here, scene.other, "write", base=BASE)
+    await by_hand.set_collaborator(Write(scene.tx, None, BASE), here, scene.other, "write")
     assert scene.losses.pop() == scene.loss(by_owner=False, repository_id=here.id)
-    assert await by_hand.remove_collaborator(scene.tx, here, scene.other, base=BASE)
+    assert await by_hand.remove_collaborator(Write(scene.tx, None, BASE), here, scene.other)
     assert scene.losses.pop() == scene.loss(by_owner=False, repository_id=here.id)
-    await by_hand.set_collaborator(scene.tx, here, scene.other, "admin", base=BASE)
+    await by_hand.set_collaborator(Write(scene.tx, None, BASE), here, scene.other, "admin")
     assert not scene.losses
-    await members.remove_member(scene.tx, scene.owner, here.project_id, scene.other.login, base=BASE)
+    await members.remove_member(Write(scene.tx, scene.owner, BASE), here.project_id, scene.other.login)
     assert scene.losses == [scene.loss(repository_id=here.id)]
 
 
 async def test_a_client_who_is_removed(scene: _Scene) -> None:
     client = await clients.take_client(scene.tx, scene.owner, await scene.client())
-    await clients.remove_client(scene.tx, scene.owner, client, base=BASE)
+    await clients.remove_client(Write(scene.tx, scene.owner, BASE), client)
     assert scene.losses == [scene.loss(repository_id=scene.here.id, user_id=client.user_id)]
 
 
 async def test_a_project_that_becomes_private(scene: _Scene) -> None:
     for private in (True, True, False):
         project = await projects.take_project(scene.tx, scene.owner, scene.here.project_id)
-        await projects.edit_project(scene.tx, scene.owner, project, ProjectEdit(private=private), base=BASE)
+        await projects.edit_project(Write(scene.tx, scene.owner, BASE), project, ProjectEdit(private=private))
     assert scene.losses == [scene.loss(repository_id=scene.here.id, user_id=None)]
 
 

@@ -21,6 +21,7 @@ from workhook.http.calls import Services
 from workhook.identity import actions, disabling, queries
 from workhook.identity.apps.actions import create_oauth_app, revoke_tokens
 from workhook.identity.apps.schemas import App
+from workhook.identity.context import Write
 from workhook.identity.oauth.grants import allow, revoke_grant
 from workhook.identity.schemas import Account, Actor, Repository
 from workhook.identity.tables import audit_log
@@ -93,18 +94,18 @@ class Scene:
             case "consent":
                 await revoke_grant(tx, self.app.id, user.id)
             case "member removed":
-                await by_hand.remove_member(tx, self.here, user, base=BASE)
+                await by_hand.remove_member(Write(tx, None, BASE), self.here, user)
             case "member lowered":
-                await by_hand.set_member(tx, self.here, user, "member", base=BASE)
+                await by_hand.set_member(Write(tx, None, BASE), self.here, user, "member")
             case "collaborator removed":
-                await by_hand.remove_collaborator(tx, self.project, user, base=BASE)
+                await by_hand.remove_collaborator(Write(tx, None, BASE), self.project, user)
             case "collaborator lowered":
-                await by_hand.set_collaborator(tx, self.project, user, "write", base=BASE)
+                await by_hand.set_collaborator(Write(tx, None, BASE), self.project, user, "write")
             case "removed by an owner":
                 issued = await issue(tx, CLASSIC, self.people["first"].id, scopes=("work",))
                 actor = await find_actor(tx, issued.token)
                 assert actor is not None
-                await remove_member(tx, actor, self.project.project_id, user.login, base=BASE)
+                await remove_member(Write(tx, actor, BASE), self.project.project_id, user.login)
             case "disabled":
                 await disabling.disable(tx, user, base=BASE)
             case "every token":
@@ -136,7 +137,7 @@ async def scene(services: Services) -> Scene:
         actor = await find_actor(tx, issued.token)
         assert actor is not None
         await create_project(
-            tx, actor, ProjectCreate(title="Mine", name="mine", private=True, organization=first.login), base=BASE
+            Write(tx, actor, BASE), ProjectCreate(title="Mine", name="mine", private=True, organization=first.login)
         )
     return Scene(services, app, place, project, other, people)
 

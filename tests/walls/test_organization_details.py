@@ -14,6 +14,7 @@ from tests.harness.waiting import until
 from tests.work.studio import Caller, Studio
 from tests.work.test_idempotency_rights import BASE, change_by_hand
 from workhook.http.calls import Services
+from workhook.identity.context import Write
 from workhook.identity.tables import accounts
 from workhook.work.members import by_hand
 
@@ -43,7 +44,7 @@ def outsider(studios: tuple[Studio, Studio]) -> Caller:
     here, there = studios
     person = here.add(member="owner")
     change_by_hand(
-        there, person, lambda tx, _, place, who: by_hand.set_collaborator(tx, place, who, "admin", base=BASE)
+        there, person, lambda tx, _, place, who: by_hand.set_collaborator(Write(tx, None, BASE), place, who, "admin")
     )
     return person
 

@@ -43,6 +43,7 @@ from workhook.hooks.tables import dispatches, hooks
 from workhook.http.calls import Services
 from workhook.identity import queries
 from workhook.identity.apps.actions import create_oauth_app
+from workhook.identity.context import Write
 from workhook.identity.oauth.grants import allow, revoke_grant
 from workhook.identity.policy import SCOPES
 from workhook.identity.tables import accounts, tokens
@@ -78,7 +79,9 @@ class Walls:
 
     def join_there(self, caller: Caller) -> None:
         change_by_hand(
-            self.there.studio, caller, lambda tx, place, _, who: by_hand.set_member(tx, place, who, "member", base=BASE)
+            self.there.studio,
+            caller,
+            lambda tx, place, _, who: by_hand.set_member(Write(tx, None, BASE), place, who, "member"),
         )
 
     def listen(self, side: Side, token: str) -> list[Listener]:

@@ -14,6 +14,7 @@ from workhook.core.clock import now_ms
 from workhook.events.tables import events
 from workhook.http.calls import Services
 from workhook.identity import queries as identity
+from workhook.identity.context import Write
 from workhook.identity.schemas import Repository
 from workhook.identity.tables import projects
 from workhook.storage import Transaction
@@ -33,8 +34,8 @@ async def place(services: Services, world: World) -> Repository:
 
 
 async def give(tx: Transaction, repository: Repository, amount: int, expires_at: int | None = None) -> str:
-    pen = await take(tx, repository, now=now_ms(), base=BASE)
-    return await grant(pen, actor=None, amount_minor=amount, notes="Plan", expires_at=expires_at)
+    pen = await take(Write(tx, None, BASE, moment=now_ms()), repository)
+    return await grant(pen, amount_minor=amount, notes="Plan", expires_at=expires_at)
 
 
 async def entries(services: Services, repository: Repository) -> list[tuple[str, int, int]]:

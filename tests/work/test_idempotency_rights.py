@@ -22,6 +22,7 @@ from workhook.core.clock import now_ms
 from workhook.core.ids import new_id
 from workhook.http.calls import Services
 from workhook.identity import disabling, queries
+from workhook.identity.context import Write
 from workhook.identity.schemas import Account, Repository
 from workhook.identity.tables import projects
 from workhook.storage import Transaction
@@ -69,11 +70,13 @@ def enable(studio: Studio, login: str) -> None:
 
 
 def remove_member(studio: Studio, caller: Caller) -> None:
-    change_by_hand(studio, caller, lambda tx, place, _, who: by_hand.remove_member(tx, place, who, base=BASE))
+    change_by_hand(studio, caller, lambda tx, place, _, who: by_hand.remove_member(Write(tx, None, BASE), place, who))
 
 
 def make_member(studio: Studio, caller: Caller) -> None:
-    change_by_hand(studio, caller, lambda tx, place, _, who: by_hand.set_member(tx, place, who, "member", base=BASE))
+    change_by_hand(
+        studio, caller, lambda tx, place, _, who: by_hand.set_member(Write(tx, None, BASE), place, who, "member")
+    )
 
 
 def remove_collaborator(studio: Studio, caller: Caller) -> None:
@@ -82,7 +85,7 @@ def remove_collaborator(studio: Studio, caller: Caller) -> None:
 
 def make_reader(studio: Studio, caller: Caller) -> None:
     change_by_hand(
-        studio, caller, lambda tx, _, place, who: by_hand.set_collaborator(tx, place, who, "read", base=BASE)
+        studio, caller, lambda tx, _, place, who: by_hand.set_collaborator(Write(tx, None, BASE), place, who, "read")
     )
 
 
@@ -90,7 +93,7 @@ def _make_client(studio: Studio, caller: Caller) -> None:
     """A member who goes, and is let look on."""
 
     async def look_on(tx: Transaction, organization: Account, repository: Repository, person: Account) -> None:
-        await by_hand.remove_member(tx, organization, person, base=BASE)
+        await by_hand.remove_member(Write(tx, None, BASE), organization, person)
         values = {"id": new_id("cli"), "repository_id": repository.id, "user_id": person.id, "email": person.email}
         await tx.execute(_insert_client, {**values, "created_at": now_ms(), "updated_at": now_ms()})
 
@@ -201,7 +204,9 @@ def test_a_project_made_in_the_organization_is_not_told_of_to_who_left_it(studio
     """The same request, made now, would make one of the caller's own."""
     caller, body, key = studio.add(member="member"), {"title": "Secret"}, {"Idempotency-Key": "secret"}
     caller.post("/projects", json=body, headers=key)
-    change_by_hand(studio, caller, lambda tx, _, place, who: by_hand.remove_collaborator(tx, place, who, base=BASE))
+    change_by_hand(
+        studio, caller, lambda tx, _, place, who: by_hand.remove_collaborator(Write(tx, None, BASE), place, who)
+    )
     remove_member(studio, caller)
     refused = caller.refused(409, "POST", "/projects", json=body, headers=key)
     assert refused["code"] == "rights_changed"

@@ -11,6 +11,7 @@ import sqlalchemy as sa
 from tests.harness.beside import Beside, opened
 from tests.harness.world import World, make_world
 from workhook.http.calls import Services
+from workhook.identity.context import Write
 from workhook.identity.queries import find_account
 from workhook.identity.schemas import Actor
 from workhook.identity.tables import accounts
@@ -44,11 +45,11 @@ async def test_one_address_becomes_one_account(services: Services, beside: Besid
 
     async def invite(tx: Transaction) -> ClientShape:
         create = ClientCreate(email=second, username=f"second-{by_there.user.id}")
-        return await clients.add_client(tx, by_there, there.project_id, create, base=BASE)
+        return await clients.add_client(Write(tx, by_there, BASE), there.project_id, create)
 
     async with services.database.transaction() as tx:
         create = ClientCreate(email=first, username=f"first-{by_here.user.id}")
-        made = await clients.add_client(tx, by_here, here.project_id, create, base=BASE)
+        made = await clients.add_client(Write(tx, by_here, BASE), here.project_id, create)
         inviting = await beside.begin(invite)
     linked = await inviting
     assert isinstance(linked, ClientShape)
@@ -62,7 +63,7 @@ async def test_another_address_does_not_wait(services: Services, beside: Beside)
     by_here, by_there = await _owner(services, here), await _owner(services, there)
 
     async def invite(tx: Transaction, email: str, by: Actor, world: World) -> ClientShape:
-        return await clients.add_client(tx, by, world.project_id, ClientCreate(email=email), base=BASE)
+        return await clients.add_client(Write(tx, by, BASE), world.project_id, ClientCreate(email=email))
 
     async with services.database.transaction() as tx:
         await invite(tx, "ed@customer.example", by_here, here)

@@ -14,6 +14,7 @@ from workhook.core.clock import now_ms
 from workhook.events.tables import events
 from workhook.http.calls import Services
 from workhook.identity import queries as identity
+from workhook.identity.context import Write
 from workhook.identity.schemas import Repository
 from workhook.storage import Transaction
 from workhook.work.invoices.issuing import issue
@@ -33,14 +34,7 @@ async def place(services: Services, world: World) -> Repository:
 
 async def bill(tx: Transaction, repository: Repository) -> str:
     return await issue(
-        tx,
-        repository,
-        actor=None,
-        service_checkout_id=CHECKOUT,
-        items=ITEMS,
-        currency="EUR",
-        now=now_ms(),
-        base=BASE,
+        Write(tx, None, BASE, moment=now_ms()), repository, service_checkout_id=CHECKOUT, items=ITEMS, currency="EUR"
     )
 
 

@@ -16,6 +16,7 @@ from tests.harness.world import World, make_world
 from workhook.core.clock import now_ms
 from workhook.core.errors import Conflict, NotFound
 from workhook.http.calls import Services
+from workhook.identity.context import Write
 from workhook.identity.queries import find_account
 from workhook.identity.schemas import Actor
 from workhook.storage import Transaction
@@ -63,9 +64,9 @@ async def _choose(services: Services, world: World, actor: Actor, *, granted: in
     offer = ServiceCreate(title="Design retainer", service_prices=[price])
     now = now_ms()
     async with services.database.transaction() as tx:
-        service = await offers.create_service(tx, actor, offer, now=now, base=BASE)
+        service = await offers.create_service(Write(tx, actor, BASE, moment=now), offer)
         create = ServiceCheckoutCreate(service_id=service.id)
-        return await checkouts.create_checkout(tx, actor, world.project_id, create, now=now, base=BASE)
+        return await checkouts.create_checkout(Write(tx, actor, BASE, moment=now), world.project_id, create)
 
 
 @pytest.mark.parametrize("granted", [None, 1000])
@@ -77,15 +78,15 @@ async def test_a_period_begins_while_its_project_is(
 
     async def complete(tx: Transaction) -> object:
         taken = await checkouts.take_checkout(tx, actor, chosen.id)
-        return await checkouts.complete(tx, actor, taken, now=now_ms(), base=BASE)
+        return await checkouts.complete(Write(tx, actor, BASE, moment=now_ms()), taken)
 
     async with services.database.transaction() as tx:
         project = await projects.take_project(tx, actor, world.project_id)
         completing = await beside.begin(complete)
         if deletes:
-            await projects.delete_project(tx, actor, project, base=BASE)
+            await projects.delete_project(Write(tx, actor, BASE), project)
         else:
-            await projects.edit_project(tx, actor, project, ProjectEdit(name="another"), base=BASE)
+            await projects.edit_project(Write(tx, actor, BASE), project, ProjectEdit(name="another"))
     if deletes:
         with pytest.raises(NotFound):
             await completing
@@ -94,7 +95,7 @@ async def test_a_period_begins_while_its_project_is(
 
 
 async def _column(tx: Transaction, actor: Actor, project_id: str) -> str:
-    return (await columns.create_column(tx, actor, project_id, ColumnCreate(title="To do"), base=BASE)).id
+    return (await columns.create_column(Write(tx, actor, BASE), project_id, ColumnCreate(title="To do"))).id
 
 
 async def test_a_timer_starts_while_its_users_own_project_is_renamed(
@@ -103,19 +104,19 @@ async def test_a_timer_starts_while_its_users_own_project_is_renamed(
     """As many tasks in bulk do it: the cards first, then the timer, which locks its user, the owner of the name."""
     async with services.database.transaction() as tx:
         own = ProjectCreate(title="Mine", organization=actor.user.login)
-        mine = await projects.create_project(tx, actor, own, base=BASE)
+        mine = await projects.create_project(Write(tx, actor, BASE), own)
         project_id = mine.repository.project_id
         column_id = await _column(tx, actor, project_id)
 
     async def rename(tx: Transaction) -> object:
         project = await projects.take_project(tx, actor, project_id)
-        return await projects.edit_project(tx, actor, project, ProjectEdit(name="another"), base=BASE)
+        return await projects.edit_project(Write(tx, actor, BASE), project, ProjectEdit(name="another"))
 
     async with services.database.transaction() as tx:
-        task = await tasks.create_task(tx, actor, column_id, TaskCreate(title="Draw"), base=BASE)
+        task = await tasks.create_task(Write(tx, actor, BASE), column_id, TaskCreate(title="Draw"))
         renaming = await beside.begin(rename)
         timer = TimesheetCreate(task_id=task.id)
-        await timesheets.create_timesheet(tx, actor, project_id, timer, now=now_ms(), base=BASE)
+        await timesheets.create_timesheet(Write(tx, actor, BASE, moment=now_ms()), project_id, timer)
     await renaming
 
 
@@ -126,26 +127,26 @@ async def test_an_invoice_frees_its_time_while_another_wants_it(
     hour = TimesheetCreate(task_id="", duration=3_600_000, billable=True, billable_rate=80)
     async with services.database.transaction() as tx:
         column_id = await _column(tx, actor, world.project_id)
-        task = await tasks.create_task(tx, actor, column_id, TaskCreate(title="Draw"), base=BASE)
+        task = await tasks.create_task(Write(tx, actor, BASE), column_id, TaskCreate(title="Draw"))
         hour = replace(hour, task_id=task.id)
         made = [
-            await timesheets.create_timesheet(tx, actor, world.project_id, hour, now=now_ms(), base=BASE)
+            await timesheets.create_timesheet(Write(tx, actor, BASE, moment=now_ms()), world.project_id, hour)
             for _ in range(2)
         ]
         first, second = sorted(each.id for each in made)
         # Claimed in this order, the second stands before the first where the database looks.
         drawn = InvoiceCreate(timesheet_ids=[second])
-        invoice_id = (await invoices.create(tx, actor, world.project_id, drawn, base=BASE)).id
+        invoice_id = (await invoices.create(Write(tx, actor, BASE), world.project_id, drawn)).id
         taken = await invoices.take(tx, actor, invoice_id)
-        await invoices.edit(tx, actor, taken, InvoiceEdit(timesheet_ids=[first, second]), base=BASE)
+        await invoices.edit(Write(tx, actor, BASE), taken, InvoiceEdit(timesheet_ids=[first, second]))
         if how == "void":
-            await invoices.send(tx, actor, await invoices.take(tx, actor, invoice_id), base=BASE)
+            await invoices.send(Write(tx, actor, BASE), await invoices.take(tx, actor, invoice_id))
 
     async def free(tx: Transaction) -> object:
         taken = await invoices.take(tx, actor, invoice_id)
         if how == "void":
-            return await invoices.void(tx, actor, taken, base=BASE)
-        await invoices.delete(tx, actor, taken, base=BASE)
+            return await invoices.void(Write(tx, actor, BASE), taken)
+        await invoices.delete(Write(tx, actor, BASE), taken)
         return None
 
     async with services.database.transaction() as tx:
@@ -160,7 +161,7 @@ async def _drafted(services: Services, world: World, actor: Actor) -> str:
     async with services.database.transaction() as tx:
         item = InvoiceItemInput(description="Work", qty=Decimal(1), unit_price=100)
         create = InvoiceCreate(invoice_items=[item])
-        return (await invoices.create(tx, actor, world.project_id, create, base=BASE)).id
+        return (await invoices.create(Write(tx, actor, BASE), world.project_id, create)).id
 
 
 async def test_an_invoice_is_sent_while_its_project_is_deleted(
@@ -170,12 +171,12 @@ async def test_an_invoice_is_sent_while_its_project_is_deleted(
     draft = await _drafted(services, world, actor)
 
     async def send(tx: Transaction) -> object:
-        return await invoices.send(tx, actor, await invoices.take(tx, actor, draft), base=BASE)
+        return await invoices.send(Write(tx, actor, BASE), await invoices.take(tx, actor, draft))
 
     async with services.database.transaction() as tx:
         project = await projects.take_project(tx, actor, world.project_id)
         sending = await beside.begin(send)
-        await projects.delete_project(tx, actor, project, base=BASE)
+        await projects.delete_project(Write(tx, actor, BASE), project)
     with pytest.raises(NotFound):
         await sending
 
@@ -188,11 +189,11 @@ async def test_a_project_is_deleted_while_its_invoice_is_sent(
 
     async def delete(tx: Transaction) -> None:
         project = await projects.take_project(tx, actor, world.project_id)
-        await projects.delete_project(tx, actor, project, base=BASE)
+        await projects.delete_project(Write(tx, actor, BASE), project)
 
     async with services.database.transaction() as tx:
         taken = await invoices.take(tx, actor, draft)
-        await invoices.send(tx, actor, taken, base=BASE)
+        await invoices.send(Write(tx, actor, BASE), taken)
         deleting = await beside.begin(delete)
     with pytest.raises(Conflict) as refused:
         await deleting
@@ -207,11 +208,11 @@ async def test_a_project_is_deleted_while_a_period_begins(
 
     async def delete(tx: Transaction) -> None:
         project = await projects.take_project(tx, actor, world.project_id)
-        await projects.delete_project(tx, actor, project, base=BASE)
+        await projects.delete_project(Write(tx, actor, BASE), project)
 
     async with services.database.transaction() as tx:
         taken = await checkouts.take_checkout(tx, actor, chosen.id)
-        await checkouts.complete(tx, actor, taken, now=now_ms(), base=BASE)
+        await checkouts.complete(Write(tx, actor, BASE, moment=now_ms()), taken)
         deleting = await beside.begin(delete)
     with pytest.raises(Conflict) as refused:
         await deleting

@@ -23,6 +23,7 @@ from tests.harness.world import World, make_world
 from workhook.bootstrap import open_services
 from workhook.core.config import load
 from workhook.http.calls import Services
+from workhook.identity.context import Write
 from workhook.identity.schemas import Actor
 from workhook.identity.tokens.lookup import find_actor
 from workhook.storage import Transaction
@@ -100,7 +101,7 @@ class Board(RuleBasedStateMachine):
             return [
                 (
                     await column_actions.create_column(
-                        tx, self.runner.actor, self.runner.world.project_id, ColumnCreate(title="x"), base=BASE
+                        Write(tx, self.runner.actor, BASE), self.runner.world.project_id, ColumnCreate(title="x")
                     )
                 ).id
                 for _ in range(2)
@@ -124,7 +125,9 @@ class Board(RuleBasedStateMachine):
     @rule(side=st.sampled_from([0, 1]), position=st.one_of(st.none(), where))
     def create(self, side: int, position: int | None) -> None:
         wanted = TaskCreate(title="x") if position is None else TaskCreate(title="x", position=position)
-        task = self.change(lambda tx: actions.create_task(tx, self.runner.actor, self.columns[side], wanted, base=BASE))
+        task = self.change(
+            lambda tx: actions.create_task(Write(tx, self.runner.actor, BASE), self.columns[side], wanted)
+        )
         listed = self.lists[side]
         listed.insert(len(listed) if position is None else position, task.id)
         assert task.position == listed.index(task.id)
@@ -132,7 +135,7 @@ class Board(RuleBasedStateMachine):
     @rule(side=st.sampled_from([0, 1]), count=st.integers(1, 12))
     def append_many(self, side: int, count: int) -> None:
         operations = [TaskOperation(action="create", column_id=self.columns[side], title="x") for _ in range(count)]
-        made = self.change(lambda tx: bulk.do_all(tx, self.runner.actor, operations, base=BASE))
+        made = self.change(lambda tx: bulk.do_all(Write(tx, self.runner.actor, BASE), operations))
         self.lists[side] += [task.id for task in made]
 
     @rule(number=which, side=st.sampled_from([0, 1]), position=st.one_of(st.none(), where))
@@ -146,7 +149,7 @@ class Board(RuleBasedStateMachine):
 
         async def work(tx: Transaction) -> int:
             taken = await actions.take_task(tx, self.runner.actor, task_id, edit)
-            return (await actions.edit_task(tx, taken, edit, base=BASE)).position
+            return (await actions.edit_task(Write(tx, None, BASE), taken, edit)).position
 
         shown = self.change(work)
         if source != side or position is not None:
@@ -165,7 +168,7 @@ class Board(RuleBasedStateMachine):
             operations.append(TaskOperation(action="move", id=task_id, column_id=self.columns[side], position=position))
             next(each for each in expected if task_id in each).remove(task_id)
             expected[side].insert(position, task_id)
-        self.change(lambda tx: bulk.do_all(tx, self.runner.actor, operations, base=BASE))
+        self.change(lambda tx: bulk.do_all(Write(tx, self.runner.actor, BASE), operations))
         self.lists = expected
 
     @rule(number=which)
@@ -176,7 +179,7 @@ class Board(RuleBasedStateMachine):
 
         async def work(tx: Transaction) -> None:
             taken = await actions.take_to_delete(tx, self.runner.actor, task_id, self.runner.world.project_id)
-            await actions.delete_task(tx, taken, base=BASE)
+            await actions.delete_task(Write(tx, None, BASE), taken)
 
         self.change(work)
         self.lists[side].remove(task_id)
@@ -189,7 +192,7 @@ class Board(RuleBasedStateMachine):
         side, task_id = self.trash.pop(number % len(self.trash))
         self.change(
             lambda tx: actions.restore_task(
-                tx, self.runner.actor, task_id, project_id=self.runner.world.project_id, base=BASE
+                Write(tx, self.runner.actor, BASE), task_id, project_id=self.runner.world.project_id
             )
         )
         self.lists[side].append(task_id)
@@ -238,12 +241,12 @@ def test_inserts_at_one_place_until_there_is_no_room_between_buckets(runner: Run
     async def work() -> tuple[list[str], list[str], list[int]]:
         async with database.transaction() as tx:
             made = await column_actions.create_column(
-                tx, actor, runner.world.project_id, ColumnCreate(title="x"), base=BASE
+                Write(tx, actor, BASE), runner.world.project_id, ColumnCreate(title="x")
             )
             wanted: list[str] = []
             for number in range(200):
                 create = TaskCreate(title="x", position=min(number, 9))
-                task = await actions.create_task(tx, actor, made.id, create, base=BASE)
+                task = await actions.create_task(Write(tx, actor, BASE), made.id, create)
                 wanted.insert(9, task.id)
         read = await reading.read_column(database, actor, made.id, after=None, limit=1000)
         rows = await database.fetch_all(_counted)

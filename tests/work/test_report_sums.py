@@ -17,6 +17,7 @@ from tests.work.timesheets_kit import insert_row
 from workhook import asgi
 from workhook.core.clock import DAY_MS, HOUR_MS, now_ms
 from workhook.http.calls import Services
+from workhook.identity.context import Write
 from workhook.identity.queries import find_account, find_repository
 from workhook.identity.schemas import Account, Actor
 from workhook.identity.tables import memberships
@@ -94,9 +95,9 @@ async def _place(services: Services, world: World, owner: Account) -> Place:
     found = await find_repository(services.database, world.organization, world.repository)
     assert found is not None
     async with services.database.transaction() as tx:
-        column = await columns.create_column(tx, actor, world.project_id, ColumnCreate(title="To do"), base=BASE)
+        column = await columns.create_column(Write(tx, actor, BASE), world.project_id, ColumnCreate(title="To do"))
         made = [
-            await task_actions.create_task(tx, actor, column.id, TaskCreate(title=title), base=BASE)
+            await task_actions.create_task(Write(tx, actor, BASE), column.id, TaskCreate(title=title))
             for title in ("Draw", "Paint")
         ]
     invoice_id = f"inv_{found.id}"

@@ -16,6 +16,7 @@ from workhook.core.clock import DAY_MS, now_ms
 from workhook.http.calls import Services
 from workhook.http.idempotency import idempotency_keys
 from workhook.identity import audit
+from workhook.identity.context import Write
 from workhook.identity.queries import find_account, find_repository
 from workhook.identity.schemas import Actor
 from workhook.identity.tables import audit_log, projects, tokens
@@ -69,12 +70,12 @@ async def _fill(services: Services, number: int) -> None:
     assert place is not None
     actor = Actor(user, token_id=0, token_kind="classic", scopes=frozenset())
     async with services.database.transaction() as tx:
-        column = await columns.create_column(tx, actor, world.project_id, ColumnCreate(title="To do"), base=BASE)
-        task = await task_actions.create_task(tx, actor, column.id, TaskCreate(title="Draw"), base=BASE)
+        column = await columns.create_column(Write(tx, actor, BASE), world.project_id, ColumnCreate(title="To do"))
+        task = await task_actions.create_task(Write(tx, actor, BASE), column.id, TaskCreate(title="Draw"))
         await tx.execute(sa.update(tasks).where(tasks.c.id == task.id).values(deleted_at=number, title=f"t{number}"))
         await tx.execute(sa.update(projects).where(projects.c.id == world.project_id).values(title=f"t{number}"))
-        pen = await ledger.take(tx, place, now=now_ms(), base=BASE)
-        await ledger.grant(pen, actor=None, amount_minor=number, notes=None, expires_at=now_ms() + number)
+        pen = await ledger.take(Write(tx, None, BASE, moment=now_ms()), place)
+        await ledger.grant(pen, amount_minor=number, notes=None, expires_at=now_ms() + number)
         ended = sa.update(tokens).where(tokens.c.user_id == user.id).values(revoked_at=number, note=f"t{number}")
         await tx.execute(ended)
         token = await tx.fetch_one(sa.select(tokens.c.id).where(tokens.c.user_id == user.id))

@@ -18,6 +18,7 @@ from workhook.core.errors import Forbidden, NotFound, Problem
 from workhook.http.calls import Services
 from workhook.identity.apps import actions, keys
 from workhook.identity.apps.schemas import Installation
+from workhook.identity.context import Write
 from workhook.identity.queries import find_account
 from workhook.identity.schemas import Actor, Reach
 from workhook.storage import Transaction
@@ -176,8 +177,8 @@ class _Robot:
             bot = await find_account(tx, f"{app.slug}{actions.BOT_SUFFIX}")
             assert bot is not None
             owner = Actor(boss, token_id=0, token_kind="classic", scopes=frozenset())
-            column = await columns.create_column(tx, owner, world.project_id, ColumnCreate(title="To do"), base=BASE)
-            task = await tasks.create_task(tx, owner, column.id, TaskCreate(title="Draw"), base=BASE)
+            column = await columns.create_column(Write(tx, owner, BASE), world.project_id, ColumnCreate(title="To do"))
+            task = await tasks.create_task(Write(tx, owner, BASE), column.id, TaskCreate(title="Draw"))
         reach = Reach(place.id, PERMISSIONS)
         actor = Actor(
             bot,
@@ -193,7 +194,9 @@ class _Robot:
     async def start(self, tx: Transaction) -> object:
         """By a token that is remembered as it was."""
         timer = TimesheetCreate(task_id=self.task_id)
-        return await timesheets.create_timesheet(tx, self.actor, self.world.project_id, timer, now=now_ms(), base=BASE)
+        return await timesheets.create_timesheet(
+            Write(tx, self.actor, BASE, moment=now_ms()), self.world.project_id, timer
+        )
 
     async def lower(self, tx: Transaction) -> object:
         return await actions.edit_installation(tx, None, self.installation, permissions={"work": "read"})

@@ -26,6 +26,7 @@ from workhook.core.errors import Forbidden, NotFound, Problem
 from workhook.http.calls import Services
 from workhook.identity import actions as identity
 from workhook.identity import disabling
+from workhook.identity.context import Write
 from workhook.identity.queries import find_account, find_repository
 from workhook.identity.schemas import Account, Actor
 from workhook.storage import Transaction
@@ -56,7 +57,9 @@ def _lower_in_private(studio: Studio, caller: Caller) -> None:
 def _add_elsewhere(studio: Studio, caller: Caller) -> Studio:
     """A second organization, whose project the caller writes to."""
     there = Studio(studio.server, studio.server.world())
-    change_by_hand(there, caller, lambda tx, place, _, who: by_hand.set_member(tx, place, who, "member", base=BASE))
+    change_by_hand(
+        there, caller, lambda tx, place, _, who: by_hand.set_member(Write(tx, None, BASE), place, who, "member")
+    )
     return there
 
 
@@ -146,7 +149,9 @@ def test_a_right_that_is_left_keeps_the_timer(studio: Studio) -> None:
     running = desk.new(make_task(studio))
     remove_collaborator(studio, caller)
     assert desk.get(running)["is_active"]
-    change_by_hand(studio, caller, lambda tx, _, here, who: by_hand.set_collaborator(tx, here, who, "write", base=BASE))
+    change_by_hand(
+        studio, caller, lambda tx, _, here, who: by_hand.set_collaborator(Write(tx, None, BASE), here, who, "write")
+    )
     _make_private(studio, caller)
     assert desk.get(running)["is_active"]
     make_reader(studio, caller)
@@ -183,25 +188,27 @@ class _Worker:
             await identity.set_member(tx, place, user, "member")
             owner = _actor(boss)
             made = ColumnCreate(title="To do", start_timer=True)
-            column_id = (await columns.create_column(tx, owner, world.project_id, made, base=BASE)).id
-            task = await tasks.create_task(tx, owner, column_id, TaskCreate(title="Draw"), base=BASE)
+            column_id = (await columns.create_column(Write(tx, owner, BASE), world.project_id, made)).id
+            task = await tasks.create_task(Write(tx, owner, BASE), column_id, TaskCreate(title="Draw"))
         return cls(world, owner, _actor(user), column_id, task.id)
 
     async def start(self, tx: Transaction) -> object:
         timer = TimesheetCreate(task_id=self.task_id)
-        return await timesheets.create_timesheet(tx, self.actor, self.world.project_id, timer, now=now_ms(), base=BASE)
+        return await timesheets.create_timesheet(
+            Write(tx, self.actor, BASE, moment=now_ms()), self.world.project_id, timer
+        )
 
     async def remove(self, tx: Transaction) -> object:
         place = await find_account(tx, self.world.organization)
         assert place is not None
-        return await by_hand.remove_member(tx, place, self.actor.user, base=BASE)
+        return await by_hand.remove_member(Write(tx, None, BASE), place, self.actor.user)
 
     async def disable(self, tx: Transaction) -> object:
         return await disabling.disable(tx, self.actor.user, base=BASE)
 
     async def make_private(self, tx: Transaction) -> object:
         project = await projects.take_project(tx, self.owner, self.world.project_id)
-        return await projects.edit_project(tx, self.owner, project, ProjectEdit(private=True), base=BASE)
+        return await projects.edit_project(Write(tx, self.owner, BASE), project, ProjectEdit(private=True))
 
     async def lower(self, tx: Transaction) -> object:
         """The place comes by hand alone, and becomes one that only reads."""
@@ -212,7 +219,7 @@ class _Worker:
 
     async def delete(self, tx: Transaction) -> object:
         project = await projects.take_project(tx, self.owner, self.world.project_id)
-        await projects.delete_project(tx, self.owner, project, base=BASE)
+        await projects.delete_project(Write(tx, self.owner, BASE), project)
         return None
 
 
@@ -266,7 +273,7 @@ async def test_a_card_and_its_timer_are_made_while_the_project_is_deleted(servic
     """As many tasks in bulk do it: the card, which shares the project, and then the timer, which locks its user."""
     worker = await _Worker.make(services)
     async with services.database.transaction() as tx:
-        await tasks.create_task(tx, worker.actor, worker.column_id, TaskCreate(title="Paint"), base=BASE)
+        await tasks.create_task(Write(tx, worker.actor, BASE), worker.column_id, TaskCreate(title="Paint"))
         await tx.flush()
         deleting = await beside.begin(worker.delete)
         await worker.start(tx)

@@ -17,6 +17,7 @@ from workhook.core.clock import now_ms
 from workhook.http.calls import Services
 from workhook.identity import queries
 from workhook.identity.actions import set_collaborator
+from workhook.identity.context import Write
 from workhook.identity.tokens.lookup import find_actor
 from workhook.work.access import Access, find_access
 from workhook.work.timesheets import timers
@@ -259,7 +260,7 @@ def _start_for(studio: Studio, caller: Caller, task_id: str) -> None:
     async def start(services: Services) -> None:
         access = await _access(services, studio, caller)
         async with services.database.transaction() as tx:
-            await timers.start_for(tx, access, task_id, now=now_ms(), base="http://workhook.invalid")
+            await timers.start_for(Write(tx, None, "http://workhook.invalid", moment=now_ms()), access, task_id)
 
     studio.server.run(start)
 
@@ -268,7 +269,7 @@ def _finish_running(studio: Studio, *task_ids: str) -> None:
     async def finish(services: Services) -> None:
         access = await _access(services, studio, studio.owner)
         async with services.database.transaction() as tx:
-            await timers.finish_running(tx, access, task_ids, now=now_ms(), base="http://workhook.invalid")
+            await timers.finish_running(Write(tx, None, "http://workhook.invalid", moment=now_ms()), access, task_ids)
 
     studio.server.run(finish)
 
@@ -313,8 +314,8 @@ def test_movers_neither_deadlock_nor_leave_two_running(studio: Studio, desk: Des
         async with services.database.transaction() as tx:
             moved = [tasks[number % 4], tasks[(number * 3 + 1) % 4]]
             now, base = now_ms(), "http://workhook.invalid"
-            await timers.finish_running(tx, access, moved, now=now, base=base)
-            await timers.start_for(tx, access, moved[0], now=now, base=base)
+            await timers.finish_running(Write(tx, None, base, moment=now), access, moved)
+            await timers.start_for(Write(tx, None, base, moment=now), access, moved[0])
 
     async def race(services: Services) -> None:
         places = [await _access(services, studio, caller) for caller in callers]

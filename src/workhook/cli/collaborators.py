@@ -25,11 +25,12 @@ async def add(
     ],
 ) -> None:
     """Add a user to a repository, or change the role."""
+    from workhook.identity.context import Write
     from workhook.work.members import by_hand
 
     async with context.services() as services, services.database.transaction() as tx:
         where, who = await find_repository(tx, repository), await find_user(tx, user)
-        await by_hand.set_collaborator(tx, where, who, role, base=base_address(context.settings))
+        await by_hand.set_collaborator(Write(tx, None, base_address(context.settings)), where, who, role)
     data = {"repository": where.full_name, "user": who.login, "role": role}
     context.answer(data, f"{who.login} has the role {role} in {where.full_name}")
 
@@ -37,10 +38,11 @@ async def add(
 @command(app, "remove")
 async def remove(context: Context, *, repository: _Repository, user: _User) -> None:
     """Take a user out of a repository. What the organization gives stays."""
+    from workhook.identity.context import Write
     from workhook.work.members import by_hand
 
     async with context.services() as services, services.database.transaction() as tx:
         where, who = await find_repository(tx, repository), await find_user(tx, user)
-        removed = await by_hand.remove_collaborator(tx, where, who, base=base_address(context.settings))
+        removed = await by_hand.remove_collaborator(Write(tx, None, base_address(context.settings)), where, who)
     data = {"repository": where.full_name, "user": who.login, "removed": removed}
     context.answer(data, f"{who.login} {'is no longer' if removed else 'was not'} a collaborator of {where.full_name}")

@@ -25,11 +25,12 @@ async def add(
     ] = "member",
 ) -> None:
     """Add a user to an organization, or change the role."""
+    from workhook.identity.context import Write
     from workhook.work.members import by_hand
 
     async with context.services() as services, services.database.transaction() as tx:
         place, who = await find_organization(tx, organization), await find_user(tx, user)
-        await by_hand.set_member(tx, place, who, role, base=base_address(context.settings))
+        await by_hand.set_member(Write(tx, None, base_address(context.settings)), place, who, role)
     data = {"organization": place.login, "user": who.login, "role": role}
     context.answer(data, f"{who.login} is {role} of {place.login}")
 
@@ -37,10 +38,11 @@ async def add(
 @command(app, "remove")
 async def remove(context: Context, *, organization: _Organization, user: _User) -> None:
     """Take a user out of an organization, and out of its projects."""
+    from workhook.identity.context import Write
     from workhook.work.members import by_hand
 
     async with context.services() as services, services.database.transaction() as tx:
         place, who = await find_organization(tx, organization), await find_user(tx, user)
-        removed = await by_hand.remove_member(tx, place, who, base=base_address(context.settings))
+        removed = await by_hand.remove_member(Write(tx, None, base_address(context.settings)), place, who)
     data = {"organization": place.login, "user": who.login, "removed": removed}
     context.answer(data, f"{who.login} {'is no longer' if removed else 'was not'} in {place.login}")

@@ -181,6 +181,7 @@ async def _make_owner(tx: Transaction, made: _Made, organization: Account, user:
 async def _project(tx: Transaction, place: Account, user: Account, title: str, base: str) -> Repository:
     from workhook.cli.queries import acting, project_titled
     from workhook.http.parameters import gather
+    from workhook.identity.context import Write
     from workhook.identity.queries import find_repository_by_id
     from workhook.work.projects import actions
     from workhook.work.projects.schemas import ProjectCreate, name_from
@@ -191,7 +192,7 @@ async def _project(tx: Transaction, place: Account, user: Account, title: str, b
         known = await find_repository_by_id(tx, repository_id, user.id)
         assert known is not None, "it was found in this transaction"
         return known
-    return (await actions.create_project(tx, acting(user), create, base=base)).repository
+    return (await actions.create_project(Write(tx, acting(user), base), create)).repository
 
 
 async def _first_token(tx: Transaction, made: _Made, user: Account) -> str:

@@ -92,12 +92,14 @@ class Routes(Sequence[Operation]):
     def delete(self, path: str, **facts: Any) -> Callable[[H], H]:
         return self.route("DELETE", path, **facts)
 
-    def route(self, method: str, path: str, *, status: int = 200, **facts: Any) -> Callable[[H], H]:
+    def route(
+        self, method: str, path: str, *, status: int = 200, again_on: type[Exception] | None = None, **facts: Any
+    ) -> Callable[[H], H]:
         """Declare the function below. `facts` are fields of `Operation`, `status` that of the answer."""
 
         def declare(function: H) -> H:
             said = {"access": self.write, "tag": self.tag, **_facts_of(function, path, status), **facts}
-            handler = _handler_of(function, path, status, self.again_on)
+            handler = _handler_of(function, path, status, again_on or self.again_on)
             self.operations.append(Operation(self.area, method, path, handler, **said))
             return function
 

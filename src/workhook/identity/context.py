@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Self
 
 from workhook.core.clock import now_ms
@@ -18,25 +17,30 @@ from workhook.storage import Transaction
 class Write:
     """One try of a change: its transaction, who makes it, and what links start with in what others will read.
 
-    `caller` and `request` are None where Workhook acts by itself.
+    `caller` and `request` are None where Workhook acts by itself, or a command does. `moment` is when it happens, in
+    milliseconds since the epoch; without it, when `now` is asked first. Ask once the locks are held, since
+    what waited for another change comes after it.
     """
 
     tx: Transaction
     caller: Actor | None
     base: str
     request: Call | None = None
+    moment: int | None = None
 
     @classmethod
     def for_call(cls, call: Call, tx: Transaction) -> Self:
         return cls(tx, actor_of(call), call.base_for_others.removesuffix(call.prefix), call)
 
-    @cached_property
+    @property
     def now(self) -> int:
-        """When it happens, in milliseconds since the epoch: the moment at which this is asked first.
+        if self.moment is None:
+            self.moment = now_ms()
+        return self.moment
 
-        Ask once the locks are held, since what waited for another change comes after it.
-        """
-        return now_ms()
+    def by_itself(self) -> Write:
+        """The same change, as far as nobody asked for it: what follows by time from what was agreed."""
+        return Write(self.tx, None, self.base, None, self.now)
 
     @property
     def actor(self) -> Actor:

@@ -8,7 +8,7 @@ import msgspec
 
 from workhook.events import outbox
 from workhook.events.outbox import Draft
-from workhook.http.calls import Call
+from workhook.identity.context import Write
 from workhook.identity.schemas import (
     Account,
     Actor,
@@ -17,14 +17,8 @@ from workhook.identity.schemas import (
     organization_shape,
     repository_shape,
 )
-from workhook.storage import Transaction
 
 Changes = Mapping[str, Mapping[str, object]]
-
-
-def base_of(call: Call) -> str:
-    """What links in an event start with: they lead to Area B, so the prefix of Area A is not theirs."""
-    return call.base_for_others.removesuffix(call.prefix)
 
 
 class Happening(msgspec.Struct, frozen=True):
@@ -38,28 +32,25 @@ class Happening(msgspec.Struct, frozen=True):
 
 
 async def announce(
-    tx: Transaction,
-    actor: Actor | None,
+    write: Write,
     repository: Repository,
     noun: str,
     action: str,
     record: msgspec.Struct,
     *,
-    base: str,
     changes: Changes | None = None,
 ) -> None:
     """Append `{action, NOUN: record, changes?, repository, organization, sender}`.
 
     It reaches the hooks of the repository and of its organization. `repository` and `record` are as they are after the
-    change; `base` is what links start with. A user's own project has no `organization`. `actor` is None where Workhook
-    acts by itself: the sender is null then.
+    change. A user's own project has no `organization`. The sender is null where Workhook acts by itself.
     """
-    outbox.add(tx, [_draft(actor, Happening(repository, noun, action, record, changes), base)])
+    outbox.add(write.tx, [_draft(write.caller, Happening(repository, noun, action, record, changes), write.base)])
 
 
-async def announce_many(tx: Transaction, actor: Actor | None, happened: Sequence[Happening], *, base: str) -> None:
+async def announce_many(write: Write, happened: Sequence[Happening]) -> None:
     """`announce` for each, in their order, in few statements however many they are."""
-    outbox.add(tx, [_draft(actor, each, base) for each in happened])
+    outbox.add(write.tx, [_draft(write.caller, each, write.base) for each in happened])
 
 
 def _draft(actor: Actor | None, happening: Happening, base: str) -> Draft:
@@ -83,33 +74,25 @@ def _draft(actor: Actor | None, happening: Happening, base: str) -> Draft:
 
 
 async def announce_in_account(
-    tx: Transaction,
-    actor: Actor | None,
-    account: Account,
-    noun: str,
-    action: str,
-    record: msgspec.Struct,
-    *,
-    base: str,
-    changes: Changes | None = None,
+    write: Write, account: Account, noun: str, action: str, record: msgspec.Struct, *, changes: Changes | None = None
 ) -> None:
     """`announce` for what belongs to an account and to no project: only the organization's own hooks get it."""
     payload: dict[str, object] = {"action": action, noun: record}
     if changes is not None:
         payload["changes"] = changes
     if account.kind == "organization":
-        payload["organization"] = organization_shape(account, base)
-    payload["sender"] = account_shape(actor.user, base) if actor else None
+        payload["organization"] = organization_shape(account, write.base)
+    payload["sender"] = account_shape(write.caller.user, write.base) if write.caller else None
     draft = Draft(
         account_id=account.id,
         repository_id=None,
         name=noun,
         action=action,
         payload=payload,
-        actor_id=actor.user.id if actor else None,
-        installation_id=actor.installation_id if actor else None,
+        actor_id=write.caller.user.id if write.caller else None,
+        installation_id=write.caller.installation_id if write.caller else None,
     )
-    outbox.add(tx, [draft])
+    outbox.add(write.tx, [draft])
 
 
 def differences(

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from workhook.core.errors import Fault, Invalid
 from workhook.core.ids import new_id
 from workhook.http.values import AMOUNT_MAX_MINOR
+from workhook.identity.context import Write
 from workhook.identity.schemas import Actor, Repository
 from workhook.storage import Reader, Transaction
 from workhook.work.access import Access, access_of, find_access
@@ -56,12 +57,10 @@ async def take_checkout(tx: Transaction, actor: Actor, checkout_id: str) -> Chec
     return _seen(queries.checkout_of(row), access.repository)
 
 
-async def create_checkout(
-    tx: Transaction, actor: Actor, project_id: str, create: ServiceCheckoutCreate, *, now: int, base: str
-) -> Checkout:
+async def create_checkout(write: Write, project_id: str, create: ServiceCheckoutCreate) -> Checkout:
     """Raises `NotFound`, `Forbidden`, `Conflict`, `Invalid`."""
-    row = await queries.find_offer(tx, project_id, create.service_id, actor.user.id)
-    access = access_of(row, actor)
+    row = await queries.find_offer(write.tx, project_id, create.service_id, write.actor.user.id)
+    access = access_of(row, write.actor)
     assert row is not None, "access_of found it"
     _require_may_change(access)
     if (offer := queries.offer_of(row)) is None:
@@ -78,55 +77,53 @@ async def create_checkout(
         state=State(),
         unsubscribe_reason=None,
         unsubscribed_feedback=None,
-        created_at=now,
-        updated_at=now,
+        created_at=write.now,
+        updated_at=write.now,
     )
-    await queries.insert_checkout(tx, checkout, actor.user.id)
-    await _announce(tx, actor, checkout, "created", now=now, base=base)
+    await queries.insert_checkout(write.tx, checkout, write.actor.user.id)
+    await _announce(write, checkout, "created")
     return checkout
 
 
-async def complete(tx: Transaction, actor: Actor, checkout: Checkout, *, now: int, base: str) -> Checkout:
+async def complete(write: Write, checkout: Checkout) -> Checkout:
     """The first period begins, with its invoice and its credits. Raises `Conflict`, `Invalid`."""
-    state = rules.complete(checkout.state, checkout.terms, now)
+    state = rules.complete(checkout.state, checkout.terms, write.now)
     if state == checkout.state:
         return checkout
     if not checkout.service.offered:
         raise Invalid(faults=[_not_offered(checkout.service.id)])
-    completed = billing.changed(checkout, state, now)
-    await _announce(tx, actor, completed, "completed", now=now, base=base)
-    return await billing.begin_period(tx, checkout, state, actor=actor, now=now, base=base)
+    completed = billing.changed(checkout, state, write.now)
+    await _announce(write, completed, "completed")
+    return await billing.begin_period(write, checkout, state)
 
 
-async def pause(tx: Transaction, actor: Actor, checkout: Checkout, *, now: int, base: str) -> None:
+async def pause(write: Write, checkout: Checkout) -> None:
     """Raises `Conflict`."""
-    checkout = await billing.catch_up(tx, checkout, now=now, base=base)
-    state = rules.pause(checkout.state, checkout.terms, now)
-    await _change(tx, actor, checkout, state, "paused", now=now, base=base)
+    checkout = await billing.catch_up(write, checkout)
+    state = rules.pause(checkout.state, checkout.terms, write.now)
+    await _change(write, checkout, state, "paused")
 
 
-async def unpause(tx: Transaction, actor: Actor, checkout: Checkout, *, now: int, base: str) -> None:
+async def unpause(write: Write, checkout: Checkout) -> None:
     """Raises `Conflict`."""
-    await _change(tx, actor, checkout, rules.unpause(checkout.state, now), "unpaused", now=now, base=base)
+    await _change(write, checkout, rules.unpause(checkout.state, write.now), "unpaused")
 
 
-async def cancel(
-    tx: Transaction, actor: Actor, checkout: Checkout, why: ServiceCheckoutCancel, *, now: int, base: str
-) -> None:
+async def cancel(write: Write, checkout: Checkout, why: ServiceCheckoutCancel) -> None:
     """The event comes at once, also if it ends with its period: `cancel_date` says when. Raises `Conflict`."""
-    checkout = await billing.catch_up(tx, checkout, now=now, base=base)
-    state = rules.cancel(checkout.state, checkout.terms, now)
+    checkout = await billing.catch_up(write, checkout)
+    state = rules.cancel(checkout.state, checkout.terms, write.now)
     told = replace(checkout, unsubscribe_reason=why.reason, unsubscribed_feedback=why.feedback)
-    await _change(tx, actor, told, state, "canceled", now=now, base=base)
+    await _change(write, told, state, "canceled")
 
 
-async def delete(tx: Transaction, actor: Actor, checkout: Checkout, *, now: int, base: str) -> None:
+async def delete(write: Write, checkout: Checkout) -> None:
     """Ends now, whatever state it is in; its invoices stay."""
-    checkout = await billing.catch_up(tx, checkout, now=now, base=base)
-    over = checkout.state.status(now) == "canceled"
-    deleted = billing.changed(checkout, checkout.state if over else rules.end(checkout.state, now), now)
-    await queries.update_checkout(tx, deleted, deleted_at=now)
-    await _announce(tx, actor, deleted, "deleted", now=now, base=base)
+    checkout = await billing.catch_up(write, checkout)
+    over = checkout.state.status(write.now) == "canceled"
+    deleted = billing.changed(checkout, checkout.state if over else rules.end(checkout.state, write.now), write.now)
+    await queries.update_checkout(write.tx, deleted, deleted_at=write.now)
+    await _announce(write, deleted, "deleted")
 
 
 def _seen(checkout: Checkout, repository: Repository) -> Checkout:
@@ -163,17 +160,15 @@ def _choose(service: Bought, create: ServiceCheckoutCreate) -> Price | None:
     return price
 
 
-async def _change(
-    tx: Transaction, actor: Actor, checkout: Checkout, state: State, action: str, *, now: int, base: str
-) -> None:
+async def _change(write: Write, checkout: Checkout, state: State, action: str) -> None:
     """What is in that state already is left alone."""
     if state == checkout.state:
         return
-    changed = billing.changed(checkout, state, now)
-    await queries.update_checkout(tx, changed)
-    await _announce(tx, actor, changed, action, now=now, base=base)
+    changed = billing.changed(checkout, state, write.now)
+    await queries.update_checkout(write.tx, changed)
+    await _announce(write, changed, action)
 
 
-async def _announce(tx: Transaction, actor: Actor, checkout: Checkout, action: str, *, now: int, base: str) -> None:
-    record = checkout_shape(checkout, now)
-    await announce(tx, actor, checkout.repository, _NOUN, action, record, base=base)
+async def _announce(write: Write, checkout: Checkout, action: str) -> None:
+    record = checkout_shape(checkout, write.now)
+    await announce(write, checkout.repository, _NOUN, action, record)

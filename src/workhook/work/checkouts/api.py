@@ -48,7 +48,7 @@ async def create_service_checkout(
 
     It is pending, and costs nothing, until it is completed.
     """
-    created = await actions.create_checkout(write.tx, write.actor, project_id, create, now=write.now, base=write.base)
+    created = await actions.create_checkout(write, project_id, create)
     return _shown(created, write.now)
 
 
@@ -65,7 +65,7 @@ async def complete_service_checkout(write: Write, service_checkout_id: str) -> S
     Its invoice and its task credits come at once, and again with each further period.
     """
     checkout = await actions.take_checkout(write.tx, write.actor, service_checkout_id)
-    completed = await actions.complete(write.tx, write.actor, checkout, now=write.now, base=write.base)
+    completed = await actions.complete(write, checkout)
     return _shown(completed, write.now)
 
 
@@ -76,7 +76,7 @@ async def pause_service_checkout(write: Write, service_checkout_id: str) -> Done
     Its period stands still: neither invoices nor task credits come.
     """
     checkout = await actions.take_checkout(write.tx, write.actor, service_checkout_id)
-    await actions.pause(write.tx, write.actor, checkout, now=write.now, base=write.base)
+    await actions.pause(write, checkout)
     return Done()
 
 
@@ -87,7 +87,7 @@ async def unpause_service_checkout(write: Write, service_checkout_id: str) -> Do
     Its period ends later by the time of the pause.
     """
     checkout = await actions.take_checkout(write.tx, write.actor, service_checkout_id)
-    await actions.unpause(write.tx, write.actor, checkout, now=write.now, base=write.base)
+    await actions.unpause(write, checkout)
     return Done()
 
 
@@ -98,7 +98,7 @@ async def cancel_service_checkout(write: Write, service_checkout_id: str, why: S
     It ends now or, if the service says so, with its period.
     """
     checkout = await actions.take_checkout(write.tx, write.actor, service_checkout_id)
-    await actions.cancel(write.tx, write.actor, checkout, why, now=write.now, base=write.base)
+    await actions.cancel(write, checkout, why)
     return Done()
 
 
@@ -110,5 +110,5 @@ async def delete_service_checkout(write: Write, service_checkout_id: str) -> Don
     """
     checkout = await actions.take_checkout(write.tx, write.actor, service_checkout_id)
     write.require_match(_shown(checkout, write.now))
-    await actions.delete(write.tx, write.actor, checkout, now=write.now, base=write.base)
+    await actions.delete(write, checkout)
     return Done()

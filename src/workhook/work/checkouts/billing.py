@@ -7,8 +7,7 @@ from decimal import Decimal
 
 from msgspec.structs import replace
 
-from workhook.identity.schemas import Actor
-from workhook.storage import Transaction
+from workhook.identity.context import Write
 from workhook.work.checkouts import queries, rules
 from workhook.work.checkouts.rules import State
 from workhook.work.checkouts.schemas import Checkout
@@ -17,42 +16,38 @@ from workhook.work.invoices import issued, issuing
 from workhook.work.invoices.rules import Item
 
 
-async def catch_up(tx: Transaction, checkout: Checkout, *, now: int, base: str) -> Checkout:
+async def catch_up(write: Write, checkout: Checkout) -> Checkout:
     """Begin every period that is due by `now`, by Workhook itself. The row of the checkout is locked.
 
     So that a change finds what it would have found if the scheduler had come by a moment before.
     """
-    while checkout.state.is_due(now):
-        checkout = await begin_next(tx, checkout, now=now, base=base)
+    while checkout.state.is_due(write.now):
+        checkout = await begin_next(write, checkout)
     return checkout
 
 
-async def begin_next(tx: Transaction, checkout: Checkout, *, now: int, base: str) -> Checkout:
+async def begin_next(write: Write, checkout: Checkout) -> Checkout:
     """The checkout in its next period, which begins where the last one ended. Its row is locked."""
-    return await begin_period(
-        tx, checkout, rules.next_period(checkout.state, checkout.terms), actor=None, now=now, base=base
-    )
+    return await begin_period(write.by_itself(), checkout, rules.next_period(checkout.state, checkout.terms))
 
 
-async def begin_period(
-    tx: Transaction, checkout: Checkout, state: State, *, actor: Actor | None, now: int, base: str
-) -> Checkout:
+async def begin_period(write: Write, checkout: Checkout, state: State) -> Checkout:
     """`state` is the one in the new period. Raises `UniqueViolation` for a period that began before,
     `NotFound` for a project that was deleted."""
-    started_at = checkout.state.period_end or state.completed_at or now
+    started_at = checkout.state.period_end or state.completed_at or write.now
     words = _words(checkout, started_at, state.period_end)
-    begun = changed(checkout, state, now)
+    begun = changed(checkout, state, write.now)
     credits_minor = (checkout.price.credits_minor or 0) * checkout.qty if checkout.price else 0
-    pen = await ledger.take(tx, checkout.repository, now=now, base=base) if credits_minor else None
+    pen = await ledger.take(write, checkout.repository) if credits_minor else None
     if pen is None and _costs(checkout):
-        await issued.hold_project(tx, checkout.repository.id)
-    await queries.update_checkout(tx, begun)
-    invoice_id = await _issue(tx, checkout, words, actor=actor, now=now, base=base)
+        await issued.hold_project(write.tx, checkout.repository.id)
+    await queries.update_checkout(write.tx, begun)
+    invoice_id = await _issue(write, checkout, words)
     credit_id = None
     if pen:  # credits of a period do not expire
-        credit_id = await ledger.grant(pen, actor=actor, amount_minor=credits_minor, notes=words, expires_at=None)
+        credit_id = await ledger.grant(pen, amount_minor=credits_minor, notes=words, expires_at=None)
     await queries.insert_period(
-        tx, checkout.id, state.periods, started_at=started_at, invoice_id=invoice_id, credit_id=credit_id
+        write.tx, checkout.id, state.periods, started_at=started_at, invoice_id=invoice_id, credit_id=credit_id
     )
     return begun
 
@@ -61,22 +56,17 @@ def changed(checkout: Checkout, state: State, now: int) -> Checkout:
     return replace(checkout, state=state, updated_at=max(now, checkout.updated_at + 1))
 
 
-async def _issue(
-    tx: Transaction, checkout: Checkout, words: str, *, actor: Actor | None, now: int, base: str
-) -> str | None:
+async def _issue(write: Write, checkout: Checkout, words: str) -> str | None:
     """What costs nothing has no invoice."""
     price = checkout.price
     if price is None or not _costs(checkout):
         return None
     return await issuing.issue(
-        tx,
+        write,
         checkout.repository,
-        actor=actor,
         service_checkout_id=checkout.id,
         items=[Item(words, Decimal(checkout.qty), price.amount_minor)],
         currency=price.currency,
-        now=now,
-        base=base,
     )
 
 

@@ -6,6 +6,7 @@ import structlog
 from prometheus_client import Counter
 
 from workhook.http.calls import Services
+from workhook.identity.context import Write
 from workhook.storage import Transaction
 from workhook.storage.sweeping import concerns_all
 from workhook.work.checkouts import billing, queries
@@ -56,7 +57,7 @@ async def _begin_one(services: Services, checkout_id: str, now: int) -> bool:
         checkout = await queries.lock_if_due(tx, checkout_id, now)
         if checkout is None:
             return False
-        await billing.begin_next(tx, checkout, now=now, base=services.base)
+        await billing.begin_next(Write(tx, None, services.base, moment=now), checkout)
         return True
 
     return await services.database.in_transaction(begin)

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from msgspec import UnsetType
 
-from workhook.core.clock import now_ms
 from workhook.core.errors import Fault, Forbidden, Invalid, NotFound
 from workhook.core.ids import new_id
 from workhook.identity import audit, removal
 from workhook.identity.actions import create_account, hold_address
 from workhook.identity.audit_actions import verb_of
+from workhook.identity.context import Write
 from workhook.identity.queries import key_of
 from workhook.identity.schemas import Account, Actor
 from workhook.storage import Reader, Row, Transaction
@@ -55,7 +55,7 @@ async def take_own(tx: Transaction, actor: Actor, repository_id: int) -> Client 
     return await queries.lock_own(tx, actor, repository_id)
 
 
-async def add_client(tx: Transaction, actor: Actor, project_id: str, create: ClientCreate, *, base: str) -> ClientShape:
+async def add_client(write: Write, project_id: str, create: ClientCreate) -> ClientShape:
     """Who is a client already stays as they are: no event.
 
     Raises `NotFound`, `Forbidden`, `Conflict`, `Invalid`; `UniqueViolation` if somebody else took the login meanwhile:
@@ -63,12 +63,12 @@ async def add_client(tx: Transaction, actor: Actor, project_id: str, create: Cli
     """
     username = None if isinstance(create.username, UnsetType) else create.username
     login = username or login_from(create.email)
-    await hold_address(tx, create.email)
+    await hold_address(write.tx, create.email)
     invitation = await queries.find_invitation(
-        tx, actor, project_id, email=create.email, username=username, login=key_of(login)
+        write.tx, write.actor, project_id, email=create.email, username=username, login=key_of(login)
     )
     access = invitation.access
-    _require_person(actor, access, "invite clients")
+    _require_person(write.actor, access, "invite clients")
     person = _meant(invitation, create.email, username)
     if person is not None and person.has_place:
         raise _wrong("email", f"{create.email} is in the project already, as a member", "is_member")
@@ -77,18 +77,20 @@ async def add_client(tx: Transaction, actor: Actor, project_id: str, create: Cli
     if person is not None:
         account = person.account
     else:
-        account = await _invite(tx, username or first_free(login, invitation.taken), create.email)
-    return await _link(tx, actor, access, account, create.email, base)
+        account = await _invite(write.tx, username or first_free(login, invitation.taken), create.email)
+    return await _link(write, access, account, create.email)
 
 
-async def remove_client(tx: Transaction, actor: Actor, client: Client, *, base: str) -> None:
+async def remove_client(write: Write, client: Client) -> None:
     """The account stays. `client` is what `take_client` or `take_own` gave. Raises `Forbidden`, `Conflict`."""
-    if client.user_id != actor.user.id:  # anybody can leave
-        _require_person(actor, client.access, "remove clients")
-    await queries.delete_client(tx, client.shape.id)
+    if client.user_id != write.actor.user.id:  # anybody can leave
+        _require_person(write.actor, client.access, "remove clients")
+    await queries.delete_client(write.tx, client.shape.id)
     here = client.access.repository
-    await removal.rights_lost(tx, here.owner.id, here.id, user_id=client.user_id, actor=actor, base=base)
-    await _tell(tx, actor, client.access, client.shape, "removed", base)
+    await removal.rights_lost(
+        write.tx, here.owner.id, here.id, user_id=client.user_id, actor=write.actor, base=write.base
+    )
+    await _tell(write, client.access, client.shape, "removed")
 
 
 def _require_person(actor: Actor, access: Access, doing: str) -> None:
@@ -134,14 +136,13 @@ def _same(one: str | None, other: str) -> bool:
     return one is not None and one.casefold() == other.casefold()
 
 
-async def _link(tx: Transaction, actor: Actor, access: Access, account: Account, email: str, base: str) -> ClientShape:
-    now = now_ms()
-    values: dict[str, object] = {"id": new_id("cli"), "email": email, "created_at": now, "updated_at": now}
+async def _link(write: Write, access: Access, account: Account, email: str) -> ClientShape:
+    values: dict[str, object] = {"id": new_id("cli"), "email": email, "created_at": write.now, "updated_at": write.now}
     shape = client_shape({**values, "username": account.login})
     keys = {"repository_id": access.repository.id, "user_id": account.id}
-    if not await queries.insert_client(tx, {**values, **keys}):
+    if not await queries.insert_client(write.tx, {**values, **keys}):
         raise UniqueViolation("somebody else invited the same person meanwhile")
-    await _tell(tx, actor, access, shape, "added", base)
+    await _tell(write, access, shape, "added")
     return shape
 
 
@@ -149,9 +150,14 @@ def _wrong(field: str, message: str, code: str) -> Invalid:
     return Invalid(faults=[Fault(field=field, code=code, message=message)])
 
 
-async def _tell(tx: Transaction, actor: Actor, access: Access, client: ClientShape, action: str, base: str) -> None:
+async def _tell(write: Write, access: Access, client: ClientShape, action: str) -> None:
     repository = access.repository
-    await announce(tx, actor, repository, "client", action, client, base=base)
+    await announce(write, repository, "client", action, client)
     await audit.record(
-        tx, actor, f"client.{verb_of(action)}", client.id, account_id=repository.owner.id, repository_id=repository.id
+        write.tx,
+        write.actor,
+        f"client.{verb_of(action)}",
+        client.id,
+        account_id=repository.owner.id,
+        repository_id=repository.id,
     )

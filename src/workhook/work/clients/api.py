@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from workhook.http import lists
-from workhook.http.calls import Answer, Call
+from workhook.http.calls import Call
 from workhook.http.endpoints import Listed, Routes
 from workhook.http.lists import ListQuery
 from workhook.http.operations import AREA_A
 from workhook.identity.context import Write
 from workhook.identity.guard import actor_of
-from workhook.storage import Transaction
 from workhook.storage.database import UniqueViolation
-from workhook.work.announce import base_of
 from workhook.work.clients import actions
 from workhook.work.clients.schemas import ClientAnswer, ClientCreate, ClientsAnswer, client_shape
 from workhook.work.schemas import Done
@@ -33,23 +31,15 @@ async def list_clients(call: Call, project_id: str, query: ListQuery) -> Listed[
     return Listed(ClientsAnswer([client_shape(row) for row in rows]), headers)
 
 
-@routes.post("/projects/{id}/clients", answers={200: ClientAnswer})
-async def add_client(call: Call, project_id: str, create: ClientCreate) -> Answer:
+@routes.post("/projects/{id}/clients", again_on=UniqueViolation)  # somebody else invited them, or took the login, too
+async def add_client(write: Write, project_id: str, create: ClientCreate) -> ClientAnswer:
     """Invite a client to a project.
 
     For the team of the project, not for an app by itself. Somebody who has an account with the e-mail address is
     linked; else an account is made, without a token. No mail is sent: whoever runs the server gives the client a
     token (`workhook token create`). Inviting somebody again changes nothing.
     """
-
-    async def change(tx: Transaction) -> Answer:
-        added = await actions.add_client(tx, actor_of(call), project_id, create, base=base_of(call))
-        return Answer(ClientAnswer(added))
-
-    try:
-        return await call.write(change)
-    except UniqueViolation:  # somebody was invited, or took the login, at the same time: now that is seen
-        return await call.write(change)
+    return ClientAnswer(await actions.add_client(write, project_id, create))
 
 
 @routes.get("/clients/{id}")
@@ -70,5 +60,5 @@ async def remove_client(write: Write, client_id: str) -> Done:
     """
     client = await actions.take_client(write.tx, write.actor, client_id)
     write.require_match(ClientAnswer(client.shape))
-    await actions.remove_client(write.tx, write.actor, client, base=write.base)
+    await actions.remove_client(write, client)
     return Done()

@@ -12,7 +12,7 @@ import msgspec
 from workhook.core.clock import now_ms
 from workhook.core.errors import Conflict, Fault, Invalid
 from workhook.core.ids import new_id
-from workhook.identity.schemas import Actor
+from workhook.identity.context import Write
 from workhook.storage import Transaction
 from workhook.work.access import Access
 from workhook.work.announce import announce, differences
@@ -31,34 +31,33 @@ from workhook.work.tasks import emptying
 from workhook.work.tasks.order import is_crowded, rank_between, spread
 
 
-async def create_column(tx: Transaction, actor: Actor, project_id: str, create: ColumnCreate, *, base: str) -> Column:
+async def create_column(write: Write, project_id: str, create: ColumnCreate) -> Column:
     """Raises `NotFound`, `Forbidden`, `Conflict`, `Invalid`."""
-    access, board = await queries.find_board(tx, actor, project_id)
+    access, board = await queries.find_board(write.tx, write.actor, project_id)
     _require_board(access)
     if len(board) >= COLUMNS_MAX:
         message = f"a project has at most {COLUMNS_MAX} columns"
         raise Invalid(faults=[Fault(field="project_id", code="too_many", message=message)])
-    now = now_ms()
     position = min(given(create.position, len(board)), len(board))
     column = Column(
         id=new_id("col"),
         title=create.title,
-        rank=_rank_at(await _without_ties(tx, board), position),
+        rank=_rank_at(await _without_ties(write.tx, board), position),
         position=position,
         stage=given(create.stage, None),
         finished=given(create.finished, False),
         start_timer=given(create.start_timer, False),
-        created_at=now,
-        updated_at=now,
+        created_at=write.now,
+        updated_at=write.now,
     )
     require_flags_that_fit(column.stage, column.finished, column.start_timer)
-    await queries.insert_column(tx, access.repository.id, column)
-    await _keep_room(tx, access, column)
-    await announce(tx, actor, access.repository, "column", "created", column_shape(column), base=base)
+    await queries.insert_column(write.tx, access.repository.id, column)
+    await _keep_room(write.tx, access, column)
+    await announce(write, access.repository, "column", "created", column_shape(column))
     return column
 
 
-async def edit_column(tx: Transaction, found: Found, edit: ColumnEdit, *, base: str) -> Column:
+async def edit_column(write: Write, found: Found, edit: ColumnEdit) -> Column:
     """The column after the change; `found` is what `lock_column` gave, or for a move `lock_order`.
 
     Raises `Forbidden`, `Conflict`, `Invalid`. An edit that changes nothing writes nothing and has no event.
@@ -74,24 +73,24 @@ async def edit_column(tx: Transaction, found: Found, edit: ColumnEdit, *, base: 
     )
     position = min(given(edit.position, before.position), len(found.board) - 1)
     if position != before.position:
-        board = await _without_ties(tx, found.board)
+        board = await _without_ties(write.tx, found.board)
         others = [each for each in board if each.id != before.id]
         after = msgspec.structs.replace(after, position=position, rank=_rank_at(others, position))
     if after == before:
         return before
     require_flags_that_fit(after.stage, after.finished, after.start_timer)
     after = msgspec.structs.replace(after, updated_at=max(now_ms(), before.updated_at + 1))
-    await queries.update_column(tx, after)
+    await queries.update_column(write.tx, after)
     if position != before.position:
-        await _keep_room(tx, access, after)
+        await _keep_room(write.tx, access, after)
     shape = column_shape(after)
     action = "edited" if position == before.position else "moved"
     changes = differences(column_shape(before), shape)
-    await announce(tx, access.actor, access.repository, "column", action, shape, base=base, changes=changes)
+    await announce(write, access.repository, "column", action, shape, changes=changes)
     return after
 
 
-async def delete_column(tx: Transaction, doomed: Emptied, *, base: str) -> None:
+async def delete_column(write: Write, doomed: Emptied) -> None:
     """Its tasks go to the end of the project's first other column. `doomed` is what `lock_board` gave.
 
     Raises `Forbidden`, and `Conflict` for the last column.
@@ -101,9 +100,9 @@ async def delete_column(tx: Transaction, doomed: Emptied, *, base: str) -> None:
     if doomed.heir is None:
         raise Conflict("The last column of a project stays.", code="last_column")
     if doomed.holds:
-        await emptying.move_all(tx, access, column, doomed.heir, base=base)
-    await queries.delete_column(tx, column.id)
-    await announce(tx, access.actor, access.repository, "column", "deleted", column_shape(column), base=base)
+        await emptying.move_all(write, access, column, doomed.heir)
+    await queries.delete_column(write.tx, column.id)
+    await announce(write, access.repository, "column", "deleted", column_shape(column))
 
 
 def _require_board(access: Access) -> None:

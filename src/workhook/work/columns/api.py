@@ -46,8 +46,7 @@ async def list_columns(call: Call, project_id: str, query: ListQuery) -> Listed[
 @routes.post("/projects/{id}/columns")
 async def create_column(write: Write, project_id: str, create: ColumnCreate) -> ColumnAnswer:
     """Create a column."""
-    actor = write.actor
-    return _shown(await actions.create_column(write.tx, actor, project_id, create, base=write.base))
+    return _shown(await actions.create_column(write, project_id, create))
 
 
 @routes.get("/columns/{id}")
@@ -66,7 +65,7 @@ async def edit_column(write: Write, column_id: str, edit: ColumnEdit) -> ColumnA
     lock = queries.lock_column if edit.position is UNSET else queries.lock_order
     found = await lock(write.tx, write.actor, column_id)
     write.require_match(_shown(found.column))
-    return _shown(await actions.edit_column(write.tx, found, edit, base=write.base))
+    return _shown(await actions.edit_column(write, found, edit))
 
 
 @routes.delete("/columns/{id}")
@@ -77,5 +76,5 @@ async def delete_column(write: Write, column_id: str) -> Done:
     """
     doomed = await queries.lock_board(write.tx, write.actor, column_id)
     write.require_match(_shown(doomed.column))
-    await actions.delete_column(write.tx, doomed, base=write.base)
+    await actions.delete_column(write, doomed)
     return Done()

@@ -42,7 +42,7 @@ async def list_task_comments(call: Call, task_id: str, query: ListQuery) -> List
 @routes.post("/tasks/{id}/task_comments")
 async def create_task_comment(write: Write, task_id: str, create: CommentCreate) -> TaskCommentAnswer:
     """Comment on a task."""
-    made = await task_actions.create_comment(write.tx, write.actor, task_id, create, base=write.base)
+    made = await task_actions.create_comment(write, task_id, create)
     return _shown(made)
 
 
@@ -51,7 +51,7 @@ async def edit_task_comment(write: Write, task_comment_id: int, edit: CommentEdi
     """Change a comment on a task."""
     access, comment = await task_actions.take_comment(write.tx, write.actor, task_comment_id)
     write.require_match(_shown(comment))
-    return _shown(await task_actions.edit_comment(write.tx, access, comment, edit, base=write.base))
+    return _shown(await task_actions.edit_comment(write, access, comment, edit))
 
 
 @routes.delete("/task_comments/{id}")
@@ -59,5 +59,5 @@ async def delete_task_comment(write: Write, task_comment_id: int) -> Done:
     """Delete a comment on a task."""
     access, comment = await task_actions.take_comment(write.tx, write.actor, task_comment_id)
     write.require_match(_shown(comment))
-    await task_actions.delete_comment(write.tx, access, comment, base=write.base)
+    await task_actions.delete_comment(write, access, comment)
     return Done()

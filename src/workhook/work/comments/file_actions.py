@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import msgspec
 
-from workhook.core.clock import now_ms
+from workhook.identity.context import Write
 from workhook.identity.schemas import Actor
 from workhook.storage import Reader, Transaction
 from workhook.work.access import Access, access_of
@@ -34,30 +34,32 @@ async def list_comments(
     return access, found
 
 
-async def create_comment(
-    tx: Transaction, actor: Actor, file_id: str, create: CommentCreate, *, base: str, links: Links
-) -> FileComment:
+async def create_comment(write: Write, file_id: str, create: CommentCreate, *, links: Links) -> FileComment:
     """Raises `NotFound`, `Forbidden`, `Conflict`."""
-    row = await queries.hold_file(tx, file_id, actor.user.id)
-    access = access_of(row, actor)
+    row = await queries.hold_file(write.tx, file_id, write.actor.user.id)
+    access = access_of(row, write.actor)
     assert row is not None, "access_of saw to it"
     access.require_sight(bool(row["private"]))
     access.require_writable()
-    now = now_ms()
-    values = {"text": create.text, "private": privacy(access, create.private), "created_at": now, "updated_at": now}
-    places = {"file_id": file_id, "repository_id": access.repository.id, "user_id": actor.user.id}
+    values = {
+        "text": create.text,
+        "private": privacy(access, create.private),
+        "created_at": write.now,
+        "updated_at": write.now,
+    }
+    places = {"file_id": file_id, "repository_id": access.repository.id, "user_id": write.actor.user.id}
     comment = FileComment(
-        id=await queries.insert_file_comment(tx, {**values, **places}),
+        id=await queries.insert_file_comment(write.tx, {**values, **places}),
         text=create.text,
         private=bool(values["private"]),
         file_id=file_id,
         file_title=row["title"],
-        user=person_shape(actor.user),
+        user=person_shape(write.actor.user),
         comments=(),
-        created_at=now,
-        updated_at=now,
+        created_at=write.now,
+        updated_at=write.now,
     )
-    await announce(tx, actor, access.repository, NOUN, "created", file_comment_shape(comment, links), base=base)
+    await announce(write, access.repository, NOUN, "created", file_comment_shape(comment, links))
     return comment
 
 
@@ -71,39 +73,39 @@ async def take_comment(tx: Transaction, actor: Actor, comment_id: int) -> tuple[
 
 
 async def edit_comment(
-    tx: Transaction, access: Access, before: FileComment, edit: CommentEdit, *, base: str, links: Links
+    write: Write, access: Access, before: FileComment, edit: CommentEdit, *, links: Links
 ) -> FileComment:
     """The comment after the change. What changes nothing writes nothing and has no event. Raises `Forbidden`,
     `Conflict`."""
     require_editable(access, before.user.id)
     after = edited(access, before, edit)
     if after is not before:
-        await queries.update(tx, after)
+        await queries.update(write.tx, after)
         record = file_comment_shape(after, links)
         changes = differences(file_comment_shape(before, links), record)
-        await announce(tx, access.actor, access.repository, NOUN, "edited", record, base=base, changes=changes)
+        await announce(write, access.repository, NOUN, "edited", record, changes=changes)
     return after
 
 
-async def delete_comment(tx: Transaction, access: Access, comment: FileComment, *, base: str, links: Links) -> None:
+async def delete_comment(write: Write, access: Access, comment: FileComment, *, links: Links) -> None:
     """Its replies go with it, without events of their own. Raises `Forbidden`, `Conflict`.
 
     A client does not delete what others replied: then only its text goes, and no client sees the comment any more.
     """
     require_deletable(access, comment.user.id)
     if access.is_client and any(each.user.id != access.user.id for each in comment.comments):
-        await _clear(tx, access, comment, base=base, links=links)
+        await _clear(write, access, comment, links=links)
         return
-    await queries.delete(tx, comment)
+    await queries.delete(write.tx, comment)
     record = file_comment_shape(comment, links)
-    await announce(tx, access.actor, access.repository, NOUN, "deleted", record, base=base)
+    await announce(write, access.repository, NOUN, "deleted", record)
 
 
-async def _clear(tx: Transaction, access: Access, before: FileComment, *, base: str, links: Links) -> None:
+async def _clear(write: Write, access: Access, before: FileComment, *, links: Links) -> None:
     """Take the text off a comment that a client deletes, and keep it for the members with the replies."""
-    now = max(now_ms(), before.updated_at + 1)
+    now = max(write.now, before.updated_at + 1)
     after = msgspec.structs.replace(before, text="", private=True, updated_at=now)
-    await queries.update(tx, after)
+    await queries.update(write.tx, after)
     record = file_comment_shape(after, links)
     changes = differences(file_comment_shape(before, links), record)
-    await announce(tx, access.actor, access.repository, NOUN, "edited", record, base=base, changes=changes)
+    await announce(write, access.repository, NOUN, "edited", record, changes=changes)

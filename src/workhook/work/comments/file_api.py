@@ -56,7 +56,7 @@ async def create_file_comment(write: Write, file_id: str, create: CommentCreate)
     """
     links = links_of(write.call)
 
-    made = await file_actions.create_comment(write.tx, write.actor, file_id, create, base=write.base, links=links)
+    made = await file_actions.create_comment(write, file_id, create, links=links)
     return file_comment_shape(made, links)
 
 
@@ -67,7 +67,7 @@ async def edit_file_comment(write: Write, file_comment_id: int, edit: CommentEdi
 
     access, comment = await file_actions.take_comment(write.tx, write.actor, file_comment_id)
     write.require_match(_shown(access, comment, links))
-    after = await file_actions.edit_comment(write.tx, access, comment, edit, base=write.base, links=links)
+    after = await file_actions.edit_comment(write, access, comment, edit, links=links)
     return _shown(access, after, links)
 
 
@@ -82,5 +82,5 @@ async def delete_file_comment(write: Write, file_comment_id: int) -> Done:
 
     access, comment = await file_actions.take_comment(write.tx, write.actor, file_comment_id)
     write.require_match(_shown(access, comment, links))
-    await file_actions.delete_comment(write.tx, access, comment, base=write.base, links=links)
+    await file_actions.delete_comment(write, access, comment, links=links)
     return Done()

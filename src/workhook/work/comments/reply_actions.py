@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from workhook.core.clock import now_ms
+from workhook.identity.context import Write
 from workhook.identity.schemas import Actor
 from workhook.storage import Transaction
 from workhook.work.access import Access, access_of
@@ -15,26 +15,30 @@ from workhook.work.people import person_shape
 NOUN = "file_comment_reply"
 
 
-async def create_reply(tx: Transaction, actor: Actor, comment_id: int, create: ReplyCreate, *, base: str) -> Reply:
+async def create_reply(write: Write, comment_id: int, create: ReplyCreate) -> Reply:
     """Raises `NotFound`, `Forbidden`, `Conflict`."""
-    row = await queries.hold_file_comment(tx, comment_id, actor.user.id)
-    access = access_of(row, actor)
+    row = await queries.hold_file_comment(write.tx, comment_id, write.actor.user.id)
+    access = access_of(row, write.actor)
     assert row is not None, "access_of saw to it"
     access.require_sight(bool(row["private"] or row["file_private"]))
     access.require_writable()
-    now = now_ms()
-    values = {"body": create.body, "private": privacy(access, create.private), "created_at": now, "updated_at": now}
-    places = {"file_comment_id": comment_id, "repository_id": access.repository.id, "user_id": actor.user.id}
+    values = {
+        "body": create.body,
+        "private": privacy(access, create.private),
+        "created_at": write.now,
+        "updated_at": write.now,
+    }
+    places = {"file_comment_id": comment_id, "repository_id": access.repository.id, "user_id": write.actor.user.id}
     reply = Reply(
-        id=await queries.insert_reply(tx, {**values, **places}),
+        id=await queries.insert_reply(write.tx, {**values, **places}),
         body=create.body,
         file_comment_id=comment_id,
         private=bool(values["private"]),
-        user=person_shape(actor.user),
-        created_at=now,
-        updated_at=now,
+        user=person_shape(write.actor.user),
+        created_at=write.now,
+        updated_at=write.now,
     )
-    await announce(tx, actor, access.repository, NOUN, "created", reply_shape(reply), base=base)
+    await announce(write, access.repository, NOUN, "created", reply_shape(reply))
     return reply
 
 
@@ -48,21 +52,21 @@ async def take_reply(tx: Transaction, actor: Actor, comment_id: int, reply_id: i
     return access, reply
 
 
-async def edit_reply(tx: Transaction, access: Access, before: Reply, edit: ReplyEdit, *, base: str) -> Reply:
+async def edit_reply(write: Write, access: Access, before: Reply, edit: ReplyEdit) -> Reply:
     """The reply after the change. What changes nothing writes nothing and has no event. Raises `Forbidden`,
     `Conflict`."""
     require_editable(access, before.user.id)
     after = edited(access, before, edit)
     if after is not before:
-        await queries.update(tx, after)
+        await queries.update(write.tx, after)
         record = reply_shape(after)
         changes = differences(reply_shape(before), record)
-        await announce(tx, access.actor, access.repository, NOUN, "edited", record, base=base, changes=changes)
+        await announce(write, access.repository, NOUN, "edited", record, changes=changes)
     return after
 
 
-async def delete_reply(tx: Transaction, access: Access, reply: Reply, *, base: str) -> None:
+async def delete_reply(write: Write, access: Access, reply: Reply) -> None:
     """Raises `Forbidden`, `Conflict`."""
     require_deletable(access, reply.user.id)
-    await queries.delete(tx, reply)
-    await announce(tx, access.actor, access.repository, NOUN, "deleted", reply_shape(reply), base=base)
+    await queries.delete(write.tx, reply)
+    await announce(write, access.repository, NOUN, "deleted", reply_shape(reply))

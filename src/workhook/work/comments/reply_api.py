@@ -23,7 +23,7 @@ async def create_file_comment_reply(write: Write, file_comment_id: int, create: 
     `body` may hold markup. Only headings, paragraphs, lists, quotes, code, emphasis and links to `http`, `https`
     and `mailto` are kept of it; what remains is stored and answered.
     """
-    made = await reply_actions.create_reply(write.tx, write.actor, file_comment_id, create, base=write.base)
+    made = await reply_actions.create_reply(write, file_comment_id, create)
     return _shown(made)
 
 
@@ -32,7 +32,7 @@ async def edit_file_comment_reply(write: Write, file_comment_id: int, comment_id
     """Change a reply."""
     access, reply = await reply_actions.take_reply(write.tx, write.actor, file_comment_id, comment_id)
     write.require_match(_shown(reply))
-    return _shown(await reply_actions.edit_reply(write.tx, access, reply, edit, base=write.base))
+    return _shown(await reply_actions.edit_reply(write, access, reply, edit))
 
 
 @routes.delete("/file_comments/{file_comment_id}/comments/{id}")
@@ -40,5 +40,5 @@ async def delete_file_comment_reply(write: Write, file_comment_id: int, comment_
     """Delete a reply."""
     access, reply = await reply_actions.take_reply(write.tx, write.actor, file_comment_id, comment_id)
     write.require_match(_shown(reply))
-    await reply_actions.delete_reply(write.tx, access, reply, base=write.base)
+    await reply_actions.delete_reply(write, access, reply)
     return Done()

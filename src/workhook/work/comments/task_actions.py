@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from workhook.core.clock import now_ms
+from workhook.identity.context import Write
 from workhook.identity.schemas import Actor
 from workhook.storage import Reader, Transaction
 from workhook.work.access import Access, access_of
@@ -22,27 +22,29 @@ async def list_comments(reader: Reader, actor: Actor, task_id: str, *, after: in
     return await queries.list_task_comments(reader, task_id, everything=everything, after=after, limit=limit)
 
 
-async def create_comment(
-    tx: Transaction, actor: Actor, task_id: str, create: CommentCreate, *, base: str
-) -> TaskComment:
+async def create_comment(write: Write, task_id: str, create: CommentCreate) -> TaskComment:
     """Raises `NotFound`, `Forbidden`, `Conflict`."""
-    row = await queries.hold_task(tx, task_id, actor.user.id)
-    access = access_of(row, actor)
+    row = await queries.hold_task(write.tx, task_id, write.actor.user.id)
+    access = access_of(row, write.actor)
     assert row is not None, "access_of saw to it"
     access.require_writable()
-    now = now_ms()
-    values = {"text": create.text, "private": privacy(access, create.private), "created_at": now, "updated_at": now}
-    places = {"task_id": task_id, "repository_id": access.repository.id, "user_id": actor.user.id}
+    values = {
+        "text": create.text,
+        "private": privacy(access, create.private),
+        "created_at": write.now,
+        "updated_at": write.now,
+    }
+    places = {"task_id": task_id, "repository_id": access.repository.id, "user_id": write.actor.user.id}
     comment = TaskComment(
-        id=await queries.insert_task_comment(tx, {**values, **places}),
+        id=await queries.insert_task_comment(write.tx, {**values, **places}),
         text=create.text,
         private=bool(values["private"]),
         task=CommentedTask(task_id, row["title"]),
-        user=person_shape(actor.user),
-        created_at=now,
-        updated_at=now,
+        user=person_shape(write.actor.user),
+        created_at=write.now,
+        updated_at=write.now,
     )
-    await announce(tx, actor, access.repository, NOUN, "created", task_comment_shape(comment), base=base)
+    await announce(write, access.repository, NOUN, "created", task_comment_shape(comment))
     return comment
 
 
@@ -56,23 +58,21 @@ async def take_comment(tx: Transaction, actor: Actor, comment_id: int) -> tuple[
     return access, comment
 
 
-async def edit_comment(
-    tx: Transaction, access: Access, before: TaskComment, edit: CommentEdit, *, base: str
-) -> TaskComment:
+async def edit_comment(write: Write, access: Access, before: TaskComment, edit: CommentEdit) -> TaskComment:
     """The comment after the change. What changes nothing writes nothing and has no event. Raises `Forbidden`,
     `Conflict`."""
     require_editable(access, before.user.id)
     after = edited(access, before, edit)
     if after is not before:
-        await queries.update(tx, after)
+        await queries.update(write.tx, after)
         record = task_comment_shape(after)
         changes = differences(task_comment_shape(before), record)
-        await announce(tx, access.actor, access.repository, NOUN, "edited", record, base=base, changes=changes)
+        await announce(write, access.repository, NOUN, "edited", record, changes=changes)
     return after
 
 
-async def delete_comment(tx: Transaction, access: Access, comment: TaskComment, *, base: str) -> None:
+async def delete_comment(write: Write, access: Access, comment: TaskComment) -> None:
     """Raises `Forbidden`, `Conflict`."""
     require_deletable(access, comment.user.id)
-    await queries.delete(tx, comment)
-    await announce(tx, access.actor, access.repository, NOUN, "deleted", task_comment_shape(comment), base=base)
+    await queries.delete(write.tx, comment)
+    await announce(write, access.repository, NOUN, "deleted", task_comment_shape(comment))

@@ -5,9 +5,10 @@ from __future__ import annotations
 import msgspec
 from msgspec import UnsetType
 
-from workhook.core.clock import now_ms, to_millis_text
+from workhook.core.clock import to_millis_text
 from workhook.core.errors import Conflict, Fault, Invalid
 from workhook.http.values import AMOUNT_MAX_MINOR, to_amount
+from workhook.identity.context import Write
 from workhook.identity.schemas import Actor
 from workhook.storage import Reader, Row, Transaction
 from workhook.work.access import Access, access_of, find_access
@@ -23,23 +24,20 @@ async def look_into(reader: Reader, actor: Actor, project_id: str) -> int:
     return access.repository.id
 
 
-async def create(
-    tx: Transaction, actor: Actor, project_id: str, wanted: TaskCreditCreate, *, base: str
-) -> TaskCreditShape:
+async def create(write: Write, project_id: str, wanted: TaskCreditCreate) -> TaskCreditShape:
     """Grant or spend. Raises `NotFound`, `Forbidden`, `Invalid`, and `Conflict` if the project is archived or there is
     not enough to spend."""
     task_id = wanted.task_id or None
-    row = await queries.lock_project(tx, project_id, actor.user.id, task_id)
-    access = _writer(row, actor)
+    row = await queries.lock_project(write.tx, project_id, write.actor.user.id, task_id)
+    access = _writer(row, write.actor)
     assert row is not None, "access_of refuses none"
-    now = now_ms()
-    faults = faults_of(wanted, now)
+    faults = faults_of(wanted, write.now)
     if wanted.kind == "spend" and task_id and row["task_title"] is None:
         faults.append(Fault(field="task_id", message="task_id: the project has no such task"))
     if faults:
         raise Invalid(faults=faults)
-    pen = Pen(tx, access.repository, now, base)
-    words = Words(actor, wanted.notes or None, (task_id, row["task_title"]) if task_id else None)
+    pen = Pen(write, access.repository)
+    words = Words(write.actor, wanted.notes or None, (task_id, row["task_title"]) if task_id else None)
     if wanted.kind == "grant":
         return await _grant(pen, words, wanted)
     return await _spend(pen, words, wanted.amount)
@@ -85,12 +83,12 @@ async def take(tx: Transaction, actor: Actor, entry_id: str) -> Taken:
     return Taken(access, row, position, record)
 
 
-async def reverse(tx: Transaction, actor: Actor, taken: Taken, *, base: str) -> None:
+async def reverse(write: Write, taken: Taken) -> None:
     """Undo a spend, or a grant of which nothing was spent. What is reversed already stays so, without an event.
 
     Raises `Conflict` for a grant that was used, and for what cannot be undone.
     """
-    row, now = taken.row, now_ms()
+    row, now = taken.row, write.now
     if taken.record.reversed:
         return
     if row["kind"] not in ("grant", "spend"):
@@ -102,8 +100,8 @@ async def reverse(tx: Transaction, actor: Actor, taken: Taken, *, base: str) -> 
     else:
         steps = rules.reverse_spend(balance, queries.uses_of(row), lots.values(), now)
     task = (row["task_id"], row["task_title"]) if row["task_id"] else None
-    first = Words(actor, task=task, reverses_id=row["id"], reverses_at=row["updated_at"])
-    pen = Pen(tx, taken.access.repository, now, base)
+    first = Words(write.actor, task=task, reverses_id=row["id"], reverses_at=row["updated_at"])
+    pen = Pen(write, taken.access.repository)
     await write_all(pen, taken.position.last_id, [(step, Words() if n else first) for n, step in enumerate(steps)])
 
 

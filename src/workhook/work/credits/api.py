@@ -41,7 +41,7 @@ async def create_task_credit(write: Write, project_id: str, wanted: TaskCreditCr
 
     The oldest grant is spent first. More than the balance is refused with `insufficient_credits`.
     """
-    made = await actions.create(write.tx, write.actor, project_id, wanted, base=write.base)
+    made = await actions.create(write, project_id, wanted)
     return TaskCreditAnswer(made)
 
 
@@ -70,5 +70,5 @@ async def delete_task_credit(write: Write, task_credit_id: str) -> Done:
     """
     taken = await actions.take(write.tx, write.actor, task_credit_id)
     write.require_match(TaskCreditAnswer(taken.record))
-    await actions.reverse(write.tx, write.actor, taken, base=write.base)
+    await actions.reverse(write, taken)
     return Done()

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from workhook.http.calls import Services
+from workhook.identity.context import Write
 from workhook.identity.queries import find_repository_by_id
-from workhook.storage import Transaction
 from workhook.storage.sweeping import one_by_one
 from workhook.work.credits import ledger, queries
 from workhook.work.credits.ledger import Pen
@@ -17,7 +17,9 @@ async def expire(services: Services, now: int) -> int:
     project's row, so several processes may be at it; one that fails keeps no other waiting. Raises `Unavailable`."""
 
     async def settle(repository_id: int) -> int:
-        return await services.database.in_transaction(lambda tx: _settle(tx, repository_id, now, services.base))
+        return await services.database.in_transaction(
+            lambda tx: _settle(Write(tx, None, services.base, moment=now), repository_id)
+        )
 
     done, after = 0, 0
     while True:
@@ -28,10 +30,10 @@ async def expire(services: Services, now: int) -> int:
         after = overdue[-1]
 
 
-async def _settle(tx: Transaction, repository_id: int, now: int, base: str) -> int:
-    if not await queries.lock_ledger(tx, repository_id):
+async def _settle(write: Write, repository_id: int) -> int:
+    if not await queries.lock_ledger(write.tx, repository_id):
         return 0
-    repository = await find_repository_by_id(tx, repository_id)
+    repository = await find_repository_by_id(write.tx, repository_id)
     assert repository is not None, "its row is held"
-    _, count = await ledger.expire(Pen(tx, repository, now, base))
+    _, count = await ledger.expire(Pen(write, repository))
     return count

@@ -12,8 +12,8 @@ import msgspec
 from workhook.core import json
 from workhook.core.errors import NotFound
 from workhook.core.ids import new_id
+from workhook.identity.context import Write
 from workhook.identity.schemas import Actor, Repository
-from workhook.storage import Transaction
 from workhook.work.announce import announce
 from workhook.work.credits import queries, rules
 from workhook.work.credits.queries import Position
@@ -37,27 +37,25 @@ class Words(msgspec.Struct, frozen=True):
 class Pen(msgspec.Struct, frozen=True):
     """What every entry of one transaction shares. The project's row is held."""
 
-    tx: Transaction
+    context: Write
     repository: Repository
-    now: int
-    base: str
 
 
-async def take(tx: Transaction, repository: Repository, *, now: int, base: str) -> Pen:
+async def take(write: Write, repository: Repository) -> Pen:
     """Lock the project's row. Who writes anything else into the project in the same transaction does so after this: a
     row that refers to the project shares its lock, and two who share one cannot both go on to hold it alone.
 
     Raises `NotFound` for a project that was deleted.
     """
-    if not await queries.lock_ledger(tx, repository.id):
+    if not await queries.lock_ledger(write.tx, repository.id):
         raise NotFound()
-    return Pen(tx, repository, now, base)
+    return Pen(write, repository)
 
 
-async def grant(pen: Pen, *, actor: Actor | None, amount_minor: int, notes: str | None, expires_at: int | None) -> str:
+async def grant(pen: Pen, *, amount_minor: int, notes: str | None, expires_at: int | None) -> str:
     """Append a grant of `amount_minor` hundredths of a credit; the entry's id. Announces `task_credit granted`, and
     `expired` for what had run out before."""
-    return (await write_grant(pen, await settle(pen), Words(actor, notes), amount_minor, expires_at)).id
+    return (await write_grant(pen, await settle(pen), Words(pen.context.caller, notes), amount_minor, expires_at)).id
 
 
 async def write_grant(
@@ -76,11 +74,11 @@ async def settle(pen: Pen, *, enough_minor: int = 0) -> Position:
 
 async def expire(pen: Pen, *, enough_minor: int = 0) -> tuple[Position, int]:
     """`settle`, and how many entries that took."""
-    found = await queries.position(pen.tx, pen.repository.id, pen.now, enough_minor=enough_minor)
-    steps = rules.expire(found.balance_minor, found.lots, pen.now)
+    found = await queries.position(pen.context.tx, pen.repository.id, pen.context.now, enough_minor=enough_minor)
+    steps = rules.expire(found.balance_minor, found.lots, pen.context.now)
     last_id = await write_all(pen, found.last_id, [(step, Words()) for step in steps])
     balance = steps[-1].balance_after_minor if steps else found.balance_minor
-    left = tuple(each for each in found.lots if not each.is_due(pen.now))
+    left = tuple(each for each in found.lots if not each.is_due(pen.context.now))
     return Position(last_id, balance, left), len(steps)
 
 
@@ -110,14 +108,16 @@ async def write(pen: Pen, last_id: str, step: Step, words: Words) -> TaskCreditS
         "expires_at": step.expires_at,
         "reverses_id": words.reverses_id,
         "reversed": False,
-        "created_at": pen.now,
-        "updated_at": pen.now,
+        "created_at": pen.context.now,
+        "updated_at": pen.context.now,
     }
-    await queries.insert_entry(pen.tx, values)
+    await queries.insert_entry(pen.context.tx, values)
     await queries.change_entries(
-        pen.tx, step.lots, reversed_id=words.reverses_id, changed_at=max(pen.now, words.reverses_at + 1)
+        pen.context.tx, step.lots, reversed_id=words.reverses_id, changed_at=max(pen.context.now, words.reverses_at + 1)
     )
     record = task_credit_shape({**values, **person_values(user)})
     action = _ACTIONS[step.kind]
-    await announce(pen.tx, words.actor, pen.repository, "task_credit", action, record, base=pen.base)
+    await announce(
+        pen.context if words.actor else pen.context.by_itself(), pen.repository, "task_credit", action, record
+    )
     return record

@@ -9,9 +9,9 @@ from __future__ import annotations
 import msgspec
 from msgspec import UnsetType
 
-from workhook.core.clock import now_ms
 from workhook.core.errors import Conflict, Fault, Forbidden, Invalid, NotFound
 from workhook.core.ids import new_id
+from workhook.identity.context import Write
 from workhook.identity.schemas import Actor
 from workhook.storage import Reader, Transaction
 from workhook.work import others
@@ -42,26 +42,25 @@ async def require_upload(reader: Reader, actor: Actor, project_id: str) -> Acces
 
 
 async def create_file(
-    tx: Transaction, actor: Actor, project_id: str, create: FileCreate, content: Content, *, links: Links, base: str
+    write: Write, project_id: str, create: FileCreate, content: Content, *, links: Links
 ) -> FileShape:
     """`content` is in the store already. Raises `NotFound`, `Forbidden`, `Conflict`, `Invalid`."""
-    access, folder = await _place(tx, actor, project_id, create.folder)
+    access, folder = await _place(write.tx, write.actor, project_id, create.folder)
     access.require_writable()
     private = create.private is True
     _require_may_hide(access, private)
-    now = now_ms()
     file = File(
         id=new_id("fil"),
         title=content.name if isinstance(create.title, UnsetType) else create.title,
         content=content,
-        user=person_shape(actor.user),
+        user=person_shape(write.actor.user),
         private=private,
         folder=folder,
-        created_at=now,
-        updated_at=now,
+        created_at=write.now,
+        updated_at=write.now,
     )
-    await queries.insert_file(tx, access.repository, file)
-    return await _announce_file(tx, access, "created", file, links, base)
+    await queries.insert_file(write.tx, access.repository, file)
+    return await _announce_file(write, access, "created", file, links)
 
 
 async def get_file(reader: Reader, actor: Actor, file_id: str) -> tuple[Access, File]:
@@ -74,52 +73,51 @@ async def take_file(tx: Transaction, actor: Actor, file_id: str) -> tuple[Access
     return _visible(*await queries.take_file(tx, actor, file_id))
 
 
-async def delete_file(tx: Transaction, access: Access, file: File, *, links: Links, base: str) -> None:
+async def delete_file(write: Write, access: Access, file: File, *, links: Links) -> None:
     """`access` and `file` are what `take_file` gave. Raises `Forbidden`, `Conflict`."""
     access.require_writable()
     access.require_own(file.user.id, "delete")
     if not file.private:
-        await issued.require_not_logo(tx, access.repository.id, file.id)
-    await others.require_none_on_file(tx, access, file.id)
-    now = max(now_ms(), file.updated_at + 1)
+        await issued.require_not_logo(write.tx, access.repository.id, file.id)
+    await others.require_none_on_file(write.tx, access, file.id)
+    now = max(write.now, file.updated_at + 1)
     deleted = msgspec.structs.replace(file, deleted_at=now, updated_at=now)
-    await queries.set_deleted(tx, deleted)
-    await _announce_file(tx, access, "deleted", deleted, links, base)
+    await queries.set_deleted(write.tx, deleted)
+    await _announce_file(write, access, "deleted", deleted, links)
 
 
-async def restore_file(tx: Transaction, actor: Actor, file_id: str, *, links: Links, base: str) -> FileShape:
+async def restore_file(write: Write, file_id: str, *, links: Links) -> FileShape:
     """It is there again, with its comments. Raises `NotFound` for one that was purged, `Forbidden`, `Conflict`."""
-    access, file = await queries.take_file(tx, actor, file_id)
+    access, file = await queries.take_file(write.tx, write.actor, file_id)
     access.require_sight(file.private)
     if file.deleted_at is None:
         return file_shape(file, access.repository, links)
     access.require_writable()
     access.require_own(file.user.id, "restore")
-    restored = msgspec.structs.replace(file, deleted_at=None, updated_at=max(now_ms(), file.updated_at + 1))
-    await queries.set_deleted(tx, restored)
-    return await _announce_file(tx, access, "created", restored, links, base)
+    restored = msgspec.structs.replace(file, deleted_at=None, updated_at=max(write.now, file.updated_at + 1))
+    await queries.set_deleted(write.tx, restored)
+    return await _announce_file(write, access, "created", restored, links)
 
 
-async def create_folder(tx: Transaction, actor: Actor, project_id: str, title: str, *, base: str) -> FolderShape:
+async def create_folder(write: Write, project_id: str, title: str) -> FolderShape:
     """Raises `NotFound`, `Forbidden`, `Conflict`."""
-    access = await find_access(tx, actor, project_id)
+    access = await find_access(write.tx, write.actor, project_id)
     access.require_writable()
     access.require_member("create folders")
-    now = now_ms()
-    folder = Folder(new_id("fld"), title, now, now)
-    await queries.insert_folder(tx, access.repository.id, folder)
+    folder = Folder(new_id("fld"), title, write.now, write.now)
+    await queries.insert_folder(write.tx, access.repository.id, folder)
     shape = folder_shape(folder)
-    await announce(tx, actor, access.repository, "folder", "created", shape, base=base)
+    await announce(write, access.repository, "folder", "created", shape)
     return shape
 
 
-async def delete_folder(tx: Transaction, access: Access, folder: Folder, *, base: str) -> None:
+async def delete_folder(write: Write, access: Access, folder: Folder) -> None:
     """`access` and `folder` are what `queries.take_folder` gave. Raises `Forbidden`, `Conflict` unless it is empty."""
     access.require_writable()
     access.require_member("delete folders")
-    if not await queries.delete_empty_folder(tx, folder.id):
+    if not await queries.delete_empty_folder(write.tx, folder.id):
         raise Conflict("The folder holds files; delete them first.", code="not_empty")
-    await announce(tx, access.actor, access.repository, "folder", "deleted", folder_shape(folder), base=base)
+    await announce(write, access.repository, "folder", "deleted", folder_shape(folder))
 
 
 async def _place(
@@ -147,9 +145,7 @@ def _visible(access: Access, file: File) -> tuple[Access, File]:
     return access, file
 
 
-async def _announce_file(
-    tx: Transaction, access: Access, action: str, file: File, links: Links, base: str
-) -> FileShape:
+async def _announce_file(write: Write, access: Access, action: str, file: File, links: Links) -> FileShape:
     shape = file_shape(file, access.repository, links)
-    await announce(tx, access.actor, access.repository, "file", action, shape, base=base)
+    await announce(write, access.repository, "file", action, shape)
     return shape

@@ -17,7 +17,6 @@ from workhook.identity.guard import actor_of
 from workhook.storage import Transaction
 from workhook.storage.blobs import Incoming
 from workhook.work.access import Access, find_access
-from workhook.work.announce import base_of
 from workhook.work.files import actions, queries, quota
 from workhook.work.files.content import get_content
 from workhook.work.files.links import Links, links_of
@@ -99,9 +98,7 @@ async def create_file(call: Call, project_id: str) -> Answer:
 
     async def change(tx: Transaction) -> Answer:
         await quota.take_room(tx, call, access, content.size)
-        made = await actions.create_file(
-            tx, actor_of(call), project_id, create, content, links=links_of(call), base=base_of(call)
-        )
+        made = await actions.create_file(Write.for_call(call, tx), project_id, create, content, links=links_of(call))
         return Answer(FileAnswer(made))
 
     return await _write_or_forget(call, change, content, _fingerprint(form, content))
@@ -171,7 +168,7 @@ async def delete_file(write: Write, file_id: str) -> Done:
     access, file = await actions.take_file(write.tx, write.actor, file_id)
     links = links_of(write.call)
     _require_match(write.call, access, file, links)
-    await actions.delete_file(write.tx, access, file, links=links, base=write.base)
+    await actions.delete_file(write, access, file, links=links)
     return Done()
 
 
@@ -186,7 +183,7 @@ def _require_match(call: Call, access: Access, file: File, links: Links) -> None
 @routes.post("/files/{id}/restore")
 async def restore_file(write: Write, file_id: str) -> FileAnswer:
     """Restore a file that was deleted."""
-    restored = await actions.restore_file(write.tx, write.actor, file_id, links=links_of(write.call), base=write.base)
+    restored = await actions.restore_file(write, file_id, links=links_of(write.call))
     return FileAnswer(restored)
 
 
@@ -226,7 +223,7 @@ async def list_folders(call: Call, project_id: str, query: ListQuery) -> Listed[
 @routes.post("/projects/{id}/folders")
 async def create_folder(write: Write, project_id: str, create: FolderCreate) -> FolderAnswer:
     """Create a folder."""
-    made = await actions.create_folder(write.tx, write.actor, project_id, create.title, base=write.base)
+    made = await actions.create_folder(write, project_id, create.title)
     return FolderAnswer(made)
 
 
@@ -235,5 +232,5 @@ async def delete_folder(write: Write, folder_id: str) -> Done:
     """Delete a folder that is empty."""
     access, folder = await queries.take_folder(write.tx, write.actor, folder_id)
     write.require_match(FolderAnswer(folder_shape(folder)))
-    await actions.delete_folder(write.tx, access, folder, base=write.base)
+    await actions.delete_folder(write, access, folder)
     return Done()

@@ -9,8 +9,8 @@ from functools import partial
 
 import msgspec
 
-from workhook.core.clock import now_ms
 from workhook.core.errors import Conflict
+from workhook.identity.context import Write
 from workhook.identity.schemas import Account, Actor, Repository
 from workhook.storage import Database, Transaction
 from workhook.work.access import Access, find_access
@@ -134,7 +134,7 @@ async def _access(tx: Transaction, this: Import, rest: Remaining) -> Access:
         access.require_writable()
         return access
     create = ProjectCreate(title=this.plan.title, organization=this.organization.login)
-    made = await projects.create_project(tx, this.actor, create, base=this.base)
+    made = await projects.create_project(Write(tx, this.actor, this.base), create)
     return await find_access(tx, this.actor, made.repository.project_id)
 
 
@@ -146,7 +146,7 @@ class _Writer:
         self._this = this
         self.access = access
         self._progress = progress
-        self._now = now_ms()
+        self._context = Write(tx, this.actor, this.base)
         self._links: list[dict[str, str]] = []
 
     async def write(self, rest: Remaining) -> None:
@@ -172,9 +172,7 @@ class _Writer:
         made = {}
         for number, each in enumerate(wanted, 1):
             create = ColumnCreate(title=each.title, stage=each.stage, finished=each.finished)
-            column = await columns.create_column(
-                self._tx, self._this.actor, self.access.repository.project_id, create, base=self._this.base
-            )
+            column = await columns.create_column(self._context, self.access.repository.project_id, create)
             made[each.key] = column.id
             self._link("column", each.key, column.id, fingerprint(each))
             self._progress("columns", number, len(wanted))
@@ -184,7 +182,7 @@ class _Writer:
         targets = await self._targets({each.column_key: column_ids[each.column_key] for each in wanted})
         seeing = await self._seeing(wanted)
         settled = [settle(each, self._this.people, seeing) for each in wanted]
-        made = await append_tasks(self._tx, self.access, targets, settled, self._now)
+        made = await append_tasks(self._tx, self.access, targets, settled, self._context.now)
         for number, (planned, task) in enumerate(zip(wanted, made, strict=True), 1):
             self._link("task", planned.key, task.id, fingerprint(planned))
             self._progress("tasks", number, len(wanted))
@@ -209,7 +207,7 @@ class _Writer:
         shapes = []
         for number, (task, planned) in enumerate(wanted, 1):
             author, text = authored(planned, self._this.people, self.access.user)
-            at = min(planned.created_at or self._now, self._now)
+            at = min(planned.created_at or self._context.now, self._context.now)
             places = {"task_id": task.id, "repository_id": self.access.repository.id, "user_id": author.id}
             values = {"text": text, "private": False, "created_at": at, "updated_at": at}
             comment_id = await insert_task_comment(self._tx, {**places, **values})
@@ -221,7 +219,7 @@ class _Writer:
 
     async def _announce(self, noun: str, records: Iterable[msgspec.Struct]) -> None:
         created = [Happening(self.access.repository, noun, "created", each) for each in records]
-        await announce_many(self._tx, self._this.actor, created, base=self._this.base)
+        await announce_many(self._context, created)
 
 
 def _told(this: Import, rest: Remaining, repository: Repository | None) -> Imported:

@@ -14,6 +14,7 @@ from workhook.http.calls import Answer, Call
 from workhook.http.paging import page_link, page_of
 from workhook.identity import invitations, member_queries
 from workhook.identity.actions import hold_owners
+from workhook.identity.context import Write
 from workhook.identity.guard import actor_of, caller_of
 from workhook.identity.invitation_schemas import organization_invitation
 from workhook.identity.invitations import BY_EMAIL, Invitation, shares_organization
@@ -23,7 +24,6 @@ from workhook.identity.schemas import Account, Actor, Organization, account_of
 from workhook.identity.tables import accounts
 from workhook.storage import Reader, Transaction
 from workhook.storage.metadata import big
-from workhook.work.announce import base_of
 from workhook.work.invitations.bodies import AcceptBody, MembershipBody, OrganizationInvitationBody
 from workhook.work.invitations.record import record_invitation
 from workhook.work.members import by_hand
@@ -161,7 +161,7 @@ async def set_membership(call: Call) -> Answer:
             made = await invitations.invite(tx, organization, actor.user, role, invitee=person, is_known=found.is_known)
             await record_invitation(tx, actor, "create", organization, person.login, role)
             return pending_membership_shape(made, person, call.base)
-        await by_hand.set_member(tx, organization, person, role, base=base_of(call), actor=actor)
+        await by_hand.set_member(Write.for_call(call, tx), organization, person, role)
         return membership_shape(organization, person, role, call.base)
 
     return Answer(await call.database.in_transaction(step))
@@ -196,13 +196,13 @@ async def remove_member(call: Call) -> Answer:
 async def _remove(tx: Transaction, call: Call) -> bool:
     """Answers whether the person was a member. Raises `Forbidden` for somebody else unless the caller is an owner, and
     `Invalid` for the last owner."""
-    place, actor = _place(call), actor_of(call)
+    place, _actor = _place(call), actor_of(call)
     if not _is_own(call):
         _require_owner(place)
     found = await _find_person(tx, call, login=call.path("username"))
     if found is None:
         raise NotFound()
-    return await by_hand.remove_member(tx, place.account, found.account, base=base_of(call), actor=actor)
+    return await by_hand.remove_member(Write.for_call(call, tx), place.account, found.account)
 
 
 def _is_own(call: Call) -> bool:
@@ -226,7 +226,7 @@ async def accept(call: Call) -> Answer:
 
     async def step(tx: Transaction) -> msgspec.Struct:
         actor, login = actor_of(call), call.path("org")
-        await join(tx, actor, login, base=base_of(call))
+        await join(Write.for_call(call, tx), login)
         member = await member_queries.find_own(tx, actor, login)
         if member is None:
             raise NotFound()
@@ -235,19 +235,19 @@ async def accept(call: Call) -> Answer:
     return Answer(await call.database.in_transaction(step))
 
 
-async def join(tx: Transaction, actor: Actor, login: str, *, base: str) -> None:
+async def join(write: Write, login: str) -> None:
     """Accept the newest invitation to the organization, if there is one. Somebody who is in it already stays as they
     are."""
-    for invitation in (await invitations.find_to_organization(tx, actor.user, key_of(login)))[:1]:
+    for invitation in (await invitations.find_to_organization(write.tx, write.actor.user, key_of(login)))[:1]:
         # Held before the invitation, as by who takes an owner's right: that ends what the owner has made.
-        await hold_owners(tx, invitation.account)
-        taken = await invitations.take(tx, invitation)
+        await hold_owners(write.tx, invitation.account)
+        taken = await invitations.take(write.tx, invitation)
         if taken is None:
             continue
-        if await member_queries.find_own(tx, actor, login) is None:
-            await by_hand.set_member(tx, taken.account, actor.user, taken.role, base=base, actor=actor)
+        if await member_queries.find_own(write.tx, write.actor, login) is None:
+            await by_hand.set_member(write, taken.account, write.actor.user, taken.role)
         else:
-            invitations.withdraw_later(tx, taken.account, actor.user)
+            invitations.withdraw_later(write.tx, taken.account, write.actor.user)
 
 
 def _invalid(field: str, message: str) -> Invalid:

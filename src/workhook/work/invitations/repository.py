@@ -9,14 +9,14 @@ from workhook.http import parameters
 from workhook.http.calls import Answer, Call
 from workhook.http.paging import page_link, page_of
 from workhook.identity import invitations
+from workhook.identity.context import Write
 from workhook.identity.guard import actor_of, caller_of
 from workhook.identity.invitation_schemas import repository_invitation
 from workhook.identity.invitations import Invitation, shares_organization
 from workhook.identity.queries import account_columns, find_member_role, key_of
-from workhook.identity.schemas import Account, Actor, Repository, account_of
+from workhook.identity.schemas import Account, Repository, account_of
 from workhook.identity.tables import accounts
 from workhook.storage import Reader, Transaction
-from workhook.work.announce import base_of
 from workhook.work.invitations.bodies import CollaboratorBody, RepositoryInvitationBody
 from workhook.work.invitations.record import invite_collaborator, record_invitation
 from workhook.work.members import by_hand, queries
@@ -58,7 +58,7 @@ async def set_collaborator(call: Call) -> Answer:
         is_near = is_near or place is not None or await queries.is_collaborator(tx, repository, person)
         if not is_near:
             return await invite_collaborator(tx, actor, repository, person, role)
-        await by_hand.set_collaborator(tx, repository, person, role, base=base_of(call), actor=actor)
+        await by_hand.set_collaborator(Write.for_call(call, tx), repository, person, role)
         return None
 
     invitation = await call.database.in_transaction(step)
@@ -76,7 +76,7 @@ async def remove_collaborator(call: Call) -> Answer:
         if key_of(call.path("username")) != key_of(actor.user.login) and repository.role != "admin":
             raise Forbidden("Must have admin rights to Repository.", code="missing_role")
         person, _ = await _find_person(tx, call)
-        if await by_hand.remove_collaborator(tx, repository, person, base=base_of(call), actor=actor):
+        if await by_hand.remove_collaborator(Write.for_call(call, tx), repository, person):
             return
         if not await invitations.withdraw(tx, repository, person):
             raise NotFound()
@@ -156,20 +156,20 @@ async def _own(tx: Transaction, call: Call) -> Invitation:
 
 async def accept(call: Call) -> Answer:
     async def step(tx: Transaction) -> None:
-        await join(tx, actor_of(call), await _own(tx, call), base=base_of(call))
+        await join(Write.for_call(call, tx), await _own(tx, call))
 
     await call.database.in_transaction(step)
     return Answer(status=204)
 
 
-async def join(tx: Transaction, actor: Actor, invitation: Invitation, *, base: str) -> None:
+async def join(write: Write, invitation: Invitation) -> None:
     """Somebody who has been added meanwhile stays as they are. Raises `NotFound` for an invitation that has gone."""
-    taken = await invitations.take(tx, invitation)
+    taken = await invitations.take(write.tx, invitation)
     if taken is None:
         raise NotFound()
     assert taken.repository is not None, "it is to a repository"
-    if not await queries.is_collaborator(tx, taken.repository, actor.user):
-        await by_hand.set_collaborator(tx, taken.repository, actor.user, taken.role, base=base, actor=actor)
+    if not await queries.is_collaborator(write.tx, taken.repository, write.actor.user):
+        await by_hand.set_collaborator(write, taken.repository, write.actor.user, taken.role)
 
 
 async def decline(call: Call) -> Answer:

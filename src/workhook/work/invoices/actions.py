@@ -9,6 +9,7 @@ import msgspec
 from workhook.core.clock import now_ms
 from workhook.core.errors import Conflict, NotFound
 from workhook.core.ids import new_id
+from workhook.identity.context import Write
 from workhook.identity.schemas import Actor
 from workhook.storage import Reader, Row, Transaction
 from workhook.work.access import Access, access_of
@@ -45,14 +46,14 @@ async def take(tx: Transaction, actor: Actor, invoice_id: str) -> Taken:
     return taken
 
 
-async def create(tx: Transaction, actor: Actor, project_id: str, wanted: InvoiceCreate, *, base: str) -> InvoiceShape:
+async def create(write: Write, project_id: str, wanted: InvoiceCreate) -> InvoiceShape:
     """A draft. Raises `NotFound`, `Forbidden`, `Conflict` if the project is archived, `Invalid`."""
-    row = await queries.find_project(tx, project_id, actor.user.id)
-    access = access_of(row, actor)
+    row = await queries.find_project(write.tx, project_id, write.actor.user.id)
+    access = access_of(row, write.actor)
     access.require_writable()
     access.require_member(_DOING)
     assert row is not None, "access_of refuses none"
-    now, user, repository = now_ms(), actor.user, access.repository
+    now, user, repository = write.now, write.actor.user, access.repository
     fresh = {
         "id": new_id("inv"),
         "repository_id": repository.id,
@@ -67,22 +68,22 @@ async def create(tx: Transaction, actor: Actor, project_id: str, wanted: Invoice
         "created_at": now,
         "updated_at": now,
     }
-    plan = await drafting.plan(tx, repository, fresh, wanted)
+    plan = await drafting.plan(write.tx, repository, fresh, wanted)
     values = {**fresh, **plan.values}
-    await queries.insert_invoice(tx, values)
-    await _claim(tx, access, str(values["id"]), plan)
+    await queries.insert_invoice(write.tx, values)
+    await _claim(write.tx, access, str(values["id"]), plan)
     record = invoice_shape({**values, **person_values(user)}, now)
-    await announce(tx, actor, repository, "invoice", "created", record, base=base)
+    await announce(write, repository, "invoice", "created", record)
     return record
 
 
-async def edit(tx: Transaction, actor: Actor, taken: Taken, wanted: InvoiceEdit, *, base: str) -> InvoiceShape:
+async def edit(write: Write, taken: Taken, wanted: InvoiceEdit) -> InvoiceShape:
     """The invoice after the change; nothing happens if there is none. `taken` is what `take` gave.
 
     Raises `Invalid`, and `Conflict` for what may not change any more.
     """
     row = taken.row
-    plan = await drafting.plan(tx, taken.access.repository, row, wanted)
+    plan = await drafting.plan(write.tx, taken.access.repository, row, wanted)
     changed = {name for name, value in plan.values.items() if value != row[name]}
     if plan.claims_differ:
         changed.add("timesheet_ids")
@@ -93,43 +94,43 @@ async def edit(tx: Transaction, actor: Actor, taken: Taken, wanted: InvoiceEdit,
         message = f"The invoice is {row['status']}; {stays} stays as it is."
         raise Conflict(message, code=f"invoice_{row['status']}")
     if plan.claims_differ:
-        await queries.release(tx, row["id"], but=plan.kept_ids)
-    await _claim(tx, taken.access, row["id"], plan)
+        await queries.release(write.tx, row["id"], but=plan.kept_ids)
+    await _claim(write.tx, taken.access, row["id"], plan)
     claims: dict[str, dict[str, object]] = {}
     if plan.claims_differ:
         claims["timesheet_ids"] = {"from": plan.claimed_before, "to": plan.timesheet_ids}
-    return await _write(tx, actor, taken, "edited", plan.values, base=base, more_changes=claims)
+    return await _write(write, taken, "edited", plan.values, more_changes=claims)
 
 
-async def delete(tx: Transaction, actor: Actor, taken: Taken, *, base: str) -> None:
+async def delete(write: Write, taken: Taken) -> None:
     """`taken` is what `take` gave. Raises `Conflict` unless it is a draft."""
     if taken.row["status"] != "draft":
         raise Conflict("Only drafts can be deleted.", code=f"invoice_{taken.row['status']}")
-    await queries.delete_invoice(tx, taken.row["id"])
-    await announce(tx, actor, taken.access.repository, "invoice", "deleted", taken.record, base=base)
+    await queries.delete_invoice(write.tx, taken.row["id"])
+    await announce(write, taken.access.repository, "invoice", "deleted", taken.record)
 
 
-async def send(tx: Transaction, actor: Actor, taken: Taken, *, base: str) -> InvoiceShape:
+async def send(write: Write, taken: Taken) -> InvoiceShape:
     """A draft is issued: it gets its number, and its amounts stay. Raises `Conflict` if it is paid or void."""
     if _is_already(taken, "sent", possible_from="draft"):
         return taken.record
-    await issued.hold_project(tx, taken.access.repository.id)
-    return await _write(tx, actor, taken, "sent", {"status": "sent", "issued": now_ms()}, base=base, number=True)
+    await issued.hold_project(write.tx, taken.access.repository.id)
+    return await _write(write, taken, "sent", {"status": "sent", "issued": write.now}, number=True)
 
 
-async def pay(tx: Transaction, actor: Actor, taken: Taken, *, base: str) -> InvoiceShape:
+async def pay(write: Write, taken: Taken) -> InvoiceShape:
     """Raises `Conflict` unless it was sent."""
     if _is_already(taken, "paid", possible_from="sent"):
         return taken.record
-    return await _write(tx, actor, taken, "paid", {"status": "paid", "paid_at": now_ms()}, base=base)
+    return await _write(write, taken, "paid", {"status": "paid", "paid_at": write.now})
 
 
-async def void(tx: Transaction, actor: Actor, taken: Taken, *, base: str) -> InvoiceShape:
+async def void(write: Write, taken: Taken) -> InvoiceShape:
     """Its timesheets can be invoiced again. Raises `Conflict` unless it was sent."""
     if _is_already(taken, "void", possible_from="sent"):
         return taken.record
-    await queries.release(tx, taken.row["id"])
-    return await _write(tx, actor, taken, "voided", {"status": "void"}, base=base)
+    await queries.release(write.tx, taken.row["id"])
+    return await _write(write, taken, "voided", {"status": "void"})
 
 
 def _seen(row: Row | None, actor: Actor) -> Taken:
@@ -154,26 +155,24 @@ async def _claim(tx: Transaction, access: Access, invoice_id: str, plan: Plan) -
 
 
 async def _write(
-    tx: Transaction,
-    actor: Actor,
+    write: Write,
     taken: Taken,
     action: str,
     values: dict[str, object],
     *,
-    base: str,
     more_changes: dict[str, dict[str, object]] | None = None,
     number: bool = False,
 ) -> InvoiceShape:
     """`number`: give it the next number, unless it has one."""
-    now, row = now_ms(), taken.row
+    now, row = write.now, taken.row
     names: Iterable[str] = row.keys()
     after = {**{name: row[name] for name in names}, **values, "updated_at": max(now, row["updated_at"] + 1)}
     content = {name: after[name] for name in CONTENT}
     if number and row["invoice_number"] is None:
-        after |= await queries.update_and_number(tx, row["id"], taken.access.repository.owner.id, content)
+        after |= await queries.update_and_number(write.tx, row["id"], taken.access.repository.owner.id, content)
     else:
-        await queries.update_invoice(tx, row["id"], content)
+        await queries.update_invoice(write.tx, row["id"], content)
     record = invoice_shape(after, now)
     changes = {**differences(taken.record, record), **(more_changes or {})}
-    await announce(tx, actor, taken.access.repository, "invoice", action, record, base=base, changes=changes)
+    await announce(write, taken.access.repository, "invoice", action, record, changes=changes)
     return record

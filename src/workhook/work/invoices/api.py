@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
 from functools import partial
 
 from msgspec import UnsetType
@@ -14,9 +13,7 @@ from workhook.http.endpoints import Listed, Routes
 from workhook.http.operations import AREA_A
 from workhook.identity.context import Write
 from workhook.identity.guard import actor_of
-from workhook.storage import Transaction
 from workhook.work.access import find_access
-from workhook.work.announce import base_of
 from workhook.work.invoices import actions, pdf, printing, queries
 from workhook.work.invoices.schemas import (
     InvoiceAnswer,
@@ -24,15 +21,12 @@ from workhook.work.invoices.schemas import (
     InvoiceEdit,
     InvoiceList,
     InvoicesAnswer,
-    InvoiceShape,
     invoice_shape,
 )
 from workhook.work.schemas import Done
 
 routes = Routes(AREA_A, "Invoices", read="work.read", write="work.write")
 PDF = "application/pdf"
-
-Verb = Callable[..., Awaitable[InvoiceShape]]
 
 
 @routes.get("/projects/{id}/invoices")
@@ -64,7 +58,7 @@ async def create_invoice(write: Write, project_id: str, wanted: InvoiceCreate) -
 
     A draft. Its timesheets are claimed: no other invoice can have them.
     """
-    made = await actions.create(write.tx, write.actor, project_id, wanted, base=write.base)
+    made = await actions.create(write, project_id, wanted)
     return InvoiceAnswer(made)
 
 
@@ -83,7 +77,7 @@ async def edit_invoice(write: Write, invoice_id: str, wanted: InvoiceEdit) -> In
     """
     taken = await actions.take(write.tx, write.actor, invoice_id)
     write.require_match(InvoiceAnswer(taken.record))
-    return InvoiceAnswer(await actions.edit(write.tx, write.actor, taken, wanted, base=write.base))
+    return InvoiceAnswer(await actions.edit(write, taken, wanted))
 
 
 @routes.delete("/invoices/{invoice_id}")
@@ -94,37 +88,29 @@ async def delete_invoice(write: Write, invoice_id: str) -> Done:
     """
     taken = await actions.take(write.tx, write.actor, invoice_id)
     write.require_match(InvoiceAnswer(taken.record))
-    await actions.delete(write.tx, write.actor, taken, base=write.base)
+    await actions.delete(write, taken)
     return Done()
 
 
-@routes.post("/invoices/{invoice_id}/send", answers={200: InvoiceAnswer})
-async def send_invoice(call: Call) -> Answer:
+@routes.post("/invoices/{invoice_id}/send")
+async def send_invoice(write: Write, invoice_id: str) -> InvoiceAnswer:
     """Issue a draft: it gets its number, and its amounts stay."""
-    return await _do(call, actions.send)
+    return InvoiceAnswer(await actions.send(write, await actions.take(write.tx, write.actor, invoice_id)))
 
 
-@routes.post("/invoices/{invoice_id}/pay", answers={200: InvoiceAnswer})
-async def pay_invoice(call: Call) -> Answer:
+@routes.post("/invoices/{invoice_id}/pay")
+async def pay_invoice(write: Write, invoice_id: str) -> InvoiceAnswer:
     """Note that an invoice was paid."""
-    return await _do(call, actions.pay)
+    return InvoiceAnswer(await actions.pay(write, await actions.take(write.tx, write.actor, invoice_id)))
 
 
-@routes.post("/invoices/{invoice_id}/void", answers={200: InvoiceAnswer})
-async def void_invoice(call: Call) -> Answer:
+@routes.post("/invoices/{invoice_id}/void")
+async def void_invoice(write: Write, invoice_id: str) -> InvoiceAnswer:
     """Void an invoice that was sent.
 
     It keeps its number; its timesheets can be invoiced again.
     """
-    return await _do(call, actions.void)
-
-
-async def _do(call: Call, verb: Verb) -> Answer:
-    async def change(tx: Transaction) -> Answer:
-        taken = await actions.take(tx, actor_of(call), call.path("invoice_id"))
-        return Answer(InvoiceAnswer(await verb(tx, actor_of(call), taken, base=base_of(call))))
-
-    return await call.write(change)
+    return InvoiceAnswer(await actions.void(write, await actions.take(write.tx, write.actor, invoice_id)))
 
 
 @routes.get("/invoices/{invoice_id}/pdf", answers={200: {"type": "string", "format": "binary"}}, media_type=PDF)

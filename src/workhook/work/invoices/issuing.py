@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from workhook.core.ids import new_id
-from workhook.identity.schemas import Actor, Repository
-from workhook.storage import Transaction
+from workhook.identity.context import Write
+from workhook.identity.schemas import Repository
 from workhook.work.announce import announce
 from workhook.work.invoices import queries, rules
 from workhook.work.invoices.rules import Item
@@ -15,21 +15,13 @@ from workhook.work.people import person_values
 
 
 async def issue(
-    tx: Transaction,
-    repository: Repository,
-    *,
-    actor: Actor | None,
-    service_checkout_id: str,
-    items: Sequence[Item],
-    currency: str,
-    now: int,
-    base: str,
+    write: Write, repository: Repository, *, service_checkout_id: str, items: Sequence[Item], currency: str
 ) -> str:
     """A sent invoice with `items` as its recurring ones; its id. Announces `invoice created`, and nothing else.
 
     From here to the end of the transaction nobody else in the account gets a number.
     """
-    user, amount = actor.user if actor else None, rules.amount_minor(items)
+    user, amount = write.caller.user if write.caller else None, rules.amount_minor(items)
     values: dict[str, object] = {
         **dict.fromkeys(("bill_from", "bill_to", "address", "tax_millionths", "due", "paid_at")),
         **dict.fromkeys(("payment_method", "payment_terms", "credit_type")),
@@ -38,18 +30,18 @@ async def issue(
         "account_id": repository.owner.id,
         "user_id": user.id if user else None,
         "service_checkout_id": service_checkout_id,
-        "invoice_number": await queries.next_number(tx, repository.owner.id),
+        "invoice_number": await queries.next_number(write.tx, repository.owner.id),
         "status": "sent",
         "amount_minor": amount,
         "total_minor": amount,
         "currency": currency,
-        "issued": now,
+        "issued": write.now,
         "items": queries.items_text(()),
         "recurring_items": queries.items_text(items),
-        "created_at": now,
-        "updated_at": now,
+        "created_at": write.now,
+        "updated_at": write.now,
     }
-    await queries.insert_invoice(tx, values)
-    record = invoice_shape({**values, **person_values(user)}, now)
-    await announce(tx, actor, repository, "invoice", "created", record, base=base)
+    await queries.insert_invoice(write.tx, values)
+    record = invoice_shape({**values, **person_values(user)}, write.now)
+    await announce(write, repository, "invoice", "created", record)
     return record.id

@@ -11,9 +11,10 @@ from workhook.http.calls import views_as_owner
 from workhook.identity import audit, invitations
 from workhook.identity.actions import remove_collaborator
 from workhook.identity.audit_actions import verb_of
+from workhook.identity.context import Write
 from workhook.identity.schemas import Account, Actor, stand_in_address
 from workhook.identity.tokens.reach import check_reach
-from workhook.storage import Reader, Row, Transaction
+from workhook.storage import Reader, Row
 from workhook.work.access import Access, find_access
 from workhook.work.announce import announce
 from workhook.work.clients import actions as clients
@@ -30,13 +31,13 @@ async def list_members(reader: Reader, actor: Actor, project_id: str, *, after: 
     return list(await queries.list_members(reader, access.repository.id, after=after, limit=limit))
 
 
-async def add_member(tx: Transaction, actor: Actor, project_id: str, username: str, *, base: str) -> MemberAnswer:
+async def add_member(write: Write, project_id: str, username: str) -> MemberAnswer:
     """Somebody who was added already, or owns the project, stays as they are: no event. Somebody who shares no
     organization with the project or the caller is invited.
 
     Raises `NotFound`, `Forbidden`, `Conflict`, and `Invalid` for a name that nobody has or a client has.
     """
-    candidate = await queries.find_candidate(tx, actor, project_id, username)
+    candidate = await queries.find_candidate(write.tx, write.actor, project_id, username)
     _require_admin(candidate.access, "add members")
     account = candidate.account
     if account is None:
@@ -45,41 +46,43 @@ async def add_member(tx: Transaction, actor: Actor, project_id: str, username: s
         raise _wrong(f"username {username} is a client of the project; remove the client first", "is_client")
     repository = candidate.access.repository
     if candidate.role is None and not candidate.is_near:
-        await invite_collaborator(tx, actor, repository, account, "write")
+        await invite_collaborator(write.tx, write.actor, repository, account, "write")
         invited = MemberShape(account.login, account.login, stand_in_address(account.login))
         return MemberAnswer(invited, pending=True)
-    if not candidate.owns and await queries.add_member(tx, repository, account):
-        invitations.withdraw_later(tx, repository, account)
-        await _tell(tx, actor, candidate.access, account, "added", base)
+    if not candidate.owns and await queries.add_member(write.tx, repository, account):
+        invitations.withdraw_later(write.tx, repository, account)
+        await _tell(write, candidate.access, account, "added")
     person = person_shape(account, organization_id=candidate.organization_id)
     return MemberAnswer(MemberShape(person.login, person.username, person.email, person.avatar, person.id))
 
 
-async def remove_member(tx: Transaction, actor: Actor, project_id: str, username: str, *, base: str) -> None:
+async def remove_member(write: Write, project_id: str, username: str) -> None:
     """Anybody can leave, whatever the role, a client too, and also an archived project. Who was only invited is so no
     longer.
 
     Raises `NotFound`, `Forbidden`, and `Conflict` for somebody whom the organization, not the project, gives the
     place.
     """
-    candidate = await queries.find_candidate(tx, actor, project_id, username)
+    candidate = await queries.find_candidate(write.tx, write.actor, project_id, username)
     access, account = candidate.access, candidate.account
     own = None
-    if account is None or account.id != actor.user.id:
+    if account is None or account.id != write.actor.user.id:
         _require_admin(access, "remove members")
     elif candidate.is_client:
-        own = await clients.take_own(tx, actor, access.repository.id)
-    if account is not None and await remove_collaborator(tx, access.repository, account, actor=actor, base=base):
-        await _tell(tx, actor, access, account, "removed", base)
-    elif account is not None and await invitations.withdraw(tx, access.repository, account):
-        await record_invitation(tx, actor, "delete", access.repository, account.login)
+        own = await clients.take_own(write.tx, write.actor, access.repository.id)
+    if account is not None and await remove_collaborator(
+        write.tx, access.repository, account, actor=write.actor, base=write.base
+    ):
+        await _tell(write, access, account, "removed")
+    elif account is not None and await invitations.withdraw(write.tx, access.repository, account):
+        await record_invitation(write.tx, write.actor, "delete", access.repository, account.login)
     elif own is None and account is not None and candidate.has_place:
         message = f"{account.login} is here through {access.repository.owner.login}, and was not added to the project."
         raise Conflict(message, code="not_added")
     elif own is None:
         raise NotFound()
     if own is not None:
-        await clients.remove_client(tx, actor, own, base=base)
+        await clients.remove_client(write, own)
 
 
 async def list_people(reader: Reader, actor: Actor, login: str, *, after: int, limit: int) -> list[Row]:
@@ -106,12 +109,12 @@ def _wrong(message: str, code: str = "invalid") -> Invalid:
     return Invalid(faults=[Fault(field="username", code=code, message=message)])
 
 
-async def _tell(tx: Transaction, actor: Actor, access: Access, account: Account, action: str, base: str) -> None:
+async def _tell(write: Write, access: Access, account: Account, action: str) -> None:
     repository = access.repository
-    await announce(tx, actor, repository, "member", action, person_shape(account), base=base)
+    await announce(write, repository, "member", action, person_shape(account))
     await audit.record(
-        tx,
-        actor,
+        write.tx,
+        write.actor,
         f"member.{verb_of(action)}",
         account.login,
         account_id=repository.owner.id,

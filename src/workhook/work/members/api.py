@@ -42,7 +42,7 @@ async def add_member(write: Write, project_id: str, create: MemberCreate) -> Mem
     true, and the place is theirs once they accept (`PATCH /user/repository_invitations/{invitation_id}`). Adding
     somebody again changes nothing.
     """
-    return await actions.add_member(write.tx, write.actor, project_id, create.username, base=write.base)
+    return await actions.add_member(write, project_id, create.username)
 
 
 @routes.delete("/projects/{id}/members/{username}", without=(412,))
@@ -52,7 +52,7 @@ async def remove_member(write: Write, project_id: str, username: str) -> Done:
     For owners and admins of the project; anybody can leave, a client too. Takes an invitation back as well. What
     the organization gives stays: 409 for whoever has only that.
     """
-    await actions.remove_member(write.tx, write.actor, project_id, username, base=write.base)
+    await actions.remove_member(write, project_id, username)
     return Done()
 
 

@@ -8,70 +8,65 @@ from __future__ import annotations
 
 from workhook.identity import actions, audit, invitations
 from workhook.identity.audit_actions import verb_of
+from workhook.identity.context import Write
 from workhook.identity.queries import find_member_role
-from workhook.identity.schemas import Account, Actor, Repository
-from workhook.storage import Transaction
+from workhook.identity.schemas import Account, Repository
 from workhook.work.announce import announce, announce_in_account
 from workhook.work.members import queries
 from workhook.work.people import person_shape
 
 
-async def set_member(
-    tx: Transaction, organization: Account, user: Account, role: str, *, base: str, actor: Actor | None = None
-) -> None:
+async def set_member(write: Write, organization: Account, user: Account, role: str) -> None:
     """Add to an organization, or change the role. Raises `Invalid` where the last owner would lose the role."""
-    was = await find_member_role(tx, organization.id, user.id)
-    await actions.set_member(tx, organization, user, role, actor=actor, base=base)
+    was = await find_member_role(write.tx, organization.id, user.id)
+    await actions.set_member(write.tx, organization, user, role, actor=write.caller, base=write.base)
     if was is None:
-        invitations.withdraw_later(tx, organization, user)
-        await _tell_organization(tx, actor, organization, user, "added", base)
-    elif actor is not None and was != role:
+        invitations.withdraw_later(write.tx, organization, user)
+        await _tell_organization(write, organization, user, "added")
+    elif write.caller is not None and was != role:
         detail = {"role": role}
-        await audit.record(tx, actor, "member.update", user.login, account_id=organization.id, detail=detail)
+        await audit.record(
+            write.tx, write.caller, "member.update", user.login, account_id=organization.id, detail=detail
+        )
 
 
-async def remove_member(
-    tx: Transaction, organization: Account, user: Account, *, base: str, actor: Actor | None = None
-) -> bool:
+async def remove_member(write: Write, organization: Account, user: Account) -> bool:
     """Answers whether the user was a member. Raises `Invalid` for the last owner."""
-    removed = await actions.remove_member(tx, organization, user, actor=actor, base=base)
+    removed = await actions.remove_member(write.tx, organization, user, actor=write.caller, base=write.base)
     if removed:
-        await _tell_organization(tx, actor, organization, user, "removed", base)
+        await _tell_organization(write, organization, user, "removed")
     return removed
 
 
-async def set_collaborator(
-    tx: Transaction, repository: Repository, user: Account, role: str, *, base: str, actor: Actor | None = None
-) -> None:
+async def set_collaborator(write: Write, repository: Repository, user: Account, role: str) -> None:
     """Add to a project, or change the role."""
-    was = await queries.is_collaborator(tx, repository, user)
-    await actions.set_collaborator(tx, repository, user, role, actor=actor, base=base)
+    was = await queries.is_collaborator(write.tx, repository, user)
+    await actions.set_collaborator(write.tx, repository, user, role, actor=write.caller, base=write.base)
     if not was:
-        invitations.withdraw_later(tx, repository, user)
-        await _tell_project(tx, actor, repository, user, "added", base)
+        invitations.withdraw_later(write.tx, repository, user)
+        await _tell_project(write, repository, user, "added")
 
 
-async def remove_collaborator(
-    tx: Transaction, repository: Repository, user: Account, *, base: str, actor: Actor | None = None
-) -> bool:
+async def remove_collaborator(write: Write, repository: Repository, user: Account) -> bool:
     """Answers whether the user was a collaborator."""
-    removed = await actions.remove_collaborator(tx, repository, user, actor=actor, base=base)
+    removed = await actions.remove_collaborator(write.tx, repository, user, actor=write.caller, base=write.base)
     if removed:
-        await _tell_project(tx, actor, repository, user, "removed", base)
+        await _tell_project(write, repository, user, "removed")
     return removed
 
 
-async def _tell_organization(
-    tx: Transaction, actor: Actor | None, organization: Account, user: Account, action: str, base: str
-) -> None:
-    await announce_in_account(tx, actor, organization, "member", action, person_shape(user), base=base)
-    await audit.record(tx, actor, f"member.{verb_of(action)}", user.login, account_id=organization.id)
+async def _tell_organization(write: Write, organization: Account, user: Account, action: str) -> None:
+    await announce_in_account(write, organization, "member", action, person_shape(user))
+    await audit.record(write.tx, write.caller, f"member.{verb_of(action)}", user.login, account_id=organization.id)
 
 
-async def _tell_project(
-    tx: Transaction, actor: Actor | None, repository: Repository, user: Account, action: str, base: str
-) -> None:
-    await announce(tx, actor, repository, "member", action, person_shape(user), base=base)
+async def _tell_project(write: Write, repository: Repository, user: Account, action: str) -> None:
+    await announce(write, repository, "member", action, person_shape(user))
     await audit.record(
-        tx, actor, f"member.{verb_of(action)}", user.login, account_id=repository.owner.id, repository_id=repository.id
+        write.tx,
+        write.caller,
+        f"member.{verb_of(action)}",
+        user.login,
+        account_id=repository.owner.id,
+        repository_id=repository.id,
     )

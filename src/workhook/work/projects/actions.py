@@ -11,12 +11,12 @@ from collections.abc import Sequence
 
 from msgspec import UnsetType
 
-from workhook.core.clock import now_ms
 from workhook.core.errors import Fault, Forbidden, Invalid, NotFound
 from workhook.core.ids import new_id
 from workhook.identity import audit, invitation_ends, removal
 from workhook.identity.actions import set_collaborator
 from workhook.identity.audit_actions import verb_of
+from workhook.identity.context import Write
 from workhook.identity.queries import find_repository_by_id, key_of
 from workhook.identity.schemas import Account, Actor
 from workhook.identity.tokens.reach import check_whole_account
@@ -48,29 +48,28 @@ async def take_project(tx: Transaction, actor: Actor, project_id: str) -> Projec
     return _found(await queries.lock_project(tx, project_id, actor))
 
 
-async def create_project(tx: Transaction, actor: Actor, create: ProjectCreate, *, base: str) -> Project:
+async def create_project(write: Write, create: ProjectCreate) -> Project:
     """The project as its creator sees it. Raises `Invalid`, and `Forbidden` for a token of chosen repositories."""
-    owner = (await choose_owner(tx, actor, create.organization)).account
-    check_whole_account(actor, owner.id)
-    await queries.lock_names(tx, owner.id)
-    now = now_ms()
+    owner = (await choose_owner(write.tx, write.actor, create.organization)).account
+    check_whole_account(write.actor, owner.id)
+    await queries.lock_names(write.tx, owner.id)
     values = {
         "id": new_id("prj"),
         "account_id": owner.id,
-        "name": await _new_name(tx, owner, create),
+        "name": await _new_name(write.tx, owner, create),
         "title": create.title,
         "avatar": given(create.avatar, None),
         "private": given(create.private, False),
         "archive": given(create.archive, False),
-        "created_at": now,
-        "updated_at": now,
+        "created_at": write.now,
+        "updated_at": write.now,
     }
-    project = await _make_admin(tx, actor, await queries.insert_project(tx, values))
-    await _announce(tx, actor, project, "created", base=base)
+    project = await _make_admin(write.tx, write.actor, await queries.insert_project(write.tx, values))
+    await _announce(write, project, "created")
     return project
 
 
-async def edit_project(tx: Transaction, actor: Actor, project: Project, edit: ProjectEdit, *, base: str) -> Project:
+async def edit_project(write: Write, project: Project, edit: ProjectEdit) -> Project:
     """The project after the change. `project` is what `take_project` gave. Raises `Forbidden`, `Conflict`, `Invalid`.
 
     Admins alone change who sees the project and its name; a writer changes the rest. An edit that changes nothing
@@ -85,50 +84,50 @@ async def edit_project(tx: Transaction, actor: Actor, project: Project, edit: Pr
     if values["archive"]:
         require_not_archived(old)
     if values["name"] != old.name:
-        await queries.lock_name_of(tx, old.id)
-        await _require_free(tx, old.owner, str(values["name"]), repository_id=old.id)
-    await queries.update_project(tx, old.id, {**values, "updated_at": max(now_ms(), old.updated_at + 1)})
-    edited = _found(await queries.find_project(tx, old.project_id, actor))
+        await queries.lock_name_of(write.tx, old.id)
+        await _require_free(write.tx, old.owner, str(values["name"]), repository_id=old.id)
+    await queries.update_project(write.tx, old.id, {**values, "updated_at": max(write.now, old.updated_at + 1)})
+    edited = _found(await queries.find_project(write.tx, old.project_id, write.actor))
     if edited.repository.private and not old.private:  # after: the one who made it private stays in
-        await removal.rights_lost(tx, old.owner.id, old.id, actor=actor, base=base)
+        await removal.rights_lost(write.tx, old.owner.id, old.id, actor=write.actor, base=write.base)
     action = "edited"
     if old.archive != edited.repository.archive:
         action = "archived" if edited.repository.archive else "unarchived"
     changes = differences(before, project_shape(edited))
-    await _announce(tx, actor, edited, action, base=base, changes=changes)
+    await _announce(write, edited, action, changes=changes)
     return edited
 
 
-async def delete_project(tx: Transaction, actor: Actor, project: Project, *, base: str) -> None:
+async def delete_project(write: Write, project: Project) -> None:
     """Its hooks get this event, and none after it. `project` is what `take_project` gave. Raises `Forbidden`, and
     `Conflict` for a project that has issued invoices."""
     _require_role(project, "admin")
-    await issued.require_none_of_project(tx, project.repository.id)
-    await queries.delete_project(tx, project, now_ms())
-    await loss.project_ends(tx, actor, project.repository, base=base)
-    invitation_ends.repository_goes(tx, project.repository)
-    await _announce(tx, actor, project, "deleted", base=base)
+    await issued.require_none_of_project(write.tx, project.repository.id)
+    await queries.delete_project(write.tx, project, write.now)
+    await loss.project_ends(write, project.repository)
+    invitation_ends.repository_goes(write.tx, project.repository)
+    await _announce(write, project, "deleted")
 
 
-async def restore_project(tx: Transaction, actor: Actor, project_id: str, *, base: str) -> Project:
+async def restore_project(write: Write, project_id: str) -> Project:
     """Out of the trash, with its webhooks; under another name if its own was taken meanwhile. Its receivers saw it
     deleted, so they see it created. What is not deleted stays as it is. One with issued invoices is never purged, and
     can be restored at any time. Raises `NotFound`, `Forbidden`."""
-    deleted = await trash_queries.lock_deleted(tx, project_id, actor)
+    deleted = await trash_queries.lock_deleted(write.tx, project_id, write.actor)
     if deleted is None:
-        project = await take_project(tx, actor, project_id)
+        project = await take_project(write.tx, write.actor, project_id)
         _require_role(project, "admin")
         return project
-    old, now = deleted.project.repository, now_ms()
+    old, now = deleted.project.repository, write.now
     if old.role != "admin":
         raise NotFound()
-    if deleted.deleted_at < now - trash_queries.KEPT_MS and not await issued.has_any(tx, old.id):
+    if deleted.deleted_at < now - trash_queries.KEPT_MS and not await issued.has_any(write.tx, old.id):
         raise NotFound()
-    await queries.lock_name_of(tx, old.id)
-    name = first_free(old.name, await queries.names_like(tx, old.owner.id, key_of(old.name)))
-    await trash_queries.restore_project(tx, old.id, name, max(now, old.updated_at + 1))
-    project = _found(await queries.find_project(tx, project_id, actor))
-    await _announce(tx, actor, project, "created", base=base, done="restored")
+    await queries.lock_name_of(write.tx, old.id)
+    name = first_free(old.name, await queries.names_like(write.tx, old.owner.id, key_of(old.name)))
+    await trash_queries.restore_project(write.tx, old.id, name, max(now, old.updated_at + 1))
+    project = _found(await queries.find_project(write.tx, project_id, write.actor))
+    await _announce(write, project, "created", done="restored")
     return project
 
 
@@ -179,21 +178,19 @@ async def _make_admin(tx: Transaction, actor: Actor, repository_id: int) -> Proj
 
 
 async def _announce(
-    tx: Transaction,
-    actor: Actor,
+    write: Write,
     project: Project,
     action: str,
     *,
-    base: str,
     changes: dict[str, dict[str, object]] | None = None,
     done: str | None = None,
 ) -> None:
     """`done`: what the audit log calls it, where that is not the event's action."""
     repository = project.repository
-    await announce(tx, actor, repository, "project", action, project_shape(project), base=base, changes=changes)
+    await announce(write, repository, "project", action, project_shape(project), changes=changes)
     await audit.record(
-        tx,
-        actor,
+        write.tx,
+        write.actor,
         f"project.{verb_of(done or action)}",
         repository.full_name,
         account_id=repository.owner.id,

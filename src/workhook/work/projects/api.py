@@ -41,7 +41,7 @@ async def list_projects(call: Call, query: ListQuery) -> Listed[ProjectsAnswer]:
 @routes.post("/projects")
 async def create_project(write: Write, create: ProjectCreate) -> ProjectAnswer:
     """Create a project."""
-    return _shown(await actions.create_project(write.tx, write.actor, create, base=write.base))
+    return _shown(await actions.create_project(write, create))
 
 
 @routes.get("/projects/{id}")
@@ -58,7 +58,7 @@ async def edit_project(write: Write, project_id: str, edit: ProjectEdit) -> Proj
     """
     project = await actions.take_project(write.tx, write.actor, project_id)
     write.require_match(_shown(project))
-    return _shown(await actions.edit_project(write.tx, write.actor, project, edit, base=write.base))
+    return _shown(await actions.edit_project(write, project, edit))
 
 
 @routes.delete("/projects/{id}")
@@ -70,5 +70,5 @@ async def delete_project(write: Write, project_id: str) -> Done:
     """
     project = await actions.take_project(write.tx, write.actor, project_id)
     write.require_match(_shown(project))
-    await actions.delete_project(write.tx, write.actor, project, base=write.base)
+    await actions.delete_project(write, project)
     return Done()

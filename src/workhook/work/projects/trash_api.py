@@ -57,5 +57,5 @@ async def restore_project(write: Write, project_id: str) -> ProjectAnswer:
     For owners of its organization and admins of the project, within 30 days. Its webhooks work again, and are told
     that it was created. Its name gets a suffix if another project has it now.
     """
-    project = await actions.restore_project(write.tx, write.actor, project_id, base=write.base)
+    project = await actions.restore_project(write, project_id)
     return ProjectAnswer(project_shape(project))

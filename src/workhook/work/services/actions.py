@@ -11,6 +11,7 @@ from msgspec import UnsetType
 
 from workhook.core.errors import NotFound
 from workhook.core.ids import new_id
+from workhook.identity.context import Write
 from workhook.identity.schemas import Actor
 from workhook.identity.tokens.reach import check_whole_account
 from workhook.storage import Reader, Transaction
@@ -36,25 +37,23 @@ async def take_service(tx: Transaction, actor: Actor, service_id: str) -> Servic
     return service
 
 
-async def create_service(tx: Transaction, actor: Actor, create: ServiceCreate, *, now: int, base: str) -> Service:
+async def create_service(write: Write, create: ServiceCreate) -> Service:
     """Raises `Invalid`, `Forbidden`."""
-    owner = await choose_owner(tx, actor, create.organization)
-    check_whole_account(actor, owner.account.id)
+    owner = await choose_owner(write.tx, write.actor, create.organization)
+    check_whole_account(write.actor, owner.account.id)
     owner.require_owner("change its services")
     prices = replaced((), [each.offer() for each in create.service_prices])
     service_id, position = new_id("svc"), None if isinstance(create.position, UnsetType) else create.position
     values = {name: getattr(create, name) for name in Content.__struct_fields__} | {"position": position}
-    written = {**values, "prices": queries.prices_text(prices), "created_at": now, "updated_at": now}
-    values["position"] = await queries.insert_service(tx, service_id, owner.account.id, written)
-    await queries.insert_prices(tx, service_id, prices)
-    service = Service(service_id, owner.account, owner.role, Content(**values), prices, now, now)
-    await announce_in_account(tx, actor, service.owner, _NOUN, "created", service_shape(service), base=base)
+    written = {**values, "prices": queries.prices_text(prices), "created_at": write.now, "updated_at": write.now}
+    values["position"] = await queries.insert_service(write.tx, service_id, owner.account.id, written)
+    await queries.insert_prices(write.tx, service_id, prices)
+    service = Service(service_id, owner.account, owner.role, Content(**values), prices, write.now, write.now)
+    await announce_in_account(write, service.owner, _NOUN, "created", service_shape(service))
     return service
 
 
-async def edit_service(
-    tx: Transaction, actor: Actor, service: Service, edit: ServiceEdit, *, now: int, base: str
-) -> Service:
+async def edit_service(write: Write, service: Service, edit: ServiceEdit) -> Service:
     """The service after the change. `service` is what `take_service` gave.
 
     An edit that changes nothing writes nothing and has no event.
@@ -67,22 +66,22 @@ async def edit_service(
     if content == service.content and prices == service.prices:
         return service
     edited = msgspec.structs.replace(
-        service, content=content, prices=prices, updated_at=max(now, service.updated_at + 1)
+        service, content=content, prices=prices, updated_at=max(write.now, service.updated_at + 1)
     )
     values = {**msgspec.structs.asdict(content), "prices": queries.prices_text(prices)}
-    await queries.update_service(tx, service.id, {**values, "updated_at": edited.updated_at})
-    await queries.insert_prices(tx, service.id, [each for each in prices if each not in service.prices])
+    await queries.update_service(write.tx, service.id, {**values, "updated_at": edited.updated_at})
+    await queries.insert_prices(write.tx, service.id, [each for each in prices if each not in service.prices])
     after = service_shape(edited)
     changes = differences(service_shape(service), after)
-    await announce_in_account(tx, actor, service.owner, _NOUN, "edited", after, base=base, changes=changes)
+    await announce_in_account(write, service.owner, _NOUN, "edited", after, changes=changes)
     return edited
 
 
-async def delete_service(tx: Transaction, actor: Actor, service: Service, *, now: int, base: str) -> None:
+async def delete_service(write: Write, service: Service) -> None:
     """Checkouts of it go on. `service` is what `take_service` gave. Raises `Conflict` for one on issued invoices."""
-    await issued.require_none_of_service(tx, service.id)
-    await queries.delete_service(tx, service.id, now)
-    await announce_in_account(tx, actor, service.owner, _NOUN, "deleted", service_shape(service), base=base)
+    await issued.require_none_of_service(write.tx, service.id)
+    await queries.delete_service(write.tx, service.id, write.now)
+    await announce_in_account(write, service.owner, _NOUN, "deleted", service_shape(service))
 
 
 def _found(service: Service | None) -> Service:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from workhook.core.clock import now_ms
 from workhook.http import lists
 from workhook.http.calls import Call
 from workhook.http.endpoints import Listed, Routes
@@ -43,7 +42,7 @@ async def create_service(write: Write, create: ServiceCreate) -> ServiceAnswer:
 
     Only owners of the organization can.
     """
-    created = await actions.create_service(write.tx, write.actor, create, now=now_ms(), base=write.base)
+    created = await actions.create_service(write, create)
     return _shown(created)
 
 
@@ -61,7 +60,7 @@ async def edit_service(write: Write, service_id: str, edit: ServiceEdit) -> Serv
     """
     service = await actions.take_service(write.tx, write.actor, service_id)
     write.require_match(_shown(service))
-    edited = await actions.edit_service(write.tx, write.actor, service, edit, now=now_ms(), base=write.base)
+    edited = await actions.edit_service(write, service, edit)
     return _shown(edited)
 
 
@@ -73,5 +72,5 @@ async def delete_service(write: Write, service_id: str) -> Done:
     """
     service = await actions.take_service(write.tx, write.actor, service_id)
     write.require_match(_shown(service))
-    await actions.delete_service(write.tx, write.actor, service, now=now_ms(), base=write.base)
+    await actions.delete_service(write, service)
     return Done()

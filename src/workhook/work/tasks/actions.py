@@ -9,9 +9,9 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from workhook.core import json
-from workhook.core.clock import now_ms
 from workhook.core.errors import Fault, Invalid, NotFound
 from workhook.core.ids import new_id
+from workhook.identity.context import Write
 from workhook.identity.schemas import Actor
 from workhook.storage import Reader, Transaction
 from workhook.work import others
@@ -53,21 +53,20 @@ async def take_to_delete(tx: Transaction, actor: Actor, task_id: str, project_id
     return found
 
 
-async def create_task(tx: Transaction, actor: Actor, column_id: str, create: TaskCreate, *, base: str) -> Task:
+async def create_task(write: Write, column_id: str, create: TaskCreate) -> Task:
     """The task as the caller sees it. Raises `NotFound`, `Forbidden`, `Conflict`, `Invalid`."""
-    access, target = await queries.lock_column(tx, actor, column_id)
+    access, target = await queries.lock_column(write.tx, write.actor, column_id)
     require_project(access, create.project_id)
     access.require_writable()
-    now = now_ms()
-    task = new_task(access, target, create, await _people(tx, access, create), now)
-    spot = await writes.make_spot(tx, target.column.id, target.buckets, given(create.position, None))
+    task = new_task(access, target, create, await _people(write.tx, access, create), write.now)
+    spot = await writes.make_spot(write.tx, target.column.id, target.buckets, given(create.position, None))
     task = msgspec.structs.replace(task, position=spot.position)
-    await writes.insert_task(tx, access.repository.id, task, spot)
-    await announce(tx, actor, access.repository, "task", "created", task_shape(task), base=base)
-    return await assignees.one_as_seen(tx, access, task)
+    await writes.insert_task(write.tx, access.repository.id, task, spot)
+    await announce(write, access.repository, "task", "created", task_shape(task))
+    return await assignees.one_as_seen(write.tx, access, task)
 
 
-async def edit_task(tx: Transaction, found: FoundTask | Movable, edit: TaskEdit, *, base: str) -> Task:
+async def edit_task(write: Write, found: FoundTask | Movable, edit: TaskEdit) -> Task:
     """The task after the change, as the caller sees it. `found` is what `take_task` gave. Raises `Forbidden`,
     `Conflict`, `Invalid`.
 
@@ -75,57 +74,55 @@ async def edit_task(tx: Transaction, found: FoundTask | Movable, edit: TaskEdit,
     """
     access, before = found.access, found.task
     require_changeable(access, before)
-    now = now_ms()
-    after = edited(before, edit, await _people(tx, access, edit, before.assignees), now)
+    after = edited(before, edit, await _people(write.tx, access, edit, before.assignees), write.now)
     if isinstance(found, Movable):
-        after = await _move(tx, found, after, edit, now)
+        after = await _move(write.tx, found, after, edit, write.now)
     elif after is not before:
-        writes.update_task(tx, after)
+        writes.update_task(write.tx, after)
     if after is before:
-        return await assignees.one_as_seen(tx, access, before)
-    await writes.set_assignees(tx, before, after)
-    await announce_many(tx, access.actor, [edit_of(access, before, after)], base=base)
+        return await assignees.one_as_seen(write.tx, access, before)
+    await writes.set_assignees(write.tx, before, after)
+    await announce_many(write, [edit_of(access, before, after)])
     if isinstance(found, Movable) and not found.stays:
-        await run_timers(tx, access, found.target, after.id, now=now, base=base)
-    return await assignees.one_as_seen(tx, access, after)
+        await run_timers(write, access, found.target, after.id)
+    return await assignees.one_as_seen(write.tx, access, after)
 
 
-async def delete_task(tx: Transaction, found: Movable, *, base: str) -> None:
+async def delete_task(write: Write, found: Movable) -> None:
     """It can be restored for a while. `found` is what `take_to_delete` gave. Raises `Forbidden`, `Conflict`."""
     access, task = found.access, found.task
     require_changeable(access, task)
-    await issued.require_none_of_tasks(tx, {task.id: "The task"})
-    await others.require_none_on_tasks(tx, access, {task.id: "The task"})
-    writes.trash_task(tx, msgspec.structs.replace(task, updated_at=max(now_ms(), task.updated_at + 1)))
+    await issued.require_none_of_tasks(write.tx, {task.id: "The task"})
+    await others.require_none_on_tasks(write.tx, access, {task.id: "The task"})
+    writes.trash_task(write.tx, msgspec.structs.replace(task, updated_at=max(write.now, task.updated_at + 1)))
     bucket = found.source.buckets[found.bucket]
     bucket.size -= 1
-    await writes.drop_if_empty(tx, found.source.buckets, bucket)
-    await announce(tx, access.actor, access.repository, "task", "deleted", task_shape(task), base=base)
+    await writes.drop_if_empty(write.tx, found.source.buckets, bucket)
+    await announce(write, access.repository, "task", "deleted", task_shape(task))
 
 
-async def restore_task(tx: Transaction, actor: Actor, task_id: str, *, project_id: str | UnsetType, base: str) -> Task:
+async def restore_task(write: Write, task_id: str, *, project_id: str | UnsetType) -> Task:
     """Back to the end of its column, or of the project's first if that is gone; for receivers it is created again.
 
     A task that was not deleted stays as it is. Raises `NotFound`, `Forbidden`, `Conflict`.
     """
-    found = await queries.lock_to_restore(tx, actor, task_id)
+    found = await queries.lock_to_restore(write.tx, write.actor, task_id)
     if found is None:
-        return await get_task(tx, actor, task_id, project_id=project_id)
+        return await get_task(write.tx, write.actor, task_id, project_id=project_id)
     access, before = found.access, found.task
     require_project(access, project_id)
     require_changeable(access, before)
-    now = now_ms()
     after = msgspec.structs.replace(
         before,
-        completed_at=completed_at(found.target, before.completed_at, now),
-        updated_at=max(now, before.updated_at + 1),
+        completed_at=completed_at(found.target, before.completed_at, write.now),
+        updated_at=max(write.now, before.updated_at + 1),
     )
-    spot = await writes.make_spot(tx, found.target.column.id, found.target.buckets, None)
-    await writes.move_task(tx, after, spot)
-    await announce(tx, actor, access.repository, "task", "created", task_shape(after), base=base)
+    spot = await writes.make_spot(write.tx, found.target.column.id, found.target.buckets, None)
+    await writes.move_task(write.tx, after, spot)
+    await announce(write, access.repository, "task", "created", task_shape(after))
     if found.target.completes:
-        await timers.finish_running(tx, access, [after.id], now=now, base=base)
-    return await assignees.one_as_seen(tx, access, after)
+        await timers.finish_running(write, access, [after.id])
+    return await assignees.one_as_seen(write.tx, access, after)
 
 
 # --- parts that bulk operations share ---------------------------------------------------------------------------------
@@ -208,12 +205,12 @@ def edit_of(access: Access, before: Task, after: Task) -> Happening:
     return Happening(access.repository, "task", action, new, changes)
 
 
-async def run_timers(tx: Transaction, access: Access, target: Target, task_id: str, *, now: int, base: str) -> None:
+async def run_timers(write: Write, access: Access, target: Target, task_id: str) -> None:
     """What the column wants that the task came to."""
     if target.completes:
-        await timers.finish_running(tx, access, [task_id], now=now, base=base)
+        await timers.finish_running(write, access, [task_id])
     elif target.start_timer:
-        await timers.start_for(tx, access, task_id, now=now, base=base)
+        await timers.start_for(write, access, task_id)
 
 
 def _with_content(task: Task, content: TaskContent, people: tuple[PersonShape, ...] | UnsetType) -> Task:

@@ -51,8 +51,7 @@ async def create_task(write: Write, column_id: str, create: TaskCreate) -> TaskA
 
     In a column where tasks are completed the task is completed at once.
     """
-    actor = write.actor
-    return _shown(await actions.create_task(write.tx, actor, column_id, create, base=write.base))
+    return _shown(await actions.create_task(write, column_id, create))
 
 
 @routes.get("/projects/{id}/tasks")
@@ -79,7 +78,7 @@ async def change_tasks(write: Write, wanted: TasksBulk) -> TasksBulkAnswer:
 
     All of it is done, or nothing. The tasks may be in several projects.
     """
-    done = await bulk.do_all(write.tx, write.actor, wanted.operations, base=write.base)
+    done = await bulk.do_all(write, wanted.operations)
     return TasksBulkAnswer([task_shape(task) if task else None for task in done])
 
 
@@ -95,7 +94,7 @@ async def edit_task(write: Write, task_id: str, edit: TaskEdit) -> TaskAnswer:
     """Change a task, move it in its column or to another."""
     found = await actions.take_task(write.tx, write.actor, task_id, edit)
     write.require_match(_shown(await assignees.one_as_seen(write.tx, found.access, found.task)))
-    return _shown(await actions.edit_task(write.tx, found, edit, base=write.base))
+    return _shown(await actions.edit_task(write, found, edit))
 
 
 @routes.delete("/tasks/{id}")
@@ -106,7 +105,7 @@ async def delete_task(write: Write, task_id: str, query: OfProjectQuery) -> Done
     """
     found = await actions.take_to_delete(write.tx, write.actor, task_id, query.project_id)
     write.require_match(_shown(await assignees.one_as_seen(write.tx, found.access, found.task)))
-    await actions.delete_task(write.tx, found, base=write.base)
+    await actions.delete_task(write, found)
     return Done()
 
 
@@ -116,6 +115,5 @@ async def restore_task(write: Write, task_id: str, query: OfProjectQuery) -> Tas
 
     It comes to the end of its column, or of the project's first one if that is gone.
     """
-    actor = write.actor
-    restored = await actions.restore_task(write.tx, actor, task_id, project_id=query.project_id, base=write.base)
+    restored = await actions.restore_task(write, task_id, project_id=query.project_id)
     return _shown(restored)

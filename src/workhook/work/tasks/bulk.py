@@ -8,10 +8,8 @@ from collections.abc import Sequence
 import msgspec
 from msgspec import UnsetType
 
-from workhook.core.clock import now_ms
 from workhook.core.errors import Fault, Invalid, NotFound, TooLarge
-from workhook.identity.schemas import Actor
-from workhook.storage import Transaction
+from workhook.identity.context import Write
 from workhook.work import others
 from workhook.work.access import Access
 from workhook.work.announce import Happening, announce_many
@@ -30,14 +28,14 @@ from workhook.work.timesheets import timers
 _CONTENT = tuple(name for name in TaskEdit.__struct_fields__ if name not in ("title", "column_id"))
 
 
-async def do_all(tx: Transaction, actor: Actor, operations: list[TaskOperation], *, base: str) -> list[Task | None]:
+async def do_all(write: Write, operations: list[TaskOperation]) -> list[Task | None]:
     """The tasks as they are after all of it, in the order of the operations; None for what was deleted.
 
     Raises `Invalid` naming the operation at fault, `Forbidden`, `Conflict`, `Busy`, and `TooLarge` where the tasks that
     are changed hold more text than one answer may (`pages.PAGE_CHARS`).
     """
     require_parameters(operations)
-    run = _Run(tx, actor, now_ms(), base)
+    run = _Run(write)
     await run.read(operations)
     for number, operation in enumerate(operations):
         run.do(number, operation)
@@ -49,8 +47,8 @@ async def do_all(tx: Transaction, actor: Actor, operations: list[TaskOperation],
 class _Run:
     """`columns` by id, `known` and `current` tasks by id; `moved` are those whose place was changed on purpose."""
 
-    def __init__(self, tx: Transaction, actor: Actor, now: int, base: str) -> None:
-        self.tx, self.actor, self.now, self.base = tx, actor, now, base
+    def __init__(self, change: Write) -> None:
+        self.change = change
         self.columns: dict[str, tuple[Access, Target]] = {}
         self.known: dict[str, Known] = {}
         self.shelves: dict[str, Shelf] = {}
@@ -68,12 +66,12 @@ class _Run:
     async def read(self, operations: Sequence[TaskOperation]) -> None:
         task_ids = {each.id for each in operations if not isinstance(each.id, UnsetType)}
         column_ids = {each.column_id for each in operations if not isinstance(each.column_id, UnsetType)}
-        weights = await bulk_queries.columns_of(self.tx, task_ids)
+        weights = await bulk_queries.columns_of(self.change.tx, task_ids)
         column_ids |= weights.keys()
-        self.columns = await bulk_queries.lock_columns(self.tx, self.actor, column_ids)
+        self.columns = await bulk_queries.lock_columns(self.change.tx, self.change.actor, column_ids)
         if sum(weights.get(column_id, 0) for column_id in self.columns) > PAGE_CHARS:
             raise TooLarge("The tasks have too much text to be changed in one request; change fewer at once.")
-        self.known = await bulk_queries.lock_tasks(self.tx, task_ids, column_ids, self.columns)
+        self.known = await bulk_queries.lock_tasks(self.change.tx, task_ids, column_ids, self.columns)
         self.current = {task_id: each.task for task_id, each in self.known.items()}
         await self._read_people(operations)
         await self._read_shelves(operations)
@@ -87,7 +85,7 @@ class _Run:
                 names[access.repository.id] |= set(each.assignees or [])
         assigned = [person for each in self.known.values() for person in each.task.assignees]
         for repository_id, access in places.items():
-            people = await assignees.find_people(self.tx, access, names[repository_id], assigned)
+            people = await assignees.find_people(self.change.tx, access, names[repository_id], assigned)
             self.people[repository_id] = people
 
     def _access_of(self, operation: TaskOperation) -> Access | None:
@@ -116,7 +114,9 @@ class _Run:
             for column_id, (_, target) in self.columns.items()
             if column_id in touched
         }
-        standing = await bulk_queries.standing_in(self.tx, {each.id for some in wanted.values() for each in some})
+        standing = await bulk_queries.standing_in(
+            self.change.tx, {each.id for some in wanted.values() for each in some}
+        )
         for column_id, some in wanted.items():
             there = {task_id: each for bucket in some for task_id, each in standing[bucket.id].items()}
             self.shelves[column_id] = Shelf(self.columns[column_id][1].buckets, there)
@@ -143,7 +143,7 @@ class _Run:
         access.require_writable()
         content = {name: getattr(operation, name) for name in _CONTENT}
         create = TaskCreate(title=str(operation.title), **content)
-        task = actions.new_task(access, target, create, self._people(access, operation, ()), self.now)
+        task = actions.new_task(access, target, create, self._people(access, operation, ()), self.change.now)
         self.current[task.id] = task
         self.answered.append(task.id)
         self.shelves[target.column.id].insert(task.id, actions.given(operation.position, None))
@@ -166,7 +166,7 @@ class _Run:
         content = {name: getattr(operation, name) for name in _CONTENT}
         edit = TaskEdit(title=operation.title, column_id=operation.column_id, **content)
         people = self._people(access, operation, task.assignees)
-        self.current[task_id] = actions.edited(task, edit, people, self.now)
+        self.current[task_id] = actions.edited(task, edit, people, self.change.now)
         if not (isinstance(operation.column_id, UnsetType) and isinstance(operation.position, UnsetType)):
             self._move(number, operation, self.current[task_id], source)
 
@@ -180,7 +180,7 @@ class _Run:
             return
         self.shelves[source.column.id].remove(task.id)
         self.shelves[target.column.id].insert(task.id, actions.given(operation.position, None))
-        self.current[task.id] = actions.moved(task, source, target, task.position, self.now)
+        self.current[task.id] = actions.moved(task, source, target, task.position, self.change.now)
         self.moved.add(task.id)
         if target is not source:
             self.entered[task.id] = target.column.id
@@ -211,9 +211,9 @@ class _Run:
     async def require_deletable(self) -> None:
         """Raises `Conflict`."""
         if self.deletions:
-            await issued.require_none_of_tasks(self.tx, self.deletions)
+            await issued.require_none_of_tasks(self.change.tx, self.deletions)
             for access, names in self._deletions_by_project().values():
-                await others.require_none_on_tasks(self.tx, access, names)
+                await others.require_none_on_tasks(self.change.tx, access, names)
 
     def _deletions_by_project(self) -> dict[int, tuple[Access, dict[str, str]]]:
         found: dict[int, tuple[Access, dict[str, str]]] = {}
@@ -227,11 +227,11 @@ class _Run:
     async def write(self) -> None:
         self.final = self._final()
         written = [self._written(task_id) for task_id in self.final if self._differs(task_id)]
-        gone = [actions.touched(each, self.now) for each in self.deleted.values()]
-        await bulk_queries.write(self.tx, written, gone, self.shelves.items())
+        gone = [actions.touched(each, self.change.now) for each in self.deleted.values()]
+        await bulk_queries.write(self.change.tx, written, gone, self.shelves.items())
         happened = [self._happening(each) for each in written]
         happened += [self._told(task, "deleted") for task in self.deleted.values()]
-        await announce_many(self.tx, self.actor, happened, base=self.base)
+        await announce_many(self.change, happened)
         await self._run_timers()
 
     async def answers(self) -> list[Task | None]:
@@ -242,7 +242,7 @@ class _Run:
             here[self.columns[task.column.id][0].repository.id].append(task)
         seen: dict[str, Task] = {}
         for repository_id, some in here.items():
-            seen |= {each.id: each for each in await assignees.as_seen(self.tx, places[repository_id], some)}
+            seen |= {each.id: each for each in await assignees.as_seen(self.change.tx, places[repository_id], some)}
         return [seen.get(task_id) for task_id in self.answered]
 
     def _final(self) -> dict[str, Task]:
@@ -264,7 +264,7 @@ class _Run:
         if before is None:
             return task
         task = msgspec.structs.replace(task, updated_at=before.updated_at)
-        return task if task == before else actions.touched(task, self.now)
+        return task if task == before else actions.touched(task, self.change.now)
 
     def _before(self, task_id: str, after: Task) -> Task | None:
         """What it was. That others shifted it is no change of it."""
@@ -305,7 +305,7 @@ class _Run:
             elif target.start_timer:
                 started = task_id
         for column_id, task_ids in finished.items():
-            await timers.finish_running(self.tx, self.columns[column_id][0], task_ids, now=self.now, base=self.base)
+            await timers.finish_running(self.change, self.columns[column_id][0], task_ids)
         if started is not None:
             access = self.columns[self.entered[started]][0]
-            await timers.start_for(self.tx, access, started, now=self.now, base=self.base)
+            await timers.start_for(self.change, access, started)

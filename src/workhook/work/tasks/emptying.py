@@ -5,8 +5,7 @@ from __future__ import annotations
 import msgspec
 import sqlalchemy as sa
 
-from workhook.core.clock import now_ms
-from workhook.storage import Transaction
+from workhook.identity.context import Write
 from workhook.storage.metadata import big
 from workhook.work.access import Access
 from workhook.work.announce import Happening, announce_many, differences
@@ -54,24 +53,23 @@ _bring_tasks = (
 _note_order = sa.update(columns).where(columns.c.id == sa.bindparam("heir_id")).values(revision=columns.c.revision + 1)
 
 
-async def move_all(tx: Transaction, access: Access, column: Column, heir: Column, *, base: str) -> None:
+async def move_all(write: Write, access: Access, column: Column, heir: Column) -> None:
     """To the end of `heir`, in their order: an event `moved` for each. The caller holds the locks of both columns."""
-    now = now_ms()
-    params = {"column_id": column.id, "column_id_from": column.id, "heir_id": heir.id, "now": now}
-    row = await tx.fetch_one(_taken, params)
+    params = {"column_id": column.id, "column_id_from": column.id, "heir_id": heir.id, "now": write.now}
+    row = await write.tx.fetch_one(_taken, params)
     first = row["size"] if row else 0
-    rows = await tx.fetch_all(_going, params)
+    rows = await write.tx.fetch_all(_going, params)
     done = completes(heir.stage, heir.finished)
-    await tx.execute(_bring_buckets, params)
-    await tx.execute(_bring_tasks, {**params, "completes": done})
-    await tx.execute(_note_order, params)
+    await write.tx.execute(_bring_buckets, params)
+    await write.tx.execute(_bring_tasks, {**params, "completes": done})
+    await write.tx.execute(_note_order, params)
     project, left, entered = project_of(access), _reference(column), _reference(heir)
     before = [listed_task_of(each, project, left, position) for position, each in enumerate(rows)]
-    after = [_moved(each, entered, position, now, done=done) for position, each in enumerate(before, first)]
+    after = [_moved(each, entered, position, write.now, done=done) for position, each in enumerate(before, first)]
     happened = [_happening(access, *each) for each in zip(before, after, strict=True)]
-    await announce_many(tx, access.actor, happened, base=base)
+    await announce_many(write, happened)
     if done:
-        await timers.finish_running(tx, access, [each.id for each in before], now=now, base=base)
+        await timers.finish_running(write, access, [each.id for each in before])
 
 
 def _reference(column: Column) -> TaskColumnShape:

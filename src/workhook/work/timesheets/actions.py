@@ -12,8 +12,9 @@ from msgspec import UNSET
 from msgspec.structs import replace
 
 from workhook.core.errors import Conflict, Fault, Invalid, NotFound
+from workhook.identity.context import Write
 from workhook.identity.schemas import Actor
-from workhook.storage import Reader, Transaction
+from workhook.storage import Reader
 from workhook.work.access import Access, find_access
 from workhook.work.announce import differences
 from workhook.work.schemas import given as given_or
@@ -48,39 +49,35 @@ async def get_timesheet(reader: Reader, actor: Actor, timesheet_id: str) -> Time
     return timesheet
 
 
-async def create_timesheet(
-    tx: Transaction, actor: Actor, project_id: str, create: TimesheetCreate, *, now: int, base: str
-) -> Timesheet:
+async def create_timesheet(write: Write, project_id: str, create: TimesheetCreate) -> Timesheet:
     """Raises `NotFound`, `Forbidden`, `Conflict`, `Invalid`."""
     runs = create.times.duration_ms is None and create.times.end is None
-    place = await queries.find_place(tx, actor, project_id, create.task_id, lock_user=runs)
+    place = await queries.find_place(write.tx, write.actor, project_id, create.task_id, lock_user=runs)
     _require_writable(place.access)
     task = _task(create.task_id, place.task_title)
-    times = _times(task is not None, lambda: rules.created(create.times, now))
+    times = _times(task is not None, lambda: rules.created(create.times, write.now))
     assert task is not None, "else there was a fault"
     timesheet = replace(
-        timers.new_timesheet(place.access, task, times, now),
+        timers.new_timesheet(place.access, task, times, write.now),
         notes=given(create.notes),
         billable=given(create.billable) or False,
         billable_rate_minor=given(create.billable_rate),
     )
     if runs:
-        if not await rights.may_run(tx, actor.user.id, place.access.repository.id):
+        if not await rights.may_run(write.tx, write.actor.user.id, place.access.repository.id):
             raise NotFound()  # the right was lost while the user's lock was waited for
-        running = await queries.lock_running(tx, actor, actor.user.id)
-        await timers.pause(tx, actor, running, now=now, base=base)
-    await queries.insert_timesheet(tx, timesheet)
-    await tell(tx, actor, timesheet, "started" if runs else "finished", now=now, base=base)
+        running = await queries.lock_running(write.tx, write.actor, write.actor.user.id)
+        await timers.pause(write, running)
+    await queries.insert_timesheet(write.tx, timesheet)
+    await tell(write, timesheet, "started" if runs else "finished")
     return timesheet
 
 
-async def edit_timesheet(
-    tx: Transaction, actor: Actor, timesheet_id: str, edit: TimesheetEdit, check: Check, *, now: int, base: str
-) -> Timesheet:
+async def edit_timesheet(write: Write, timesheet_id: str, edit: TimesheetEdit, check: Check) -> Timesheet:
     """The timesheet after the change; what changes nothing has no event. Raises `NotFound`, `Forbidden`, `Conflict`,
     `Invalid`, and what `check` raises."""
     task_id = given(edit.task_id)
-    before, access, task_title = await queries.lock_to_edit(tx, actor, timesheet_id, task_id)
+    before, access, task_title = await queries.lock_to_edit(write.tx, write.actor, timesheet_id, task_id)
     _require_writable(access)
     check(before)
     if _says_nothing_new(before, edit):
@@ -90,86 +87,73 @@ async def edit_timesheet(
     if edit.end_time is None and before.times.finished:
         raise Conflict("The timesheet is finished; a finished one is not opened again.", code="finished")
     task = before.task if task_id is None or task_id == _task_id(before) else _task(task_id, task_title)
-    times = _times(task_id is None or task is not None, lambda: rules.edited(before.times, edit.times, now))
+    times = _times(task_id is None or task is not None, lambda: rules.edited(before.times, edit.times, write.now))
     after = replace(
-        changed(before, times, now),
+        changed(before, times, write.now),
         task=task,
         notes=given_or(edit.notes, before.notes),
         billable=given_or(edit.billable, before.billable),
         billable_rate_minor=given_or(edit.billable_rate, before.billable_rate_minor),
     )
-    await queries.update_timesheets(tx, [after])
+    await queries.update_timesheets(write.tx, [after])
     action = "finished" if after.times.finished and not before.times.finished else "edited"
-    changes = differences(timesheet_shape(before, now), timesheet_shape(after, now))
-    await tell(tx, actor, after, action, now=now, base=base, changes=changes)
+    changes = differences(timesheet_shape(before, write.now), timesheet_shape(after, write.now))
+    await tell(write, after, action, changes=changes)
     return after
 
 
-async def pause_timesheet(tx: Transaction, actor: Actor, timesheet_id: str, *, now: int, base: str) -> Timesheet:
+async def pause_timesheet(write: Write, timesheet_id: str) -> Timesheet:
     """Raises `NotFound`, `Forbidden`, and `Conflict` if it is finished."""
-    return await _turn(tx, actor, timesheet_id, rules.paused, "paused", now=now, base=base)
+    return await _turn(write, timesheet_id, rules.paused, "paused")
 
 
-async def finish_timesheet(tx: Transaction, actor: Actor, timesheet_id: str, *, now: int, base: str) -> Timesheet:
+async def finish_timesheet(write: Write, timesheet_id: str) -> Timesheet:
     """Raises `NotFound`, `Forbidden`, `Conflict`."""
-    return await _turn(tx, actor, timesheet_id, rules.finished, "finished", now=now, base=base)
+    return await _turn(write, timesheet_id, rules.finished, "finished")
 
 
-async def resume_timesheet(tx: Transaction, actor: Actor, timesheet_id: str, *, now: int, base: str) -> Timesheet:
+async def resume_timesheet(write: Write, timesheet_id: str) -> Timesheet:
     """The other timer of its user is paused. Raises `NotFound`, `Forbidden`, and `Conflict` if it is finished, if its
     user may not write there any more, or if the actor may not pause the other one."""
-    found, access = await queries.lock_user_of(tx, actor, timesheet_id)
+    found, access = await queries.lock_user_of(write.tx, write.actor, timesheet_id)
     _require_writable(access)
-    timers_of_user = await queries.lock_running(tx, actor, found.user.id, and_id=timesheet_id)
+    timers_of_user = await queries.lock_running(write.tx, write.actor, found.user.id, and_id=timesheet_id)
     before = next((each for each in timers_of_user if each.id == timesheet_id), None)
     if before is None:  # it was deleted while this waited
         raise NotFound()
-    times = rules.resumed(before.times, now)
+    times = rules.resumed(before.times, write.now)
     if times == before.times:
         return before
-    if not await rights.may_run(tx, found.user.id, before.repository.id):
+    if not await rights.may_run(write.tx, found.user.id, before.repository.id):
         message = "The user of this timer can no longer write to the project, so that the timer stays as it is."
         raise Conflict(message, code="not_in_project")
     others = [each for each in timers_of_user if each.id != timesheet_id]
-    await timers.pause(tx, actor, others, now=now, base=base)
-    return await _put(tx, actor, before, times, "resumed", now=now, base=base)
+    await timers.pause(write, others)
+    return await _put(write, before, times, "resumed")
 
 
-async def delete_timesheet(
-    tx: Transaction, actor: Actor, timesheet_id: str, check: Check, *, now: int, base: str
-) -> None:
+async def delete_timesheet(write: Write, timesheet_id: str, check: Check) -> None:
     """Raises `NotFound`, `Forbidden`, `Conflict`, and what `check` raises."""
-    timesheet, access = await queries.lock_timesheet(tx, actor, timesheet_id)
+    timesheet, access = await queries.lock_timesheet(write.tx, write.actor, timesheet_id)
     _require_writable(access)
     check(timesheet)
     if timesheet.invoice_id is not None:
         raise Conflict("The timesheet is on an invoice; it can be deleted when it is off it again.", code="invoiced")
-    await queries.delete_timesheet(tx, timesheet_id)
-    await tell(tx, actor, timesheet, "deleted", now=now, base=base)
+    await queries.delete_timesheet(write.tx, timesheet_id)
+    await tell(write, timesheet, "deleted")
 
 
-async def _turn(
-    tx: Transaction,
-    actor: Actor,
-    timesheet_id: str,
-    turn: Callable[[Times, int], Times],
-    action: str,
-    *,
-    now: int,
-    base: str,
-) -> Timesheet:
-    before, access = await queries.lock_timesheet(tx, actor, timesheet_id)
+async def _turn(write: Write, timesheet_id: str, turn: Callable[[Times, int], Times], action: str) -> Timesheet:
+    before, access = await queries.lock_timesheet(write.tx, write.actor, timesheet_id)
     _require_writable(access)
-    times = turn(before.times, now)
-    return before if times == before.times else await _put(tx, actor, before, times, action, now=now, base=base)
+    times = turn(before.times, write.now)
+    return before if times == before.times else await _put(write, before, times, action)
 
 
-async def _put(
-    tx: Transaction, actor: Actor, before: Timesheet, times: Times, action: str, *, now: int, base: str
-) -> Timesheet:
-    after = changed(before, times, now)
-    await queries.update_timesheets(tx, [after])
-    await tell(tx, actor, after, action, now=now, base=base)
+async def _put(write: Write, before: Timesheet, times: Times, action: str) -> Timesheet:
+    after = changed(before, times, write.now)
+    await queries.update_timesheets(write.tx, [after])
+    await tell(write, after, action)
     return after
 
 

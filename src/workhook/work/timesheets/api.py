@@ -72,7 +72,7 @@ async def create_timesheet(write: Write, project_id: str, create: TimesheetCreat
     With `duration` or `end_time` it is finished. Otherwise a timer starts, and the caller's other one is paused, in
     whatever project it runs.
     """
-    made = await actions.create_timesheet(write.tx, write.actor, project_id, create, now=write.now, base=write.base)
+    made = await actions.create_timesheet(write, project_id, create)
     return conditions.answer(made, write.now)
 
 
@@ -93,36 +93,21 @@ async def edit_timesheet(write: Write, timesheet_id: str, edit: TimesheetEdit) -
     A `duration` alone keeps the start and sets the end; `start_time` and `end_time` alone recompute the duration. A
     `duration` or an `end_time` finishes a timer. What is on an invoice cannot be changed.
     """
-    edited = await actions.edit_timesheet(
-        write.tx,
-        write.actor,
-        timesheet_id,
-        edit,
-        partial(conditions.require_match, write.call),
-        now=write.now,
-        base=write.base,
-    )
+    edited = await actions.edit_timesheet(write, timesheet_id, edit, partial(conditions.require_match, write.call))
     return conditions.answer(edited, write.now)
 
 
 @routes.delete("/timesheets/{id}")
 async def delete_timesheet(write: Write, timesheet_id: str) -> Done:
     """Delete a timesheet."""
-    await actions.delete_timesheet(
-        write.tx,
-        write.actor,
-        timesheet_id,
-        partial(conditions.require_match, write.call),
-        now=write.now,
-        base=write.base,
-    )
+    await actions.delete_timesheet(write, timesheet_id, partial(conditions.require_match, write.call))
     return Done()
 
 
 @routes.post("/timesheets/{id}/pause", answers={200: TimesheetAnswer})
 async def pause_timesheet(write: Write, timesheet_id: str) -> Answer:
     """Pause a timer."""
-    turned = await actions.pause_timesheet(write.tx, write.actor, timesheet_id, now=write.now, base=write.base)
+    turned = await actions.pause_timesheet(write, timesheet_id)
     return conditions.answer(turned, write.now)
 
 
@@ -133,12 +118,12 @@ async def resume_timesheet(write: Write, timesheet_id: str) -> Answer:
     If the timer is somebody else's and their other one runs where you cannot write, that one runs on and the answer is
     409 `timer_elsewhere`.
     """
-    turned = await actions.resume_timesheet(write.tx, write.actor, timesheet_id, now=write.now, base=write.base)
+    turned = await actions.resume_timesheet(write, timesheet_id)
     return conditions.answer(turned, write.now)
 
 
 @routes.post("/timesheets/{id}/finish", answers={200: TimesheetAnswer})
 async def finish_timesheet(write: Write, timesheet_id: str) -> Answer:
     """Finish a timer."""
-    turned = await actions.finish_timesheet(write.tx, write.actor, timesheet_id, now=write.now, base=write.base)
+    turned = await actions.finish_timesheet(write, timesheet_id)
     return conditions.answer(turned, write.now)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from workhook.core.clock import now_ms
+from workhook.identity.context import Write
 from workhook.identity.removal import Loss
-from workhook.identity.schemas import Actor, Repository
+from workhook.identity.schemas import Repository
 from workhook.storage import Transaction
 from workhook.work.timesheets import queries, rights, timers
 
@@ -22,15 +22,15 @@ async def rights_lost(tx: Transaction, loss: Loss) -> None:
     else:
         raise ValueError("a loss is of a place, of an app or of a user")
     running = queries.timesheets_of(rows, 0)
-    await timers.finish(tx, loss.actor, running, now=now_ms(), base=loss.base)
+    await timers.finish(Write(tx, loss.actor, loss.base), running)
 
 
-async def project_ends(tx: Transaction, actor: Actor, repository: Repository, *, base: str) -> None:
+async def project_ends(write: Write, repository: Repository) -> None:
     """Call it once the project is deleted, and before that is told: its webhooks still hear of its timers.
 
     Deleting waits for whoever adds something to the project, and they may be about to start a timer: so the project is
     locked before the accounts.
     """
-    rows = await rights.lock_all_running(tx, repository.owner.id, repository.id)
+    rows = await rights.lock_all_running(write.tx, repository.owner.id, repository.id)
     running = [replace(each, repository_gone=False) for each in queries.timesheets_of(rows, 0)]
-    await timers.finish(tx, actor, running, now=now_ms(), base=base)
+    await timers.finish(write, running)
