@@ -8,8 +8,6 @@ from workhook.work.checkouts import api as service_checkouts
 from workhook.work.clients import api as clients
 from workhook.work.columns import api as columns
 from workhook.work.comments import api as comments
-from workhook.work.comments import file_api as file_comments
-from workhook.work.comments import reply_api as replies
 from workhook.work.credits import api as task_credits
 from workhook.work.files import api as files
 from workhook.work.imports import tables as _imports  # noqa: F401  # it has no routes, but a table beside the others'
@@ -36,8 +34,6 @@ OPERATIONS: tuple[Operation, ...] = (
     *activity.routes,
     *files.routes,
     *comments.routes,
-    *file_comments.routes,
-    *replies.routes,
     *search.routes,
     *services.routes,
     *service_checkouts.routes,

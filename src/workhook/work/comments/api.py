@@ -1,6 +1,11 @@
-"""Comments on tasks."""
+"""Comments on tasks and on files, and the replies to those on files.
+
+The specification has the list of a file's comments and a new one of them answered bare, without an envelope.
+"""
 
 from __future__ import annotations
+
+from functools import partial
 
 from workhook.http import lists
 from workhook.http.calls import Call
@@ -9,55 +14,144 @@ from workhook.http.lists import ListQuery
 from workhook.http.operations import AREA_A
 from workhook.identity.context import Write
 from workhook.identity.guard import actor_of
-from workhook.work.comments import task_actions
+from workhook.work.access import Access
+from workhook.work.comments import actions
 from workhook.work.comments.schemas import (
     After,
     CommentCreate,
     CommentEdit,
-    TaskComment,
+    FileComment,
+    FileCommentAnswer,
+    FileCommentShape,
+    ReplyAnswer,
+    ReplyCreate,
+    ReplyEdit,
     TaskCommentAnswer,
     TaskCommentsAnswer,
+    file_comment_shape,
+    reply_shape,
     task_comment_shape,
 )
+from workhook.work.files.links import Links, links_of
 from workhook.work.schemas import Done
 
-routes = Routes(AREA_A, "Task Comments", read="work.read", write="work.write")
+of_tasks = Routes(AREA_A, "Task Comments", read="work.read", write="work.write")
+of_files = Routes(AREA_A, "File comments", read="work.read", write="work.write")
 
 
-def _shown(comment: TaskComment) -> TaskCommentAnswer:
-    return TaskCommentAnswer(task_comment_shape(comment))
-
-
-@routes.get("/tasks/{id}/task_comments")
+@of_tasks.get("/tasks/{id}/task_comments")
 async def list_task_comments(call: Call, task_id: str, query: ListQuery) -> Listed[TaskCommentsAnswer]:
     """List the comments on a task, the newest last."""
     key = lists.after(query, After)
-    found = await task_actions.list_comments(
+    found = await actions.list_task_comments(
         call.database, actor_of(call), task_id, after=key.id if key else 0, limit=query.limit + 1
     )
     comments, headers = lists.page(call, found, query, lambda comment: (comment.id,))
     return Listed(TaskCommentsAnswer([task_comment_shape(each) for each in comments]), headers)
 
 
-@routes.post("/tasks/{id}/task_comments")
+@of_tasks.post("/tasks/{id}/task_comments")
 async def create_task_comment(write: Write, task_id: str, create: CommentCreate) -> TaskCommentAnswer:
     """Comment on a task."""
-    made = await task_actions.create_comment(write, task_id, create)
-    return _shown(made)
+    return TaskCommentAnswer(task_comment_shape(await actions.create_task_comment(write, task_id, create)))
 
 
-@routes.patch("/task_comments/{id}")
+@of_tasks.patch("/task_comments/{id}")
 async def edit_task_comment(write: Write, task_comment_id: int, edit: CommentEdit) -> TaskCommentAnswer:
     """Change a comment on a task."""
-    access, comment = await task_actions.take_comment(write.tx, write.actor, task_comment_id)
-    write.require_match(_shown(comment))
-    return _shown(await task_actions.edit_comment(write, access, comment, edit))
+    access, comment = await actions.lock_task_comment(write.tx, write.actor, task_comment_id)
+    write.require_match(TaskCommentAnswer(task_comment_shape(comment)))
+    after = await actions.edit(write, access, comment, edit, task_comment_shape)
+    return TaskCommentAnswer(task_comment_shape(after))
 
 
-@routes.delete("/task_comments/{id}")
+@of_tasks.delete("/task_comments/{id}")
 async def delete_task_comment(write: Write, task_comment_id: int) -> Done:
     """Delete a comment on a task."""
-    access, comment = await task_actions.take_comment(write.tx, write.actor, task_comment_id)
-    write.require_match(_shown(comment))
-    await task_actions.delete_comment(write, access, comment)
+    access, comment = await actions.lock_task_comment(write.tx, write.actor, task_comment_id)
+    write.require_match(TaskCommentAnswer(task_comment_shape(comment)))
+    await actions.delete(write, access, comment, task_comment_shape)
     return Done()
+
+
+def _file_comment(access: Access, comment: FileComment, links: Links) -> FileCommentAnswer:
+    return FileCommentAnswer(file_comment_shape(comment, links, to_client=access.is_client))
+
+
+@of_files.get("/files/{file_id}/file_comments")
+async def list_file_comments(call: Call, file_id: str, query: ListQuery) -> Listed[list[FileCommentShape]]:
+    """List the comments on a file with their replies, the newest last.
+
+    The answer is the list itself.
+    """
+    key = lists.after(query, After)
+    access, found = await actions.list_file_comments(
+        call.database, actor_of(call), file_id, after=key.id if key else 0, limit=query.limit + 1
+    )
+    comments, headers = lists.page(call, found, query, lambda comment: (comment.id,))
+    links = links_of(call)
+    return Listed([file_comment_shape(each, links, to_client=access.is_client) for each in comments], headers)
+
+
+@of_files.post("/files/{file_id}/file_comments")
+async def create_file_comment(write: Write, file_id: str, create: CommentCreate) -> FileCommentShape:
+    """Comment on a file.
+
+    The answer is the comment itself.
+    """
+    links = links_of(write.call)
+    return file_comment_shape(await actions.create_file_comment(write, file_id, create, links), links)
+
+
+@of_files.patch("/file_comments/{file_comment_id}")
+async def edit_file_comment(write: Write, file_comment_id: int, edit: CommentEdit) -> FileCommentAnswer:
+    """Change a comment on a file."""
+    links = links_of(write.call)
+    access, comment = await actions.lock_file_comment(write.tx, write.actor, file_comment_id)
+    write.require_match(_file_comment(access, comment, links))
+    after = await actions.edit(write, access, comment, edit, partial(file_comment_shape, links=links))
+    return _file_comment(access, after, links)
+
+
+@of_files.delete("/file_comments/{file_comment_id}")
+async def delete_file_comment(write: Write, file_comment_id: int) -> Done:
+    """Delete a comment on a file, and the replies to it.
+
+    If a client deletes its own, the replies of others stay for the members: the comment is private then, and its text
+    empty.
+    """
+    links = links_of(write.call)
+    access, comment = await actions.lock_file_comment(write.tx, write.actor, file_comment_id)
+    write.require_match(_file_comment(access, comment, links))
+    await actions.delete_file_comment(write, access, comment, partial(file_comment_shape, links=links))
+    return Done()
+
+
+@of_files.post("/file_comments/{file_comment_id}/comments")
+async def create_file_comment_reply(write: Write, file_comment_id: int, create: ReplyCreate) -> ReplyAnswer:
+    """Reply to a comment on a file.
+
+    `body` may hold markup. Only headings, paragraphs, lists, quotes, code, emphasis and links to `http`, `https` and
+    `mailto` are kept of it; what remains is stored and answered.
+    """
+    return ReplyAnswer(reply_shape(await actions.create_reply(write, file_comment_id, create)))
+
+
+@of_files.patch("/file_comments/{file_comment_id}/comments/{id}")
+async def edit_file_comment_reply(write: Write, file_comment_id: int, comment_id: int, edit: ReplyEdit) -> ReplyAnswer:
+    """Change a reply."""
+    access, reply = await actions.lock_reply(write.tx, write.actor, file_comment_id, comment_id)
+    write.require_match(ReplyAnswer(reply_shape(reply)))
+    return ReplyAnswer(reply_shape(await actions.edit(write, access, reply, edit, reply_shape)))
+
+
+@of_files.delete("/file_comments/{file_comment_id}/comments/{id}")
+async def delete_file_comment_reply(write: Write, file_comment_id: int, comment_id: int) -> Done:
+    """Delete a reply."""
+    access, reply = await actions.lock_reply(write.tx, write.actor, file_comment_id, comment_id)
+    write.require_match(ReplyAnswer(reply_shape(reply)))
+    await actions.delete(write, access, reply, reply_shape)
+    return Done()
+
+
+routes = (*of_tasks, *of_files)
