@@ -18,10 +18,8 @@ class Response:
     ) -> None:
         self.status = status
         self._body = body
-        self._headers = wire_headers(headers)
-        if status not in _WITHOUT_CONTENT:
-            add_missing(self._headers, b"content-type", media_type)
-            add_missing(self._headers, b"content-length", str(len(body)))
+        content = {b"content-type": media_type, b"content-length": str(len(body))}
+        self._headers = wire_headers(headers, {} if status in _WITHOUT_CONTENT else content)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """The server leaves the body out of an answer to HEAD."""
@@ -29,13 +27,11 @@ class Response:
         await send({"type": "http.response.body", "body": self._body, "more_body": False})
 
 
-def wire_headers(headers: Mapping[str, str]) -> list[tuple[bytes, bytes]]:
-    return [(_wire_name(name), value.encode("latin-1")) for name, value in headers.items()]
-
-
-def add_missing(headers: list[tuple[bytes, bytes]], name: bytes, value: str) -> None:
-    if not any(given == name for given, _ in headers):
-        headers.append((name, value.encode("latin-1")))
+def wire_headers(headers: Mapping[str, str], otherwise: Mapping[bytes, str]) -> list[tuple[bytes, bytes]]:
+    """All of `headers`, and of `otherwise` those whose names they have not."""
+    wire = [(_wire_name(name), value.encode("latin-1")) for name, value in headers.items()]
+    given = {name for name, _ in wire}
+    return wire + [(name, value.encode("latin-1")) for name, value in otherwise.items() if name not in given]
 
 
 def start(status: int, headers: list[tuple[bytes, bytes]]) -> Message:

@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from prometheus_client import Gauge
 
 from workhook.http.requests import Receive, Scope, Send
-from workhook.http.responses import add_missing, start, wire_headers
+from workhook.http.responses import start, wire_headers
 
 ENDLESS_MAX = 500  # in one process
 
@@ -58,8 +58,7 @@ class Streamed:
     ) -> None:
         self.status = status
         self._parts = parts
-        self._headers = wire_headers(headers)
-        add_missing(self._headers, b"content-type", media_type)
+        self._headers = wire_headers(headers, {b"content-type": media_type})
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
