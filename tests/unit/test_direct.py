@@ -83,7 +83,7 @@ def test_a_body_that_ends_early_is_no_body() -> None:
 
 def test_what_leads_to_no_operation_is_a_problem() -> None:
     assert _ask("GET", "/nowhere").status_code == 404
-    for path in ("/told/me", "//told/me//"):
+    for path in ("/told/me", "/told//me//"):
         wrong = _ask("DELETE", path)
         assert (wrong.status_code, wrong.headers["allow"]) == (405, "GET, HEAD, OPTIONS, POST")
         assert wrong.json()["message"] == "This path takes GET, HEAD, OPTIONS, POST."
