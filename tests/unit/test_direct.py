@@ -42,7 +42,7 @@ def _app() -> routing.App:
 
 def _ask(method: str, path: str, **more: Any) -> httpx.Response:
     async def run() -> httpx.Response:
-        transport = httpx.ASGITransport(_app(), raise_app_exceptions=True)  # type: ignore[arg-type]  # of ASGI, as typed elsewhere
+        transport = httpx.ASGITransport(_app(), raise_app_exceptions=True)
         async with httpx.AsyncClient(transport=transport, base_url="http://there") as client:
             return await client.request(method, path, **more)
 
