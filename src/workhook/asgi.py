@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NoReturn
 
-from litestar import Litestar
-
 from workhook.hooks import operations as hook_operations
 from workhook.http import openapi, routing, system
 from workhook.http.calls import Call, Services
@@ -60,7 +58,7 @@ def described() -> tuple[Operation, ...]:
     return operations(_of_no_server, _of_no_server)
 
 
-def build_watch_app(services: Services, checks: Callable[[], dict[str, str]]) -> Litestar:
+def build_watch_app(services: Services, checks: Callable[[], dict[str, str]]) -> routing.App:
     """Health and metrics alone, for a process that only delivers. Nobody has to say who they are; what they may read
     is decided by `http.system`."""
 
@@ -72,7 +70,7 @@ def build_watch_app(services: Services, checks: Callable[[], dict[str, str]]) ->
     return routing.build(system.operations(probe, checks, schema=schema), lambda: services, anybody)
 
 
-def build_app(services: Services, checks: Callable[[], dict[str, str]] = dict) -> Litestar:
+def build_app(services: Services, checks: Callable[[], dict[str, str]] = dict) -> routing.App:
     limiter, refusals = RateLimiter(services.settings.api_rate_limit, services.database), Refusals(services.database)
     guard = Guard(limiter, services.database)
     services.closing.extend((limiter.close, refusals.close, lambda: guard.close(services.settings.drain_s)))

@@ -584,9 +584,9 @@ def test_the_doctor_does_not_make_a_database(cli: Cli) -> None:
 @pytest.mark.parametrize(
     ("words", "unwanted"),
     [
-        (["--help"], {"litestar", "sqlalchemy", "aiohttp", "rich.console", "asyncpg"}),
-        (["deliveries", "list", "--help"], {"litestar", "sqlalchemy", "aiohttp", "rich.console", "asyncpg"}),
-        (["git-hook", "post-receive"], {"typer", "msgspec", "asyncio", "litestar", "rich.console"}),
+        (["--help"], {"uvicorn", "sqlalchemy", "aiohttp", "rich.console", "asyncpg"}),
+        (["deliveries", "list", "--help"], {"uvicorn", "sqlalchemy", "aiohttp", "rich.console", "asyncpg"}),
+        (["git-hook", "post-receive"], {"typer", "msgspec", "asyncio", "uvicorn", "rich.console"}),
     ],
     ids=["help", "help-of-a-command", "post-receive"],
 )

@@ -6,10 +6,14 @@ import ast
 import inspect
 from collections.abc import Callable
 from typing import Any
+from urllib.parse import quote
 
 import msgspec
 import pytest
+from authlib.common.urls import add_params_to_uri
 from authlib.oauth2.rfc7636 import create_s256_code_challenge
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 from tests.api.oauth_kit import new_pkce
 from workhook.identity.apps import credentials
@@ -96,14 +100,29 @@ def test_native_addresses_are_told() -> None:
     ],
 )
 def test_parameters_are_added_to_what_is_there(uri: str, expected: str) -> None:
-    given = [("code", "1"), ("nothing", None), ("state", "&=\r\n")]
-    assert redirects.with_parameters(uri, given) == expected
+    parameters = [("code", "1"), ("nothing", None), ("state", "&=\r\n")]
+    assert redirects.with_parameters(uri, parameters) == expected
+
+
+@given(
+    st.text("abc?&=;%#/:@[]+2F é\t", max_size=30).map("https://a.example/".__add__),
+    st.lists(st.tuples(st.text(st.characters(codec="utf-8")), st.text(st.characters(codec="utf-8")))),
+)
+@example("https://a.example/cb;?", [("a", "ä +&=")])
+@example("https://a.example/?x=%ff&y", [])
+def test_parameters_are_added_as_authlib_does(uri: str, parameters: list[tuple[str, str]]) -> None:
+    expected = quote(str(add_params_to_uri(uri, parameters)), safe="!#$%&'()*+,/:;=?@[]~")
+    assert redirects.with_parameters(uri, parameters) == expected
+
+
+@given(st.from_regex(r"[A-Za-z0-9\-._~]{43,128}", fullmatch=True))
+def test_the_challenge_of_a_verifier_is_that_of_authlib(verifier: str) -> None:
+    assert pkce.challenge_of(verifier) == create_s256_code_challenge(verifier)  # type: ignore[no-untyped-call]  # the stubs leave it open
 
 
 def test_pkce_takes_the_right_verifier_and_no_other() -> None:
     verifier, parameters = new_pkce()
     challenge = parameters["code_challenge"]
-    assert challenge == create_s256_code_challenge(verifier)  # type: ignore[no-untyped-call]  # the stubs leave it open
     assert pkce.challenge_fault(challenge, "S256") is None
     assert pkce.verifier_fault(verifier, challenge) is None
     # The example of RFC 7636, appendix B.

@@ -1,4 +1,4 @@
-"""A request goes straight to its operation; whatever leads to none, or leaves one, is answered as Litestar does."""
+"""The application by ASGI alone: from a request to its operation, and the answer where there is none or one fails."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import asyncio
 from typing import Any, cast
 
 import httpx
-from litestar import Litestar
 
 from workhook.core.config import load
 from workhook.core.errors import NotFound, Problem
@@ -25,7 +24,7 @@ async def _missing(call: Call) -> Answer:
     raise NotFound()
 
 
-def _app() -> Litestar:
+def _app() -> routing.App:
     async def anybody(call: Call) -> None:
         return None
 
@@ -43,7 +42,7 @@ def _app() -> Litestar:
 
 def _ask(method: str, path: str, **more: Any) -> httpx.Response:
     async def run() -> httpx.Response:
-        transport = httpx.ASGITransport(_app(), raise_app_exceptions=True)  # type: ignore[arg-type]  # of ASGI, as typed elsewhere
+        transport = httpx.ASGITransport(_app(), raise_app_exceptions=True)
         async with httpx.AsyncClient(transport=transport, base_url="http://there") as client:
             return await client.request(method, path, **more)
 
@@ -51,24 +50,43 @@ def _ask(method: str, path: str, **more: Any) -> httpx.Response:
 
 
 def test_an_operation_gets_path_headers_and_body() -> None:
-    for path in ("/told/me", "/told//me/"):  # as Litestar's router takes them
+    for path in ("/told/me", "/told//me/"):
         answer = _ask("POST", path, content=b"four", headers=[("X-Twice", "a"), ("x-twice", "b")])
         assert answer.status_code == 200
         assert answer.json() == {"name": "me", "first": "a", "body": 4}
         assert answer.headers["content-length"] == str(len(answer.content))
 
 
-def test_answers_without_a_body_are_written_by_litestar() -> None:
+def test_answers_without_a_body() -> None:
     empty = _ask("GET", "/told/nothing")
     assert (empty.status_code, empty.content) == (204, b"")
     options = _ask("OPTIONS", "/told/me")
     assert (options.status_code, options.headers["allow"]) == (204, "GET, HEAD, OPTIONS, POST")
 
 
-def test_what_leads_to_no_operation_is_answered_by_litestar() -> None:
+def test_a_body_that_ends_early_is_no_body() -> None:
+    """And is not answered as a fault of the server. Nobody reads that answer, but it is counted."""
+    scope = {"type": "http", "method": "POST", "path": "/told/me", "query_string": b"", "scheme": "http", "headers": []}
+    messages = [{"type": "http.request", "body": b"fo", "more_body": True}, {"type": "http.disconnect"}]
+    sent: list[Any] = []
+
+    async def receive() -> Any:
+        return messages.pop(0)
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    asyncio.run(_app()({**scope}, receive, send))
+    assert sent[0]["status"] == 400
+    assert b"The request ended before its body did." in sent[1]["body"]
+
+
+def test_what_leads_to_no_operation_is_a_problem() -> None:
     assert _ask("GET", "/nowhere").status_code == 404
-    wrong = _ask("DELETE", "/told/me")
-    assert (wrong.status_code, wrong.headers["allow"]) == (405, "GET, HEAD, OPTIONS, POST")
+    for path in ("/told/me", "/told//me//"):
+        wrong = _ask("DELETE", path)
+        assert (wrong.status_code, wrong.headers["allow"]) == (405, "GET, HEAD, OPTIONS, POST")
+        assert wrong.json()["message"] == "This path takes GET, HEAD, OPTIONS, POST."
     assert _ask("GET", "/told/me", headers={"Host": "not a host"}).status_code == 400
 
 

@@ -20,12 +20,11 @@ from workhook.core.errors import Fault, Invalid, Malformed, NotFound, Problem, T
 from workhook.core.secrecy import Secretive
 from workhook.core.vault import Vault
 from workhook.http import idempotency
+from workhook.http.requests import Request
 from workhook.storage import Database
 from workhook.storage.blobs import Blobs
 
 if TYPE_CHECKING:
-    from litestar import Request
-
     from workhook.http.operations import Operation
 
 JSON_BODY_MAX = 1024 * 1024
@@ -85,7 +84,7 @@ class Answer(Secretive, msgspec.Struct, frozen=True):
 class Call(Secretive):
     """One request on its way through an operation."""
 
-    request: Request[Any, Any, Any]
+    request: Request
     operation: Operation
     services: Services
     request_id: str
@@ -104,7 +103,6 @@ class Call(Secretive):
     rights: dict[Place, int] = field(default_factory=dict)  # what the change rests on; see `rests_on`
     viewer: Viewer = field(default_factory=Viewer)  # who gets the answer, which decides what it shows of people
     _query: dict[str, list[str]] | None = None
-    _headers: dict[str, str] | None = None
 
     @property
     def database(self) -> Database:
@@ -126,19 +124,15 @@ class Call(Secretive):
         """The client's address: the peer or, with `trust_proxy`, the last entry of `X-Forwarded-For`."""
         if self.services.settings.trust_proxy and (told := _from_proxy(self.request, "x-forwarded-for")):
             return _without_port(told)
-        return self.request.client.host if self.request.client else None
+        return self.request.client_host
 
     def header(self, name: str) -> str | None:
         """The first with this name, however it is spelled."""
-        if self._headers is None:
-            self._headers = {}
-            for given, value in self.request.scope["headers"]:
-                self._headers.setdefault(given.decode("latin-1").lower(), value.decode("latin-1"))
-        return self._headers.get(name.lower())
+        return self.request.headers.get(name.lower())
 
     def path(self, name: str) -> str:
         """A part of the path. Raises `NotFound` for NUL, which no stored name has and PostgreSQL cannot compare."""
-        value = str(self.request.path_params[name])
+        value = self.request.path_params[name]
         if "\0" in value:
             raise NotFound()
         return value
@@ -314,13 +308,13 @@ def is_host(text: str) -> bool:
     return _HOST.fullmatch(text) is not None
 
 
-def _from_proxy(request: Request[Any, Any, Any], name: str) -> str | None:
+def _from_proxy(request: Request, name: str) -> str | None:
     """The last entry of the last line of a header. A proxy appends, so everything before that is the client's."""
-    lines: Sequence[str] = request.headers.getall(name, [])
+    lines = request.header_lines(name)
     return lines[-1].rpartition(",")[2].strip() or None if lines else None
 
 
-def origin(request: Request[Any, Any, Any], trust_proxy: bool) -> str:
+def origin(request: Request, trust_proxy: bool) -> str:
     """`https://host:port` of the request. With `trust_proxy` the proxy's own entries in `X-Forwarded-…` count."""
     scheme, host = request.scope["scheme"], request.headers.get("host", "")
     if trust_proxy:

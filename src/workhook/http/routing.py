@@ -3,46 +3,35 @@
 from __future__ import annotations
 
 import hashlib
-import re
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from functools import cache, partial
-from typing import Any, cast
 
 import structlog
-from litestar import Litestar, Request, Response
-from litestar.config.app import AppConfig
-from litestar.exceptions import HTTPException, InternalServerException
-from litestar.handlers import HTTPRouteHandler
-from litestar.plugins import PluginProtocol
-from litestar.plugins.core import MsgspecDIPlugin
-from litestar.types import ASGIApp
-from litestar.utils import normalize_path
 
 from workhook.core import json
-from workhook.core.errors import Malformed, MethodNotAllowed, NotFound, Problem, TooLarge
+from workhook.core.errors import Malformed, MethodNotAllowed, NotFound, Problem
 from workhook.core.ids import new_request_id
 from workhook.http import metrics, refusal_log
 from workhook.http.calls import Answer, Call, Services, begin, is_host, origin
 from workhook.http.negotiation import prefers_page
 from workhook.http.operations import AREA_A, AREA_B, PAGES, VERSION_HEADERS, VERSIONS, Area, Operation
 from workhook.http.problems import UnsupportedVersion, render
+from workhook.http.requests import ClientGone, Receive, Request, Scope, Send
+from workhook.http.responses import Response
+from workhook.http.routes import Route, Routes, joined, split
 from workhook.http.streams import Streamed
 from workhook.http.undeclared import refuse_undeclared
-from workhook.http.whole import Whole
 
 _HEADERS = {"X-Content-Type-Options": "nosniff"}  # of every answer
-_PARAMETER = "[^/]+"
 _CHARSET = "; charset=utf-8"
-_HANDLES = "handles"  # of a route: its operations by method
 _FAILED = "The server failed. The request id helps to find out why."
 
 Guard = Callable[[Call], Awaitable[None]]  # called again for a call whose body came slowly
 Refused = Callable[[Call, Problem], None]  # told of every problem that an operation is answered with, or in other words
 ProblemPage = Callable[[Problem, str], Answer]  # gets the request id; for browsers, never under /api
-Handle = Callable[[Request[Any, Any, Any]], Awaitable[Response[bytes]]]
-Lifespan = Callable[[Litestar], AbstractAsyncContextManager[None]]
+Reply = Response | Streamed
+Handle = Callable[[Request], Awaitable[Reply]]
 
 log = structlog.get_logger(__name__)
 
@@ -51,112 +40,58 @@ def build(
     operations: Sequence[Operation],
     services: Callable[[], Services],
     guard: Guard,
-    lifespan: Sequence[Lifespan] = (),
     *,
     refused: Refused = lambda call, problem: None,
     problem_page: ProblemPage | None = None,
-) -> Litestar:
+) -> App:
     """The application. `services` is asked per request, so that the database may open after the routes are made."""
-    table = [
-        (_pattern(prefix, each), method)
-        for each in operations
-        for prefix in each.area.prefixes
-        for method in _methods(each)
-    ]
-
-    def allowed(path: str) -> list[str]:
-        """The methods of the route that serves the path: a part that is written out wins over a parameter."""
-        fitting = [(pattern.pattern, method) for pattern, method in table if pattern.fullmatch(path)]
-        route = min((_parameters_first_at(pattern) for pattern, _ in fitting), default=[])
-        methods = {method for pattern, method in fitting if _parameters_first_at(pattern) == route}
-        return sorted(methods | {"OPTIONS"}) if methods else []
-
-    def outside(request: Request[Any, Any, Any], error: Exception) -> Response[bytes]:
-        return _outside(request, error, allowed, services(), problem_page)
-
-    routes: dict[str, dict[str, Handle]] = {}
+    routes = Routes[Handle]()
     for each in operations:
         for prefix in each.area.prefixes:
             handle = _handle(each, prefix, services, guard, refused, problem_page)
-            by_method = routes.setdefault(prefix + each.path, {})
-            assert by_method.keys().isdisjoint(_methods(each)), f"a second {each.method} {prefix}{each.path}"
-            by_method.update(dict.fromkeys(_methods(each), handle))
-    return _Plain(
-        route_handlers=[_route(route, {**by, "OPTIONS": _options(route, allowed)}) for route, by in routes.items()],
-        openapi_config=None,
-        exception_handlers={HTTPException: outside, Exception: outside},
-        lifespan=list(lifespan),
-        request_max_body_size=None,  # `Call.body` bounds it, per operation
-        logging_config=None,
-        on_app_init=[_no_signature_namespace],
-    )
+            for method in ("GET", "HEAD") if each.method == "GET" and each.head else (each.method,):
+                routes.add(prefix + each.path, method, handle)
+    return App(routes, services, problem_page)
 
 
-class _Plain(Litestar):
-    """Without the plugins for bodies that others describe: ours are bytes here, and Pydantic's takes megabytes.
+class App:
+    """An application of ASGI: it answers each request by the operation that its path and method lead to."""
 
-    Litestar finds the route, and answers whatever leads to none. For a request that leads to an operation it would look
-    at every turn for what nobody asks for here: hooks, dependencies, other types of answers. Half of what that takes is
-    not spent if the operation is called at once.
-    """
+    def __init__(
+        self, routes: Routes[Handle], services: Callable[[], Services], problem_page: ProblemPage | None
+    ) -> None:
+        self._routes = routes
+        self._services = services
+        self._problem_page = problem_page
 
-    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        found = self._find(scope) if scope["type"] == "http" else None
-        if found is None:
-            await super().__call__(scope, receive, send)
-            return
-        route, handle = found
-        request: Request[Any, Any, Any] = Request(scope, receive, send)
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        assert scope["type"] == "http", "a server that asks for more goes on without it"
+        request = Request(scope, receive)
         try:
-            response = await handle(request)
-            answer = await _to_send(self, route, request, response)
+            reply = await self._answer(request)
         except Exception as error:  # noqa: BLE001  # what answers it tells of it
             log.debug("answered_outside", error=repr(error))
-            response = cast(Response[bytes], self.exception_handlers[Exception](request, error))
-            answer = await _to_send(self, route, request, response)
-        await answer(scope, receive, send)
+            reply = _outside(request, error, self._services(), self._problem_page)
+        await reply(scope, receive, send)
 
-    def _find(self, scope: Any) -> tuple[HTTPRouteHandler, Handle] | None:
-        """The route's handler and the operation, noted in the scope as Litestar's router would; None: it has to say."""
-        host = next((value for name, value in scope["headers"] if name == b"host"), None)
-        if scope.get("root_path") or (host is not None and not is_host(host.decode("latin-1"))):
-            return None
-        try:
-            _, route, path, params, template = self.asgi_router.handle_routing(
-                path=normalize_path(scope["path"]), method=scope["method"]
-            )
-        except HTTPException:
-            return None
-        if not isinstance(route, HTTPRouteHandler):
-            return None
-        scope["app"] = scope["litestar_app"] = self
-        scope.setdefault("state", {})
-        scope.update(path=path, path_params=params, route_handler=route, path_template=template)
-        return route, route.opt[_HANDLES][scope["method"]]
-
-    @staticmethod
-    def _get_default_plugins(plugins: list[PluginProtocol]) -> list[PluginProtocol]:
-        return [*plugins, MsgspecDIPlugin()]
-
-
-async def _to_send(app: Litestar, route: HTTPRouteHandler, request: Request[Any, Any, Any], response: Any) -> ASGIApp:
-    if isinstance(response, Whole):
-        return response.to_asgi_response()
-    return await route.to_response(app=app, data=response, request=request)
-
-
-def _no_signature_namespace(config: AppConfig) -> AppConfig:
-    config.signature_namespace = {"Request": Request, "Response": Response, "Any": Any}
-    return config
-
-
-def _pattern(prefix: str, operation: Operation) -> re.Pattern[str]:
-    parts = re.split(r"\{\w+\}", prefix + operation.path)
-    return re.compile(_PARAMETER.join(map(re.escape, parts)) + "/?")
-
-
-def _parameters_first_at(pattern: str) -> list[bool]:
-    return [part == _PARAMETER for part in pattern.removesuffix("/?").split("/")]
+    async def _answer(self, request: Request) -> Reply:
+        """Raises what leaves an operation, and a `Problem` for a request that leads to none."""
+        host = request.headers.get("host")
+        if host is not None and not is_host(host):
+            raise Malformed("Problems parsing the request")
+        parts = split(request.scope["path"])
+        found = self._routes.find(parts)
+        if found is None:
+            raise NotFound()
+        route, request.path_params = found
+        handle = route.targets.get(request.method)
+        if handle is not None:
+            request.scope["path"] = joined(parts)
+            return await handle(request)
+        if request.method == "OPTIONS":
+            return _options(route)
+        methods = route.methods()
+        raise MethodNotAllowed(f"This path takes {methods}.", headers={"Allow": methods})
 
 
 def _handle(
@@ -180,7 +115,7 @@ def _handle(
         refused(call, problem)
         refusal_log.note(problem, request_id=call.request_id, method=operation.method, route=route)
 
-    async def handle(request: Request[Any, Any, Any]) -> Response[bytes]:
+    async def handle(request: Request) -> Reply:
         started = time.perf_counter()
         call = Call(request, operation, services(), new_request_id(), prefix)
         begin(call)
@@ -196,43 +131,22 @@ def _handle(
         except Problem as problem:
             tell_refused(call, problem)
             response = _refuse(call, problem, problem_page)
-        except InternalServerException:  # of the body's stream: the client has gone, and reads no answer
+        except ClientGone:
             response = _refuse(call, Malformed("The request ended before its body did."), None)
         except Exception:
             log.exception("request_failed", request_id=call.request_id, route=route, method=operation.method)
             response = _refuse(call, Problem(_FAILED), problem_page)
-        answered(response.status_code).inc()
+        answered(response.status).inc()
         seconds().observe(time.perf_counter() - started)
         return response
 
     return handle
 
 
-def _methods(operation: Operation) -> list[str]:
-    return ["GET", "HEAD"] if operation.method == "GET" and operation.head else [operation.method]
-
-
-def _options(route: str, allowed: Callable[[str], list[str]]) -> Handle:
+def _options(route: Route[Handle]) -> Response:
     """What a path takes; anybody may ask."""
-
-    async def handle(request: Request[Any, Any, Any]) -> Response[bytes]:
-        metrics.REQUESTS.labels("OPTIONS", route, 204).inc()
-        headers = {**_HEADERS, "X-Request-Id": new_request_id(), "Allow": ", ".join(allowed(request.scope["path"]))}
-        return Response(b"", status_code=204, headers=headers, media_type="")
-
-    return handle
-
-
-def _route(route: str, by_method: Mapping[str, Handle]) -> HTTPRouteHandler:
-    """One for all methods of a path: each that Litestar knows costs 13 KB, and time at the start."""
-
-    async def handle(request: Request[Any, Any, Any]) -> Response[bytes]:
-        return await by_method[request.method](request)
-
-    path = re.sub(r"\{(\w+)\}", r"{\1:str}", route)
-    methods = list(by_method)
-    options = {"include_in_schema": False, "status_code": 200, _HANDLES: by_method}
-    return HTTPRouteHandler(path or "/", http_method=methods, **options)(handle)  # type: ignore[arg-type]  # Litestar types the list of methods narrowly
+    metrics.REQUESTS.labels("OPTIONS", route.path, 204).inc()
+    return Response(b"", status=204, headers={**_HEADERS, "X-Request-Id": new_request_id(), "Allow": route.methods()})
 
 
 def _check_version(call: Call) -> None:
@@ -242,13 +156,13 @@ def _check_version(call: Call) -> None:
             raise UnsupportedVersion(name, value, VERSIONS)
 
 
-def _respond(call: Call, answer: Answer) -> Response[bytes]:
+def _respond(call: Call, answer: Answer) -> Reply:
     named = call.operation.area.request_headers(call.request_id)
     headers = {**_HEADERS, **named, **call.answer_headers, **answer.headers}
     if answer.body is None:
-        return Response(b"", status_code=answer.status, headers=headers, media_type="")
+        return Response(b"", status=answer.status, headers=headers)
     if isinstance(answer.body, AsyncIterator):
-        return Streamed(answer.body, status_code=answer.status, headers=headers, media_type=answer.media_type)
+        return Streamed(answer.body, status=answer.status, headers=headers, media_type=_media_type(answer))
     body = call.encode(answer.body)
     if call.operation.etag and answer.status in (200, 201) and call.operation.method in ("GET", "POST"):
         if "ETag" not in answer.headers:  # an answer that changes by itself, a running timer, brings its own
@@ -256,14 +170,14 @@ def _respond(call: Call, answer: Answer) -> Response[bytes]:
             headers["ETag"] = tag if answer.status == 201 else f"W/{tag}"
         if call.operation.method == "GET" and _matches(call.header("if-none-match"), headers["ETag"]):
             headers |= call.unchanged() if call.unchanged is not None else {}
-            return Response(b"", status_code=304, headers=headers, media_type="")
-    return _written(body, answer, headers)
+            return Response(b"", status=304, headers=headers)
+    return Response(body, status=answer.status, headers=headers, media_type=_media_type(answer))
 
 
-def _written(body: bytes, answer: Answer, headers: dict[str, str]) -> Response[bytes]:
+def _media_type(answer: Answer) -> str:
+    """Text is UTF-8 here, and says so."""
     text = answer.media_type.startswith("text/")
-    media_type = answer.media_type.removesuffix(_CHARSET) + _CHARSET if text else answer.media_type
-    return Whole(body, status_code=answer.status, headers=headers, media_type=media_type)
+    return answer.media_type.removesuffix(_CHARSET) + _CHARSET if text else answer.media_type
 
 
 def _matches(condition: str | None, tag: str) -> bool:
@@ -274,7 +188,7 @@ def _matches(condition: str | None, tag: str) -> bool:
     return condition.strip() == "*" or tag.removeprefix("W/") in named
 
 
-def _refuse(call: Call, problem: Problem, problem_page: ProblemPage | None) -> Response[bytes]:
+def _refuse(call: Call, problem: Problem, problem_page: ProblemPage | None) -> Reply:
     if problem_page is not None and _has_pages(call):
         call.answer_headers["Vary"] = "Accept"  # of the JSON too: a cache may keep either
     if problem_page is not None and _is_for_people(call):
@@ -295,41 +209,18 @@ def _is_for_people(call: Call) -> bool:
 
 def _problem_response(
     problem: Problem, area: Area, request_id: str, documentation_url: str, extra: dict[str, str] | None = None
-) -> Response[bytes]:
+) -> Response:
     body = render(problem, area, request_id=request_id, documentation_url=documentation_url)
     headers = {**_HEADERS, **area.request_headers(request_id), **(extra or {}), **problem.headers}
-    return Whole(
-        json.encode(body),
-        status_code=problem.status,
-        headers=headers,
-        media_type="application/json; charset=utf-8",
+    return Response(
+        json.encode(body), status=problem.status, headers=headers, media_type="application/json; charset=utf-8"
     )
 
 
-def _outside(
-    request: Request[Any, Any, Any],
-    error: Exception,
-    allowed: Callable[[str], list[str]],
-    services: Services,
-    problem_page: ProblemPage | None,
-) -> Response[bytes]:
-    """Errors before an operation was found: no such route, a wrong method, a Host that is none."""
+def _outside(request: Request, error: Exception, services: Services, problem_page: ProblemPage | None) -> Response:
+    """The answer where no operation gave one: no such route, a wrong method, a Host that is none, a fault of ours."""
     path: str = request.scope["path"]
-    status = getattr(error, "status_code", 500)
-    problem: Problem
-    if isinstance(error, Problem):
-        problem = error
-    elif status == 405:
-        methods = ", ".join(allowed(path))
-        problem = MethodNotAllowed(f"This path takes {methods}.", headers={"Allow": methods})
-    elif status == 413:
-        problem = TooLarge("The request body is too large.")
-    elif status == 404:
-        problem = NotFound()
-    elif status == 400:
-        problem = Malformed("Problems parsing the request")
-    else:
-        problem = Problem(_FAILED)
+    problem = error if isinstance(error, Problem) else Problem(_FAILED)
     request_id = new_request_id()
     if problem.status == 500:
         log.error("request_failed", request_id=request_id, path=path, exc_info=error)
@@ -343,9 +234,9 @@ def _outside(
         page = problem_page(problem, request_id)
         headers = {**_HEADERS, "X-Request-Id": request_id, "Vary": "Accept", **page.headers}
         assert isinstance(page.body, bytes), "pages are made at once"
-        return _written(page.body, page, headers)
+        return Response(page.body, status=page.status, headers=headers, media_type=_media_type(page))
     documentation = f"{origin(request, services.settings.trust_proxy)}/docs"
     return _problem_response(problem, area, request_id, documentation, {} if of_the_api else {"Vary": "Accept"})
 
 
-__all__ = ["Guard", "build"]
+__all__ = ["App", "Guard", "build"]

@@ -9,12 +9,11 @@ from __future__ import annotations
 import asyncio
 import resource
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from typing import Any
 
-from litestar import Response
-from litestar.response.base import ASGIResponse
-from litestar.types import Receive, Scope, Send
 from prometheus_client import Gauge
+
+from workhook.http.requests import Receive, Scope, Send
+from workhook.http.responses import start, wire_headers
 
 ENDLESS_MAX = 500  # in one process
 
@@ -47,7 +46,7 @@ class Endless(AsyncIterator[bytes]):
         OPEN.set(len(_opened))
 
 
-class Streamed(Response[bytes]):
+class Streamed:
     """Sends each part when it is there, and asks for the next when the connection has room for it.
 
     `parts` is closed (`aclose`, if it has that) when it has ended, when the client has gone, and when nobody wants it
@@ -55,36 +54,25 @@ class Streamed(Response[bytes]):
     """
 
     def __init__(
-        self, parts: AsyncIterator[bytes], *, status_code: int, headers: Mapping[str, str], media_type: str
+        self, parts: AsyncIterator[bytes], *, status: int, headers: Mapping[str, str], media_type: str
     ) -> None:
-        super().__init__(b"", status_code=status_code, headers=headers, media_type=media_type)
-        self.parts = parts
-
-    def to_asgi_response(self, *args: Any, **more: Any) -> ASGIResponse:
-        return _Sending(self)
-
-
-class _Sending(ASGIResponse):
-    _should_set_content_length = False
-
-    def __init__(self, response: Streamed) -> None:
-        super().__init__(
-            headers=response.headers,
-            media_type=response.media_type,
-            status_code=response.status_code,
-        )
-        self._parts = response.parts
+        self.status = status
+        self._parts = parts
+        self._headers = wire_headers(headers, {b"content-type": media_type})
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        self.is_head_response = scope["method"] == "HEAD"  # type: ignore[typeddict-item]  # only HTTP comes here
         try:
-            await super().__call__(scope, receive, send)
+            await send(start(self.status, self._headers))
+            if scope["method"] == "HEAD":
+                await send({"type": "http.response.body", "body": b"", "more_body": False})
+            else:
+                await self._send_until_gone(receive, send)
         finally:
             close: Callable[[], Awaitable[None]] | None = getattr(self._parts, "aclose", None)
             if close is not None:
                 await close()
 
-    async def send_body(self, send: Send, receive: Receive) -> None:
+    async def _send_until_gone(self, receive: Receive, send: Send) -> None:
         """Stops as soon as the client has gone, also while there is nothing to send."""
         sending = asyncio.create_task(self._send_parts(send), name="stream")
         gone = asyncio.create_task(_disconnected(receive), name="stream-gone")

@@ -146,8 +146,7 @@ def operations(
         return Answer(Readiness("ready" if ready else "not ready", checks), 200 if ready else 503, headers)
 
     async def metrics(call: Call) -> Answer:
-        client = call.request.client
-        check_metrics_access(call.services.settings, client.host if client else None, call.request.headers)
+        check_metrics_access(call.services.settings, call.request.client_host, call.request.headers)
         return Answer(generate_latest(), media_type=CONTENT_TYPE_LATEST)
 
     return (

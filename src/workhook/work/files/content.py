@@ -47,7 +47,7 @@ async def get_content(call: Call) -> Answer:
         headers["Content-Range"] = f"bytes {start}-{stop - 1}/{content.size}"
     headers["Content-Disposition"] = attachment(content.name)
     headers["Content-Length"] = str(stop - start)
-    headers["Content-Type"] = content.content_type  # as it is: Litestar would add a charset to text
+    headers["Content-Type"] = content.content_type  # as it is: other text gets a charset
     shown = start if call.request.method == "HEAD" else stop
     pieces = await call.services.blobs.read(content.blob, start, shown)
     return Answer(_watched(call, content, pieces), status=status, headers=headers, media_type=content.content_type)

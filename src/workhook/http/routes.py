@@ -1,0 +1,90 @@
+"""Which route a path leads to."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Generic, TypeVar
+
+Target = TypeVar("Target")
+
+
+@dataclass
+class Route(Generic[Target]):
+    """A path with `{names}`, and what is called for each method that it takes."""
+
+    path: str
+    targets: dict[str, Target] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.parts = split(self.path)
+        self.names = tuple(part[1:-1] for part in self.parts if _is_parameter(part))
+
+    def methods(self) -> str:
+        """Those that the path takes, as `Allow` lists them. Anybody may ask for OPTIONS."""
+        return ", ".join(sorted({*self.targets, "OPTIONS"}))
+
+
+@dataclass
+class _Node(Generic[Target]):
+    written: dict[str, _Node[Target]] = field(default_factory=dict)
+    parameter: _Node[Target] | None = None
+    route: Route[Target] | None = None
+
+
+class Routes(Generic[Target]):
+    """Slashes that are doubled, or at the end, count for nothing.
+
+    A path without parameters wins over all others. Among the rest each part decides: a part that is written out wins
+    over a parameter, whatever comes after it.
+    """
+
+    def __init__(self) -> None:
+        self._plain: dict[str, Route[Target]] = {}
+        self._root: _Node[Target] = _Node()
+
+    def add(self, path: str, method: str, target: Target) -> None:
+        route = self._make(path)
+        assert method not in route.targets, f"a second {method} {path}"
+        route.targets[method] = target
+
+    def _make(self, path: str) -> Route[Target]:
+        new = Route[Target](path)
+        if not new.names:
+            return self._plain.setdefault(joined(new.parts), new)
+        node = self._root
+        for part in new.parts:
+            if _is_parameter(part):
+                node.parameter = node.parameter or _Node()
+                node = node.parameter
+            else:
+                node = node.written.setdefault(part, _Node())
+        node.route = node.route or new
+        assert node.route.path == path, f"{path} is {node.route.path} by another name"
+        return node.route
+
+    def find(self, parts: list[str]) -> tuple[Route[Target], dict[str, str]] | None:
+        """The route, and the values of its parameters."""
+        if (plain := self._plain.get(joined(parts))) is not None:
+            return plain, {}
+        node = self._root
+        values = []
+        for part in parts:
+            if (following := node.written.get(part)) is None:
+                following = node.parameter
+                values.append(part)
+            if following is None:
+                return None
+            node = following
+        return None if node.route is None else (node.route, dict(zip(node.route.names, values, strict=True)))
+
+
+def split(path: str) -> list[str]:
+    return [part for part in path.split("/") if part]
+
+
+def joined(parts: list[str]) -> str:
+    return "/" + "/".join(parts)
+
+
+def _is_parameter(part: str) -> bool:
+    return part.startswith("{")
