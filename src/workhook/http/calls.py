@@ -8,7 +8,7 @@ import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 from urllib.parse import parse_qsl
 
 import msgspec
@@ -19,13 +19,10 @@ from workhook.core.disclosure import Viewer
 from workhook.core.errors import Fault, Invalid, Malformed, NotFound, Problem, TooLarge, UnsupportedMediaType
 from workhook.core.secrecy import Secretive
 from workhook.core.vault import Vault
-from workhook.http import idempotency
+from workhook.http.operations import Operation
 from workhook.http.requests import Request
 from workhook.storage import Database
 from workhook.storage.blobs import Blobs
-
-if TYPE_CHECKING:
-    from workhook.http.operations import Operation
 
 JSON_BODY_MAX = 1024 * 1024
 CHECK_STANDS_S = 1.0  # how long what the guard found is relied on while a body comes
@@ -212,13 +209,6 @@ class Call(Secretive):
     def encode(self, body: object) -> bytes:
         """The bytes of an answer's body, with what its viewer may see of people."""
         return body if isinstance(body, bytes) else json.encode_for(self.viewer, body)
-
-    async def write(self, change: idempotency.Change, *, content: bytes | None = None) -> Answer:
-        """Run `change(tx)`, which makes the answer, in one transaction: once for each `Idempotency-Key`.
-
-        See `http.idempotency.write`.
-        """
-        return await idempotency.write(self, change, content=content)
 
     async def json_object(
         self, limit: int = JSON_BODY_MAX, *, strict_type: bool = False, null: bool = False

@@ -27,7 +27,7 @@ from typing import Any, Generic, Protocol, Self, TypeVar, get_args, get_origin, 
 
 import msgspec
 
-from workhook.http import parameters
+from workhook.http import idempotency, parameters
 from workhook.http.calls import Answer, Call
 from workhook.http.operations import Area, Operation
 from workhook.storage import Transaction
@@ -182,8 +182,8 @@ def _handler_of(
         if again_on is not None:
             for _ in range(BUSY_TRIES - 1):
                 with suppress(again_on):
-                    return await call.write(change)
-        return await call.write(change)
+                    return await idempotency.write(call, change)
+        return await idempotency.write(call, change)
 
     if context is Call:
         return function if not (parts or structs) and get_type_hints(function)["return"] is Answer else read

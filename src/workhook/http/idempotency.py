@@ -13,20 +13,17 @@ import hashlib
 import re
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING
 
 import sqlalchemy as sa
 
 from workhook.core import json
 from workhook.core.clock import DAY_MS, now_ms
 from workhook.core.errors import Conflict, Fault, Invalid
+from workhook.http.calls import Answer, Call, Place
 from workhook.storage import Database, Row, Transaction
 from workhook.storage.database import UniqueViolation
 from workhook.storage.metadata import Millis, big, insert_into, metadata
 from workhook.storage.sweeping import in_order
-
-if TYPE_CHECKING:
-    from workhook.http.calls import Answer, Call, Place
 
 HEADER = "Idempotency-Key"
 KEPT_MS = DAY_MS
@@ -69,7 +66,7 @@ _FIRST = (-1, 0, "")
 
 _in_flight: set[tuple[int, str]] = set()
 
-Change = Callable[[Transaction], Awaitable["Answer"]]
+Change = Callable[[Transaction], Awaitable[Answer]]
 
 
 async def write(call: Call, change: Change, *, content: bytes | None = None) -> Answer:
@@ -178,8 +175,6 @@ def _stands(row: Row) -> bool:
 
 async def _again(call: Call, change: Change, row: Row, fingerprint: bytes) -> Answer:
     """The stored answer. Raises what the request is refused with if the caller may not make it any more."""
-    from workhook.http.calls import Answer
-
     kept: bytes = row["fingerprint"]
     if kept[: len(fingerprint)] != fingerprint:
         message = f"{HEADER} was used with another request; a new request needs a new key"

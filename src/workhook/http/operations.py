@@ -8,9 +8,8 @@ from typing import Any, Literal
 
 import msgspec
 
-from workhook.http.calls import Answer, Call
-
-Handler = Callable[[Call], Awaitable[Answer]]
+Handler = Callable[[Any], Awaitable[Any]]
+"""Takes a `calls.Call` and gives a `calls.Answer`."""
 
 VERSIONS = ("2026-03-10", "2022-11-28")  # of area B, the newest first
 VERSION_HEADERS = ("X-Service-Api-Version", "X-GitHub-Api-Version")

@@ -16,10 +16,10 @@ from workhook.http import metrics, refusal_log
 from workhook.http.calls import Answer, Call, Services, begin, is_host, origin
 from workhook.http.negotiation import prefers_page
 from workhook.http.operations import AREA_A, AREA_B, PAGES, VERSION_HEADERS, VERSIONS, Area, Operation
+from workhook.http.path_tree import PathTree, Route, joined, split
 from workhook.http.problems import UnsupportedVersion, render
 from workhook.http.requests import ClientGone, Receive, Request, Scope, Send
 from workhook.http.responses import Response
-from workhook.http.routes import Route, Routes, joined, split
 from workhook.http.streams import Streamed
 from workhook.http.undeclared import refuse_undeclared
 
@@ -45,7 +45,7 @@ def build(
     problem_page: ProblemPage | None = None,
 ) -> App:
     """The application. `services` is asked per request, so that the database may open after the routes are made."""
-    routes = Routes[Handle]()
+    routes = PathTree[Handle]()
     for each in operations:
         for prefix in each.area.prefixes:
             handle = _handle(each, prefix, services, guard, refused, problem_page)
@@ -58,7 +58,7 @@ class App:
     """An application of ASGI: it answers each request by the operation that its path and method lead to."""
 
     def __init__(
-        self, routes: Routes[Handle], services: Callable[[], Services], problem_page: ProblemPage | None
+        self, routes: PathTree[Handle], services: Callable[[], Services], problem_page: ProblemPage | None
     ) -> None:
         self._routes = routes
         self._services = services

@@ -34,7 +34,8 @@ def _either(for_clients: Handler, for_people: Handler) -> Handler:
     async def either(call: Call) -> Answer:
         call.answer_headers["Vary"] = "Accept"
         is_person = not call.prefix and prefers_page(call.header("accept"), otherwise=False)
-        return await (for_people if is_person else for_clients)(call)
+        answer: Answer = await (for_people if is_person else for_clients)(call)
+        return answer
 
     return either
 

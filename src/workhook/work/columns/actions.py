@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import msgspec
+from msgspec import UNSET
 
 from workhook.core.clock import now_ms
 from workhook.core.errors import Conflict, Fault, Invalid
@@ -57,8 +58,19 @@ async def create_column(write: Write, project_id: str, create: ColumnCreate) -> 
     return column
 
 
+async def lock_to_edit(write: Write, column_id: str, edit: ColumnEdit) -> Found:
+    """The column, locked for this edit; with all of its board where it moves. Raises `NotFound`."""
+    lock = queries.lock_column if edit.position is UNSET else queries.lock_order
+    return await lock(write.tx, write.actor, column_id)
+
+
+async def lock_to_delete(write: Write, column_id: str) -> Emptied:
+    """The column, locked with all of its board. Raises `NotFound`."""
+    return await queries.lock_board(write.tx, write.actor, column_id)
+
+
 async def edit_column(write: Write, found: Found, edit: ColumnEdit) -> Column:
-    """The column after the change; `found` is what `lock_column` gave, or for a move `lock_order`.
+    """The column after the change; `found` is what `lock_to_edit` gave.
 
     Raises `Forbidden`, `Conflict`, `Invalid`. An edit that changes nothing writes nothing and has no event.
     """
@@ -91,7 +103,7 @@ async def edit_column(write: Write, found: Found, edit: ColumnEdit) -> Column:
 
 
 async def delete_column(write: Write, doomed: Emptied) -> None:
-    """Its tasks go to the end of the project's first other column. `doomed` is what `lock_board` gave.
+    """Its tasks go to the end of the project's first other column. `doomed` is what `lock_to_delete` gave.
 
     Raises `Forbidden`, and `Conflict` for the last column.
     """

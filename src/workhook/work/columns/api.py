@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from msgspec import UNSET
-
 from workhook.http import lists
 from workhook.http.calls import Call
 from workhook.http.endpoints import Listed, Routes
@@ -62,8 +60,7 @@ async def edit_column(write: Write, column_id: str, edit: ColumnEdit) -> ColumnA
 
     A changed stage leaves the tasks alone that are in the column already.
     """
-    lock = queries.lock_column if edit.position is UNSET else queries.lock_order
-    found = await lock(write.tx, write.actor, column_id)
+    found = await actions.lock_to_edit(write, column_id, edit)
     write.require_match(_shown(found.column))
     return _shown(await actions.edit_column(write, found, edit))
 
@@ -74,7 +71,7 @@ async def delete_column(write: Write, column_id: str) -> Done:
 
     Its tasks go to the end of the project's first other column; the last column stays.
     """
-    doomed = await queries.lock_board(write.tx, write.actor, column_id)
+    doomed = await actions.lock_to_delete(write, column_id)
     write.require_match(_shown(doomed.column))
     await actions.delete_column(write, doomed)
     return Done()

@@ -7,7 +7,7 @@ from typing import Any
 
 from workhook.core import json
 from workhook.core.errors import Invalid, PreconditionFailed
-from workhook.http import conditions, lists, parameters
+from workhook.http import conditions, idempotency, lists, parameters
 from workhook.http.calls import Answer, Call
 from workhook.http.endpoints import Listed, Routes
 from workhook.http.lists import ListQuery
@@ -129,8 +129,11 @@ def _fingerprint(form: Form, content: Content) -> bytes:
 async def _write_or_forget(
     call: Call, change: Callable[[Transaction], Awaitable[Answer]], content: Content, fingerprint: bytes
 ) -> Answer:
-    """`call.write`; a blob that is no file's is deleted. After a commit that may or may not have been, it stays for the
-    sweep (`trash.purge`), which looks whether a row has it."""
+    """`idempotency.write`; a blob that is no file's is deleted.
+
+    After a commit that may or may not have been, it stays for the sweep (`trash.purge`), which looks whether a row has
+    it.
+    """
     inserted = False
 
     async def watched(tx: Transaction) -> Answer:
@@ -142,7 +145,7 @@ async def _write_or_forget(
 
     replayed = False
     try:
-        answer = await call.write(watched, content=fingerprint)
+        answer = await idempotency.write(call, watched, content=fingerprint)
         replayed = "Idempotent-Replayed" in answer.headers
         return answer
     finally:

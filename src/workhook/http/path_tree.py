@@ -31,7 +31,7 @@ class _Node(Generic[Target]):
     route: Route[Target] | None = None
 
 
-class Routes(Generic[Target]):
+class PathTree(Generic[Target]):
     """Slashes that are doubled, or at the end, count for nothing.
 
     A path without parameters wins over all others. Among the rest each part decides: a part that is written out wins

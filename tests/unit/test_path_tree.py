@@ -7,7 +7,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tests.harness.depth import deep
-from workhook.http.routes import Routes, split
+from workhook.http.path_tree import PathTree, split
 
 _parts = st.sampled_from(["a", "b", "c", "{x}", "{y}"])
 _paths = st.lists(st.lists(_parts, max_size=4).map(lambda parts: "/" + "/".join(parts)), max_size=12)
@@ -39,7 +39,7 @@ def _by_model(paths: list[str], asked: str) -> str | None:
 @example(["/a/b/{x}", "/a/{y}"], "/a/b")  # nobody goes back
 def test_the_tree_leads_where_the_list_does(paths: list[str], asked: str) -> None:
     alike = {tuple(_shape(path)): path for path in paths}  # two names of one parameter are refused
-    routes = Routes[str]()
+    routes = PathTree[str]()
     for path in alike.values():
         routes.add(path, "GET", path)
     expected = _by_model(list(alike.values()), asked)
@@ -52,7 +52,7 @@ def test_the_tree_leads_where_the_list_does(paths: list[str], asked: str) -> Non
 
 
 def test_a_route_takes_each_method_once() -> None:
-    routes = Routes[int]()
+    routes = PathTree[int]()
     routes.add("/a/{x}", "GET", 1)
     routes.add("/a/{x}", "PUT", 2)
     found = routes.find(["a", "it"])
