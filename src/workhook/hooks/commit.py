@@ -39,12 +39,12 @@ from workhook.hooks.tables import dispatches, hooks
 from workhook.identity import audit
 from workhook.identity.tables import audit_log
 from workhook.storage import Database, Row
-from workhook.storage.database import Params, Step
+from workhook.storage.database import Step
 from workhook.storage.dialects import arrays
 from workhook.storage.gathering import Gatherer
 from workhook.storage.metadata import insert_into
 from workhook.storage.signals import DUE, EVENTS
-from workhook.storage.statements import hot
+from workhook.storage.statements import Params, hot
 
 
 class Telling(msgspec.Struct, frozen=True):

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-FOLDER = "files"
+FOLDER = "files"  # in the data folder
 WRITE_BYTES = 32 * 1024  # of one upload that wait in memory for their write
 THREADS = 4
 BATCH = 500
@@ -253,16 +253,6 @@ class FolderBlobs(Blobs):
         old = _old_files(self.folder, before)
         while batch := await self.run(lambda: list(islice(old, BATCH))):
             yield batch
-
-
-def open_blobs(data: Path, url: str | None) -> Blobs:
-    """The store of the settings: the folder `files` in the data folder, or `s3://BUCKET/PREFIX`."""
-    folder = data / FOLDER
-    if url is None:
-        return FolderBlobs(folder)
-    from workhook.storage.blobs_s3 import S3Blobs
-
-    return S3Blobs(folder, url)
 
 
 def unavailable(error: Exception) -> Unavailable:

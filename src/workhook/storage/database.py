@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Any, NamedTuple, Protocol, TypeVar
 
@@ -16,15 +16,13 @@ from workhook.core.errors import Unavailable
 from workhook.storage import metrics
 from workhook.storage.clashes import clash
 from workhook.storage.signals import Signals
+from workhook.storage.statements import Params
 
 T = TypeVar("T")
 
 TRIES = 5  # of a transaction that the database rolls back; a deadlock is found after a second
 PAUSE_MAX_S = 0.02  # before the second try; twice as long before each further one
 
-# int, str, bytes, float, bool, None, or a list of ints or texts (see `dialects.any_of`); the drivers refuse the rest.
-Value = object
-Params = Mapping[str, Value]
 # A statement that is run once for each of the parameter sets.
 Step = tuple[Executable, Sequence[Params]]
 

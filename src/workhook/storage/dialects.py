@@ -17,7 +17,8 @@ from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.compiler import SQLCompiler
 
 from workhook.core.errors import Invalid, Unavailable
-from workhook.storage.database import RolledBack, UniqueViolation, Value
+from workhook.storage.database import RolledBack, UniqueViolation
+from workhook.storage.statements import Value
 
 SQLITE: Dialect = sqlite.dialect()
 # Conditions as they are: `x IN (…)` and not `x IN (…) = 1`, which no index serves.

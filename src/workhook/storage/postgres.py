@@ -16,11 +16,11 @@ from sqlalchemy.sql.expression import Executable
 
 from workhook.core.errors import Unavailable
 from workhook.storage import dialects, metrics, pipeline, server_clock, slow
-from workhook.storage.database import Database, Params, Row, Step, Transaction
+from workhook.storage.database import Database, Row, Step, Transaction
 from workhook.storage.lending import ACQUIRE_TIMEOUT_S, TROUBLE, Lender, Listening
 from workhook.storage.postgres_transaction import Asked, PostgresTransaction, as_one
 from workhook.storage.signals import Signals
-from workhook.storage.statements import Compiler, Statement
+from workhook.storage.statements import Compiler, Params, Statement
 
 COMMAND_TIMEOUT_S = 30.0
 RECONNECT_MAX_S = 5.0

@@ -9,10 +9,10 @@ import structlog
 from sqlalchemy.sql.expression import Executable
 
 from workhook.storage import pipeline
-from workhook.storage.database import Params, Question, Row, Transaction, Waiting
+from workhook.storage.database import Question, Row, Transaction, Waiting
 from workhook.storage.lending import TROUBLE, end
 from workhook.storage.signals import Signals
-from workhook.storage.statements import Compiler, Statement, joined
+from workhook.storage.statements import Compiler, Params, Statement, joined
 
 log = structlog.get_logger(__name__)
 

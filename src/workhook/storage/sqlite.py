@@ -15,10 +15,10 @@ from sqlalchemy.sql.expression import Executable
 
 from workhook.core.errors import Unavailable
 from workhook.storage import dialects, metrics, slow
-from workhook.storage.database import Database, Params, Row, Step, Transaction
+from workhook.storage.database import Database, Row, Step, Transaction
 from workhook.storage.signals import Signals
 from workhook.storage.sqlite_threads import BUSY_TIMEOUT_S, Job, Threads
-from workhook.storage.statements import Compiler, Statement
+from workhook.storage.statements import Compiler, Params, Statement
 
 T = TypeVar("T")
 STILL_BUSY_TIMEOUT_S = 0.2  # and how long when it already did so for that long, so that the queue does not add up

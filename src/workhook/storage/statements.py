@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from typing import Any, ClassVar, TypeVar
 from weakref import WeakKeyDictionary
 
 from sqlalchemy.engine.interfaces import Dialect
 from sqlalchemy.sql.compiler import SQLCompiler
 from sqlalchemy.sql.expression import Executable
 
-if TYPE_CHECKING:
-    from workhook.storage.database import Params, Value
+# int, str, bytes, float, bool, None, or a list of ints or texts (see `dialects.any_of`); the drivers refuse the rest.
+Value = object
+Params = Mapping[str, Value]
 
 
 class PerDialect(Executable):

@@ -10,10 +10,9 @@ import sqlalchemy as sa
 from sqlalchemy.sql.expression import Executable
 
 from workhook.storage import Transaction
-from workhook.storage.database import Params
 from workhook.storage.dialects import any_of
 from workhook.storage.metadata import big, insert_into
-from workhook.storage.statements import hot
+from workhook.storage.statements import Params, hot
 from workhook.work.tasks import order
 from workhook.work.tasks.order import STEP, Bucket
 from workhook.work.tasks.rows import CONTENT
