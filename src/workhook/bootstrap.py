@@ -134,6 +134,6 @@ async def _standing(call: Call, rights: Mapping[Place, int]) -> Standing:
 
 
 def _check_url(url: str, settings: Settings) -> str | None:
-    from workhook.delivery.guard import AddressPolicy, check_url
+    from workhook.delivery.address_policy import AddressPolicy, check_url
 
     return check_url(url, AddressPolicy(settings.delivery_allow_networks))

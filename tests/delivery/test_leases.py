@@ -23,7 +23,7 @@ from tests.harness.waiting import WAIT_S
 from workhook.core.clock import now_ms
 from workhook.core.config import load
 from workhook.core.errors import Unavailable
-from workhook.delivery import holdings, leases, metrics, processes, queries, worker
+from workhook.delivery import leased_lanes, leases, metrics, processes, queries, worker
 from workhook.delivery.leases import Leases
 from workhook.delivery.membership import View
 from workhook.hooks.tables import dispatches, workers
@@ -43,7 +43,7 @@ async def site(backend: Databases, tmp_path: Path) -> AsyncIterator[Inside]:
 @pytest.fixture
 async def calm(backend: Databases, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Inside]:
     """Nothing happens but what something makes happen."""
-    for module in (holdings, worker):
+    for module in (leased_lanes, worker):
         monkeypatch.setattr(module, "LOOK_MS", 3_600_000)
     monkeypatch.setattr(leases, "BEAT_MS", 3_600_000)
     async with inside(backend, tmp_path, delivery_lease_s=3600) as made:
@@ -240,7 +240,7 @@ async def test_retries_that_another_made_are_known_in_pages(
     calm: Inside, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Found one by one, each would wait for the next search."""
-    monkeypatch.setattr(holdings, "TIMES", 4)
+    monkeypatch.setattr(leased_lanes, "TIMES", 4)
     hooks = await calm.hooks([receiver.url], max_concurrency=1)
     for number in range(20):
         await calm.publish(number)
@@ -281,5 +281,5 @@ async def test_others_hear_at_once_that_nothing_of_their_lane_is_in_flight(calm:
 def test_who_dies_is_replaced_within_twelve_seconds() -> None:
     """As the settings come: others look when a lease ends, at the latest a moment later. One missed beat ends none."""
     lease_ms = load({}, {}).delivery_lease_s * 1000
-    assert lease_ms + leases.UNSETTLED_MS + holdings.LOOK_MS <= 12_000
+    assert lease_ms + leases.UNSETTLED_MS + leased_lanes.LOOK_MS <= 12_000
     assert lease_ms > 2 * leases.BEAT_MS

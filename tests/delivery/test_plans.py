@@ -16,7 +16,7 @@ from tests.harness.world import World, make_world
 from workhook.core.clock import DAY_MS, now_ms
 from workhook.core.ids import new_guid
 from workhook.delivery import processes, queries
-from workhook.delivery.recording import DELIVERY_COLUMNS, attempts_of, record
+from workhook.delivery.outcome_queries import DELIVERY_COLUMNS, attempts_of, record
 from workhook.delivery.retention import prune
 from workhook.events import outbox
 from workhook.events.tables import event_keys, events
@@ -140,7 +140,7 @@ async def asked(services: Services, world: World, monkeypatch: pytest.MonkeyPatc
         monkeypatch.setattr(kind, name, heard)
 
     for kind in kinds:
-        for name in ("fetch_all", "fetch_one", "fetch_slow", "fetch_along", "execute", "execute_many"):
+        for name in ("fetch_all", "fetch_one", "fetch_slow", "fetch_with_deferred", "execute", "execute_many"):
             if hasattr(kind, name):
                 listen(kind, name)
     write = kinds[1].write

@@ -86,11 +86,11 @@ async def test_a_reader_knows_whom_to_wait_for_in_every_place(services: Services
     async with services.database.transaction() as tx:
         outbox.add(tx, _drafts([first, None, second, first]))
         await outbox.fan_out_now(tx)
-        seen = await order.survey(services.database)
+        seen = await order.commit_snapshot(services.database)
     holders = [seen.appending_to(each) for each in (first, second, other)]
     if services.database.name == "postgresql":
         assert len(holders[0]) == 1
         assert holders == [holders[0], holders[0], frozenset()]
     else:
         assert holders == [frozenset()] * 3
-    assert (await order.survey(services.database)).appending == {}
+    assert (await order.commit_snapshot(services.database)).appending == {}

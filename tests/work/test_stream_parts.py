@@ -84,16 +84,16 @@ async def test_a_look_that_fails_is_made_again(
     services: Services, repository_id: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(live, "LOOK_S", 0.05)
-    right, failures = order.survey, 3
+    right, failures = order.commit_snapshot, 3
 
-    async def fails(reader: Any) -> order.Survey:
+    async def fails(reader: Any) -> order.CommitSnapshot:
         nonlocal failures
         if failures:
             failures -= 1
             raise RuntimeError("no database")
         return await right(reader)
 
-    monkeypatch.setattr(order, "survey", fails)
+    monkeypatch.setattr(order, "commit_snapshot", fails)
     before = live.TROUBLE.labels("look")._value.get()
     stream = await live.follow(services, repository_id, ONE, None)
     try:

@@ -12,10 +12,10 @@ from workhook.core import json
 from workhook.core.clock import now_ms
 from workhook.delivery import metrics
 from workhook.delivery.lanes import Lane, Work
-from workhook.delivery.recording import AdvanceRow, DeliveryRow
+from workhook.delivery.outcome_queries import AdvanceRow, DeliveryRow
 from workhook.delivery.retry import GONE, RetryPolicy, next_attempt_at
 from workhook.delivery.send import TIMED_OUT, TOO_LARGE, Outcome, Sender
-from workhook.delivery.sign import Prepared, Signer, redact
+from workhook.delivery.sign import SignedRequest, Signer, redact
 from workhook.hooks.history import recorded_at_of
 from workhook.hooks.records import Hook
 
@@ -96,7 +96,7 @@ async def attempt(lane: Lane, work: Work, payload: bytes, sender: Sender, policy
     return Finished(lane, work, hook, outcome, prepared.headers, finished_at, next_at)
 
 
-async def _prepare(signer: Signer, work: Work, payload: bytes, now: int) -> Prepared:
+async def _prepare(signer: Signer, work: Work, payload: bytes, now: int) -> SignedRequest:
     """A large payload is signed in a thread: 25 MB take 0.1 s, as a form 0.5 s, in which nothing else would run."""
     prepare = functools.partial(signer.prepare, payload, guid=work.guid, event=work.event, now_ms=now)
     if len(payload) <= SIGN_HERE_MAX:

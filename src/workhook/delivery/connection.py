@@ -36,7 +36,7 @@ class Post(aiohttp.ClientRequest):
         """No Accept-Encoding: the specification lists the headers of a delivery."""
 
 
-class Kept:
+class ConnectionPool:
     """The connections of a sender: at most `most`. For a new one that goes which has been idle for longest.
 
     Nobody waits here: no more than that are to be in use at the same time.
@@ -94,7 +94,7 @@ class Kept:
 class Connector(aiohttp.TCPConnector):
     """aiohttp's connector with connections of the kind below. Takes the options of `aiohttp.TCPConnector`."""
 
-    def __init__(self, kept: Kept, **options: Any) -> None:
+    def __init__(self, kept: ConnectionPool, **options: Any) -> None:
         super().__init__(**options)
         self._kept = kept
         # aiohttp has no public way to choose the protocol; the tests of heads and stray bytes fail if this one goes.
@@ -136,7 +136,7 @@ class _Protocol(ResponseHandler):
     `_in_head`: the final answer's head is still to come. `_answer_begun`: something that looks like one has.
     """
 
-    def __init__(self, kept: Kept, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, kept: ConnectionPool, loop: asyncio.AbstractEventLoop) -> None:
         super().__init__(loop)
         self._kept = kept
         self._requests = 0
@@ -226,5 +226,5 @@ class _Protocol(ResponseHandler):
             self.transport.close()  # the pool gives out no connection that is closing
 
 
-def _protocol(kept: Kept, loop: asyncio.AbstractEventLoop) -> ResponseHandler:
+def _protocol(kept: ConnectionPool, loop: asyncio.AbstractEventLoop) -> ResponseHandler:
     return _Protocol(kept, loop)

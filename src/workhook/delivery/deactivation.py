@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from workhook.hooks import actions
 from workhook.hooks import queries as hook_queries
-from workhook.hooks.records import Hook, Place
+from workhook.hooks.records import Hook, HookOwner
 from workhook.http.calls import Services
 from workhook.identity import queries as identity_queries
 
@@ -22,7 +22,7 @@ async def deactivate(services: Services, seen: Hook, reason: str) -> None:
         account = await identity_queries.find_account_by_id(tx, seen.account_id)
         if account is None or (repository is None and seen.repository_id is not None):
             return
-        place = Place(account, repository)
+        place = HookOwner(account, repository)
         hook = await hook_queries.find_hook(tx, place, seen.id, for_update=True)
         if hook is not None and hook.active and hook.version == seen.version:
             await actions.deactivate(tx, place, hook, reason, services.base)

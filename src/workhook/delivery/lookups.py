@@ -16,7 +16,7 @@ from weakref import WeakValueDictionary
 
 from aiohttp.abc import AbstractResolver, ResolveResult
 
-from workhook.delivery.guard import OwnTrouble, own_trouble
+from workhook.delivery.address_policy import OwnTrouble, own_trouble
 
 _Where = tuple[str, int] | tuple[str, int, int, int] | tuple[int, bytes]
 _Found = tuple[socket.AddressFamily, socket.SocketKind, int, str, _Where]

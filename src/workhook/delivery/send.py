@@ -20,10 +20,17 @@ from aiohttp.streams import StreamReader
 from yarl import URL
 
 from workhook.core.secrecy import Secretive
-from workhook.delivery import guard, metrics
-from workhook.delivery.connection import CONNECTIONS_MAX, MAX_HEAD_BYTES, Connector, Kept, Post, StaleConnection
+from workhook.delivery import address_policy, metrics
+from workhook.delivery.connection import (
+    CONNECTIONS_MAX,
+    MAX_HEAD_BYTES,
+    ConnectionPool,
+    Connector,
+    Post,
+    StaleConnection,
+)
 from workhook.delivery.lookups import LOOKUPS_AT_ONCE, SystemResolver
-from workhook.delivery.sign import Prepared
+from workhook.delivery.sign import SignedRequest
 
 _log = structlog.get_logger(__name__)
 
@@ -81,7 +88,7 @@ class Sender:
 
     def __init__(
         self,
-        policy: guard.AddressPolicy,
+        policy: address_policy.AddressPolicy,
         settings: SendSettings | None = None,
         *,
         resolver: AbstractResolver | None = None,
@@ -91,7 +98,7 @@ class Sender:
         self._closed = False
         self._policy = policy
         self._settings = settings or SendSettings()
-        self._kept = Kept(self._settings.connections_max)
+        self._kept = ConnectionPool(self._settings.connections_max)
         self._resolver = resolver or SystemResolver(max(2, min(LOOKUPS_AT_ONCE, self._settings.connections_max // 4)))
         # Now, when their files can surely be read: without a descriptor left, the system would trust nobody, silently.
         self._tls, self._insecure_tls = _tls_context(insecure=False), _tls_context(insecure=True)
@@ -104,7 +111,7 @@ class Sender:
         """How many sends may be under way. One may need two connections for a moment: a host can have two addresses."""
         return max(1, self._settings.connections_max * 3 // 4)
 
-    async def send(self, url: str, prepared: Prepared, *, insecure_ssl: bool) -> Outcome:
+    async def send(self, url: str, prepared: SignedRequest, *, insecure_ssl: bool) -> Outcome:
         """POST `prepared` to `url`. Never raises for anything a receiver does; cancellation passes through.
 
         Raises `OwnTrouble` when this process could not open a socket: that is no attempt, and says nothing about `url`.
@@ -114,13 +121,13 @@ class Sender:
         if size > self._settings.max_payload_bytes:
             return _failed(TOO_LARGE, 413, started)
         target = self._examine(url)
-        if isinstance(target, guard.UrlFault):
+        if isinstance(target, address_policy.UrlFault):
             return _failed(*((REFUSED, 403) if target.code == "unreachable" else (NO_HOST, 502)), started)
         timeout = self._timeout
         try:
             if self._settings.proxy is not None:
                 async with asyncio.timeout(self._settings.timeout_s):
-                    await guard.check_target(target, self._policy, self._resolver)
+                    await address_policy.check_target(target, self._policy, self._resolver)
                 timeout = self._time_left(started)
             try:
                 return await self._post(self._session(insecure_ssl), target, prepared, timeout, started)
@@ -154,7 +161,7 @@ class Sender:
         self,
         session: aiohttp.ClientSession,
         target: URL,
-        prepared: Prepared,
+        prepared: SignedRequest,
         timeout: aiohttp.ClientTimeout,  # noqa: ASYNC109 - aiohttp's own, which bounds the body as well
         started: float,
     ) -> Outcome:
@@ -180,8 +187,8 @@ class Sender:
     def _time_left(self, started: float) -> aiohttp.ClientTimeout:
         return _total_timeout(max(self._settings.timeout_s - (time.perf_counter() - started), 0.001))
 
-    def _examine_url(self, url: str) -> URL | guard.UrlFault:
-        return guard.examine_url(url, self._policy) or URL(url)
+    def _examine_url(self, url: str) -> URL | address_policy.UrlFault:
+        return address_policy.examine_url(url, self._policy) or URL(url)
 
     def _session(self, insecure: bool, *, fresh: bool = False) -> aiohttp.ClientSession:
         """The session for hooks of one TLS setting; `fresh` keeps no connections."""
@@ -198,8 +205,10 @@ class Sender:
             self._kept,
             ssl=self._insecure_tls if insecure else self._tls,
             # Through a proxy, connections go to the proxy, which the operator chose and may be a private address.
-            resolver=self._resolver if proxied else guard.GuardedResolver(self._policy, self._resolver),
-            socket_factory=guard.open_socket if proxied else functools.partial(guard.guarded_socket, self._policy),
+            resolver=self._resolver if proxied else address_policy.GuardedResolver(self._policy, self._resolver),
+            socket_factory=address_policy.open_socket
+            if proxied
+            else functools.partial(address_policy.guarded_socket, self._policy),
             limit=0,  # lanes decide how much is in flight
             force_close=fresh,
             **({} if fresh else {"keepalive_timeout": _KEEPALIVE_S}),
@@ -294,15 +303,15 @@ def _elapsed_ms(started: float) -> int:
     return round((time.perf_counter() - started) * 1000)
 
 
-def _own_trouble(error: Exception) -> guard.OwnTrouble | None:
+def _own_trouble(error: Exception) -> address_policy.OwnTrouble | None:
     cause = error.os_error if isinstance(error, aiohttp.ClientConnectorError) else error
-    return guard.own_trouble(cause) if isinstance(cause, OSError) else None
+    return address_policy.own_trouble(cause) if isinstance(cause, OSError) else None
 
 
 def _explain(error: Exception) -> tuple[str, int] | None:
     """Status and code of what went wrong, or None for what nobody foresaw. The order matters: classes overlap."""
     match error:
-        case guard.AddressRefused():
+        case address_policy.AddressRefused():
             return REFUSED, 403
         case TimeoutError():
             return TIMED_OUT, 504

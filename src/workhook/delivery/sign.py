@@ -64,7 +64,7 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
         return f"{type(self).__name__}(hook_id={self.hook_id}, target={self.target_type}:{self.target_id})"
 
 
-class Prepared(Secretive, msgspec.Struct, frozen=True):
+class SignedRequest(Secretive, msgspec.Struct, frozen=True):
     """What is sent: headers in their order, and the exact bytes that were signed.
 
     `payload_size`: bytes of the JSON payload, before it was encoded as a form; it is what the size limit is about.
@@ -123,7 +123,7 @@ class Signer:
             # A webhook that was made before secrets of another form were refused: its secret is the key itself.
             self._standard = [_Key(standard_key(each) or each, "sha256") for each in secrets]
 
-    def prepare(self, payload: bytes, *, guid: str, event: str, now_ms: int) -> Prepared:
+    def prepare(self, payload: bytes, *, guid: str, event: str, now_ms: int) -> SignedRequest:
         """`payload` is the event's JSON; `now_ms` becomes the timestamp of Standard Webhooks."""
         told = payload if self._installation_id is None else with_installation(payload, self._installation_id)
         body = form_encode(told) if self._form else told
@@ -138,7 +138,7 @@ class Signer:
             headers["X-Hub-Signature"] = "sha1=" + sha1.sign(body).hexdigest()
         if self._standard is not None:
             self._add_standard(headers, body, guid, str(now_ms // 1000))
-        return Prepared(headers, body, len(payload))
+        return SignedRequest(headers, body, len(payload))
 
     def _add_standard(self, headers: dict[str, str], body: bytes, guid: str, timestamp: str) -> None:
         headers["webhook-id"] = guid

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 
 from workhook.core.clock import now_ms
 from workhook.delivery import queries
-from workhook.delivery.holdings import Holdings
 from workhook.delivery.lanes import Lane, Offered, Work, work_of
+from workhook.delivery.leased_lanes import LeasedLanes
 from workhook.delivery.slots import is_slow
-from workhook.hooks.handover import Fresh
+from workhook.hooks.handover import CommittedDispatch
 from workhook.storage import Database, Row
 
 WAITING_MAX = 512  # dispatches, in all lanes
@@ -40,7 +40,7 @@ class Page:
 class Stock:
     """Between two fills its counts are never too low: what is thrown away is counted until the next one."""
 
-    def __init__(self, database: Database, held: Holdings, bytes_max: int) -> None:
+    def __init__(self, database: Database, held: LeasedLanes, bytes_max: int) -> None:
         self._database = database
         self._held = held
         self._bytes_max = bytes_max
@@ -79,7 +79,7 @@ class Stock:
 
     # --- what comes from the commit ----------------------------------------------------------------------------------
 
-    def offer(self, fresh: Fresh) -> Lane | None:
+    def offer(self, fresh: CommittedDispatch) -> Lane | None:
         """The lane that has taken over what this process has just committed, if one has."""
         lane = self._held.lanes.get(fresh.hook_id)
         if lane is None:
@@ -252,7 +252,7 @@ def _is_unasked(row: Row, lane: Lane) -> bool:
     return bool(row["version"] == lane.hook.version and not lane.hook.active and row["wanted"] == 0)
 
 
-def _work_of_fresh(fresh: Fresh) -> Work:
+def _work_of_fresh(fresh: CommittedDispatch) -> Work:
     """The first attempt at what was handed over."""
     return Work(
         id=fresh.dispatch_id,

@@ -12,18 +12,18 @@ import structlog
 from workhook.core.clock import now_ms
 from workhook.core.errors import Unavailable
 from workhook.delivery import metrics, queries
+from workhook.delivery.address_policy import OwnTrouble
 from workhook.delivery.attempt import Finished, attempt, reason_to_deactivate
 from workhook.delivery.budget import Budget
 from workhook.delivery.deactivation import deactivate
-from workhook.delivery.guard import OwnTrouble
-from workhook.delivery.holdings import LOOK_MS, Holdings
 from workhook.delivery.lanes import Lane, Work
-from workhook.delivery.record import Recorder
+from workhook.delivery.leased_lanes import LOOK_MS, LeasedLanes
+from workhook.delivery.outcome_writer import OutcomeWriter
 from workhook.delivery.retry import RetryPolicy
 from workhook.delivery.send import Sender
 from workhook.delivery.slots import SLUGGISH_MS, Slots
 from workhook.delivery.stock import Stock
-from workhook.hooks.handover import Fresh, take_with
+from workhook.hooks.handover import CommittedDispatch, take_with
 from workhook.hooks.records import Hook
 from workhook.http.calls import Services
 from workhook.storage.signals import DUE, HOOK, WORKERS
@@ -46,9 +46,9 @@ class Worker:
         self._database = services.database
         self._sender = sender
         self._policy = RetryPolicy(retries=settings.delivery_retries, first_s=settings.delivery_retry_first_s)
-        self._recorder = Recorder(self._database, self._recorded, lambda: self._slots.flying)
+        self._recorder = OutcomeWriter(self._database, self._recorded, lambda: self._slots.flying)
         self._wake = asyncio.Event()
-        self._held = Holdings(services, wake=self._wake.set, hangs=self._hangs)
+        self._held = LeasedLanes(services, wake=self._wake.set, hangs=self._hangs)
         self._slots = Slots(min(settings.concurrency, sender.at_once))
         # Two halves: what waits with its payload must not keep from its turn what is loaded when that comes.
         payload_bytes = settings.delivery_memory_mb * 1024 * 1024
@@ -169,7 +169,7 @@ class Worker:
         """Lanes that are to be read take nothing."""
         return any(not lane.more for lane in self._held.lanes.values())
 
-    def take(self, fresh: Fresh) -> bool:
+    def take(self, fresh: CommittedDispatch) -> bool:
         """If it has the lane, and nothing lies before."""
         lane = None if self._stopping.is_set() else self._stock.offer(fresh)
         if lane is None:

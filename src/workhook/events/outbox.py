@@ -50,7 +50,7 @@ FanOut = Callable[[Transaction, Sequence[Event]], Awaitable[Mapping[int, int]]]
 """Answers how many deliveries each event (by id) will have.
 
 Either all of them are `UNNUMBERED` or none is. Those are the last of their transaction, and wait: what goes along with
-them (`tx.later`, `tx.fetch_later`) is run in the statement that inserts them, and finds them in `WRITTEN`. Nobody asks
+them (`tx.defer`, `tx.defer_fetch`) is run in the statement that inserts them, and finds them in `WRITTEN`. Nobody asks
 how many deliveries they have."""
 
 Watcher = Callable[[Transaction, Draft, int], None]
@@ -180,7 +180,7 @@ async def _write_added(tx: Transaction) -> None:
             some = added[start : start + _AT_ONCE]
             numbers = await order.reserve(tx, [draft.repository_id for draft, _ in some])
             rows = [{"id": number, **values} for number, (_, values) in zip(numbers, some, strict=True)]
-            tx.later(_insert_numbered, rows)
+            tx.defer(_insert_numbered, rows)
             appended += [_event_of(draft, number) for number, (draft, _) in zip(numbers, some, strict=True)]
     if appended:
         _await_fan_out(tx, appended)
@@ -242,8 +242,7 @@ def _tell_listeners(tx: Transaction, draft: Draft) -> None:
     if draft.repository_id is None:
         return
     if not repositories:
-        signals = tx.signals
-        tx.after_commit(lambda: signals.send(EVENTS, repositories))
+        tx.signal(EVENTS, repositories)
     repositories.add(draft.repository_id)
 
 
@@ -269,7 +268,7 @@ async def _fan_out(tx: Transaction) -> None:
     if 0 < len(added) <= _AT_ONCE and tx.is_last_step and not tx.state.get(_PENDING):
         del tx.state[_ADDED]
         rows = [values for _, values in added]
-        tx.later(_insert_along, [told_params(rows)] if tx.dialect == "postgresql" else rows, name=WRITTEN.name)
+        tx.defer(_insert_along, [told_params(rows)] if tx.dialect == "postgresql" else rows, name=WRITTEN.name)
         await _deliver(tx, [_event_of(draft, UNNUMBERED) for draft, _ in added])
     else:
         await fan_out_now(tx)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from workhook.events.fragments import (
+from workhook.events.json_schema import (
     CHANGES,
     EMAIL,
     FLAG,

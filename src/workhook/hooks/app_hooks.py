@@ -8,7 +8,7 @@ import sqlalchemy as sa
 
 from workhook.core.errors import NotFound
 from workhook.hooks import actions
-from workhook.hooks.records import HOOK_COLUMNS, OPERATOR, Hook, Place, hook_of
+from workhook.hooks.records import HOOK_COLUMNS, OPERATOR, Hook, HookOwner, hook_of
 from workhook.hooks.tables import hooks
 from workhook.identity.apps.tables import apps
 from workhook.identity.queries import find_repository_by_id, repository_columns, repository_of, role_columns
@@ -47,7 +47,7 @@ class AppHook(msgspec.Struct, frozen=True):
     """A webhook, where it is, and the app that made it."""
 
     hook: Hook
-    place: Place
+    owner: HookOwner
     client_id: str
     name: str
 
@@ -67,8 +67,8 @@ async def list_app_hooks(
     for row in rows:
         inside = row["repository_id"] is not None
         repository = repository_of(row, actor.user.id, _PREFIX) if inside else None
-        place = Place(organization, repository, OPERATOR)
-        found.append(AppHook(hook_of(row), place, row["app_client_id"], row["app_name"]))
+        owner = HookOwner(organization, repository, OPERATOR)
+        found.append(AppHook(hook_of(row), owner, row["app_client_id"], row["app_name"]))
     return found, total
 
 
@@ -82,4 +82,4 @@ async def delete_app_hook(tx: Transaction, actor: Actor, organization: Account, 
         repository = await find_repository_by_id(tx, row["repository_id"], actor.user.id)
         if repository is None:
             raise NotFound()
-    await actions.delete_hook(tx, actor, Place(organization, repository, OPERATOR), hook_id)
+    await actions.delete_hook(tx, actor, HookOwner(organization, repository, OPERATOR), hook_id)

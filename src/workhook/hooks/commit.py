@@ -20,7 +20,7 @@ import sqlalchemy as sa
 from workhook.events import outbox
 from workhook.events.tables import events
 from workhook.hooks.handover import (
-    Fresh,
+    CommittedDispatch,
     before_of,
     before_on_postgresql,
     before_on_sqlite,
@@ -41,13 +41,13 @@ from workhook.identity.tables import audit_log
 from workhook.storage import Database, Row
 from workhook.storage.database import Step
 from workhook.storage.dialects import arrays
-from workhook.storage.gathering import Gatherer
+from workhook.storage.gathering import Batcher
 from workhook.storage.metadata import insert_into
 from workhook.storage.signals import DUE, EVENTS
 from workhook.storage.statements import Params, hot
 
 
-class Telling(msgspec.Struct, frozen=True):
+class NewEvent(msgspec.Struct, frozen=True):
     """An event to commit. `event` has the values of `outbox.COLUMNS`, `entry` those of `audit.COLUMNS`; None: the
     audit log tells nothing of it."""
 
@@ -57,7 +57,7 @@ class Telling(msgspec.Struct, frozen=True):
 
 class Dispatch(msgspec.Struct, frozen=True):
     """One event for one hook, due now. `version` is the hook's, `app_id` the OAuth app's that made the hook. `before`:
-    as `handover.Fresh` has it; None where nobody takes anything."""
+    as `handover.CommittedDispatch` has it; None where nobody takes anything."""
 
     id: int
     hook_id: int
@@ -124,23 +124,23 @@ _found_new = _found_on_sqlite(handing=False)
 _hand_new = _found_on_sqlite(handing=True)
 
 
-_committers: WeakKeyDictionary[Database, Gatherer[Telling, Committed]] = WeakKeyDictionary()
+_committers: WeakKeyDictionary[Database, Batcher[NewEvent, Committed]] = WeakKeyDictionary()
 
 
-def committer_of(database: Database) -> Gatherer[Telling, Committed]:
+def committer_of(database: Database) -> Batcher[NewEvent, Committed]:
     """Commits events of this process, those together that come while a commit is under way. Within a repository, the
     order in which they come is the order of their numbers."""
     found = _committers.get(database)
     if found is None:
-        found = _committers[database] = Gatherer(partial(_commit_and_tell, ref(database)), _queue)
+        found = _committers[database] = Batcher(partial(_commit_and_tell, ref(database)), _queue)
     return found
 
 
-def _queue(telling: Telling) -> Hashable:
+def _queue(telling: NewEvent) -> Hashable:
     return telling.event["repository_id"] or ("account", telling.event["account_id"])
 
 
-async def _commit_and_tell(database_ref: ref[Database], told: Sequence[Telling]) -> list[Committed]:
+async def _commit_and_tell(database_ref: ref[Database], told: Sequence[NewEvent]) -> list[Committed]:
     database = database_ref()
     assert database is not None, "whoever waits for the commit has it"
     committed = await commit(database, told)
@@ -157,8 +157,8 @@ async def _commit_and_tell(database_ref: ref[Database], told: Sequence[Telling])
     return committed
 
 
-def _fresh(event: Mapping[str, Any], event_id: int, sent: Dispatch) -> Fresh:
-    return Fresh(
+def _fresh(event: Mapping[str, Any], event_id: int, sent: Dispatch) -> CommittedDispatch:
+    return CommittedDispatch(
         dispatch_id=sent.id,
         hook_id=sent.hook_id,
         version=sent.version,
@@ -174,7 +174,7 @@ def _fresh(event: Mapping[str, Any], event_id: int, sent: Dispatch) -> Fresh:
     )
 
 
-async def commit(database: Database, told: Sequence[Telling]) -> list[Committed]:
+async def commit(database: Database, told: Sequence[NewEvent]) -> list[Committed]:
     """All of them, in their order, or none. Durable when it returns; raises what `Database.transaction` raises."""
     handing = may_be_taken(database)
     before = before_params() if handing else {}

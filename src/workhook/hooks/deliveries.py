@@ -14,17 +14,18 @@ from workhook.core.errors import Fault, Invalid, Malformed, NotFound, shown
 from workhook.events import outbox
 from workhook.events.tables import events
 from workhook.hooks import history
-from workhook.hooks.fan_out import insert_dispatches, wake
+from workhook.hooks.fan_out import insert_dispatches
 from workhook.hooks.history import Filters
 from workhook.hooks.match import wants
 from workhook.hooks.parsing import refuse_types, whole_number, wrong_type
-from workhook.hooks.records import Hook, Place, installation_told
+from workhook.hooks.records import Hook, HookOwner, installation_told
 from workhook.hooks.schemas import DeliveryDetail, DeliveryItem, DeliveryRequest, DeliveryResponse
 from workhook.hooks.tables import deliveries, dispatches, hooks, lanes
 from workhook.storage import Reader, Row, Transaction
 from workhook.storage.dialects import any_of
 from workhook.storage.metadata import big
 from workhook.storage.moments import Bounds
+from workhook.storage.signals import DUE
 
 MANUAL_PER_MINUTE = 60  # pings, tests and redeliveries of one hook: more is "the endpoint has been spammed" (spec)
 IDS_MAX = 1000
@@ -226,7 +227,7 @@ async def redeliver(tx: Transaction, hook_id: int, delivery_id: int) -> None:
 
 async def make_due(tx: Transaction, hook_id: int, dispatch_ids: Sequence[int], *, once: bool = False) -> int:
     """Answers how many are asked for again; with `once` not those that wait for it already."""
-    wake(tx, {hook_id})
+    tx.signal(DUE, {hook_id})
     again = _again_once if once else _again
     return await tx.execute(again, {"hook_id": hook_id, "dispatch_ids": list(dispatch_ids), "now": now_ms()})
 
@@ -239,15 +240,15 @@ async def count_manual(tx: Transaction, hook_id: int) -> None:
         raise Invalid(message, code="spammed")
 
 
-async def send_test(tx: Transaction, place: Place, hook: Hook) -> None:
+async def send_test(tx: Transaction, owner: HookOwner, hook: Hook) -> None:
     """The repository's latest push once more, for this hook alone; nothing if there was none or the hook wants none."""
-    row = await tx.fetch_one(_latest_push, {"repository_id": place.repository_id})
+    row = await tx.fetch_one(_latest_push, {"repository_id": owner.repository_id})
     if row is None or not wants(hook.events, "push"):
         return
     event = await outbox.append(
         tx,
-        account_id=place.account.id,
-        repository_id=place.repository_id,
+        account_id=owner.account.id,
+        repository_id=owner.repository_id,
         name="push",
         action=None,
         payload=json.decode(row["payload"]),

@@ -58,7 +58,7 @@ async def fan_out(tx: Transaction, events: Sequence[Event]) -> Mapping[int, int]
     app_of: dict[int, int | None] = {}
     for (account_id, repository_id), there in by_place.items():
         place = {"account_id": account_id, "repository_id": repository_id}
-        rows = await tx.fetch_along(_listening, place)
+        rows = await tx.fetch_with_deferred(_listening, place)
         listening = [(row["id"], json.decode(row["events"])) for row in rows]
         app_of.update({row["id"]: row["app_id"] for row in rows})
         pairs += [(event.id, hook_id) for event in there for hook_id in matching(listening, event.name)]
@@ -77,10 +77,10 @@ async def _send_along(tx: Transaction, count: int) -> None:
 
     def tell(rows: Sequence[Row]) -> None:
         if rows:
-            wake(tx, {row["hook_id"] for row in rows})
+            tx.signal(DUE, {row["hook_id"] for row in rows})
 
-    tx.later(_send, [{**send_params(), **counted}], name=_SENT.name)
-    await tx.fetch_later(_reached_by_new, counted, tell)
+    tx.defer(_send, [{**send_params(), **counted}], name=_SENT.name)
+    await tx.defer_fetch(_reached_by_new, counted, tell)
 
 
 def reached(tx: Transaction, event_id: int, viewer: Viewer) -> int:
@@ -123,10 +123,4 @@ async def insert_dispatches(tx: Transaction, pairs: Sequence[tuple[int, int]], *
             for event_id, hook_id in pairs
         ],
     )
-    wake(tx, {hook_id for _, hook_id in pairs})
-
-
-def wake(tx: Transaction, hook_ids: set[int]) -> None:
-    """After the commit, tell the workers that these hooks have something due."""
-    signals = tx.signals
-    tx.after_commit(lambda: signals.send(DUE, hook_ids))
+    tx.signal(DUE, {hook_id for _, hook_id in pairs})

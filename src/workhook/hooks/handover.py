@@ -28,7 +28,7 @@ _T = TypeVar("_T")
 log = structlog.get_logger(__name__)
 
 
-class Fresh(msgspec.Struct, frozen=True):
+class CommittedDispatch(msgspec.Struct, frozen=True):
     """A dispatch that was committed just now and is due. `version` is the hook's at the commit; `before` the other
     dispatches of the hook that were due then, None if that is not known or they are more than `BEFORE_MAX`."""
 
@@ -78,7 +78,7 @@ def before_params() -> dict[str, int]:
 
 
 def before_of(found: Sequence[int] | str | None) -> Sequence[int] | None:
-    """What `Fresh.before` is for a row. The first one of a hook tells of all before; what follows it follows it."""
+    """`CommittedDispatch.before` of a row. The first of a hook lists all before it; the others only follow that one."""
     if found is None:
         return ()
     ids: Sequence[int] = json.decode(found) if isinstance(found, str) else found
@@ -91,7 +91,7 @@ class Taker(Protocol):
     def may_take(self) -> bool:
         """Whether it is worth asking what was due before."""
 
-    def take(self, fresh: Fresh) -> bool:
+    def take(self, fresh: CommittedDispatch) -> bool:
         """Whether it will be sent from here; if not, nothing is kept of it."""
 
 
@@ -114,7 +114,7 @@ def may_be_taken(database: Database) -> bool:
     return taker is not None and taker.may_take()
 
 
-def offer(database: Database, fresh: Fresh) -> bool:
+def offer(database: Database, fresh: CommittedDispatch) -> bool:
     """Whether a worker of this process has taken it. It is committed: nothing that goes wrong here is the publisher's
     concern."""
     taker = _takers.get(database)

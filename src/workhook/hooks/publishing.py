@@ -16,10 +16,10 @@ from workhook.core.errors import Fault, Forbidden, Invalid, shown
 from workhook.events import outbox
 from workhook.events.catalog import known, publishable
 from workhook.events.tables import event_keys
-from workhook.hooks.commit import Telling, committer_of
+from workhook.hooks.commit import NewEvent, committer_of
 from workhook.hooks.fan_out import reached
 from workhook.hooks.parsing import refuse_types, wrong_type
-from workhook.hooks.records import Place
+from workhook.hooks.records import HookOwner
 from workhook.hooks.schemas import Published
 from workhook.identity import audit
 from workhook.identity.apps.app_schemas import app_repository_shape
@@ -87,8 +87,8 @@ def parse_publication(body: Mapping[str, Any]) -> Publication:
 
 
 def check_publisher(publication: Publication, role: str | None) -> None:
-    """`role`: of the caller in the place. Raises `Forbidden`: what Workhook itself tells of (a task, an invoice) only
-    an admin of the repository or an owner of the organization may tell instead, and no app's installation."""
+    """`role`: the caller's in the repository or organization. Raises `Forbidden` if it is neither admin nor owner and
+    the event is one that Workhook itself makes (a task, an invoice)."""
     if role not in ("admin", "owner") and not publishable(publication.event):
         raise Forbidden(
             f"Must have admin rights to publish {publication.event} events: Workhook itself makes them.",
@@ -101,7 +101,7 @@ def _fault(field: str, message: str) -> Fault:
 
 
 async def publish(
-    database: Database, place: Place, publication: Publication, *, actor: Actor | None, base: str
+    database: Database, owner: HookOwner, publication: Publication, *, actor: Actor | None, base: str
 ) -> Published:
     """Commit the event and its deliveries. The same `id` again within 24 hours answers the first, with no deliveries.
 
@@ -111,8 +111,8 @@ async def publish(
     Raises `Invalid` when another event was published under the `id`.
     """
     if publication.id is None and not outbox.is_watched():
-        return await _publish_gathered(database, place, publication, actor, base)
-    step = partial(_publish, place=place, publication=publication, actor=actor, base=base)
+        return await _publish_gathered(database, owner, publication, actor, base)
+    step = partial(_publish, owner=owner, publication=publication, actor=actor, base=base)
     try:
         return await database.in_transaction(step)
     except UniqueViolation:
@@ -121,24 +121,24 @@ async def publish(
 
 
 async def _publish_gathered(
-    database: Database, place: Place, publication: Publication, actor: Actor | None, base: str
+    database: Database, owner: HookOwner, publication: Publication, actor: Actor | None, base: str
 ) -> Published:
     """With what others publish at the same time, in one commit."""
-    draft = _draft(publication, place, actor, base)
+    draft = _draft(publication, owner, actor, base)
     entry = None
     if actor is not None:
         happened = audit.told_as(draft.name, draft.action)
         entry = audit.row_of_call(actor, draft.account_id, draft.repository_id, happened)
-    committed = await committer_of(database).add(Telling(outbox.row_of(draft), entry))
-    viewer = place.viewer
+    committed = await committer_of(database).add(NewEvent(outbox.row_of(draft), entry))
+    viewer = owner.viewer
     seen = sum(viewer.everything or each.app_id == viewer.app_id for each in committed.dispatches)
     return Published(str(committed.event_id), seen)
 
 
 async def _publish(
-    tx: Transaction, place: Place, publication: Publication, actor: Actor | None, base: str
+    tx: Transaction, owner: HookOwner, publication: Publication, actor: Actor | None, base: str
 ) -> Published:
-    scope = f"r{place.repository_id}" if place.repository else f"o{place.account.id}"
+    scope = f"r{owner.repository_id}" if owner.repository else f"o{owner.account.id}"
     key = {"scope": scope, "key": publication.id}
     digest = b""
     if publication.id is not None:
@@ -149,19 +149,19 @@ async def _publish(
             if bytes(earlier["digest"]) != digest:
                 raise Invalid(faults=[_fault("id", "Another event was published under this id within 24 hours")])
             return Published(publication.id, 0)
-    event = await outbox.append_draft(tx, _draft(publication, place, actor, base))
+    event = await outbox.append_draft(tx, _draft(publication, owner, actor, base))
     if publication.id is not None:
         await tx.execute(_insert_key, {**key, "digest": digest, "event_id": event.id, "created_at": now_ms()})
     await outbox.fan_out_now(tx)
-    return Published(publication.id or str(event.id), reached(tx, event.id, place.viewer))
+    return Published(publication.id or str(event.id), reached(tx, event.id, owner.viewer))
 
 
-def _draft(publication: Publication, place: Place, actor: Actor | None, base: str) -> outbox.Draft:
+def _draft(publication: Publication, owner: HookOwner, actor: Actor | None, base: str) -> outbox.Draft:
     sender = actor.user if actor else None
-    around = _around(place, base, sender, of_push=publication.event == "push")
+    around = _around(owner, base, sender, of_push=publication.event == "push")
     return outbox.Draft(
-        account_id=place.account.id,
-        repository_id=place.repository_id,
+        account_id=owner.account.id,
+        repository_id=owner.repository_id,
         name=publication.event,
         action=publication.action,
         payload=_completed(publication, around),
@@ -171,13 +171,13 @@ def _draft(publication: Publication, place: Place, actor: Actor | None, base: st
 
 
 @lru_cache(maxsize=256)
-def _around(place: Place, base: str, sender: Account | None, *, of_push: bool) -> Mapping[str, msgspec.Raw]:
+def _around(owner: HookOwner, base: str, sender: Account | None, *, of_push: bool) -> Mapping[str, msgspec.Raw]:
     """What a payload may lack, as JSON: to make it of the records took a third of a publish. A push shows when its
     repository was created as seconds since the epoch, as GitHub's does: receivers written in Go refuse a text there."""
-    around = place.context(base, sender)
-    if of_push and place.repository:
-        shape = app_repository_shape(place.repository, base, permissions=False)
-        around["repository"] = {**msgspec.to_builtins(shape), "created_at": place.repository.created_at // 1000}
+    around = owner.context(base, sender)
+    if of_push and owner.repository:
+        shape = app_repository_shape(owner.repository, base, permissions=False)
+        around["repository"] = {**msgspec.to_builtins(shape), "created_at": owner.repository.created_at // 1000}
     return {name: msgspec.Raw(json.encode(value)) for name, value in around.items()}
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import sqlalchemy as sa
 
-from workhook.hooks.records import HOOK_COLUMNS, Hook, Place, hook_of
+from workhook.hooks.records import HOOK_COLUMNS, Hook, HookOwner, hook_of
 from workhook.hooks.tables import deliveries, hooks
 from workhook.http.calls import concerns
 from workhook.storage import Reader, Row
@@ -57,19 +57,19 @@ _newest = sa.select(deliveries.c.hook_id, deliveries.c.status, deliveries.c.stat
 )
 
 
-def _params(place: Place) -> dict[str, object]:
+def _params(owner: HookOwner) -> dict[str, object]:
     return {
-        "repository_id": place.repository_id,
-        "account_id": place.account.id,
-        "sees_everything": place.viewer.everything,
-        "viewer_app_id": place.viewer.app_id,
+        "repository_id": owner.repository_id,
+        "account_id": owner.account.id,
+        "sees_everything": owner.viewer.everything,
+        "viewer_app_id": owner.viewer.app_id,
     }
 
 
-async def list_hooks(reader: Reader, place: Place, *, limit: int, offset: int) -> tuple[list[Hook], int]:
+async def list_hooks(reader: Reader, owner: HookOwner, *, limit: int, offset: int) -> tuple[list[Hook], int]:
     """A page of the hooks that the viewer sees, oldest first, and how many these are in all."""
-    of_repository = place.repository is not None
-    params = _params(place)
+    of_repository = owner.repository is not None
+    params = _params(owner)
     rows = await reader.fetch_all(_page[of_repository], {**params, "limit": limit, "offset": offset})
     if len(rows) < limit and (rows or offset == 0):
         return [hook_of(row) for row in rows], offset + len(rows)
@@ -77,23 +77,23 @@ async def list_hooks(reader: Reader, place: Place, *, limit: int, offset: int) -
     return [hook_of(row) for row in rows], total["total"] if total else 0
 
 
-async def all_hooks(reader: Reader, place: Place) -> list[Hook]:
-    return [hook_of(row) for row in await reader.fetch_all(_all[place.repository is not None], _params(place))]
+async def all_hooks(reader: Reader, owner: HookOwner) -> list[Hook]:
+    return [hook_of(row) for row in await reader.fetch_all(_all[owner.repository is not None], _params(owner))]
 
 
-async def find_hook(reader: Reader, place: Place, hook_id: int, *, for_update: bool = False) -> Hook | None:
+async def find_hook(reader: Reader, owner: HookOwner, hook_id: int, *, for_update: bool = False) -> Hook | None:
     """A hook is not found under another repository or organization, nor by who does not see it."""
     statements = _locked if for_update else _one
-    of_repository, params = place.repository is not None, {**_params(place), "hook_id": hook_id}
+    of_repository, params = owner.repository is not None, {**_params(owner), "hook_id": hook_id}
     row = await reader.fetch_one(statements[of_repository], params)
     # A look at what there is, so that the audit log tells of who asks for what an OAuth app alone sees.
     if row is None and await reader.fetch_one(_is_there[of_repository], params) is not None:
-        concerns(place.account.id, place.repository_id, hidden=True)
+        concerns(owner.account.id, owner.repository_id, hidden=True)
     return hook_of(row) if row else None
 
 
 async def hooks_by_id(reader: Reader, hook_ids: Sequence[int]) -> list[Hook]:
-    """For delivery, which serves every place."""
+    """The hooks of any owner, for delivery."""
     return [hook_of(row) for row in await reader.fetch_all(_some, {"hook_ids": list(hook_ids)})]
 
 

@@ -1,4 +1,4 @@
-"""A hook as it is stored, where hooks hang (`Place`), and how both are shown."""
+"""A hook as it is stored, where hooks hang (`HookOwner`), and how both are shown."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def viewer_of(actor: Actor) -> Viewer:
     return Viewer(actor.app_id if actor.token_kind == OAUTH.name else None)
 
 
-class Place(msgspec.Struct, frozen=True):
+class HookOwner(msgspec.Struct, frozen=True):
     """What hooks belong to: a repository, or an organization; and who looks, since that decides which there are."""
 
     account: Account
@@ -126,11 +126,11 @@ def config_shape(hook: Hook) -> ConfigShape:
 UNUSED = LastResponse(code=None, status="unused", message=None)
 
 
-def hook_shape(hook: Hook, place: Place, base: str, last: LastResponse = UNUSED) -> HookShape:
+def hook_shape(hook: Hook, owner: HookOwner, base: str, last: LastResponse = UNUSED) -> HookShape:
     """`base`: what the links start with. `last` is shown for repositories' hooks."""
-    url = f"{base}{place.path}/hooks/{hook.id}"
+    url = f"{base}{owner.path}/hooks/{hook.id}"
     shape = HookShape(
-        type="Repository" if place.repository else "Organization",
+        type="Repository" if owner.repository else "Organization",
         id=hook.id,
         name="web",
         active=hook.active,
@@ -142,17 +142,17 @@ def hook_shape(hook: Hook, place: Place, base: str, last: LastResponse = UNUSED)
         ping_url=f"{url}/pings",
         deliveries_url=f"{url}/deliveries",
     )
-    if place.repository:
+    if owner.repository:
         shape.test_url = f"{url}/test"
         shape.last_response = last
     return shape
 
 
-def app_hook_shape(shape: HookShape, client_id: str, name: str, place: Place) -> AppHookShape:
+def app_hook_shape(shape: HookShape, client_id: str, name: str, owner: HookOwner) -> AppHookShape:
     return AppHookShape(
         **msgspec.structs.asdict(shape),
         app=HookApp(client_id, name),
-        repository=place.repository.full_name if place.repository else None,
+        repository=owner.repository.full_name if owner.repository else None,
     )
 
 

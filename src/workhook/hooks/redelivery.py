@@ -25,7 +25,7 @@ from workhook.http.calls import Services
 from workhook.storage import Database, Reader, Row, Transaction
 from workhook.storage.metadata import big, insert_into
 from workhook.storage.moments import Bounds
-from workhook.storage.sweeping import one_by_one
+from workhook.storage.sweeping import for_each_isolated
 
 BATCH = 1000  # deliveries that are looked at together; ids that are named are one batch
 EVERY_S = 2.0
@@ -205,7 +205,7 @@ async def resume(services: Services, now: int) -> int:
 
     done = 0
     while left:
-        done += await one_by_one("redeliveries", sorted(left), batch)
+        done += await for_each_isolated("redeliveries", sorted(left), batch)
     return done
 
 

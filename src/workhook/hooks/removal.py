@@ -131,8 +131,8 @@ async def uninstalled(tx: Transaction, installation_id: int, account_id: int, re
     if remove:
         await _remove_all(tx, [row["id"] for row in rows])
         for row in rows:
-            place: dict[str, int] = {"account_id": account_id, "repository_id": row["repository_id"]}
-            await audit.record(tx, None, "hook.delete", f"hook/{row['id']}", detail={"reason": "uninstalled"}, **place)
+            owner: dict[str, int] = {"account_id": account_id, "repository_id": row["repository_id"]}
+            await audit.record(tx, None, "hook.delete", f"hook/{row['id']}", detail={"reason": "uninstalled"}, **owner)
     return [f"{_address(row)}/hooks/{row['id']}" for row in rows]
 
 
@@ -146,8 +146,7 @@ async def _remove_all(tx: Transaction, hook_ids: list[int]) -> None:
         return
     await tx.execute(_remove_some, {"hook_ids": hook_ids})
     await tx.execute(_drop_due, {"hook_ids": hook_ids})
-    signals = tx.signals
-    tx.after_commit(lambda: signals.send(HOOK, hook_ids))
+    tx.signal(HOOK, hook_ids)
 
 
 async def rights_lost(tx: Transaction, loss: Loss) -> None:
@@ -170,7 +169,6 @@ async def rights_lost(tx: Transaction, loss: Loss) -> None:
     await tx.execute(_drop_due, {"hook_ids": hook_ids})
     detail = {"reason": "right_lost" if loss.app_id is None else "consent_taken_back"}
     for row in rows:
-        place: dict[str, int] = {"account_id": row["account_id"], "repository_id": row["repository_id"]}
-        await audit.record(tx, None, "hook.deactivate", f"hook/{row['id']}", detail=detail, **place)
-    signals = tx.signals
-    tx.after_commit(lambda: signals.send(HOOK, hook_ids))
+        owner: dict[str, int] = {"account_id": row["account_id"], "repository_id": row["repository_id"]}
+        await audit.record(tx, None, "hook.deactivate", f"hook/{row['id']}", detail=detail, **owner)
+    tx.signal(HOOK, hook_ids)

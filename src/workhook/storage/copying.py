@@ -20,10 +20,10 @@ import structlog
 from workhook.core.errors import Unavailable
 from workhook.storage import dialects
 from workhook.storage.checksums import Sum
+from workhook.storage.connection_cache import DRIVER_ERRORS
 from workhook.storage.copy_source import ROWS_A_PART, CopyRefused, Mark, Source
 from workhook.storage.copy_target import Interfered, Target
 from workhook.storage.dialects import place
-from workhook.storage.lending import TROUBLE
 from workhook.storage.migrate import release_command
 
 T = TypeVar("T")
@@ -109,14 +109,14 @@ class _Copy:
         for pause_s in PAUSES_S:
             try:
                 return await act()
-            except TROUBLE as error:
+            except DRIVER_ERRORS as error:
                 if not isinstance(dialects.postgresql_problem(error), Unavailable):
                     raise
                 log.warning("copy_interrupted", error=str(error), again_in_s=pause_s)
             await asyncio.sleep(pause_s)
             try:
                 await self.target.open_again()
-            except TROUBLE as error:
+            except DRIVER_ERRORS as error:
                 log.warning("copy_not_connected", error=str(error))
         return await act()
 

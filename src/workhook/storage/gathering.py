@@ -29,7 +29,7 @@ class _Waiting(NamedTuple, Generic[Item, Answer]):
             self.answer.set_exception(error)
 
 
-class Gatherer(Generic[Item, Answer]):
+class Batcher(Generic[Item, Answer]):
     """Runs `run` with the items of a round, and gives each its answer; `run` answers in the order of the items.
 
     Items of the same `queue` are never in two rounds at the same time, so they are run in the order in which they came.

@@ -16,8 +16,8 @@ from sqlalchemy.sql.expression import Executable
 
 from workhook.core.errors import Unavailable
 from workhook.storage import dialects, metrics, pipeline, server_clock, slow
+from workhook.storage.connection_cache import ACQUIRE_TIMEOUT_S, DRIVER_ERRORS, ConnectionCache, ListeningConnection
 from workhook.storage.database import Database, Row, Step, Transaction
-from workhook.storage.lending import ACQUIRE_TIMEOUT_S, TROUBLE, Lender, Listening
 from workhook.storage.postgres_transaction import Asked, PostgresTransaction, as_one
 from workhook.storage.signals import Signals
 from workhook.storage.statements import Compiler, Params, Statement
@@ -26,7 +26,7 @@ COMMAND_TIMEOUT_S = 30.0
 RECONNECT_MAX_S = 5.0
 LISTEN_CHECK_S = 15.0
 CHANNEL = "workhook"
-_LISTEN_TROUBLE = (*TROUBLE, Unavailable)
+_LISTEN_ERRORS = (*DRIVER_ERRORS, Unavailable)
 GATHER_S = 0.01
 NOTIFY_IDS = 500  # ids in one NOTIFY: its payload is at most 8,000 bytes
 
@@ -48,13 +48,13 @@ class PostgresDatabase(Database):
 
     name = "postgresql"
 
-    def __init__(self, session_url: str, pool: Any, lender: Lender) -> None:
+    def __init__(self, session_url: str, pool: Any, cache: ConnectionCache) -> None:
         self._session_url = session_url
         self._pool = pool
-        self._pooled = lender
-        self._lender: Lender | Listening = lender
+        self._cache = cache
+        self._connections: ConnectionCache | ListeningConnection = cache
         metrics.CONNECTIONS.labels("open").set_function(pool.get_size)
-        metrics.CONNECTIONS.labels("idle").set_function(lender.idle)
+        metrics.CONNECTIONS.labels("idle").set_function(cache.idle)
         self._compile = Compiler(dialects.POSTGRESQL)
         self.signals = Signals()
         self._slow = slow.Turns()
@@ -62,9 +62,9 @@ class PostgresDatabase(Database):
         self._outgoing_ready = asyncio.Event()
         self._origin = secrets.token_hex(6)
         self._tasks: list[asyncio.Task[None]] = []
-        self._listening = Listening(lender)
+        self._listening = ListeningConnection(cache)
         self._apart = copy(self)
-        self._apart._lender = self._listening
+        self._apart._connections = self._listening
 
     @property
     def apart(self) -> Database:
@@ -90,14 +90,14 @@ class PostgresDatabase(Database):
                 reset=_keep,
                 init=dialects.notice_silence,
             )
-        except TROUBLE as error:
+        except DRIVER_ERRORS as error:
             raise dialects.postgresql_problem(error) from error
-        lender = Lender(pool)
-        database = cls(session_url or url, pool, lender)
+        cache = ConnectionCache(pool)
+        database = cls(session_url or url, pool, cache)
         await database._follow_clock()
         database.signals.forward = database._forward
         database._tasks.append(asyncio.create_task(database._notify(), name="pg-notify"))
-        database._tasks.append(asyncio.create_task(lender.tidy(), name="pg-tidy"))
+        database._tasks.append(asyncio.create_task(cache.release_idle(), name="pg-tidy"))
         if listen:
             database._tasks.append(asyncio.create_task(database._listen(), name="pg-listen"))
         return database
@@ -105,7 +105,7 @@ class PostgresDatabase(Database):
     async def _follow_clock(self) -> None:
         """Raises `Unavailable`, and closes the pool."""
         try:
-            async with self._lender.lend() as connection:
+            async with self._connections.connect() as connection:
                 await server_clock.follow(connection)
         except BaseException:
             self._pool.terminate()
@@ -113,7 +113,7 @@ class PostgresDatabase(Database):
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[Transaction]:
-        async with self._lender.lend() as connection:
+        async with self._connections.connect() as connection:
             transaction = PostgresTransaction(connection, self._compile, self.signals)
             try:
                 yield transaction
@@ -125,21 +125,21 @@ class PostgresDatabase(Database):
 
     async def fetch_all(self, statement: Executable, params: Params | None = None) -> Sequence[Row]:
         known = self._compile(statement)
-        async with self._lender.lend() as connection:
+        async with self._connections.connect() as connection:
             await pipeline.prepare(connection, known.sql, planned_once=known.planned_once)
             rows: Sequence[Row] = await connection.fetch(known.sql, *known.arguments(params))
             return rows
 
     async def fetch_one(self, statement: Executable, params: Params | None = None) -> Row | None:
         known = self._compile(statement)
-        async with self._lender.lend() as connection:
+        async with self._connections.connect() as connection:
             await pipeline.prepare(connection, known.sql, planned_once=known.planned_once)
             row: Row | None = await connection.fetchrow(known.sql, *known.arguments(params))
             return row
 
     async def fetch_slow(self, statement: Executable, params: Params | None = None) -> Sequence[Row]:
         known = self._compile(statement)
-        async with self._slow.turn(), self._lender.lend() as connection:
+        async with self._slow.turn(), self._connections.connect() as connection:
             await pipeline.prepare(connection, known.sql)
             try:
                 rows: Sequence[Row] = await connection.fetch(
@@ -151,13 +151,13 @@ class PostgresDatabase(Database):
 
     async def write(self, steps: Sequence[Step]) -> None:
         known = [(self._compile(statement), rows) for statement, rows in steps if rows]
-        async with self._lender.lend() as connection:
+        async with self._connections.connect() as connection:
             await self._run_steps(connection, known, None)
 
     async def _write_returning(self, steps: Sequence[Step], last: Executable, params: Params) -> Sequence[Row]:
         known = self._compile(last)
         before = [(self._compile(statement), rows) for statement, rows in steps if rows]
-        async with self._lender.lend() as connection:
+        async with self._connections.connect() as connection:
             return await self._run_steps(
                 connection, before, Asked(known.sql, known.arguments(params), known.planned_once)
             )
@@ -191,7 +191,7 @@ class PostgresDatabase(Database):
             self._outgoing_ready.clear()
             waiting, self._outgoing = self._outgoing, defaultdict(set)
             try:
-                async with self._lender.lend() as connection:
+                async with self._connections.connect() as connection:
                     await connection.execute(_NOTIFY, CHANNEL, self._notices(waiting))
             except Exception as error:  # noqa: BLE001  # a lost signal costs latency only
                 log.warning("notify_failed", error=str(error))
@@ -229,7 +229,7 @@ class PostgresDatabase(Database):
                 finally:
                     self._listening.connection = None
                     connection.terminate()  # it may be broken: no farewell is waited for
-            except _LISTEN_TROUBLE as error:
+            except _LISTEN_ERRORS as error:
                 metrics.LISTEN_LOST.inc()
                 log.warning("listen_failed", error=str(error), again_in_s=pause_s)
             await asyncio.sleep(pause_s)
@@ -243,7 +243,7 @@ class PostgresDatabase(Database):
                 async with asyncio.timeout(LISTEN_CHECK_S):
                     await gone.wait()
             except TimeoutError:
-                async with self._listening.lend() as connection:
+                async with self._listening.connect() as connection:
                     await server_clock.follow(connection)
 
     def _heard(self, connection: Any, pid: int, channel: str, payload: str) -> None:
@@ -258,7 +258,7 @@ class PostgresDatabase(Database):
         await asyncio.gather(*self._tasks, return_exceptions=True)
         with suppress(TimeoutError):
             async with asyncio.timeout(5):
-                await self._pooled.close()
+                await self._cache.close()
                 await self._pool.close()
                 return
         self._pool.terminate()

@@ -73,9 +73,9 @@ class SqliteTransaction(Transaction):
         self.opened = False
 
     def _run(self, job: Job[T]) -> asyncio.Future[T]:
-        if self.opened and not self.waiting:
+        if self.opened and not self.deferred:
             return self._writer.submit(job)
-        waiting, self.waiting = self.waiting, []
+        waiting, self.deferred = self.deferred, []
         calls = [call for each in waiting for call in _calls(self._compile(each.statement), each.rows)]
         opened, self.opened = self.opened, True
 
@@ -91,28 +91,24 @@ class SqliteTransaction(Transaction):
         return self._writer.submit(first)
 
     async def flush(self) -> None:
-        if self.question is not None:
-            question, self.question = self.question, None
-            question.then(await self._fetch_along(question.statement, question.params))
-        elif self.waiting:
+        if self.deferred_read is not None:
+            question, self.deferred_read = self.deferred_read, None
+            question.then(await self._fetch_with_deferred(question.statement, question.params))
+        elif self.deferred:
             await self._run(lambda connection: None)
 
     async def fetch_all(self, statement: Executable, params: Params | None = None) -> Sequence[Row]:
-        if self.question is not None:
+        if self.deferred_read is not None:
             await self.flush()
-        return await self._fetch_along(statement, params)
+        return await self._fetch_with_deferred(statement, params)
 
-    async def _fetch_along(self, statement: Executable, params: Params | None) -> Sequence[Row]:
+    async def _fetch_with_deferred(self, statement: Executable, params: Params | None) -> Sequence[Row]:
         known = self._compile(statement)
         arguments = known.arguments(params)
         return await self._run(lambda connection: connection.execute(known.sql, arguments).fetchall())
 
-    async def fetch_one(self, statement: Executable, params: Params | None = None) -> Row | None:
-        rows = await self.fetch_all(statement, params)
-        return rows[0] if rows else None
-
     async def execute(self, statement: Executable, params: Params | None = None) -> int:
-        if self.question is not None:
+        if self.deferred_read is not None:
             await self.flush()
         known = self._compile(statement)
         arguments = known.arguments(params)
@@ -125,7 +121,7 @@ class SqliteTransaction(Transaction):
         self, steps: Sequence[Step], last: tuple[Executable, Params] | None = None
     ) -> Sequence[Row]:
         """All of them in one trip to the writer's thread; what `last` answers."""
-        if self.question is not None:
+        if self.deferred_read is not None:
             await self.flush()
         calls = [call for statement, rows in steps for call in _calls(self._compile(statement), rows)]
         if last is not None:
@@ -250,10 +246,6 @@ class SqliteDatabase(Database):
         known = self._compile(statement)
         arguments = known.arguments(params)
         return await self._readers.submit(lambda connection: connection.execute(known.sql, arguments).fetchall())
-
-    async def fetch_one(self, statement: Executable, params: Params | None = None) -> Row | None:
-        rows = await self.fetch_all(statement, params)
-        return rows[0] if rows else None
 
     async def fetch_slow(self, statement: Executable, params: Params | None = None) -> Sequence[Row]:
         known = self._compile(statement)

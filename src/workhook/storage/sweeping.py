@@ -19,7 +19,7 @@ SKIPPED_MAX = 100  # of one kind in one run: more than that is no matter of sing
 log = structlog.get_logger(__name__)
 
 
-async def one_by_one(kind: str, things: Iterable[T], do: Callable[[T], Awaitable[int]]) -> int:
+async def for_each_isolated(kind: str, things: Iterable[T], do: Callable[[T], Awaitable[int]]) -> int:
     """The sum of what `do` answers for each thing. `kind` names them in the log and the metric.
 
     Raises `Unavailable` if the database cannot be used.

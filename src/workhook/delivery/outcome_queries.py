@@ -120,8 +120,8 @@ async def record(
         return late - {row["id"] for row in moved}
     async with database.transaction() as tx:
         await tx.execute_many(_failing, health)
-        tx.later(_insert_delivery, [dict(zip(DELIVERY_COLUMNS, row, strict=True)) for row in delivered])
-        late -= {row["id"] for row in await tx.fetch_along(_advance_all, {"done": advances, "now": now})}
+        tx.defer(_insert_delivery, [dict(zip(DELIVERY_COLUMNS, row, strict=True)) for row in delivered])
+        late -= {row["id"] for row in await tx.fetch_with_deferred(_advance_all, {"done": advances, "now": now})}
         if late:
             await tx.execute(_mark_repeats, {"late": list(late), "count": len(delivered)})
     return late

@@ -41,7 +41,7 @@ UNREADABLE_MS = 30_000  # a lane whose secret cannot be read here is not tried a
 log = structlog.get_logger(__name__)
 
 
-class Holdings:
+class LeasedLanes:
     """`lanes` are loaded. One that is lost is not loaded again before what is in flight of it has ended."""
 
     def __init__(self, services: Services, *, wake: Callable[[], None], hangs: Callable[[], bool]) -> None:

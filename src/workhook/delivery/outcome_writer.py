@@ -11,7 +11,7 @@ from workhook.core.clock import now_ms
 from workhook.core.errors import Unavailable
 from workhook.delivery import metrics
 from workhook.delivery.attempt import Finished
-from workhook.delivery.recording import attempts_of, record
+from workhook.delivery.outcome_queries import attempts_of, record
 from workhook.storage import Database
 
 BATCH_MAX = 256
@@ -27,7 +27,7 @@ Health = Mapping[int, int | None]
 log = structlog.get_logger(__name__)
 
 
-class Recorder:
+class OutcomeWriter:
     """`recorded` is called with each batch after its commit, when the lanes know how their receivers fare. `in_flight`
     tells how many attempts have no record yet, those that were handed over included."""
 
