@@ -12,7 +12,7 @@ import asyncpg
 import sqlalchemy as sa
 
 from bench.bare import Request, write_requests
-from bench.databases import HookOwner as Where
+from bench.databases import Place as Where
 from workhook.bootstrap import open_services
 from workhook.core import json as plain_json
 from workhook.core.clock import now_ms

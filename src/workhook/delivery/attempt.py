@@ -76,8 +76,7 @@ async def attempt(lane: Lane, work: Work, payload: bytes, sender: Sender, policy
     prepared = await _prepare(lane.signer, work, payload, started)
     insecure = hook.config.get("insecure_ssl") == "1"
     outcome = await sender.send(hook.config["url"], prepared, insecure_ssl=insecure)
-    lane.warm = True
-    lane.timing_out = outcome.status == TIMED_OUT  # not any 504: a gateway says that at once
+    lane.answered(timed_out=outcome.status == TIMED_OUT)  # not any 504: a gateway says that at once
     finished_at = now_ms()
     allowed = lane.retries_allowed
     next_at = next_attempt_at(

@@ -150,7 +150,7 @@ class OutcomeWriter:
     def _tell(self, batch: Sequence[Finished], health: Health) -> None:
         for each in batch:
             if each.hook.id in health:
-                each.lane.failing_since = health[each.hook.id]
+                each.lane.set_failing_since(health[each.hook.id])
         try:
             self._recorded(batch)
         except Exception:

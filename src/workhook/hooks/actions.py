@@ -20,7 +20,9 @@ from workhook.hooks.fan_out import fan_out_about, insert_dispatches
 from workhook.hooks.parsing import ConfigChange, HookChange, fault, require_standard_secret
 from workhook.hooks.records import HOOK_COLUMNS, Hook, HookOwner, config_shape, hook_shape, plain_config, viewer_of
 from workhook.hooks.tables import dispatches, hooks, lanes
+from workhook.http.calls import Services
 from workhook.identity import audit
+from workhook.identity import queries as identity_queries
 from workhook.identity.schemas import Actor
 from workhook.identity.tables import accounts, collaborators, memberships, projects
 from workhook.identity.tokens.queries import keep_living
@@ -164,6 +166,21 @@ async def delete_hook(tx: Transaction, actor: Actor, owner: HookOwner, hook_id: 
     await tx.execute(_drop_waiting, {"hook_id": hook_id})
     await _audit(tx, actor, owner, hook, "hook.delete")
     tx.signal(HOOK, {hook_id})
+
+
+async def deactivate_failing(services: Services, seen: Hook, reason: str) -> None:
+    """Turn a hook off, unless it was changed since its receiver failed: `seen` is the hook at that time."""
+    async with services.database.transaction() as tx:
+        repository = None
+        if seen.repository_id is not None:
+            repository = await identity_queries.find_repository_by_id(tx, seen.repository_id)
+        account = await identity_queries.find_account_by_id(tx, seen.account_id)
+        if account is None or (repository is None and seen.repository_id is not None):
+            return
+        owner = HookOwner(account, repository)
+        hook = await queries.find_hook(tx, owner, seen.id, for_update=True)
+        if hook is not None and hook.active and hook.version == seen.version:
+            await deactivate(tx, owner, hook, reason, services.base)
 
 
 async def deactivate(tx: Transaction, owner: HookOwner, hook: Hook, reason: str, base: str) -> None:
