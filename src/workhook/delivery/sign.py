@@ -18,7 +18,7 @@ import msgspec
 from workhook import __version__
 from workhook.core import json
 from workhook.core.secrecy import Secretive
-from workhook.hooks.parsing import standard_key
+from workhook.hooks.config_keys import standard_key
 from workhook.hooks.records import installation_told
 
 TargetType = Literal["repository", "organization"]

@@ -10,7 +10,8 @@ import msgspec
 from workhook.core.clock import DAY_MS, now_ms
 from workhook.core.errors import Fault, Invalid, NotFound
 from workhook.hooks import actions, app_hooks, deliveries, publishing, queries, redelivery
-from workhook.hooks.parsing import fault, parse_config, parse_hook, refuse_types, wrong_type
+from workhook.hooks.config_keys import fault, parse_config
+from workhook.hooks.parsing import parse_hook, refuse_types, wrong_type
 from workhook.hooks.records import (
     Hook,
     HookOwner,

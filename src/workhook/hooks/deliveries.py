@@ -14,10 +14,10 @@ from workhook.core.errors import Fault, Invalid, Malformed, NotFound, shown
 from workhook.events import outbox
 from workhook.events.tables import events
 from workhook.hooks import history
-from workhook.hooks.fan_out import insert_dispatches
+from workhook.hooks.config_keys import whole_number
+from workhook.hooks.fan_out import insert_dispatches, wants
 from workhook.hooks.history import Filters
-from workhook.hooks.match import wants
-from workhook.hooks.parsing import refuse_types, whole_number, wrong_type
+from workhook.hooks.parsing import refuse_types, wrong_type
 from workhook.hooks.records import Hook, HookOwner, installation_told
 from workhook.hooks.schemas import DeliveryDetail, DeliveryItem, DeliveryRequest, DeliveryResponse
 from workhook.hooks.tables import deliveries, dispatches, hooks, lanes

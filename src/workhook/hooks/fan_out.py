@@ -11,8 +11,8 @@ from workhook.core import json
 from workhook.core.clock import now_ms
 from workhook.core.ids import new_guid
 from workhook.events import order, outbox
+from workhook.events.catalog import ANY_EVENT
 from workhook.events.outbox import Event
-from workhook.hooks.match import matching, wants
 from workhook.hooks.records import Viewer
 from workhook.hooks.sending import send_on_postgresql, send_on_sqlite, send_params
 from workhook.hooks.tables import dispatches, hooks
@@ -46,6 +46,11 @@ _insert = insert_into(
 _REACHED = object()
 
 
+def wants(subscribed: Sequence[str], event: str) -> bool:
+    """`*` is every event, present and future."""
+    return event in subscribed or ANY_EVENT in subscribed
+
+
 async def fan_out(tx: Transaction, events: Sequence[Event]) -> Mapping[int, int]:
     """An `outbox.FanOut`: the number of deliveries by event id."""
     if events[0].id == outbox.UNNUMBERED:
@@ -61,7 +66,7 @@ async def fan_out(tx: Transaction, events: Sequence[Event]) -> Mapping[int, int]
         rows = await tx.fetch_with_deferred(_listening, place)
         listening = [(row["id"], json.decode(row["events"])) for row in rows]
         app_of.update({row["id"]: row["app_id"] for row in rows})
-        pairs += [(event.id, hook_id) for event in there for hook_id in matching(listening, event.name)]
+        pairs += [(event.id, hook_id) for event in there for hook_id, names in listening if wants(names, event.name)]
     await insert_dispatches(tx, pairs)
     counts: dict[int, int] = dict.fromkeys((event.id for event in events), 0)
     apps: Counter[tuple[int, int | None]] = tx.state.setdefault(_REACHED, Counter())

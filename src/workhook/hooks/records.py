@@ -10,7 +10,7 @@ import msgspec
 from workhook.core import json
 from workhook.core.clock import to_seconds_text
 from workhook.core.secrecy import Secretive
-from workhook.hooks.parsing import CONTENT_TYPES, MASK
+from workhook.hooks.config_keys import CONTENT_TYPES, MASK
 from workhook.hooks.schemas import AppHookShape, ConfigShape, HookApp, HookShape, LastResponse
 from workhook.identity.apps.app_schemas import app_repository_shape, owner_shape
 from workhook.identity.schemas import Account, Actor, Repository, organization_shape
