@@ -23,6 +23,7 @@ from workhook.events.tables import event_keys, events
 from workhook.hooks import deliveries as history
 from workhook.hooks import queries as hook_queries
 from workhook.hooks import redelivery
+from workhook.hooks.fan_out import drop_waiting
 from workhook.hooks.tables import deliveries, dispatches, hooks
 from workhook.http.calls import Services
 from workhook.identity.queries import find_repository
@@ -236,7 +237,7 @@ async def test_what_the_worker_reads_and_writes(services: Services, asked: Asked
     await hook_queries.hooks_by_id(database, [1, 2, 3])
     await attempts_of(database, [FIRST, FIRST + 1])
     async with database.transaction() as tx:
-        await queries.drop_waiting(tx, [3])
+        await drop_waiting(tx, [3])
         await queries.drop_unasked(tx, [PENDING_ID + 5])
     await assert_no_scan(services, asked, at_least=6, possible=True)
 

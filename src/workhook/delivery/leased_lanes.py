@@ -23,6 +23,7 @@ from workhook.delivery.leases import Leases
 from workhook.delivery.schedule import Schedule
 from workhook.delivery.sign import Signer
 from workhook.hooks import queries as hook_queries
+from workhook.hooks.fan_out import drop_waiting
 from workhook.hooks.records import Hook
 from workhook.http.calls import Services
 
@@ -200,7 +201,7 @@ class LeasedLanes:
             for hook_id in hook_ids:
                 self._due.pop(hook_id, None)
             async with self._database.transaction() as tx:
-                await queries.drop_waiting(tx, list(hook_ids))
+                await drop_waiting(tx, list(hook_ids))
 
     def _signer(self, hook: Hook) -> Signer | None:
         try:

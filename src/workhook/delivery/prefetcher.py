@@ -83,15 +83,15 @@ class Prefetcher:
         if self._ready >= READY_MAX or len(lane.ready) + len(lane.incoming) >= most:
             lane.expect_more()
             return None
-        size = len(new.payload)
+        event, size = new.event, new.event["size"]
         work = Work(
-            new.dispatch_id, new.event_id, new.guid, 0, 0, 0, new.due_at, new.event, new.action, new.repository_id,
-            size, new.installation_id,
+            new.id, new.event_id, new.guid, 0, 0, 0, event["created_at"], event["name"], event["action"],
+            event["repository_id"], size, event["installation_id"],
         )  # fmt: skip
         if not lane.offer(Offered(work, new.before), new.version, self._recorded.__contains__):
             return None
         if self._has_room_for(size):  # otherwise it is loaded when it is sent
-            work.payload, work.held = new.payload, 2 * size
+            work.payload, work.held = event["payload"], 2 * size
             self._bytes += work.held
         self._ready += 1
         return lane

@@ -159,22 +159,12 @@ async def payloads(reader: Reader, event_ids: Sequence[int]) -> dict[int, bytes]
 
 # --- hooks -----------------------------------------------------------------------------------------------------------
 
-_drop_waiting = (
-    sa.update(dispatches)
-    .where(any_of(dispatches.c.hook_id, "hook_ids"), dispatches.c.next_attempt_at.is_not(None))
-    .values(next_attempt_at=sa.null(), wanted=0)
-)
 _drop_unasked = (
     sa.update(dispatches)
     .where(any_of(dispatches.c.id, "dispatch_ids"), dispatches.c.wanted == sa.literal(0, sa.Integer))
     .values(next_attempt_at=sa.null())
 )
 _health = sa.select(lanes.c.hook_id, lanes.c.failing_since).where(any_of(lanes.c.hook_id, "hook_ids"))
-
-
-async def drop_waiting(tx: Transaction, hook_ids: Sequence[int]) -> int:
-    """Nothing more is sent to these hooks; answers how many dispatches that concerned."""
-    return await tx.execute(_drop_waiting, {"hook_ids": list(hook_ids)})
 
 
 async def drop_unasked(tx: Transaction, dispatch_ids: Sequence[int]) -> None:

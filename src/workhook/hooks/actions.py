@@ -17,10 +17,10 @@ from workhook.events import outbox
 from workhook.events.ping_quotes import random_quote
 from workhook.hooks import queries
 from workhook.hooks.config_keys import ConfigChange, fault, require_standard_secret
-from workhook.hooks.fan_out import fan_out_about, insert_dispatches
+from workhook.hooks.fan_out import drop_waiting, fan_out_about, insert_dispatches
 from workhook.hooks.parsing import HookChange
 from workhook.hooks.records import HOOK_COLUMNS, Hook, HookOwner, config_shape, hook_shape, plain_config, viewer_of
-from workhook.hooks.tables import dispatches, hooks, lanes
+from workhook.hooks.tables import hooks, lanes
 from workhook.http.calls import Services
 from workhook.identity import audit
 from workhook.identity import queries as identity_queries
@@ -40,16 +40,6 @@ _update = (
 )
 _delete = sa.delete(hooks).where(hooks.c.id == big("hook_id"))
 _insert_lane = insert_into(lanes, "hook_id", "lease_until", "manual_minute", "manual_count")
-_waiting = (
-    sa.select(dispatches.c.id)
-    .where(dispatches.c.hook_id == big("hook_id"), dispatches.c.next_attempt_at.is_not(None))
-    .order_by(dispatches.c.id)
-    .with_for_update()
-    .cte("waiting")
-)
-_drop_waiting = (
-    sa.update(dispatches).where(dispatches.c.id.in_(sa.select(_waiting.c.id))).values(next_attempt_at=None, wanted=0)
-)
 _healthy_again = sa.update(lanes).where(lanes.c.hook_id == big("hook_id")).values(failing_since=None)
 # Two creations at once could each see room for one hook more: they take turns on the row of what they belong to.
 _lock_repository = (
@@ -164,7 +154,7 @@ async def delete_hook(tx: Transaction, actor: Actor, owner: HookOwner, hook_id: 
     """What waits for the hook is dropped; what was delivered is pruned with the rest of its age."""
     hook = await _found(tx, owner, hook_id)
     await tx.execute(_delete, {"hook_id": hook_id})
-    await tx.execute(_drop_waiting, {"hook_id": hook_id})
+    await drop_waiting(tx, [hook_id])
     await _audit(tx, actor, owner, hook, "hook.delete")
     tx.signal(HOOK, {hook_id})
 
@@ -188,7 +178,7 @@ async def deactivate(tx: Transaction, owner: HookOwner, hook: Hook, reason: str,
     """Workhook itself turns a hook off: an audit entry and a `hook` event tell why."""
     changed = msgspec.structs.replace(hook, active=False, version=hook.version + 1, updated_at=now_ms())
     await tx.execute(_update, {**_stored(changed), "hook_id": hook.id})
-    await tx.execute(_drop_waiting, {"hook_id": hook.id})
+    await drop_waiting(tx, [hook.id])
     await _audit(tx, None, owner, changed, "hook.deactivate", reason=reason)
     event = await outbox.append(
         tx,
@@ -301,7 +291,7 @@ async def _save(tx: Transaction, actor: Actor, owner: HookOwner, old: Hook, new:
         # Off: what waits is dropped. On: so is what slipped in between, and the count of failing days starts anew.
         # The lane first, then its dispatches, as everywhere: who locks two rows in another order meets a deadlock.
         await tx.execute(_healthy_again, {"hook_id": new.id})
-        await tx.execute(_drop_waiting, {"hook_id": new.id})
+        await drop_waiting(tx, [new.id])
     await _audit(tx, actor, owner, new, "hook.update")
     tx.signal(HOOK, {new.id})
     return new

@@ -17,6 +17,7 @@ from workhook.hooks.records import Viewer
 from workhook.hooks.sending import send_on_postgresql, send_on_sqlite, send_params
 from workhook.hooks.tables import dispatches, hooks
 from workhook.storage import Row, Transaction
+from workhook.storage.dialects import any_of
 from workhook.storage.metadata import big, insert_into
 from workhook.storage.signals import DUE
 from workhook.storage.statements import PerDialect, hot
@@ -42,6 +43,16 @@ _reached_by_new = hot(
 )
 _insert = insert_into(
     dispatches, "event_id", "hook_id", "guid", "attempts", "retries", "wanted", "next_attempt_at", "created_at"
+)
+_waiting = (
+    sa.select(dispatches.c.id)
+    .where(any_of(dispatches.c.hook_id, "hook_ids"), dispatches.c.next_attempt_at.is_not(None))
+    .order_by(dispatches.c.id)
+    .with_for_update()
+    .cte("waiting")
+)
+_drop_waiting = (
+    sa.update(dispatches).where(dispatches.c.id.in_(sa.select(_waiting.c.id))).values(next_attempt_at=None, wanted=0)
 )
 _REACHED = object()
 
@@ -129,3 +140,8 @@ async def insert_dispatches(tx: Transaction, pairs: Sequence[tuple[int, int]], *
         ],
     )
     tx.signal(DUE, {hook_id for _, hook_id in pairs})
+
+
+async def drop_waiting(tx: Transaction, hook_ids: Sequence[int]) -> None:
+    """Send nothing more of what waits for these hooks. Their rows are locked by id, as everywhere."""
+    await tx.execute(_drop_waiting, {"hook_ids": list(hook_ids)})

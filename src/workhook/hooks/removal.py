@@ -6,6 +6,7 @@ from __future__ import annotations
 import sqlalchemy as sa
 
 from workhook.core.clock import now_ms
+from workhook.hooks.fan_out import drop_waiting
 from workhook.hooks.tables import dispatches, hooks
 from workhook.identity import audit
 from workhook.identity.oauth.tables import grants
@@ -25,13 +26,6 @@ _waiting = (
 _remove = sa.delete(hooks).where(hooks.c.repository_id == big("repository_id"))
 _of_app = sa.select(hooks.c.id).where(hooks.c.app_id == big("app_id")).order_by(hooks.c.id).with_for_update()
 _remove_some = sa.delete(hooks).where(any_of(hooks.c.id, "hook_ids"))
-_due = (
-    sa.select(dispatches.c.id)
-    .where(any_of(dispatches.c.hook_id, "hook_ids"), dispatches.c.next_attempt_at.is_not(None))
-    .order_by(dispatches.c.id)
-    .with_for_update()
-    .cte("due")
-)
 # Webhooks of OAuth apps, by what was lost. A consent counts everywhere; what a place gives counts there.
 _made_by_apps = sa.select(hooks.c.id).order_by(hooks.c.id).with_for_update()
 _of_place = _made_by_apps.where(hooks.c.account_id == big("account_id"), hooks.c.app_id.is_not(None))
@@ -106,9 +100,6 @@ _turn_off = (
     .where(any_of(hooks.c.id, "hook_ids"))
     .values(active=sa.false(), version=hooks.c.version + sa.literal(1, sa.BigInteger), updated_at=big("now"))
 )
-_drop_due = (
-    sa.update(dispatches).where(dispatches.c.id.in_(sa.select(_due.c.id))).values(next_attempt_at=None, wanted=0)
-)
 
 
 async def forget_repository(tx: Transaction, repository_id: int) -> bool:
@@ -145,7 +136,7 @@ async def _remove_all(tx: Transaction, hook_ids: list[int]) -> None:
     if not hook_ids:
         return
     await tx.execute(_remove_some, {"hook_ids": hook_ids})
-    await tx.execute(_drop_due, {"hook_ids": hook_ids})
+    await drop_waiting(tx, hook_ids)
     tx.signal(HOOK, hook_ids)
 
 
@@ -166,7 +157,7 @@ async def rights_lost(tx: Transaction, loss: Loss) -> None:
         return
     hook_ids = [row["id"] for row in rows]
     await tx.execute(_turn_off, {"hook_ids": hook_ids, "now": now_ms()})
-    await tx.execute(_drop_due, {"hook_ids": hook_ids})
+    await drop_waiting(tx, hook_ids)
     detail = {"reason": "right_lost" if loss.app_id is None else "consent_taken_back"}
     for row in rows:
         owner: dict[str, int] = {"account_id": row["account_id"], "repository_id": row["repository_id"]}
