@@ -1,4 +1,4 @@
-"""What can be done with hooks: create, update, delete. Answers only after the commit (the caller's transaction)."""
+"""Creates, updates and deletes hooks, in the caller's transaction."""
 
 from __future__ import annotations
 
@@ -47,39 +47,33 @@ _lock_repository = (
     .where(projects.c.repository_id == big("id"), projects.c.deleted_at.is_(None))
     .with_for_update()
 )
-# Held by many at once, with the user, but not while somebody changes, removes or disables them.
-_keep_owner = (
-    sa.select(memberships.c.role)
-    .join_from(memberships, accounts, accounts.c.id == memberships.c.user_id)
-    .where(
-        accounts.c.disabled_at.is_(None),
-        memberships.c.organization_id == big("account_id"),
-        memberships.c.user_id == big("user_id"),
-        memberships.c.role == "owner",
-    )
-    .with_for_update(read=True)
+
+
+def _keep(*conditions: sa.ColumnElement[bool]) -> sa.Select[tuple[int]]:
+    """Many can lock the user and the rows of the conditions at once, but nobody changes, removes or disables them."""
+    user = (accounts.c.id == big("user_id"), accounts.c.disabled_at.is_(None))
+    return sa.select(accounts.c.id).where(*user, *conditions).with_for_update(read=True)
+
+
+_keep_user = _keep()
+_keep_owner = _keep(
+    memberships.c.user_id == accounts.c.id,
+    memberships.c.organization_id == big("account_id"),
+    memberships.c.role == "owner",
 )
-_keep_admin = (
-    sa.select(collaborators.c.role)
-    .join_from(collaborators, accounts, accounts.c.id == collaborators.c.user_id)
-    .where(
-        accounts.c.disabled_at.is_(None),
-        collaborators.c.repository_id == big("repository_id"),
-        collaborators.c.user_id == big("user_id"),
-        collaborators.c.role == "admin",
-    )
-    .with_for_update(read=True)
+_keep_admin = _keep(
+    collaborators.c.user_id == accounts.c.id,
+    collaborators.c.repository_id == big("repository_id"),
+    collaborators.c.role == "admin",
 )
-_keep_user = (
-    sa.select(accounts.c.id).where(accounts.c.id == big("user_id"), accounts.c.disabled_at.is_(None))
-).with_for_update(read=True)
 _lock_account = sa.select(accounts.c.login).where(accounts.c.id == big("id")).with_for_update()
 
 
 async def create_hook(
     tx: Transaction, actor: Actor, owner: HookOwner, change: HookChange, *, vault: Vault, limit: int, base: str
 ) -> Hook:
-    """A new active hook is sent a ping. Raises `Invalid` for one that exists already, or one too many for an event."""
+    """Create a hook, and ping it if it is active. Raises `Invalid` if it exists already, or is one too many for an
+    event."""
     assert change.config is not None, "a create always has a configuration"
     await _take_turn(tx, actor, owner)
     config = change.config
@@ -116,7 +110,7 @@ async def create_hook(
 async def update_hook(
     tx: Transaction, actor: Actor, owner: HookOwner, hook_id: int, change: HookChange, *, vault: Vault, limit: int
 ) -> Hook:
-    """A PATCH of a hook: a configuration replaces the old one (the spec: without a secret, the secret is removed)."""
+    """PATCH a hook: a new configuration replaces the old one, and without a secret it removes the secret (the spec)."""
     await _take_turn(tx, actor, owner)
     hook = await _found(tx, owner, hook_id)
     events = hook.events
@@ -137,7 +131,7 @@ async def update_hook(
 async def update_config(
     tx: Transaction, actor: Actor, owner: HookOwner, hook_id: int, config: ConfigChange, *, vault: Vault, limit: int
 ) -> Hook:
-    """A PATCH of the configuration: changes only what is given."""
+    """PATCH the configuration: only the given keys change."""
     await _take_turn(tx, actor, owner)
     hook = await _found(tx, owner, hook_id)
     changed = msgspec.structs.replace(hook, config=plain_config({**hook.config, **config.shown}))
@@ -151,7 +145,7 @@ async def update_config(
 
 
 async def delete_hook(tx: Transaction, actor: Actor, owner: HookOwner, hook_id: int) -> None:
-    """What waits for the hook is dropped; what was delivered is pruned with the rest of its age."""
+    """Delete a hook and drop what waits for it. Its deliveries are purged when they are old."""
     hook = await _found(tx, owner, hook_id)
     await tx.execute(_delete, {"hook_id": hook_id})
     await drop_waiting(tx, [hook_id])
@@ -175,58 +169,36 @@ async def deactivate_failing(services: Services, seen: Hook, reason: str) -> Non
 
 
 async def deactivate(tx: Transaction, owner: HookOwner, hook: Hook, reason: str, base: str) -> None:
-    """Workhook itself turns a hook off: an audit entry and a `hook` event tell why."""
+    """Turn a hook off. The audit log and a `hook` event tell why."""
     changed = msgspec.structs.replace(hook, active=False, version=hook.version + 1, updated_at=now_ms())
     await tx.execute(_update, {**_stored(changed), "hook_id": hook.id})
     await drop_waiting(tx, [hook.id])
     await _audit(tx, None, owner, changed, "hook.deactivate", reason=reason)
-    event = await outbox.append(
-        tx,
-        account_id=owner.account.id,
-        repository_id=owner.repository_id,
-        name="hook",
-        action="deactivated",
-        payload={
-            "action": "deactivated",
-            "hook": hook_shape(changed, owner, base),
-            "reason": reason,
-            **owner.context(base, None),
-        },
-        installation_id=hook.installation_id,
-        to_hooks=False,
-    )
+    shape = hook_shape(changed, owner, base)
+    payload = {"action": "deactivated", "hook": shape, "reason": reason, **owner.context(base, None)}
+    draft = owner.draft("hook", "deactivated", payload, hook.installation_id)
+    event = await outbox.append_draft(tx, draft, to_hooks=False)
     await fan_out_about(tx, event, hook.app_id)
     tx.signal(HOOK, {hook.id})
 
 
 async def send_ping(tx: Transaction, actor: Actor | None, owner: HookOwner, hook: Hook, base: str) -> None:
     """A `ping` for this hook alone."""
-    event = await outbox.append(
-        tx,
-        account_id=owner.account.id,
-        repository_id=owner.repository_id,
-        name="ping",
-        action=None,
-        payload={
-            "zen": random_quote(),
-            "hook_id": hook.id,
-            "hook": hook_shape(hook, owner, base),
-            **owner.context(base, actor.user if actor else None),
-        },
-        installation_id=actor.installation_id if actor else None,
-        to_hooks=False,
-    )
+    context = owner.context(base, actor.user if actor else None)
+    payload = {"zen": random_quote(), "hook_id": hook.id, "hook": hook_shape(hook, owner, base), **context}
+    draft = owner.draft("ping", None, payload, actor.installation_id if actor else None)
+    event = await outbox.append_draft(tx, draft, to_hooks=False)
     await insert_dispatches(tx, [(event.id, hook.id)], by_hand=True)
 
 
 async def _take_turn(tx: Transaction, actor: Actor, owner: HookOwner) -> None:
-    """Raises `Unauthenticated` if the token was revoked since the guard looked. Whoever ends a token removes what it
-    made, or turns it off: nothing is made behind their back, which would send for ever."""
+    """Lock the owner. Raises `Unauthenticated` if the token was revoked since it was checked: ending a token also ends
+    what it made, so nothing may be made afterwards."""
     if not await keep_living(tx, actor.token_id):
         raise Unauthenticated("Bad credentials")
     if owner.repository:
         if await tx.fetch_one(_lock_repository, {"id": owner.repository.id}) is None:
-            raise NotFound()  # deleted since the guard looked
+            raise NotFound()  # deleted since the path was checked
     else:
         await tx.fetch_one(_lock_account, {"id": owner.account.id})
     if viewer_of(actor).app_id is not None:
@@ -234,8 +206,8 @@ async def _take_turn(tx: Transaction, actor: Actor, owner: HookOwner) -> None:
 
 
 async def _keep_right(tx: Transaction, actor: Actor, owner: HookOwner) -> None:
-    """Raises `Forbidden` if the user of an OAuth app lost its right since the guard looked. Until the transaction ends
-    nobody takes it: whoever does then finds what was made, and turns it off."""
+    """Raises `Forbidden` if the user of an OAuth app lost the right since it was checked. It cannot be taken away until
+    the transaction ends; taking it away turns off what was made."""
     named = {"account_id": owner.account.id, "repository_id": owner.repository_id, "user_id": actor.user.id}
     keeping = _keep_user if owner.account.id == actor.user.id else _keep_owner
     if await tx.fetch_one(keeping, named) is not None:
@@ -266,7 +238,7 @@ def _replace_config(hook: Hook, config: ConfigChange, vault: Vault) -> Hook:
 
 
 def _keep_password_at_home(old: Hook, new: Hook, config: ConfigChange) -> None:
-    """Whoever may edit a hook may not read its password by having it sent to a host of their own."""
+    """An editor of a hook must not get its password by having it sent to another host."""
     home = [urlsplit(each.config["url"])[:2] for each in (old, new)]
     if old.password is not None and config.password is UNSET and home[0] != home[1]:
         message = "password must be sent again when the url names another server"
@@ -274,7 +246,7 @@ def _keep_password_at_home(old: Hook, new: Hook, config: ConfigChange) -> None:
 
 
 def _rotate(hook: Hook, secret: bytes | None, keep_s: int | None) -> Hook:
-    """A new secret; the old one signs beside it for `keep_s` seconds where the header style has room for two."""
+    """Set a new secret. The old one signs too for `keep_s` seconds if the header style has room for two."""
     kept = hook.secret if keep_s and secret is not None else None
     until = now_ms() + keep_s * 1000 if kept is not None and keep_s else None
     return msgspec.structs.replace(hook, secret=secret, previous_secret=kept, previous_secret_until=until)
@@ -288,8 +260,8 @@ async def _save(tx: Transaction, actor: Actor, owner: HookOwner, old: Hook, new:
     new = msgspec.structs.replace(new, version=old.version + 1, updated_at=now_ms())
     await tx.execute(_update, {**_stored(new), "hook_id": new.id})
     if new.active != old.active:
-        # Off: what waits is dropped. On: so is what slipped in between, and the count of failing days starts anew.
-        # The lane first, then its dispatches, as everywhere: who locks two rows in another order meets a deadlock.
+        # When it is turned on, the failing days are counted anew, and what slipped in between is dropped as well.
+        # Lanes are locked before dispatches, as everywhere: another order could deadlock.
         await tx.execute(_healthy_again, {"hook_id": new.id})
         await drop_waiting(tx, [new.id])
     await _audit(tx, actor, owner, new, "hook.update")
@@ -308,7 +280,7 @@ async def _check_against_others(
     )
     if any(same(each) == same(hook) for each in others):
         raise Invalid(faults=[fault(f"Hook already exists on this {owner.target}")])
-    # Counted among what the caller sees, here as well: a refusal would tell of hooks that do not exist for it.
+    # Only hooks that the caller sees are counted: a refusal must not reveal others.
     if limit:
         full = [
             name for name in hook.events if name not in before and sum(name in each.events for each in others) >= limit
@@ -327,7 +299,7 @@ def _stored(hook: Hook) -> dict[str, object]:
 async def _audit(
     tx: Transaction, actor: Actor | None, owner: HookOwner, hook: Hook, action: str, **detail: object
 ) -> None:
-    """Owners read of an OAuth app's hook that it is there and what it asks for, not where it sends that."""
+    """The audit log does not tell owners where an OAuth app's hook sends its events."""
     config = {"config": config_shape(hook)} if hook.app_id is None else {}
     await audit.record(
         tx,

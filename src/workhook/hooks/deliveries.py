@@ -23,8 +23,8 @@ from workhook.hooks.schemas import DeliveryDetail, DeliveryItem, DeliveryRequest
 from workhook.hooks.tables import deliveries, dispatches, hooks, lanes
 from workhook.storage import Reader, Row, Transaction
 from workhook.storage.dialects import any_of
+from workhook.storage.index_ranges import Bounds
 from workhook.storage.metadata import big
-from workhook.storage.moments import Bounds
 from workhook.storage.signals import DUE
 
 MANUAL_PER_MINUTE = 60  # pings, tests and redeliveries of one hook: more is "the endpoint has been spammed" (spec)
@@ -245,14 +245,6 @@ async def send_test(tx: Transaction, owner: HookOwner, hook: Hook) -> None:
     row = await tx.fetch_one(_latest_push, {"repository_id": owner.repository_id})
     if row is None or not wants(hook.events, "push"):
         return
-    event = await outbox.append(
-        tx,
-        account_id=owner.account.id,
-        repository_id=owner.repository_id,
-        name="push",
-        action=None,
-        payload=json.decode(row["payload"]),
-        installation_id=row["installation_id"],
-        to_hooks=False,
-    )
+    draft = owner.draft("push", None, json.decode(row["payload"]), row["installation_id"])
+    event = await outbox.append_draft(tx, draft, to_hooks=False)
     await insert_dispatches(tx, [(event.id, hook.id)], by_hand=True)

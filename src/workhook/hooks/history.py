@@ -3,8 +3,8 @@
 A filter is no condition that is asked of row after row, but chooses stretches of an index in which every row fits: one
 for each event that the hook has had (with the action, if one is wanted), each outcome and each kind of attempt. Of each
 stretch the first few are taken, and of these together the first few. There are as many events as the catalogue has
-names, at most. Times are bounds of the numbers (`storage.moments`); what was recorded late is found apart, by an index
-of its own, since its number tells nothing of its time.
+names, at most. Times are bounds of the numbers (`storage.index_ranges`); what was recorded late is found apart, by an
+index of its own, since its number tells nothing of its time.
 """
 
 from __future__ import annotations
@@ -19,9 +19,8 @@ import sqlalchemy as sa
 from workhook.hooks.tables import deliveries, succeeded
 from workhook.storage import Reader, Row
 from workhook.storage.dialects import any_of
+from workhook.storage.index_ranges import Bounds, TimeIndex, index_range
 from workhook.storage.metadata import big
-from workhook.storage.moments import Bounds, Moments
-from workhook.storage.runs import run
 from workhook.storage.statements import PerDialect
 
 LATE_MS = 5_000  # recorded so much later than delivered, a delivery is marked
@@ -33,7 +32,7 @@ def recorded_at_of(delivered_at: int, now: int) -> int | None:
     return now if now - delivered_at > LATE_MS else None
 
 
-moments = Moments(deliveries, "delivered_at", SLACK_MS, lambda table: table.c.recorded_at.is_(None))
+moments = TimeIndex(deliveries, "delivered_at", SLACK_MS, lambda table: table.c.recorded_at.is_(None))
 
 
 class Filters(msgspec.Struct):
@@ -184,7 +183,7 @@ def _listed(shape: Shape, newest_first: bool) -> sa.Select[Any]:
 
 def _every(dialect: str, shape: Shape, newest_first: bool) -> sa.Select[Any]:
     row = deliveries.alias("any_row")
-    every = run(dialect, [(row.c.hook_id, big("hook_id"))], row.c.id, newest_first=newest_first)
+    every = index_range(dialect, [(row.c.hook_id, big("hook_id"))], row.c.id, newest_first=newest_first)
     return sa.select(every.where(*shape.times(row)).subquery().c.id)
 
 

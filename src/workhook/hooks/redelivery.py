@@ -23,8 +23,8 @@ from workhook.hooks.schemas import RedeliveryShape
 from workhook.hooks.tables import deliveries, dispatches, lanes, redeliveries, succeeded
 from workhook.http.calls import Services
 from workhook.storage import Database, Reader, Row, Transaction
+from workhook.storage.index_ranges import Bounds
 from workhook.storage.metadata import big, insert_into
-from workhook.storage.moments import Bounds
 from workhook.storage.sweeping import for_each_isolated
 
 BATCH = 1000  # deliveries that are looked at together; ids that are named are one batch
