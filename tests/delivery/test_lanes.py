@@ -87,7 +87,7 @@ def test_a_receiver_that_timed_out_or_failed_before_begins_with_one_slot() -> No
     assert start(known, NOW) == [2, 3, 4]
 
 
-@pytest.mark.parametrize("why", ["leaving", "stale", "halted"])
+@pytest.mark.parametrize("why", ["closed", "needs_reload", "deactivating"])
 def test_nothing_starts_meanwhile(why: str) -> None:
     made = lane(2)
     setattr(made, why, True)

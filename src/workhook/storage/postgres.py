@@ -20,7 +20,7 @@ from workhook.storage.connection_cache import ACQUIRE_TIMEOUT_S, DRIVER_ERRORS, 
 from workhook.storage.database import Database, Row, Step, Transaction
 from workhook.storage.postgres_transaction import Asked, PostgresTransaction, as_one
 from workhook.storage.signals import Signals
-from workhook.storage.statements import Compiler, Params, Statement
+from workhook.storage.statements import Compiler, Params
 
 COMMAND_TIMEOUT_S = 30.0
 RECONNECT_MAX_S = 5.0
@@ -31,19 +31,17 @@ GATHER_S = 0.01
 NOTIFY_IDS = 500  # ids in one NOTIFY: its payload is at most 8,000 bytes
 
 log = structlog.get_logger(__name__)
-
-
 _pause = asyncio.sleep
 
-# A notice writes a commit record; nobody waits until that one is on the disk.
+# A NOTIFY writes a commit record; it need not wait until the record is on the disk.
 _NOTIFY = "SELECT pg_notify($1, each), set_config('synchronous_commit', 'off', true) FROM unnest($2::text[]) AS each"
 
 
 class PostgresDatabase(Database):
     """Open with `await PostgresDatabase.open(url)`.
 
-    `session_url`: the server itself, where `url` leads to a pooler that gives each transaction any connection. No
-    statement stays prepared then, and what needs one session to itself, listening, goes by the other URL.
+    `session_url`: the server itself, if `url` leads to a pooler that gives each transaction any connection. Statements
+    are not kept prepared then, and listening, which needs a session of its own, uses `session_url`.
     """
 
     name = "postgresql"
@@ -68,14 +66,14 @@ class PostgresDatabase(Database):
 
     @property
     def apart(self) -> Database:
-        """By the connection that listens: it has little to do, and nobody waits at the pool for it."""
+        """Uses the connection that listens: it has little to do, and nobody waits for it."""
         return self._apart
 
     @classmethod
     async def open(
         cls, url: str, *, session_url: str | None = None, connections: int = 6, listen: bool = True
     ) -> PostgresDatabase:
-        """`connections`: in all, with the one that listens."""
+        """`connections`: how many at most, with the one that listens."""
         try:
             pool = await asyncpg.create_pool(
                 **dialects.connect_options(url),
@@ -86,7 +84,7 @@ class PostgresDatabase(Database):
                 statement_cache_size=512 if session_url is None else 0,
                 max_cacheable_statement_size=0,  # however long
                 max_inactive_connection_lifetime=300,
-                # Nothing here changes a session's state, so there is nothing to reset: saves a round trip a release.
+                # No code changes a session's state, so nothing has to be reset: this saves a round trip.
                 reset=_keep,
                 init=dialects.notice_silence,
             )
@@ -150,34 +148,28 @@ class PostgresDatabase(Database):
             return rows
 
     async def write(self, steps: Sequence[Step]) -> None:
-        known = [(self._compile(statement), rows) for statement, rows in steps if rows]
-        async with self._connections.connect() as connection:
-            await self._run_steps(connection, known, None)
+        await self._run_steps(steps, None)
 
     async def _write_returning(self, steps: Sequence[Step], last: Executable, params: Params) -> Sequence[Row]:
         known = self._compile(last)
-        before = [(self._compile(statement), rows) for statement, rows in steps if rows]
-        async with self._connections.connect() as connection:
-            return await self._run_steps(
-                connection, before, Asked(known.sql, known.arguments(params), known.planned_once)
-            )
+        return await self._run_steps(steps, Asked(known.sql, known.arguments(params), known.planned_once))
 
-    async def _run_steps(
-        self, connection: Any, steps: list[tuple[Statement, Sequence[Params]]], last: Asked | None
-    ) -> Sequence[Row]:
-        if last is None and steps:
-            last = as_one(*steps[-1])
-            steps = steps[:-1] if last is not None else steps
-        transaction = PostgresTransaction(connection, self._compile, self.signals)
-        try:
-            for each, rows in steps:
-                await transaction.run_step(each, rows)
-            if last is not None:
-                return await transaction.run_last(last)
-            await transaction.finish()
-        except BaseException:
-            await transaction.roll_back()
-            raise
+    async def _run_steps(self, steps: Sequence[Step], last: Asked | None) -> Sequence[Row]:
+        """`last` None: the last step commits, if it is a single statement."""
+        known = [(self._compile(statement), rows) for statement, rows in steps if rows]
+        if last is None and known and (last := as_one(*known[-1])) is not None:
+            known.pop()
+        async with self._connections.connect() as connection:
+            transaction = PostgresTransaction(connection, self._compile, self.signals)
+            try:
+                for each, rows in known:
+                    await transaction.run_step(each, rows)
+                if last is not None:
+                    return await transaction.run_last(last)
+                await transaction.finish()
+            except BaseException:
+                await transaction.roll_back()
+                raise
         return []
 
     def _forward(self, topic: str, ids: frozenset[int]) -> None:
@@ -185,7 +177,7 @@ class PostgresDatabase(Database):
         self._outgoing_ready.set()
 
     async def _notify(self) -> None:
-        """The first goes at once; those that come within `GATHER_S` of it go out together in the next."""
+        """Send a signal at once, and those of the next `GATHER_S` seconds together."""
         while True:
             await self._outgoing_ready.wait()
             self._outgoing_ready.clear()
@@ -198,7 +190,7 @@ class PostgresDatabase(Database):
             await _pause(GATHER_S)
 
     def _notices(self, waiting: Mapping[str, set[int]]) -> list[str]:
-        """What is said, in as many notices as it takes."""
+        """The payloads: at most `NOTIFY_IDS` ids each."""
         notices = []
         for topic, ids in waiting.items():
             ordered = sorted(ids)
@@ -208,7 +200,7 @@ class PostgresDatabase(Database):
         return notices
 
     async def _listen(self) -> None:
-        """Keeps one connection listening. After every (re)connection anything may have been missed."""
+        """Keep one connection listening. Signals may have been missed before each (re)connection."""
         pause_s = 0.1
         while True:
             try:
@@ -228,7 +220,7 @@ class PostgresDatabase(Database):
                     await self._until_gone(gone)
                 finally:
                     self._listening.connection = None
-                    connection.terminate()  # it may be broken: no farewell is waited for
+                    connection.terminate()  # it may be broken, so no answer is awaited
             except _LISTEN_ERRORS as error:
                 metrics.LISTEN_LOST.inc()
                 log.warning("listen_failed", error=str(error), again_in_s=pause_s)
@@ -236,8 +228,7 @@ class PostgresDatabase(Database):
             pause_s = min(pause_s * 2, RECONNECT_MAX_S)
 
     async def _until_gone(self, gone: asyncio.Event) -> None:
-        """Ask now and then, for the time: a connection that is half open tells nothing, and would be waited for in
-        vain."""
+        """Ask for the time every `LISTEN_CHECK_S` seconds: a half-open connection would never end by itself."""
         while not gone.is_set():
             try:
                 async with asyncio.timeout(LISTEN_CHECK_S):
@@ -248,7 +239,7 @@ class PostgresDatabase(Database):
 
     def _heard(self, connection: Any, pid: int, channel: str, payload: str) -> None:
         origin, topic, ids = payload.split(":")
-        if origin == self._origin:  # this process was told when it sent it
+        if origin == self._origin:  # this process sent it
             return
         self.signals.deliver(topic, frozenset(int(each) for each in ids.split(",") if each))
 
