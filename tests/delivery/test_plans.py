@@ -266,9 +266,7 @@ async def test_the_fan_out(services: Services, world: World, asked: Asked) -> No
         repository = await find_repository(tx, world.organization, world.repository)
         assert repository is not None
         asked.clear()
-        event = await outbox.append(
-            tx, account_id=repository.owner.id, repository_id=1007, name="push", action=None, payload={}
-        )
+        event = await outbox.append(tx, outbox.Draft(repository.owner.id, 1007, "push", None, {}))
         counts = await outbox.fan_out_now(tx)
     assert counts == {event.id: HOOKS // REPOSITORIES}
     await assert_no_scan(services, asked, at_least=3)

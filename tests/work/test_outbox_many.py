@@ -23,9 +23,7 @@ def _drafts(places: Sequence[int | None], first: int = 0) -> list[Draft]:
 
 
 async def _one(tx: Transaction, number: int) -> Event:
-    return await outbox.append(
-        tx, account_id=1, repository_id=1, name="task", action="created", payload={"number": number}
-    )
+    return await outbox.append(tx, outbox.Draft(1, 1, "task", "created", {"number": number}))
 
 
 async def test_they_are_numbered_in_their_order_among_others(services: Services) -> None:

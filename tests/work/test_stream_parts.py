@@ -32,9 +32,7 @@ async def repository_id(services: Services) -> int:
 
 async def _append(services: Services, repository_id: int, **payload: object) -> int:
     async with services.database.transaction() as tx:
-        event = await outbox.append(
-            tx, account_id=1, repository_id=repository_id, name="push", action=None, payload=payload
-        )
+        event = await outbox.append(tx, outbox.Draft(1, repository_id, "push", None, payload))
     return event.id
 
 

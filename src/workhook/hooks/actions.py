@@ -177,7 +177,7 @@ async def deactivate(tx: Transaction, owner: HookOwner, hook: Hook, reason: str,
     shape = hook_shape(changed, owner, base)
     payload = {"action": "deactivated", "hook": shape, "reason": reason, **owner.context(base, None)}
     draft = owner.draft("hook", "deactivated", payload, hook.installation_id)
-    event = await outbox.append_draft(tx, draft, to_hooks=False)
+    event = await outbox.append(tx, draft, to_hooks=False)
     await fan_out_about(tx, event, hook.app_id)
     tx.signal(HOOK, {hook.id})
 
@@ -187,7 +187,7 @@ async def send_ping(tx: Transaction, actor: Actor | None, owner: HookOwner, hook
     context = owner.context(base, actor.user if actor else None)
     payload = {"zen": random_quote(), "hook_id": hook.id, "hook": hook_shape(hook, owner, base), **context}
     draft = owner.draft("ping", None, payload, actor.installation_id if actor else None)
-    event = await outbox.append_draft(tx, draft, to_hooks=False)
+    event = await outbox.append(tx, draft, to_hooks=False)
     await insert_dispatches(tx, [(event.id, hook.id)], by_hand=True)
 
 

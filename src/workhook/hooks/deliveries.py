@@ -246,5 +246,5 @@ async def send_test(tx: Transaction, owner: HookOwner, hook: Hook) -> None:
     if row is None or not wants(hook.events, "push"):
         return
     draft = owner.draft("push", None, json.decode(row["payload"]), row["installation_id"])
-    event = await outbox.append_draft(tx, draft, to_hooks=False)
+    event = await outbox.append(tx, draft, to_hooks=False)
     await insert_dispatches(tx, [(event.id, hook.id)], by_hand=True)

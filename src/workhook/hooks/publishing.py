@@ -149,7 +149,7 @@ async def _publish(
             if bytes(earlier["digest"]) != digest:
                 raise Invalid(faults=[_fault("id", "Another event was published under this id within 24 hours")])
             return Published(publication.id, 0)
-    event = await outbox.append_draft(tx, _draft(publication, owner, actor, base))
+    event = await outbox.append(tx, _draft(publication, owner, actor, base))
     if publication.id is not None:
         await tx.execute(_insert_key, {**key, "digest": digest, "event_id": event.id, "created_at": now_ms()})
     await outbox.fan_out_now(tx)
