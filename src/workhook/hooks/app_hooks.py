@@ -1,5 +1,5 @@
 """Webhooks that OAuth apps made, for the owners of an organization. The webhook API shows them to the app alone
-(Authentication 3 of the spec); what goes out of an organization its owners can see and end all the same."""
+(Authentication 3 of the spec), but owners can see and end what leaves their organization."""
 
 from __future__ import annotations
 
@@ -55,8 +55,8 @@ class AppHook(msgspec.Struct, frozen=True):
 async def list_app_hooks(
     reader: Reader, actor: Actor, organization: Account, *, limit: int, offset: int
 ) -> tuple[list[AppHook], int]:
-    """In the organization and its repositories, oldest first; and how many there are. Those of a repository that was
-    deleted send nothing, and come back with it."""
+    """A page of the hooks in the organization and its repositories, oldest first, and the number of all of them. Hooks
+    of a deleted repository are left out: they send nothing."""
     params = {"account_id": organization.id, "user_id": actor.user.id}
     rows = await reader.fetch_all(_page, {**params, "limit": limit, "offset": offset})
     total = rows[0]["total"] if rows else 0

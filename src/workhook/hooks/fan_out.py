@@ -65,16 +65,16 @@ def wants(subscribed: Sequence[str], event: str) -> bool:
 async def fan_out(tx: Transaction, events: Sequence[Event]) -> Mapping[int, int]:
     """An `outbox.FanOut`: the number of deliveries by event id."""
     if events[0].id == outbox.UNNUMBERED:
-        await _send_along(tx, len(events))
+        await _send_deferred(tx, len(events))
         return {}
-    by_place: dict[tuple[int, int | None], list[Event]] = defaultdict(list)
+    by_owner: dict[tuple[int, int | None], list[Event]] = defaultdict(list)
     for event in events:
-        by_place[event.account_id, event.repository_id].append(event)
+        by_owner[event.account_id, event.repository_id].append(event)
     pairs: list[tuple[int, int]] = []
     app_of: dict[int, int | None] = {}
-    for (account_id, repository_id), there in by_place.items():
-        place = {"account_id": account_id, "repository_id": repository_id}
-        rows = await tx.fetch_with_deferred(_listening, place)
+    for (account_id, repository_id), there in by_owner.items():
+        owner = {"account_id": account_id, "repository_id": repository_id}
+        rows = await tx.fetch_with_deferred(_listening, owner)
         listening = [(row["id"], json.decode(row["events"])) for row in rows]
         app_of.update({row["id"]: row["app_id"] for row in rows})
         pairs += [(event.id, hook_id) for event in there for hook_id, names in listening if wants(names, event.name)]
@@ -87,8 +87,8 @@ async def fan_out(tx: Transaction, events: Sequence[Event]) -> Mapping[int, int]
     return counts
 
 
-async def _send_along(tx: Transaction, count: int) -> None:
-    """The events that wait are sent in the statement that inserts them."""
+async def _send_deferred(tx: Transaction, count: int) -> None:
+    """Insert the dispatches in the statement that inserts the events."""
     counted = {"count": count}
 
     def tell(rows: Sequence[Row]) -> None:
@@ -100,7 +100,7 @@ async def _send_along(tx: Transaction, count: int) -> None:
 
 
 def reached(tx: Transaction, event_id: int, viewer: Viewer) -> int:
-    """How many hooks that the viewer sees an event that was fanned out reaches."""
+    """How many of the hooks that the viewer sees get an event that was fanned out."""
     apps: Counter[tuple[int, int | None]] = tx.state.get(_REACHED, Counter())
     if viewer.everything:
         return sum(count for (each, _), count in apps.items() if each == event_id)
@@ -108,17 +108,17 @@ def reached(tx: Transaction, event_id: int, viewer: Viewer) -> int:
 
 
 async def fan_out_about(tx: Transaction, event: Event, app_id: int | None) -> None:
-    """An event about a hook, appended with `to_hooks=False`: it shows the hook, so it reaches those hooks whose owner
-    sees that one. `app_id`: the hook's."""
+    """Send an event about a hook, appended with `to_hooks=False`. It shows the hook, so it goes only to hooks of the
+    same app. `app_id`: the hook's."""
     rows = await tx.fetch_all(_listening, {"account_id": event.account_id, "repository_id": event.repository_id})
     fitting = [row["id"] for row in rows if row["app_id"] == app_id and wants(json.decode(row["events"]), event.name)]
     await insert_dispatches(tx, [(event.id, hook_id) for hook_id in fitting])
 
 
 async def insert_dispatches(tx: Transaction, pairs: Sequence[tuple[int, int]], *, by_hand: bool = False) -> None:
-    """Make each (event, hook) due now, and wake whoever delivers once it is committed.
+    """Make each (event, hook) due now, and wake the workers after the commit.
 
-    `by_hand`: somebody asked for just this one, so that it is sent even if the hook is off.
+    `by_hand`: somebody asked for this one, so it is sent even if the hook is off.
     """
     if not pairs:
         return

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from itertools import islice
-from typing import Any
+from typing import Any, get_origin
 
 import msgspec
 from msgspec import UNSET, UnsetType
@@ -24,14 +24,9 @@ class HookChange(msgspec.Struct):
     active: bool | UnsetType = UNSET
 
 
-_TYPES: dict[str, tuple[type, str]] = {
-    "name": (str, "a string"),
-    "config": (dict, "an object"),
-    "events": (list, "an array"),
-    "add_events": (list, "an array"),
-    "remove_events": (list, "an array"),
-    "active": (bool, "a boolean"),
-}
+_KINDS: dict[type, str] = {str: "a string", dict: "an object", list: "an array", bool: "a boolean"}
+_CREATE: dict[str, Any] = {"name": str, "config": dict, "events": list[str], "active": bool}
+_UPDATE = {**_CREATE, "add_events": list[str], "remove_events": list[str]}
 
 
 def wrong_type(name: str, value: object, wanted: str) -> str:
@@ -45,17 +40,17 @@ def refuse_types(complaints: list[str]) -> None:
         raise Invalid("\n\n".join(["Invalid request.", *complaints[:FAULTS_MAX]]), code="wrong_type")
 
 
-def check_types(body: Mapping[str, Any], fields: tuple[str, ...]) -> None:
-    """Raises `Invalid` with a message that names every property of the wrong JSON type."""
+def check_types(body: Mapping[str, Any], kinds: Mapping[str, Any], *, nullable: Collection[str] = ()) -> None:
+    """Raises `Invalid` with a message that names every property whose JSON type is not the one in `kinds`."""
     complaints = []
-    for name in fields:
-        if name not in body:
+    for name, kind in kinds.items():
+        value = body.get(name)
+        if name not in body or (value is None and name in nullable):
             continue
-        kind, wanted = _TYPES[name]
-        value = body[name]
-        if not isinstance(value, kind):
-            complaints.append(wrong_type(name, value, wanted))
-        elif isinstance(value, list):
+        plain = get_origin(kind) or kind
+        if not isinstance(value, plain):
+            complaints.append(wrong_type(name, value, _KINDS[plain]))
+        elif kind == list[str]:
             wrong = (item for item in value if not isinstance(item, str))
             complaints += [wrong_type(f"{name}/items", item, "a string") for item in islice(wrong, FAULTS_MAX)]
     refuse_types(complaints)
@@ -65,9 +60,7 @@ def parse_hook(
     body: Mapping[str, Any], target: str, check_url: Callable[[str], str | None], *, creating: bool
 ) -> HookChange:
     """A create or update of a hook of `target` (repository or organization). Raises `Invalid` with every fault."""
-    fields: tuple[str, ...] = ("name", "config", "events", "active")
-    if not creating and target == "repository":
-        fields += ("add_events", "remove_events")
+    fields = _UPDATE if not creating and target == "repository" else _CREATE
     check_types(body, fields)
     faults: list[Fault] = []
     if creating and ("name" in body or target == "organization") and body.get("name") != "web":

@@ -1,4 +1,4 @@
-"""Events from other systems: a Git server, CI, anything with a token."""
+"""Publishes events from other systems: a Git server, CI, anything with a token."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from workhook.events.catalog import known, publishable
 from workhook.events.tables import event_keys
 from workhook.hooks.commit import NewEvent, committer_of
 from workhook.hooks.fan_out import reached
-from workhook.hooks.parsing import refuse_types, wrong_type
+from workhook.hooks.parsing import check_types
 from workhook.hooks.records import HookOwner
 from workhook.hooks.schemas import Published
 from workhook.identity import audit
@@ -43,7 +43,7 @@ _forget_key = sa.delete(event_keys).where(
 
 
 class Publication(msgspec.Struct, frozen=True):
-    """What a publisher sent, checked. `id`: its own name for the event."""
+    """An event from a publisher, checked. `id`: its own name for the event."""
 
     event: str
     payload: dict[str, Any]
@@ -53,17 +53,7 @@ class Publication(msgspec.Struct, frozen=True):
 
 def parse_publication(body: Mapping[str, Any]) -> Publication:
     """Raises `Invalid` naming every fault."""
-    complaints = []
-    for name, kind, wanted in (
-        ("event", str, "a string"),
-        ("payload", dict, "an object"),
-        ("action", str, "a string"),
-        ("id", str, "a string"),
-    ):
-        value = body.get(name)
-        if name in body and not isinstance(value, kind) and not (value is None and name in ("action", "id")):
-            complaints.append(wrong_type(name, value, wanted))
-    refuse_types(complaints)
+    check_types(body, {"event": str, "payload": dict, "action": str, "id": str}, nullable=("action", "id"))
     faults = [
         Fault(resource="Event", field=name, code="missing_field", message=f"{name} is required")
         for name in ("event", "payload")
@@ -103,10 +93,9 @@ def _fault(field: str, message: str) -> Fault:
 async def publish(
     database: Database, owner: HookOwner, publication: Publication, *, actor: Actor | None, base: str
 ) -> Published:
-    """Commit the event and its deliveries. The same `id` again within 24 hours answers the first, with no deliveries.
+    """Commit the event and its deliveries. The same `id` again within 24 hours has no effect, and no deliveries.
 
-    `actor` None: whoever runs a command. The deliveries that are counted are those to hooks that the place's viewer
-    sees: the number tells of no others.
+    `actor` is None for commands. Only deliveries to hooks that the owner's viewer sees are counted.
 
     Raises `Invalid` when another event was published under the `id`.
     """
@@ -116,14 +105,14 @@ async def publish(
     try:
         return await database.in_transaction(step)
     except UniqueViolation:
-        # Another request with this id was first; its commit is visible now.
+        # Another request with this id was faster; its commit is visible now.
         return await database.in_transaction(step)
 
 
 async def _publish_gathered(
     database: Database, owner: HookOwner, publication: Publication, actor: Actor | None, base: str
 ) -> Published:
-    """With what others publish at the same time, in one commit."""
+    """Commit it together with what is published at the same time."""
     draft = _draft(publication, owner, actor, base)
     entry = None
     if actor is not None:
@@ -172,8 +161,8 @@ def _draft(publication: Publication, owner: HookOwner, actor: Actor | None, base
 
 @lru_cache(maxsize=256)
 def _around(owner: HookOwner, base: str, sender: Account | None, *, of_push: bool) -> Mapping[str, msgspec.Raw]:
-    """What a payload may lack, as JSON: to make it of the records took a third of a publish. A push shows when its
-    repository was created as seconds since the epoch, as GitHub's does: receivers written in Go refuse a text there."""
+    """The parts that a payload may lack, as JSON: encoding the records took a third of a publish. A push shows the
+    repository's creation in seconds since the epoch, as GitHub does: receivers written in Go refuse a text there."""
     around = owner.context(base, sender)
     if of_push and owner.repository:
         shape = app_repository_shape(owner.repository, base, permissions=False)
@@ -182,7 +171,7 @@ def _around(owner: HookOwner, base: str, sender: Account | None, *, of_push: boo
 
 
 def _completed(publication: Publication, around: Mapping[str, object]) -> dict[str, object]:
-    """The payload as it was sent, in its order, then what it lacked."""
+    """The payload as it was sent, followed by the parts that it lacked."""
     payload = dict(publication.payload)
     if publication.action is not None:
         payload.setdefault("action", publication.action)
