@@ -35,7 +35,7 @@ async def test_tunnels_that_fail_do_not_lift_the_bound() -> None:
             assert not refused.ok
         for number in range(1, 41):
             assert (await sender.send(f"http://127.0.0.{number}/x", prepared, insecure_ssl=True)).ok
-            assert len(sender._kept._idle) <= MOST  # counted here: the proxy sees an end only later
+            assert len(sender._connections._idle) <= MOST  # counted here: the proxy sees an end only later
     finally:
         await sender.close()
         server.close()

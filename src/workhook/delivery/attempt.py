@@ -1,4 +1,4 @@
-"""One attempt: sign, send, decide what follows. No transaction is open here."""
+"""One attempt: sign, send, decide what follows. No transaction is open meanwhile."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ from workhook.hooks.records import Hook
 FAILING_MAX_MS = 5 * 24 * 3600 * 1000
 SIGN_HERE_MAX = 256 * 1024  # bytes; that many take 2 ms
 
-# Few, because they take turns with the loop; of their own, so that they do not hold up whoever else needs a thread.
+# Few threads, because they take turns with the loop; a pool of its own, so that others need not wait for it.
 _signing = ThreadPoolExecutor(2, "workhook-sign")
 
 
 @dataclass(slots=True)
 class Finished:
-    """An attempt that came to an end and is not recorded yet."""
+    """An attempt that has ended and is not recorded yet."""
 
     lane: Lane
     work: Work
-    hook: Hook  # as it was when this was sent
+    hook: Hook  # as it was when the attempt was sent
     outcome: Outcome
-    request_headers: dict[str, str] = field(repr=False)  # as they were sent: a password is among them
+    request_headers: dict[str, str] = field(repr=False)  # as they were sent, with a password
     delivered_at: int
     next_at: int | None
 
@@ -64,7 +64,7 @@ class Finished:
         )
 
     def advance(self) -> AdvanceRow:
-        """What changes in the dispatch."""
+        """The change of the dispatch."""
         work = self.work
         return work.id, work.attempts, 1 if work.wanted else 0, work.retries + 1, self.next_at, self.lane.epoch
 
@@ -90,7 +90,7 @@ async def attempt(lane: Lane, work: Work, payload: bytes, sender: Sender, policy
     )
     if outcome.status == TOO_LARGE:  # it will not be smaller next time
         next_at = None
-    if not lane.hook.active:  # a ping or a redelivery of a hook that is off: asked for once, sent once
+    if not lane.hook.active:  # a ping or a redelivery of a hook that is off is sent once
         next_at = None
     return Finished(lane, work, hook, outcome, prepared.headers, finished_at, next_at)
 
@@ -104,7 +104,7 @@ async def _prepare(signer: Signer, work: Work, payload: bytes, now: int) -> Sign
 
 
 def reason_to_deactivate(finished: Finished) -> str | None:
-    """A receiver that says 410, or has had no success for five days, is not sent anything more."""
+    """Why the hook is turned off, or None: its receiver answers 410, or has failed for five days."""
     lane, outcome = finished.lane, finished.outcome
     if not finished.hook.active or outcome.ok:
         return None

@@ -1,4 +1,4 @@
-"""One POST, with bounds on everything that a receiver decides: time, bytes, redirects, cookies, addresses."""
+"""Sends one POST, with limits on all that a receiver decides: time, bytes, redirects, cookies, addresses."""
 
 from __future__ import annotations
 
@@ -65,9 +65,9 @@ class SendSettings(Secretive, msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Outcome(msgspec.Struct, frozen=True):
-    """What came of one attempt. `status` and `status_code` (200-599) are what the API shows.
+    """The outcome of one attempt. The API shows `status` and `status_code` (200-599).
 
-    `response_body` holds at most 64 KiB, decoded where it could be. `retry_after` is the receiver's header, unread.
+    `response_body` has at most 64 KiB, decoded if possible. `retry_after` is the receiver's header as text.
     """
 
     status: str
@@ -82,8 +82,8 @@ class Outcome(msgspec.Struct, frozen=True):
 class Sender:
     """Sends deliveries over kept connections. Needs a running event loop; belongs to one; close it at the end.
 
-    `unexpected_failures` counts attempts that failed in a way this module does not know: each is logged, and each is a
-    defect. Connections are not shared between hooks that verify certificates and hooks that do not.
+    `unexpected_failures` counts failures that this module does not know: each is logged, and each is a defect. Hooks
+    that verify certificates and hooks that do not share no connections.
     """
 
     def __init__(
@@ -98,9 +98,9 @@ class Sender:
         self._closed = False
         self._policy = policy
         self._settings = settings or SendSettings()
-        self._kept = ConnectionPool(self._settings.connections_max)
+        self._connections = ConnectionPool(self._settings.connections_max)
         self._resolver = resolver or SystemResolver(max(2, min(LOOKUPS_AT_ONCE, self._settings.connections_max // 4)))
-        # Now, when their files can surely be read: without a descriptor left, the system would trust nobody, silently.
+        # Now, when their files can surely be read: without descriptors, the system would silently trust no certificate.
         self._tls, self._insecure_tls = _tls_context(insecure=False), _tls_context(insecure=True)
         self._sessions: dict[tuple[bool, bool], aiohttp.ClientSession] = {}
         self._timeout = _total_timeout(self._settings.timeout_s)
@@ -108,13 +108,13 @@ class Sender:
 
     @property
     def at_once(self) -> int:
-        """How many sends may be under way. One may need two connections for a moment: a host can have two addresses."""
+        """How many sends may be in flight. A send may briefly need two connections, for a host with two addresses."""
         return max(1, self._settings.connections_max * 3 // 4)
 
     async def send(self, url: str, prepared: SignedRequest, *, insecure_ssl: bool) -> Outcome:
-        """POST `prepared` to `url`. Never raises for anything a receiver does; cancellation passes through.
+        """POST `prepared` to `url`. Never raises for what a receiver does.
 
-        Raises `OwnTrouble` when this process could not open a socket: that is no attempt, and says nothing about `url`.
+        Raises `OwnTrouble` if this process could not open a socket: that does not count as an attempt.
         """
         started = time.perf_counter()
         size = len(prepared.body) if prepared.payload_size is None else prepared.payload_size
@@ -139,7 +139,7 @@ class Sender:
         except Exception as error:  # noqa: BLE001 - whatever happens to one delivery must not reach the others
             trouble = _own_trouble(error)
             if trouble is not None:
-                self._kept.give_way()
+                self._connections.give_way()
                 raise trouble from None
             explained = _explain(error)
             if explained is None:
@@ -202,7 +202,7 @@ class Sender:
     def _open_session(self, insecure: bool, fresh: bool) -> aiohttp.ClientSession:
         proxied = self._settings.proxy is not None
         connector = Connector(
-            self._kept,
+            self._connections,
             ssl=self._insecure_tls if insecure else self._tls,
             # Through a proxy, connections go to the proxy, which the operator chose and may be a private address.
             resolver=self._resolver if proxied else address_policy.GuardedResolver(self._policy, self._resolver),
@@ -309,7 +309,7 @@ def _own_trouble(error: Exception) -> address_policy.OwnTrouble | None:
 
 
 def _explain(error: Exception) -> tuple[str, int] | None:
-    """Status and code of what went wrong, or None for what nobody foresaw. The order matters: classes overlap."""
+    """The status and code of an error, or None for an unknown one. The order matters: classes overlap."""
     match error:
         case address_policy.AddressRefused():
             return REFUSED, 403
