@@ -51,7 +51,7 @@ def test_one_lane_leaves_room_for_others() -> None:
     assert isinstance(slots.take(modest, 0), Work)
 
 
-def test_sluggish_receivers_have_half_of_the_process_at_most() -> None:
+def test_slow_receivers_have_half_of_the_process_at_most() -> None:
     slots = Slots(16)
     slow = [lane_with(number, waiting=10) for number in range(1, 5)]
     for lane in slow:

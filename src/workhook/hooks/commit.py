@@ -39,9 +39,9 @@ from workhook.hooks.tables import dispatches, hooks
 from workhook.identity import audit
 from workhook.identity.tables import audit_log
 from workhook.storage import Database, Row
+from workhook.storage.batching import Batcher
 from workhook.storage.database import Step
 from workhook.storage.dialects import arrays
-from workhook.storage.gathering import Batcher
 from workhook.storage.metadata import insert_into
 from workhook.storage.signals import DUE, EVENTS
 from workhook.storage.statements import Params, hot

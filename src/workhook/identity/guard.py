@@ -27,7 +27,7 @@ from workhook.identity.schemas import Actor, Organization, Repository
 from workhook.identity.tokens.kinds import KINDS, kind_of
 from workhook.identity.tokens.lookup import Lookup
 from workhook.storage import Database
-from workhook.storage.gathering import Batcher
+from workhook.storage.batching import Batcher
 
 log = structlog.get_logger(__name__)
 

@@ -23,8 +23,8 @@ _TABLES = """SELECT relname FROM pg_class WHERE relkind IN ('r', 'p', 'v', 'm')
 AND relnamespace = to_regnamespace(current_schema()) ORDER BY relname"""
 
 
-class Standing(NamedTuple):
-    """How far a table is: its key up to which it is copied, None at the beginning."""
+class TableProgress(NamedTuple):
+    """`after`: the key up to which the table is copied, None at the beginning."""
 
     after: list[Any] | None
     done: bool
@@ -83,9 +83,9 @@ class Target:
             await self._triggers("DISABLE")
             await run.execute("UPDATE alembic_version SET version_num = $1", COPYING)
 
-    async def standing(self, table: sa.Table) -> Standing:
+    async def progress_of(self, table: sa.Table) -> TableProgress:
         row = await self._connection.fetchrow("SELECT after, done FROM workhook_copy WHERE name = $1", table.name)
-        return Standing(msgspec.msgpack.decode(row["after"]) if row["after"] else None, row["done"])
+        return TableProgress(msgspec.msgpack.decode(row["after"]) if row["after"] else None, row["done"])
 
     async def count(self, table: sa.Table) -> int:
         return int(await self._connection.fetchval(f'SELECT count(*) FROM "{table.name}"'))  # noqa: S608  # ours

@@ -29,12 +29,8 @@ from workhook.storage.migrate import release_command
 T = TypeVar("T")
 Progress = Callable[[str, int, int], None]
 
-PAUSES_S = (
-    0.5,
-    1.0,
-    2.0,
-    *[5.0] * 12,
-)  # before each further try: a cluster that chooses a new primary takes half a minute
+# Before each further try: a cluster takes half a minute to choose a new primary.
+PAUSES_S = (0.5, 1.0, 2.0, *[5.0] * 12)
 COPIED, COMPARED = "rows copied", "rows compared"
 
 log = structlog.get_logger(__name__)
@@ -65,7 +61,7 @@ class _Copy:
 
     async def _copy_table(self, table: sa.Table, copied: int) -> None:
         """What of it is not there yet. `copied`: rows of the tables before it."""
-        after, done = await self.target.standing(table)
+        after, done = await self.target.progress_of(table)
         self._show(COPIED, copied + (0 if after is None else await self.target.count(table)))
         if done:
             return

@@ -1,4 +1,4 @@
-"""Rounds of what arrives together: `storage.gathering`."""
+"""Rounds of what arrives together: `storage.batching`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import pytest
 
 from workhook.core.errors import Unavailable
-from workhook.storage.gathering import Batcher
+from workhook.storage.batching import Batcher
 
 
 class Rounds:
