@@ -104,7 +104,9 @@ class Sender:
         self._tls, self._insecure_tls = _tls_context(insecure=False), _tls_context(insecure=True)
         self._sessions: dict[tuple[bool, bool], aiohttp.ClientSession] = {}
         self._timeout = _total_timeout(self._settings.timeout_s)
-        self._examine = functools.lru_cache(_URLS_REMEMBERED)(self._examine_url)
+        self._examine = functools.lru_cache(_URLS_REMEMBERED)(
+            lambda url: address_policy.examine_url(url, self._policy) or URL(url)
+        )
 
     @property
     def at_once(self) -> int:
@@ -137,7 +139,8 @@ class Sender:
                 session, timeout = self._session(insecure_ssl, fresh=True), self._time_left(started)
                 return await self._post(session, target, prepared, timeout, started)
         except Exception as error:  # noqa: BLE001 - whatever happens to one delivery must not reach the others
-            trouble = _own_trouble(error)
+            cause = error.os_error if isinstance(error, aiohttp.ClientConnectorError) else error
+            trouble = address_policy.own_trouble(cause) if isinstance(cause, OSError) else None
             if trouble is not None:
                 self._connections.give_way()
                 raise trouble from None
@@ -186,9 +189,6 @@ class Sender:
 
     def _time_left(self, started: float) -> aiohttp.ClientTimeout:
         return _total_timeout(max(self._settings.timeout_s - (time.perf_counter() - started), 0.001))
-
-    def _examine_url(self, url: str) -> URL | address_policy.UrlFault:
-        return address_policy.examine_url(url, self._policy) or URL(url)
 
     def _session(self, insecure: bool, *, fresh: bool = False) -> aiohttp.ClientSession:
         """The session for hooks of one TLS setting; `fresh` keeps no connections."""
@@ -301,11 +301,6 @@ def _failed(status: str, code: int, started: float) -> Outcome:
 
 def _elapsed_ms(started: float) -> int:
     return round((time.perf_counter() - started) * 1000)
-
-
-def _own_trouble(error: Exception) -> address_policy.OwnTrouble | None:
-    cause = error.os_error if isinstance(error, aiohttp.ClientConnectorError) else error
-    return address_policy.own_trouble(cause) if isinstance(cause, OSError) else None
 
 
 def _explain(error: Exception) -> tuple[str, int] | None:

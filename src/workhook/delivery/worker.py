@@ -85,7 +85,7 @@ class Worker:
     async def start(self) -> None:
         """Raises `Unavailable` if the database cannot be reached."""
         signals = self._database.signals
-        listeners = {DUE: self._heard_due, HOOK: self._heard_hook, WORKERS: self._heard_workers}
+        listeners = {DUE: self._heard_due, HOOK: self._heard_hook, WORKERS: lambda _: self._leased.leases.look_now()}
         self._unlisten = [signals.listen(topic, listener) for topic, listener in listeners.items()]
         self._unlisten.append(take_with(self._database, self))
         await self._leased.start()
@@ -132,11 +132,12 @@ class Worker:
                 await self._poll()
                 self._trouble = None
             except Exception as error:
-                self._trouble = error.message if isinstance(error, Unavailable) else "a step failed; the log says why"
                 metrics.TROUBLE.labels("turn").inc()
                 if isinstance(error, Unavailable):
+                    self._trouble = error.message
                     log.warning("worker_waits_for_database", error=error.message, again_in_s=pause_s)
                 else:
+                    self._trouble = "a step failed; the log says why"
                     log.exception("worker_turn_failed", again_in_s=pause_s)
                 self._polled_at_s = time.monotonic()
                 await _within(self._stopping, pause_s)
@@ -159,9 +160,6 @@ class Worker:
     def _heard_hook(self, hook_ids: frozenset[int] | None) -> None:
         self._leased.mark_changed(hook_ids)
         self._wake.set()
-
-    def _heard_workers(self, _: frozenset[int] | None) -> None:
-        self._leased.leases.look_now()
 
     # --- new dispatches: a `hooks.handover.Taker` --------------------------------------------------------------------
 

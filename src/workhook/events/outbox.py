@@ -94,8 +94,7 @@ _ABOUT_HOOKS = frozenset({"hook", "ping"})  # they show a hook's settings, which
 
 
 WRITTEN = sa.table(
-    "written",
-    *(sa.column(name, events.c[name].type) for name in ("id", "name", "account_id", "repository_id")),
+    "written", *(sa.column(name, events.c[name].type) for name in ("id", "name", "account_id", "repository_id"))
 )
 """On PostgreSQL, the events inserted by the same statement. On SQLite the last one's id is `order.last_given`."""
 

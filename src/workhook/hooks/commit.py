@@ -28,13 +28,7 @@ from workhook.hooks.handover import (
     may_be_taken,
     offer,
 )
-from workhook.hooks.sending import (
-    last_before_on_sqlite,
-    new_on_sqlite,
-    send_on_postgresql,
-    send_on_sqlite,
-    send_params,
-)
+from workhook.hooks.sending import last_before_on_sqlite, new_on_sqlite, send_on_postgresql, send_on_sqlite, send_params
 from workhook.hooks.tables import dispatches, hooks
 from workhook.identity import audit
 from workhook.identity.tables import audit_log

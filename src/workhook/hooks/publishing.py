@@ -131,7 +131,8 @@ async def _publish(
     key = {"scope": scope, "key": publication.id}
     digest = b""
     if publication.id is not None:
-        digest = _digest(publication)
+        content = [publication.event, publication.action, publication.payload]
+        digest = hashlib.sha256(json.encode(content)).digest()
         await tx.execute(_forget_key, {**key, "before": now_ms() - DAY_MS})
         earlier = await tx.fetch_one(_key, key)
         if earlier is not None:
@@ -178,8 +179,3 @@ def _completed(publication: Publication, around: Mapping[str, object]) -> dict[s
     for name, value in around.items():
         payload.setdefault(name, value)
     return payload
-
-
-def _digest(publication: Publication) -> bytes:
-    told = [publication.event, publication.action, publication.payload]
-    return hashlib.sha256(json.encode(told)).digest()

@@ -76,9 +76,7 @@ _insert = insert_into(redeliveries, *_COLUMNS[1:-1]).returning(redeliveries.c.id
 _move = (
     sa.update(redeliveries)
     .where(
-        redeliveries.c.id == big("id"),
-        redeliveries.c.after_id == big("before"),
-        redeliveries.c.finished_at.is_(None),
+        redeliveries.c.id == big("id"), redeliveries.c.after_id == big("before"), redeliveries.c.finished_at.is_(None)
     )
     .values(after_id=big("after"), updated_at=big("now"), finished_at=big("finished"))
 )

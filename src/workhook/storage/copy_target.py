@@ -59,8 +59,9 @@ class Target:
         if version == COPYING:
             return str(await run.fetchval("SELECT min(token) FROM workhook_copy"))
         if version != HEAD:
+            has = f"has schema {version}" if version else "holds no schema"
             raise CopyRefused(
-                f"the database at {place(self._url)} {_told(version)}, and the file has schema {HEAD}.",
+                f"the database at {place(self._url)} {has}, and the file has schema {HEAD}.",
                 "Run `workhook migrate` with the newest version on both, or give an empty database.",
             )
         await self._require_empty()
@@ -163,7 +164,3 @@ async def _connect(url: str) -> Any:
 
 def _packed(key: list[Any] | None) -> bytes | None:
     return None if key is None else msgspec.msgpack.encode(key)
-
-
-def _told(version: str | None) -> str:
-    return f"has schema {version}" if version else "holds no schema"

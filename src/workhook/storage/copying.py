@@ -93,7 +93,11 @@ class _Copy:
     async def finish(self, mark: Mark) -> None:
         """The file first: if this ends in between, the next run finds both, and only this is left to do."""
         self.source.set_mark(mark._replace(done=True))
-        numbers = {table.name: self.source.last_number(table) for table in self.tables if _is_numbered(table)}
+        numbers = {
+            table.name: self.source.last_number(table)
+            for table in self.tables
+            if isinstance(table.primary_key.columns[0].type, sa.Integer)
+        }
         await self._patiently(partial(self.target.finish, numbers))
 
     def _show(self, what: str, done: int) -> None:
@@ -115,10 +119,6 @@ class _Copy:
             except DRIVER_ERRORS as error:
                 log.warning("copy_not_connected", error=str(error))
         return await act()
-
-
-def _is_numbered(table: sa.Table) -> bool:
-    return isinstance(table.primary_key.columns[0].type, sa.Integer)
 
 
 async def copy(

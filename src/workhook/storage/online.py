@@ -38,7 +38,8 @@ def create_table(name: str, *parts: Any, **options: Any) -> None:
     if _is_sqlite():
         op.create_table(name, *parts, **options)
         return
-    named = {key for part in parts if isinstance(part, sa.ForeignKeyConstraint) for key in _tables_of(part)}
+    keys = [each for part in parts if isinstance(part, sa.ForeignKeyConstraint) for each in part.elements]
+    named = {each.target_fullname.partition(".")[0] for each in keys}
     with _gives_way(max(1, len(named))):
         op.create_table(name, *parts, if_not_exists=True, **options)
 
@@ -109,10 +110,6 @@ def _gives_way(locks: int) -> Iterator[None]:
         yield
         # Building an index waits for open transactions, but blocks nobody.
         op.execute("RESET lock_timeout")
-
-
-def _tables_of(key: sa.ForeignKeyConstraint) -> set[str]:
-    return {each.target_fullname.partition(".")[0] for each in key.elements}
 
 
 def _is_sqlite() -> bool:

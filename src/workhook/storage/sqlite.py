@@ -272,7 +272,7 @@ class SqliteDatabase(Database):
         while True:
             await asyncio.sleep(WATCH_INTERVAL_S)
             try:
-                version = await self._writer.submit(_data_version)
+                version = await self._writer.submit(lambda each: each.execute("PRAGMA data_version").fetchone()[0])
             except Exception as error:  # noqa: BLE001  # it is tried again in a second
                 log.warning("watch_failed", error=str(error))
                 continue
@@ -308,10 +308,6 @@ def _changed(connection: sqlite3.Connection, sql: str, arguments: Sequence[objec
         return count
     # The module does not count rows of statements that begin with WITH.
     return int(connection.execute("SELECT changes()").fetchone()[0])
-
-
-def _data_version(connection: sqlite3.Connection) -> int:
-    return int(connection.execute("PRAGMA data_version").fetchone()[0])
 
 
 def _release_savepoint(connection: sqlite3.Connection) -> None:
