@@ -71,7 +71,9 @@ class Crowd(Publisher):
                 for number, hook_id in enumerate(hook_ids):
                     payload = plain_json.decode(world.body(first + number))
                     event = await outbox.append(
-                        tx, account_id=2, repository_id=1, name="push", action=None, payload=payload, to_hooks=False
+                        tx,
+                        outbox.Draft(2, 1, "push", None, payload),
+                        to_hooks=False,
                     )
                     pairs.append((event.id, hook_id))
                 await insert_dispatches(tx, pairs)

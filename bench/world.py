@@ -23,7 +23,7 @@ from workhook.events.tables import events
 from workhook.hooks import actions as hook_actions
 from workhook.hooks.fan_out import insert_dispatches
 from workhook.hooks.parsing import parse_hook
-from workhook.hooks.records import Place
+from workhook.hooks.records import HookOwner
 from workhook.hooks.tables import deliveries, dispatches
 from workhook.http.calls import Services
 from workhook.identity import actions, queries
@@ -118,7 +118,7 @@ def make_world(where: Where, url: str, *, repositories: int = REPOSITORIES, hook
                 await _add_project(tx, place.id, name)
                 repository = await queries.find_repository(tx, place.login, name)
                 assert repository is not None
-                where_hooks = Place(place, repository)
+                where_hooks = HookOwner(place, repository)
                 there = f"{url}{HANGING}/{number}" if number < hanging else f"{url}/{number}"
                 made[repository.full_name] = [
                     await _add_hook(tx, services, actor, where_hooks, f"{there}/{each}") for each in range(hooks)
@@ -146,7 +146,7 @@ async def _add_project(tx: Transaction, account_id: int, name: str) -> None:
     await tx.execute(_insert_project, values)
 
 
-async def _add_hook(tx: Transaction, services: Services, actor: Actor, place: Place, url: str) -> int:
+async def _add_hook(tx: Transaction, services: Services, actor: Actor, place: HookOwner, url: str) -> int:
     config = {"url": url, "content_type": "json", "secret": SECRET}
     change = parse_hook({"config": config, "events": ["push"]}, "repository", services.check_url, creating=True)
     hook = await hook_actions.create_hook(

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
+from pathlib import Path
 
 import sqlalchemy as sa
 
@@ -19,7 +20,7 @@ from workhook.http.calls import Call, Place, Services, Standing
 from workhook.identity import audit, invitation_ends, removal
 from workhook.identity.removal import Loss
 from workhook.storage import Database, Transaction
-from workhook.storage.blobs import open_blobs
+from workhook.storage.blobs import FOLDER, Blobs, FolderBlobs
 from workhook.storage.dialects import upsert
 from workhook.storage.metadata import key_check
 from workhook.storage.migrate import migrate
@@ -67,6 +68,15 @@ async def open_services(settings: Settings, *, serving: bool = False) -> AsyncIt
             await close()
         blobs.close()
         await database.close()
+
+
+def open_blobs(data: Path, url: str | None) -> Blobs:
+    """The store of files: the folder `files` in the data folder, or `s3://BUCKET/PREFIX`."""
+    if url is None:
+        return FolderBlobs(data / FOLDER)
+    from workhook.storage.blobs_s3 import S3Blobs
+
+    return S3Blobs(data / FOLDER, url)
 
 
 def _watch_quotas(settings: Settings) -> Callable[[], None]:
@@ -124,6 +134,6 @@ async def _standing(call: Call, rights: Mapping[Place, int]) -> Standing:
 
 
 def _check_url(url: str, settings: Settings) -> str | None:
-    from workhook.delivery.guard import AddressPolicy, check_url
+    from workhook.delivery.address_policy import AddressPolicy, check_url
 
     return check_url(url, AddressPolicy(settings.delivery_allow_networks))

@@ -21,7 +21,7 @@ from workhook.core import json, log
 from workhook.core.clock import now_ms
 from workhook.core.config import Settings, split_address, unknown_variables
 from workhook.core.errors import CannotStart
-from workhook.delivery.guard import AddressPolicy
+from workhook.delivery.address_policy import AddressPolicy
 from workhook.delivery.retention import Retention
 from workhook.delivery.send import Sender, SendSettings
 from workhook.delivery.worker import Worker

@@ -12,12 +12,12 @@ from tests.harness.waiting import WAIT_S
 from tests.harness.world import make_world
 from workhook.bootstrap import open_services
 from workhook.core.config import load
-from workhook.delivery.guard import AddressPolicy
+from workhook.delivery.address_policy import AddressPolicy
 from workhook.delivery.send import Sender, SendSettings
 from workhook.delivery.worker import Worker
 from workhook.hooks import actions, publishing
 from workhook.hooks.parsing import parse_hook
-from workhook.hooks.records import Place
+from workhook.hooks.records import HookOwner
 from workhook.http.calls import Services
 from workhook.identity.queries import find_repository
 from workhook.identity.tokens.lookup import find_actor
@@ -28,7 +28,7 @@ PATIENT_S = 300.0  # longer than any test waits
 class Inside:
     """A repository whose webhooks get what is pushed."""
 
-    def __init__(self, services: Services, place: Place, token: str) -> None:
+    def __init__(self, services: Services, place: HookOwner, token: str) -> None:
         self.services, self.place, self._token = services, place, token
         self.worker: Worker | None = None
 
@@ -70,7 +70,7 @@ async def inside(backend: Databases, folder: Path, *, serving: bool = False, **s
         world = await make_world(services)
         repository = await find_repository(services.database, world.organization, world.repository)
         assert repository is not None
-        yield Inside(services, Place(repository.owner, repository), world.token)
+        yield Inside(services, HookOwner(repository.owner, repository), world.token)
 
 
 assert WAIT_S < PATIENT_S

@@ -12,12 +12,14 @@ from typing import Protocol
 
 from tests.delivery.receivers import Names, Receiver, Script, receiver
 from workhook.core import json
-from workhook.delivery.guard import AddressPolicy
+from workhook.delivery.address_policy import AddressPolicy
 from workhook.delivery.send import Outcome, Sender, SendSettings
-from workhook.delivery.sign import Prepared
+from workhook.delivery.sign import SignedRequest
 
 LOOPBACK = ("127.0.0.0/8", "::1")
-PREPARED = Prepared({"User-Agent": "Service-Hookshot/test", "Accept": "*/*", "content-type": "application/json"}, b"{}")
+PREPARED = SignedRequest(
+    {"User-Agent": "Service-Hookshot/test", "Accept": "*/*", "content-type": "application/json"}, b"{}"
+)
 CLOSED = ("connection closed before a response", 502)
 MALFORMED = ("malformed response", 502)
 

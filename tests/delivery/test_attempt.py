@@ -12,13 +12,13 @@ from tests.delivery.receivers import forever, receiver
 from tests.delivery.sending import LOOPBACK
 from tests.harness.waiting import WAIT_S
 from tests.unit.lane_kit import lane_with
+from workhook.delivery.address_policy import AddressPolicy
 from workhook.delivery.attempt import SIGN_HERE_MAX, attempt
 from workhook.delivery.connection import MAX_HEAD_BYTES
-from workhook.delivery.guard import AddressPolicy
-from workhook.delivery.recording import DELIVERY_COLUMNS
+from workhook.delivery.outcome_queries import DELIVERY_COLUMNS
 from workhook.delivery.retry import RetryPolicy
 from workhook.delivery.send import Sender
-from workhook.delivery.sign import Prepared, Profile, Signer, form_encode
+from workhook.delivery.sign import Profile, SignedRequest, Signer, form_encode
 
 
 class Patient(Signer):
@@ -28,7 +28,7 @@ class Patient(Signer):
         super().__init__(profile)
         self.turned = threading.Event()
 
-    def prepare(self, *given: Any, **more: Any) -> Prepared:
+    def prepare(self, *given: Any, **more: Any) -> SignedRequest:
         assert self.turned.wait(WAIT_S), "the loop stands still"
         return super().prepare(*given, **more)
 

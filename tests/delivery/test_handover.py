@@ -15,7 +15,7 @@ from tests.harness.receiver import Receiver
 from tests.harness.server import Server
 from tests.harness.waiting import until
 from workhook.delivery import queries
-from workhook.hooks.handover import Fresh, before_of, may_be_taken, offer, take_with
+from workhook.hooks.handover import CommittedDispatch, before_of, may_be_taken, offer, take_with
 from workhook.storage import Reader, Row
 
 
@@ -127,23 +127,23 @@ def test_a_hook_that_is_changed_meanwhile(new_server: Callable[..., Server], rec
 
 
 async def test_with_no_worker_nobody_takes_it(site: Inside) -> None:
-    fresh = Fresh(1, 1, 1, "guid", 1, "push", None, None, None, b"{}", 0, ())
+    new = CommittedDispatch(1, 1, 1, "guid", 1, {})
     assert not may_be_taken(site.services.database)
-    assert not offer(site.services.database, fresh)
+    assert not offer(site.services.database, new)
 
 
 async def test_the_commit_tells_what_was_due_before(site: Inside, receiver: Receiver) -> None:
     """Whoever committed it: nobody delivers here, and something takes what is offered."""
 
     [hook_id] = await site.hooks([receiver.url])
-    offered: list[Fresh] = []
+    offered: list[CommittedDispatch] = []
 
     class Curious:
         def may_take(self) -> bool:
             return True
 
-        def take(self, fresh: Fresh) -> bool:
-            offered.append(fresh)
+        def take(self, new: CommittedDispatch) -> bool:
+            offered.append(new)
             return False
 
     await site.publish(1)
@@ -156,7 +156,7 @@ async def test_the_commit_tells_what_was_due_before(site: Inside, receiver: Rece
     known = [len(each.before or ()) for each in offered]
     # The ping and the first push; then one round alone, and one of two, of which only the first tells.
     assert known == [2, 3, 4, 0]
-    assert offered[0].dispatch_id in (offered[1].before or ())
+    assert offered[0].id in (offered[1].before or ())
 
 
 def test_more_than_may_be_told_is_not_told() -> None:

@@ -35,7 +35,7 @@ class World:
         self.time = 0
         self.rows: list[Row] = []
         self.lane: Lane = lane(0, max_concurrency=str(slots))
-        self.lane.warm = True
+        self.lane.connected = True
         self.capacity = capacity
         self.queues: list[Row | None] = [None] * QUEUES
         self.others: list[Row] = []
@@ -74,7 +74,7 @@ class World:
 
     def offer(self, row: Row) -> None:
         if len(self.lane.ready) + len(self.lane.incoming) >= self.capacity:
-            self.lane.more = True
+            self.lane.may_have_more = True
         else:
             before = None if len(row.before) > 2 * PAGE else row.before
             self.handed += self.lane.offer(Offered(work(row), before), 1, self.known.__contains__)
@@ -93,16 +93,16 @@ class World:
         if self.signals:
             self.signals -= 1
             if which:
-                self.lane.more = True
+                self.lane.may_have_more = True
 
     def search(self, _: int) -> None:
         if self.due():
-            self.lane.more = True
+            self.lane.may_have_more = True
 
     def begin_fill(self, _: int) -> None:
-        if self.lane.more and not self.lane.reading and len(self.lane.ready) < PAGE:
-            busy = {each.id for each in self.lane.ready} | set(self.lane.flying)
-            self.lane.begin_read()
+        if self.lane.may_have_more and not self.lane.reading and len(self.lane.ready) < PAGE:
+            busy = {each.id for each in self.lane.ready} | set(self.lane.in_flight)
+            self.lane.begin_read(1)
             rows = [row for row in self.due() if row.id not in busy][:PAGE]
             self.found = [work(row) for row in rows], len(rows) == PAGE
 
@@ -110,7 +110,7 @@ class World:
         if self.found is not None:
             works, full = ([], True) if fails == 7 else self.found
             self.found = None
-            self.lane.end_read(works, full=full, known=self.known.__contains__)
+            self.lane.end_read(works, full=full, is_recorded=self.known.__contains__)
 
     def publish_own(self, queue: int) -> None:
         for step in (self.begin_own, self.commit_own, self.tell_own):
@@ -148,11 +148,11 @@ class World:
             row.started = self.time
 
     def record(self, which: int) -> None:
-        if self.lane.flying:
-            id_ = list(self.lane.flying)[which % len(self.lane.flying)]
+        if self.lane.in_flight:
+            id_ = list(self.lane.in_flight)[which % len(self.lane.in_flight)]
             self.rows[id_ - 1].done = True
             self.known.add(id_)
-            del self.lane.flying[id_]
+            del self.lane.in_flight[id_]
 
     def end(self) -> None:
         for queue in range(QUEUES):
@@ -161,7 +161,7 @@ class World:
         while self.others:
             self.commit_other(0)
         self.end_fill(0)
-        self.lane.more = True  # the worker's own search
+        self.lane.may_have_more = True  # the worker's own search
         for _ in range(10 * len(self.rows) + 10):
             self.time += 1
             for step in (self.begin_fill, self.end_fill, self.start, self.record):
@@ -222,7 +222,7 @@ def test_a_lane_that_is_read_all_the_time_comes_back_to_what_is_handed_over() ->
         for step in (world.begin_own, world.commit_own, world.tell_own):
             step(0)
         world.end_fill(0)
-        assert world.lane.more is False, number
+        assert world.lane.may_have_more is False, number
     assert world.handed == 2 * PAGE
 
 
@@ -238,5 +238,5 @@ def test_what_another_process_has_committed_goes_first() -> None:
     for step in (world.begin_own, world.commit_own, world.tell_own):
         step(0)
     assert world.handed == 0
-    assert world.lane.more
+    assert world.lane.may_have_more
     world.end()

@@ -35,7 +35,7 @@ def hook(previous_until: int | None = None, /, **config: str) -> Hook:
 def lane(waiting: int, *, warm: bool = True, failing_since: int | None = None, **config: str) -> Lane:
     signer = Signer(Profile(hook_id=1, target_id=1, target_type="repository"))
     made = Lane(hook(**config), signer, NOW + LEASE_MS, failing_since)
-    made.warm = warm
+    made.connected = warm
     made.ready.extend(
         Work(number, number, str(number), 0, 0, 0, NOW, "push", None, 1, 10) for number in range(1, waiting + 1)
     )
@@ -53,7 +53,7 @@ def start(made: Lane, now: int) -> list[int]:
 @pytest.mark.parametrize(("made", "slots"), [(lane(20), 8), (lane(20, max_concurrency="3"), 3)])
 def test_slots(made: Lane, slots: int) -> None:
     assert start(made, NOW) == list(range(1, slots + 1))
-    made.flying.pop(2)
+    made.in_flight.pop(2)
     assert start(made, NOW) == [slots + 1]
     assert made.hold_back(NOW) == 20 - slots - 1
     assert made.hold_back(NOW) == 0
@@ -73,7 +73,7 @@ def test_a_cold_lane_starts_one_by_one_until_there_is_an_answer() -> None:
     assert start(made, NOW) == [1]
     assert start(made, NOW + 10) == []
     assert start(made, NOW + 60) == [2]
-    made.warm = True
+    made.connected = True
     assert start(made, NOW + 61) == [3, 4]
 
 
@@ -87,7 +87,7 @@ def test_a_receiver_that_timed_out_or_failed_before_begins_with_one_slot() -> No
     assert start(known, NOW) == [2, 3, 4]
 
 
-@pytest.mark.parametrize("why", ["leaving", "stale", "halted"])
+@pytest.mark.parametrize("why", ["closed", "needs_reload", "deactivating"])
 def test_nothing_starts_meanwhile(why: str) -> None:
     made = lane(2)
     setattr(made, why, True)
@@ -97,7 +97,7 @@ def test_nothing_starts_meanwhile(why: str) -> None:
 def test_nothing_starts_after_the_lease() -> None:
     made = lane(9, max_concurrency="1")
     assert start(made, NOW + LEASE_MS - 1) == [1]
-    made.flying.clear()
+    made.in_flight.clear()
     assert start(made, NOW + LEASE_MS) == []
     made.lease_until += LEASE_MS
     assert start(made, NOW + LEASE_MS) == [2]
@@ -111,7 +111,7 @@ def test_a_rate_is_never_exceeded_in_any_second(rate: int, steps: list[int]) -> 
     for step in steps:
         now += step
         starts += [now] * len(start(made, now))
-        made.flying.clear()
+        made.in_flight.clear()
     for first in starts:
         assert sum(first <= each < first + 1000 for each in starts) <= rate + 2
 

@@ -23,7 +23,7 @@ from tests.harness.waiting import WAIT_S
 from workhook.core.clock import now_ms
 from workhook.core.config import load
 from workhook.core.errors import Unavailable
-from workhook.delivery import holdings, leases, metrics, processes, queries, worker
+from workhook.delivery import leased_lanes, leases, metrics, processes, queries, worker
 from workhook.delivery.leases import Leases
 from workhook.delivery.membership import View
 from workhook.hooks.tables import dispatches, workers
@@ -43,8 +43,8 @@ async def site(backend: Databases, tmp_path: Path) -> AsyncIterator[Inside]:
 @pytest.fixture
 async def calm(backend: Databases, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Inside]:
     """Nothing happens but what something makes happen."""
-    for module in (holdings, worker):
-        monkeypatch.setattr(module, "LOOK_MS", 3_600_000)
+    for module in (leased_lanes, worker):
+        monkeypatch.setattr(module, "POLL_MS", 3_600_000)
     monkeypatch.setattr(leases, "BEAT_MS", 3_600_000)
     async with inside(backend, tmp_path, delivery_lease_s=3600) as made:
         yield made
@@ -158,8 +158,8 @@ async def test_it_is_renewed_while_others_have_all_connections(site: Inside) -> 
         for _ in range(site.services.settings.database_connections - 1):
             tx = await requests.enter_async_context(database.transaction())
             await tx.fetch_one(sa.select(1))
-        before = made._held.leases.good_until
-        await holds(lambda: made._held.leases.good_until > before + 100)
+        before = made._leased.leases.good_until
+        await holds(lambda: made._leased.leases.good_until > before + 100)
         row = await tx.fetch_one(
             sa.text(
                 "SELECT count(*) AS n FROM pg_stat_activity"
@@ -190,7 +190,7 @@ async def test_it_ends_when_the_worker_hangs(site: Inside, receiver: Receiver, m
         patience = worker.SILENT_S, worker.HUNG_S
         try:
             worker.SILENT_S = worker.HUNG_S = 0.5  # no turn ends any more
-            await holds(lambda: not made._held.leases.good)
+            await holds(lambda: not made._leased.leases.good)
             assert "has not looked for work" in made.state
             assert hung._value.get() == before + 1
         finally:
@@ -220,7 +220,7 @@ async def test_what_others_left_is_begun_at_once(calm: Inside, receiver: Receive
     database = calm.services.database
     hooks = await calm.hooks([f"{receiver.url}?{number}" for number in range(8)])
     async with calm.delivering() as made:
-        lease, membership = made._held.leases, made._held.leases.membership
+        lease, membership = made._leased.leases, made._leased.leases.membership
         await holds(lambda: membership.settled)
         async with database.transaction() as tx:
             generation = await processes.join(tx, "elsewhere/1/x", 3_600_000)
@@ -240,7 +240,7 @@ async def test_retries_that_another_made_are_known_in_pages(
     calm: Inside, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Found one by one, each would wait for the next search."""
-    monkeypatch.setattr(holdings, "TIMES", 4)
+    monkeypatch.setattr(leased_lanes, "TIMES", 4)
     hooks = await calm.hooks([receiver.url], max_concurrency=1)
     for number in range(20):
         await calm.publish(number)
@@ -263,7 +263,7 @@ async def test_others_hear_at_once_that_nothing_of_their_lane_is_in_flight(calm:
     receiver.reply = lambda _: Reply() if go_on.wait(WAIT_S) else Reply(status=500)
     (hook,) = await calm.hooks([receiver.url])
     async with calm.delivering() as made:
-        lease = made._held.leases
+        lease = made._leased.leases
         await holds(lambda: lease.membership.settled)
         await calm.publish(1)
         await holds(lambda: numbers(receiver))
@@ -281,5 +281,5 @@ async def test_others_hear_at_once_that_nothing_of_their_lane_is_in_flight(calm:
 def test_who_dies_is_replaced_within_twelve_seconds() -> None:
     """As the settings come: others look when a lease ends, at the latest a moment later. One missed beat ends none."""
     lease_ms = load({}, {}).delivery_lease_s * 1000
-    assert lease_ms + leases.UNSETTLED_MS + holdings.LOOK_MS <= 12_000
+    assert lease_ms + leases.UNSETTLED_MS + leased_lanes.POLL_MS <= 12_000
     assert lease_ms > 2 * leases.BEAT_MS

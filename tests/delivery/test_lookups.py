@@ -17,7 +17,7 @@ from tests.delivery.receivers import forever, receiver
 from tests.delivery.sending import PREPARED, MakeSender, failure, no_descriptor_left, refusal
 from tests.harness.waiting import WAIT_S
 from workhook.delivery import lookups
-from workhook.delivery.guard import OwnTrouble
+from workhook.delivery.address_policy import OwnTrouble
 from workhook.delivery.lookups import LOOKUPS_AT_ONCE, LOOKUPS_OF_A_DOMAIN, LOOKUPS_OF_SLOW_DOMAINS, SystemResolver
 from workhook.delivery.send import SendSettings
 

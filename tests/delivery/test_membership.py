@@ -32,7 +32,7 @@ class Row:
 
 @dataclass
 class Process:
-    """What `Leases` and `Holdings` are in a real one."""
+    """What `Leases` and `LeasedLanes` are in a real one."""
 
     owner: str
     membership: Membership

@@ -14,7 +14,7 @@ import sqlalchemy as sa
 from tests.delivery.inside import inside
 from tests.harness.databases import Databases, databases
 from tests.harness.receiver import Receiver
-from workhook.delivery import holdings, lanes
+from workhook.delivery import lanes, leased_lanes
 from workhook.hooks.tables import dispatches
 from workhook.storage.metadata import big
 
@@ -74,8 +74,8 @@ async def test_a_drain_beside_an_old_snapshot(
 ) -> None:
     # What is done every few seconds would count how quick this machine is.
     monkeypatch.setattr(lanes, "WHOLE_MS", LONG_MS)
-    monkeypatch.setattr(holdings, "SEARCH_MS", LONG_MS)
-    monkeypatch.setattr(holdings, "SEARCH_MAX_MS", LONG_MS)
+    monkeypatch.setattr(leased_lanes, "SEARCH_MS", LONG_MS)
+    monkeypatch.setattr(leased_lanes, "SEARCH_MAX_MS", LONG_MS)
     few = await _drain(postgresql, tmp_path / "few", receiver, FEW)
     many = await _drain(postgresql, tmp_path / "many", receiver, TIMES * FEW)
     print(few, many, many / few)

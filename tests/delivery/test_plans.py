@@ -16,13 +16,14 @@ from tests.harness.world import World, make_world
 from workhook.core.clock import DAY_MS, now_ms
 from workhook.core.ids import new_guid
 from workhook.delivery import processes, queries
-from workhook.delivery.recording import DELIVERY_COLUMNS, attempts_of, record
+from workhook.delivery.outcome_queries import DELIVERY_COLUMNS, attempts_of, record
 from workhook.delivery.retention import prune
 from workhook.events import outbox
 from workhook.events.tables import event_keys, events
 from workhook.hooks import deliveries as history
 from workhook.hooks import queries as hook_queries
 from workhook.hooks import redelivery
+from workhook.hooks.fan_out import drop_waiting
 from workhook.hooks.tables import deliveries, dispatches, hooks
 from workhook.http.calls import Services
 from workhook.identity.queries import find_repository
@@ -140,7 +141,7 @@ async def asked(services: Services, world: World, monkeypatch: pytest.MonkeyPatc
         monkeypatch.setattr(kind, name, heard)
 
     for kind in kinds:
-        for name in ("fetch_all", "fetch_one", "fetch_slow", "fetch_along", "execute", "execute_many"):
+        for name in ("fetch_all", "fetch_one", "fetch_slow", "fetch_with_deferred", "execute", "execute_many"):
             if hasattr(kind, name):
                 listen(kind, name)
     write = kinds[1].write
@@ -236,7 +237,7 @@ async def test_what_the_worker_reads_and_writes(services: Services, asked: Asked
     await hook_queries.hooks_by_id(database, [1, 2, 3])
     await attempts_of(database, [FIRST, FIRST + 1])
     async with database.transaction() as tx:
-        await queries.drop_waiting(tx, [3])
+        await drop_waiting(tx, [3])
         await queries.drop_unasked(tx, [PENDING_ID + 5])
     await assert_no_scan(services, asked, at_least=6, possible=True)
 
@@ -265,9 +266,7 @@ async def test_the_fan_out(services: Services, world: World, asked: Asked) -> No
         repository = await find_repository(tx, world.organization, world.repository)
         assert repository is not None
         asked.clear()
-        event = await outbox.append(
-            tx, account_id=repository.owner.id, repository_id=1007, name="push", action=None, payload={}
-        )
+        event = await outbox.append(tx, outbox.Draft(repository.owner.id, 1007, "push", None, {}))
         counts = await outbox.fan_out_now(tx)
     assert counts == {event.id: HOOKS // REPOSITORIES}
     await assert_no_scan(services, asked, at_least=3)

@@ -41,7 +41,7 @@ async def find_nothing(_: Reader, __: int, ___: int) -> dict[int, int]:
 
 async def begin(site: Inside, receiver: Receiver, monkeypatch: pytest.MonkeyPatch) -> None:
     """One lane, in which one thing has been sent; no search helps from now on."""
-    await holds(lambda: site.worker is not None and site.worker._held.leases.membership.settled)
+    await holds(lambda: site.worker is not None and site.worker._leased.leases.membership.settled)
     await site.publish(0)
     await holds(lambda: numbers(receiver) == [0])
     monkeypatch.setattr(queries, "pending_hooks", find_nothing)
@@ -55,7 +55,9 @@ async def test_what_cannot_be_loaded_is_not_overtaken(
 
     async def fail_once(reader: Reader, event_ids: Sequence[int]) -> Any:
         if not failed.is_set():
-            await holds(lambda: site.worker and sum(len(lane.ready) for lane in site.worker._held.lanes.values()) == 2)
+            await holds(
+                lambda: site.worker and sum(len(lane.ready) for lane in site.worker._leased.lanes.values()) == 2
+            )
             failed.set()
             raise Unavailable("The connection broke.", code="database_unavailable")
         return await payloads(reader, event_ids)
@@ -104,11 +106,11 @@ async def test_what_waited_while_the_lease_was_lost_is_sent_once(
         return found
 
     async with site.delivering() as worker:
-        await holds(lambda: worker._held.leases.membership.settled)
+        await holds(lambda: worker._leased.leases.membership.settled)
         monkeypatch.setattr(queries, "payloads", wait)
         await site.publish(1, big=LARGE)
         await waits.wait()
-        leases = worker._held.leases
+        leases = worker._leased.leases
         epoch = leases.epoch
         async with site.services.database.transaction() as tx:  # another process finds this one dead
             await processes.remove(tx, [leases.owner])

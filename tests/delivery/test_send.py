@@ -17,9 +17,9 @@ from tests.delivery import sending
 from tests.delivery.receivers import Connection, Names, forever, once, receiver
 from tests.delivery.sending import CLOSED, LOOPBACK, MALFORMED, PREPARED, Deliver, MakeSender, failure, send
 from tests.harness.waiting import WAIT_S
-from workhook.delivery.guard import AddressPolicy
+from workhook.delivery.address_policy import AddressPolicy
 from workhook.delivery.send import MAX_BODY_BYTES, Outcome, Sender, SendSettings
-from workhook.delivery.sign import Prepared
+from workhook.delivery.sign import SignedRequest
 
 make_sender = pytest.fixture(sending.make_sender)
 deliver = pytest.fixture(sending.deliver)
@@ -32,7 +32,7 @@ PATIENT = SendSettings(timeout_s=WAIT_S)  # what ends sooner has not waited for 
 
 async def test_the_request_has_the_given_headers_and_no_others(make_sender: MakeSender) -> None:
     async with receiver(forever()) as there:
-        await make_sender().send(there.url, Prepared(PREPARED.headers, b'{"a":1}'), insecure_ssl=False)
+        await make_sender().send(there.url, SignedRequest(PREPARED.headers, b'{"a":1}'), insecure_ssl=False)
     [request] = there.requests
     assert request.line == "POST /hook?x=1 HTTP/1.1"
     assert request.body == b'{"a":1}'
@@ -42,7 +42,7 @@ async def test_the_request_has_the_given_headers_and_no_others(make_sender: Make
 async def test_a_large_body_arrives_whole(make_sender: MakeSender) -> None:
     body = bytes(range(256)) * 16_384
     async with receiver(forever()) as there:
-        outcome = await make_sender().send(there.url, Prepared(PREPARED.headers, body), insecure_ssl=False)
+        outcome = await make_sender().send(there.url, SignedRequest(PREPARED.headers, body), insecure_ssl=False)
     assert outcome.ok
     assert there.requests[0].body == body
 

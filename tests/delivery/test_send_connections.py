@@ -14,9 +14,9 @@ from tests.delivery import sending
 from tests.delivery.receivers import OK, Certificate, Connection, Names, closed_port, forever, once, receiver
 from tests.delivery.sending import CLOSED, LOOPBACK, PREPARED, MakeSender, failure, no_descriptor_left, refusal, send
 from tests.harness.waiting import WAIT_S
-from workhook.delivery.guard import AddressPolicy, GuardedResolver, OwnTrouble
+from workhook.delivery.address_policy import AddressPolicy, GuardedResolver, OwnTrouble
 from workhook.delivery.send import Sender, SendSettings
-from workhook.delivery.sign import Prepared
+from workhook.delivery.sign import SignedRequest
 
 make_sender = pytest.fixture(sending.make_sender)
 
@@ -44,7 +44,7 @@ async def test_no_network(make_sender: MakeSender, monkeypatch: pytest.MonkeyPat
         def connect(self, address: object) -> None:
             raise OSError(errno.ENETUNREACH, "Network is unreachable")
 
-    monkeypatch.setattr("workhook.delivery.guard.socket.socket", Unplugged)
+    monkeypatch.setattr("workhook.delivery.address_policy.socket.socket", Unplugged)
     assert await refusal(make_sender(("192.0.2.0/24",)), "http://192.0.2.1/") == ("failed to connect to network", 502)
 
 
@@ -94,7 +94,9 @@ async def test_too_large(make_sender: MakeSender) -> None:
     async with receiver(forever()) as there:
         sender = make_sender(settings=SendSettings(max_payload_bytes=1))
         assert await refusal(sender, there.url) == ("payload too large, not sent", 413)
-        grown = Prepared(PREPARED.headers, b"payload=x", payload_size=1)  # the limit is about the payload, not the form
+        grown = SignedRequest(
+            PREPARED.headers, b"payload=x", payload_size=1
+        )  # the limit is about the payload, not the form
         assert (await sender.send(there.url, grown, insecure_ssl=False)).ok
     assert len(there.requests) == 1
 
@@ -307,7 +309,7 @@ async def test_what_is_under_way_when_the_sender_closes_ends(make_sender: MakeSe
 async def test_a_defect_of_ours_is_counted_and_told_apart() -> None:
     sender = Sender(AddressPolicy(LOOPBACK))
     async with receiver(forever()) as there:
-        broken = Prepared({"X-A": "a\r\nb"}, b"{}")
+        broken = SignedRequest({"X-A": "a\r\nb"}, b"{}")
         outcome = await sender.send(there.url, broken, insecure_ssl=False)
     assert failure(outcome) == ("delivery failed", 502)
     assert sender.unexpected_failures == 1

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 
-from workhook.delivery.guard import AddressPolicy
+from workhook.delivery.address_policy import AddressPolicy
 from workhook.delivery.send import Sender, SendSettings
-from workhook.delivery.sign import Prepared
+from workhook.delivery.sign import SignedRequest
 
 MOST = 10
 
@@ -28,14 +28,14 @@ async def test_tunnels_that_fail_do_not_lift_the_bound() -> None:
     port = server.sockets[0].getsockname()[1]
     settings = SendSettings(proxy=f"http://127.0.0.1:{port}", timeout_s=30.0, connections_max=MOST)
     sender = Sender(AddressPolicy(("127.0.0.0/8",)), settings)
-    prepared = Prepared(body=b"{}", headers={"Content-Length": "2"})
+    prepared = SignedRequest(body=b"{}", headers={"Content-Length": "2"})
     try:
         for _ in range(30):
             refused = await sender.send("https://127.0.0.1:9/x", prepared, insecure_ssl=True)
             assert not refused.ok
         for number in range(1, 41):
             assert (await sender.send(f"http://127.0.0.{number}/x", prepared, insecure_ssl=True)).ok
-            assert len(sender._kept._idle) <= MOST  # counted here: the proxy sees an end only later
+            assert len(sender._connections._idle) <= MOST  # counted here: the proxy sees an end only later
     finally:
         await sender.close()
         server.close()

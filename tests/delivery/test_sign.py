@@ -14,14 +14,14 @@ from hypothesis import strategies as st
 from standardwebhooks import Webhook, WebhookVerificationError
 
 from workhook import __version__
-from workhook.delivery.sign import Prepared, Profile, Signer, form_encode, redact
+from workhook.delivery.sign import Profile, SignedRequest, Signer, form_encode, redact
 
 NOW_MS = 1_780_000_000_999
 RAW_KEY = b"0123456789abcdef01234567"
 WHSEC = b"whsec_" + base64.b64encode(RAW_KEY)
 
 
-def made(payload: bytes = b'{"a":1}', *, now_ms: int = NOW_MS, **more: object) -> Prepared:
+def made(payload: bytes = b'{"a":1}', *, now_ms: int = NOW_MS, **more: object) -> SignedRequest:
     settings: dict[str, object] = {"hook_id": 7, "target_id": 42, "target_type": "repository", "content_type": "json"}
     profile = Profile(**{**settings, **more})  # type: ignore[arg-type]  # typed above
     return Signer(profile).prepare(payload, guid="0190-guid", event="push", now_ms=now_ms)

@@ -15,7 +15,7 @@ from tests.harness.world import make_world
 from workhook.core.errors import Forbidden
 from workhook.hooks.actions import create_hook, update_hook
 from workhook.hooks.parsing import parse_hook
-from workhook.hooks.records import Place, viewer_of
+from workhook.hooks.records import HookOwner, viewer_of
 from workhook.hooks.tables import dispatches, hooks
 from workhook.http.calls import Services
 from workhook.identity import actions, disabling, queries
@@ -59,17 +59,17 @@ class Scene:
         assert actor is not None
         return await self.make_as(tx, actor, await self.place(tx, actor, kind))
 
-    async def place(self, tx: Transaction, actor: Actor, kind: str) -> Place:
+    async def place(self, tx: Transaction, actor: Actor, kind: str) -> HookOwner:
         viewer = viewer_of(actor)
         if kind == "organization":
-            return Place(self.elsewhere if actor.user.id == self.people["other"].id else self.here, viewer=viewer)
+            return HookOwner(self.elsewhere if actor.user.id == self.people["other"].id else self.here, viewer=viewer)
         if kind == "project":
-            return Place(self.here, self.project, viewer)
+            return HookOwner(self.here, self.project, viewer)
         own = await queries.find_repository(tx, self.people["first"].login, "mine", actor.user.id)
         assert own is not None
-        return Place(own.owner, own, viewer)
+        return HookOwner(own.owner, own, viewer)
 
-    async def make_as(self, tx: Transaction, actor: Actor, place: Place) -> int:
+    async def make_as(self, tx: Transaction, actor: Actor, place: HookOwner) -> int:
         self.made += 1
         body = {"name": "web", "config": {"url": f"http://127.0.0.1:9/{self.made}"}, "events": ["*"]}
         change = parse_hook(body, place.target, self.services.check_url, creating=True)

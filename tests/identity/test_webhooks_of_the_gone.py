@@ -12,7 +12,7 @@ from tests.harness.world import make_world
 from workhook.core.errors import Unauthenticated
 from workhook.hooks.actions import create_hook, update_hook
 from workhook.hooks.parsing import parse_hook
-from workhook.hooks.records import Hook, Place, viewer_of
+from workhook.hooks.records import Hook, HookOwner, viewer_of
 from workhook.hooks.tables import hooks
 from workhook.http.calls import Services
 from workhook.identity import queries
@@ -49,7 +49,7 @@ async def people(services: Services) -> tuple[Account, Account]:
 async def _create(tx: Transaction, services: Services, actor: Actor, place: Account, number: int) -> Hook:
     body = {"name": "web", "config": {"url": f"http://127.0.0.1:9/{number}"}, "events": ["*"]}
     change = parse_hook(body, "organization", services.check_url, creating=True)
-    there = Place(place, viewer=viewer_of(actor))
+    there = HookOwner(place, viewer=viewer_of(actor))
     return await create_hook(tx, actor, there, change, vault=services.vault, limit=0, base="http://h.example")
 
 
@@ -105,7 +105,7 @@ async def test_an_app_that_may_act_no_more_turns_nothing_on(
         hook = await _create(tx, services, actor, place, 1)
         leaving = await beside.begin(lambda other: revoke_grant(other, app.id, user.id))
     assert await leaving
-    there, on = Place(place, viewer=viewer_of(actor)), {"active": True}
+    there, on = HookOwner(place, viewer=viewer_of(actor)), {"active": True}
     change = parse_hook(on, "organization", services.check_url, creating=False)
     with pytest.raises(Unauthenticated):
         async with services.database.transaction() as tx:

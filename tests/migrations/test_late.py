@@ -15,7 +15,7 @@ from workhook.core.config import load
 from workhook.hooks import history
 from workhook.http.calls import Services
 from workhook.storage import migrate
-from workhook.storage.moments import Bounds
+from workhook.storage.index_ranges import Bounds
 
 HOOK = 1
 NUMBER = 12_000

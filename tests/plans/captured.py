@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from sqlalchemy.sql.expression import Executable
 
 from tests.work.counted import Counted, CountedServer
-from workhook.storage.database import Params
+from workhook.storage.statements import Params
 
 READS = frozenset({"fetch_all", "fetch_one", "fetch_slow"})
 

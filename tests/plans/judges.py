@@ -17,9 +17,8 @@ from sqlalchemy.sql.expression import Executable
 
 from tests.harness.waiting import finish
 from workhook.storage import dialects
-from workhook.storage.database import Params
 from workhook.storage.sqlite_threads import connect
-from workhook.storage.statements import Compiler
+from workhook.storage.statements import Compiler, Params
 
 LARGER = 1000
 """Statistics say that there are so many times the rows that were filled in: ten million for ten thousand."""

@@ -26,8 +26,8 @@ from workhook.identity import audit_queries
 from workhook.identity.audit_phrase import Selection
 from workhook.identity.tables import audit_log
 from workhook.storage import Reader, Row, dialects
+from workhook.storage.index_ranges import HIGHEST, Bounds
 from workhook.storage.metadata import big
-from workhook.storage.moments import HIGHEST, Bounds
 from workhook.work.activity import queries as activity
 
 DOUBLED, SHOWN, LOOKS = 5, 30, 4_000

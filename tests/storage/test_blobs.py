@@ -14,9 +14,10 @@ from pathlib import Path
 import pytest
 
 from tests.harness.s3 import S3, running_s3
+from workhook.bootstrap import open_blobs
 from workhook.core.clock import DAY_MS, HOUR_MS, now_ms
 from workhook.core.errors import Unavailable
-from workhook.storage.blobs import BlobMissing, Blobs, FolderBlobs, open_blobs
+from workhook.storage.blobs import BlobMissing, Blobs, FolderBlobs
 from workhook.storage.blobs_s3 import S3Blobs
 
 MIB = 2**20

@@ -100,11 +100,11 @@ async def test_an_error_of_the_last_statement_undoes_all(database: PostgresDatab
     with pytest.raises(UniqueViolation):
         async with database.transaction() as tx:
             await tx.execute(_insert, {"id": 5, "written_at": 1})
-            tx.later(_insert, [{"id": 5, "written_at": 1}])
+            tx.defer(_insert, [{"id": 5, "written_at": 1}])
     assert await database.fetch_all(_ids) == before
     async with database.transaction() as tx:  # on the same connection
         await tx.execute(_insert, {"id": 5, "written_at": 1})
-        tx.later(_insert, [{"id": 6, "written_at": 1}])
+        tx.defer(_insert, [{"id": 6, "written_at": 1}])
     assert {5, 6} <= {row["id"] for row in await database.fetch_all(_ids)}
 
 
@@ -164,7 +164,7 @@ async def test_a_change_is_made_again_after_a_migration(url: str, database: Post
         nonlocal tries
         tries += 1
         await tx.execute(_insert, {"id": 10 * len(found) + 2, "written_at": 7})
-        await tx.fetch_later(_probes, None, found.append)
+        await tx.defer_fetch(_probes, None, found.append)
 
     await database.in_transaction(change)
     await _alter(url, "integer")
@@ -174,7 +174,7 @@ async def test_a_change_is_made_again_after_a_migration(url: str, database: Post
     await _alter(url, "bigint")
     with pytest.raises(RolledBack) as refused:
         async with database.transaction() as tx:
-            await tx.fetch_later(_probes, None, found.append)
+            await tx.defer_fetch(_probes, None, found.append)
             await tx.execute(_insert, {"id": 99, "written_at": 7})
     assert (refused.value.status, refused.value.reason) == (503, "schema")
     assert [row["id"] for row in await database.fetch_all(_probes)] == [2, 12]
@@ -224,14 +224,14 @@ async def test_trips_of_a_transaction(url: str) -> None:
             relay.forget()
             async with database.transaction() as tx:
                 await tx.fetch_all(_ids)
-                tx.later(_insert, [{"id": number, "written_at": 1}])
+                tx.defer(_insert, [{"id": number, "written_at": 1}])
         first, last = relay.trips
         assert first.startswith("BEGIN | SELECT")
         assert last.startswith("INSERT")
         assert last.endswith("| COMMIT")
         relay.forget()
         async with database.transaction() as tx:
-            tx.later(_insert, [{"id": 9, "written_at": 1}])
+            tx.defer(_insert, [{"id": 9, "written_at": 1}])
         assert len(relay.trips) == 1
         assert "COMMIT" not in relay.trips[0]
         relay.forget()

@@ -125,20 +125,20 @@ async def test_a_step_that_fails_undoes_the_transaction_and_nothing_is_told(serv
 
 async def test_what_waits_is_written_before_anything_else_is_asked(services: Services) -> None:
     async def step(tx: Transaction) -> None:
-        tx.later(_insert, [_row("last")])
+        tx.defer(_insert, [_row("last")])
 
     async with services.database.transaction() as tx:
         for ask in (tx.fetch_all, tx.fetch_one, tx.execute):
-            tx.later(_insert, [_row(f"{ask.__name__} 1")])
-            tx.later(_insert, [_row(f"{ask.__name__} {number}") for number in (2, 3)])
-            assert len(tx.waiting) == 2
+            tx.defer(_insert, [_row(f"{ask.__name__} 1")])
+            tx.defer(_insert, [_row(f"{ask.__name__} {number}") for number in (2, 3)])
+            assert len(tx.deferred) == 2
             assert await ask(_keys), "it sees what waited"
-            assert tx.waiting == []
-        tx.later(_insert, [_row("many")])
+            assert tx.deferred == []
+        tx.defer(_insert, [_row("many")])
         await tx.execute_many(_insert, [_row("of many")])
-        tx.later(_insert, [])
-        assert tx.waiting == []
-        tx.later(_insert, [_row("at the end")])
+        tx.defer(_insert, [])
+        assert tx.deferred == []
+        tx.defer(_insert, [_row("at the end")])
         tx.before_commit(step)
     counted = [f"{name} {number}" for name in ("execute", "fetch_all", "fetch_one") for number in (1, 2, 3)]
     assert sorted(await _stored(services)) == sorted(["at the end", *counted, "last", "many", "of many"])
@@ -150,11 +150,11 @@ async def test_what_goes_along_is_one_trip(services: Services) -> None:
     sqlite = sa.select(sa.literal("a").label("key"), sa.literal("b").label("new"))
     async with services.database.transaction() as tx:
         await tx.execute(_insert, _row("a", 7))
-        tx.later(_insert.returning(event_keys.c.key), [_row("b")], name="written")
-        tx.later(_insert, [_row("c")])
-        rows = await tx.fetch_along(PerDialect(sqlite=sqlite, postgresql=postgresql))
+        tx.defer(_insert.returning(event_keys.c.key), [_row("b")], name="written")
+        tx.defer(_insert, [_row("c")])
+        rows = await tx.fetch_with_deferred(PerDialect(sqlite=sqlite, postgresql=postgresql))
         assert [(row["key"], row["new"]) for row in rows] == [("a", "b")]
-        assert tx.waiting == []
+        assert tx.deferred == []
     assert await _stored(services) == ["a", "b", "c"]
 
 
@@ -163,33 +163,33 @@ async def test_what_has_to_see_what_waits_cannot_go_along(services: Services) ->
     others = [each for each in event_keys.c if each.name != "key"]
     copy = sa.insert(event_keys).from_select(["key", *others], sa.select(sa.literal("d"), *others))
     async with services.database.transaction() as tx:
-        tx.later(_insert, [_row("a")])
+        tx.defer(_insert, [_row("a")])
         for clashing in (renamed, copy, sa.delete(event_keys)):
             with pytest.raises(AssertionError, match="changes event_keys"):
-                tx.later(clashing, [{}])
+                tx.defer(clashing, [{}])
         with pytest.raises(AssertionError, match="changes event_keys"):
-            await tx.fetch_along(_keys)
+            await tx.fetch_with_deferred(_keys)
         await tx.flush()
-        tx.later(renamed, [{}])
+        tx.defer(renamed, [{}])
         with pytest.raises(AssertionError, match="changes event_keys"):
-            tx.later(_insert, [_row("b")])
+            tx.defer(_insert, [_row("b")])
         await tx.flush()
-        tx.later(PerDialect(sqlite=copy, postgresql=copy), [{}])
+        tx.defer(PerDialect(sqlite=copy, postgresql=copy), [{}])
     assert await _stored(services) == ["b", "d"]
 
 
 async def test_what_waits_fails_or_is_undone_with_its_transaction(services: Services) -> None:
     told: list[str] = []
     async with services.database.transaction() as tx:
-        tx.later(_insert, [_row("a")])
+        tx.defer(_insert, [_row("a")])
     with pytest.raises(UniqueViolation):
         async with services.database.transaction() as tx:
             await tx.execute(_insert, _row("b"))
-            tx.later(_insert, [_row("a")])
+            tx.defer(_insert, [_row("a")])
             tx.after_commit(lambda: told.append("durable"))
     with pytest.raises(LookupError):
         async with services.database.transaction() as tx:
-            tx.later(_insert, [_row("c")])
+            tx.defer(_insert, [_row("c")])
             raise LookupError
     assert told == []
     assert await _stored(services) == ["a"]

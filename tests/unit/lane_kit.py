@@ -24,7 +24,7 @@ def lane_with(hook_id: int, *, waiting: int, **config: str) -> Lane:
         created_at=0,
         updated_at=0,
     )
-    lane = Lane(hook, Signer(Profile(hook_id=hook_id, target_id=1, target_type="organization")), 2**53, warm=True)
+    lane = Lane(hook, Signer(Profile(hook_id=hook_id, target_id=1, target_type="organization")), 2**53, connected=True)
     for number in range(waiting):
         lane.ready.append(
             Work(

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from scripts import check_repository, source_rules
+from scripts import check_repository, import_cycles, source_rules
 from scripts.source_rules import Level, Source
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -277,3 +277,19 @@ def test_the_size_limits_reach_files_that_are_not_python(tmp_path: Path) -> None
 def test_every_script_parses() -> None:
     for path in sorted((ROOT / "scripts").glob("*.py")):
         ast.parse(path.read_text(encoding="utf-8"), str(path))
+
+
+# --- cycles --------------------------------------------------------------------------------------------------------
+
+IN_CYCLES = {"workhook.http.calls", "workhook.http.idempotency", "workhook.http.operations"}  # to be taken apart
+
+
+def test_no_other_modules_import_each_other(sources: list[Source]) -> None:
+    graph = import_cycles.import_graph(sources)
+    assert {module for cycle in import_cycles.cycles(graph) for module in cycle} <= IN_CYCLES
+
+
+def test_a_cycle_is_found_once() -> None:
+    graph = {"a": {"b"}, "b": {"c"}, "c": {"b", "a"}, "d": {"a"}}
+    assert sorted(map(len, import_cycles.cycles(graph))) == [3, 4]
+    assert import_cycles.cycles({"a": {"b"}, "b": set()}) == []

@@ -11,7 +11,7 @@ from jsonschema import Draft202012Validator
 
 from workhook.core.json import encode
 from workhook.events.catalog import CATALOG, HookTarget, known, listing, valid_for
-from workhook.events.zen import ZEN, zen
+from workhook.events.ping_quotes import PING_QUOTES, random_quote
 
 Payload = dict[str, Any]
 
@@ -250,7 +250,7 @@ def test_a_ping_names_its_hook_and_where_that_is() -> None:
     hook |= {"config": {"url": "http://127.0.0.1:1/", "content_type": "json", "insecure_ssl": "0"}}
     hook |= {"url": base, "ping_url": f"{base}/pings", "deliveries_url": f"{base}/deliveries"}
     ping: Payload = {
-        "zen": zen(),
+        "zen": random_quote(),
         "hook_id": 5,
         "hook": hook,
         "organization": {"login": "acme", "id": 3},
@@ -262,6 +262,6 @@ def test_a_ping_names_its_hook_and_where_that_is() -> None:
 
 
 def test_the_sayings_are_short_and_none_is_said_twice() -> None:
-    assert len(set(ZEN)) == len(ZEN) >= 12
-    assert all(0 < len(saying) <= 60 for saying in ZEN)
-    assert zen() in ZEN
+    assert len(set(PING_QUOTES)) == len(PING_QUOTES) >= 12
+    assert all(0 < len(saying) <= 60 for saying in PING_QUOTES)
+    assert random_quote() in PING_QUOTES

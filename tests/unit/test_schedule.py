@@ -16,9 +16,9 @@ def test_a_time_that_has_come_is_told_once() -> None:
     schedule.add(1, 100)
     schedule.add(2, 50)
     assert schedule.next_at == 50
-    assert schedule.come(49) == {}
-    assert schedule.come(100) == {1: 100, 2: 50}
-    assert schedule.come(1000) == {}
+    assert schedule.pop_due(49) == {}
+    assert schedule.pop_due(100) == {1: 100, 2: 50}
+    assert schedule.pop_due(1000) == {}
     assert schedule.next_at is None
 
 
@@ -26,9 +26,9 @@ def test_each_time_of_a_hook_comes() -> None:
     schedule = Schedule()
     for at in (100, 50, 70, 50):
         schedule.add(1, at)
-    assert schedule.come(60) == {1: 50}
+    assert schedule.pop_due(60) == {1: 50}
     assert schedule.next_at == 70
-    assert schedule.come(100) == {1: 70}, "both have come"
+    assert schedule.pop_due(100) == {1: 70}, "both have come"
     assert schedule.next_at is None
 
 
@@ -41,7 +41,9 @@ def test_it_is_what_a_search_would_find(steps: list[tuple[str, int, int]]) -> No
             searched.add((at, hook_id))
         else:
             found = {each for each in searched if each[0] <= at}
-            assert schedule.come(at) == {hook: min(due for due, other in found if other == hook) for _, hook in found}
+            assert schedule.pop_due(at) == {
+                hook: min(due for due, other in found if other == hook) for _, hook in found
+            }
             searched -= found
         assert schedule.next_at == min((due for due, _ in searched), default=None)
 
@@ -50,6 +52,6 @@ def test_it_knows_so_many_and_no_more() -> None:
     schedule = Schedule()
     for at in range(KNOWN_MAX + 10):
         schedule.add(1, at)
-    assert schedule.come(KNOWN_MAX + 10) == {1: 0}
+    assert schedule.pop_due(KNOWN_MAX + 10) == {1: 0}
     schedule.add(1, 5)
     assert schedule.next_at == 5

@@ -22,7 +22,7 @@ def _drain_turns(slots: Slots) -> list[int]:
             served.append(lane.hook.id)
             slots.queue(lane)
             passed = 0
-        elif lane.hungry:
+        elif lane.waiting_for_slot:
             passed += 1
     return served
 
@@ -35,7 +35,7 @@ def test_lanes_take_turns_whatever_their_queues() -> None:
     assert slots.take(short, 0) is None
     for work in taken[:4]:
         assert isinstance(work, Work)
-        long.flying.pop(work.id)
+        long.in_flight.pop(work.id)
         slots.free(work)
     slots.queue(long)
     assert Counter(_drain_turns(slots)) == {1: 2, 2: 2}
@@ -51,11 +51,11 @@ def test_one_lane_leaves_room_for_others() -> None:
     assert isinstance(slots.take(modest, 0), Work)
 
 
-def test_sluggish_receivers_have_half_of_the_process_at_most() -> None:
+def test_slow_receivers_have_half_of_the_process_at_most() -> None:
     slots = Slots(16)
     slow = [lane_with(number, waiting=10) for number in range(1, 5)]
     for lane in slow:
-        lane.sluggish = True
+        lane.slow = True
     started = sum(isinstance(slots.take(lane, 0), Work) for lane in slow for _ in range(8))
     assert started == 8
     quick = lane_with(9, waiting=10)

@@ -26,7 +26,7 @@ from workhook.storage.statements import PerDialect
 T = TypeVar("T")
 
 _inside: ContextVar[bool] = ContextVar("inside", default=False)
-COUNTED = ("fetch_all", "fetch_one", "fetch_slow", "fetch_along", "execute", "execute_many", "flush")
+COUNTED = ("fetch_all", "fetch_one", "fetch_slow", "fetch_with_deferred", "execute", "execute_many", "flush")
 
 
 def _text(statement: Any) -> str:
@@ -57,7 +57,7 @@ class Counted:
             if (question := getattr(what, "question", None)) is not None:
                 along.append(_text(question.statement))
             asked = [_text(each) for each in given[:1]]
-            trips = [along + asked] if name == "fetch_along" else [along, asked]
+            trips = [along + asked] if name == "fetch_with_deferred" else [along, asked]
             self.statements += [" + ".join(trip) for trip in trips if trip]
             token = _inside.set(True)
             try:

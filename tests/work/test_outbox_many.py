@@ -23,9 +23,7 @@ def _drafts(places: Sequence[int | None], first: int = 0) -> list[Draft]:
 
 
 async def _one(tx: Transaction, number: int) -> Event:
-    return await outbox.append(
-        tx, account_id=1, repository_id=1, name="task", action="created", payload={"number": number}
-    )
+    return await outbox.append(tx, outbox.Draft(1, 1, "task", "created", {"number": number}))
 
 
 async def test_they_are_numbered_in_their_order_among_others(services: Services) -> None:
@@ -86,11 +84,11 @@ async def test_a_reader_knows_whom_to_wait_for_in_every_place(services: Services
     async with services.database.transaction() as tx:
         outbox.add(tx, _drafts([first, None, second, first]))
         await outbox.fan_out_now(tx)
-        seen = await order.survey(services.database)
+        seen = await order.commit_snapshot(services.database)
     holders = [seen.appending_to(each) for each in (first, second, other)]
     if services.database.name == "postgresql":
         assert len(holders[0]) == 1
         assert holders == [holders[0], holders[0], frozenset()]
     else:
         assert holders == [frozenset()] * 3
-    assert (await order.survey(services.database)).appending == {}
+    assert (await order.commit_snapshot(services.database)).appending == {}

@@ -15,7 +15,7 @@ from workhook.http.calls import Services
 from workhook.identity.queries import find_project
 from workhook.identity.tokens.lookup import find_actor
 from workhook.storage import Reader, Row
-from workhook.storage.database import Params
+from workhook.storage.statements import Params
 from workhook.work.access import Access
 from workhook.work.tasks import listing, rows
 from workhook.work.timesheets import queries

@@ -162,7 +162,8 @@ def test_what_happens_by_itself_goes_on(studio: Studio) -> None:
         assert account is not None
         async with services.database.transaction() as tx:
             await outbox.append(
-                tx, account_id=account.id, repository_id=None, name="invoice", action="created", payload={}
+                tx,
+                outbox.Draft(account.id, None, "invoice", "created", {}),
             )
 
     studio.server.run(happen)

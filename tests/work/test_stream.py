@@ -318,7 +318,10 @@ async def test_an_event_that_is_committed_late_is_not_passed_over(stage: Stage, 
             payload = {"project": {"title": note}}
             account_id, repository_id = project.owner.id, project.id
             await outbox.append(
-                tx, account_id=account_id, repository_id=repository_id, name="push", action=None, payload=payload
+                tx,
+                outbox.Draft(
+                    account_id=account_id, repository_id=repository_id, name="push", action=None, payload=payload
+                ),
             )
 
         try:
@@ -351,7 +354,7 @@ async def test_what_another_project_waits_for_holds_nothing_back(stage: Stage) -
     listener = stage.listen()
     async with open_services(load(studio.server.settings, {})) as services, services.database.transaction() as held:
         repository_id: int = other["repository_id"]
-        await outbox.append(held, account_id=1, repository_id=repository_id, name="push", action=None, payload={})
+        await outbox.append(held, outbox.Draft(1, repository_id, "push", None, {}))
         await asyncio.to_thread(stage.rename, "Here")
         assert _titles(await asyncio.to_thread(listener.events, 1)) == ["Here"]
 

@@ -32,9 +32,7 @@ async def repository_id(services: Services) -> int:
 
 async def _append(services: Services, repository_id: int, **payload: object) -> int:
     async with services.database.transaction() as tx:
-        event = await outbox.append(
-            tx, account_id=1, repository_id=repository_id, name="push", action=None, payload=payload
-        )
+        event = await outbox.append(tx, outbox.Draft(1, repository_id, "push", None, payload))
     return event.id
 
 
@@ -84,16 +82,16 @@ async def test_a_look_that_fails_is_made_again(
     services: Services, repository_id: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(live, "LOOK_S", 0.05)
-    right, failures = order.survey, 3
+    right, failures = order.commit_snapshot, 3
 
-    async def fails(reader: Any) -> order.Survey:
+    async def fails(reader: Any) -> order.CommitSnapshot:
         nonlocal failures
         if failures:
             failures -= 1
             raise RuntimeError("no database")
         return await right(reader)
 
-    monkeypatch.setattr(order, "survey", fails)
+    monkeypatch.setattr(order, "commit_snapshot", fails)
     before = live.TROUBLE.labels("look")._value.get()
     stream = await live.follow(services, repository_id, ONE, None)
     try:

@@ -149,7 +149,7 @@ async def _hooks(reader: Reader, hook: int | None, repository: str | None, organ
     """The ids of the webhooks that the options name."""
     from workhook.cli import queries
     from workhook.hooks.queries import all_hooks
-    from workhook.hooks.records import Place
+    from workhook.hooks.records import HookOwner
 
     if sum(each is not None for each in (hook, repository, organization)) != 1:
         raise Misuse("which webhooks?", "Name one of --hook, --repository and --organization.")
@@ -159,9 +159,9 @@ async def _hooks(reader: Reader, hook: int | None, repository: str | None, organ
         return [hook]
     if repository is not None:
         found = await find_repository(reader, repository)
-        place = Place(found.owner, found)
+        place = HookOwner(found.owner, found)
     else:
-        place = Place(await find_organization(reader, organization or ""))
+        place = HookOwner(await find_organization(reader, organization or ""))
     return [each.id for each in await all_hooks(reader, place)]
 
 

@@ -30,14 +30,14 @@ async def publish(
 ) -> None:
     """Publish an event: every webhook that asks for it gets the payload."""
     from workhook.hooks import publishing
-    from workhook.hooks.records import Place
+    from workhook.hooks.records import HookOwner
 
     body = {"event": event, "payload": _read(payload), "action": action, "id": event_id}
     publication = publishing.parse_publication(body)
     async with context.services() as services:
         where = await find_repository(services.database, repository)
         base = base_address(context.settings)
-        place = Place(where.owner, where)
+        place = HookOwner(where.owner, where)
         published = await publishing.publish(services.database, place, publication, actor=None, base=base)
     number = "1 delivery" if published.deliveries == 1 else f"{published.deliveries} deliveries"
     context.answer({"id": published.id, "deliveries": published.deliveries}, f"published {published.id}: {number}")

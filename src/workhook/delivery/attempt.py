@@ -1,4 +1,4 @@
-"""One attempt: sign, send, decide what follows. No transaction is open here."""
+"""One attempt: sign, send, decide what follows. No transaction is open meanwhile."""
 
 from __future__ import annotations
 
@@ -12,29 +12,29 @@ from workhook.core import json
 from workhook.core.clock import now_ms
 from workhook.delivery import metrics
 from workhook.delivery.lanes import Lane, Work
-from workhook.delivery.recording import AdvanceRow, DeliveryRow
+from workhook.delivery.outcome_queries import AdvanceRow, DeliveryRow
 from workhook.delivery.retry import GONE, RetryPolicy, next_attempt_at
 from workhook.delivery.send import TIMED_OUT, TOO_LARGE, Outcome, Sender
-from workhook.delivery.sign import Prepared, Signer, redact
+from workhook.delivery.sign import SignedRequest, Signer, redact
 from workhook.hooks.history import recorded_at_of
 from workhook.hooks.records import Hook
 
 FAILING_MAX_MS = 5 * 24 * 3600 * 1000
 SIGN_HERE_MAX = 256 * 1024  # bytes; that many take 2 ms
 
-# Few, because they take turns with the loop; of their own, so that they do not hold up whoever else needs a thread.
+# Few threads, because they take turns with the loop; a pool of its own, so that others need not wait for it.
 _signing = ThreadPoolExecutor(2, "workhook-sign")
 
 
 @dataclass(slots=True)
 class Finished:
-    """An attempt that came to an end and is not recorded yet."""
+    """An attempt that has ended and is not recorded yet."""
 
     lane: Lane
     work: Work
-    hook: Hook  # as it was when this was sent
+    hook: Hook  # as it was when the attempt was sent
     outcome: Outcome
-    request_headers: dict[str, str] = field(repr=False)  # as they were sent: a password is among them
+    request_headers: dict[str, str] = field(repr=False)  # as they were sent, with a password
     delivered_at: int
     next_at: int | None
 
@@ -64,7 +64,7 @@ class Finished:
         )
 
     def advance(self) -> AdvanceRow:
-        """What changes in the dispatch."""
+        """The change of the dispatch."""
         work = self.work
         return work.id, work.attempts, 1 if work.wanted else 0, work.retries + 1, self.next_at, self.lane.epoch
 
@@ -76,8 +76,7 @@ async def attempt(lane: Lane, work: Work, payload: bytes, sender: Sender, policy
     prepared = await _prepare(lane.signer, work, payload, started)
     insecure = hook.config.get("insecure_ssl") == "1"
     outcome = await sender.send(hook.config["url"], prepared, insecure_ssl=insecure)
-    lane.warm = True
-    lane.timing_out = outcome.status == TIMED_OUT  # not any 504: a gateway says that at once
+    lane.answered(timed_out=outcome.status == TIMED_OUT)  # not any 504: a gateway says that at once
     finished_at = now_ms()
     allowed = lane.retries_allowed
     next_at = next_attempt_at(
@@ -91,12 +90,12 @@ async def attempt(lane: Lane, work: Work, payload: bytes, sender: Sender, policy
     )
     if outcome.status == TOO_LARGE:  # it will not be smaller next time
         next_at = None
-    if not lane.hook.active:  # a ping or a redelivery of a hook that is off: asked for once, sent once
+    if not lane.hook.active:  # a ping or a redelivery of a hook that is off is sent once
         next_at = None
     return Finished(lane, work, hook, outcome, prepared.headers, finished_at, next_at)
 
 
-async def _prepare(signer: Signer, work: Work, payload: bytes, now: int) -> Prepared:
+async def _prepare(signer: Signer, work: Work, payload: bytes, now: int) -> SignedRequest:
     """A large payload is signed in a thread: 25 MB take 0.1 s, as a form 0.5 s, in which nothing else would run."""
     prepare = functools.partial(signer.prepare, payload, guid=work.guid, event=work.event, now_ms=now)
     if len(payload) <= SIGN_HERE_MAX:
@@ -105,7 +104,7 @@ async def _prepare(signer: Signer, work: Work, payload: bytes, now: int) -> Prep
 
 
 def reason_to_deactivate(finished: Finished) -> str | None:
-    """A receiver that says 410, or has had no success for five days, is not sent anything more."""
+    """Why the hook is turned off, or None: its receiver answers 410, or has failed for five days."""
     lane, outcome = finished.lane, finished.outcome
     if not finished.hook.active or outcome.ok:
         return None

@@ -1,4 +1,4 @@
-"""Memory for payloads: many at once wait for each other rather than for the out-of-memory killer."""
+"""Limits the memory of payloads."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 
 
 class Budget:
-    """`total` bytes, given out in the order in which they were asked for. Who asks for more alone gets all of it."""
+    """`total` bytes, granted in the order of the requests. A request for more than `total` gets all of it."""
 
     def __init__(self, total: int) -> None:
         self._total = total
@@ -18,7 +18,7 @@ class Budget:
 
     @asynccontextmanager
     async def of(self, size: int) -> AsyncIterator[None]:
-        """Waits until `size` bytes are free, and holds them inside the block."""
+        """Wait until `size` bytes are free, and hold them inside the block."""
         size = min(size, self._total)
         await self._take(size)
         try:
@@ -35,18 +35,18 @@ class Budget:
         try:
             await turn
         except asyncio.CancelledError:
-            if turn.done() and not turn.cancelled():  # it was given, and nobody takes it
+            if turn.done() and not turn.cancelled():  # it was granted meanwhile
                 self._give_back(size)
             elif (size, turn) in self._waiting:
                 self._waiting.remove((size, turn))
-                self._hand_out()  # those behind it may need less
+                self._grant()  # later requests may need less
             raise
 
     def _give_back(self, size: int) -> None:
         self._used -= size
-        self._hand_out()
+        self._grant()
 
-    def _hand_out(self) -> None:
+    def _grant(self) -> None:
         while self._waiting and self._used + self._waiting[0][0] <= self._total:
             size, turn = self._waiting.popleft()
             if not turn.cancelled():

@@ -1,7 +1,7 @@
-"""The connections of deliveries: aiohttp's, with what its client leaves open.
+"""The connections of deliveries: aiohttp's, with limits that its client lacks.
 
-A request has no headers of its own. A connection bounds the head of an answer, survives bytes that belong to no
-answer, and tells whether it broke before an answer began.
+A request has no headers of its own. A connection limits the head of an answer, survives bytes that belong to no answer,
+and tells whether it broke before an answer began.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from aiohttp.tracing import Trace
 
 MAX_HEAD_BYTES = 64 * 1024
 CONNECTIONS_MAX = 4096  # unless less is said
-# After the head, chunks' framing included. Of a body 64 KiB are kept, which in chunks of one byte are 0.4 MB; who reads
-# stops there, and the transport then. What gets this far is framing without content, which nobody reads.
+# After the head, with the framing of chunks. 64 KiB of a body are kept, which are 0.4 MB in chunks of one byte. Reading
+# stops there, and then the transport does. Only framing without content gets this far.
 MAX_BODY_BYTES_RECEIVED = 1536 * 1024
 
 
 class StaleConnection(aiohttp.ClientError):
-    """A connection that had been kept was closed before a byte of an answer to this request."""
+    """A kept connection was closed before the first byte of an answer to this request."""
 
 
 class Post(aiohttp.ClientRequest):
@@ -36,10 +36,10 @@ class Post(aiohttp.ClientRequest):
         """No Accept-Encoding: the specification lists the headers of a delivery."""
 
 
-class Kept:
-    """The connections of a sender: at most `most`. For a new one that goes which has been idle for longest.
+class ConnectionPool:
+    """The connections of a sender, at most `most`. A new one replaces the one that has been idle longest.
 
-    Nobody waits here: no more than that are to be in use at the same time.
+    It never waits: the sender must not use more than `most` at once.
     """
 
     def __init__(self, most: int) -> None:
@@ -66,19 +66,18 @@ class Kept:
         self._make_room()
 
     def unuse(self, protocol: _Protocol, *, idle: bool) -> None:
-        """It is used no longer: it is `idle`, or closed. Of the way to a proxy, which never was in use here, nothing is
-        counted."""
+        """It is no longer used: it is `idle`, or closed. Connections to a proxy were never counted as used."""
         self._used.discard(protocol)
         if idle:
             self._idle[protocol] = None
             self._make_room()
 
     def forget(self, protocol: _Protocol) -> None:
-        """It is not idle, if it was."""
+        """It is no longer idle."""
         self._idle.pop(protocol, None)
 
     def give_way(self) -> None:
-        """Somebody in this process has no descriptor left: half of those that are idle are closed."""
+        """Close half of the idle connections, because the process has no descriptors left."""
         self._shed((len(self._idle) + 1) // 2)
 
     def _make_room(self) -> None:
@@ -88,19 +87,19 @@ class Kept:
         for _ in range(min(number, len(self._idle))):
             oldest = next(iter(self._idle))
             del self._idle[oldest]
-            oldest.abort()  # at once: nothing is under way, and TLS would wait for an answer to its farewell
+            oldest.abort()  # at once: TLS would wait for an answer to its close
 
 
 class Connector(aiohttp.TCPConnector):
-    """aiohttp's connector with connections of the kind below. Takes the options of `aiohttp.TCPConnector`."""
+    """aiohttp's connector with connections of class `_Protocol`. Takes the options of `aiohttp.TCPConnector`."""
 
-    def __init__(self, kept: Kept, **options: Any) -> None:
+    def __init__(self, pool: ConnectionPool, **options: Any) -> None:
         super().__init__(**options)
-        self._kept = kept
+        self._pooled = pool
         # aiohttp has no public way to choose the protocol; the tests of heads and stray bytes fail if this one goes.
-        self._factory = functools.partial(_protocol, kept, loop=self._loop)
+        self._factory = functools.partial(_protocol, pool, loop=self._loop)
 
-    # Neither has it a public way to tell what is idle; `test_send_kept.py` fails if one of these goes.
+    # Nor has it a public way to see which connections are idle; `test_send_kept.py` fails if one of these goes.
 
     async def _create_connection(
         self,
@@ -108,37 +107,37 @@ class Connector(aiohttp.TCPConnector):
         traces: list[Trace],
         timeout: aiohttp.ClientTimeout,  # noqa: ASYNC109 - aiohttp's own
     ) -> ResponseHandler:
-        self._kept.open()
+        self._pooled.open()
         made: ResponseHandler | None = None
         try:
             made = await super()._create_connection(req, traces, timeout)
         finally:
-            self._kept.opened(made if isinstance(made, _Protocol) else None)
+            self._pooled.opened(made if isinstance(made, _Protocol) else None)
         return made
 
     async def _get(self, key: ConnectionKey, traces: list[Trace]) -> Connection | None:
         found = await super()._get(key, traces)
         if found is not None:
             assert isinstance(found.protocol, _Protocol)
-            self._kept.use(found.protocol)
+            self._pooled.use(found.protocol)
         return found
 
     def _release(self, key: ConnectionKey, protocol: ResponseHandler, *, should_close: bool = False) -> None:
         super()._release(key, protocol, should_close=should_close)
         there = self._conns.get(key)
         if isinstance(protocol, _Protocol):
-            self._kept.unuse(protocol, idle=there is not None and len(there) > 0 and there[-1][0] is protocol)
+            self._pooled.unuse(protocol, idle=there is not None and len(there) > 0 and there[-1][0] is protocol)
 
 
 class _Protocol(ResponseHandler):
-    """One connection, which serves one request after the other.
+    """One connection, which serves requests one after the other.
 
     `_in_head`: the final answer's head is still to come. `_answer_begun`: something that looks like one has.
     """
 
-    def __init__(self, kept: Kept, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, pool: ConnectionPool, loop: asyncio.AbstractEventLoop) -> None:
         super().__init__(loop)
-        self._kept = kept
+        self._pooled = pool
         self._requests = 0
         self._in_head = False
         self._head_bytes = 0
@@ -165,7 +164,7 @@ class _Protocol(ResponseHandler):
         if self._in_head and data:
             self._receive_head(data)
         elif data and self._requests and not self._in_body():
-            # Bytes that belong to no answer: they would be taken for the beginning of the next one.
+            # Bytes that belong to no answer would be taken for the beginning of the next one.
             self._drop()
         else:
             self._body_bytes += len(data)
@@ -176,18 +175,18 @@ class _Protocol(ResponseHandler):
             super().data_received(data)
 
     def connection_lost(self, exc: BaseException | None) -> None:
-        self._kept.forget(self)
+        self._pooled.forget(self)
         super().connection_lost(exc)
 
     def set_exception(self, exc: BaseException, exc_cause: BaseException | None = None) -> None:
         if self._exception is not None:
-            # What went wrong first is why the rest did. From Python 3.12 on, the request is written before the answer
+            # The first error is the cause of the others. From Python 3.12 on, the request is written before the answer
             # is read, and the write to a connection that was closed over its banner would hide the banner.
             return
         if self._in_head and self._requests > 1 and not self._answer_begun:
             exc = StaleConnection()
         elif self._in_body() and isinstance(exc, HttpProcessingError):
-            # Broken chunks: aiohttp closes the connection and leaves whoever reads the body waiting.
+            # Broken chunks: aiohttp closes the connection, but the reader of the body would wait for ever.
             assert self._payload is not None
             self._payload.set_exception(exc)
         if exc_cause is None:
@@ -226,5 +225,5 @@ class _Protocol(ResponseHandler):
             self.transport.close()  # the pool gives out no connection that is closing
 
 
-def _protocol(kept: Kept, loop: asyncio.AbstractEventLoop) -> ResponseHandler:
-    return _Protocol(kept, loop)
+def _protocol(pool: ConnectionPool, loop: asyncio.AbstractEventLoop) -> ResponseHandler:
+    return _Protocol(pool, loop)

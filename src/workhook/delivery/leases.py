@@ -1,7 +1,7 @@
-"""The lease of this process, by which it shares the lanes with others that deliver (`membership`).
+"""The lease of this process, by which it shares the lanes with other processes (`membership`).
 
-It is renewed by a heartbeat. Whether it is still good goes by a clock that nobody sets, from before the request was
-sent; whether another's has ended is said by the database.
+A heartbeat renews it. A monotonic clock decides whether it is still good, counted from before the request was sent; the
+database decides whether another process's lease has ended.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from workhook.delivery.membership import Member, Membership, Seen
 from workhook.storage import Database, Transaction
 from workhook.storage.signals import WORKERS
 
-BEAT_MS = 3000  # from one heartbeat to the next, or less: `BEATS` of the lease
+BEAT_MS = 3000  # between heartbeats, or `BEATS` of the lease if that is less
 BEATS = 0.3
-UNSETTLED_MS = 200  # how often to look while others have not acknowledged what is new
-HELD_UP_MS = 1000  # and while processes of an earlier version deliver
+UNSETTLED_MS = 200  # between looks while others have not acknowledged the generation
+HELD_UP_MS = 1000  # between looks while processes of an earlier version deliver
 AWAKE_MS = 1000  # a timer stands still while the machine sleeps, the lease does not
-_CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)  # the first counts what a machine sleeps, too
+_CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)  # the first also counts while a machine sleeps
 
 _ours: set[str] = set()  # owners in this process
 
@@ -39,25 +39,25 @@ log = structlog.get_logger(__name__)
 
 @cache
 def _place() -> str:
-    """Where a process number means the same process: the host, its boot, and the namespace of its numbers. Containers
-    can share a host's name and all be number 1."""
+    """The scope of a process number: the host, its boot, and the namespace of its numbers. Containers can share a
+    host's name and all be number 1."""
     parts = [socket.gethostname()]
     try:
         parts += [Path("/proc/sys/kernel/random/boot_id").read_text(), str(Path("/proc/self/ns/pid").readlink())]
     except OSError:
-        log.info("no_process_namespace", host=parts[0])  # not Linux: the host's name has to do
+        log.info("no_process_namespace", host=parts[0])  # not Linux: only the host's name
     return f"{parts[0]}-{hashlib.sha256(chr(0).join(parts).encode()).hexdigest()[:12]}"
 
 
 def new_owner() -> str:
-    """Place, process and a nonce: enough to tell, at the same place, whether the process still lives."""
+    """Place, process number and a nonce: a process at the same place can tell whether the owner still lives."""
     owner = f"{_place()}/{os.getpid()}/{secrets.token_hex(4)}"
     _ours.add(owner)
     return owner
 
 
 def is_gone(owner: str) -> bool:
-    """Whether an owner at this place has died. A process number that this very process has is another's from before."""
+    """Whether an owner at this place has died. An owner with this process's number may be an earlier process."""
     place, _, rest = owner.partition("/")
     number = rest.partition("/")[0]
     if place != _place() or not number.isdigit():
@@ -84,22 +84,22 @@ def _clock_ms() -> int:
 
 
 class Leases:
-    """The lease of one worker. `membership` tells which lanes are its own."""
+    """The lease of one worker. `membership` knows its lanes."""
 
     def __init__(self, database: Database, lease_ms: int) -> None:
         self._database = database.apart
         self._lease_ms = lease_ms
         self._beat_ms = min(BEAT_MS, round(lease_ms * BEATS))
         self.owner = new_owner()
-        self.epoch = 0  # of this life; 0: it is none of those that deliver
+        self.epoch = 0  # changes each time it joins; 0: it is no member
         self.membership = Membership(self.owner)
         self._good_until = self._renew_at = self._look_at = 0  # by `_clock_ms`
         self._missed = False  # the last heartbeat or look has failed
-        self._patient_until = 0  # until then, these lives of others may have had no chance to renew: none is found dead
+        self._patient_until = 0  # until then these may have had no chance to renew, and are not removed
         self._patient_with: frozenset[int] = frozenset()
         self._leaving = False
         self._due = asyncio.Event()
-        self._told: tuple[int, Sequence[int]] = (0, ())  # generation and lanes that others know of
+        self._told: tuple[int, Sequence[int]] = (0, ())  # the generation and lanes that others know
 
     @property
     def good(self) -> bool:
@@ -115,7 +115,7 @@ class Leases:
         return _clock_ms() >= min(self._renew_at, self._look_at)
 
     async def until_due(self) -> None:
-        """Until it is time for a heartbeat or a look."""
+        """Wait until it is time for a heartbeat or a look."""
         while not self.time_to_renew():
             self._due.clear()
             wait_ms = min(self._renew_at, self._look_at) - _clock_ms()
@@ -124,18 +124,19 @@ class Leases:
                     await self._due.wait()
 
     def look_now(self) -> None:
-        """Others have come, gone or acknowledged something, or may wait for what has just ended here."""
+        """Read what others have written as soon as possible: they have changed, or wait for an attempt that ended
+        here."""
         self._look_at = 0
         self._due.set()
 
     def leave_soon(self) -> None:
-        """Nothing more starts here. Others may have the lanes at once; `leave` is for when nothing is in flight."""
+        """Let others have the lanes at once. Call `leave` when nothing is in flight any more."""
         self._leaving = True
         self._renew_at = 0
         self._due.set()
 
     async def take_back(self) -> None:
-        """At the start: what processes of this host had that are dead is free at once; others' leases run out."""
+        """At the start: free the lanes of dead processes of this host at once. Other leases run out by themselves."""
         gone = [owner for owner in await processes.owners(self._database) if is_gone(owner)]
         if gone:
             await self._database.in_transaction(partial(_take_back, gone))
@@ -146,9 +147,9 @@ class Leases:
             log.warning("earlier_version_has_lanes", for_at_most_s=left_ms / 1000)
 
     async def renew(self, in_flight: Callable[[], Sequence[int]]) -> None:
-        """Tell that this process lives and what it acts by, or only look at the others if that is what is due.
+        """Send a heartbeat, or only look at the other processes if no heartbeat is due.
 
-        `in_flight`: the lanes of which something is. Raises what `Database.transaction` raises.
+        `in_flight`: the lanes with attempts in flight. Raises what `Database.transaction` raises.
         """
         missed, self._missed, good_until = self._missed, True, self._good_until
         self._due.clear()
@@ -158,7 +159,7 @@ class Leases:
             seen = await self._beat(in_flight)
         if seen is not None:
             if missed or _clock_ms() >= good_until:
-                # It has just come, the database was away, or it stood still: those that are there may live as well.
+                # It has just joined, the database was away, or it stood still: the others may be alive as well.
                 self._patient_until = _clock_ms() + self._lease_ms
                 self._patient_with = frozenset(each.epoch for each in seen.members)
             await self._take_in(seen)
@@ -166,14 +167,14 @@ class Leases:
             await self._wait_for_earlier()
         self._missed = False
         if self._due.is_set():
-            self._look_at = 0  # told meanwhile, perhaps after it was read
+            self._look_at = 0  # something changed meanwhile, perhaps after the read
 
     def _tell(self, in_flight: Callable[[], Sequence[int]]) -> tuple[int, Sequence[int]]:
         may_work_on = self.membership.may_work_on
         return self.membership.generation, sorted(each for each in in_flight() if not may_work_on(each))
 
     async def _beat(self, in_flight: Callable[[], Sequence[int]]) -> Seen | None:
-        """None: it has lost its lease, and stops."""
+        """Return None if the lease is lost and the process stops."""
         sent_at = _clock_ms()
         told, was_leaving = self._tell(in_flight), self._leaving
         seen: Seen | None = None
@@ -186,7 +187,7 @@ class Leases:
             if seen is None:
                 self._lost()
         if seen is None and self._leaving:
-            self._renew_at = self._look_at = sent_at + self._beat_ms  # what is in flight is others' by now
+            self._renew_at = self._look_at = sent_at + self._beat_ms  # its lanes belong to others by now
             return None
         if seen is None:
             seen = await self._join()
@@ -200,7 +201,7 @@ class Leases:
         return seen
 
     def _lost(self) -> None:
-        """Others have found this process dead, and have what was its own."""
+        """Other processes have removed this one, and have its lanes."""
         log.warning("lease_lost", owner=self.owner, epoch=self.epoch)
         self.epoch = self._good_until = self._renew_at = 0
         self.membership.lose()
@@ -213,7 +214,7 @@ class Leases:
         return seen
 
     async def _take_in(self, seen: Seen) -> None:
-        """`seen` is committed."""
+        """Act by what was read and is committed."""
         if not any(each.owner == self.owner and each.epoch == self.epoch for each in seen.members):
             self._lost()
             return
@@ -234,7 +235,7 @@ class Leases:
         self._look_at = self._next_look(others, now)
 
     def _next_look(self, others: Sequence[Member], now: int) -> int:
-        """When the first lease of another ends, unless it is renewed; soon, while something is not settled."""
+        """When the first lease of another process ends unless renewed; sooner while the view is not settled."""
         at = now + min((max(UNSETTLED_MS, each.left_ms + 1) for each in others), default=self._lease_ms)
         if self.membership.held_up:
             return min(at, now + HELD_UP_MS)
@@ -243,7 +244,7 @@ class Leases:
     async def _remove_dead(self, dead: Sequence[str]) -> None:
         async def remove(tx: Transaction) -> Seen | None:
             if not await processes.remove_dead(tx, dead):
-                return None  # another was first, or it has come back
+                return None  # another process was faster, or it has come back
             await processes.raise_generation(tx)
             return await processes.seen(tx)
 
@@ -254,7 +255,7 @@ class Leases:
             await self._take_in(seen)
 
     async def _wait_for_earlier(self) -> None:
-        """Processes of an earlier version lease single lanes: what they have, they keep until they are gone."""
+        """Wait for processes of an earlier version: they lease single lanes, which they keep until they are gone."""
         seen = await processes.seen(self._database)
         if any(each.epoch == 0 for each in seen.members) or await processes.lanes_left_ms(self._database) is not None:
             return
@@ -264,7 +265,7 @@ class Leases:
         self.look_now()
 
     async def leave(self) -> None:
-        """This process delivers no more: what it had is others'."""
+        """Remove this process: its lanes go to others."""
         async with self._database.transaction() as tx:
             if await processes.remove(tx, [self.owner]):
                 await processes.raise_generation(tx)

@@ -1,7 +1,7 @@
-"""Names become addresses here: `getaddrinfo`, so bounded that dead name servers of some hooks do not hold up others.
+"""Resolves names with `getaddrinfo`, limited so that dead name servers of some hooks do not hold up others.
 
-A look-up blocks a thread, for as long as its name servers like. Whoever controls a domain controls how long, and under
-how many names: therefore places are counted by domain, and slow domains together get half of them.
+A look-up blocks a thread for as long as the name servers take. The owner of a domain controls how long that is, and
+for how many names. So look-ups are counted by domain, and slow domains together get half of the places.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from weakref import WeakValueDictionary
 
 from aiohttp.abc import AbstractResolver, ResolveResult
 
-from workhook.delivery.guard import OwnTrouble, own_trouble
+from workhook.delivery.address_policy import OwnTrouble, own_trouble
 
 _Where = tuple[str, int] | tuple[str, int, int, int] | tuple[int, bytes]
 _Found = tuple[socket.AddressFamily, socket.SocketKind, int, str, _Where]
@@ -30,21 +30,21 @@ LOOKUPS_OF_A_DOMAIN = 4
 LOOKUPS_OF_SLOW_DOMAINS = LOOKUPS_AT_ONCE // 2  # unless there are fewer places
 LONGEST_S = 10.0  # for a place, and again for the answer
 
-SLOW_S = 2.0  # a domain with a look-up that took this long is slow ...
+SLOW_S = 2.0  # a domain with such a long look-up is slow ...
 SLOW_FOR_S = 60.0  # ... for so long
-FOUND_S = 5.0  # an answer serves as long as this; its addresses are judged whenever one is connected to
-# A failure serves five times as long as it took, so that the first repeat of a delivery (after 10 s) asks again unless
-# asking is expensive.
+FOUND_S = 5.0  # an answer is reused so long; its addresses are checked at every connection
+# A failure is reused five times as long as it took: the first retry of a delivery (after 10 s) asks again unless that
+# is expensive.
 FAILED_FACTOR = 5.0
 FAILED_S = (1.0, 30.0)
 _REMEMBERED = 4096
 
-# Below a country these are mostly a registry's: what lies below them belongs to different people.
+# Below a country these mostly belong to a registry: the names below them have different owners.
 _REGISTRIES = frozenset({b"ac", b"co", b"com", b"edu", b"gov", b"ne", b"net", b"or", b"org"})
 
 
 class SystemResolver(AbstractResolver):
-    """`getaddrinfo` in threads that do not hold up the process's end. Equal names share one look-up."""
+    """`getaddrinfo` in daemon threads. Equal names share one look-up."""
 
     def __init__(self, at_once: int = LOOKUPS_AT_ONCE) -> None:
         self._places = asyncio.Semaphore(at_once)
@@ -65,14 +65,14 @@ class SystemResolver(AbstractResolver):
             raise socket.gaierror(socket.EAI_NONAME, "not a host name") from error
         found = await self._answer_to(key)
         if isinstance(found, OSError):
-            raise type(found)(*found.args)  # a new one: those who share it would all add to its traceback
+            raise type(found)(*found.args)  # a new one: all who share it would add to its traceback
         return [
             _result(host, port, family, protocol, str(where[0]), int(where[3]) if len(where) > 3 else 0)
             for family, _, protocol, _, where in found
         ]
 
     async def close(self) -> None:
-        """Nothing is to be done: look-ups end by themselves."""
+        """Look-ups end by themselves."""
 
     async def _answer_to(self, key: _Key) -> _Answer:
         until, kept = self._kept.get(key, (0.0, []))
@@ -82,10 +82,10 @@ class SystemResolver(AbstractResolver):
         if task is None:
             task = self._running[key] = asyncio.create_task(self._look_up(key), name="dns")
             task.add_done_callback(lambda _: self._running.pop(key, None))
-        return await asyncio.shield(task)  # whoever else waits for it still does when one stops waiting
+        return await asyncio.shield(task)  # other callers may still wait for it
 
     async def _look_up(self, key: _Key) -> _Answer:
-        """Never raises: nobody may be left who waits for it."""
+        """Never raises: no caller may be left that waits for it."""
         domain = _domain_of(key[0])
         held: list[asyncio.Semaphore] = []
         try:
@@ -110,7 +110,7 @@ class SystemResolver(AbstractResolver):
             return error
 
     def _gates(self, domain: bytes) -> list[asyncio.Semaphore]:
-        """What a look-up has to pass, the narrowest first: who waits there takes no place from others."""
+        """The limits of a look-up, the narrowest first: waiting there takes no place from others."""
         own = self._domains.get(domain)
         if own is None:
             own = self._domains[domain] = asyncio.Semaphore(LOOKUPS_OF_A_DOMAIN)
@@ -123,7 +123,7 @@ class SystemResolver(AbstractResolver):
         started = time.monotonic()
 
         def finish(found: _Answer) -> None:
-            _release(held)  # only now: the thread of a look-up that nobody waits for still runs
+            _release(held)  # only now: a thread runs on after its time-out
             self._keep(key, domain, found, time.monotonic() - started)
             if not answer.done():
                 answer.set_result(found)
@@ -158,7 +158,7 @@ def _ask(name: bytes, family: socket.AddressFamily) -> _Answer:
 
 
 def _no_descriptor_left() -> OwnTrouble | None:
-    """Then the system cannot read its list of hosts nor ask a server, and says that there is no such host."""
+    """Without a descriptor the system can neither read its list of hosts nor ask a server: it reports no such host."""
     try:
         socket.socket(socket.AF_INET, socket.SOCK_DGRAM).close()
     except OSError as error:
@@ -167,7 +167,7 @@ def _no_descriptor_left() -> OwnTrouble | None:
 
 
 def _domain_of(name: bytes) -> bytes:
-    """What one registrant controls, roughly: two labels, or three below the likes of `co.uk`."""
+    """The part of a name that one registrant controls, roughly: two labels, or three below `co.uk` and the like."""
     labels = name.removesuffix(b".").lower().split(b".")
     below_registry = len(labels[-1]) == 2 and len(labels) > 2 and labels[-2] in _REGISTRIES
     return b".".join(labels[-3 if below_registry else -2 :])
@@ -180,7 +180,7 @@ def _release(held: list[asyncio.Semaphore]) -> None:
 
 
 def _put(kept: dict[_K, _V], key: _K, value: _V) -> None:
-    """As the newest; the oldest makes room."""
+    """Add it as the newest; the oldest makes room."""
     kept.pop(key, None)
     if len(kept) >= _REMEMBERED:
         del kept[next(iter(kept))]

@@ -1,6 +1,6 @@
-"""The SQL of the processes that deliver: their leases, the generation that counts their changes.
+"""The SQL of the processes that deliver: their leases, and the generation that counts their changes.
 
-Times are the database's own: whether a lease has ended is said by one clock, however well processes follow it.
+Times are the database's own: one clock decides whether a lease has ended.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ _remove = sa.delete(workers).where(any_of(workers.c.owner, "owners"))
 _remove_dead = sa.delete(workers).where(any_of(workers.c.owner, "owners"), workers.c.seen_until < server_now())
 _owners = sa.select(workers.c.owner)
 
-# What workers of an earlier version wrote.
+# Written by workers of an earlier version.
 _of_earlier = sa.and_(lanes.c.owner.is_not(None), lanes.c.lease_until >= server_now())
 _lane_owners = sa.select(lanes.c.owner).where(_of_earlier).distinct()
 _lanes_left = sa.select((sa.func.max(lanes.c.lease_until) - server_now()).label("left_ms")).where(_of_earlier)
@@ -65,7 +65,7 @@ _free_lanes = sa.update(lanes).where(any_of(lanes.c.owner, "owners")).values(_no
 
 
 async def join(tx: Transaction, owner: str, lease_ms: int) -> int:
-    """Answers the epoch, a new generation."""
+    """Add the process, and return its epoch: a new generation."""
     epoch = await raise_generation(tx)
     await tx.execute(_remove, {"owners": [owner]})
     await tx.execute(_join, {"owner": owner, "lease_ms": lease_ms, "epoch": epoch})
@@ -75,14 +75,14 @@ async def join(tx: Transaction, owner: str, lease_ms: int) -> int:
 async def renew(
     tx: Transaction, owner: str, epoch: int, lease_ms: int, acknowledged: int, finishing: Sequence[int]
 ) -> bool:
-    """Whether the process still was one of those that deliver; if so, it is so for another `lease_ms`."""
+    """Renew the lease for another `lease_ms`. Return False if the process was removed."""
     still = json.encode_text(list(finishing))
     me = {"me": owner, "my_epoch": epoch}
     return bool(await tx.execute(_renew, {**me, "lease_ms": lease_ms, "acted_by": acknowledged, "still": still}))
 
 
 async def announce_leaving(tx: Transaction, owner: str, epoch: int) -> None:
-    """From now on no lane is this process's own: a new generation, the first time."""
+    """From now on the process owns no lanes. The first call raises the generation."""
     if await tx.execute(_announce, {"me": owner, "my_epoch": epoch}):
         await raise_generation(tx)
 
@@ -94,12 +94,12 @@ async def raise_generation(tx: Transaction) -> int:
 
 
 async def remove(tx: Transaction, owners: Sequence[str]) -> int:
-    """These do not deliver any more; answers how many of them did."""
+    """Remove processes; return how many were there."""
     return await tx.execute(_remove, {"owners": list(owners)})
 
 
 async def remove_dead(tx: Transaction, owners: Sequence[str]) -> int:
-    """Those of them whose lease still has ended; answers how many there were."""
+    """Remove those whose lease has still ended; return how many."""
     return await tx.execute(_remove_dead, {"owners": list(owners)})
 
 
@@ -117,17 +117,17 @@ def _member(row: Row) -> Member:
 
 
 async def owners(reader: Reader) -> set[str]:
-    """Of processes, those included that are of an earlier version."""
+    """The owners of all processes, with those of an earlier version."""
     rows = [*await reader.fetch_all(_owners), *await reader.fetch_all(_lane_owners)]
     return {row["owner"] for row in rows}
 
 
 async def lanes_left_ms(reader: Reader) -> int | None:
-    """For how long the last lane is leased that a process of an earlier version has; None: it has none."""
+    """Until when processes of an earlier version lease lanes, in milliseconds from now; None if they have none."""
     row = await reader.fetch_one(_lanes_left)
     return row["left_ms"] if row else None
 
 
 async def free_lanes(tx: Transaction, owners: Sequence[str]) -> None:
-    """Of processes of an earlier version that are known to be gone."""
+    """Free the lanes of processes of an earlier version that are gone."""
     await tx.execute(_free_lanes, {"owners": list(owners)})

@@ -55,8 +55,8 @@ def _each_lane(dialect: str) -> tuple[Any, sa.ColumnElement[int]]:
 
 
 def _lanes_since() -> tuple[Any, sa.ColumnElement[int], sa.ColumnElement[int]]:
-    """As long as somebody reads what was before (a backup, a report), PostgreSQL keeps the entries of what is done, and
-    passes all of them for each page that does not say where it begins. SQLite keeps none."""
+    """During a long read elsewhere (a backup, a report) PostgreSQL keeps the index entries of what is done, and passes
+    all of them for each page without a start time. SQLite keeps none."""
     ids = sa.bindparam("hook_ids", type_=ARRAY(sa.Integer))
     times = sa.bindparam("since", type_=ARRAY(sa.BigInteger))
     each = sa.func.unnest(ids, times).table_valued("hook_id", "since", name="lane").render_derived()
@@ -144,8 +144,8 @@ async def later_times(reader: Reader, hook_ids: Sequence[int], now: int, per_lan
 async def due_dispatches(
     reader: Reader, since: Mapping[int, int], busy: Sequence[int], now: int, per_lane: int
 ) -> Sequence[Row]:
-    """The next of each of these hooks, without those that are `busy`. `since`: hook id → from when on it is asked for
-    what is due (milliseconds); SQLite, for which that is no less to do, looks at all that is due."""
+    """The next dispatches of these hooks, without those that are `busy`. `since`: hook id → the due time to start from
+    (milliseconds); SQLite ignores it and reads from the beginning, which costs no more."""
     params = {
         "hook_ids": list(since), "since": list(since.values()), "busy": list(busy), "now": now, "per_lane": per_lane,
     }  # fmt: skip
@@ -159,11 +159,6 @@ async def payloads(reader: Reader, event_ids: Sequence[int]) -> dict[int, bytes]
 
 # --- hooks -----------------------------------------------------------------------------------------------------------
 
-_drop_waiting = (
-    sa.update(dispatches)
-    .where(any_of(dispatches.c.hook_id, "hook_ids"), dispatches.c.next_attempt_at.is_not(None))
-    .values(next_attempt_at=sa.null(), wanted=0)
-)
 _drop_unasked = (
     sa.update(dispatches)
     .where(any_of(dispatches.c.id, "dispatch_ids"), dispatches.c.wanted == sa.literal(0, sa.Integer))
@@ -172,13 +167,8 @@ _drop_unasked = (
 _health = sa.select(lanes.c.hook_id, lanes.c.failing_since).where(any_of(lanes.c.hook_id, "hook_ids"))
 
 
-async def drop_waiting(tx: Transaction, hook_ids: Sequence[int]) -> int:
-    """Nothing more is sent to these hooks; answers how many dispatches that concerned."""
-    return await tx.execute(_drop_waiting, {"hook_ids": list(hook_ids)})
-
-
 async def drop_unasked(tx: Transaction, dispatch_ids: Sequence[int]) -> None:
-    """Drop these, except what somebody asked for by hand."""
+    """Drop dispatches, except those that were asked for by hand."""
     await tx.execute(_drop_unasked, {"dispatch_ids": list(dispatch_ids)})
 
 

@@ -1,8 +1,8 @@
-"""Removes what is older than the retention, in small batches, so that nobody waits for it.
+"""Purges what is older than the retention, in small batches, so that nothing waits for it.
 
-Each run goes once through what is old, by key from the lowest, up to a bound that it asks for at its begin: the number
-of the newest that is old. A batch is so many rows that are looked at, whether they go or stay, and the next begins
-behind it. So the work grows as the rows do.
+Each run goes once through the old rows in the order of their keys, up to a bound that it reads first: the id of the
+newest old row. A batch is a number of rows that are read, whether they go or stay; the next batch begins behind it. So
+the work grows linearly with the rows.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ log = structlog.get_logger(__name__)
 
 
 class _Way(NamedTuple):
-    """How a table is gone through. `following` selects the `id` and the time (`at`) of rows behind those of its
-    parameters, at most `limit`, and none above `upto`; `first` is before them all. `remove` takes `ids`."""
+    """How to go through a table. `following` selects the `id` and the time (`at`) of at most `limit` rows behind the
+    key in its parameters, and none above `upto`; `first` is before them all. `remove` takes `ids`."""
 
     table: sa.Table
     following: sa.Select[Any]
@@ -40,9 +40,9 @@ class _Way(NamedTuple):
 
 
 def _newest(id_: sa.Column[int], at: sa.Column[int]) -> sa.Select[Any]:
-    """The highest number of those of the newest time before `before`: one probe of the index of times.
+    """The highest id of the newest time before `before`: one probe of the index of times.
 
-    Numbers follow the times but for a moment, so some that are old may have a higher one: they go an hour later.
+    Ids nearly follow the times, so some old rows may have a higher id: they go an hour later.
     """
     return sa.select(id_).where(at < big("before")).order_by(at.desc(), id_.desc()).limit(_ONE)
 
@@ -50,7 +50,7 @@ def _newest(id_: sa.Column[int], at: sa.Column[int]) -> sa.Select[Any]:
 def _way(
     table: sa.Table, key: Sequence[sa.Column[int]], at: sa.ColumnElement[int], *conditions: sa.ColumnElement[bool]
 ) -> _Way:
-    # The time is compared here: offered as a condition, PostgreSQL reads all that is old in the index of times.
+    # The time is compared in Python: as a condition, PostgreSQL would read all old rows in the index of times.
     columns = {each.name: each for each in (table.c.id, *key)}
     following = (
         sa.select(*columns.values(), at.label("at"))
@@ -63,7 +63,7 @@ def _way(
 
 
 _ONE: sa.ColumnElement[int] = sa.literal_column("1", sa.Integer())
-# Values and not joins: the rows are few, and each is looked up by an index, whatever the planner knows of the tables.
+# Scalar subqueries, not joins: the few rows are looked up by an index, whatever the planner knows of the tables.
 _made = sa.select(events.c.created_at).where(events.c.id == dispatches.c.event_id).scalar_subquery()
 _shown = sa.select(deliveries.c.id).where(deliveries.c.guid == dispatches.c.guid).limit(_ONE).scalar_subquery()
 _sent = sa.select(dispatches.c.id).where(dispatches.c.event_id == events.c.id).limit(_ONE).scalar_subquery()
@@ -71,7 +71,7 @@ _sent = sa.select(dispatches.c.id).where(dispatches.c.event_id == events.c.id).l
 _newest_delivery = _newest(deliveries.c.id, deliveries.c.delivered_at)
 _newest_event = _newest(events.c.id, events.c.created_at)
 _old_deliveries = _way(deliveries, [deliveries.c.id], deliveries.c.delivered_at)
-# One that is due stays. The row itself is asked: a redelivery may have changed it while this waited for it.
+# Due dispatches stay. The condition is on the row itself: a redelivery may have changed it meanwhile.
 _old_dispatches = _way(
     dispatches,
     [dispatches.c.event_id, dispatches.c.hook_id],
@@ -99,7 +99,7 @@ _FIRST_KEY = (0, "", "")
 
 
 async def prune(database: Database, before: int, now: int) -> dict[str, int]:
-    """Remove what was created before `before` (milliseconds); publishers' ids after a day. Answers rows by table."""
+    """Remove what was created before `before` (milliseconds), and publishers' ids after a day. Return rows by table."""
     delivery, event = await _bound(database, _newest_delivery, before), await _bound(database, _newest_event, before)
     # Deliveries, then dispatches, then events: an event behind a pending attempt is kept, however old it is.
     return {
@@ -148,7 +148,7 @@ async def _run(database: Database, table: sa.Table, statement: sa.Delete, params
 
 
 class Retention:
-    """Prunes at the start and then every hour. Two processes at it at once do no harm."""
+    """Prunes at the start and then every hour. Several processes may do so at once."""
 
     def __init__(self, database: Database, days: int) -> None:
         self._database = database

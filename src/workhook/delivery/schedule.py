@@ -1,14 +1,14 @@
-"""When hooks have work next, so that nobody has to look for it in between. No I/O."""
+"""When hooks have work next, so that the database need not be asked in between. No I/O."""
 
 from __future__ import annotations
 
 import heapq
 
-KNOWN_MAX = 100_000  # times; what comes later than these is found by a search
+KNOWN_MAX = 100_000  # times; work due at other times is found by a search
 
 
 class Schedule:
-    """Hooks with the times at which they have something to send, in milliseconds. Each time is told once."""
+    """The times, in milliseconds, at which hooks have something to send."""
 
     def __init__(self) -> None:
         self._heap: list[tuple[int, int]] = []
@@ -21,8 +21,8 @@ class Schedule:
             self._known.add(entry)
             heapq.heappush(self._heap, entry)
 
-    def come(self, now: int) -> dict[int, int]:
-        """The hooks of which a time has come, each with the first of them; these times are forgotten."""
+    def pop_due(self, now: int) -> dict[int, int]:
+        """Remove the times that have come; return each hook with its first one."""
         found: dict[int, int] = {}
         while self._heap and self._heap[0][0] <= now:
             at, hook_id = entry = heapq.heappop(self._heap)
@@ -32,5 +32,5 @@ class Schedule:
 
     @property
     def next_at(self) -> int | None:
-        """The first time of all; None: there is none."""
+        """The first of all times, or None."""
         return self._heap[0][0] if self._heap else None

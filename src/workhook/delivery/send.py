@@ -1,4 +1,4 @@
-"""One POST, with bounds on everything that a receiver decides: time, bytes, redirects, cookies, addresses."""
+"""Sends one POST, with limits on all that a receiver decides: time, bytes, redirects, cookies, addresses."""
 
 from __future__ import annotations
 
@@ -20,10 +20,17 @@ from aiohttp.streams import StreamReader
 from yarl import URL
 
 from workhook.core.secrecy import Secretive
-from workhook.delivery import guard, metrics
-from workhook.delivery.connection import CONNECTIONS_MAX, MAX_HEAD_BYTES, Connector, Kept, Post, StaleConnection
+from workhook.delivery import address_policy, metrics
+from workhook.delivery.connection import (
+    CONNECTIONS_MAX,
+    MAX_HEAD_BYTES,
+    ConnectionPool,
+    Connector,
+    Post,
+    StaleConnection,
+)
 from workhook.delivery.lookups import LOOKUPS_AT_ONCE, SystemResolver
-from workhook.delivery.sign import Prepared
+from workhook.delivery.sign import SignedRequest
 
 _log = structlog.get_logger(__name__)
 
@@ -58,9 +65,9 @@ class SendSettings(Secretive, msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Outcome(msgspec.Struct, frozen=True):
-    """What came of one attempt. `status` and `status_code` (200-599) are what the API shows.
+    """The outcome of one attempt. The API shows `status` and `status_code` (200-599).
 
-    `response_body` holds at most 64 KiB, decoded where it could be. `retry_after` is the receiver's header, unread.
+    `response_body` has at most 64 KiB, decoded if possible. `retry_after` is the receiver's header as text.
     """
 
     status: str
@@ -75,13 +82,13 @@ class Outcome(msgspec.Struct, frozen=True):
 class Sender:
     """Sends deliveries over kept connections. Needs a running event loop; belongs to one; close it at the end.
 
-    `unexpected_failures` counts attempts that failed in a way this module does not know: each is logged, and each is a
-    defect. Connections are not shared between hooks that verify certificates and hooks that do not.
+    `unexpected_failures` counts failures that this module does not know: each is logged, and each is a defect. Hooks
+    that verify certificates and hooks that do not share no connections.
     """
 
     def __init__(
         self,
-        policy: guard.AddressPolicy,
+        policy: address_policy.AddressPolicy,
         settings: SendSettings | None = None,
         *,
         resolver: AbstractResolver | None = None,
@@ -91,36 +98,38 @@ class Sender:
         self._closed = False
         self._policy = policy
         self._settings = settings or SendSettings()
-        self._kept = Kept(self._settings.connections_max)
+        self._connections = ConnectionPool(self._settings.connections_max)
         self._resolver = resolver or SystemResolver(max(2, min(LOOKUPS_AT_ONCE, self._settings.connections_max // 4)))
-        # Now, when their files can surely be read: without a descriptor left, the system would trust nobody, silently.
+        # Now, when their files can surely be read: without descriptors, the system would silently trust no certificate.
         self._tls, self._insecure_tls = _tls_context(insecure=False), _tls_context(insecure=True)
         self._sessions: dict[tuple[bool, bool], aiohttp.ClientSession] = {}
         self._timeout = _total_timeout(self._settings.timeout_s)
-        self._examine = functools.lru_cache(_URLS_REMEMBERED)(self._examine_url)
+        self._examine = functools.lru_cache(_URLS_REMEMBERED)(
+            lambda url: address_policy.examine_url(url, self._policy) or URL(url)
+        )
 
     @property
     def at_once(self) -> int:
-        """How many sends may be under way. One may need two connections for a moment: a host can have two addresses."""
+        """How many sends may be in flight. A send may briefly need two connections, for a host with two addresses."""
         return max(1, self._settings.connections_max * 3 // 4)
 
-    async def send(self, url: str, prepared: Prepared, *, insecure_ssl: bool) -> Outcome:
-        """POST `prepared` to `url`. Never raises for anything a receiver does; cancellation passes through.
+    async def send(self, url: str, prepared: SignedRequest, *, insecure_ssl: bool) -> Outcome:
+        """POST `prepared` to `url`. Never raises for what a receiver does.
 
-        Raises `OwnTrouble` when this process could not open a socket: that is no attempt, and says nothing about `url`.
+        Raises `OwnTrouble` if this process could not open a socket: that does not count as an attempt.
         """
         started = time.perf_counter()
         size = len(prepared.body) if prepared.payload_size is None else prepared.payload_size
         if size > self._settings.max_payload_bytes:
             return _failed(TOO_LARGE, 413, started)
         target = self._examine(url)
-        if isinstance(target, guard.UrlFault):
+        if isinstance(target, address_policy.UrlFault):
             return _failed(*((REFUSED, 403) if target.code == "unreachable" else (NO_HOST, 502)), started)
         timeout = self._timeout
         try:
             if self._settings.proxy is not None:
                 async with asyncio.timeout(self._settings.timeout_s):
-                    await guard.check_target(target, self._policy, self._resolver)
+                    await address_policy.check_target(target, self._policy, self._resolver)
                 timeout = self._time_left(started)
             try:
                 return await self._post(self._session(insecure_ssl), target, prepared, timeout, started)
@@ -130,9 +139,10 @@ class Sender:
                 session, timeout = self._session(insecure_ssl, fresh=True), self._time_left(started)
                 return await self._post(session, target, prepared, timeout, started)
         except Exception as error:  # noqa: BLE001 - whatever happens to one delivery must not reach the others
-            trouble = _own_trouble(error)
+            cause = error.os_error if isinstance(error, aiohttp.ClientConnectorError) else error
+            trouble = address_policy.own_trouble(cause) if isinstance(cause, OSError) else None
             if trouble is not None:
-                self._kept.give_way()
+                self._connections.give_way()
                 raise trouble from None
             explained = _explain(error)
             if explained is None:
@@ -154,7 +164,7 @@ class Sender:
         self,
         session: aiohttp.ClientSession,
         target: URL,
-        prepared: Prepared,
+        prepared: SignedRequest,
         timeout: aiohttp.ClientTimeout,  # noqa: ASYNC109 - aiohttp's own, which bounds the body as well
         started: float,
     ) -> Outcome:
@@ -180,9 +190,6 @@ class Sender:
     def _time_left(self, started: float) -> aiohttp.ClientTimeout:
         return _total_timeout(max(self._settings.timeout_s - (time.perf_counter() - started), 0.001))
 
-    def _examine_url(self, url: str) -> URL | guard.UrlFault:
-        return guard.examine_url(url, self._policy) or URL(url)
-
     def _session(self, insecure: bool, *, fresh: bool = False) -> aiohttp.ClientSession:
         """The session for hooks of one TLS setting; `fresh` keeps no connections."""
         session = self._sessions.get((insecure, fresh))
@@ -195,11 +202,13 @@ class Sender:
     def _open_session(self, insecure: bool, fresh: bool) -> aiohttp.ClientSession:
         proxied = self._settings.proxy is not None
         connector = Connector(
-            self._kept,
+            self._connections,
             ssl=self._insecure_tls if insecure else self._tls,
             # Through a proxy, connections go to the proxy, which the operator chose and may be a private address.
-            resolver=self._resolver if proxied else guard.GuardedResolver(self._policy, self._resolver),
-            socket_factory=guard.open_socket if proxied else functools.partial(guard.guarded_socket, self._policy),
+            resolver=self._resolver if proxied else address_policy.GuardedResolver(self._policy, self._resolver),
+            socket_factory=address_policy.open_socket
+            if proxied
+            else functools.partial(address_policy.guarded_socket, self._policy),
             limit=0,  # lanes decide how much is in flight
             force_close=fresh,
             **({} if fresh else {"keepalive_timeout": _KEEPALIVE_S}),
@@ -294,15 +303,10 @@ def _elapsed_ms(started: float) -> int:
     return round((time.perf_counter() - started) * 1000)
 
 
-def _own_trouble(error: Exception) -> guard.OwnTrouble | None:
-    cause = error.os_error if isinstance(error, aiohttp.ClientConnectorError) else error
-    return guard.own_trouble(cause) if isinstance(cause, OSError) else None
-
-
 def _explain(error: Exception) -> tuple[str, int] | None:
-    """Status and code of what went wrong, or None for what nobody foresaw. The order matters: classes overlap."""
+    """The status and code of an error, or None for an unknown one. The order matters: classes overlap."""
     match error:
-        case guard.AddressRefused():
+        case address_policy.AddressRefused():
             return REFUSED, 403
         case TimeoutError():
             return TIMED_OUT, 504

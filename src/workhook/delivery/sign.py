@@ -18,7 +18,7 @@ import msgspec
 from workhook import __version__
 from workhook.core import json
 from workhook.core.secrecy import Secretive
-from workhook.hooks.parsing import standard_key
+from workhook.hooks.config_keys import standard_key
 from workhook.hooks.records import installation_told
 
 TargetType = Literal["repository", "organization"]
@@ -44,7 +44,7 @@ _SLICE_BYTES = 64 * 1024
 
 
 class Profile(msgspec.Struct, frozen=True, kw_only=True):
-    """What every delivery of one hook has in common. An empty secret is no secret."""
+    """The common parts of all deliveries of one hook. An empty secret is no secret."""
 
     hook_id: int
     target_id: int
@@ -64,10 +64,10 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
         return f"{type(self).__name__}(hook_id={self.hook_id}, target={self.target_type}:{self.target_id})"
 
 
-class Prepared(Secretive, msgspec.Struct, frozen=True):
-    """What is sent: headers in their order, and the exact bytes that were signed.
+class SignedRequest(Secretive, msgspec.Struct, frozen=True):
+    """The headers in their order, and the exact bytes that were signed.
 
-    `payload_size`: bytes of the JSON payload, before it was encoded as a form; it is what the size limit is about.
+    `payload_size`: bytes of the JSON payload, before it was encoded as a form; the size limit is about it.
     """
 
     headers: dict[str, str]
@@ -76,8 +76,8 @@ class Prepared(Secretive, msgspec.Struct, frozen=True):
 
 
 class _Key:
-    """A key of HMAC (RFC 2104) that is hashed in already: a signature is two copies and no more. `hmac.HMAC` and the
-    context that it copies took as long as to hash 7 KB."""
+    """An HMAC key (RFC 2104), hashed once: a signature then copies two states. `hmac.HMAC` took as long as hashing
+    7 KB."""
 
     __slots__ = ("_inner", "_outer")
 
@@ -99,7 +99,7 @@ class _Key:
 
 
 class Signer:
-    """Makes the deliveries of one hook; what does not change from one to the next is computed once.
+    """Signs the deliveries of one hook. What they have in common is computed once.
 
     7 KB of JSON with both signatures take about 12 µs, nearly all of it in SHA-1 and SHA-256.
     """
@@ -120,10 +120,10 @@ class Signer:
         self._standard: list[_Key] | None = None
         if profile.header_style == "standard":
             secrets = [each for each in (secret, profile.previous_secret) if each]
-            # A webhook that was made before secrets of another form were refused: its secret is the key itself.
+            # The secret of an old webhook may have another form: then it is the key itself.
             self._standard = [_Key(standard_key(each) or each, "sha256") for each in secrets]
 
-    def prepare(self, payload: bytes, *, guid: str, event: str, now_ms: int) -> Prepared:
+    def prepare(self, payload: bytes, *, guid: str, event: str, now_ms: int) -> SignedRequest:
         """`payload` is the event's JSON; `now_ms` becomes the timestamp of Standard Webhooks."""
         told = payload if self._installation_id is None else with_installation(payload, self._installation_id)
         body = form_encode(told) if self._form else told
@@ -138,7 +138,7 @@ class Signer:
             headers["X-Hub-Signature"] = "sha1=" + sha1.sign(body).hexdigest()
         if self._standard is not None:
             self._add_standard(headers, body, guid, str(now_ms // 1000))
-        return Prepared(headers, body, len(payload))
+        return SignedRequest(headers, body, len(payload))
 
     def _add_standard(self, headers: dict[str, str], body: bytes, guid: str, timestamp: str) -> None:
         headers["webhook-id"] = guid
@@ -152,9 +152,10 @@ class Signer:
 
 
 def with_installation(payload: bytes, installation_id: int) -> bytes:
-    """The payload as the app gets it that made the hook: its clients look there for whom they may act as.
+    """The payload for a hook that an app made, with the installation as which the app may act.
 
-    So it is never what a publisher wrote there: who may publish in one organization could have the app act in another.
+    It replaces what a publisher wrote there: otherwise a publisher in one organization could make the app act in
+    another.
     """
     told = json.encode(installation_told(installation_id))
     if _INSTALLATION in payload:
@@ -166,7 +167,7 @@ def with_installation(payload: bytes, installation_id: int) -> bytes:
 
 
 def form_encode(payload: bytes) -> bytes:
-    """`payload=` and the url-encoded JSON. Outside the loop's thread it lets the loop have its turns."""
+    """`payload=` and the url-encoded JSON. In another thread it leaves the loop its turns."""
     form = io.BytesIO()  # it grows in place; joining at the end would be one long step
     form.write(b"payload=")
     for start in range(0, len(payload), _SLICE_BYTES):

@@ -1,4 +1,4 @@
-"""The attempts that this process has in flight, and whose turn is next when there are no more. No I/O."""
+"""The attempts that this process has in flight, and which lane starts next when there are no free slots. No I/O."""
 
 from __future__ import annotations
 
@@ -6,72 +6,56 @@ from collections import deque
 
 from workhook.delivery.lanes import DEFAULT_CONCURRENCY, Lane, Work
 
-SLUGGISH_MS = 2000
-
 
 class Slots:
-    """At most `limit` attempts. Lanes that wait for room take turns: one start each, then the next lane."""
+    """At most `limit` attempts. Lanes that wait for a slot take turns: one start each, then the next lane."""
 
     def __init__(self, limit: int) -> None:
-        self.flying = 0
+        self.in_flight = 0
         self._limit = limit
         # One hook leaves room for others, however many slots its configuration asks for.
         self._of_one_lane = max(DEFAULT_CONCURRENCY, limit // 2)
-        self._slow = 0  # of `flying`, to receivers that time out or take long
-        self._hungry: deque[Lane] = deque()
+        self._slow = 0  # of `in_flight`, to slow receivers
+        self._waiting: deque[Lane] = deque()
 
     @property
     def full(self) -> bool:
-        return self.flying >= self._limit
-
-    @property
-    def contested(self) -> bool:
-        """Lanes wait for room."""
-        return bool(self._hungry)
+        return self.in_flight >= self._limit
 
     def __len__(self) -> int:
-        """Lanes that wait."""
-        return len(self._hungry)
+        """The number of lanes that wait."""
+        return len(self._waiting)
 
     def take(self, lane: Lane, now: int) -> Work | float | None:
-        """`lane.take`, if there is room; otherwise the lane waits for its turn."""
+        """`lane.take` if there is a slot; otherwise the lane waits for its turn."""
         if not self._has_room(lane, now):
             self.queue(lane)
             return None
         work = lane.take(now)
         if isinstance(work, Work):
-            self.flying += 1
+            self.in_flight += 1
             work.started_at = now
-            work.slow = is_slow(lane, now)
+            work.slow = lane.is_slow(now)
             self._slow += work.slow
         return work
 
     def _has_room(self, lane: Lane, now: int) -> bool:
-        """Receivers that time out or take long never have more than half of the process, however many they are."""
-        if self.full or len(lane.flying) >= self._of_one_lane:
+        """Slow receivers never have more than half of the slots, however many they are."""
+        if self.full or len(lane.in_flight) >= self._of_one_lane:
             return False
-        return not (is_slow(lane, now) and self._slow * 2 >= self._limit)
+        return not (lane.is_slow(now) and self._slow * 2 >= self._limit)
 
     def free(self, work: Work) -> None:
-        self.flying -= 1
+        self.in_flight -= 1
         self._slow -= work.slow
 
     def queue(self, lane: Lane) -> None:
-        """It waits behind those that wait already."""
-        if lane.ready and not lane.hungry:
-            lane.hungry = True
-            self._hungry.append(lane)
+        """Let the lane wait behind those that wait already, if it has something ready."""
+        if lane.wait_for_slot():
+            self._waiting.append(lane)
 
     def next(self) -> Lane:
         """The lane that has waited longest. Raises `IndexError` if none waits."""
-        lane = self._hungry.popleft()
-        lane.hungry = False
+        lane = self._waiting.popleft()
+        lane.end_wait()
         return lane
-
-
-def is_slow(lane: Lane, now: int) -> bool:
-    """It was slow to answer, or is so at this moment, or has not answered at all yet."""
-    if lane.timing_out or lane.sluggish or (lane.flying and not lane.warm):
-        return True
-    oldest = next(iter(lane.flying.values()), None)
-    return oldest is not None and now - oldest.started_at > SLUGGISH_MS

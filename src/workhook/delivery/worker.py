@@ -1,4 +1,4 @@
-"""The worker: leases lanes that have work, keeps their slots busy, hands outcomes to the recorder."""
+"""The worker: loads lanes that have work, keeps their slots busy, hands outcomes to the outcome writer."""
 
 from __future__ import annotations
 
@@ -12,27 +12,27 @@ import structlog
 from workhook.core.clock import now_ms
 from workhook.core.errors import Unavailable
 from workhook.delivery import metrics, queries
+from workhook.delivery.address_policy import OwnTrouble
 from workhook.delivery.attempt import Finished, attempt, reason_to_deactivate
 from workhook.delivery.budget import Budget
-from workhook.delivery.deactivation import deactivate
-from workhook.delivery.guard import OwnTrouble
-from workhook.delivery.holdings import LOOK_MS, Holdings
 from workhook.delivery.lanes import Lane, Work
-from workhook.delivery.record import Recorder
+from workhook.delivery.leased_lanes import POLL_MS, LeasedLanes
+from workhook.delivery.outcome_writer import OutcomeWriter
+from workhook.delivery.prefetcher import Prefetcher
 from workhook.delivery.retry import RetryPolicy
 from workhook.delivery.send import Sender
-from workhook.delivery.slots import SLUGGISH_MS, Slots
-from workhook.delivery.stock import Stock
-from workhook.hooks.handover import Fresh, take_with
+from workhook.delivery.slots import Slots
+from workhook.hooks.actions import deactivate_failing
+from workhook.hooks.handover import CommittedDispatch, take_with
 from workhook.hooks.records import Hook
 from workhook.http.calls import Services
 from workhook.storage.signals import DUE, HOOK, WORKERS
 
-OWN_PAUSE_MS = 1000
-RECORD_S = 1.0  # at the end, for what was still to be recorded
-SILENT_S = 30.0  # without a turn: something hangs, perhaps
-HUNG_S = 120.0  # longer than any statement may take, several times: others shall have the lanes
-TROUBLE_PAUSE_S = (0.1, 5.0)  # after a turn that failed, doubled up to the second
+OWN_PAUSE_MS = 1000  # after the process ran out of descriptors or threads
+RECORD_S = 1.0  # at the end, to record the last outcomes
+SILENT_S = 30.0  # without a poll: perhaps something hangs
+HUNG_S = 120.0  # several times what any statement may take: other processes get the lanes
+TROUBLE_PAUSE_S = (0.1, 5.0)  # after a poll that failed; doubled each time, up to the second
 
 log = structlog.get_logger(__name__)
 
@@ -46,38 +46,38 @@ class Worker:
         self._database = services.database
         self._sender = sender
         self._policy = RetryPolicy(retries=settings.delivery_retries, first_s=settings.delivery_retry_first_s)
-        self._recorder = Recorder(self._database, self._recorded, lambda: self._slots.flying)
+        self._outcomes = OutcomeWriter(self._database, self._recorded, lambda: self._slots.in_flight)
         self._wake = asyncio.Event()
-        self._held = Holdings(services, wake=self._wake.set, hangs=self._hangs)
+        self._leased = LeasedLanes(services, wake=self._wake.set, hangs=self._hangs)
         self._slots = Slots(min(settings.concurrency, sender.at_once))
-        # Two halves: what waits with its payload must not keep from its turn what is loaded when that comes.
+        # Two halves: payloads that wait must not take the room of those that are loaded when their turn comes.
         payload_bytes = settings.delivery_memory_mb * 1024 * 1024
-        self._stock = Stock(self._database, self._held, payload_bytes // 2)
+        self._prefetcher = Prefetcher(self._database, self._leased, payload_bytes // 2)
         self._loading = Budget(payload_bytes // 2)
         self._paused_until = 0
         self._stopping = asyncio.Event()
-        self._all_landed = asyncio.Event()
+        self._all_finished = asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
         self._loop_task: asyncio.Task[None] | None = None
         self._unlisten: list[Callable[[], None]] = []
         self._trouble: str | None = "it has not begun"
-        self._turned_at_s = time.monotonic()
+        self._polled_at_s = time.monotonic()
 
     @property
     def state(self) -> str:
-        """`ok`, or why nothing is started now; for `/readyz`."""
+        """`ok`, or why nothing is started now; `/readyz` shows it."""
         if self._stopping.is_set():
             return "it stops"
         if self._trouble is None and self._silent_s > SILENT_S:
             return f"it has not looked for work for {self._silent_s:.0f} s"
-        return self._trouble or self._held.trouble or "ok"
+        return self._trouble or self._leased.trouble or "ok"
 
     @property
     def _silent_s(self) -> float:
-        return time.monotonic() - self._turned_at_s
+        return time.monotonic() - self._polled_at_s
 
     def _hangs(self) -> bool:
-        """One that stops makes no turns, and waits only for what ends by itself."""
+        """A worker that stops does not poll, and waits only for what ends by itself."""
         return not self._stopping.is_set() and self._silent_s > HUNG_S
 
     # --- life --------------------------------------------------------------------------------------------------------
@@ -85,22 +85,22 @@ class Worker:
     async def start(self) -> None:
         """Raises `Unavailable` if the database cannot be reached."""
         signals = self._database.signals
-        listeners = {DUE: self._heard_due, HOOK: self._heard_hook, WORKERS: self._heard_workers}
+        listeners = {DUE: self._heard_due, HOOK: self._heard_hook, WORKERS: lambda _: self._leased.leases.look_now()}
         self._unlisten = [signals.listen(topic, listener) for topic, listener in listeners.items()]
         self._unlisten.append(take_with(self._database, self))
-        await self._held.start()
-        self._recorder.start()
-        self._turned_at_s = time.monotonic()
+        await self._leased.start()
+        self._outcomes.start()
+        self._polled_at_s = time.monotonic()
         self._loop_task = asyncio.create_task(self._run(), name="worker")
 
     def start_nothing_more(self) -> None:
-        """From now on; what is under way goes on."""
+        """Attempts in flight go on."""
         self._stopping.set()
-        self._held.leases.leave_soon()
+        self._leased.leases.leave_soon()
         self._wake.set()
 
     async def stop(self, drain_s: float) -> None:
-        """Start nothing more; wait for what is under way, at most `drain_s`; give the leases back."""
+        """Start nothing more, wait at most `drain_s` seconds for the attempts in flight, and give the lease back."""
         self.start_nothing_more()
         for unlisten in self._unlisten:
             unlisten()
@@ -108,19 +108,19 @@ class Worker:
             async with asyncio.timeout(drain_s):
                 if self._loop_task is not None:
                     await self._loop_task
-                while self._slots.flying:  # the lease is kept meanwhile: another process would send it as well
-                    self._all_landed.clear()
-                    await self._all_landed.wait()
+                while self._slots.in_flight:  # the lease is kept meanwhile: another process would send them as well
+                    self._all_finished.clear()
+                    await self._all_finished.wait()
                 while self._tasks:
                     await asyncio.wait(self._tasks)
         except TimeoutError:
-            log.warning("drain_time_over", unfinished=self._slots.flying)
+            log.warning("drain_time_over", unfinished=self._slots.in_flight)
             for task in self._tasks:
                 task.cancel()
             await asyncio.gather(*self._tasks, return_exceptions=True)
-        await self._recorder.stop(RECORD_S)
+        await self._outcomes.stop(RECORD_S)
         try:
-            await self._held.leave()
+            await self._leased.leave()
         except Unavailable as error:
             log.warning("leases_not_released", error=error.message)
 
@@ -129,130 +129,123 @@ class Worker:
         pause_s = least_s
         while not self._stopping.is_set():
             try:
-                await self._turn()
+                await self._poll()
                 self._trouble = None
             except Exception as error:
-                self._trouble = error.message if isinstance(error, Unavailable) else "a step failed; the log says why"
                 metrics.TROUBLE.labels("turn").inc()
                 if isinstance(error, Unavailable):
+                    self._trouble = error.message
                     log.warning("worker_waits_for_database", error=error.message, again_in_s=pause_s)
                 else:
+                    self._trouble = "a step failed; the log says why"
                     log.exception("worker_turn_failed", again_in_s=pause_s)
-                self._turned_at_s = time.monotonic()
+                self._polled_at_s = time.monotonic()
                 await _within(self._stopping, pause_s)
                 pause_s = min(pause_s * 2, most_s)
                 continue
-            pause_s, self._turned_at_s = least_s, time.monotonic()
-            wait_ms = self._held.next_at - now_ms()
-            if 0 < wait_ms <= LOOK_MS:
+            pause_s, self._polled_at_s = least_s, time.monotonic()
+            wait_ms = self._leased.next_at - now_ms()
+            if 0 < wait_ms <= POLL_MS:
                 await _within(self._wake, wait_ms / 1000)
 
     # --- signals -----------------------------------------------------------------------------------------------------
 
     def _heard_due(self, hook_ids: frozenset[int] | None) -> None:
         if hook_ids is None:
-            self._held.look_now()
-        elif not self._held.mark_due(dict.fromkeys(hook_ids, 0)):
-            return  # others have that
+            self._leased.poll_now()
+        elif not self._leased.mark_due(dict.fromkeys(hook_ids, 0)):
+            return  # other processes deliver for these
         self._wake.set()
 
     def _heard_hook(self, hook_ids: frozenset[int] | None) -> None:
-        self._held.mark_stale(hook_ids)
+        self._leased.mark_changed(hook_ids)
         self._wake.set()
 
-    def _heard_workers(self, _: frozenset[int] | None) -> None:
-        self._held.leases.look_now()
-
-    # --- what this process commits: a `hooks.handover.Taker` ---------------------------------------------------------
+    # --- new dispatches: a `hooks.handover.Taker` --------------------------------------------------------------------
 
     def may_take(self) -> bool:
-        """Lanes that are to be read take nothing."""
-        return any(not lane.more for lane in self._held.lanes.values())
+        """Whether a lane may take a dispatch: those that are to be read take none."""
+        return any(not lane.may_have_more for lane in self._leased.lanes.values())
 
-    def take(self, fresh: Fresh) -> bool:
-        """If it has the lane, and nothing lies before."""
-        lane = None if self._stopping.is_set() else self._stock.offer(fresh)
+    def take(self, new: CommittedDispatch) -> bool:
+        """Whether the lane is loaded here and took it, because nothing comes before it."""
+        lane = None if self._stopping.is_set() else self._prefetcher.offer(new)
         if lane is None:
             return False
-        self._pump(lane)
+        self._start_ready(lane)
         return True
 
-    # --- one turn: look, lease, read, start --------------------------------------------------------------------------
+    # --- poll and start ----------------------------------------------------------------------------------------------
 
-    async def _turn(self) -> None:
+    async def _poll(self) -> None:
         self._wake.clear()
-        held = self._held
+        leased = self._leased
         now = now_ms()
-        if held.time_to_look(now):
-            await held.look(now)
-        held.mark_come(now)
-        await held.claim(now)
-        await held.read_times(now)
-        await held.reload()
-        if await self._stock.fill(idle=not self._slots.full):
+        if leased.time_to_poll(now):
+            await leased.poll_database(now)
+        await leased.load_lanes(now)
+        await leased.load_times(now)
+        await leased.reload_changed()
+        if await self._prefetcher.load_due(idle=not self._slots.full):
             self._wake.set()
-        for lane in list(held.lanes.values()):
+        for lane in list(leased.lanes.values()):
             if lane.ready:
-                self._pump(lane)
+                self._start_ready(lane)
 
-    # --- attempts ----------------------------------------------------------------------------------------------------
-
-    def _pump(self, lane: Lane) -> None:
+    def _start_ready(self, lane: Lane) -> None:
         """Start attempts until the lane or the process has no room."""
         now = now_ms()
         while self._start(lane, now):
             pass
-        self._settle(lane, now)
+        self._after_starts(lane, now)
 
     def _start(self, lane: Lane, now: int) -> bool:
         """Start one attempt, if there is one to start and room for it."""
-        if self._stopping.is_set() or now < self._paused_until or not self._held.leases.good:
+        if self._stopping.is_set() or now < self._paused_until or not self._leased.leases.good:
             return False
         if lane.needs_signer(now):
-            lane.stale = True
+            lane.mark_changed()
         work = self._slots.take(lane, now)
-        if isinstance(work, float):
-            self._look_again(lane, work)
+        if isinstance(work, float) and lane.set_timer():
+            asyncio.get_running_loop().call_later(work / 1000, self._timer_over, lane)
         if not isinstance(work, Work):
             return False
-        self._stock.started()
+        self._prefetcher.started()
         self._spawn(self._attempt(lane, work))
         return True
 
-    def _settle(self, lane: Lane, now: int) -> None:
-        """After starts: mark what has to wait, and read more if little is left."""
-        if held := lane.hold_back(now):
-            metrics.THROTTLED.inc(held)
-        if lane.stale or self._stock.wants(lane):
+    def _after_starts(self, lane: Lane, now: int) -> None:
+        """Mark what has to wait, and read more if little is left."""
+        if marked := lane.hold_back(now):
+            metrics.THROTTLED.inc(marked)
+        if lane.needs_reload or self._prefetcher.is_low(lane):
             self._wake.set()
 
-    def _take_turns(self, touched: Iterable[Lane]) -> None:
-        """Slots came free. While others wait, a lane with a long queue does not take back what it freed."""
-        if not self._slots.contested:
-            for lane in touched:
-                self._pump(lane)
+    def _timer_over(self, lane: Lane) -> None:
+        lane.clear_timer()
+        self._start_ready(lane)
+
+    def _reuse_slots(self, lanes: Iterable[Lane]) -> None:
+        """Slots of these lanes came free. While others wait, a lane with a long queue does not take back its own."""
+        slots = self._slots
+        if not len(slots):
+            for lane in lanes:
+                self._start_ready(lane)
             return
-        for lane in touched:
-            self._slots.queue(lane)
+        for lane in lanes:
+            slots.queue(lane)
         now = now_ms()
         passed = 0  # lanes in a row that found no room of their own
-        while not self._slots.full and passed < len(self._slots):
-            lane = self._slots.next()
+        while not slots.full and passed < len(slots):
+            lane = slots.next()
             if self._start(lane, now):
                 passed = 0
-                self._slots.queue(lane)
-            elif lane.hungry:
+                slots.queue(lane)
+            elif lane.waiting_for_slot:
                 passed += 1
-            self._settle(lane, now)
+            self._after_starts(lane, now)
 
-    def _look_again(self, lane: Lane, wait_ms: float) -> None:
-        if not lane.alarm:
-            lane.alarm = True
-            asyncio.get_running_loop().call_later(wait_ms / 1000, self._alarmed, lane)
-
-    def _alarmed(self, lane: Lane) -> None:
-        lane.alarm = False
-        self._pump(lane)
+    # --- attempts ----------------------------------------------------------------------------------------------------
 
     def _spawn(self, work: Coroutine[None, None, None]) -> None:
         task = asyncio.create_task(work)
@@ -274,21 +267,21 @@ class Worker:
             log.warning("attempt_put_off", hook_id=lane.hook.id, dispatch_id=work.id, error=error.message)
             self._put_off(lane, work)
         except Exception as error:  # handed to the log
-            # Not the receiver's doing: nothing is recorded, so it stays due, and the next search finds it. Not sooner,
-            # and the lane goes on: it would fail again.
+            # Not the receiver's doing: nothing is recorded, so it stays due until the next search finds it. Not sooner:
+            # it would fail again. The lane goes on.
             metrics.TROUBLE.labels("attempt").inc()
             log.exception("attempt_failed", hook_id=lane.hook.id, dispatch_id=work.id, error=str(error))
-            self._landed(lane, work)
+            self._finished(lane, work)
         except asyncio.CancelledError:
-            self._landed(lane, work)
+            self._finished(lane, work)
             raise
         else:
-            self._recorder.add(finished)
+            self._outcomes.add(finished)
         finally:
-            self._stock.release(work)  # it may wait for its record; its memory need not
+            self._prefetcher.release(work)  # the outcome may wait to be recorded; the payload need not
 
     def _pause(self, error: OwnTrouble) -> None:
-        """This process has no more descriptors or threads: nothing starts for a moment, and nobody is to blame."""
+        """This process has run out of descriptors or threads: nothing starts for a moment. No receiver is to blame."""
         metrics.TROUBLE.labels("own").inc()
         now = now_ms()
         if now >= self._paused_until:
@@ -302,63 +295,59 @@ class Worker:
             payload = (await queries.payloads(self._database, [work.event_id])).get(work.event_id)
         if payload is None:
             raise LookupError(f"event {work.event_id} of dispatch {work.id} is gone")
-        # The process stood still, or this waited long: another may be sending it.
-        if not self._held.leases.good or lane.epoch != self._held.leases.epoch:
+        # The process stood still, or this waited long: another process may be sending it.
+        if not self._leased.leases.good or lane.epoch != self._leased.leases.epoch:
             raise Unavailable("The lease of this process has ended.", code="lease_ended")
         return await attempt(lane, work, payload, self._sender, self._policy)
 
     def _put_off(self, lane: Lane, work: Work) -> None:
-        """Nothing was sent, and nobody is to blame: it is the first to go when that is over."""
+        """Nothing was sent, and no receiver is to blame: it goes first when that is over."""
         lane.put_off()
-        self._landed(lane, work)
+        self._finished(lane, work)
         self._wake.set()
 
-    def _landed(self, lane: Lane, work: Work) -> None:
-        self._held.landed(lane, work)
+    def _finished(self, lane: Lane, work: Work) -> None:
+        self._leased.finished(lane, work)
         self._slots.free(work)
-        if self._slots.flying == 0:
-            self._all_landed.set()
+        if self._slots.in_flight == 0:
+            self._all_finished.set()
 
     def _recorded(self, batch: Sequence[Finished]) -> None:
-        """The batch is durable: count it, free its slots, go on."""
+        """The batch is durable: count it, free its slots, start what is ready."""
         now = now_ms()
-        self._stock.recorded(each.work for each in batch)
-        touched: dict[Lane, None] = {}
+        self._prefetcher.recorded(each.work for each in batch)
+        lanes: dict[Lane, None] = {}
         for each in batch:
             lane = each.lane
-            touched[lane] = None
-            lane.idle_since = now
-            lane.sluggish = each.outcome.duration_ms > SLUGGISH_MS
-            self._landed(lane, each.work)
+            lanes[lane] = None
+            lane.recorded(each.work, each.outcome.duration_ms, now)
+            self._finished(lane, each.work)
             metrics.DELIVERY_SECONDS.observe(each.outcome.duration_ms / 1000)
             if each.next_at is not None:
                 metrics.RETRIES.inc()
-                self._held.mark_due({each.hook.id: each.next_at})
+                self._leased.mark_due({each.hook.id: each.next_at})
                 self._wake.set()
-            if each.work.wanted:
-                lane.more = True
-            if (reason := reason_to_deactivate(each)) is not None and not lane.halted:
-                lane.halted = True
+            if (reason := reason_to_deactivate(each)) is not None and lane.begin_deactivation():
                 self._spawn(self._deactivate(lane, each.hook, reason))
         metrics.DELIVERED.inc(delivered := sum(each.outcome.ok for each in batch))
         metrics.FAILED.inc(len(batch) - delivered)
-        metrics.IN_FLIGHT.set(self._slots.flying)
-        self._take_turns(touched)
+        metrics.IN_FLIGHT.set(self._slots.in_flight)
+        self._reuse_slots(lanes)
 
     async def _deactivate(self, lane: Lane, hook: Hook, reason: str) -> None:
         try:
-            await deactivate(self._services, hook, reason)
-        except Exception as error:  # noqa: BLE001  # handed to the log likewise
+            await deactivate_failing(self._services, hook, reason)
+        except Exception as error:  # noqa: BLE001  # handed to the log
             # The next failure tries again.
             metrics.TROUBLE.labels("deactivate").inc()
             trouble = log.warning if isinstance(error, Unavailable) else log.exception
             trouble("deactivation_failed", hook_id=hook.id, error=str(error))
-        lane.halted, lane.stale = False, True
+        lane.end_deactivation()
         self._wake.set()
 
 
 async def _within(event: asyncio.Event, seconds: float) -> None:
-    """Until it is set, but no longer than that."""
+    """Wait until the event is set, at most so long."""
     with suppress(TimeoutError):
         async with asyncio.timeout(seconds):
             await event.wait()

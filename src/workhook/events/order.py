@@ -1,4 +1,4 @@
-"""The order of events, and how far it is settled.
+"""The order of events, and up to which number it is complete.
 
 An event has its number before it is committed. On PostgreSQL transactions commit in any order, so a reader that has
 seen event 11 cannot know whether 10 was rolled back, belongs to somebody else, or will be there in a moment; whoever
@@ -6,14 +6,14 @@ remembers only "I have everything up to 11" would miss it for ever.
 
 So a transaction says that it is about to number an event of a repository, with an advisory lock that it shares with
 everybody else and holds until its commit is visible (`numbered`). A reader asks for the newest event that it sees and,
-later in the same statement, who holds such locks (`survey`). Whoever had a lower number then is among these or has
-ended: when all of them have ended, a read finds every event up to that newest one that there will ever be.
+later in the same statement, who holds such locks (`commit_snapshot`). Whoever had a lower number then is among these or
+has ended: when all of them have ended, a read finds every event up to that newest one that there will ever be.
 
 Only what appends events to the same repository is waited for. The oldest transaction of the server
 (`pg_snapshot_xmin`), the usual measure, would let every long transaction of every database hold everything back, and a
 transaction id that is stored with the events means nothing in a database that was restored from a dump.
 
-SQLite has one writer at a time: what is seen is settled.
+SQLite has one writer at a time: all that is seen is complete.
 """
 
 from __future__ import annotations
@@ -91,13 +91,13 @@ _appending = (
     )
     .scalar_subquery()
 )
-_survey = PerDialect(
+_snapshot = PerDialect(
     sqlite=sa.select(_newest, sa.literal_column("'[]'").label("appending")),
     postgresql=sa.select(_newest, _appending.label("appending")),
 )
 
 
-class Survey(msgspec.Struct, frozen=True):
+class CommitSnapshot(msgspec.Struct, frozen=True):
     """`newest` is the highest number that is seen; `appending` are the transactions that may still commit lower ones,
     by the key of their repository."""
 
@@ -108,13 +108,13 @@ class Survey(msgspec.Struct, frozen=True):
         return self.appending.get(repository_id & _KEY_MASK, frozenset())
 
 
-async def survey(reader: Reader) -> Survey:
-    row = await reader.fetch_one(_survey)
+async def commit_snapshot(reader: Reader) -> CommitSnapshot:
+    row = await reader.fetch_one(_snapshot)
     assert row is not None, "it is an aggregate"
     appending: dict[int, set[str]] = defaultdict(set)
     for key, transaction in json.decode(row["appending"]):
         appending[key].add(transaction)
-    return Survey(row["newest"], {key: frozenset(found) for key, found in appending.items()})
+    return CommitSnapshot(row["newest"], {key: frozenset(found) for key, found in appending.items()})
 
 
 def page(found: sa.Select[Any], *, newest_first: bool = False) -> sa.Select[Any]:

@@ -1,7 +1,7 @@
-"""How a change becomes an event, inside the change's own transaction: `add`, or `append` for who needs its number.
+"""Turns changes into events, inside the transaction of the change: `add`, or `append` if the caller needs the id.
 
-Whoever turns events into deliveries subscribes a fan-out; it runs in the same transaction, before the commit, once for
-all events of the transaction.
+What turns events into deliveries subscribes a fan-out. It runs in the same transaction, before the commit, once for all
+events of the transaction.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Event(msgspec.Struct, frozen=True):
 
 
 class Draft(msgspec.Struct, frozen=True):
-    """What is to become an event. `actor_id` is the account that did it, `installation_id` the app's that it used."""
+    """A future event. `actor_id`: the account that did it; `installation_id`: of the app through which it did it."""
 
     account_id: int
     repository_id: int | None
@@ -44,18 +44,18 @@ class Draft(msgspec.Struct, frozen=True):
     installation_id: int | None = None
 
 
-_Added = tuple[Draft, Mapping[str, object]]  # with the row that it becomes
+_Added = tuple[Draft, Mapping[str, object]]  # with its row
 
 FanOut = Callable[[Transaction, Sequence[Event]], Awaitable[Mapping[int, int]]]
-"""Answers how many deliveries each event (by id) will have.
+"""Returns how many deliveries each event (by id) will have.
 
-Either all of them are `UNNUMBERED` or none is. Those are the last of their transaction, and wait: what goes along with
-them (`tx.later`, `tx.fetch_later`) is run in the statement that inserts them, and finds them in `WRITTEN`. Nobody asks
-how many deliveries they have."""
+Either all events are `UNNUMBERED` or none is. Unnumbered events are the last of their transaction, and their insert is
+deferred: what is deferred with them (`tx.defer`, `tx.defer_fetch`) runs in the same statement and finds them in
+`WRITTEN`. The number of their deliveries is not asked for."""
 
 Watcher = Callable[[Transaction, Draft, int], None]
-"""Gets each event as soon as it is told, with the bytes of its payload. It may add a step before the commit that
-raises: then nothing of the transaction stays."""
+"""Called with each event at once, and with the size of its payload in bytes. It may add a step before the commit that
+raises, which rolls the transaction back."""
 
 UNNUMBERED = 0
 """The id of an event that is not inserted yet."""
@@ -80,84 +80,66 @@ def _insert_told() -> sa.Insert:
 
 
 insert_told = _insert_told().returning(events.c.id, events.c.name, events.c.account_id, events.c.repository_id)
-"""Any number of events in their order, on PostgreSQL: the parameters are those of `told_params`."""
+"""Inserts any number of events in order, on PostgreSQL. Its parameters are made by `told_params`."""
 _insert_along = hot(PerDialect(sqlite=insert_into(events, *COLUMNS), postgresql=insert_told))
 _insert_numbered = insert_into(events, "id", *COLUMNS)
-_AT_ONCE = 500  # events that are made bytes of and inserted together
+_AT_ONCE = 500  # events that are encoded and inserted together
 _subscribers: list[FanOut] = []
 _watchers: list[Watcher] = []
 _PENDING = object()
 _ADDED = object()
 _AWAITED = object()
 _REPOSITORIES = object()
-_ABOUT_HOOKS = frozenset({"hook", "ping"})  # they show a hook's settings, which are the admins' alone
+_ABOUT_HOOKS = frozenset({"hook", "ping"})  # they show a hook's settings, which only admins may see
 
 
 WRITTEN = sa.table(
-    "written",
-    *(sa.column(name, events.c[name].type) for name in ("id", "name", "account_id", "repository_id")),
+    "written", *(sa.column(name, events.c[name].type) for name in ("id", "name", "account_id", "repository_id"))
 )
-"""On PostgreSQL, the events that are inserted in the same statement. On SQLite the last has `order.last_given`."""
+"""On PostgreSQL, the events inserted by the same statement. On SQLite the last one's id is `order.last_given`."""
 
 
 def subscribe(fan_out: FanOut) -> None:
-    """Called by `bootstrap`, in the order in which they run; subscribing twice is once."""
+    """Add a fan-out, behind the others. Subscribing twice has no effect."""
     if fan_out not in _subscribers:
         _subscribers.append(fan_out)
 
 
 def watch(watcher: Watcher) -> None:
-    """Called by `bootstrap`; watching twice is once."""
+    """Add a watcher. Watching twice has no effect."""
     if watcher not in _watchers:
         _watchers.append(watcher)
 
 
 def unwatch(watcher: Watcher) -> None:
-    """Likewise, at the end."""
+    """Remove a watcher."""
     if watcher in _watchers:
         _watchers.remove(watcher)
 
 
 def add(tx: Transaction, drafts: Sequence[Draft]) -> None:
-    """Record that these things happened, in this order. They are written as the last act of the transaction, or before
-    anything else is appended, and their hooks get them."""
+    """Add events, in this order, and deliver them to hooks. They are inserted at the end of the transaction, or before
+    anything else is appended."""
     added: list[_Added] = tx.state.setdefault(_ADDED, [])
     for draft in drafts:
         listed = draft.name not in _ABOUT_HOOKS
         added.append((draft, _values(tx, draft, listed=listed)))
         if listed:
-            _tell_listeners(tx, draft)
+            _signal_listeners(tx, draft)
     if drafts:
         _await_fan_out(tx)
 
 
-async def append(
-    tx: Transaction,
-    *,
-    account_id: int,
-    repository_id: int | None,
-    name: str,
-    action: str | None,
-    payload: Mapping[str, object],
-    actor_id: int | None = None,
-    installation_id: int | None = None,
-    to_hooks: bool = True,
-) -> Event:
-    """Record that something happened. `actor_id` is the account that did it.
+async def append(tx: Transaction, draft: Draft, *, to_hooks: bool = True) -> Event:
+    """Insert an event now, for callers that need its id.
 
-    `to_hooks` False: the caller decides who gets it (a ping, a test), and it is no part of what happened in the place.
+    `to_hooks` False: the caller sends it (a ping, a test), and it is not listed among what happened in the repository.
     """
-    draft = Draft(account_id, repository_id, name, action, payload, actor_id, installation_id)
-    return await append_draft(tx, draft, to_hooks=to_hooks)
-
-
-async def append_draft(tx: Transaction, draft: Draft, *, to_hooks: bool = True) -> Event:
-    """`append` of what is put together already."""
     await _write_added(tx)
     listed = to_hooks and draft.name not in _ABOUT_HOOKS
     event = await _insert_one(tx, draft, _values(tx, draft, listed=listed))
     if listed:
-        _tell_listeners(tx, draft)
+        _signal_listeners(tx, draft)
     if to_hooks:
         _await_fan_out(tx, [event])
     return event
@@ -170,17 +152,17 @@ async def _insert_one(tx: Transaction, draft: Draft, values: Mapping[str, object
 
 
 async def _write_added(tx: Transaction) -> None:
-    """What was added is inserted, in few statements however much it is, and waits for the fan-out."""
+    """Insert what was added, in few statements, and queue it for the fan-out."""
     added: list[_Added] = tx.state.pop(_ADDED, [])
     appended: list[Event] = []
-    if len(added) == 1:  # its number comes with its row: one statement less
+    if len(added) == 1:  # its id comes with its row: one statement less
         appended = [await _insert_one(tx, *added[0])]
     else:
         for start in range(0, len(added), _AT_ONCE):
             some = added[start : start + _AT_ONCE]
             numbers = await order.reserve(tx, [draft.repository_id for draft, _ in some])
             rows = [{"id": number, **values} for number, (_, values) in zip(numbers, some, strict=True)]
-            tx.later(_insert_numbered, rows)
+            tx.defer(_insert_numbered, rows)
             appended += [_event_of(draft, number) for number, (draft, _) in zip(numbers, some, strict=True)]
     if appended:
         _await_fan_out(tx, appended)
@@ -192,18 +174,18 @@ def is_watched() -> bool:
 
 
 def row_of(draft: Draft) -> dict[str, object]:
-    """The columns of an event that happened in its place, but for its number."""
+    """The columns of a listed event, without its id."""
     return _row_of(draft, json.encode(draft.payload), listed=draft.name not in _ABOUT_HOOKS)
 
 
 def told_params(rows: Sequence[Mapping[str, object]]) -> dict[str, object]:
-    """The rows of events as `insert_told` takes them."""
+    """The parameters of `insert_told` for these rows."""
     return {f"told_{name}": [row[name] for row in rows] for name in COLUMNS}
 
 
 def _values(tx: Transaction, draft: Draft, *, listed: bool) -> dict[str, object]:
     if not _subscribers:
-        raise RuntimeError("No fan-out is subscribed: the event would reach nobody.")
+        raise RuntimeError("No fan-out is subscribed: the event would not be delivered.")
     data = json.encode(draft.payload)
     for watcher in _watchers:
         watcher(tx, draft, len(data))
@@ -231,24 +213,23 @@ def _event_of(draft: Draft, number: int) -> Event:
 
 def _await_fan_out(tx: Transaction, appended: Sequence[Event] = ()) -> None:
     tx.state.setdefault(_PENDING, []).extend(appended)
-    if not tx.state.get(_AWAITED):  # none yet, or it has begun: also for one that a step before the commit appends
+    if not tx.state.get(_AWAITED):  # none is queued, or it has begun: a step before the commit may append as well
         tx.state[_AWAITED] = True
         tx.before_commit(_fan_out)
 
 
-def _tell_listeners(tx: Transaction, draft: Draft) -> None:
-    """After the commit, whoever follows the repository looks, in this process and in others."""
+def _signal_listeners(tx: Transaction, draft: Draft) -> None:
+    """After the commit, signal the repository's listeners, in this process and in others."""
     repositories: set[int] = tx.state.setdefault(_REPOSITORIES, set())
     if draft.repository_id is None:
         return
     if not repositories:
-        signals = tx.signals
-        tx.after_commit(lambda: signals.send(EVENTS, repositories))
+        tx.signal(EVENTS, repositories)
     repositories.add(draft.repository_id)
 
 
 async def fan_out_now(tx: Transaction) -> Mapping[int, int]:
-    """Fan out what was appended so far, for a caller that answers with the number of deliveries (event id → number)."""
+    """Fan out what was appended so far; return the number of deliveries by event id."""
     await _write_added(tx)
     pending: list[Event] = tx.state.get(_PENDING, [])
     tx.state[_PENDING] = []
@@ -269,7 +250,7 @@ async def _fan_out(tx: Transaction) -> None:
     if 0 < len(added) <= _AT_ONCE and tx.is_last_step and not tx.state.get(_PENDING):
         del tx.state[_ADDED]
         rows = [values for _, values in added]
-        tx.later(_insert_along, [told_params(rows)] if tx.dialect == "postgresql" else rows, name=WRITTEN.name)
+        tx.defer(_insert_along, [told_params(rows)] if tx.dialect == "postgresql" else rows, name=WRITTEN.name)
         await _deliver(tx, [_event_of(draft, UNNUMBERED) for draft, _ in added])
     else:
         await fan_out_now(tx)

@@ -6,7 +6,7 @@ unset. The key is the name of the event, which is also the name of the record in
 
 from __future__ import annotations
 
-from workhook.events.fragments import (
+from workhook.events.json_schema import (
     AMOUNT,
     COUNT,
     CURRENCY,

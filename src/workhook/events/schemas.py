@@ -8,23 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from workhook.events.fragments import (
-    CHANGES,
-    EMAIL,
-    FLAG,
-    INTEGER_ID,
-    LINK,
-    MOMENT,
-    ORGANIZATION,
-    REPOSITORY,
-    SENDER,
-    TEXT,
-    Schema,
-    list_of,
-    nullable,
-    one_of,
-    record,
-)
+from workhook.events import json_schema as s
+from workhook.events.json_schema import Schema
 from workhook.events.resources import HOOK, RESOURCES
 
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
@@ -46,14 +31,14 @@ def _document(title: str, body: Schema) -> Schema:
 def own_event(name: str, actions: Sequence[str]) -> Schema:
     """The payload of Workhook's own event `name`: `{action, NOUN, changes?, repository, organization, sender}`."""
     lacks_repository = name in _MAY_LACK_REPOSITORY
-    body = record(
+    body = s.record(
         {
-            "action": one_of(*actions),
+            "action": s.one_of(*actions),
             name: RESOURCES[name],
-            "changes": CHANGES,
-            "repository": nullable(REPOSITORY) if lacks_repository else REPOSITORY,
-            "organization": ORGANIZATION,
-            "sender": SENDER,
+            "changes": s.CHANGES,
+            "repository": s.nullable(s.REPOSITORY) if lacks_repository else s.REPOSITORY,
+            "organization": s.ORGANIZATION,
+            "sender": s.SENDER,
         },
         # A user's own project is in no organization.
         optional=("changes", "organization", "repository") if lacks_repository else ("changes", "organization"),
@@ -63,44 +48,44 @@ def own_event(name: str, actions: Sequence[str]) -> Schema:
 
 _SHA: Schema = {"type": "string", "pattern": "^([0-9a-f]{40}|[0-9a-f]{64})$"}
 
-_AUTHOR = record(
-    {"name": TEXT, "email": nullable(EMAIL), "username": TEXT, "date": MOMENT}, optional=("username", "date")
+_AUTHOR = s.record(
+    {"name": s.TEXT, "email": s.nullable(s.EMAIL), "username": s.TEXT, "date": s.MOMENT}, optional=("username", "date")
 )
 
-_COMMIT = record(
+_COMMIT = s.record(
     {
         "id": _SHA,
         "tree_id": _SHA,
-        "distinct": FLAG,
-        "message": TEXT,
-        "timestamp": MOMENT,
-        "url": LINK,
+        "distinct": s.FLAG,
+        "message": s.TEXT,
+        "timestamp": s.MOMENT,
+        "url": s.LINK,
         "author": _AUTHOR,
         "committer": _AUTHOR,
-        "added": list_of(TEXT),
-        "removed": list_of(TEXT),
-        "modified": list_of(TEXT),
+        "added": s.list_of(s.TEXT),
+        "removed": s.list_of(s.TEXT),
+        "modified": s.list_of(s.TEXT),
     }
 )
 
 PUSH = _document(
     "push",
-    record(
+    s.record(
         {
             "ref": {"type": "string", "pattern": "^refs/", "description": "the full name of the branch or tag"},
             "before": {**_SHA, "description": "all zeros when the ref is new"},
             "after": {**_SHA, "description": "all zeros when the ref was deleted"},
-            "created": FLAG,
-            "deleted": FLAG,
-            "forced": FLAG,
-            "base_ref": nullable(TEXT),
-            "compare": LINK,
-            "commits": list_of(_COMMIT),
-            "head_commit": nullable(_COMMIT),
-            "pusher": record({"name": TEXT, "email": nullable(TEXT)}, optional=("email",)),
-            "repository": REPOSITORY,
-            "organization": ORGANIZATION,
-            "sender": SENDER,
+            "created": s.FLAG,
+            "deleted": s.FLAG,
+            "forced": s.FLAG,
+            "base_ref": s.nullable(s.TEXT),
+            "compare": s.LINK,
+            "commits": s.list_of(_COMMIT),
+            "head_commit": s.nullable(_COMMIT),
+            "pusher": s.record({"name": s.TEXT, "email": s.nullable(s.TEXT)}, optional=("email",)),
+            "repository": s.REPOSITORY,
+            "organization": s.ORGANIZATION,
+            "sender": s.SENDER,
         },
         optional=("organization",),
     ),
@@ -109,14 +94,14 @@ PUSH = _document(
 PING = _document(
     "ping",
     {
-        **record(
+        **s.record(
             {
-                "zen": TEXT,
-                "hook_id": INTEGER_ID,
+                "zen": s.TEXT,
+                "hook_id": s.INTEGER_ID,
                 "hook": HOOK,
-                "repository": REPOSITORY,
-                "organization": ORGANIZATION,
-                "sender": SENDER,
+                "repository": s.REPOSITORY,
+                "organization": s.ORGANIZATION,
+                "sender": s.SENDER,
             },
             optional=("repository", "organization"),
         ),

@@ -19,7 +19,7 @@ events = sa.Table(
     sa.Column("created_at", Millis, nullable=False),
     sa.Column("actor_id", sa.BigInteger),  # the account that did it; null: Workhook itself
     sa.Column("installation_id", sa.BigInteger),  # of the app whose token did it
-    # Whether it is something that happened in its place. Not so: what was made for one hook, or tells of hooks.
+    # Whether it is shown among what happened in the project: not if it was made for one hook, or is about hooks.
     sa.Column("listed", sa.Boolean, nullable=False, server_default=sa.true()),
     sa.Index("ix_events_created_at", "created_at"),
     sa.Index("ix_events_name", "repository_id", "name", "listed", "id"),

@@ -1,4 +1,4 @@
-"""What can be done with hooks: create, update, delete. Answers only after the commit (the caller's transaction)."""
+"""Creates, updates and deletes hooks, in the caller's transaction."""
 
 from __future__ import annotations
 
@@ -14,13 +14,16 @@ from workhook.core.clock import now_ms
 from workhook.core.errors import Forbidden, Invalid, NotFound, Unauthenticated
 from workhook.core.vault import Vault
 from workhook.events import outbox
-from workhook.events.zen import zen
+from workhook.events.ping_quotes import random_quote
 from workhook.hooks import queries
-from workhook.hooks.fan_out import fan_out_about, insert_dispatches
-from workhook.hooks.parsing import ConfigChange, HookChange, fault, require_standard_secret
-from workhook.hooks.records import HOOK_COLUMNS, Hook, Place, config_shape, hook_shape, plain_config, viewer_of
-from workhook.hooks.tables import dispatches, hooks, lanes
+from workhook.hooks.config_keys import ConfigChange, fault, require_standard_secret
+from workhook.hooks.fan_out import drop_waiting, fan_out_about, insert_dispatches
+from workhook.hooks.parsing import HookChange
+from workhook.hooks.records import HOOK_COLUMNS, Hook, HookOwner, config_shape, hook_shape, plain_config, viewer_of
+from workhook.hooks.tables import hooks, lanes
+from workhook.http.calls import Services
 from workhook.identity import audit
+from workhook.identity import queries as identity_queries
 from workhook.identity.schemas import Actor
 from workhook.identity.tables import accounts, collaborators, memberships, projects
 from workhook.identity.tokens.queries import keep_living
@@ -37,16 +40,6 @@ _update = (
 )
 _delete = sa.delete(hooks).where(hooks.c.id == big("hook_id"))
 _insert_lane = insert_into(lanes, "hook_id", "lease_until", "manual_minute", "manual_count")
-_waiting = (
-    sa.select(dispatches.c.id)
-    .where(dispatches.c.hook_id == big("hook_id"), dispatches.c.next_attempt_at.is_not(None))
-    .order_by(dispatches.c.id)
-    .with_for_update()
-    .cte("waiting")
-)
-_drop_waiting = (
-    sa.update(dispatches).where(dispatches.c.id.in_(sa.select(_waiting.c.id))).values(next_attempt_at=None, wanted=0)
-)
 _healthy_again = sa.update(lanes).where(lanes.c.hook_id == big("hook_id")).values(failing_since=None)
 # Two creations at once could each see room for one hook more: they take turns on the row of what they belong to.
 _lock_repository = (
@@ -54,48 +47,42 @@ _lock_repository = (
     .where(projects.c.repository_id == big("id"), projects.c.deleted_at.is_(None))
     .with_for_update()
 )
-# Held by many at once, with the user, but not while somebody changes, removes or disables them.
-_keep_owner = (
-    sa.select(memberships.c.role)
-    .join_from(memberships, accounts, accounts.c.id == memberships.c.user_id)
-    .where(
-        accounts.c.disabled_at.is_(None),
-        memberships.c.organization_id == big("account_id"),
-        memberships.c.user_id == big("user_id"),
-        memberships.c.role == "owner",
-    )
-    .with_for_update(read=True)
+
+
+def _keep(*conditions: sa.ColumnElement[bool]) -> sa.Select[tuple[int]]:
+    """Many can lock the user and the rows of the conditions at once, but nobody changes, removes or disables them."""
+    user = (accounts.c.id == big("user_id"), accounts.c.disabled_at.is_(None))
+    return sa.select(accounts.c.id).where(*user, *conditions).with_for_update(read=True)
+
+
+_keep_user = _keep()
+_keep_owner = _keep(
+    memberships.c.user_id == accounts.c.id,
+    memberships.c.organization_id == big("account_id"),
+    memberships.c.role == "owner",
 )
-_keep_admin = (
-    sa.select(collaborators.c.role)
-    .join_from(collaborators, accounts, accounts.c.id == collaborators.c.user_id)
-    .where(
-        accounts.c.disabled_at.is_(None),
-        collaborators.c.repository_id == big("repository_id"),
-        collaborators.c.user_id == big("user_id"),
-        collaborators.c.role == "admin",
-    )
-    .with_for_update(read=True)
+_keep_admin = _keep(
+    collaborators.c.user_id == accounts.c.id,
+    collaborators.c.repository_id == big("repository_id"),
+    collaborators.c.role == "admin",
 )
-_keep_user = (
-    sa.select(accounts.c.id).where(accounts.c.id == big("user_id"), accounts.c.disabled_at.is_(None))
-).with_for_update(read=True)
 _lock_account = sa.select(accounts.c.login).where(accounts.c.id == big("id")).with_for_update()
 
 
 async def create_hook(
-    tx: Transaction, actor: Actor, place: Place, change: HookChange, *, vault: Vault, limit: int, base: str
+    tx: Transaction, actor: Actor, owner: HookOwner, change: HookChange, *, vault: Vault, limit: int, base: str
 ) -> Hook:
-    """A new active hook is sent a ping. Raises `Invalid` for one that exists already, or one too many for an event."""
+    """Create a hook, and ping it if it is active. Raises `Invalid` if it exists already, or is one too many for an
+    event."""
     assert change.config is not None, "a create always has a configuration"
-    await _take_turn(tx, actor, place)
+    await _take_turn(tx, actor, owner)
     config = change.config
     require_standard_secret(plain_config(config.shown), config.secret or None)
     now = now_ms()
     hook = Hook(
         id=0,
-        account_id=place.account.id,
-        repository_id=place.repository_id,
+        account_id=owner.account.id,
+        repository_id=owner.repository_id,
         active=change.active is not False,
         events=change.events or ["push"],
         config=plain_config(config.shown),
@@ -109,23 +96,23 @@ async def create_hook(
         app_id=viewer_of(actor).app_id,
         installation_id=actor.installation_id,
     )
-    await _check_against_others(tx, place, hook, limit)
+    await _check_against_others(tx, owner, hook, limit)
     row = await tx.fetch_one(_insert, _stored(hook))
     assert row is not None
     hook = msgspec.structs.replace(hook, id=row["id"])
-    tx.later(_insert_lane, [{"hook_id": hook.id, "lease_until": 0, "manual_minute": 0, "manual_count": 0}])
-    await _audit(tx, actor, place, hook, "hook.create")
+    tx.defer(_insert_lane, [{"hook_id": hook.id, "lease_until": 0, "manual_minute": 0, "manual_count": 0}])
+    await _audit(tx, actor, owner, hook, "hook.create")
     if hook.active:
-        await send_ping(tx, actor, place, hook, base)
+        await send_ping(tx, actor, owner, hook, base)
     return hook
 
 
 async def update_hook(
-    tx: Transaction, actor: Actor, place: Place, hook_id: int, change: HookChange, *, vault: Vault, limit: int
+    tx: Transaction, actor: Actor, owner: HookOwner, hook_id: int, change: HookChange, *, vault: Vault, limit: int
 ) -> Hook:
-    """A PATCH of a hook: a configuration replaces the old one (the spec: without a secret, the secret is removed)."""
-    await _take_turn(tx, actor, place)
-    hook = await _found(tx, place, hook_id)
+    """PATCH a hook: a new configuration replaces the old one, and without a secret it removes the secret (the spec)."""
+    await _take_turn(tx, actor, owner)
+    hook = await _found(tx, owner, hook_id)
     events = hook.events
     if change.events is not UNSET:
         events = change.events
@@ -138,15 +125,15 @@ async def update_hook(
     if change.config is not None:
         changed = _replace_config(changed, change.config, vault)
         require_standard_secret(changed.config, vault.open(changed.secret))
-    return await _save(tx, actor, place, hook, changed, limit)
+    return await _save(tx, actor, owner, hook, changed, limit)
 
 
 async def update_config(
-    tx: Transaction, actor: Actor, place: Place, hook_id: int, config: ConfigChange, *, vault: Vault, limit: int
+    tx: Transaction, actor: Actor, owner: HookOwner, hook_id: int, config: ConfigChange, *, vault: Vault, limit: int
 ) -> Hook:
-    """A PATCH of the configuration: changes only what is given."""
-    await _take_turn(tx, actor, place)
-    hook = await _found(tx, place, hook_id)
+    """PATCH the configuration: only the given keys change."""
+    await _take_turn(tx, actor, owner)
+    hook = await _found(tx, owner, hook_id)
     changed = msgspec.structs.replace(hook, config=plain_config({**hook.config, **config.shown}))
     _keep_password_at_home(hook, changed, config)
     if config.secret is not UNSET:
@@ -154,90 +141,83 @@ async def update_config(
     if config.password is not UNSET:
         changed = msgspec.structs.replace(changed, password=vault.seal(config.password))
     require_standard_secret(changed.config, vault.open(changed.secret))
-    return await _save(tx, actor, place, hook, changed, limit)
+    return await _save(tx, actor, owner, hook, changed, limit)
 
 
-async def delete_hook(tx: Transaction, actor: Actor, place: Place, hook_id: int) -> None:
-    """What waits for the hook is dropped; what was delivered is pruned with the rest of its age."""
-    hook = await _found(tx, place, hook_id)
+async def delete_hook(tx: Transaction, actor: Actor, owner: HookOwner, hook_id: int) -> None:
+    """Delete a hook and drop what waits for it. Its deliveries are purged when they are old."""
+    hook = await _found(tx, owner, hook_id)
     await tx.execute(_delete, {"hook_id": hook_id})
-    await tx.execute(_drop_waiting, {"hook_id": hook_id})
-    await _audit(tx, actor, place, hook, "hook.delete")
-    _announce(tx, hook_id)
+    await drop_waiting(tx, [hook_id])
+    await _audit(tx, actor, owner, hook, "hook.delete")
+    tx.signal(HOOK, {hook_id})
 
 
-async def deactivate(tx: Transaction, place: Place, hook: Hook, reason: str, base: str) -> None:
-    """Workhook itself turns a hook off: an audit entry and a `hook` event tell why."""
+async def deactivate_failing(services: Services, seen: Hook, reason: str) -> None:
+    """Turn a hook off, unless it was changed since its receiver failed: `seen` is the hook at that time."""
+    async with services.database.transaction() as tx:
+        repository = None
+        if seen.repository_id is not None:
+            repository = await identity_queries.find_repository_by_id(tx, seen.repository_id)
+        account = await identity_queries.find_account_by_id(tx, seen.account_id)
+        if account is None or (repository is None and seen.repository_id is not None):
+            return
+        owner = HookOwner(account, repository)
+        hook = await queries.find_hook(tx, owner, seen.id, for_update=True)
+        if hook is not None and hook.active and hook.version == seen.version:
+            await deactivate(tx, owner, hook, reason, services.base)
+
+
+async def deactivate(tx: Transaction, owner: HookOwner, hook: Hook, reason: str, base: str) -> None:
+    """Turn a hook off. The audit log and a `hook` event tell why."""
     changed = msgspec.structs.replace(hook, active=False, version=hook.version + 1, updated_at=now_ms())
     await tx.execute(_update, {**_stored(changed), "hook_id": hook.id})
-    await tx.execute(_drop_waiting, {"hook_id": hook.id})
-    await _audit(tx, None, place, changed, "hook.deactivate", reason=reason)
-    event = await outbox.append(
-        tx,
-        account_id=place.account.id,
-        repository_id=place.repository_id,
-        name="hook",
-        action="deactivated",
-        payload={
-            "action": "deactivated",
-            "hook": hook_shape(changed, place, base),
-            "reason": reason,
-            **place.context(base, None),
-        },
-        installation_id=hook.installation_id,
-        to_hooks=False,
-    )
+    await drop_waiting(tx, [hook.id])
+    await _audit(tx, None, owner, changed, "hook.deactivate", reason=reason)
+    shape = hook_shape(changed, owner, base)
+    payload = {"action": "deactivated", "hook": shape, "reason": reason, **owner.context(base, None)}
+    draft = owner.draft("hook", "deactivated", payload, hook.installation_id)
+    event = await outbox.append(tx, draft, to_hooks=False)
     await fan_out_about(tx, event, hook.app_id)
-    _announce(tx, hook.id)
+    tx.signal(HOOK, {hook.id})
 
 
-async def send_ping(tx: Transaction, actor: Actor | None, place: Place, hook: Hook, base: str) -> None:
+async def send_ping(tx: Transaction, actor: Actor | None, owner: HookOwner, hook: Hook, base: str) -> None:
     """A `ping` for this hook alone."""
-    event = await outbox.append(
-        tx,
-        account_id=place.account.id,
-        repository_id=place.repository_id,
-        name="ping",
-        action=None,
-        payload={
-            "zen": zen(),
-            "hook_id": hook.id,
-            "hook": hook_shape(hook, place, base),
-            **place.context(base, actor.user if actor else None),
-        },
-        installation_id=actor.installation_id if actor else None,
-        to_hooks=False,
-    )
+    context = owner.context(base, actor.user if actor else None)
+    payload = {"zen": random_quote(), "hook_id": hook.id, "hook": hook_shape(hook, owner, base), **context}
+    draft = owner.draft("ping", None, payload, actor.installation_id if actor else None)
+    event = await outbox.append(tx, draft, to_hooks=False)
     await insert_dispatches(tx, [(event.id, hook.id)], by_hand=True)
 
 
-async def _take_turn(tx: Transaction, actor: Actor, place: Place) -> None:
-    """Raises `Unauthenticated` if the token was revoked since the guard looked. Whoever ends a token removes what it
-    made, or turns it off: nothing is made behind their back, which would send for ever."""
+async def _take_turn(tx: Transaction, actor: Actor, owner: HookOwner) -> None:
+    """Lock the owner. Raises `Unauthenticated` if the token was revoked since it was checked: ending a token also ends
+    what it made, so nothing may be made afterwards."""
     if not await keep_living(tx, actor.token_id):
         raise Unauthenticated("Bad credentials")
-    if place.repository:
-        if await tx.fetch_one(_lock_repository, {"id": place.repository.id}) is None:
-            raise NotFound()  # deleted since the guard looked
+    if owner.repository:
+        if await tx.fetch_one(_lock_repository, {"id": owner.repository.id}) is None:
+            raise NotFound()  # deleted since the path was checked
     else:
-        await tx.fetch_one(_lock_account, {"id": place.account.id})
+        await tx.fetch_one(_lock_account, {"id": owner.account.id})
     if viewer_of(actor).app_id is not None:
-        await _keep_right(tx, actor, place)
+        await _keep_right(tx, actor, owner)
 
 
-async def _keep_right(tx: Transaction, actor: Actor, place: Place) -> None:
-    """Raises `Forbidden` if the user of an OAuth app lost its right since the guard looked. Until the transaction ends
-    nobody takes it: whoever does then finds what was made, and turns it off."""
-    named = {"account_id": place.account.id, "repository_id": place.repository_id, "user_id": actor.user.id}
-    keeping = _keep_user if place.account.id == actor.user.id else _keep_owner
+async def _keep_right(tx: Transaction, actor: Actor, owner: HookOwner) -> None:
+    """Raises `Forbidden` if the user of an OAuth app lost the right since it was checked. It cannot be taken away until
+    the transaction ends; taking it away turns off what was made."""
+    named = {"account_id": owner.account.id, "repository_id": owner.repository_id, "user_id": actor.user.id}
+    keeping = _keep_user if owner.account.id == actor.user.id else _keep_owner
     if await tx.fetch_one(keeping, named) is not None:
         return
-    if place.repository is None or await tx.fetch_one(_keep_admin, named) is None:
+    if owner.repository is None or await tx.fetch_one(_keep_admin, named) is None:
         raise Forbidden("The right to have webhooks here was taken away.", code="missing_role")
 
 
-async def _found(tx: Transaction, place: Place, hook_id: int) -> Hook:
-    hook = await queries.find_hook(tx, place, hook_id, for_update=True)
+async def _found(tx: Transaction, owner: HookOwner, hook_id: int) -> Hook:
+    hook = await queries.find_hook(tx, owner, hook_id, for_update=True)
     if hook is None:
         raise NotFound()
     return hook
@@ -258,7 +238,7 @@ def _replace_config(hook: Hook, config: ConfigChange, vault: Vault) -> Hook:
 
 
 def _keep_password_at_home(old: Hook, new: Hook, config: ConfigChange) -> None:
-    """Whoever may edit a hook may not read its password by having it sent to a host of their own."""
+    """An editor of a hook must not get its password by having it sent to another host."""
     home = [urlsplit(each.config["url"])[:2] for each in (old, new)]
     if old.password is not None and config.password is UNSET and home[0] != home[1]:
         message = "password must be sent again when the url names another server"
@@ -266,41 +246,41 @@ def _keep_password_at_home(old: Hook, new: Hook, config: ConfigChange) -> None:
 
 
 def _rotate(hook: Hook, secret: bytes | None, keep_s: int | None) -> Hook:
-    """A new secret; the old one signs beside it for `keep_s` seconds where the header style has room for two."""
+    """Set a new secret. The old one signs too for `keep_s` seconds if the header style has room for two."""
     kept = hook.secret if keep_s and secret is not None else None
     until = now_ms() + keep_s * 1000 if kept is not None and keep_s else None
     return msgspec.structs.replace(hook, secret=secret, previous_secret=kept, previous_secret_until=until)
 
 
-async def _save(tx: Transaction, actor: Actor, place: Place, old: Hook, new: Hook, limit: int) -> Hook:
+async def _save(tx: Transaction, actor: Actor, owner: HookOwner, old: Hook, new: Hook, limit: int) -> Hook:
     if new == old:
         return old
     if new.events != old.events or new.config != old.config:
-        await _check_against_others(tx, place, new, limit, before=old.events)
+        await _check_against_others(tx, owner, new, limit, before=old.events)
     new = msgspec.structs.replace(new, version=old.version + 1, updated_at=now_ms())
     await tx.execute(_update, {**_stored(new), "hook_id": new.id})
     if new.active != old.active:
-        # Off: what waits is dropped. On: so is what slipped in between, and the count of failing days starts anew.
-        # The lane first, then its dispatches, as everywhere: who locks two rows in another order meets a deadlock.
+        # When it is turned on, the failing days are counted anew, and what slipped in between is dropped as well.
+        # Lanes are locked before dispatches, as everywhere: another order could deadlock.
         await tx.execute(_healthy_again, {"hook_id": new.id})
-        await tx.execute(_drop_waiting, {"hook_id": new.id})
-    await _audit(tx, actor, place, new, "hook.update")
-    _announce(tx, new.id)
+        await drop_waiting(tx, [new.id])
+    await _audit(tx, actor, owner, new, "hook.update")
+    tx.signal(HOOK, {new.id})
     return new
 
 
 async def _check_against_others(
-    tx: Transaction, place: Place, hook: Hook, limit: int, before: Iterable[str] = ()
+    tx: Transaction, owner: HookOwner, hook: Hook, limit: int, before: Iterable[str] = ()
 ) -> None:
-    others = [each for each in await queries.all_hooks(tx, place) if each.id != hook.id]
+    others = [each for each in await queries.all_hooks(tx, owner) if each.id != hook.id]
     same: Callable[[Hook], tuple[str, frozenset[str], str]] = lambda each: (  # noqa: E731  # a key, used twice below
         each.config.get("url", ""),
         frozenset(each.events),
         each.content_type,
     )
     if any(same(each) == same(hook) for each in others):
-        raise Invalid(faults=[fault(f"Hook already exists on this {place.target}")])
-    # Counted among what the caller sees, here as well: a refusal would tell of hooks that do not exist for it.
+        raise Invalid(faults=[fault(f"Hook already exists on this {owner.target}")])
+    # Only hooks that the caller sees are counted: a refusal must not reveal others.
     if limit:
         full = [
             name for name in hook.events if name not in before and sum(name in each.events for each in others) >= limit
@@ -316,30 +296,17 @@ def _stored(hook: Hook) -> dict[str, object]:
     return {**values, "events": json.encode_text(hook.events), "config": json.encode_text(hook.config)}
 
 
-async def _audit(tx: Transaction, actor: Actor | None, place: Place, hook: Hook, action: str, **detail: object) -> None:
-    """Owners read of an OAuth app's hook that it is there and what it asks for, not where it sends that."""
+async def _audit(
+    tx: Transaction, actor: Actor | None, owner: HookOwner, hook: Hook, action: str, **detail: object
+) -> None:
+    """The audit log does not tell owners where an OAuth app's hook sends its events."""
     config = {"config": config_shape(hook)} if hook.app_id is None else {}
     await audit.record(
         tx,
         actor,
         action,
         f"hook/{hook.id}",
-        account_id=place.account.id,
-        repository_id=place.repository_id,
+        account_id=owner.account.id,
+        repository_id=owner.repository_id,
         detail={"active": hook.active, "events": hook.events, **config, **detail},
     )
-
-
-def _announce(tx: Transaction, hook_id: int) -> None:
-    signals = tx.signals
-    tx.after_commit(lambda: signals.send(HOOK, {hook_id}))
-
-
-__all__ = [
-    "create_hook",
-    "deactivate",
-    "delete_hook",
-    "send_ping",
-    "update_config",
-    "update_hook",
-]

@@ -10,10 +10,11 @@ import msgspec
 from workhook.core.clock import DAY_MS, now_ms
 from workhook.core.errors import Fault, Invalid, NotFound
 from workhook.hooks import actions, app_hooks, deliveries, publishing, queries, redelivery
-from workhook.hooks.parsing import fault, parse_config, parse_hook, refuse_types, wrong_type
+from workhook.hooks.config_keys import fault, parse_config
+from workhook.hooks.parsing import parse_hook, refuse_types, wrong_type
 from workhook.hooks.records import (
     Hook,
-    Place,
+    HookOwner,
     app_hook_shape,
     config_shape,
     hook_shape,
@@ -31,102 +32,102 @@ LAST_RESPONSE_MS = 30 * DAY_MS
 CLIENT_PAYLOAD_KEYS = 10
 
 
-def place_of(call: Call) -> Place:
+def owner_of(call: Call) -> HookOwner:
     """What the path names, as the caller sees it; the guard has found and checked it."""
     caller, viewer = caller_of(call), viewer_of(actor_of(call))
     if caller.repository:
-        return Place(caller.repository.owner, caller.repository, viewer)
+        return HookOwner(caller.repository.owner, caller.repository, viewer)
     assert caller.organization is not None, "the operation's rule names a repository or an organization"
-    return Place(caller.organization.account, viewer=viewer)
+    return HookOwner(caller.organization.account, viewer=viewer)
 
 
-async def _hook_of(call: Call, reader: Reader, place: Place) -> Hook:
-    hook = await queries.find_hook(reader, place, call.path_integer("hook_id"))
+async def _hook_of(call: Call, reader: Reader, owner: HookOwner) -> Hook:
+    hook = await queries.find_hook(reader, owner, call.path_integer("hook_id"))
     if hook is None:
         raise NotFound()
     return hook
 
 
-async def _audit(tx: Transaction, call: Call, place: Place, action: str, target: str, **detail: object) -> None:
-    account_id, repository_id = place.account.id, place.repository_id
+async def _audit(tx: Transaction, call: Call, owner: HookOwner, action: str, target: str, **detail: object) -> None:
+    account_id, repository_id = owner.account.id, owner.repository_id
     await audit.record(
         tx, actor_of(call), action, target, account_id=account_id, repository_id=repository_id, detail=detail
     )
 
 
-async def _shapes(call: Call, place: Place, hooks: Sequence[Hook]) -> list[HookShape]:
+async def _shapes(call: Call, owner: HookOwner, hooks: Sequence[Hook]) -> list[HookShape]:
     newest: dict[int, Row] = {}
-    if place.repository is not None and hooks:
+    if owner.repository is not None and hooks:
         since = now_ms() - LAST_RESPONSE_MS
         newest = await queries.newest_deliveries(call.database, [hook.id for hook in hooks], since)
-    return [hook_shape(hook, place, call.base, last_response_of(newest.get(hook.id))) for hook in hooks]
+    return [hook_shape(hook, owner, call.base, last_response_of(newest.get(hook.id))) for hook in hooks]
 
 
-async def _shape(call: Call, place: Place, hook: Hook) -> HookShape:
-    return (await _shapes(call, place, [hook]))[0]
+async def _shape(call: Call, owner: HookOwner, hook: Hook) -> HookShape:
+    return (await _shapes(call, owner, [hook]))[0]
 
 
 async def list_hooks(call: Call) -> Answer:
-    place = place_of(call)
+    owner = owner_of(call)
     page, per_page = page_of(call)
-    hooks, total = await queries.list_hooks(call.database, place, limit=per_page, offset=(page - 1) * per_page)
-    shapes = await _shapes(call, place, hooks)
+    hooks, total = await queries.list_hooks(call.database, owner, limit=per_page, offset=(page - 1) * per_page)
+    shapes = await _shapes(call, owner, hooks)
     return Answer(shapes, headers=page_link(call, page=page, per_page=per_page, total=total))
 
 
 async def create_hook(call: Call) -> Answer:
-    place, services = place_of(call), call.services
-    change = parse_hook(await call.json_object(), place.target, services.check_url, creating=True)
+    owner, services = owner_of(call), call.services
+    change = parse_hook(await call.json_object(), owner.target, services.check_url, creating=True)
     hook = await services.database.in_transaction(
         partial(
             actions.create_hook,
             actor=actor_of(call),
-            place=place,
+            owner=owner,
             change=change,
             vault=services.vault,
             limit=services.settings.hooks_per_event,
             base=call.base_for_others,
         )
     )
-    shape = hook_shape(hook, place, call.base)
+    shape = hook_shape(hook, owner, call.base)
     return Answer(shape, status=201, headers={"Location": shape.url})
 
 
 async def get_hook(call: Call) -> Answer:
-    place = place_of(call)
-    return Answer(await _shape(call, place, await _hook_of(call, call.database, place)))
+    owner = owner_of(call)
+    return Answer(await _shape(call, owner, await _hook_of(call, call.database, owner)))
 
 
 async def update_hook(call: Call) -> Answer:
-    place, services = place_of(call), call.services
+    owner, services = owner_of(call), call.services
     hook_id = call.path_integer("hook_id")
-    change = parse_hook(await call.json_object(), place.target, services.check_url, creating=False)
+    change = parse_hook(await call.json_object(), owner.target, services.check_url, creating=False)
     hook = await services.database.in_transaction(
         partial(
             actions.update_hook,
             actor=actor_of(call),
-            place=place,
+            owner=owner,
             hook_id=hook_id,
             change=change,
             vault=services.vault,
             limit=services.settings.hooks_per_event,
         )
     )
-    return Answer(await _shape(call, place, hook))
+    return Answer(await _shape(call, owner, hook))
 
 
 async def delete_hook(call: Call) -> Answer:
-    actor, place, hook_id = actor_of(call), place_of(call), call.path_integer("hook_id")
-    await call.database.in_transaction(lambda tx: actions.delete_hook(tx, actor, place, hook_id))
+    actor, owner, hook_id = actor_of(call), owner_of(call), call.path_integer("hook_id")
+    await call.database.in_transaction(lambda tx: actions.delete_hook(tx, actor, owner, hook_id))
     return Answer(status=204)
 
 
 async def get_config(call: Call) -> Answer:
-    return Answer(config_shape(await _hook_of(call, call.database, place_of(call))))
+    return Answer(config_shape(await _hook_of(call, call.database, owner_of(call))))
 
 
 async def update_config(call: Call) -> Answer:
-    place, services = place_of(call), call.services
+    owner, services = owner_of(call), call.services
     hook_id = call.path_integer("hook_id")
     faults: list[Fault] = []
     change = parse_config(await call.json_object(), services.check_url, faults)
@@ -136,7 +137,7 @@ async def update_config(call: Call) -> Answer:
         partial(
             actions.update_config,
             actor=actor_of(call),
-            place=place,
+            owner=owner,
             hook_id=hook_id,
             config=change,
             vault=services.vault,
@@ -147,56 +148,56 @@ async def update_config(call: Call) -> Answer:
 
 
 async def ping(call: Call) -> Answer:
-    place = place_of(call)
+    owner = owner_of(call)
 
     async def step(tx: Transaction) -> None:
-        hook = await _hook_of(call, tx, place)
+        hook = await _hook_of(call, tx, owner)
         await deliveries.count_manual(tx, hook.id)
-        await actions.send_ping(tx, actor_of(call), place, hook, call.base_for_others)
-        await _audit(tx, call, place, "hook.ping", f"hook/{hook.id}")
+        await actions.send_ping(tx, actor_of(call), owner, hook, call.base_for_others)
+        await _audit(tx, call, owner, "hook.ping", f"hook/{hook.id}")
 
     await call.database.in_transaction(step)
     return Answer(status=204)
 
 
 async def test(call: Call) -> Answer:
-    place = place_of(call)
+    owner = owner_of(call)
 
     async def step(tx: Transaction) -> None:
-        hook = await _hook_of(call, tx, place)
+        hook = await _hook_of(call, tx, owner)
         await deliveries.count_manual(tx, hook.id)
-        await deliveries.send_test(tx, place, hook)
-        await _audit(tx, call, place, "hook.test", f"hook/{hook.id}")
+        await deliveries.send_test(tx, owner, hook)
+        await _audit(tx, call, owner, "hook.test", f"hook/{hook.id}")
 
     await call.database.in_transaction(step)
     return Answer(status=204)
 
 
 async def list_app_hooks(call: Call) -> Answer:
-    place = place_of(call)
+    owner = owner_of(call)
     page, per_page = page_of(call)
     found, total = await app_hooks.list_app_hooks(
-        call.database, actor_of(call), place.account, limit=per_page, offset=(page - 1) * per_page
+        call.database, actor_of(call), owner.account, limit=per_page, offset=(page - 1) * per_page
     )
-    of_repositories = [each.hook.id for each in found if each.place.repository]
+    of_repositories = [each.hook.id for each in found if each.owner.repository]
     newest: dict[int, Row] = {}
     if of_repositories:
         newest = await queries.newest_deliveries(call.database, of_repositories, now_ms() - LAST_RESPONSE_MS)
     shapes = []
     for each in found:
-        shape = hook_shape(each.hook, each.place, call.base, last_response_of(newest.get(each.hook.id)))
-        shapes.append(app_hook_shape(shape, each.client_id, each.name, each.place))
+        shape = hook_shape(each.hook, each.owner, call.base, last_response_of(newest.get(each.hook.id)))
+        shapes.append(app_hook_shape(shape, each.client_id, each.name, each.owner))
     return Answer(shapes, headers=page_link(call, page=page, per_page=per_page, total=total))
 
 
 async def delete_app_hook(call: Call) -> Answer:
-    actor, place, hook_id = actor_of(call), place_of(call), call.path_integer("hook_id")
-    await call.database.in_transaction(lambda tx: app_hooks.delete_app_hook(tx, actor, place.account, hook_id))
+    actor, owner, hook_id = actor_of(call), owner_of(call), call.path_integer("hook_id")
+    await call.database.in_transaction(lambda tx: app_hooks.delete_app_hook(tx, actor, owner.account, hook_id))
     return Answer(status=204)
 
 
 async def list_deliveries(call: Call) -> Answer:
-    hook = await _hook_of(call, call.database, place_of(call))
+    hook = await _hook_of(call, call.database, owner_of(call))
     per_page = per_page_of(call)
     cursor = deliveries.parse_cursor(call.query_text("cursor"))
     filters = deliveries.parse_query(call.query)
@@ -210,47 +211,47 @@ async def list_deliveries(call: Call) -> Answer:
 
 
 async def get_delivery(call: Call) -> Answer:
-    hook = await _hook_of(call, call.database, place_of(call))
+    hook = await _hook_of(call, call.database, owner_of(call))
     return Answer(await deliveries.find_delivery(call.database, hook.id, call.path_integer("delivery_id")))
 
 
 async def redeliver(call: Call) -> Answer:
-    place = place_of(call)
+    owner = owner_of(call)
 
     async def step(tx: Transaction) -> None:
-        hook = await _hook_of(call, tx, place)
+        hook = await _hook_of(call, tx, owner)
         delivery_id = call.path_integer("delivery_id")
         await deliveries.redeliver(tx, hook.id, delivery_id)
-        await _audit(tx, call, place, "delivery.redeliver", f"delivery/{delivery_id}", hook_id=hook.id)
+        await _audit(tx, call, owner, "delivery.redeliver", f"delivery/{delivery_id}", hook_id=hook.id)
 
     await call.database.in_transaction(step)
     return Answer(Accepted(), status=202)
 
 
 async def redeliver_many(call: Call) -> Answer:
-    place = place_of(call)
+    owner = owner_of(call)
     filters = deliveries.parse_selection(await call.json_object())
     chosen = msgspec.structs.asdict(filters)
     asked = {name: value for name, value in chosen.items() if value is not None}
 
     async def step(tx: Transaction) -> redelivery.Redelivery:
-        hook = await _hook_of(call, tx, place)
+        hook = await _hook_of(call, tx, owner)
         await deliveries.count_manual(tx, hook.id)
         job_id = await redelivery.ask(tx, hook.id, filters)
-        await _audit(tx, call, place, "delivery.redeliver_many", f"hook/{hook.id}", **asked)
+        await _audit(tx, call, owner, "delivery.redeliver_many", f"hook/{hook.id}", **asked)
         return await redelivery.find(tx, hook.id, job_id)
 
     job = await call.database.in_transaction(step)
     job = await redelivery.begin(call.database, job)
-    shape = redelivery.shape_of(job, f"{call.base}{place.path}/hooks/{job.hook_id}")
+    shape = redelivery.shape_of(job, f"{call.base}{owner.path}/hooks/{job.hook_id}")
     return Answer(Queued(shape.queued, shape), status=202)
 
 
 async def get_redelivery(call: Call) -> Answer:
-    place = place_of(call)
-    hook = await _hook_of(call, call.database, place)
+    owner = owner_of(call)
+    hook = await _hook_of(call, call.database, owner)
     job = await redelivery.find(call.database, hook.id, call.path_integer("redelivery_id"))
-    return Answer(redelivery.shape_of(job, f"{call.base}{place.path}/hooks/{hook.id}"))
+    return Answer(redelivery.shape_of(job, f"{call.base}{owner.path}/hooks/{hook.id}"))
 
 
 def _role_of(call: Call) -> str | None:
@@ -261,18 +262,18 @@ def _role_of(call: Call) -> str | None:
 
 
 async def publish(call: Call) -> Answer:
-    place = place_of(call)
+    owner = owner_of(call)
     body = await call.json_object(publishing.BODY_MAX)
     publication = publishing.parse_publication(body)
     publishing.check_publisher(publication, _role_of(call))
     published = await publishing.publish(
-        call.database, place, publication, actor=actor_of(call), base=call.base_for_others
+        call.database, owner, publication, actor=actor_of(call), base=call.base_for_others
     )
     return Answer(published, status=202)
 
 
 async def dispatch(call: Call) -> Answer:
-    place = place_of(call)
+    owner = owner_of(call)
     body = await call.json_object()
     kind, client_payload = body.get("event_type"), body.get("client_payload", {})
     complaints = []
@@ -289,5 +290,5 @@ async def dispatch(call: Call) -> Answer:
     # A webhook that an app made gets its installation there (`delivery.sign.with_installation`).
     payload = {"action": kind, "branch": "main", "client_payload": client_payload, "installation": None}
     publication = publishing.Publication("repository_dispatch", payload, kind)
-    await publishing.publish(call.database, place, publication, actor=actor_of(call), base=call.base_for_others)
+    await publishing.publish(call.database, owner, publication, actor=actor_of(call), base=call.base_for_others)
     return Answer(status=204)

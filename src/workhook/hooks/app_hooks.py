@@ -1,5 +1,5 @@
 """Webhooks that OAuth apps made, for the owners of an organization. The webhook API shows them to the app alone
-(Authentication 3 of the spec); what goes out of an organization its owners can see and end all the same."""
+(Authentication 3 of the spec), but owners can see and end what leaves their organization."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import sqlalchemy as sa
 
 from workhook.core.errors import NotFound
 from workhook.hooks import actions
-from workhook.hooks.records import HOOK_COLUMNS, OPERATOR, Hook, Place, hook_of
+from workhook.hooks.records import HOOK_COLUMNS, OPERATOR, Hook, HookOwner, hook_of
 from workhook.hooks.tables import hooks
 from workhook.identity.apps.tables import apps
 from workhook.identity.queries import find_repository_by_id, repository_columns, repository_of, role_columns
@@ -47,7 +47,7 @@ class AppHook(msgspec.Struct, frozen=True):
     """A webhook, where it is, and the app that made it."""
 
     hook: Hook
-    place: Place
+    owner: HookOwner
     client_id: str
     name: str
 
@@ -55,8 +55,8 @@ class AppHook(msgspec.Struct, frozen=True):
 async def list_app_hooks(
     reader: Reader, actor: Actor, organization: Account, *, limit: int, offset: int
 ) -> tuple[list[AppHook], int]:
-    """In the organization and its repositories, oldest first; and how many there are. Those of a repository that was
-    deleted send nothing, and come back with it."""
+    """A page of the hooks in the organization and its repositories, oldest first, and the number of all of them. Hooks
+    of a deleted repository are left out: they send nothing."""
     params = {"account_id": organization.id, "user_id": actor.user.id}
     rows = await reader.fetch_all(_page, {**params, "limit": limit, "offset": offset})
     total = rows[0]["total"] if rows else 0
@@ -67,8 +67,8 @@ async def list_app_hooks(
     for row in rows:
         inside = row["repository_id"] is not None
         repository = repository_of(row, actor.user.id, _PREFIX) if inside else None
-        place = Place(organization, repository, OPERATOR)
-        found.append(AppHook(hook_of(row), place, row["app_client_id"], row["app_name"]))
+        owner = HookOwner(organization, repository, OPERATOR)
+        found.append(AppHook(hook_of(row), owner, row["app_client_id"], row["app_name"]))
     return found, total
 
 
@@ -82,4 +82,4 @@ async def delete_app_hook(tx: Transaction, actor: Actor, organization: Account, 
         repository = await find_repository_by_id(tx, row["repository_id"], actor.user.id)
         if repository is None:
             raise NotFound()
-    await actions.delete_hook(tx, actor, Place(organization, repository, OPERATOR), hook_id)
+    await actions.delete_hook(tx, actor, HookOwner(organization, repository, OPERATOR), hook_id)

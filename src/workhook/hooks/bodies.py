@@ -6,33 +6,12 @@ from __future__ import annotations
 from typing import Any
 
 from workhook.events.catalog import ANY_EVENT, CATALOG, HookTarget, valid_for
-from workhook.hooks.parsing import MASK, ROTATION_MAX_S, TEXT_MAX
-
-Schema = dict[str, Any]
-
-_STRICT: Schema = {"additionalProperties": False, "dependentRequired": {"previous_secret_expires_in": ["secret"]}}
-_UNSETS = "Null or an empty text unsets it."
+from workhook.hooks.config_keys import Schema, config_schema
 
 
 def _object(title: str, description: str, properties: Schema, *required: str, **more: Any) -> Schema:
     shown: Schema = {"title": title, "description": description, "type": "object", "properties": properties}
     return {**shown, **({"required": list(required)} if required else {}), **more}
-
-
-def _number(low: int, high: int, pattern: str, description: str) -> Schema:
-    return {
-        "description": f"{description} From {low} to {high}, also as text. {_UNSETS}",
-        "anyOf": [
-            {"type": "integer", "minimum": low, "maximum": high},
-            {"type": "string", "pattern": f"^({pattern})?$"},
-            {"type": "null"},
-        ],
-    }
-
-
-def _secret(description: str, **more: Any) -> Schema:
-    text = f"{description} {_UNSETS} `{MASK}` keeps what is stored."
-    return {"description": text, "type": ["string", "number", "null"], "maxLength": TEXT_MAX, **more}
 
 
 def _events(target: HookTarget, description: str) -> Schema:
@@ -41,68 +20,15 @@ def _events(target: HookTarget, description: str) -> Schema:
     return {"description": description, "type": "array", "items": items, "examples": [["push"]]}
 
 
-_CONFIG: Schema = {
-    "url": {
-        "description": "The receiver.",
-        "type": "string",
-        "format": "uri",
-        "pattern": "^https?://",
-        "maxLength": TEXT_MAX,
-        "examples": ["https://example.com/webhook"],
-    },
-    "content_type": {
-        "description": f"How payloads are sent; `form` by default: `payload=` and the JSON, URL-encoded. {_UNSETS}",
-        "enum": ["json", "form", "application/json", "application/x-www-form-urlencoded", "", None],
-        "examples": ["json"],
-    },
-    "secret": _secret("Signs payloads.", examples=["s3cret"]),
-    "insecure_ssl": {
-        "description": f"1: the receiver's certificate is not checked. {_UNSETS}",
-        "enum": ["0", "1", 0, 1, False, True, "", None],
-        "default": "0",
-    },
-    "username": {
-        "description": f"For HTTP basic authentication: text without a colon. {_UNSETS}",
-        "type": ["string", "null"],
-        "pattern": "^[^:\\x00-\\x1f\\x7f]*$",
-        "maxLength": TEXT_MAX,
-    },
-    "password": _secret("For HTTP basic authentication."),
-    "header_style": {
-        "description": "Names of the headers. `github`: `X-Service-*` and the same as `X-GitHub-*`; `service`: "
-        "`X-Service-*` alone; `standard`: both, and those of Standard Webhooks, which need a secret `whsec_…`. "
-        f"{_UNSETS}",
-        "enum": ["github", "service", "standard", "", None],
-        "default": "github",
-    },
-    "retries": _number(0, 50, "[0-9]|[1-4][0-9]|50", "Further attempts after a failed one."),
-    "max_concurrency": _number(1, 1000, "[1-9][0-9]{0,2}|1000", "Deliveries in flight at once."),
-    "rate_limit": _number(1, 10_000, "[1-9][0-9]{0,3}|10000", "Deliveries a second."),
-    "previous_secret_expires_in": {
-        "description": "With a new secret: seconds for which the old one signs too, where the style has room for two.",
-        "type": "integer",
-        "minimum": 0,
-        "maximum": ROTATION_MAX_S,
-    },
-}
-
-CONFIG_UPDATE = _object(
-    "ConfigUpdate", "What is absent stays as it is.", _CONFIG, **_STRICT
-)  # fmt: skip
-_CONFIG_CREATE = _object("ConfigCreate", "What is absent is unset.", _CONFIG, "url", **_STRICT)
-_CONFIG_REPLACE = _object(
-    "ConfigReplace",
-    "It replaces the configuration; without `secret` the secret is removed. An empty object changes nothing. A "
-    "repository's webhook keeps its url where none is given.",
-    _CONFIG,
-    **_STRICT,
+CONFIG_UPDATE = config_schema("ConfigUpdate", "What is absent stays as it is.")
+_CONFIG_CREATE = config_schema("ConfigCreate", "What is absent is unset.", "url")
+_REPLACES = "It replaces the configuration; without `secret` the secret is removed. An empty object changes nothing."
+_CONFIG_REPLACE = config_schema(
+    "ConfigReplace", f"{_REPLACES} A repository's webhook keeps its url where none is given."
 )
 # The spec: an organization's webhook must name its url again.
 _CONFIG_REPLACE_WITH_URL = {
-    **_CONFIG_REPLACE,
-    "title": "OrganizationConfigReplace",
-    "description": "It replaces the configuration; without `secret` the secret is removed. An empty object changes "
-    "nothing.",
+    **config_schema("OrganizationConfigReplace", _REPLACES),
     "anyOf": [{"required": ["url"]}, {"maxProperties": 0}],
 }
 _ACTIVE = {"description": "Whether events are sent.", "type": "boolean", "default": True}

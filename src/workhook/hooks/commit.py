@@ -3,8 +3,8 @@
 On PostgreSQL it is one statement, which commits by itself: one round trip, without BEGIN and COMMIT. On SQLite it is
 one trip to the writer's thread.
 
-It does what the subscribers of `events.outbox` do in a transaction, `audit.of_events` and `fan_out`: who changes what
-an event entails changes it here, too.
+It does what the subscribers of `events.outbox` do in a transaction (`audit.of_events`, `fan_out`): what an event
+entails has to be changed in both places.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import sqlalchemy as sa
 from workhook.events import outbox
 from workhook.events.tables import events
 from workhook.hooks.handover import (
-    Fresh,
+    CommittedDispatch,
     before_of,
     before_on_postgresql,
     before_on_sqlite,
@@ -28,50 +28,32 @@ from workhook.hooks.handover import (
     may_be_taken,
     offer,
 )
-from workhook.hooks.sending import (
-    last_before_on_sqlite,
-    new_on_sqlite,
-    send_on_postgresql,
-    send_on_sqlite,
-    send_params,
-)
+from workhook.hooks.sending import last_before_on_sqlite, new_on_sqlite, send_on_postgresql, send_on_sqlite, send_params
 from workhook.hooks.tables import dispatches, hooks
 from workhook.identity import audit
 from workhook.identity.tables import audit_log
 from workhook.storage import Database, Row
-from workhook.storage.database import Params, Step
+from workhook.storage.batching import Batcher
+from workhook.storage.database import Step
 from workhook.storage.dialects import arrays
-from workhook.storage.gathering import Gatherer
 from workhook.storage.metadata import insert_into
 from workhook.storage.signals import DUE, EVENTS
-from workhook.storage.statements import hot
+from workhook.storage.statements import Params, hot
 
 
-class Telling(msgspec.Struct, frozen=True):
-    """An event to commit. `event` has the values of `outbox.COLUMNS`, `entry` those of `audit.COLUMNS`; None: the
-    audit log tells nothing of it."""
+class NewEvent(msgspec.Struct, frozen=True):
+    """An event to commit. `event` has the values of `outbox.COLUMNS`, `entry` those of `audit.COLUMNS`, or is None if
+    there is no entry in the audit log."""
 
     event: Mapping[str, Any]
     entry: Mapping[str, Any] | None
 
 
-class Dispatch(msgspec.Struct, frozen=True):
-    """One event for one hook, due now. `version` is the hook's, `app_id` the OAuth app's that made the hook. `before`:
-    as `handover.Fresh` has it; None where nobody takes anything."""
-
-    id: int
-    hook_id: int
-    guid: str
-    version: int
-    app_id: int | None
-    before: Sequence[int] | None = None
-
-
 class Committed(msgspec.Struct, frozen=True):
-    """An event with its number, and whom it reaches."""
+    """A committed event and its dispatches."""
 
     event_id: int
-    dispatches: list[Dispatch]
+    dispatches: list[CommittedDispatch]
 
 
 def _on_postgresql(*, handing: bool) -> sa.Select[Any]:
@@ -124,32 +106,27 @@ _found_new = _found_on_sqlite(handing=False)
 _hand_new = _found_on_sqlite(handing=True)
 
 
-_committers: WeakKeyDictionary[Database, Gatherer[Telling, Committed]] = WeakKeyDictionary()
+_committers: WeakKeyDictionary[Database, Batcher[NewEvent, Committed]] = WeakKeyDictionary()
 
 
-def committer_of(database: Database) -> Gatherer[Telling, Committed]:
-    """Commits events of this process, those together that come while a commit is under way. Within a repository, the
-    order in which they come is the order of their numbers."""
+def committer_of(database: Database) -> Batcher[NewEvent, Committed]:
+    """Commits together what this process publishes while a commit is under way. Events of one repository get their ids
+    in the order in which they were added."""
     found = _committers.get(database)
     if found is None:
-        found = _committers[database] = Gatherer(partial(_commit_and_tell, ref(database)), _queue)
+        found = _committers[database] = Batcher(partial(_commit_and_tell, ref(database)), _queue)
     return found
 
 
-def _queue(telling: Telling) -> Hashable:
-    return telling.event["repository_id"] or ("account", telling.event["account_id"])
+def _queue(new: NewEvent) -> Hashable:
+    return new.event["repository_id"] or ("account", new.event["account_id"])
 
 
-async def _commit_and_tell(database_ref: ref[Database], told: Sequence[Telling]) -> list[Committed]:
+async def _commit_and_tell(database_ref: ref[Database], told: Sequence[NewEvent]) -> list[Committed]:
     database = database_ref()
-    assert database is not None, "whoever waits for the commit has it"
+    assert database is not None, "the caller that waits for the commit has it"
     committed = await commit(database, told)
-    due = set()
-    for telling, each in zip(told, committed, strict=True):
-        for sent in each.dispatches:
-            if not offer(database, _fresh(telling.event, each.event_id, sent)):
-                due.add(sent.hook_id)
-    if due:
+    if due := {sent.hook_id for each in committed for sent in each.dispatches if not offer(database, sent)}:
         database.signals.send(DUE, due)
     followed = {each.event["repository_id"] for each in told if each.event["listed"]} - {None}
     if followed:
@@ -157,25 +134,8 @@ async def _commit_and_tell(database_ref: ref[Database], told: Sequence[Telling])
     return committed
 
 
-def _fresh(event: Mapping[str, Any], event_id: int, sent: Dispatch) -> Fresh:
-    return Fresh(
-        dispatch_id=sent.id,
-        hook_id=sent.hook_id,
-        version=sent.version,
-        guid=sent.guid,
-        event_id=event_id,
-        event=event["name"],
-        action=event["action"],
-        repository_id=event["repository_id"],
-        installation_id=event["installation_id"],
-        payload=event["payload"],
-        due_at=event["created_at"],
-        before=sent.before,
-    )
-
-
-async def commit(database: Database, told: Sequence[Telling]) -> list[Committed]:
-    """All of them, in their order, or none. Durable when it returns; raises what `Database.transaction` raises."""
+async def commit(database: Database, told: Sequence[NewEvent]) -> list[Committed]:
+    """Commit all events in their order, or none. Durable when it returns; raises what `Database.transaction` raises."""
     handing = may_be_taken(database)
     before = before_params() if handing else {}
     rows = [each.event for each in told]
@@ -184,20 +144,26 @@ async def commit(database: Database, told: Sequence[Telling]) -> list[Committed]
         columns = {**send_params(), **before, **outbox.told_params(rows)}
         columns.update({f"entry_{name}": [entry[name] for entry in entries] for name in audit.COLUMNS})
         statement = _hand_on_postgresql if handing else _commit_on_postgresql
-        return _gathered(await database.write_returning([], statement, columns), handing=handing)
+        return _committed(await database.write_returning([], statement, columns), told, handing)
     several: Params = {"count": len(rows), **send_params()}
     steps: list[Step] = [(_insert_event, rows), (send_on_sqlite, [several]), (audit.insert, entries)]
     found = await database.write_returning(steps, _hand_new if handing else _found_new, {"count": len(rows), **before})
-    return _gathered(found, handing=handing)
+    return _committed(found, told, handing)
 
 
-def _gathered(rows: Sequence[Row], *, handing: bool) -> list[Committed]:
-    found: dict[int, list[Dispatch]] = {}
+def _committed(rows: Sequence[Row], told: Sequence[NewEvent], handing: bool) -> list[Committed]:
+    """`rows`: one for each dispatch, or for an event that reaches nobody, in the order of the events."""
+    found: dict[int, list[Row]] = {}
     for row in rows:
-        of_event = found.setdefault(row["event_id"], [])
-        if row["dispatch_id"] is not None:
-            before = before_of(row["before"]) if handing else None
-            of_event.append(
-                Dispatch(row["dispatch_id"], row["hook_id"], row["guid"], row["version"], row["app_id"], before)
-            )
-    return [Committed(event_id, sent) for event_id, sent in found.items()]
+        found.setdefault(row["event_id"], []).append(row)
+    return [
+        Committed(event_id, [_dispatch(row, new.event, handing) for row in sent if row["dispatch_id"] is not None])
+        for (event_id, sent), new in zip(found.items(), told, strict=True)
+    ]
+
+
+def _dispatch(row: Row, event: Mapping[str, Any], handing: bool) -> CommittedDispatch:
+    before = before_of(row["before"]) if handing else None
+    return CommittedDispatch(
+        row["dispatch_id"], row["hook_id"], row["version"], row["guid"], row["event_id"], event, row["app_id"], before
+    )

@@ -1,4 +1,4 @@
-"""The delivery history of a hook, and sending again."""
+"""The delivery history of a hook, and redeliveries."""
 
 from __future__ import annotations
 
@@ -14,17 +14,18 @@ from workhook.core.errors import Fault, Invalid, Malformed, NotFound, shown
 from workhook.events import outbox
 from workhook.events.tables import events
 from workhook.hooks import history
-from workhook.hooks.fan_out import insert_dispatches, wake
+from workhook.hooks.config_keys import whole_number
+from workhook.hooks.fan_out import insert_dispatches, wants
 from workhook.hooks.history import Filters
-from workhook.hooks.match import wants
-from workhook.hooks.parsing import refuse_types, whole_number, wrong_type
-from workhook.hooks.records import Hook, Place, installation_told
+from workhook.hooks.parsing import check_types
+from workhook.hooks.records import Hook, HookOwner, installation_told
 from workhook.hooks.schemas import DeliveryDetail, DeliveryItem, DeliveryRequest, DeliveryResponse
 from workhook.hooks.tables import deliveries, dispatches, hooks, lanes
 from workhook.storage import Reader, Row, Transaction
 from workhook.storage.dialects import any_of
+from workhook.storage.index_ranges import Bounds
 from workhook.storage.metadata import big
-from workhook.storage.moments import Bounds
+from workhook.storage.signals import DUE
 
 MANUAL_PER_MINUTE = 60  # pings, tests and redeliveries of one hook: more is "the endpoint has been spammed" (spec)
 IDS_MAX = 1000
@@ -61,7 +62,7 @@ _again = (
     .where(dispatches.c.id.in_(sa.select(_in_order.c.id)))
     .values(wanted=dispatches.c.wanted + 1, retries=0, next_attempt_at=big("now"))  # with retries of its own
 )
-# Of many at once each is wanted once, however often somebody asks: what waits already waits.
+# With many at once, each is sent once, however often it is asked for: those that wait already are left alone.
 _again_once = _again.where(dispatches.c.wanted == sa.literal(0, sa.Integer))
 _count_manual = (
     sa.update(lanes)
@@ -87,25 +88,17 @@ def parse_query(given: Mapping[str, Sequence[str]]) -> Filters:
 
 
 def parse_selection(body: Mapping[str, Any]) -> Filters:
-    """Which deliveries to send again: an empty body means those that failed. Raises `Invalid` with every fault.
+    """Which deliveries to send again; an empty body means those that failed. Raises `Invalid` with every fault.
 
-    A filter that is not known is a fault: to ignore it would send more again than was meant.
+    An unknown filter is a fault: ignoring it would send more than was meant.
     """
     kinds = {"status": str, "since": str, "until": str, "event": str, "ids": list}
-    wrong = [
-        wrong_type(name, value, "an array" if kinds[name] is list else "a string")
-        for name, value in body.items()
-        if name in kinds and value is not None and not isinstance(value, kinds[name])
-    ]
-    refuse_types(wrong)
-    if unknown := [_unknown_filter(name) for name in body if name not in kinds]:
-        raise Invalid(faults=unknown)
+    check_types(body, {name: kinds[name] for name in body if name in kinds}, nullable=kinds)
+    unknown = [shown(name) for name in body if name not in kinds]
+    if unknown:
+        raise Invalid(faults=[Fault(field=name, message=f"Invalid filter: {name}") for name in unknown])
     given = {name: value for name, value in body.items() if value is not None}
     return parse_filters(given or {"status": "failure"})
-
-
-def _unknown_filter(name: str) -> Fault:
-    return Fault(field=shown(name), message=f"Invalid filter: {shown(name)}")
 
 
 def parse_filters(given: Mapping[str, Any]) -> Filters:
@@ -153,7 +146,7 @@ class Page(msgspec.Struct):
 
 
 def parse_cursor(text: str | None) -> int | None:
-    """The id of the first delivery of a page. Raises `Malformed` for anything that no `Link` gave out."""
+    """The id of the first delivery of a page. Raises `Malformed` for a text that is no cursor."""
     if text is None:
         return None
     number = text.removeprefix(_CURSOR)
@@ -172,11 +165,7 @@ async def list_deliveries(reader: Reader, hook_id: int, filters: Filters, *, cur
         newer = await history.page(reader, hook_id, filters, later, limit=per_page, newest_first=False)
         prev_cursor = f"{_CURSOR}{newer[-1]['id']}" if newer else None
     next_cursor = f"{_CURSOR}{rows[per_page]['id']}" if len(rows) > per_page else None
-    return Page([_item(row) for row in rows[:per_page]], next_cursor, prev_cursor)
-
-
-def _item(row: Row) -> DeliveryItem:
-    return DeliveryItem(**_item_fields(row), url="")
+    return Page([DeliveryItem(**_item_fields(row), url="") for row in rows[:per_page]], next_cursor, prev_cursor)
 
 
 def _item_fields(row: Row) -> dict[str, Any]:
@@ -215,18 +204,18 @@ async def find_delivery(reader: Reader, hook_id: int, delivery_id: int) -> Deliv
 
 
 async def redeliver(tx: Transaction, hook_id: int, delivery_id: int) -> None:
-    """Ask for one delivery again: the same guid, a new attempt. Raises `NotFound`, or `Invalid` for too many."""
+    """Send one delivery again, with the same guid. Raises `NotFound`, or `Invalid` past the limit a minute."""
     row = await tx.fetch_one(_dispatch_of, {"hook_id": hook_id, "delivery_id": delivery_id})
     if row is None:
         raise NotFound()
     await count_manual(tx, hook_id)
     if not await make_due(tx, hook_id, [row["dispatch_id"]]):
-        raise NotFound()  # pruned at this moment
+        raise NotFound()  # purged at this moment
 
 
 async def make_due(tx: Transaction, hook_id: int, dispatch_ids: Sequence[int], *, once: bool = False) -> int:
-    """Answers how many are asked for again; with `once` not those that wait for it already."""
-    wake(tx, {hook_id})
+    """Return how many dispatches were made due. `once`: leave out those that wait already."""
+    tx.signal(DUE, {hook_id})
     again = _again_once if once else _again
     return await tx.execute(again, {"hook_id": hook_id, "dispatch_ids": list(dispatch_ids), "now": now_ms()})
 
@@ -239,19 +228,11 @@ async def count_manual(tx: Transaction, hook_id: int) -> None:
         raise Invalid(message, code="spammed")
 
 
-async def send_test(tx: Transaction, place: Place, hook: Hook) -> None:
-    """The repository's latest push once more, for this hook alone; nothing if there was none or the hook wants none."""
-    row = await tx.fetch_one(_latest_push, {"repository_id": place.repository_id})
+async def send_test(tx: Transaction, owner: HookOwner, hook: Hook) -> None:
+    """Send the repository's latest push to this hook alone, if there was one and the hook wants pushes."""
+    row = await tx.fetch_one(_latest_push, {"repository_id": owner.repository_id})
     if row is None or not wants(hook.events, "push"):
         return
-    event = await outbox.append(
-        tx,
-        account_id=place.account.id,
-        repository_id=place.repository_id,
-        name="push",
-        action=None,
-        payload=json.decode(row["payload"]),
-        installation_id=row["installation_id"],
-        to_hooks=False,
-    )
+    draft = owner.draft("push", None, json.decode(row["payload"]), row["installation_id"])
+    event = await outbox.append(tx, draft, to_hooks=False)
     await insert_dispatches(tx, [(event.id, hook.id)], by_hand=True)

@@ -11,12 +11,13 @@ from workhook.core import json
 from workhook.core.clock import now_ms
 from workhook.core.ids import new_guid
 from workhook.events import order, outbox
+from workhook.events.catalog import ANY_EVENT
 from workhook.events.outbox import Event
-from workhook.hooks.match import matching, wants
 from workhook.hooks.records import Viewer
 from workhook.hooks.sending import send_on_postgresql, send_on_sqlite, send_params
 from workhook.hooks.tables import dispatches, hooks
 from workhook.storage import Row, Transaction
+from workhook.storage.dialects import any_of
 from workhook.storage.metadata import big, insert_into
 from workhook.storage.signals import DUE
 from workhook.storage.statements import PerDialect, hot
@@ -43,25 +44,40 @@ _reached_by_new = hot(
 _insert = insert_into(
     dispatches, "event_id", "hook_id", "guid", "attempts", "retries", "wanted", "next_attempt_at", "created_at"
 )
+_waiting = (
+    sa.select(dispatches.c.id)
+    .where(any_of(dispatches.c.hook_id, "hook_ids"), dispatches.c.next_attempt_at.is_not(None))
+    .order_by(dispatches.c.id)
+    .with_for_update()
+    .cte("waiting")
+)
+_drop_waiting = (
+    sa.update(dispatches).where(dispatches.c.id.in_(sa.select(_waiting.c.id))).values(next_attempt_at=None, wanted=0)
+)
 _REACHED = object()
+
+
+def wants(subscribed: Sequence[str], event: str) -> bool:
+    """`*` is every event, present and future."""
+    return event in subscribed or ANY_EVENT in subscribed
 
 
 async def fan_out(tx: Transaction, events: Sequence[Event]) -> Mapping[int, int]:
     """An `outbox.FanOut`: the number of deliveries by event id."""
     if events[0].id == outbox.UNNUMBERED:
-        await _send_along(tx, len(events))
+        await _send_deferred(tx, len(events))
         return {}
-    by_place: dict[tuple[int, int | None], list[Event]] = defaultdict(list)
+    by_owner: dict[tuple[int, int | None], list[Event]] = defaultdict(list)
     for event in events:
-        by_place[event.account_id, event.repository_id].append(event)
+        by_owner[event.account_id, event.repository_id].append(event)
     pairs: list[tuple[int, int]] = []
     app_of: dict[int, int | None] = {}
-    for (account_id, repository_id), there in by_place.items():
-        place = {"account_id": account_id, "repository_id": repository_id}
-        rows = await tx.fetch_along(_listening, place)
+    for (account_id, repository_id), there in by_owner.items():
+        owner = {"account_id": account_id, "repository_id": repository_id}
+        rows = await tx.fetch_with_deferred(_listening, owner)
         listening = [(row["id"], json.decode(row["events"])) for row in rows]
         app_of.update({row["id"]: row["app_id"] for row in rows})
-        pairs += [(event.id, hook_id) for event in there for hook_id in matching(listening, event.name)]
+        pairs += [(event.id, hook_id) for event in there for hook_id, names in listening if wants(names, event.name)]
     await insert_dispatches(tx, pairs)
     counts: dict[int, int] = dict.fromkeys((event.id for event in events), 0)
     apps: Counter[tuple[int, int | None]] = tx.state.setdefault(_REACHED, Counter())
@@ -71,20 +87,20 @@ async def fan_out(tx: Transaction, events: Sequence[Event]) -> Mapping[int, int]
     return counts
 
 
-async def _send_along(tx: Transaction, count: int) -> None:
-    """The events that wait are sent in the statement that inserts them."""
+async def _send_deferred(tx: Transaction, count: int) -> None:
+    """Insert the dispatches in the statement that inserts the events."""
     counted = {"count": count}
 
     def tell(rows: Sequence[Row]) -> None:
         if rows:
-            wake(tx, {row["hook_id"] for row in rows})
+            tx.signal(DUE, {row["hook_id"] for row in rows})
 
-    tx.later(_send, [{**send_params(), **counted}], name=_SENT.name)
-    await tx.fetch_later(_reached_by_new, counted, tell)
+    tx.defer(_send, [{**send_params(), **counted}], name=_SENT.name)
+    await tx.defer_fetch(_reached_by_new, counted, tell)
 
 
 def reached(tx: Transaction, event_id: int, viewer: Viewer) -> int:
-    """How many hooks that the viewer sees an event that was fanned out reaches."""
+    """How many of the hooks that the viewer sees get an event that was fanned out."""
     apps: Counter[tuple[int, int | None]] = tx.state.get(_REACHED, Counter())
     if viewer.everything:
         return sum(count for (each, _), count in apps.items() if each == event_id)
@@ -92,17 +108,17 @@ def reached(tx: Transaction, event_id: int, viewer: Viewer) -> int:
 
 
 async def fan_out_about(tx: Transaction, event: Event, app_id: int | None) -> None:
-    """An event about a hook, appended with `to_hooks=False`: it shows the hook, so it reaches those hooks whose owner
-    sees that one. `app_id`: the hook's."""
+    """Send an event about a hook, appended with `to_hooks=False`. It shows the hook, so it goes only to hooks of the
+    same app. `app_id`: the hook's."""
     rows = await tx.fetch_all(_listening, {"account_id": event.account_id, "repository_id": event.repository_id})
     fitting = [row["id"] for row in rows if row["app_id"] == app_id and wants(json.decode(row["events"]), event.name)]
     await insert_dispatches(tx, [(event.id, hook_id) for hook_id in fitting])
 
 
 async def insert_dispatches(tx: Transaction, pairs: Sequence[tuple[int, int]], *, by_hand: bool = False) -> None:
-    """Make each (event, hook) due now, and wake whoever delivers once it is committed.
+    """Make each (event, hook) due now, and wake the workers after the commit.
 
-    `by_hand`: somebody asked for just this one, so that it is sent even if the hook is off.
+    `by_hand`: somebody asked for this one, so it is sent even if the hook is off.
     """
     if not pairs:
         return
@@ -123,10 +139,9 @@ async def insert_dispatches(tx: Transaction, pairs: Sequence[tuple[int, int]], *
             for event_id, hook_id in pairs
         ],
     )
-    wake(tx, {hook_id for _, hook_id in pairs})
+    tx.signal(DUE, {hook_id for _, hook_id in pairs})
 
 
-def wake(tx: Transaction, hook_ids: set[int]) -> None:
-    """After the commit, tell the workers that these hooks have something due."""
-    signals = tx.signals
-    tx.after_commit(lambda: signals.send(DUE, hook_ids))
+async def drop_waiting(tx: Transaction, hook_ids: Sequence[int]) -> None:
+    """Send nothing more of what waits for these hooks. Their rows are locked by id, as everywhere."""
+    await tx.execute(_drop_waiting, {"hook_ids": list(hook_ids)})

@@ -1,12 +1,12 @@
-"""What this process has just committed goes to the worker beside it from memory: nothing is read again.
+"""Hands what this process has just committed to its own worker from memory, so that nothing is read again.
 
-It is offered, and it is in the database as well. What no worker takes is found there by whoever has the lane.
+It is only an offer: what the worker does not take is read from the database by the process that has the lane.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Protocol, TypeVar
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol, TypeVar
 from weakref import WeakKeyDictionary
 
 import msgspec
@@ -20,7 +20,7 @@ from workhook.hooks.tables import dispatches
 from workhook.storage import Database
 from workhook.storage.metadata import big
 
-BEFORE_MAX = 64  # dispatches of a hook that are due, however long: with more, it has to be read anyway
+BEFORE_MAX = 64  # due dispatches of a hook: with more, they have to be read anyway
 AHEAD_MS = 20  # how far another process's clock may be ahead
 
 _T = TypeVar("_T")
@@ -28,41 +28,37 @@ _T = TypeVar("_T")
 log = structlog.get_logger(__name__)
 
 
-class Fresh(msgspec.Struct, frozen=True):
-    """A dispatch that was committed just now and is due. `version` is the hook's at the commit; `before` the other
-    dispatches of the hook that were due then, None if that is not known or they are more than `BEFORE_MAX`."""
+class CommittedDispatch(msgspec.Struct, frozen=True):
+    """One event for one hook: just committed, and due now. `event` has the values of `outbox.COLUMNS`.
 
-    dispatch_id: int
+    `version` is the hook's at the commit, `app_id` that of the OAuth app that made the hook. `before`: the hook's other
+    dispatches that were due then; None if nobody asked, or if they are more than `BEFORE_MAX`.
+    """
+
+    id: int
     hook_id: int
     version: int
     guid: str
     event_id: int
-    event: str
-    action: str | None
-    repository_id: int | None
-    installation_id: int | None
-    payload: bytes
-    due_at: int
-    before: Sequence[int] | None
+    event: Mapping[str, Any]
+    app_id: int | None = None
+    before: Sequence[int] | None = None
 
 
 def before_on_postgresql(sent: sa.FromClause) -> sa.ColumnElement[Sequence[int]]:
-    """For the commit: the other dispatches of a hook that are due, with the first of those that are `sent` to it."""
+    """A column of the commit: the hook's other due dispatches, beside the first of those that are `sent` to it."""
     return _with_the_first(sent, sa.func.array(_due(sent).scalar_subquery(), type_=ARRAY(sa.BigInteger)))
 
 
 def before_on_sqlite(sent: sa.FromClause, last_before: sa.ColumnElement[int]) -> sa.ColumnElement[str]:
-    """Likewise, as JSON. `last_before`: the number of the last event before those of the commit, which SQLite sees."""
+    """The same as JSON. `last_before`: the id of the last event before those of the commit, which SQLite sees."""
     some = _due(sent, last_before).subquery("some")
     return _with_the_first(sent, sa.select(sa.func.json_group_array(some.c.id)).scalar_subquery())
 
 
 def _due(sent: sa.FromClause, last_before: sa.ColumnElement[int] | None = None) -> sa.Select[tuple[int]]:
     due = dispatches.alias("due_before")
-    found = sa.select(due.c.id).where(
-        due.c.hook_id == sent.c.hook_id,
-        due.c.next_attempt_at <= big("due_until"),
-    )
+    found = sa.select(due.c.id).where(due.c.hook_id == sent.c.hook_id, due.c.next_attempt_at <= big("due_until"))
     if last_before is not None:
         found = found.where(due.c.event_id <= last_before)
     return found.limit(BEFORE_MAX + 1).correlate(sent)
@@ -78,7 +74,7 @@ def before_params() -> dict[str, int]:
 
 
 def before_of(found: Sequence[int] | str | None) -> Sequence[int] | None:
-    """What `Fresh.before` is for a row. The first one of a hook tells of all before; what follows it follows it."""
+    """`CommittedDispatch.before` of a row. The first of a hook lists all before it; the others only follow that one."""
     if found is None:
         return ()
     ids: Sequence[int] = json.decode(found) if isinstance(found, str) else found
@@ -86,20 +82,20 @@ def before_of(found: Sequence[int] | str | None) -> Sequence[int] | None:
 
 
 class Taker(Protocol):
-    """A worker, as the commit knows it."""
+    """What a commit knows of a worker."""
 
     def may_take(self) -> bool:
-        """Whether it is worth asking what was due before."""
+        """Whether a commit should ask for `CommittedDispatch.before`."""
 
-    def take(self, fresh: Fresh) -> bool:
-        """Whether it will be sent from here; if not, nothing is kept of it."""
+    def take(self, new: CommittedDispatch) -> bool:
+        """Return whether the worker will send it."""
 
 
 _takers: WeakKeyDictionary[Database, Taker] = WeakKeyDictionary()
 
 
 def take_with(database: Database, taker: Taker) -> Callable[[], None]:
-    """From now on `taker` is offered what is committed to the database; until the answer is called."""
+    """Offer `taker` what is committed to the database, until the returned function is called."""
     _takers[database] = taker
 
     def end() -> None:
@@ -109,17 +105,16 @@ def take_with(database: Database, taker: Taker) -> Callable[[], None]:
 
 
 def may_be_taken(database: Database) -> bool:
-    """Whether anybody may take something now."""
+    """Whether a worker may take something now."""
     taker = _takers.get(database)
     return taker is not None and taker.may_take()
 
 
-def offer(database: Database, fresh: Fresh) -> bool:
-    """Whether a worker of this process has taken it. It is committed: nothing that goes wrong here is the publisher's
-    concern."""
+def offer(database: Database, new: CommittedDispatch) -> bool:
+    """Return whether a worker of this process took it. It is committed, so the publisher gets no error from here."""
     taker = _takers.get(database)
     try:
-        return taker is not None and taker.take(fresh)
+        return taker is not None and taker.take(new)
     except Exception:
-        log.exception("handover_failed", hook_id=fresh.hook_id, dispatch_id=fresh.dispatch_id)
+        log.exception("handover_failed", hook_id=new.hook_id, dispatch_id=new.id)
         return False

@@ -1,10 +1,10 @@
-"""The deliveries of a hook that fit filters, by number: what is looked at is bounded by what is answered.
+"""Finds the deliveries of a hook that fit filters, ordered by id, without reading many rows that do not fit.
 
-A filter is no condition that is asked of row after row, but chooses stretches of an index in which every row fits: one
-for each event that the hook has had (with the action, if one is wanted), each outcome and each kind of attempt. Of each
-stretch the first few are taken, and of these together the first few. There are as many events as the catalogue has
-names, at most. Times are bounds of the numbers (`storage.moments`); what was recorded late is found apart, by an index
-of its own, since its number tells nothing of its time.
+A filter is not checked row by row. It selects ranges of an index in which every row fits: one for each event that the
+hook has had (and action, if one is given), each outcome and each kind of attempt. The first rows of each range are
+merged. There are at most as many events as the catalogue has names. Times become bounds of the ids
+(`storage.index_ranges`). Deliveries that were recorded late have an index of their own, since their ids do not follow
+their times.
 """
 
 from __future__ import annotations
@@ -19,25 +19,24 @@ import sqlalchemy as sa
 from workhook.hooks.tables import deliveries, succeeded
 from workhook.storage import Reader, Row
 from workhook.storage.dialects import any_of
+from workhook.storage.index_ranges import Bounds, TimeIndex, index_range
 from workhook.storage.metadata import big
-from workhook.storage.moments import Bounds, Moments
-from workhook.storage.runs import run
 from workhook.storage.statements import PerDialect
 
-LATE_MS = 5_000  # recorded so much later than delivered, a delivery is marked
-SLACK_MS = 60_000  # in which all others are written: it is more than LATE_MS and the longest statement together
+LATE_MS = 5_000  # a delivery that is recorded so much later is marked
+SLACK_MS = 60_000  # all others are written within this: more than LATE_MS and the longest statement together
 
 
 def recorded_at_of(delivered_at: int, now: int) -> int | None:
-    """The column of a delivery that is recorded now; times in milliseconds."""
+    """The value of `recorded_at` for a delivery that is recorded now; times in milliseconds."""
     return now if now - delivered_at > LATE_MS else None
 
 
-moments = Moments(deliveries, "delivered_at", SLACK_MS, lambda table: table.c.recorded_at.is_(None))
+moments = TimeIndex(deliveries, "delivered_at", SLACK_MS, lambda table: table.c.recorded_at.is_(None))
 
 
 class Filters(msgspec.Struct):
-    """What a list of deliveries is confined to. Times in milliseconds, both included."""
+    """The filters of a list of deliveries. Times in milliseconds, both included."""
 
     status: str | None = None
     event: str | None = None
@@ -50,7 +49,7 @@ class Filters(msgspec.Struct):
 
     @property
     def cheap(self) -> bool:
-        """Whether it is one stretch of an index."""
+        """Whether it is one range of an index."""
         return all(getattr(self, name) is None for name in ("status", "event", "action", "redelivery"))
 
     @property
@@ -59,7 +58,7 @@ class Filters(msgspec.Struct):
         return Shape(frozenset(given), self.status, self.redelivery)
 
     def params(self) -> dict[str, Any]:
-        """What the conditions of the shape take."""
+        """The parameters of the shape's conditions."""
         return {name: getattr(self, name) for name in self.shape.given}
 
 
@@ -67,14 +66,14 @@ _TEXTS = ("event", "action", "guid", "since", "until", "ids")
 
 
 class Shape(msgspec.Struct, frozen=True):
-    """What a statement depends on, whatever the values are."""
+    """The part of the filters that a statement depends on."""
 
     given: frozenset[str]
     status: str | None
     redelivery: bool | None
 
     def conditions(self, table: sa.FromClause) -> list[sa.ColumnElement[bool]]:
-        """All that is asked of a row."""
+        """The conditions on a row."""
         column, found = table.c, self.times(table)
         if self.status is not None:
             good = succeeded(table)
@@ -103,7 +102,7 @@ Answered = Callable[[sa.FromClause, Shape], Sequence[sa.ColumnElement[Any]]]
 
 
 def items(table: sa.FromClause, shape: Shape | None = None) -> list[sa.ColumnElement[Any]]:
-    """What a list shows of a delivery, whatever it is confined to."""
+    """The columns of a delivery in a list."""
     return [table.c[name] for name in _LISTED]
 
 
@@ -121,14 +120,14 @@ async def page(
     """At most `limit` deliveries with ids within the bounds. `answered` are the columns (one function for one set: a
     statement is kept for each), `more` their parameters. Raises `storage.slow.TooSlow`."""
     times = Bounds()
-    if filters.guid is None and filters.ids is None:  # which are few by themselves
+    if filters.guid is None and filters.ids is None:  # these are few anyway
         times = await moments.bounds(reader, since=filters.since, until=filters.until)
     params = {
         **filters.params(),
         "hook_id": hook_id,
         "low": max(within.low, times.low),
         "high": min(within.high, times.high),
-        # Behind the bound of the time only what was recorded late can fit.
+        # Beyond the bound of the time, only deliveries that were recorded late can fit.
         "late_low": max(within.low, times.low, times.high - 1),
         "late_high": within.high,
         "limit": limit,
@@ -152,7 +151,7 @@ def _written(dialect: str, shape: Shape, newest_first: bool, answered: Answered)
     elif "ids" in shape.given:
         ways = [_listed(shape, newest_first)]
     elif shape.given & {"event", "action"} or shape.status is not None or shape.redelivery is not None:
-        ways = [_stretches(dialect, shape, newest_first)]
+        ways = [_ranges(dialect, shape, newest_first)]
     else:
         ways = [_every(dialect, shape, newest_first)]
     if "until" in shape.given and not shape.given & {"guid", "ids"}:
@@ -161,7 +160,7 @@ def _written(dialect: str, shape: Shape, newest_first: bool, answered: Answered)
     first = sa.select(found.c.id).order_by(_order(found.c.id, newest_first)).limit(big("limit"))
     return (
         sa.select(*answered(deliveries, shape))
-        .where(deliveries.c.id.in_(first))  # a join SQLite may do the other way round, from all deliveries
+        .where(deliveries.c.id.in_(first))  # SQLite might run a join the other way round, from all deliveries
         .order_by(_order(deliveries.c.id, newest_first))
     )
 
@@ -171,7 +170,7 @@ def _order(number: sa.ColumnElement[Any], newest_first: bool) -> sa.ColumnElemen
 
 
 def _first(found: sa.Select[Any], number: sa.ColumnElement[Any], newest_first: bool) -> sa.Select[Any]:
-    """Those that come first, of one stretch."""
+    """The first ids of one range."""
     return found.order_by(_order(number, newest_first)).limit(big("limit"))
 
 
@@ -184,12 +183,12 @@ def _listed(shape: Shape, newest_first: bool) -> sa.Select[Any]:
 
 def _every(dialect: str, shape: Shape, newest_first: bool) -> sa.Select[Any]:
     row = deliveries.alias("any_row")
-    every = run(dialect, [(row.c.hook_id, big("hook_id"))], row.c.id, newest_first=newest_first)
+    every = index_range(dialect, [(row.c.hook_id, big("hook_id"))], row.c.id, newest_first=newest_first)
     return sa.select(every.where(*shape.times(row)).subquery().c.id)
 
 
 def _late(shape: Shape, newest_first: bool) -> sa.Select[Any]:
-    """What was recorded late enough to stand behind the bound of the time."""
+    """Deliveries that were recorded late, beyond the bound of the time."""
     row = deliveries.alias("late")
     mine = [row.c.hook_id == big("hook_id"), row.c.id > big("late_low"), row.c.id < big("late_high")]
     late = sa.select(row.c.id).where(*mine, row.c.recorded_at.is_not(None), *shape.conditions(row))
@@ -197,7 +196,7 @@ def _late(shape: Shape, newest_first: bool) -> sa.Select[Any]:
 
 
 def _named(shape: Shape) -> sa.Select[Any]:
-    """The attempts of one event are few: they are fetched, and then chosen from."""
+    """The attempts of one event are few: they are fetched first, and filtered then."""
     row = deliveries.alias("named")
     columns = [row.c[name] for name in ("id", "hook_id", "event", "action", "redelivery", "status_code")]
     found = sa.select(*columns, row.c.guid, row.c.delivered_at).where(row.c.guid == sa.bindparam("guid"))
@@ -206,10 +205,10 @@ def _named(shape: Shape) -> sa.Select[Any]:
     return sa.select(same.c.id).where(*conditions, *shape.conditions(same))
 
 
-def _stretches(dialect: str, shape: Shape, newest_first: bool) -> sa.Select[Any]:
-    """The first few of each event, outcome and kind of attempt."""
+def _ranges(dialect: str, shape: Shape, newest_first: bool) -> sa.Select[Any]:
+    """The first ids of each event, outcome and kind of attempt."""
     event, kind = _events(shape).subquery("each_event"), _kinds(shape).subquery("each_kind")
-    row = deliveries.alias("stretch")
+    row = deliveries.alias("ranged")
     conditions = [
         row.c.hook_id == big("hook_id"),
         row.c.event == event.c.event,
@@ -246,7 +245,7 @@ def _kinds(shape: Shape) -> sa.CompoundSelect[bool, bool]:
 
 
 def _events(shape: Shape) -> sa.Select[Any]:
-    """Those that the hook has had (with the action, if one is wanted), each by one look at the index."""
+    """The events that the hook has had (with the action, if one is given), each by one probe of the index."""
     if "event" in shape.given:
         return sa.select(sa.bindparam("event", type_=sa.Text()).label("event"))
 

@@ -1,4 +1,4 @@
-"""Events from other systems: a Git server, CI, anything with a token."""
+"""Publishes events from other systems: a Git server, CI, anything with a token."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from workhook.core.errors import Fault, Forbidden, Invalid, shown
 from workhook.events import outbox
 from workhook.events.catalog import known, publishable
 from workhook.events.tables import event_keys
-from workhook.hooks.commit import Telling, committer_of
+from workhook.hooks.commit import NewEvent, committer_of
 from workhook.hooks.fan_out import reached
-from workhook.hooks.parsing import refuse_types, wrong_type
-from workhook.hooks.records import Place
+from workhook.hooks.parsing import check_types
+from workhook.hooks.records import HookOwner
 from workhook.hooks.schemas import Published
 from workhook.identity import audit
 from workhook.identity.apps.app_schemas import app_repository_shape
@@ -43,7 +43,7 @@ _forget_key = sa.delete(event_keys).where(
 
 
 class Publication(msgspec.Struct, frozen=True):
-    """What a publisher sent, checked. `id`: its own name for the event."""
+    """An event from a publisher, checked. `id`: its own name for the event."""
 
     event: str
     payload: dict[str, Any]
@@ -53,17 +53,7 @@ class Publication(msgspec.Struct, frozen=True):
 
 def parse_publication(body: Mapping[str, Any]) -> Publication:
     """Raises `Invalid` naming every fault."""
-    complaints = []
-    for name, kind, wanted in (
-        ("event", str, "a string"),
-        ("payload", dict, "an object"),
-        ("action", str, "a string"),
-        ("id", str, "a string"),
-    ):
-        value = body.get(name)
-        if name in body and not isinstance(value, kind) and not (value is None and name in ("action", "id")):
-            complaints.append(wrong_type(name, value, wanted))
-    refuse_types(complaints)
+    check_types(body, {"event": str, "payload": dict, "action": str, "id": str}, nullable=("action", "id"))
     faults = [
         Fault(resource="Event", field=name, code="missing_field", message=f"{name} is required")
         for name in ("event", "payload")
@@ -87,8 +77,8 @@ def parse_publication(body: Mapping[str, Any]) -> Publication:
 
 
 def check_publisher(publication: Publication, role: str | None) -> None:
-    """`role`: of the caller in the place. Raises `Forbidden`: what Workhook itself tells of (a task, an invoice) only
-    an admin of the repository or an owner of the organization may tell instead, and no app's installation."""
+    """`role`: the caller's in the repository or organization. Raises `Forbidden` if it is neither admin nor owner and
+    the event is one that Workhook itself makes (a task, an invoice)."""
     if role not in ("admin", "owner") and not publishable(publication.event):
         raise Forbidden(
             f"Must have admin rights to publish {publication.event} events: Workhook itself makes them.",
@@ -101,67 +91,67 @@ def _fault(field: str, message: str) -> Fault:
 
 
 async def publish(
-    database: Database, place: Place, publication: Publication, *, actor: Actor | None, base: str
+    database: Database, owner: HookOwner, publication: Publication, *, actor: Actor | None, base: str
 ) -> Published:
-    """Commit the event and its deliveries. The same `id` again within 24 hours answers the first, with no deliveries.
+    """Commit the event and its deliveries. The same `id` again within 24 hours has no effect, and no deliveries.
 
-    `actor` None: whoever runs a command. The deliveries that are counted are those to hooks that the place's viewer
-    sees: the number tells of no others.
+    `actor` is None for commands. Only deliveries to hooks that the owner's viewer sees are counted.
 
     Raises `Invalid` when another event was published under the `id`.
     """
     if publication.id is None and not outbox.is_watched():
-        return await _publish_gathered(database, place, publication, actor, base)
-    step = partial(_publish, place=place, publication=publication, actor=actor, base=base)
+        return await _publish_gathered(database, owner, publication, actor, base)
+    step = partial(_publish, owner=owner, publication=publication, actor=actor, base=base)
     try:
         return await database.in_transaction(step)
     except UniqueViolation:
-        # Another request with this id was first; its commit is visible now.
+        # Another request with this id was faster; its commit is visible now.
         return await database.in_transaction(step)
 
 
 async def _publish_gathered(
-    database: Database, place: Place, publication: Publication, actor: Actor | None, base: str
+    database: Database, owner: HookOwner, publication: Publication, actor: Actor | None, base: str
 ) -> Published:
-    """With what others publish at the same time, in one commit."""
-    draft = _draft(publication, place, actor, base)
+    """Commit it together with what is published at the same time."""
+    draft = _draft(publication, owner, actor, base)
     entry = None
     if actor is not None:
         happened = audit.told_as(draft.name, draft.action)
         entry = audit.row_of_call(actor, draft.account_id, draft.repository_id, happened)
-    committed = await committer_of(database).add(Telling(outbox.row_of(draft), entry))
-    viewer = place.viewer
+    committed = await committer_of(database).add(NewEvent(outbox.row_of(draft), entry))
+    viewer = owner.viewer
     seen = sum(viewer.everything or each.app_id == viewer.app_id for each in committed.dispatches)
     return Published(str(committed.event_id), seen)
 
 
 async def _publish(
-    tx: Transaction, place: Place, publication: Publication, actor: Actor | None, base: str
+    tx: Transaction, owner: HookOwner, publication: Publication, actor: Actor | None, base: str
 ) -> Published:
-    scope = f"r{place.repository_id}" if place.repository else f"o{place.account.id}"
+    scope = f"r{owner.repository_id}" if owner.repository else f"o{owner.account.id}"
     key = {"scope": scope, "key": publication.id}
     digest = b""
     if publication.id is not None:
-        digest = _digest(publication)
+        content = [publication.event, publication.action, publication.payload]
+        digest = hashlib.sha256(json.encode(content)).digest()
         await tx.execute(_forget_key, {**key, "before": now_ms() - DAY_MS})
         earlier = await tx.fetch_one(_key, key)
         if earlier is not None:
             if bytes(earlier["digest"]) != digest:
                 raise Invalid(faults=[_fault("id", "Another event was published under this id within 24 hours")])
             return Published(publication.id, 0)
-    event = await outbox.append_draft(tx, _draft(publication, place, actor, base))
+    event = await outbox.append(tx, _draft(publication, owner, actor, base))
     if publication.id is not None:
         await tx.execute(_insert_key, {**key, "digest": digest, "event_id": event.id, "created_at": now_ms()})
     await outbox.fan_out_now(tx)
-    return Published(publication.id or str(event.id), reached(tx, event.id, place.viewer))
+    return Published(publication.id or str(event.id), reached(tx, event.id, owner.viewer))
 
 
-def _draft(publication: Publication, place: Place, actor: Actor | None, base: str) -> outbox.Draft:
+def _draft(publication: Publication, owner: HookOwner, actor: Actor | None, base: str) -> outbox.Draft:
     sender = actor.user if actor else None
-    around = _around(place, base, sender, of_push=publication.event == "push")
+    around = _around(owner, base, sender, of_push=publication.event == "push")
     return outbox.Draft(
-        account_id=place.account.id,
-        repository_id=place.repository_id,
+        account_id=owner.account.id,
+        repository_id=owner.repository_id,
         name=publication.event,
         action=publication.action,
         payload=_completed(publication, around),
@@ -171,26 +161,21 @@ def _draft(publication: Publication, place: Place, actor: Actor | None, base: st
 
 
 @lru_cache(maxsize=256)
-def _around(place: Place, base: str, sender: Account | None, *, of_push: bool) -> Mapping[str, msgspec.Raw]:
-    """What a payload may lack, as JSON: to make it of the records took a third of a publish. A push shows when its
-    repository was created as seconds since the epoch, as GitHub's does: receivers written in Go refuse a text there."""
-    around = place.context(base, sender)
-    if of_push and place.repository:
-        shape = app_repository_shape(place.repository, base, permissions=False)
-        around["repository"] = {**msgspec.to_builtins(shape), "created_at": place.repository.created_at // 1000}
+def _around(owner: HookOwner, base: str, sender: Account | None, *, of_push: bool) -> Mapping[str, msgspec.Raw]:
+    """The parts that a payload may lack, as JSON: encoding the records took a third of a publish. A push shows the
+    repository's creation in seconds since the epoch, as GitHub does: receivers written in Go refuse a text there."""
+    around = owner.context(base, sender)
+    if of_push and owner.repository:
+        shape = app_repository_shape(owner.repository, base, permissions=False)
+        around["repository"] = {**msgspec.to_builtins(shape), "created_at": owner.repository.created_at // 1000}
     return {name: msgspec.Raw(json.encode(value)) for name, value in around.items()}
 
 
 def _completed(publication: Publication, around: Mapping[str, object]) -> dict[str, object]:
-    """The payload as it was sent, in its order, then what it lacked."""
+    """The payload as it was sent, followed by the parts that it lacked."""
     payload = dict(publication.payload)
     if publication.action is not None:
         payload.setdefault("action", publication.action)
     for name, value in around.items():
         payload.setdefault(name, value)
     return payload
-
-
-def _digest(publication: Publication) -> bytes:
-    told = [publication.event, publication.action, publication.payload]
-    return hashlib.sha256(json.encode(told)).digest()

@@ -1,5 +1,4 @@
-"""Reads of hooks. Every query is confined to the place (organization or repository) it is asked for, and to what its
-viewer sees there."""
+"""Reads hooks: those of one owner (organization or repository) that its viewer sees."""
 
 from __future__ import annotations
 
@@ -7,7 +6,7 @@ from collections.abc import Sequence
 
 import sqlalchemy as sa
 
-from workhook.hooks.records import HOOK_COLUMNS, Hook, Place, hook_of
+from workhook.hooks.records import HOOK_COLUMNS, Hook, HookOwner, hook_of
 from workhook.hooks.tables import deliveries, hooks
 from workhook.http.calls import concerns
 from workhook.storage import Reader, Row
@@ -18,30 +17,23 @@ _columns = [hooks.c[name] for name in HOOK_COLUMNS]
 _seen = sa.or_(
     sa.bindparam("sees_everything", type_=sa.Boolean()), hooks.c.app_id.is_not_distinct_from(big("viewer_app_id"))
 )
-_of_repository = sa.select(*_columns).where(hooks.c.repository_id == big("repository_id"), _seen)
-_of_organization = sa.select(*_columns).where(
-    hooks.c.account_id == big("account_id"), hooks.c.repository_id.is_(None), _seen
-)
-_page = {
-    True: _of_repository.order_by(hooks.c.id).limit(big("limit")).offset(big("offset")),
-    False: _of_organization.order_by(hooks.c.id).limit(big("limit")).offset(big("offset")),
-}
-_all = {True: _of_repository.order_by(hooks.c.id), False: _of_organization.order_by(hooks.c.id)}
-_one = {
-    True: _of_repository.where(hooks.c.id == big("hook_id")),
-    False: _of_organization.where(hooks.c.id == big("hook_id")),
-}
-_is_there = {
-    True: sa.select(hooks.c.id).where(hooks.c.id == big("hook_id"), hooks.c.repository_id == big("repository_id")),
-    False: sa.select(hooks.c.id).where(
-        hooks.c.id == big("hook_id"), hooks.c.account_id == big("account_id"), hooks.c.repository_id.is_(None)
-    ),
-}
-_locked = {key: statement.with_for_update() for key, statement in _one.items()}
-_count = {
-    key: sa.select(sa.func.count().label("total")).select_from(statement.subquery())
-    for key, statement in {True: _of_repository, False: _of_organization}.items()
-}
+
+
+class _Statements:
+    """The queries of the hooks that belong to one kind of owner."""
+
+    def __init__(self, *belongs: sa.ColumnElement[bool]) -> None:
+        seen = sa.select(*_columns).where(*belongs, _seen)
+        self.all = seen.order_by(hooks.c.id)
+        self.page = self.all.limit(big("limit")).offset(big("offset"))
+        self.count = sa.select(sa.func.count().label("total")).select_from(seen.subquery())
+        self.one = seen.where(hooks.c.id == big("hook_id"))
+        self.locked = self.one.with_for_update()
+        self.exists = sa.select(hooks.c.id).where(hooks.c.id == big("hook_id"), *belongs)
+
+
+_of_repository = _Statements(hooks.c.repository_id == big("repository_id"))
+_of_organization = _Statements(hooks.c.account_id == big("account_id"), hooks.c.repository_id.is_(None))
 _some = sa.select(*_columns).where(any_of(hooks.c.id, "hook_ids"))
 # One probe of the index for each hook, however many deliveries are kept.
 _any_delivery = deliveries.alias("any_delivery")
@@ -57,43 +49,45 @@ _newest = sa.select(deliveries.c.hook_id, deliveries.c.status, deliveries.c.stat
 )
 
 
-def _params(place: Place) -> dict[str, object]:
+def _statements(owner: HookOwner) -> _Statements:
+    return _of_organization if owner.repository is None else _of_repository
+
+
+def _params(owner: HookOwner) -> dict[str, object]:
     return {
-        "repository_id": place.repository_id,
-        "account_id": place.account.id,
-        "sees_everything": place.viewer.everything,
-        "viewer_app_id": place.viewer.app_id,
+        "repository_id": owner.repository_id,
+        "account_id": owner.account.id,
+        "sees_everything": owner.viewer.everything,
+        "viewer_app_id": owner.viewer.app_id,
     }
 
 
-async def list_hooks(reader: Reader, place: Place, *, limit: int, offset: int) -> tuple[list[Hook], int]:
-    """A page of the hooks that the viewer sees, oldest first, and how many these are in all."""
-    of_repository = place.repository is not None
-    params = _params(place)
-    rows = await reader.fetch_all(_page[of_repository], {**params, "limit": limit, "offset": offset})
+async def list_hooks(reader: Reader, owner: HookOwner, *, limit: int, offset: int) -> tuple[list[Hook], int]:
+    """A page of the hooks that the viewer sees, oldest first, and the number of all of them."""
+    statements, params = _statements(owner), _params(owner)
+    rows = await reader.fetch_all(statements.page, {**params, "limit": limit, "offset": offset})
     if len(rows) < limit and (rows or offset == 0):
         return [hook_of(row) for row in rows], offset + len(rows)
-    total = await reader.fetch_one(_count[of_repository], params)
+    total = await reader.fetch_one(statements.count, params)
     return [hook_of(row) for row in rows], total["total"] if total else 0
 
 
-async def all_hooks(reader: Reader, place: Place) -> list[Hook]:
-    return [hook_of(row) for row in await reader.fetch_all(_all[place.repository is not None], _params(place))]
+async def all_hooks(reader: Reader, owner: HookOwner) -> list[Hook]:
+    return [hook_of(row) for row in await reader.fetch_all(_statements(owner).all, _params(owner))]
 
 
-async def find_hook(reader: Reader, place: Place, hook_id: int, *, for_update: bool = False) -> Hook | None:
-    """A hook is not found under another repository or organization, nor by who does not see it."""
-    statements = _locked if for_update else _one
-    of_repository, params = place.repository is not None, {**_params(place), "hook_id": hook_id}
-    row = await reader.fetch_one(statements[of_repository], params)
-    # A look at what there is, so that the audit log tells of who asks for what an OAuth app alone sees.
-    if row is None and await reader.fetch_one(_is_there[of_repository], params) is not None:
-        concerns(place.account.id, place.repository_id, hidden=True)
+async def find_hook(reader: Reader, owner: HookOwner, hook_id: int, *, for_update: bool = False) -> Hook | None:
+    """None for a hook of another owner, or one that the viewer does not see."""
+    statements, params = _statements(owner), {**_params(owner), "hook_id": hook_id}
+    row = await reader.fetch_one(statements.locked if for_update else statements.one, params)
+    # The audit log tells who asks for hooks that only an OAuth app sees.
+    if row is None and await reader.fetch_one(statements.exists, params) is not None:
+        concerns(owner.account.id, owner.repository_id, hidden=True)
     return hook_of(row) if row else None
 
 
 async def hooks_by_id(reader: Reader, hook_ids: Sequence[int]) -> list[Hook]:
-    """For delivery, which serves every place."""
+    """The hooks of any owner, for delivery."""
     return [hook_of(row) for row in await reader.fetch_all(_some, {"hook_ids": list(hook_ids)})]
 
 

@@ -1,4 +1,4 @@
-"""A hook as it is stored, where hooks hang (`Place`), and how both are shown."""
+"""Hooks as they are stored, what they belong to (`HookOwner`), and how both are shown."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ import msgspec
 from workhook.core import json
 from workhook.core.clock import to_seconds_text
 from workhook.core.secrecy import Secretive
-from workhook.hooks.parsing import CONTENT_TYPES, MASK
+from workhook.events.outbox import Draft
+from workhook.hooks.config_keys import CONTENT_TYPES, MASK
 from workhook.hooks.schemas import AppHookShape, ConfigShape, HookApp, HookShape, LastResponse
 from workhook.identity.apps.app_schemas import app_repository_shape, owner_shape
 from workhook.identity.schemas import Account, Actor, Repository, organization_shape
@@ -19,10 +20,10 @@ from workhook.storage import Row
 
 
 class Viewer(msgspec.Struct, frozen=True):
-    """Who looks at hooks. An OAuth app sees those that it made; nobody else sees them (Authentication 3 of the spec).
+    """Who looks at hooks. An OAuth app sees the hooks that it made; nobody else sees them (Authentication 3 of the
+    spec).
 
-    `app_id`: of an OAuth app; None: a user, or an app that is installed. `everything`: Workhook itself, and whoever
-    runs commands beside its data.
+    `app_id`: the OAuth app's; None for users and installed apps. `everything`: Workhook itself, and its commands.
     """
 
     app_id: int | None = None
@@ -36,8 +37,8 @@ def viewer_of(actor: Actor) -> Viewer:
     return Viewer(actor.app_id if actor.token_kind == OAUTH.name else None)
 
 
-class Place(msgspec.Struct, frozen=True):
-    """What hooks belong to: a repository, or an organization; and who looks, since that decides which there are."""
+class HookOwner(msgspec.Struct, frozen=True):
+    """What hooks belong to, a repository or an organization, and the viewer, who may not see all of them."""
 
     account: Account
     repository: Repository | None = None
@@ -59,8 +60,12 @@ class Place(msgspec.Struct, frozen=True):
     def organization(self) -> Account | None:
         return self.account if self.account.kind == "organization" else None
 
+    def draft(self, name: str, action: str | None, payload: Mapping[str, object], installation_id: int | None) -> Draft:
+        """An event that is appended for a single hook."""
+        return Draft(self.account.id, self.repository_id, name, action, payload, installation_id=installation_id)
+
     def context(self, base: str, sender: Account | None) -> dict[str, object]:
-        """The repository, the organization and who did it, with every key that typed clients insist on in events."""
+        """The payload's repository, organization and sender, with every key that typed clients expect in events."""
         around: dict[str, object] = {}
         if self.repository:
             around["repository"] = app_repository_shape(self.repository, base, permissions=False)
@@ -91,7 +96,7 @@ class Hook(Secretive, msgspec.Struct, frozen=True):
 
     @property
     def content_type(self) -> Literal["json", "form"]:
-        """Whichever word for it the configuration has."""
+        """What the word in the configuration means."""
         return CONTENT_TYPES[self.config.get("content_type", "form")]
 
 
@@ -107,12 +112,12 @@ def hook_of(row: Row) -> Hook:
 
 
 def installation_told(installation_id: int) -> dict[str, object]:
-    """What payloads for a hook that an app made have under `installation`: as which of its installations it may act."""
+    """`installation` in payloads for a hook that an app made: the installation as which the app may act."""
     return {"id": installation_id, "node_id": f"I_{installation_id}"}
 
 
 def config_shape(hook: Hook) -> ConfigShape:
-    """As it is shown: defaults filled in, secrets masked."""
+    """The configuration with defaults filled in and secrets masked."""
     shape = ConfigShape(content_type="form", insecure_ssl="0")
     for name, value in hook.config.items():
         setattr(shape, name, value)
@@ -126,11 +131,11 @@ def config_shape(hook: Hook) -> ConfigShape:
 UNUSED = LastResponse(code=None, status="unused", message=None)
 
 
-def hook_shape(hook: Hook, place: Place, base: str, last: LastResponse = UNUSED) -> HookShape:
-    """`base`: what the links start with. `last` is shown for repositories' hooks."""
-    url = f"{base}{place.path}/hooks/{hook.id}"
+def hook_shape(hook: Hook, owner: HookOwner, base: str, last: LastResponse = UNUSED) -> HookShape:
+    """`base`: the start of links. `last` is shown for repositories' hooks."""
+    url = f"{base}{owner.path}/hooks/{hook.id}"
     shape = HookShape(
-        type="Repository" if place.repository else "Organization",
+        type="Repository" if owner.repository else "Organization",
         id=hook.id,
         name="web",
         active=hook.active,
@@ -142,22 +147,22 @@ def hook_shape(hook: Hook, place: Place, base: str, last: LastResponse = UNUSED)
         ping_url=f"{url}/pings",
         deliveries_url=f"{url}/deliveries",
     )
-    if place.repository:
+    if owner.repository:
         shape.test_url = f"{url}/test"
         shape.last_response = last
     return shape
 
 
-def app_hook_shape(shape: HookShape, client_id: str, name: str, place: Place) -> AppHookShape:
+def app_hook_shape(shape: HookShape, client_id: str, name: str, owner: HookOwner) -> AppHookShape:
     return AppHookShape(
         **msgspec.structs.asdict(shape),
         app=HookApp(client_id, name),
-        repository=place.repository.full_name if place.repository else None,
+        repository=owner.repository.full_name if owner.repository else None,
     )
 
 
 def last_response_of(row: Row | None) -> LastResponse:
-    """From the newest delivery's status and code."""
+    """`row`: the status and code of the newest delivery."""
     if row is None:
         return UNUSED
     if 200 <= row["status_code"] < 300:
@@ -167,5 +172,5 @@ def last_response_of(row: Row | None) -> LastResponse:
 
 
 def plain_config(shown: Mapping[str, str | None]) -> dict[str, str]:
-    """Only what is set."""
+    """The settings that are not None."""
     return {name: value for name, value in shown.items() if value is not None}

@@ -1,7 +1,7 @@
-"""Many deliveries asked for again: in batches, oldest first, each a short transaction.
+"""Sends many deliveries again, in batches: oldest first, each a short transaction.
 
-How far it has come is a row, which changes in the transaction of each batch. So nothing is asked for twice: whoever
-goes on after a crash, or beside another process, begins where the row stands, or finds that it moved and does nothing.
+A row holds the progress, and changes in the transaction of each batch. So no batch is done twice: after a crash, or
+beside another process, the work goes on from the row, or finds that the row has moved and does nothing.
 """
 
 from __future__ import annotations
@@ -23,48 +23,17 @@ from workhook.hooks.schemas import RedeliveryShape
 from workhook.hooks.tables import deliveries, dispatches, lanes, redeliveries, succeeded
 from workhook.http.calls import Services
 from workhook.storage import Database, Reader, Row, Transaction
+from workhook.storage.index_ranges import Bounds
 from workhook.storage.metadata import big, insert_into
-from workhook.storage.moments import Bounds
-from workhook.storage.sweeping import one_by_one
+from workhook.storage.sweeping import for_each_isolated
 
-BATCH = 1000  # deliveries that are looked at together; ids that are named are one batch
+BATCH = 1000  # deliveries; a list of ids is one batch
 EVERY_S = 2.0
-KEPT_MS = 7 * DAY_MS  # after its end, if others are asked for
+KEPT_MS = 7 * DAY_MS  # finished jobs are kept so long
 
 assert BATCH >= IDS_MAX
 
 log = structlog.get_logger(__name__)
-
-_COLUMNS = (
-    "id", "hook_id", "filters", "from_id", "after_id", "upto_id", "queued", "created_at", "updated_at", "finished_at",
-)  # fmt: skip
-_all = sa.select(*(redeliveries.c[name] for name in _COLUMNS))
-_one = _all.where(redeliveries.c.id == big("id"))
-_of_hook = _one.where(redeliveries.c.hook_id == big("hook_id"))
-_running = sa.select(redeliveries.c.id).where(redeliveries.c.finished_at.is_(None)).order_by(redeliveries.c.id)
-_running_of_hook = sa.select(redeliveries.c.id).where(
-    redeliveries.c.hook_id == big("hook_id"), redeliveries.c.finished_at.is_(None)
-)
-_lock_lane = sa.select(lanes.c.hook_id).where(lanes.c.hook_id == big("hook_id")).with_for_update()
-_ends = sa.select(sa.func.min(deliveries.c.id).label("oldest"), sa.func.max(deliveries.c.id).label("newest")).where(
-    deliveries.c.hook_id == big("hook_id")
-)
-_forget = sa.delete(redeliveries).where(
-    redeliveries.c.hook_id == big("hook_id"), redeliveries.c.finished_at < big("before")
-)
-_insert = insert_into(redeliveries, *_COLUMNS[1:-1]).returning(redeliveries.c.id)
-_move = (
-    sa.update(redeliveries)
-    .where(
-        redeliveries.c.id == big("id"),
-        redeliveries.c.after_id == big("before"),
-        redeliveries.c.finished_at.is_(None),
-    )
-    .values(after_id=big("after"), updated_at=big("now"), finished_at=big("finished"))
-)
-_count = (
-    sa.update(redeliveries).where(redeliveries.c.id == big("id")).values(queued=redeliveries.c.queued + big("more"))
-)
 
 
 class Redelivery(msgspec.Struct, frozen=True):
@@ -88,10 +57,38 @@ class Redelivery(msgspec.Struct, frozen=True):
         return min(99, (self.after_id - self.from_id) * 100 // max(1, self.upto_id - self.from_id))
 
 
+_COLUMNS = Redelivery.__struct_fields__
+_all = sa.select(*(redeliveries.c[name] for name in _COLUMNS))
+_one = _all.where(redeliveries.c.id == big("id"))
+_of_hook = _one.where(redeliveries.c.hook_id == big("hook_id"))
+_running = sa.select(redeliveries.c.id).where(redeliveries.c.finished_at.is_(None)).order_by(redeliveries.c.id)
+_running_of_hook = sa.select(redeliveries.c.id).where(
+    redeliveries.c.hook_id == big("hook_id"), redeliveries.c.finished_at.is_(None)
+)
+_lock_lane = sa.select(lanes.c.hook_id).where(lanes.c.hook_id == big("hook_id")).with_for_update()
+_ends = sa.select(sa.func.min(deliveries.c.id).label("oldest"), sa.func.max(deliveries.c.id).label("newest")).where(
+    deliveries.c.hook_id == big("hook_id")
+)
+_forget = sa.delete(redeliveries).where(
+    redeliveries.c.hook_id == big("hook_id"), redeliveries.c.finished_at < big("before")
+)
+_insert = insert_into(redeliveries, *_COLUMNS[1:-1]).returning(redeliveries.c.id)
+_move = (
+    sa.update(redeliveries)
+    .where(
+        redeliveries.c.id == big("id"), redeliveries.c.after_id == big("before"), redeliveries.c.finished_at.is_(None)
+    )
+    .values(after_id=big("after"), updated_at=big("now"), finished_at=big("finished"))
+)
+_count = (
+    sa.update(redeliveries).where(redeliveries.c.id == big("id")).values(queued=redeliveries.c.queued + big("more"))
+)
+
+
 async def ask(tx: Transaction, hook_id: int, filters: Filters) -> int:
-    """Begin to ask for every event again of which a delivery fits; answers the number of its row. What is recorded from
-    now on is left out. Raises `Invalid` while the hook has one that is not done."""
-    await tx.fetch_one(_lock_lane, {"hook_id": hook_id})  # whoever asks for the same hook waits, and finds this one
+    """Start a job that sends every event again that has a fitting delivery, and return its id. Deliveries recorded from
+    now on are left out. Raises `Invalid` while the hook has an unfinished job."""
+    await tx.fetch_one(_lock_lane, {"hook_id": hook_id})  # a concurrent call waits, and finds this job
     if (running := await tx.fetch_one(_running_of_hook, {"hook_id": hook_id})) is not None:
         message = f"Deliveries of this webhook are being queued again already, in job {running['id']}."
         raise Invalid(message, code="already_running")
@@ -117,7 +114,7 @@ async def ask(tx: Transaction, hook_id: int, filters: Filters) -> int:
 
 
 async def find(reader: Reader, hook_id: int, redelivery_id: int) -> Redelivery:
-    """Raises `NotFound`, also for another hook's."""
+    """Raises `NotFound`, also for a job of another hook."""
     row = await reader.fetch_one(_of_hook, {"id": redelivery_id, "hook_id": hook_id})
     if row is None:
         raise NotFound()
@@ -125,8 +122,8 @@ async def find(reader: Reader, hook_id: int, redelivery_id: int) -> Redelivery:
 
 
 async def advance(database: Database, redelivery_id: int) -> Redelivery | None:
-    """Do one batch; answers how it stands then, None if the hook was deleted. Another process may do the same batch:
-    one of them does it. Raises `storage.slow.TooSlow`."""
+    """Do one batch and return the job, or None if the hook was deleted. If another process does the same batch, only
+    one of them succeeds. Raises `storage.slow.TooSlow`."""
     row = await database.fetch_one(_one, {"id": redelivery_id})
     if row is None or row["finished_at"] is not None:
         return _redelivery_of(row) if row else None
@@ -143,7 +140,7 @@ async def advance(database: Database, redelivery_id: int) -> Redelivery | None:
         more={"end": job.upto_id},
     )
     done = len(rows) < BATCH
-    # Of those that were named, one event may have several.
+    # A list of ids may name several deliveries of one event.
     dispatch_ids = sorted({each["dispatch_id"] for each in rows if each["wanted"]})
     await move(database, job, job.upto_id if done else rows[-1]["id"], dispatch_ids, done=done)
     row = await database.fetch_one(_one, {"id": redelivery_id})
@@ -151,7 +148,7 @@ async def advance(database: Database, redelivery_id: int) -> Redelivery | None:
 
 
 async def move(database: Database, job: Redelivery, after_id: int, dispatch_ids: Sequence[int], *, done: bool) -> None:
-    """Ask for the dispatches and move the row on to `after_id`, unless it does not stand where `job` says any more."""
+    """Make the dispatches due and set the progress to `after_id`, unless the row has changed since `job` was read."""
 
     async def step(tx: Transaction) -> None:
         now = now_ms()
@@ -165,7 +162,7 @@ async def move(database: Database, job: Redelivery, after_id: int, dispatch_ids:
 
 
 async def begin(database: Database, job: Redelivery) -> Redelivery:
-    """Do the first batch of one that was just asked for. It stands already: trouble is not the asker's any more."""
+    """Do the first batch. The job is committed already, so errors of the database are only logged."""
     try:
         return await advance(database, job.id) or job
     except Unavailable as error:
@@ -174,14 +171,12 @@ async def begin(database: Database, job: Redelivery) -> Redelivery:
 
 
 def _answered(row: sa.FromClause, shape: Shape) -> Sequence[sa.ColumnElement[Any]]:
-    """Of the deliveries of one event only the last that fits is wanted, so that the event is asked for once, whatever
-    comes of that meanwhile; and what waits already waits. What failed and was delivered since is no failure."""
+    """`wanted` marks the last fitting delivery of each event, so that an event is sent once. Events that wait already
+    are left out; so are, among failures, those that were delivered since."""
     later, good, dispatch = deliveries.alias("later"), deliveries.alias("good"), dispatches.alias("dispatch")
-    # No EXISTS: PostgreSQL would gather all dispatches that nobody waits for, to look them up.
+    # Not EXISTS: PostgreSQL would first collect all dispatches that do not wait.
     waiting = sa.select(dispatch.c.wanted).where(dispatch.c.id == row.c.dispatch_id).scalar_subquery()
-    conditions: list[sa.ColumnElement[bool]] = [
-        waiting == sa.literal_column("0"),
-    ]
+    conditions: list[sa.ColumnElement[bool]] = [waiting == sa.literal_column("0")]
     if "ids" not in shape.given:
         fits_again = [later.c.guid == row.c.guid, later.c.id > row.c.id, later.c.id <= big("end")]
         conditions.append(~sa.exists().where(*fits_again, *shape.conditions(later)))
@@ -192,12 +187,12 @@ def _answered(row: sa.FromClause, shape: Shape) -> Sequence[sa.ColumnElement[Any
 
 
 async def resume(services: Services, now: int) -> int:
-    """The chore: whatever is not done goes on, a batch of each in turn. Answers how many it moved on."""
+    """Continue all unfinished jobs, a batch of each in turn. Return the number of batches."""
     database = services.database
     left = {row["id"] for row in await database.fetch_all(_running)}
 
     async def batch(redelivery_id: int) -> int:
-        left.discard(redelivery_id)  # one that fails waits for the next run
+        left.discard(redelivery_id)  # a job that fails waits for the next run
         job = await advance(database, redelivery_id)
         if job is not None and job.finished_at is None:
             left.add(redelivery_id)
@@ -205,7 +200,7 @@ async def resume(services: Services, now: int) -> int:
 
     done = 0
     while left:
-        done += await one_by_one("redeliveries", sorted(left), batch)
+        done += await for_each_isolated("redeliveries", sorted(left), batch)
     return done
 
 

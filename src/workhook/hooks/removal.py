@@ -1,11 +1,12 @@
-"""The webhooks of a repository that goes for good, those of an OAuth app that goes or that nobody lets act any more,
-and those of an app that is uninstalled."""
+"""Removes or turns off hooks: of a purged repository, of a deleted or no longer authorized OAuth app, of an uninstalled
+app."""
 
 from __future__ import annotations
 
 import sqlalchemy as sa
 
 from workhook.core.clock import now_ms
+from workhook.hooks.fan_out import drop_waiting
 from workhook.hooks.tables import dispatches, hooks
 from workhook.identity import audit
 from workhook.identity.oauth.tables import grants
@@ -25,21 +26,14 @@ _waiting = (
 _remove = sa.delete(hooks).where(hooks.c.repository_id == big("repository_id"))
 _of_app = sa.select(hooks.c.id).where(hooks.c.app_id == big("app_id")).order_by(hooks.c.id).with_for_update()
 _remove_some = sa.delete(hooks).where(any_of(hooks.c.id, "hook_ids"))
-_due = (
-    sa.select(dispatches.c.id)
-    .where(any_of(dispatches.c.hook_id, "hook_ids"), dispatches.c.next_attempt_at.is_not(None))
-    .order_by(dispatches.c.id)
-    .with_for_update()
-    .cte("due")
-)
-# Webhooks of OAuth apps, by what was lost. A consent counts everywhere; what a place gives counts there.
+# Webhooks of OAuth apps, by the right that was lost. A consent counts everywhere, a role only in its place.
 _made_by_apps = sa.select(hooks.c.id).order_by(hooks.c.id).with_for_update()
 _of_place = _made_by_apps.where(hooks.c.account_id == big("account_id"), hooks.c.app_id.is_not(None))
 _of_repository = _made_by_apps.where(hooks.c.repository_id == big("repository_id"), hooks.c.app_id.is_not(None))
 
 
 def _for(*scopes: str) -> sa.ColumnElement[bool]:
-    """Whether the consent is for webhooks of the kind."""
+    """Whether the consent has one of the scopes."""
     words = sa.literal(" ", sa.Text) + grants.c.scopes + sa.literal(" ", sa.Text)
     return sa.or_(*(words.like(sa.literal(f"% {each} %", sa.Text)) for each in scopes))
 
@@ -61,7 +55,7 @@ _of_user = _made_by_apps.where(
     ),
 )
 _granting = accounts.alias("granting")
-# Who may have webhooks in the place of the hook, and is not disabled, lets its app act.
+# Somebody who may have webhooks there, and is not disabled, authorizes the app.
 _granted = sa.exists().where(
     grants.c.app_id == hooks.c.app_id,
     sa.case(
@@ -71,7 +65,7 @@ _granted = sa.exists().where(
     sa.exists().where(_granting.c.id == grants.c.user_id, _granting.c.disabled_at.is_(None)).correlate(hooks, grants),
     sa.or_(
         grants.c.user_id == hooks.c.account_id,
-        # In a subquery themselves: what is correlated has to be said, or they look at every webhook there is.
+        # The correlation has to be explicit in nested subqueries, or they go through every webhook.
         sa.exists()
         .where(
             memberships.c.organization_id == hooks.c.account_id,
@@ -106,13 +100,10 @@ _turn_off = (
     .where(any_of(hooks.c.id, "hook_ids"))
     .values(active=sa.false(), version=hooks.c.version + sa.literal(1, sa.BigInteger), updated_at=big("now"))
 )
-_drop_due = (
-    sa.update(dispatches).where(dispatches.c.id.in_(sa.select(_due.c.id))).values(next_attempt_at=None, wanted=0)
-)
 
 
 async def forget_repository(tx: Transaction, repository_id: int) -> bool:
-    """An `identity.removal.Forget`: the hooks stay as long as they have something to deliver."""
+    """An `identity.removal.Forget`. Return False, and keep the hooks, while they have something to deliver."""
     if await tx.fetch_one(_waiting, {"repository_id": repository_id}) is not None:
         return False
     await tx.execute(_remove, {"repository_id": repository_id})
@@ -120,19 +111,18 @@ async def forget_repository(tx: Transaction, repository_id: int) -> bool:
 
 
 async def forget_app(tx: Transaction, app_id: int) -> None:
-    """An `identity.removal.ForgetApp`: nobody else sees the hooks that an OAuth app made, so nobody could turn them
-    off."""
+    """An `identity.removal.ForgetApp`: only the app sees the hooks that it made, so nobody else could turn them off."""
     await _remove_all(tx, [row["id"] for row in await tx.fetch_all(_of_app, {"app_id": app_id})])
 
 
 async def uninstalled(tx: Transaction, installation_id: int, account_id: int, remove: bool) -> list[str]:
-    """An `identity.removal.Uninstalled`: the hooks are the organization's, whose owners see them."""
+    """An `identity.removal.Uninstalled`. Return the addresses of the installation's hooks, which owners see."""
     rows = await tx.fetch_all(_of_installation, {"installation_id": installation_id, "account_id": account_id})
     if remove:
         await _remove_all(tx, [row["id"] for row in rows])
         for row in rows:
-            place: dict[str, int] = {"account_id": account_id, "repository_id": row["repository_id"]}
-            await audit.record(tx, None, "hook.delete", f"hook/{row['id']}", detail={"reason": "uninstalled"}, **place)
+            owner: dict[str, int] = {"account_id": account_id, "repository_id": row["repository_id"]}
+            await audit.record(tx, None, "hook.delete", f"hook/{row['id']}", detail={"reason": "uninstalled"}, **owner)
     return [f"{_address(row)}/hooks/{row['id']}" for row in rows]
 
 
@@ -141,19 +131,18 @@ def _address(row: Row) -> str:
 
 
 async def _remove_all(tx: Transaction, hook_ids: list[int]) -> None:
-    """What waits for them is dropped."""
+    """Delete hooks, and drop what waits for them."""
     if not hook_ids:
         return
     await tx.execute(_remove_some, {"hook_ids": hook_ids})
-    await tx.execute(_drop_due, {"hook_ids": hook_ids})
-    signals = tx.signals
-    tx.after_commit(lambda: signals.send(HOOK, hook_ids))
+    await drop_waiting(tx, hook_ids)
+    tx.signal(HOOK, hook_ids)
 
 
 async def rights_lost(tx: Transaction, loss: Loss) -> None:
-    """An `identity.removal.OnLoss`: a webhook that an OAuth app made is on as long as somebody who may have webhooks
-    there lets the app act. Then it is off; where the app is let act again, it finds it and turns it on."""
-    # All are held first: of two people who lose their rights at the same time, the second sees that the first has.
+    """An `identity.removal.OnLoss`: turn off the webhooks that an OAuth app made once nobody who may have webhooks
+    there authorizes the app. An app that is authorized again finds them, and can turn them on."""
+    # All are locked first: if two people lose their rights at the same time, the second sees the loss of the first.
     if loss.app_id is not None:
         held = await tx.fetch_all(_of_app, {"app_id": loss.app_id})
     elif loss.repository_id is not None:
@@ -167,10 +156,9 @@ async def rights_lost(tx: Transaction, loss: Loss) -> None:
         return
     hook_ids = [row["id"] for row in rows]
     await tx.execute(_turn_off, {"hook_ids": hook_ids, "now": now_ms()})
-    await tx.execute(_drop_due, {"hook_ids": hook_ids})
+    await drop_waiting(tx, hook_ids)
     detail = {"reason": "right_lost" if loss.app_id is None else "consent_taken_back"}
     for row in rows:
-        place: dict[str, int] = {"account_id": row["account_id"], "repository_id": row["repository_id"]}
-        await audit.record(tx, None, "hook.deactivate", f"hook/{row['id']}", detail=detail, **place)
-    signals = tx.signals
-    tx.after_commit(lambda: signals.send(HOOK, hook_ids))
+        owner: dict[str, int] = {"account_id": row["account_id"], "repository_id": row["repository_id"]}
+        await audit.record(tx, None, "hook.deactivate", f"hook/{row['id']}", detail=detail, **owner)
+    tx.signal(HOOK, hook_ids)

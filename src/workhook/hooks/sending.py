@@ -7,15 +7,15 @@ import sqlalchemy as sa
 from workhook.core.clock import now_ms
 from workhook.core.ids import new_guid
 from workhook.events import order
+from workhook.events.catalog import ANY_EVENT
 from workhook.events.tables import events
-from workhook.hooks.match import ANY
 from workhook.hooks.tables import dispatches, hooks
 from workhook.storage.metadata import big
 
 GUID_TIME_CHARS = 13  # of a UUID of version 7: 48 bits of milliseconds, with a hyphen among them
 
 _QUOTE = sa.literal_column("""'"'""", sa.Text())
-_ANYTHING = sa.literal_column(f"'{ANY}'", sa.Text())
+_ANYTHING = sa.literal_column(f"'{ANY_EVENT}'", sa.Text())
 _HYPHEN = sa.literal_column("'-'", sa.Text())
 _VERSION = sa.literal_column("'-7'", sa.Text())
 _NOTHING = sa.literal_column("0", sa.Integer())
@@ -23,7 +23,7 @@ _DISPATCHED = ("event_id", "hook_id", "guid", "attempts", "retries", "wanted", "
 
 
 def _wants(hook: sa.FromClause, event: sa.FromClause, position: str) -> sa.ColumnElement[bool]:
-    """`match.wants` in SQL. `hook.events` is a JSON array of names, in which there are no quotes."""
+    """`fan_out.wants` in SQL. `hook.events` is a JSON array of names, in which there are no quotes."""
     find = getattr(sa.func, position)
     quoted = _QUOTE + event.c.name + _QUOTE
     return sa.or_(find(hook.c.events, quoted) > _NOTHING, find(hook.c.events, _QUOTE + _ANYTHING + _QUOTE) > _NOTHING)

@@ -154,7 +154,7 @@ async def _once(call: Call, change: Change, token_id: int, key: str, fingerprint
         answer = await _changed(call, change, tx)
         stored = fingerprint + _text_of(call.rights)
         params = {"token_id": token_id, "key": key, "fingerprint": stored, "created_at": now_ms()}
-        tx.later(_store, [{**params, "body": call.encode(answer.body)}])
+        tx.defer(_store, [{**params, "body": call.encode(answer.body)}])
         return answer
 
     try:

@@ -149,7 +149,7 @@ async def remove_member(
     await _keep_an_owner(tx, organization, user)
     removed = await tx.execute(_remove_member, {"organization_id": organization.id, "user_id": user.id}) > 0
     if removed:
-        tx.later(_remove_roles, [{"account_id": organization.id, "user_id": user.id}])
+        tx.defer(_remove_roles, [{"account_id": organization.id, "user_id": user.id}])
         invitation_ends.person_goes(tx, organization.id, None, user)
         await removal.rights_lost(tx, organization.id, user_id=user.id, actor=actor, base=base)
     return removed

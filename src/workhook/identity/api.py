@@ -10,7 +10,7 @@ import msgspec
 
 from workhook import __version__
 from workhook.events.catalog import listing
-from workhook.events.zen import zen as saying
+from workhook.events.ping_quotes import random_quote
 from workhook.http.calls import Answer, Call
 from workhook.http.operations import AREA_B, Operation
 from workhook.identity import graphql_api, member_api, profile_api
@@ -107,7 +107,7 @@ def _rate(usage: Usage, resource: str) -> Rate:
 
 
 async def zen(call: Call) -> Answer:
-    return Answer(saying().encode(), media_type="text/plain; charset=utf-8")
+    return Answer(random_quote().encode(), media_type="text/plain; charset=utf-8")
 
 
 async def meta(call: Call) -> Answer:

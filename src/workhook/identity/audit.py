@@ -63,7 +63,7 @@ def record_all(tx: Transaction, actor: Actor | None, action: str, entries: Seque
     if not entries:
         return
     tx.state[_RECORDED] = True
-    tx.later(insert, _rows(actor, action, entries))
+    tx.defer(insert, _rows(actor, action, entries))
 
 
 def row_of_call(actor: Actor, account_id: int, repository_id: int | None, happened: str) -> Mapping[str, object]:

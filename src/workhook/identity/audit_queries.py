@@ -15,8 +15,8 @@ from workhook.identity.audit_phrase import Selection
 from workhook.identity.tables import accounts, audit_log, projects, tokens
 from workhook.storage import Database, Reader, Row
 from workhook.storage.dialects import any_of
+from workhook.storage.index_ranges import TimeIndex
 from workhook.storage.metadata import big
-from workhook.storage.moments import Moments
 from workhook.storage.statements import PerDialect
 from workhook.storage.sweeping import in_order
 
@@ -63,7 +63,7 @@ _by_age = (
 _prune = sa.delete(audit_log).where(any_of(audit_log.c.id, "ids"))
 
 
-moments = Moments(audit_log, "at", slack_ms=5 * MINUTE_MS)  # what is noted of a refusal waits for a minute at most
+moments = TimeIndex(audit_log, "at", slack_ms=5 * MINUTE_MS)  # what is noted of a refusal waits for a minute at most
 
 
 @cache

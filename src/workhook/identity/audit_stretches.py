@@ -9,8 +9,8 @@ from typing import Any
 import sqlalchemy as sa
 
 from workhook.identity.tables import accounts, audit_log, projects
+from workhook.storage.index_ranges import index_range
 from workhook.storage.metadata import big
-from workhook.storage.runs import run
 
 _text = sa.bindparam("text", type_=sa.Text())
 _action, _category = sa.bindparam("action", type_=sa.Text()), sa.bindparam("category", type_=sa.Text())
@@ -27,7 +27,7 @@ def ids(dialect: str, given: frozenset[str], newest_first: bool) -> sa.Select[An
     if "until" in given:
         times.append(row.c.at < big("until"))
     if not given & {"action", "text", "actor", "repository"}:
-        first = run(dialect, [(row.c.account_id, big("account_id"))], row.c.id, newest_first=newest_first)
+        first = index_range(dialect, [(row.c.account_id, big("account_id"))], row.c.id, newest_first=newest_first)
         return sa.select(first.where(*times).subquery("first").c.id)
     each = _each(given).subquery("each_action")
     conditions = [row.c.account_id == big("account_id"), row.c.id > big("low"), row.c.id < big("high"), *times]

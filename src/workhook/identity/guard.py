@@ -27,7 +27,7 @@ from workhook.identity.schemas import Actor, Organization, Repository
 from workhook.identity.tokens.kinds import KINDS, kind_of
 from workhook.identity.tokens.lookup import Lookup
 from workhook.storage import Database
-from workhook.storage.gathering import Gatherer
+from workhook.storage.batching import Batcher
 
 log = structlog.get_logger(__name__)
 
@@ -71,7 +71,7 @@ class Guard:
         self._limiter = limiter
         self._lookup = Lookup(database)
         self._database = database
-        self._named: Gatherer[_Named, Repository | None] = Gatherer(self._find_named, lambda named: named, rounds_max=8)
+        self._named: Batcher[_Named, Repository | None] = Batcher(self._find_named, lambda named: named, rounds_max=8)
         self._noted: dict[int, int] = {}
         self._tasks: set[asyncio.Task[None]] = set()
 

@@ -69,12 +69,12 @@ def person_goes(tx: Transaction, account_id: int, repository_id: int | None, per
     """Somebody is removed, or leaves: no invitation is left by which they could come back, to the repository, or to all
     that is the account's (None). Written along with the next statement."""
     held = _held_in_account if repository_id is None else _held_here
-    tx.later(held, [{**_where(account_id, repository_id), **invited(person)}])
+    tx.defer(held, [{**_where(account_id, repository_id), **invited(person)}])
 
 
 def repository_goes(tx: Transaction, repository: Repository) -> None:
     """A project is deleted: when it is restored, nobody is invited to it. Written along with the next statement."""
-    tx.later(_of_repository, [{"place": place_key(repository)}])
+    tx.defer(_of_repository, [{"place": place_key(repository)}])
 
 
 def _where(account_id: int, repository_id: int | None) -> dict[str, object]:

@@ -307,7 +307,7 @@ async def withdraw(tx: Transaction, place: Account | Repository, invitee: Accoun
 
 def withdraw_later(tx: Transaction, place: Account | Repository, invitee: Account) -> None:
     """For somebody who is in the place now: also what is by e-mail. Written along with the next statement."""
-    tx.later(_withdraw_all, [{"place": place_key(place), **invited(invitee)}])
+    tx.defer(_withdraw_all, [{"place": place_key(place), **invited(invitee)}])
 
 
 async def change_role(tx: Transaction, invitation: Invitation, role: str) -> Invitation | None:

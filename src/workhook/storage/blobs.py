@@ -1,7 +1,7 @@
-"""Where the bytes of files are: a folder, or a bucket of S3 and what speaks like it.
+"""Stores the bytes of files, in a folder or in an S3 bucket.
 
-What comes is first a draft in the data folder, so that nothing of an upload that ends early, or comes for an hour, is
-in the store; `Incoming.keep` puts all of it there at once, and durably. Blobs never change.
+An upload is first a draft in the data folder, so that the store never has a part of it. `Incoming.keep` moves all of it
+to the store at once, durably. Blobs never change.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-FOLDER = "files"
+FOLDER = "files"  # in the data folder
 WRITE_BYTES = 32 * 1024  # of one upload that wait in memory for their write
 THREADS = 4
 BATCH = 500
@@ -45,7 +45,7 @@ log = structlog.get_logger(__name__)
 
 
 class BlobMissing(Problem):
-    """The store does not have what the database says it has: a caller sees a server that failed."""
+    """The store lacks a blob that the database refers to. The client gets a server error."""
 
     def __init__(self, name: str) -> None:
         super().__init__("The content of this file is missing.", code="content_missing")
@@ -53,7 +53,7 @@ class BlobMissing(Problem):
 
 
 class Incoming:
-    """One upload. Left without `keep`, nothing of it stays."""
+    """One upload. Without `keep` it is discarded."""
 
     def __init__(self, blobs: Blobs) -> None:
         self.name = new_id("blb")
@@ -63,7 +63,7 @@ class Incoming:
 
     @property
     def size(self) -> int:
-        """Bytes; with `sha256` right once the blob is kept."""
+        """Bytes. Like `sha256`, it is final once the blob is kept."""
         return self._draft.size
 
     @property
@@ -80,7 +80,7 @@ class Incoming:
             await self._flush()
 
     async def keep(self) -> None:
-        """It is in the store, under `name`, and stays there whatever happens. Raises `Unavailable`."""
+        """Put it into the store, durably, under `name`. Raises `Unavailable`."""
         await self._flush()
         await self._blobs.keep(self._draft, self.name)
 
@@ -98,7 +98,7 @@ class Incoming:
 
 
 class Draft:
-    """The file of an upload, used by one thread at a time: who cancels does not wait for a write that is under way."""
+    """The file of an upload, used by one thread at a time: a cancelled upload does not wait for its last write."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -122,7 +122,7 @@ class Draft:
             self.size += len(data)
 
     def move_to(self, target: Path) -> None:
-        """Under its name there is all of it or nothing, also after the power failed."""
+        """Move all of it or nothing, even if the power fails."""
         with self._lock:
             assert self._descriptor is not None, "written, if only nothing"
             os.utime(self._descriptor)  # its age counts from here
@@ -141,7 +141,7 @@ class Draft:
 
 
 class Blobs(ABC):
-    """A store. It opens nothing before it is used."""
+    """A store. It opens nothing before its first use."""
 
     piece_bytes = 256 * 1024  # of a download that are in memory at once
 
@@ -176,21 +176,21 @@ class Blobs(ABC):
         return piece
 
     async def delete(self, names: Sequence[str]) -> None:
-        """What is not there is deleted already. Raises `Unavailable`."""
+        """Delete blobs; missing ones are no error. Raises `Unavailable`."""
         for each in names:
             checked(each)
         if names:
             await self.remove(names)
 
     async def forget(self, name: str) -> None:
-        """`delete`, by who has an error to tell already: what cannot be deleted now, `trash.purge` sweeps."""
+        """`delete` without `Unavailable`, after another error. `trash.purge` deletes later what is left."""
         try:
             await self.delete([name])
         except Unavailable:
             log.warning("blob_left", blob=name)
 
     async def delete_old_drafts(self, before: int) -> int:
-        """What processes that died left of uploads. `before`: milliseconds since the epoch, long ago. How many."""
+        """Delete the drafts of dead processes from before `before` (milliseconds since the epoch). Return how many."""
         return await self.run(partial(_delete_old_drafts, self.drafts, before))
 
     @abstractmethod
@@ -211,7 +211,7 @@ class Blobs(ABC):
     async def remove(self, names: Sequence[str]) -> None: ...
 
     async def run(self, job: Callable[[], T]) -> T:
-        """On a thread of the store's own. Raises `Unavailable` for what the disk refuses."""
+        """Run a job on a thread of the store. Raises `Unavailable` for errors of the disk."""
         try:
             return await asyncio.get_running_loop().run_in_executor(self._threads, job)
         except OSError as error:
@@ -222,7 +222,7 @@ class Blobs(ABC):
         return ThreadPoolExecutor(THREADS, thread_name_prefix="files")
 
     def close(self) -> None:
-        """Waits for writes that are under way."""
+        """Wait for writes in progress."""
         if "_threads" in self.__dict__:
             self._threads.shutdown()
 
@@ -255,16 +255,6 @@ class FolderBlobs(Blobs):
             yield batch
 
 
-def open_blobs(data: Path, url: str | None) -> Blobs:
-    """The store of the settings: the folder `files` in the data folder, or `s3://BUCKET/PREFIX`."""
-    folder = data / FOLDER
-    if url is None:
-        return FolderBlobs(folder)
-    from workhook.storage.blobs_s3 import S3Blobs
-
-    return S3Blobs(folder, url)
-
-
 def unavailable(error: Exception) -> Unavailable:
     full = isinstance(error, OSError) and error.errno in _FULL
     code = "storage_full" if full else "storage_unavailable"
@@ -275,12 +265,12 @@ def unavailable(error: Exception) -> Unavailable:
 
 
 def first_line(error: Exception) -> str:
-    """The rest is for whoever wrote the library."""
+    """The first line of the error; the rest concerns the library's authors."""
     return str(error).partition("\n")[0][:500]
 
 
 def checked(name: str) -> str:
-    """No other name reaches a path. Raises `ValueError`."""
+    """Return a name that is safe in a path. Raises `ValueError` for any other."""
     if not NAME.fullmatch(name):
         raise ValueError(f"not the name of a blob: {name!r}")
     return name
@@ -290,7 +280,7 @@ def checked(name: str) -> str:
 
 
 def _make_folder(path: Path) -> None:
-    """Durably, or a file in it could be lost with it."""
+    """Make it durably, or a file in it could be lost with it."""
     if not path.is_dir():
         _make_folder(path.parent)
         path.mkdir(mode=0o700, exist_ok=True)
@@ -343,5 +333,5 @@ def _entries(folder: Path) -> Sequence[os.DirEntry[str]]:
 def _is_older(entry: os.DirEntry[str], before: int) -> bool:
     try:
         return entry.stat(follow_symlinks=False).st_mtime_ns // 1_000_000 < before
-    except FileNotFoundError:  # it was kept, or deleted, in the meantime
+    except FileNotFoundError:  # it was kept or deleted meanwhile
         return False

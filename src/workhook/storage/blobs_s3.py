@@ -1,4 +1,4 @@
-"""Files in a bucket of S3, or of what speaks like it."""
+"""Files in an S3 bucket, of Amazon or a compatible service."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ log = structlog.get_logger(__name__)
 
 
 class S3Blobs(Blobs):
-    """One object a blob. Where the bucket is and who may write to it say the variables `AWS_…` that all tools read.
+    """One object a blob. The usual `AWS_…` variables hold the bucket's address and credentials.
 
     An object of less than `PART_BYTES` is one request; others come in parts of which a few are in memory at once.
     """
@@ -39,7 +39,7 @@ class S3Blobs(Blobs):
     def _store(self) -> S3Store:
         return S3Store.from_url(
             self._url,
-            # The endpoint's own scheme says whether it is encrypted.
+            # The scheme of the endpoint decides about encryption.
             client_options={"allow_http": True, "connect_timeout": "5s", "timeout": "60s"},
             retry_config={"max_retries": 3, "retry_timeout": timedelta(seconds=30)},
         )
@@ -87,7 +87,7 @@ class S3Blobs(Blobs):
 
 @contextmanager
 def _speaking_s3() -> Iterator[None]:
-    """Errors as the rest of the program knows them. `FileNotFoundError` passes."""
+    """Raise errors of the store as `Unavailable`; `FileNotFoundError` passes."""
     try:
         yield
     except FileNotFoundError:

@@ -60,15 +60,20 @@ def converter(table: sa.Table) -> Callable[[Sequence[Any]], list[Any]]:
 def _check(kind: sa.types.TypeEngine[Any]) -> Callable[[Any], Any]:
     if isinstance(kind, sa.Boolean):
         return _truth
-    if isinstance(kind, sa.BigInteger):
-        return lambda value: _whole(value, _INT8)
     if isinstance(kind, sa.Integer):
-        return lambda value: _whole(value, _INT4)
+        bound = _INT8 if isinstance(kind, sa.BigInteger) else _INT4
+        return lambda value: _of_type(value, int, "no whole number that fits", lambda: -bound <= value < bound)
     if isinstance(kind, sa.LargeBinary):
-        return _bytes
+        return lambda value: _of_type(value, bytes, "not made of bytes")
     if isinstance(kind, sa.Text):
         return _text
     raise TypeError(f"there is no way to copy {kind!r}")
+
+
+def _of_type(value: Any, kind: type, otherwise: str, fits: Callable[[], bool] = lambda: True) -> Any:
+    if not isinstance(value, kind) or not fits():
+        raise Unfit(f"is {otherwise}")
+    return value
 
 
 def _truth(value: Any) -> bool:
@@ -77,21 +82,7 @@ def _truth(value: Any) -> bool:
     return bool(value)
 
 
-def _whole(value: Any, bound: int) -> int:
-    if not isinstance(value, int) or not -bound <= value < bound:
-        raise Unfit("is no whole number that fits")
-    return value
-
-
-def _bytes(value: Any) -> bytes:
-    if not isinstance(value, bytes):
-        raise Unfit("is not made of bytes")
-    return value
-
-
 def _text(value: Any) -> str:
-    if not isinstance(value, str):
-        raise Unfit("is not text")
-    if "\0" in value:
+    if "\0" in (text := _of_type(value, str, "not text")):
         raise Unfit("has the character NUL in it, which PostgreSQL does not take")
-    return value
+    return str(text)

@@ -166,8 +166,8 @@ def _require_schema(connection: sqlite3.Connection, path: Path) -> None:
 
 
 def _lock(connection: sqlite3.Connection, path: Path) -> None:
-    """Whoever has a file of this kind open holds a shared lock, also while idle: an exclusive one is had by nobody
-    else's leave, and held until the end."""
+    """Take an exclusive lock until the end. Every process that has the file open holds a shared lock, even when idle,
+    so this fails if there is one."""
     connection.execute("PRAGMA locking_mode=EXCLUSIVE")
     try:
         connection.execute("BEGIN EXCLUSIVE")

@@ -23,8 +23,8 @@ _TABLES = """SELECT relname FROM pg_class WHERE relkind IN ('r', 'p', 'v', 'm')
 AND relnamespace = to_regnamespace(current_schema()) ORDER BY relname"""
 
 
-class Standing(NamedTuple):
-    """How far a table is: its key up to which it is copied, None at the beginning."""
+class TableProgress(NamedTuple):
+    """`after`: the key up to which the table is copied, None at the beginning."""
 
     after: list[Any] | None
     done: bool
@@ -59,8 +59,9 @@ class Target:
         if version == COPYING:
             return str(await run.fetchval("SELECT min(token) FROM workhook_copy"))
         if version != HEAD:
+            has = f"has schema {version}" if version else "holds no schema"
             raise CopyRefused(
-                f"the database at {place(self._url)} {_told(version)}, and the file has schema {HEAD}.",
+                f"the database at {place(self._url)} {has}, and the file has schema {HEAD}.",
                 "Run `workhook migrate` with the newest version on both, or give an empty database.",
             )
         await self._require_empty()
@@ -83,9 +84,9 @@ class Target:
             await self._triggers("DISABLE")
             await run.execute("UPDATE alembic_version SET version_num = $1", COPYING)
 
-    async def standing(self, table: sa.Table) -> Standing:
+    async def progress_of(self, table: sa.Table) -> TableProgress:
         row = await self._connection.fetchrow("SELECT after, done FROM workhook_copy WHERE name = $1", table.name)
-        return Standing(msgspec.msgpack.decode(row["after"]) if row["after"] else None, row["done"])
+        return TableProgress(msgspec.msgpack.decode(row["after"]) if row["after"] else None, row["done"])
 
     async def count(self, table: sa.Table) -> int:
         return int(await self._connection.fetchval(f'SELECT count(*) FROM "{table.name}"'))  # noqa: S608  # ours
@@ -163,7 +164,3 @@ async def _connect(url: str) -> Any:
 
 def _packed(key: list[Any] | None) -> bytes | None:
     return None if key is None else msgspec.msgpack.encode(key)
-
-
-def _told(version: str | None) -> str:
-    return f"has schema {version}" if version else "holds no schema"

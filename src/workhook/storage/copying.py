@@ -20,21 +20,17 @@ import structlog
 from workhook.core.errors import Unavailable
 from workhook.storage import dialects
 from workhook.storage.checksums import Sum
+from workhook.storage.connection_cache import DRIVER_ERRORS
 from workhook.storage.copy_source import ROWS_A_PART, CopyRefused, Mark, Source
 from workhook.storage.copy_target import Interfered, Target
 from workhook.storage.dialects import place
-from workhook.storage.lending import TROUBLE
 from workhook.storage.migrate import release_command
 
 T = TypeVar("T")
 Progress = Callable[[str, int, int], None]
 
-PAUSES_S = (
-    0.5,
-    1.0,
-    2.0,
-    *[5.0] * 12,
-)  # before each further try: a cluster that chooses a new primary takes half a minute
+# Before each further try: a cluster takes half a minute to choose a new primary.
+PAUSES_S = (0.5, 1.0, 2.0, *[5.0] * 12)
 COPIED, COMPARED = "rows copied", "rows compared"
 
 log = structlog.get_logger(__name__)
@@ -65,7 +61,7 @@ class _Copy:
 
     async def _copy_table(self, table: sa.Table, copied: int) -> None:
         """What of it is not there yet. `copied`: rows of the tables before it."""
-        after, done = await self.target.standing(table)
+        after, done = await self.target.progress_of(table)
         self._show(COPIED, copied + (0 if after is None else await self.target.count(table)))
         if done:
             return
@@ -97,7 +93,11 @@ class _Copy:
     async def finish(self, mark: Mark) -> None:
         """The file first: if this ends in between, the next run finds both, and only this is left to do."""
         self.source.set_mark(mark._replace(done=True))
-        numbers = {table.name: self.source.last_number(table) for table in self.tables if _is_numbered(table)}
+        numbers = {
+            table.name: self.source.last_number(table)
+            for table in self.tables
+            if isinstance(table.primary_key.columns[0].type, sa.Integer)
+        }
         await self._patiently(partial(self.target.finish, numbers))
 
     def _show(self, what: str, done: int) -> None:
@@ -109,20 +109,16 @@ class _Copy:
         for pause_s in PAUSES_S:
             try:
                 return await act()
-            except TROUBLE as error:
+            except DRIVER_ERRORS as error:
                 if not isinstance(dialects.postgresql_problem(error), Unavailable):
                     raise
                 log.warning("copy_interrupted", error=str(error), again_in_s=pause_s)
             await asyncio.sleep(pause_s)
             try:
                 await self.target.open_again()
-            except TROUBLE as error:
+            except DRIVER_ERRORS as error:
                 log.warning("copy_not_connected", error=str(error))
         return await act()
-
-
-def _is_numbered(table: sa.Table) -> bool:
-    return isinstance(table.primary_key.columns[0].type, sa.Integer)
 
 
 async def copy(

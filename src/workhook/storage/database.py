@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import random
-from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from abc import abstractmethod
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Any, NamedTuple, Protocol, TypeVar
 
@@ -14,31 +14,29 @@ from sqlalchemy.sql.expression import Executable
 
 from workhook.core.errors import Unavailable
 from workhook.storage import metrics
-from workhook.storage.clashes import clash
 from workhook.storage.signals import Signals
+from workhook.storage.statements import Params
+from workhook.storage.write_conflicts import find_conflict
 
 T = TypeVar("T")
 
 TRIES = 5  # of a transaction that the database rolls back; a deadlock is found after a second
 PAUSE_MAX_S = 0.02  # before the second try; twice as long before each further one
 
-# int, str, bytes, float, bool, None, or a list of ints or texts (see `dialects.any_of`); the drivers refuse the rest.
-Value = object
-Params = Mapping[str, Value]
 # A statement that is run once for each of the parameter sets.
 Step = tuple[Executable, Sequence[Params]]
 
 
-class Waiting(NamedTuple):
-    """A write that goes along with another statement; `name` is what that one calls its answer."""
+class DeferredWrite(NamedTuple):
+    """A queued write. `name`: the table from which a statement sent with it reads its RETURNING rows."""
 
     name: str
     statement: Executable
     rows: Sequence[Params]
 
 
-class Question(NamedTuple):
-    """A SELECT that goes along with what waits; `then` gets what it answers."""
+class DeferredRead(NamedTuple):
+    """A SELECT that is sent with the queued writes; `then` gets its rows."""
 
     statement: Executable
     params: Params | None
@@ -61,8 +59,9 @@ class UniqueViolation(Exception):
 
 
 class RolledBack(Unavailable):
-    """The database itself took the transaction back, whole, because of others beside it: the same again can succeed at
-    once. `reason`: `deadlock`, `serialization`, `locked`; `schema`: a migration changed what a statement answers."""
+    """The database rolled the whole transaction back because of concurrent ones: a retry can succeed at once.
+
+    `reason`: `deadlock`, `serialization`, `locked`; `schema`: a migration changed what a statement returns."""
 
     def __init__(self, reason: str, message: str = "The database is busy.") -> None:
         super().__init__(message, code="database_unavailable")
@@ -72,12 +71,20 @@ class RolledBack(Unavailable):
 class Reader(Protocol):
     """Reads: a `Database` reads what is committed, a `Transaction` also what it wrote itself."""
 
+    @abstractmethod
     async def fetch_all(self, statement: Executable, params: Params | None = None) -> Sequence[Row]: ...
-    async def fetch_one(self, statement: Executable, params: Params | None = None) -> Row | None: ...
-    async def fetch_slow(self, statement: Executable, params: Params | None = None) -> Sequence[Row]: ...
+
+    async def fetch_one(self, statement: Executable, params: Params | None = None) -> Row | None:
+        rows = await self.fetch_all(statement, params)
+        return rows[0] if rows else None
+
+    async def fetch_slow(self, statement: Executable, params: Params | None = None) -> Sequence[Row]:
+        """`fetch_all` for a query that may look at many rows. Outside of transactions it raises `storage.slow.TooSlow`
+        when that takes seconds."""
+        return await self.fetch_all(statement, params)
 
 
-class Transaction(ABC):
+class Transaction(Reader):
     """All or nothing. Obtained from `Database.transaction()`; leaving the block commits, an exception rolls back."""
 
     dialect: str
@@ -87,74 +94,69 @@ class Transaction(ABC):
         self._before_commit: list[Callable[[Transaction], Awaitable[None]]] = []
         self._after_commit: list[Callable[[], None]] = []
         self.state: dict[object, Any] = {}
-        self.waiting: list[Waiting] = []
-        self.question: Question | None = None
+        self.deferred: list[DeferredWrite] = []
+        self.deferred_read: DeferredRead | None = None
         self.is_last_step = False  # the last of the steps before the commit is running
-        self.is_ending = False  # nothing will be asked after what waits now
-
-    @abstractmethod
-    async def fetch_all(self, statement: Executable, params: Params | None = None) -> Sequence[Row]: ...
-
-    @abstractmethod
-    async def fetch_one(self, statement: Executable, params: Params | None = None) -> Row | None: ...
-
-    async def fetch_slow(self, statement: Executable, params: Params | None = None) -> Sequence[Row]:
-        """In a transaction, which has its connection for itself, like any other read."""
-        return await self.fetch_all(statement, params)
+        self.is_ending = False  # no statement follows the deferred ones
 
     @abstractmethod
     async def execute(self, statement: Executable, params: Params | None = None) -> int:
-        """Run one statement; answers the number of rows it changed."""
+        """Run one statement; return the number of rows it changed."""
 
     @abstractmethod
     async def execute_many(self, statement: Executable, rows: Sequence[Params]) -> None:
-        """Run one statement once per row of parameters, in one trip."""
+        """Run one statement once per row of parameters, in one round trip."""
 
-    def later(self, statement: Executable, rows: Sequence[Params], *, name: str = "") -> None:
-        """Write this before anything else is asked of the database, or at the end: whose answer nobody needs.
+    def defer(self, statement: Executable, rows: Sequence[Params], *, name: str = "") -> None:
+        """Queue a write whose result nobody needs. Queued writes are sent together before the next read, or at commit.
 
-        All that waits is one trip. On PostgreSQL it is one statement: none of it sees what another part writes, and no
-        two may change the same row. So what clashes with what waits already is a mistake of the program, on SQLite too
-        (`storage.clashes`, which knows nothing of what triggers write). Several rows only of a plain INSERT. What the
-        database raises is raised where it is run.
+        They take one round trip. On PostgreSQL they are one statement: no part sees what another part writes, and no
+        two parts may change the same row. A conflict with a queued write is a defect and fails at once, on SQLite too
+        (`storage.write_conflicts`, which does not know what triggers write). Only a plain INSERT takes several rows.
+        Database errors are raised where the writes are sent.
         """
         if rows:
-            self._require_apart(statement)
-            if self.question is not None:
-                found = clash([statement], self.question.statement)
-                assert not found, found
-            self.waiting.append(Waiting(name or f"waiting{len(self.waiting)}", statement, rows))
+            self._check_conflicts(statement)
+            if self.deferred_read is not None:
+                conflict = find_conflict([statement], self.deferred_read.statement)
+                assert not conflict, conflict
+            self.deferred.append(DeferredWrite(name or f"deferred{len(self.deferred)}", statement, rows))
 
-    async def fetch_later(
+    async def defer_fetch(
         self, statement: Executable, params: Params | None, then: Callable[[Sequence[Row]], None]
     ) -> None:
-        """`fetch_along`, but it waits as well, and `then` gets the answer: before the callbacks after the commit."""
-        if self.question is not None:
+        """`fetch_with_deferred`, but queued as well. `then` gets the rows before the callbacks after the commit."""
+        if self.deferred_read is not None:
             await self.flush()
-        self._require_apart(statement)
-        self.question = Question(statement, params, then)
+        self._check_conflicts(statement)
+        self.deferred_read = DeferredRead(statement, params, then)
 
     @abstractmethod
     async def flush(self) -> None:
-        """Write now what waits; everything else of a transaction does so first, but for `fetch_along`."""
+        """Send the queued statements now. Every other method but `fetch_with_deferred` does so first."""
 
-    async def fetch_along(self, statement: Executable, params: Params | None = None) -> Sequence[Row]:
-        """`fetch_all` in the same trip as what waits. On PostgreSQL the statement, a SELECT, does not see what that
-        writes, but for the RETURNING of what has a name, which it may read from as if from a table."""
-        if self.question is not None:
+    async def fetch_with_deferred(self, statement: Executable, params: Params | None = None) -> Sequence[Row]:
+        """`fetch_all` in the same round trip as the queued writes. On PostgreSQL the SELECT does not see what they
+        write, but it may read the RETURNING rows of a write that has a name, as a table of that name."""
+        if self.deferred_read is not None:
             await self.flush()
-        self._require_apart(statement)
-        return await self._fetch_along(statement, params)
+        self._check_conflicts(statement)
+        return await self._fetch_with_deferred(statement, params)
 
     @abstractmethod
-    async def _fetch_along(self, statement: Executable, params: Params | None) -> Sequence[Row]: ...
+    async def _fetch_with_deferred(self, statement: Executable, params: Params | None) -> Sequence[Row]: ...
 
-    def _require_apart(self, statement: Executable) -> None:
-        found = clash([each.statement for each in self.waiting], statement) if self.waiting else ""
-        assert not found, found
+    def _check_conflicts(self, statement: Executable) -> None:
+        conflict = find_conflict([each.statement for each in self.deferred], statement) if self.deferred else ""
+        assert not conflict, conflict
+
+    def signal(self, topic: str, ids: Collection[int]) -> None:
+        """After the commit, send a signal. `ids` may grow until then."""
+        signals = self.signals
+        self.after_commit(lambda: signals.send(topic, ids))
 
     def before_commit(self, step: Callable[[Transaction], Awaitable[None]]) -> None:
-        """Run `step` inside the transaction, as its last act. Steps run in the order they were added."""
+        """Run `step` at the end of the transaction. Steps run in the order in which they were added."""
         self._before_commit.append(step)
 
     def after_commit(self, callback: Callable[[], None]) -> None:
@@ -162,7 +164,7 @@ class Transaction(ABC):
         self._after_commit.append(callback)
 
     async def finish(self) -> None:
-        """For engines: run the steps, including those that steps add, and write what waits."""
+        """For engines: run the steps, including those that steps add, and send the queued statements."""
         while self._before_commit:
             step = self._before_commit.pop(0)
             self.is_last_step = not self._before_commit
@@ -172,7 +174,7 @@ class Transaction(ABC):
         await self.flush()
 
     def committed(self) -> None:
-        """For engines: the transaction is durable. What a callback does wrong changes nothing about that."""
+        """For engines: the transaction is durable. An error in a callback is logged."""
         for callback in self._after_commit:
             try:
                 callback()
@@ -180,7 +182,7 @@ class Transaction(ABC):
                 log.exception("after_commit_failed")
 
 
-class Database(ABC):
+class Database(Reader):
     """A database that is open. Close it with `close()`."""
 
     name: str
@@ -188,7 +190,7 @@ class Database(ABC):
 
     @property
     def apart(self) -> Database:
-        """The same by a way on which little goes, for what must come in time. One thing at a time."""
+        """The same database over a connection with little traffic, for what must be on time; one statement at once."""
         return self
 
     @abstractmethod
@@ -200,52 +202,41 @@ class Database(ABC):
         """
 
     async def in_transaction(self, change: Callable[[Transaction], Awaitable[T]]) -> T:
-        """What `change` answers, in a transaction of its own; `TRIES` times at most, if the database takes it back.
+        """Run `change` in a transaction and return its result; up to `TRIES` times if the database rolls it back.
 
-        Each try has a new transaction, so that no step, callback or signal of an earlier one is left. `change` begins
-        anew each time: what it changes outside of the transaction has to bear that. Raises what `transaction` raises.
+        Each try has a new transaction, so no step, callback or signal of an earlier try is left. What `change` does
+        outside of the transaction has to bear being repeated. Raises what `transaction` raises.
         """
-        return await self._persist(lambda: self._try(change))
+
+        async def run() -> T:
+            async with self.transaction() as tx:
+                return await change(tx)
+
+        return await self._persist(run)
 
     async def write_returning(self, steps: Sequence[Step], last: Executable, params: Params) -> Sequence[Row]:
-        """`write`, and the rows of the last statement, which may write as well. `TRIES` times at most, likewise."""
+        """`write`, and the rows of the last statement, which may write as well. Tried up to `TRIES` times."""
         return await self._persist(lambda: self._write_returning(steps, last, params))
 
     async def _persist(self, act: Callable[[], Awaitable[T]]) -> T:
-        for number in range(1, TRIES):
+        for number in range(1, TRIES + 1):
             try:
                 return await act()
             except RolledBack as problem:
-                metrics.ROLLED_BACK.labels(problem.reason, "again").inc()
+                last = number == TRIES
+                metrics.ROLLED_BACK.labels(problem.reason, "refused" if last else "again").inc()
                 cause = str(problem.__cause__ or problem)
+                if last:
+                    log.error("transaction_given_up", reason=problem.reason, tries=TRIES, cause=cause)
+                    raise
                 log.warning("transaction_rolled_back", reason=problem.reason, tries=number, cause=cause)
             # At random: two that met would meet again.
             await asyncio.sleep(random.uniform(0, PAUSE_MAX_S * 2 ** (number - 1)))  # noqa: S311  # no secret
-        try:
-            return await act()
-        except RolledBack as problem:
-            metrics.ROLLED_BACK.labels(problem.reason, "refused").inc()
-            cause = str(problem.__cause__ or problem)
-            log.error("transaction_given_up", reason=problem.reason, tries=TRIES, cause=cause)
-            raise
-
-    async def _try(self, change: Callable[[Transaction], Awaitable[T]]) -> T:
-        async with self.transaction() as tx:
-            return await change(tx)
-
-    @abstractmethod
-    async def fetch_all(self, statement: Executable, params: Params | None = None) -> Sequence[Row]: ...
-
-    @abstractmethod
-    async def fetch_one(self, statement: Executable, params: Params | None = None) -> Row | None: ...
-
-    @abstractmethod
-    async def fetch_slow(self, statement: Executable, params: Params | None = None) -> Sequence[Row]:
-        """`fetch_all` for what may look at many rows. Raises `storage.slow.TooSlow` when that takes seconds."""
+        raise AssertionError("the last try returns or raises")
 
     @abstractmethod
     async def write(self, steps: Sequence[Step]) -> None:
-        """Run steps of which none needs another's answer in a transaction of their own, in as few trips as possible.
+        """Run independent steps in a transaction of their own, in as few round trips as possible.
 
         Durable when it returns; raises what `transaction` raises.
         """

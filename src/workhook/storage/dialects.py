@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import socket
 import sqlite3
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
@@ -17,7 +17,8 @@ from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.compiler import SQLCompiler
 
 from workhook.core.errors import Invalid, Unavailable
-from workhook.storage.database import RolledBack, UniqueViolation, Value
+from workhook.storage.database import RolledBack, UniqueViolation
+from workhook.storage.statements import Value
 
 SQLITE: Dialect = sqlite.dialect()
 # Conditions as they are: `x IN (…)` and not `x IN (…) = 1`, which no index serves.
@@ -33,10 +34,24 @@ def sqlite_value(value: Value) -> Any:
     return json.dumps(list(value)) if isinstance(value, (list, tuple, set, frozenset)) else value
 
 
-class any_of(sa.ColumnElement[bool]):  # noqa: N801  # reads like the SQL it stands for
-    """`column = ANY(:name)`: membership in a list that is one parameter, so that the statement is compiled once."""
+class _Written(sa.ColumnElement[Any]):
+    """A column that is written as text, for each database in its own way."""
 
     inherit_cache = False
+
+    def write(self, sql: Callable[[Any], str], *, on_sqlite: bool) -> str:
+        """`sql` writes an element inside of it."""
+        raise NotImplementedError
+
+
+@compiles(_Written)
+def _write(element: _Written, compiler: SQLCompiler, **kw: Any) -> str:
+    return element.write(lambda part: compiler.process(part, **kw), on_sqlite=compiler.dialect.name == "sqlite")
+
+
+class any_of(_Written):  # noqa: N801  # reads like the SQL it stands for
+    """`column = ANY(:name)`: membership in a list that is one parameter, so that the statement is compiled once."""
+
     type = sa.Boolean()
 
     def __init__(self, column: sa.ColumnElement[Any], name: str, *, negate: bool = False) -> None:
@@ -46,30 +61,22 @@ class any_of(sa.ColumnElement[bool]):  # noqa: N801  # reads like the SQL it sta
         array: sa.types.TypeEngine[Any] = postgresql.ARRAY(column.type)
         self.parameter = sa.bindparam(name, type_=array)
 
-
-@compiles(any_of, "postgresql")
-def _any_of_postgresql(element: any_of, compiler: SQLCompiler, **kw: Any) -> str:
-    column, array = compiler.process(element.column, **kw), compiler.process(element.parameter, **kw)
-    return f"{column} <> ALL({array})" if element.negate else f"{column} = ANY({array})"
-
-
-@compiles(any_of, "sqlite")
-def _any_of_sqlite(element: any_of, compiler: SQLCompiler, **kw: Any) -> str:
-    column = compiler.process(element.column, **kw)
-    listed = compiler.process(sa.bindparam(element.name, type_=sa.Text()), **kw)
-    relation = "NOT IN" if element.negate else "IN"
-    return f"{column} {relation} (SELECT value FROM json_each({listed}))"  # noqa: S608  # parts that SQLAlchemy made
+    def write(self, sql: Callable[[Any], str], *, on_sqlite: bool) -> str:
+        column = sql(self.column)
+        if on_sqlite:
+            listed = sql(sa.bindparam(self.name, type_=sa.Text()))
+            return f"{column} {'NOT ' * self.negate}IN (SELECT value FROM json_each({listed}))"  # noqa: S608  # SQLAlchemy's own parts
+        return f"{column} <> ALL({sql(self.parameter)})" if self.negate else f"{column} = ANY({sql(self.parameter)})"
 
 
-class json_rows(sa.ColumnElement[str]):  # noqa: N801  # reads like the SQL it stands for
+class json_rows(_Written):  # noqa: N801  # reads like the SQL it stands for
     """The rows of a correlated SELECT as one JSON text, an array of arrays in no dependable order.
 
         sa.select(json_rows(users.c.id, users.c.login)).where(…).scalar_subquery().label("assignees")
 
-    So that a list carries what belongs to each of its rows without a second query.
+    So a list carries what belongs to each of its rows without a second query.
     """
 
-    inherit_cache = False
     type = sa.Text()
 
     def __init__(self, *columns: sa.ColumnElement[Any]) -> None:
@@ -79,24 +86,17 @@ class json_rows(sa.ColumnElement[str]):  # noqa: N801  # reads like the SQL it s
     def _from_objects(self) -> list[Any]:
         return [table for column in self.columns for table in column._from_objects]
 
-
-@compiles(json_rows, "postgresql")
-def _json_rows_postgresql(element: json_rows, compiler: SQLCompiler, **kw: Any) -> str:
-    listed = ", ".join(compiler.process(each, **kw) for each in element.columns)
-    return f"coalesce(json_agg(json_build_array({listed}))::text, '[]')"
-
-
-@compiles(json_rows, "sqlite")
-def _json_rows_sqlite(element: json_rows, compiler: SQLCompiler, **kw: Any) -> str:
-    listed = ", ".join(compiler.process(each, **kw) for each in element.columns)
-    return f"json_group_array(json_array({listed}))"
+    def write(self, sql: Callable[[Any], str], *, on_sqlite: bool) -> str:
+        listed = ", ".join(map(sql, self.columns))
+        if on_sqlite:
+            return f"json_group_array(json_array({listed}))"
+        return f"coalesce(json_agg(json_build_array({listed}))::text, '[]')"
 
 
-class json_member(sa.ColumnElement[str]):  # noqa: N801  # reads like the SQL it stands for
-    """A text of the JSON object that a text column holds, or NULL: `json_member(installations.c.permissions, "work")`.
+class json_member(_Written):  # noqa: N801  # reads like the SQL it stands for
+    """A text of the JSON object in a text column, or NULL: `json_member(installations.c.permissions, "work")`.
     `name`: a constant of letters and underscores."""
 
-    inherit_cache = False
     type = sa.Text()
 
     def __init__(self, column: sa.ColumnElement[Any], name: str) -> None:
@@ -107,15 +107,21 @@ class json_member(sa.ColumnElement[str]):  # noqa: N801  # reads like the SQL it
     def _from_objects(self) -> list[Any]:
         return list(self.column._from_objects)
 
+    def write(self, sql: Callable[[Any], str], *, on_sqlite: bool) -> str:
+        column = sql(self.column)
+        return f"json_extract({column}, '$.{self.name}')" if on_sqlite else f"({column}::json ->> '{self.name}')"
 
-@compiles(json_member, "postgresql")
-def _json_member_postgresql(element: json_member, compiler: SQLCompiler, **kw: Any) -> str:
-    return f"({compiler.process(element.column, **kw)}::json ->> '{element.name}')"
 
+class server_now(_Written):  # noqa: N801  # reads like the SQL it stands for
+    """The database's time when the statement begins, in milliseconds since the epoch: for what must not depend on the
+    clock of a process."""
 
-@compiles(json_member, "sqlite")
-def _json_member_sqlite(element: json_member, compiler: SQLCompiler, **kw: Any) -> str:
-    return f"json_extract({compiler.process(element.column, **kw)}, '$.{element.name}')"
+    type = sa.BigInteger()
+
+    def write(self, sql: Callable[[Any], str], *, on_sqlite: bool) -> str:
+        if on_sqlite:
+            return "CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER)"
+        return "(extract(epoch FROM statement_timestamp()) * 1000)::bigint"
 
 
 def arrays(name: str, columns: Mapping[str, sa.types.TypeEngine[Any]]) -> sa.TableValuedAlias:
@@ -125,24 +131,6 @@ def arrays(name: str, columns: Mapping[str, sa.types.TypeEngine[Any]]) -> sa.Tab
     ]
     shape = [sa.column(column, kind) for column, kind in columns.items()]
     return sa.func.unnest(*values).table_valued(*shape, with_ordinality="n", name=name).render_derived()
-
-
-class server_now(sa.ColumnElement[int]):  # noqa: N801  # reads like the SQL it stands for
-    """The database's own time when the statement begins, in milliseconds since the epoch: for what must not depend on
-    how well a process follows that clock."""
-
-    inherit_cache = False
-    type = sa.BigInteger()
-
-
-@compiles(server_now, "postgresql")
-def _server_now_postgresql(element: server_now, compiler: SQLCompiler, **kw: Any) -> str:
-    return "(extract(epoch FROM statement_timestamp()) * 1000)::bigint"
-
-
-@compiles(server_now, "sqlite")
-def _server_now_sqlite(element: server_now, compiler: SQLCompiler, **kw: Any) -> str:
-    return "CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER)"
 
 
 def sqlite_problem(error: sqlite3.Error) -> Exception:
@@ -169,8 +157,9 @@ _SQLITE_PASSING = (
 
 
 def postgresql_problem(error: BaseException) -> BaseException:
-    """Likewise; lost connections, full disks, shutdowns, deadlocks and time-outs can succeed later."""
-    import asyncpg  # some megabytes, which who has SQLite does not need
+    """What a driver's error means: lost connections, full disks, shutdowns, deadlocks and time-outs can succeed
+    later."""
+    import asyncpg  # some megabytes that SQLite does not need
 
     if isinstance(error, asyncpg.UniqueViolationError):
         return UniqueViolation(str(error))
@@ -187,7 +176,7 @@ def postgresql_problem(error: BaseException) -> BaseException:
     return error
 
 
-# Not the rest of class 40: of 40003 nobody knows whether the transaction stands.
+# Not the rest of class 40: after 40003 it is unknown whether the transaction was committed.
 _TAKEN_BACK = {"40P01": "deadlock", "40001": "serialization"}
 
 # Classes of SQLSTATE: connection, transaction rollback, resources, operator intervention, system error; 25: read-only.
@@ -195,24 +184,24 @@ _POSTGRESQL_PASSING = frozenset({"08", "25", "40", "53", "55", "57", "58"})
 
 
 def connect_options(url: str) -> Mapping[str, Any]:
-    """`postgresql://…` as SQLAlchemy and asyncpg both take it."""
+    """`postgresql://…` in the form that SQLAlchemy and asyncpg both take."""
     return {"dsn": url.replace("postgresql+asyncpg://", "postgresql://", 1)}
 
 
 def place(url: str) -> str:
-    """Where the database is, without who comes there, and without the password."""
+    """The address of the database without user and password."""
     parts = urlsplit(url)
     asked = parse_qs(parts.query)
     host = parts.netloc.rpartition("@")[2] or asked.get("host", ["localhost"])[0]
     return f"{host}{parts.path}"
 
 
-SILENCE_S = 10  # of a host that has gone, until its connections are given up
+SILENCE_S = 10  # until the connections to a host that does not answer are closed
 _PROBES = {"TCP_KEEPIDLE": SILENCE_S // 2, "TCP_KEEPINTVL": 2, "TCP_KEEPCNT": 3, "TCP_USER_TIMEOUT": SILENCE_S * 1000}
 
 
 async def notice_silence(connection: Any) -> None:
-    """A host that has gone, or cannot be reached, says nothing, and TCP by itself waits a quarter of an hour for it.
+    """Set short TCP time-outs: by default TCP waits a quarter of an hour for a host that is gone.
 
     asyncpg has no setting for this, and no public way to the socket.
     """
@@ -226,7 +215,7 @@ async def notice_silence(connection: Any) -> None:
 
 
 def is_read_only(error: BaseException | None) -> bool:
-    """The server was a primary once, or the session was told not to write: another connection may be better."""
+    """Whether the server is no longer a primary, or the session may not write: another connection may be better."""
     import asyncpg
 
     return isinstance(error, asyncpg.ReadOnlySQLTransactionError)

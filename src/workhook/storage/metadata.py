@@ -34,7 +34,7 @@ def insert_into(table: sa.Table, *columns: str) -> sa.Insert:
 
 
 def big(name: str) -> sa.BindParameter[int]:
-    """An integer parameter of 64 bits: PostgreSQL has to be told the width."""
+    """An integer parameter of 64 bits: PostgreSQL needs the width."""
     return sa.bindparam(name, type_=sa.BigInteger())
 
 
@@ -46,7 +46,7 @@ probe = sa.Table(
     sa.Column("written_at", Millis, nullable=False),
 )
 
-# A text that was sealed with the first key: whoever cannot open it has another key than this database was used with.
+# A text sealed with the first key: a process that cannot open it has the wrong key for this database.
 key_check = sa.Table(
     "key_check",
     metadata,

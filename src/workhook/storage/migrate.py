@@ -22,13 +22,13 @@ log = structlog.get_logger(__name__)
 MIGRATIONS = Path(__file__).parent / "migrations"
 NEW_SQLITE = MIGRATIONS / "new_sqlite.sql"  # written by `python -m scripts.sqlite_schema`
 HEAD = "0019"
-# In the place of a revision, so that every version refuses the database (`storage.copying`).
+# In place of a revision, so that every version refuses the database (`storage.copying`).
 MOVED = "moved"  # a file that was copied to PostgreSQL, or is being copied
 COPYING = "copying"  # a database whose copy is not whole yet
 SQLITE_WAIT_S = 30  # for another process that writes
-LOCK_TRIES = 7200  # of steps that others would have to wait for, on PostgreSQL: a backup of an hour keeps its locks
-SAID_EACH = 20  # of these tries one is said
-LOOK_S = 0.5  # between two looks at whether another process has done migrating, and at how far this one has come
+LOCK_TRIES = 7200  # of PostgreSQL steps that others would wait for: a backup of an hour keeps its locks
+SAID_EACH = 20  # every so many tries are logged
+LOOK_S = 0.5  # between two looks at another process's migration, or at the progress of this one
 LOCK_KEY = 0x776F726B686F6F6B  # PostgreSQL's advisory lock: one process migrates, the others wait
 
 
@@ -44,12 +44,12 @@ def known_revisions() -> list[str]:
 
 
 def release_command(path: Path) -> str:
-    """To let servers use the file again, as a shell takes it."""
+    """The shell command that lets servers use the file again."""
     return f"workhook database release {shlex.quote(str(path.absolute()))}"
 
 
 def elsewhere(found: str | None, sqlite_path: Path | None, url: str | None) -> str | None:
-    """Why no server uses a database that is or was copied, and what to do about it; None for any other database."""
+    """Why servers refuse a database that is being copied or was copied, and what to do; None for other databases."""
     if found == MOVED and sqlite_path is not None:
         return _moved(sqlite_path)
     if found == COPYING and url is not None:
@@ -88,7 +88,7 @@ def _needed(current: str | None, sqlite_path: Path | None = None, url: str | Non
 
 
 def _upgrade(connection: Any) -> None:
-    # Alembic takes a third of a second to import: only a database that needs it pays.
+    # Importing Alembic takes a third of a second, so only migrations do it.
     from alembic import command
     from alembic.config import Config
 
@@ -109,15 +109,15 @@ def sqlite_revision(path: Path) -> str | None:
 
 
 def _make_private(path: Path) -> None:
-    """A new file is its owner's alone; SQLite gives the files beside it the same mode."""
+    """Only the owner may read a new file. SQLite gives the files beside it the same mode."""
     try:
         path.touch(mode=0o600)
     except OSError as error:
-        log.debug("database_file_not_made", reason=str(error))  # SQLite says it in its own words
+        log.debug("database_file_not_made", reason=str(error))  # SQLite will report it
 
 
 def migrate_sqlite(path: Path) -> bool:
-    """Answers whether anything was done."""
+    """Return whether anything was done."""
     current = sqlite_revision(path)
     if not _needed(current, sqlite_path=path):
         return False
@@ -130,7 +130,7 @@ def migrate_sqlite(path: Path) -> bool:
 
 
 def _write_ahead(connection: Any) -> None:
-    """Set the journal mode. SQLite does not wait for another process that is just setting it, whatever the timeout."""
+    """Set the journal mode. SQLite never waits for another process that is setting it."""
     end = time.monotonic() + SQLITE_WAIT_S
     pause = threading.Event()
     while True:
@@ -144,7 +144,7 @@ def _write_ahead(connection: Any) -> None:
 
 
 def _make_sqlite(path: Path) -> None:
-    """A new file, in one transaction: Alembic takes a second and 10 MB that would stay with the server."""
+    """Make a new file in one transaction. Alembic would take a second, and 10 MB that stay with the server."""
     path.parent.mkdir(parents=True, exist_ok=True)
     _make_private(path)
     connection = sqlite3.connect(path, timeout=SQLITE_WAIT_S, isolation_level=None)
@@ -162,7 +162,7 @@ def _make_sqlite(path: Path) -> None:
 
 
 def migrate_sqlite_by_steps(path: Path) -> None:
-    """By every migration that the file lacks."""
+    """Run every migration that the file lacks."""
     from sqlalchemy import create_engine, event
 
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -186,7 +186,7 @@ def migrate_sqlite_by_steps(path: Path) -> None:
 
 
 async def migrate_postgresql(url: str) -> bool:
-    """Answers whether anything was done."""
+    """Return whether anything was done."""
     import asyncpg
 
     connection = await asyncpg.connect(**dialects.connect_options(url), timeout=10)
@@ -195,7 +195,7 @@ async def migrate_postgresql(url: str) -> bool:
             return False
         await _take_lock(connection)
         if not _needed(await _current(connection), url=url):
-            return False  # another has done it meanwhile; a newer version may have
+            return False  # another process has done it meanwhile
         await _upgrade_postgresql(url, connection)
     finally:
         await connection.close()
@@ -209,14 +209,14 @@ async def _current(connection: Any) -> str | None:
 
 
 async def _take_lock(connection: Any) -> None:
-    """The turn to migrate. Who waited for it in the database would have a transaction open, and an index that is built
-    beside the others' work waits for all of these to end."""
+    """Wait for the lock by polling: a wait inside the database keeps a transaction open, and building an index
+    concurrently waits for all transactions."""
     while not await connection.fetchval("SELECT pg_try_advisory_lock($1)", LOCK_KEY):  # noqa: ASYNC110  # see above
         await asyncio.sleep(LOOK_S)
 
 
 async def _upgrade_postgresql(url: str, connection: Any) -> None:
-    """`connection` is free to look at how it goes."""
+    """`connection` is used to follow the progress."""
     telling = asyncio.create_task(_tell_progress(connection), name="migration-progress")
     try:
         for tries in range(1, LOCK_TRIES + 1):
@@ -235,8 +235,8 @@ async def _upgrade_postgresql(url: str, connection: Any) -> None:
 
 
 def _gave_way(error: BaseException | None) -> bool:
-    """Whether a step did not get its lock in time (`storage.online`), or what a killed migration had begun was in its
-    way: each waits for the other, until PostgreSQL ends one of them."""
+    """Whether a step did not get its lock in time (`storage.online`), or deadlocked with the rest of a killed
+    migration."""
     import asyncpg
 
     while error is not None:
@@ -247,7 +247,7 @@ def _gave_way(error: BaseException | None) -> bool:
 
 
 async def _tell_progress(connection: Any) -> None:
-    """How far an index has come, every few seconds."""
+    """Log the progress of an index every few seconds."""
     while True:
         await asyncio.sleep(LOOK_S * 10)
         for row in await connection.fetch(_PROGRESS):
@@ -262,13 +262,13 @@ FROM pg_stat_progress_create_index WHERE datname = current_database()
 """
 
 
-# A process that was killed leaves nothing behind that goes on and keeps its locks.
+# The server ends statements of a killed process, which would keep their locks.
 _END_WITH_US = """SELECT set_config(name, '2s', false) FROM pg_settings
 WHERE name = 'client_connection_check_interval'"""
 
 
 async def check_schema(database: Database) -> str:
-    """`ok`, or what is wrong: another process may have migrated the database since this one began."""
+    """`ok`, or what is wrong: another process may have migrated the database meanwhile."""
     row = await database.fetch_one(_revision)
     found = row["version_num"] if row else None
     if found == HEAD:
@@ -289,7 +289,7 @@ async def _run_async(url: str, work: Callable[[Any], None]) -> None:
         try:
             await connection.execute(_END_WITH_US)
         except asyncpg.PostgresError as error:
-            log.debug("not_ended_with_us", reason=str(error))  # a server whose system cannot tell
+            log.debug("not_ended_with_us", reason=str(error))  # not supported by the server's system
         return connection
 
     engine = create_async_engine("postgresql+asyncpg://", async_creator=connect, poolclass=NullPool)

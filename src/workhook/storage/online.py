@@ -1,9 +1,9 @@
-"""What migrations do while others work with the database.
+"""The steps of migrations that run while servers use the database.
 
-On PostgreSQL an index is built beside the table's use (CONCURRENTLY). What else is done takes its locks within
-`LOCK_S` or gives way to those that wait behind it, and tries again. Each step is a transaction of its own: else it
-would wait for the next table while it keeps others from the last one. So a migration may end half-way: each of these
-steps leaves alone what is there, and begins anew what an interruption left unusable.
+On PostgreSQL indexes are built CONCURRENTLY. Other steps get their locks within `LOCK_S`, or let those that wait behind
+them go first and try again. Each step is a transaction of its own: otherwise it would wait for one table while it
+blocks another. So a migration may end half-way. Each step keeps what exists, and rebuilds what an interruption left
+unusable.
 
 SQLite's file is migrated in one transaction, before the server starts.
 """
@@ -18,9 +18,7 @@ import sqlalchemy as sa
 import structlog
 from alembic import op
 
-LOCK_S = (
-    0.3  # how long others wait behind a step that waits for its locks; far below a second, for machines that are busy
-)
+LOCK_S = 0.3  # how long others wait behind a step that waits for its locks
 
 log = structlog.get_logger(__name__)
 
@@ -28,7 +26,7 @@ _invalid = sa.text("SELECT 1 FROM pg_index WHERE indexrelid = to_regclass(:name)
 
 
 def add_column(table: str, column: sa.Column[Any]) -> None:
-    """One that may be null: PostgreSQL rewrites no row."""
+    """Add a nullable column: PostgreSQL rewrites no row."""
     if _is_sqlite():
         op.add_column(table, column)
         return
@@ -40,7 +38,8 @@ def create_table(name: str, *parts: Any, **options: Any) -> None:
     if _is_sqlite():
         op.create_table(name, *parts, **options)
         return
-    named = {key for part in parts if isinstance(part, sa.ForeignKeyConstraint) for key in _tables_of(part)}
+    keys = [each for part in parts if isinstance(part, sa.ForeignKeyConstraint) for each in part.elements]
+    named = {each.target_fullname.partition(".")[0] for each in keys}
     with _gives_way(max(1, len(named))):
         op.create_table(name, *parts, if_not_exists=True, **options)
 
@@ -69,8 +68,8 @@ def create_index(
 
 @contextmanager
 def beside_others() -> Iterator[None]:
-    """Each statement in it is a transaction on PostgreSQL, so that none holds a lock for long. It has to stand first in
-    a migration, or behind what may be committed."""
+    """On PostgreSQL each statement inside is a transaction, so that none holds a lock for long. Use it first in a
+    migration, or after what may be committed."""
     if _is_sqlite():
         yield
         return
@@ -79,14 +78,14 @@ def beside_others() -> Iterator[None]:
 
 
 def create_trigger(*statements: str) -> None:
-    """PostgreSQL's, which may be there already: it waits for those who write to the table, and they for it."""
+    """Create a trigger of PostgreSQL, or replace it. It waits for writers of the table, and they for it."""
     with _gives_way(1):
         for each in statements:
             op.get_bind().exec_driver_sql(each)
 
 
 def set_storage(table: str, **parameters: float) -> None:
-    """PostgreSQL's storage parameters of a table. Others read and write meanwhile."""
+    """Set PostgreSQL's storage parameters of a table, which others may use meanwhile."""
     if _is_sqlite():
         return
     written = ", ".join(f"{name} = {value}" for name, value in parameters.items())
@@ -104,17 +103,13 @@ def drop_index(name: str, table: str) -> None:
 
 @contextmanager
 def _gives_way(locks: int) -> Iterator[None]:
-    """A step that locks so many tables that others use, one after the other. Whoever comes behind it waits as long as
-    it does: `storage.migrate` begins again."""
+    """Run a step that locks so many tables, with a lock timeout: others wait behind it as long as it waits itself.
+    After the timeout `storage.migrate` begins again."""
     with op.get_context().autocommit_block():
         op.execute(f"SET lock_timeout = '{round(LOCK_S * 1000) // locks}ms'")
         yield
-        # An index that is built waits for the transactions that there are, and nobody behind it.
+        # Building an index waits for open transactions, but blocks nobody.
         op.execute("RESET lock_timeout")
-
-
-def _tables_of(key: sa.ForeignKeyConstraint) -> set[str]:
-    return {each.target_fullname.partition(".")[0] for each in key.elements}
 
 
 def _is_sqlite() -> bool:

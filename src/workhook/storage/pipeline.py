@@ -1,13 +1,12 @@
-"""BEGIN in the same round trip as a transaction's first statement, COMMIT in that of its last; and how often a
-statement is planned.
+"""Sends BEGIN with a transaction's first statement and COMMIT with its last; sets how often a statement is planned.
 
 asyncpg waits for each answer before it sends the next message, so a short transaction is half waiting. PostgreSQL
-itself takes any number of messages up to a Sync. What goes before or after the driver's own message is written here, to
-the same transport: messages of the extended protocol without a Sync, whose answers the driver passes over while it
-waits for the answer to its own. After an error PostgreSQL skips the rest up to the Sync, so nothing is committed.
+takes any number of messages up to a Sync. This module writes messages of the extended protocol without a Sync to the
+driver's transport, before or after the driver's own message. The driver skips their answers while it waits for its own.
+After an error PostgreSQL skips the rest up to the Sync, so nothing is committed.
 
-This knows three things of asyncpg that it does not promise: the transport and the protocol of a connection, and how it
-names what it has prepared. `tests/storage/test_pipeline.py` says what has to be so.
+The module relies on three private parts of asyncpg: the transport and the protocol of a connection, and the names of
+prepared statements. `tests/storage/test_pipeline.py` checks what it relies on.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ def _message(kind: bytes, body: bytes) -> bytes:
 
 
 def _parsed(sql: bytes) -> bytes:
-    """The statement without a name, and bound."""
+    """Parse and Bind of a statement without a name."""
     return _message(_PARSE, b"\0" + sql + b"\0\0\0") + _message(_BIND, b"\0\0" + b"\0\0" * 3)
 
 
@@ -99,8 +98,8 @@ _SCALARS: dict[int, Encode] = {
 }  # fmt: skip
 _ARRAYS = {1005: 21, 1007: 23, 1016: 20, 1009: 25, 1015: 1043, 1001: 17, 1000: 16, 1022: 701}
 _ENCODERS: dict[int, Encode] = {**_SCALARS, **{oid: _array(each, _SCALARS[each]) for oid, each in _ARRAYS.items()}}
-# By the name that the driver gives what it prepares, which comes once in a process: the same SQL may have other types
-# when it is prepared again. None: it has a type that is not known here.
+# By the driver's name of the prepared statement, which is unique in a process: the same SQL may have other types when
+# it is prepared again. None: it has a type that is not known here.
 _encoders: dict[str, Sequence[Encode] | None] = {}
 
 
@@ -117,7 +116,7 @@ def _encoders_of(state: Any) -> Sequence[Encode] | None:
 
 
 def _bound(state: Any, arguments: Sequence[Any]) -> bytes | None:
-    """The Bind message of what is prepared; None where the driver has to write it, or to say what is wrong."""
+    """The Bind message of a prepared statement; None if the driver has to write it, or to report what is wrong."""
     encoders = _encoders_of(state)
     if encoders is None or len(encoders) != len(arguments):
         return None
@@ -133,25 +132,25 @@ def _bound(state: Any, arguments: Sequence[Any]) -> bytes | None:
 
 
 class _Mode(NamedTuple):
-    """Whether plans are made once, and the statement that this was set along with."""
+    """Whether plans are made once, and the statement with which this was set."""
 
     planned_once: bool
     set_with: Any
 
 
-_modes: WeakKeyDictionary[Any, _Mode | None] = WeakKeyDictionary()  # by connection; None: it is not known
+_modes: WeakKeyDictionary[Any, _Mode | None] = WeakKeyDictionary()  # by connection; None: unknown
 
 
 def _mode_of(real: Any) -> bool | None:
     if real not in _modes:
         return False
-    # Of a closed statement nobody knows: one whose answer a migration changed is closed and run again, by itself.
+    # Unknown after a closed statement: if a migration changed its answer, it was closed and run again on its own.
     mode = _modes[real]
     return None if mode is None or mode.set_with.closed else mode.planned_once
 
 
 async def _prepared(real: Any, sql: str) -> Any:
-    """It stays prepared until the event loop goes on."""
+    """The prepared statement, which stays so until the event loop goes on."""
     state = await real._get_statement(sql, None)
     while state.closed:  # another connection has just found that the tables have changed
         state = await real._get_statement(sql, None)
@@ -159,8 +158,8 @@ async def _prepared(real: Any, sql: str) -> Any:
 
 
 async def prepare(connection: Any, sql: str, *, begin: bool = False, planned_once: bool | None = False) -> None:
-    """For the statement that is run next on the connection, at no trip: `begin` a transaction with it. `planned_once`:
-    see `Statement`."""
+    """Prepare what runs next on the connection, without a round trip. `begin`: start a transaction with it.
+    `planned_once`: see `Statement`."""
     real = _real(connection)
     if not real._stmt_cache_enabled:  # the statement would be prepared in between
         if begin:
@@ -180,14 +179,14 @@ def _write_before(real: Any, state: Any, *, begin: bool, planned_once: bool | No
 
 
 def forget(connection: Any) -> None:
-    """After an error: what is rolled back takes the setting of plans with it."""
+    """After an error: a rollback also undoes the setting of plans."""
     real = getattr(connection, "_con", connection)
     if real is not None:
         _modes[real] = None
 
 
 def _real(connection: Any) -> Any:
-    """A pool gives out stand-ins, which stand for nothing once the connection is lost."""
+    """The connection behind a pool's proxy. Raises `asyncpg.InterfaceError` if it is lost."""
     real = getattr(connection, "_con", connection)
     if real is None or real.is_closed():
         raise asyncpg.InterfaceError("the connection is closed")
@@ -197,7 +196,7 @@ def _real(connection: Any) -> Any:
 async def fetch_and_commit(
     connection: Any, sql: str, arguments: Sequence[Any], *, planned_once: bool | None = False
 ) -> Sequence[Any]:
-    """What the last statement of the open transaction answers, once it is committed. Raises as `commit` does."""
+    """Run the last statement of the open transaction, commit, and return its rows. Raises as `commit` does."""
     real, bound = _real(connection), None
     if real._stmt_cache_enabled:
         state = await _prepared(real, sql)

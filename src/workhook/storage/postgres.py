@@ -16,45 +16,43 @@ from sqlalchemy.sql.expression import Executable
 
 from workhook.core.errors import Unavailable
 from workhook.storage import dialects, metrics, pipeline, server_clock, slow
-from workhook.storage.database import Database, Params, Row, Step, Transaction
-from workhook.storage.lending import ACQUIRE_TIMEOUT_S, TROUBLE, Lender, Listening
+from workhook.storage.connection_cache import ACQUIRE_TIMEOUT_S, DRIVER_ERRORS, ConnectionCache, ListeningConnection
+from workhook.storage.database import Database, Row, Step, Transaction
 from workhook.storage.postgres_transaction import Asked, PostgresTransaction, as_one
 from workhook.storage.signals import Signals
-from workhook.storage.statements import Compiler, Statement
+from workhook.storage.statements import Compiler, Params
 
 COMMAND_TIMEOUT_S = 30.0
 RECONNECT_MAX_S = 5.0
 LISTEN_CHECK_S = 15.0
 CHANNEL = "workhook"
-_LISTEN_TROUBLE = (*TROUBLE, Unavailable)
+_LISTEN_ERRORS = (*DRIVER_ERRORS, Unavailable)
 GATHER_S = 0.01
 NOTIFY_IDS = 500  # ids in one NOTIFY: its payload is at most 8,000 bytes
 
 log = structlog.get_logger(__name__)
-
-
 _pause = asyncio.sleep
 
-# A notice writes a commit record; nobody waits until that one is on the disk.
+# A NOTIFY writes a commit record; it need not wait until the record is on the disk.
 _NOTIFY = "SELECT pg_notify($1, each), set_config('synchronous_commit', 'off', true) FROM unnest($2::text[]) AS each"
 
 
 class PostgresDatabase(Database):
     """Open with `await PostgresDatabase.open(url)`.
 
-    `session_url`: the server itself, where `url` leads to a pooler that gives each transaction any connection. No
-    statement stays prepared then, and what needs one session to itself, listening, goes by the other URL.
+    `session_url`: the server itself, if `url` leads to a pooler that gives each transaction any connection. Statements
+    are not kept prepared then, and listening, which needs a session of its own, uses `session_url`.
     """
 
     name = "postgresql"
 
-    def __init__(self, session_url: str, pool: Any, lender: Lender) -> None:
+    def __init__(self, session_url: str, pool: Any, cache: ConnectionCache) -> None:
         self._session_url = session_url
         self._pool = pool
-        self._pooled = lender
-        self._lender: Lender | Listening = lender
+        self._cache = cache
+        self._connections: ConnectionCache | ListeningConnection = cache
         metrics.CONNECTIONS.labels("open").set_function(pool.get_size)
-        metrics.CONNECTIONS.labels("idle").set_function(lender.idle)
+        metrics.CONNECTIONS.labels("idle").set_function(cache.idle)
         self._compile = Compiler(dialects.POSTGRESQL)
         self.signals = Signals()
         self._slow = slow.Turns()
@@ -62,20 +60,20 @@ class PostgresDatabase(Database):
         self._outgoing_ready = asyncio.Event()
         self._origin = secrets.token_hex(6)
         self._tasks: list[asyncio.Task[None]] = []
-        self._listening = Listening(lender)
+        self._listening = ListeningConnection(cache)
         self._apart = copy(self)
-        self._apart._lender = self._listening
+        self._apart._connections = self._listening
 
     @property
     def apart(self) -> Database:
-        """By the connection that listens: it has little to do, and nobody waits at the pool for it."""
+        """Uses the connection that listens: it has little to do, and nobody waits for it."""
         return self._apart
 
     @classmethod
     async def open(
         cls, url: str, *, session_url: str | None = None, connections: int = 6, listen: bool = True
     ) -> PostgresDatabase:
-        """`connections`: in all, with the one that listens."""
+        """`connections`: how many at most, with the one that listens."""
         try:
             pool = await asyncpg.create_pool(
                 **dialects.connect_options(url),
@@ -86,18 +84,18 @@ class PostgresDatabase(Database):
                 statement_cache_size=512 if session_url is None else 0,
                 max_cacheable_statement_size=0,  # however long
                 max_inactive_connection_lifetime=300,
-                # Nothing here changes a session's state, so there is nothing to reset: saves a round trip a release.
+                # No code changes a session's state, so nothing has to be reset: this saves a round trip.
                 reset=_keep,
                 init=dialects.notice_silence,
             )
-        except TROUBLE as error:
+        except DRIVER_ERRORS as error:
             raise dialects.postgresql_problem(error) from error
-        lender = Lender(pool)
-        database = cls(session_url or url, pool, lender)
+        cache = ConnectionCache(pool)
+        database = cls(session_url or url, pool, cache)
         await database._follow_clock()
         database.signals.forward = database._forward
         database._tasks.append(asyncio.create_task(database._notify(), name="pg-notify"))
-        database._tasks.append(asyncio.create_task(lender.tidy(), name="pg-tidy"))
+        database._tasks.append(asyncio.create_task(cache.release_idle(), name="pg-tidy"))
         if listen:
             database._tasks.append(asyncio.create_task(database._listen(), name="pg-listen"))
         return database
@@ -105,7 +103,7 @@ class PostgresDatabase(Database):
     async def _follow_clock(self) -> None:
         """Raises `Unavailable`, and closes the pool."""
         try:
-            async with self._lender.lend() as connection:
+            async with self._connections.connect() as connection:
                 await server_clock.follow(connection)
         except BaseException:
             self._pool.terminate()
@@ -113,7 +111,7 @@ class PostgresDatabase(Database):
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[Transaction]:
-        async with self._lender.lend() as connection:
+        async with self._connections.connect() as connection:
             transaction = PostgresTransaction(connection, self._compile, self.signals)
             try:
                 yield transaction
@@ -125,21 +123,21 @@ class PostgresDatabase(Database):
 
     async def fetch_all(self, statement: Executable, params: Params | None = None) -> Sequence[Row]:
         known = self._compile(statement)
-        async with self._lender.lend() as connection:
+        async with self._connections.connect() as connection:
             await pipeline.prepare(connection, known.sql, planned_once=known.planned_once)
             rows: Sequence[Row] = await connection.fetch(known.sql, *known.arguments(params))
             return rows
 
     async def fetch_one(self, statement: Executable, params: Params | None = None) -> Row | None:
         known = self._compile(statement)
-        async with self._lender.lend() as connection:
+        async with self._connections.connect() as connection:
             await pipeline.prepare(connection, known.sql, planned_once=known.planned_once)
             row: Row | None = await connection.fetchrow(known.sql, *known.arguments(params))
             return row
 
     async def fetch_slow(self, statement: Executable, params: Params | None = None) -> Sequence[Row]:
         known = self._compile(statement)
-        async with self._slow.turn(), self._lender.lend() as connection:
+        async with self._slow.turn(), self._connections.connect() as connection:
             await pipeline.prepare(connection, known.sql)
             try:
                 rows: Sequence[Row] = await connection.fetch(
@@ -150,34 +148,28 @@ class PostgresDatabase(Database):
             return rows
 
     async def write(self, steps: Sequence[Step]) -> None:
-        known = [(self._compile(statement), rows) for statement, rows in steps if rows]
-        async with self._lender.lend() as connection:
-            await self._run_steps(connection, known, None)
+        await self._run_steps(steps, None)
 
     async def _write_returning(self, steps: Sequence[Step], last: Executable, params: Params) -> Sequence[Row]:
         known = self._compile(last)
-        before = [(self._compile(statement), rows) for statement, rows in steps if rows]
-        async with self._lender.lend() as connection:
-            return await self._run_steps(
-                connection, before, Asked(known.sql, known.arguments(params), known.planned_once)
-            )
+        return await self._run_steps(steps, Asked(known.sql, known.arguments(params), known.planned_once))
 
-    async def _run_steps(
-        self, connection: Any, steps: list[tuple[Statement, Sequence[Params]]], last: Asked | None
-    ) -> Sequence[Row]:
-        if last is None and steps:
-            last = as_one(*steps[-1])
-            steps = steps[:-1] if last is not None else steps
-        transaction = PostgresTransaction(connection, self._compile, self.signals)
-        try:
-            for each, rows in steps:
-                await transaction.run_step(each, rows)
-            if last is not None:
-                return await transaction.run_last(last)
-            await transaction.finish()
-        except BaseException:
-            await transaction.roll_back()
-            raise
+    async def _run_steps(self, steps: Sequence[Step], last: Asked | None) -> Sequence[Row]:
+        """`last` None: the last step commits, if it is a single statement."""
+        known = [(self._compile(statement), rows) for statement, rows in steps if rows]
+        if last is None and known and (last := as_one(*known[-1])) is not None:
+            known.pop()
+        async with self._connections.connect() as connection:
+            transaction = PostgresTransaction(connection, self._compile, self.signals)
+            try:
+                for each, rows in known:
+                    await transaction.run_step(each, rows)
+                if last is not None:
+                    return await transaction.run_last(last)
+                await transaction.finish()
+            except BaseException:
+                await transaction.roll_back()
+                raise
         return []
 
     def _forward(self, topic: str, ids: frozenset[int]) -> None:
@@ -185,20 +177,20 @@ class PostgresDatabase(Database):
         self._outgoing_ready.set()
 
     async def _notify(self) -> None:
-        """The first goes at once; those that come within `GATHER_S` of it go out together in the next."""
+        """Send a signal at once, and those of the next `GATHER_S` seconds together."""
         while True:
             await self._outgoing_ready.wait()
             self._outgoing_ready.clear()
             waiting, self._outgoing = self._outgoing, defaultdict(set)
             try:
-                async with self._lender.lend() as connection:
+                async with self._connections.connect() as connection:
                     await connection.execute(_NOTIFY, CHANNEL, self._notices(waiting))
             except Exception as error:  # noqa: BLE001  # a lost signal costs latency only
                 log.warning("notify_failed", error=str(error))
             await _pause(GATHER_S)
 
     def _notices(self, waiting: Mapping[str, set[int]]) -> list[str]:
-        """What is said, in as many notices as it takes."""
+        """The payloads: at most `NOTIFY_IDS` ids each."""
         notices = []
         for topic, ids in waiting.items():
             ordered = sorted(ids)
@@ -208,7 +200,7 @@ class PostgresDatabase(Database):
         return notices
 
     async def _listen(self) -> None:
-        """Keeps one connection listening. After every (re)connection anything may have been missed."""
+        """Keep one connection listening. Signals may have been missed before each (re)connection."""
         pause_s = 0.1
         while True:
             try:
@@ -228,27 +220,26 @@ class PostgresDatabase(Database):
                     await self._until_gone(gone)
                 finally:
                     self._listening.connection = None
-                    connection.terminate()  # it may be broken: no farewell is waited for
-            except _LISTEN_TROUBLE as error:
+                    connection.terminate()  # it may be broken, so no answer is awaited
+            except _LISTEN_ERRORS as error:
                 metrics.LISTEN_LOST.inc()
                 log.warning("listen_failed", error=str(error), again_in_s=pause_s)
             await asyncio.sleep(pause_s)
             pause_s = min(pause_s * 2, RECONNECT_MAX_S)
 
     async def _until_gone(self, gone: asyncio.Event) -> None:
-        """Ask now and then, for the time: a connection that is half open tells nothing, and would be waited for in
-        vain."""
+        """Ask for the time every `LISTEN_CHECK_S` seconds: a half-open connection would never end by itself."""
         while not gone.is_set():
             try:
                 async with asyncio.timeout(LISTEN_CHECK_S):
                     await gone.wait()
             except TimeoutError:
-                async with self._listening.lend() as connection:
+                async with self._listening.connect() as connection:
                     await server_clock.follow(connection)
 
     def _heard(self, connection: Any, pid: int, channel: str, payload: str) -> None:
         origin, topic, ids = payload.split(":")
-        if origin == self._origin:  # this process was told when it sent it
+        if origin == self._origin:  # this process sent it
             return
         self.signals.deliver(topic, frozenset(int(each) for each in ids.split(",") if each))
 
@@ -258,7 +249,7 @@ class PostgresDatabase(Database):
         await asyncio.gather(*self._tasks, return_exceptions=True)
         with suppress(TimeoutError):
             async with asyncio.timeout(5):
-                await self._pooled.close()
+                await self._cache.close()
                 await self._pool.close()
                 return
         self._pool.terminate()

@@ -9,10 +9,10 @@ import structlog
 from sqlalchemy.sql.expression import Executable
 
 from workhook.storage import pipeline
-from workhook.storage.database import Params, Question, Row, Transaction, Waiting
-from workhook.storage.lending import TROUBLE, end
+from workhook.storage.connection_cache import DRIVER_ERRORS, terminate
+from workhook.storage.database import DeferredRead, DeferredWrite, Row, Transaction
 from workhook.storage.signals import Signals
-from workhook.storage.statements import Compiler, Statement, joined
+from workhook.storage.statements import Compiler, Params, Statement, joined
 
 log = structlog.get_logger(__name__)
 
@@ -37,7 +37,7 @@ class PostgresTransaction(Transaction):
         self._is_open = False
 
     async def _ready_for(self, sql: str, planned_once: bool | None) -> None:
-        if self.waiting or self.question is not None:
+        if self.deferred or self.deferred_read is not None:
             await self.flush()
         await self._prepare(sql, planned_once)
 
@@ -46,9 +46,9 @@ class PostgresTransaction(Transaction):
         await pipeline.prepare(self._connection, sql, begin=begin, planned_once=planned_once)
 
     async def fetch_all(self, statement: Executable, params: Params | None = None) -> Sequence[Row]:
-        if self.waiting or self.question is not None:
+        if self.deferred or self.deferred_read is not None:
             await self.flush()
-        return await self._fetch_along(statement, params)
+        return await self._fetch_with_deferred(statement, params)
 
     async def fetch_one(self, statement: Executable, params: Params | None = None) -> Row | None:
         known = self._compile(statement)
@@ -93,8 +93,8 @@ class PostgresTransaction(Transaction):
         return rows
 
     async def flush(self) -> None:
-        if self.waiting or self.question is not None:
-            question, self.question = self.question, None
+        if self.deferred or self.deferred_read is not None:
+            question, self.deferred_read = self.deferred_read, None
             asked = self._together(question)
             rows = await self.run_last(asked) if self.is_ending else await self._ask(asked)
             if question is not None:
@@ -109,21 +109,21 @@ class PostgresTransaction(Transaction):
             return
         try:
             await self._connection.execute("ROLLBACK")
-        except TROUBLE as error:
+        except DRIVER_ERRORS as error:
             log.warning("not_rolled_back", error=str(error) or type(error).__name__)  # the server does it by itself
-            end(self._connection)
+            terminate(self._connection)
 
-    async def _fetch_along(self, statement: Executable, params: Params | None) -> Sequence[Row]:
-        return await self._ask(self._together(Question(statement, params, _pass_over)))
+    async def _fetch_with_deferred(self, statement: Executable, params: Params | None) -> Sequence[Row]:
+        return await self._ask(self._together(DeferredRead(statement, params, _pass_over)))
 
     async def _ask(self, asked: Asked) -> Sequence[Row]:
         await self._prepare(asked.sql, asked.planned_once)
         rows: Sequence[Row] = await self._connection.fetch(asked.sql, *asked.arguments)
         return rows
 
-    def _together(self, question: Question | None) -> Asked:
+    def _together(self, question: DeferredRead | None) -> Asked:
         """One statement, of what waits and what is asked."""
-        waiting, self.waiting = self.waiting, []
+        waiting, self.deferred = self.deferred, []
         parts, arguments, plans = self._parts(waiting)
         if question is not None:
             known = self._compile(question.statement)
@@ -134,7 +134,9 @@ class PostgresTransaction(Transaction):
         once = False if False in plans else True if True in plans else None
         return Asked(joined(tuple(parts), sql) if parts else sql, arguments, once)
 
-    def _parts(self, waiting: Sequence[Waiting]) -> tuple[list[tuple[str, str, int]], list[Any], list[bool | None]]:
+    def _parts(
+        self, waiting: Sequence[DeferredWrite]
+    ) -> tuple[list[tuple[str, str, int]], list[Any], list[bool | None]]:
         """What `joined` takes, the values, and which parts are planned once."""
         parts, arguments, plans = [], list[Any](), list[bool | None]()
         for name, statement, rows in waiting:

@@ -1,7 +1,7 @@
 """The clock of PostgreSQL, which all processes of a database follow.
 
-A look takes a round trip, and nobody knows when in it the server looked: the middle is wrong by half of it at most. The
-quickest of some looks counts, and a host's clock within that error is left alone.
+Asking takes a round trip, and the answer belongs to some moment in it: taking the middle is wrong by half of it at
+most. The fastest of several answers counts. A host's clock within that error is left alone.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Short notices between the parts of a process and between processes: "hooks 3 and 7 have work", "hook 5 changed".
 
-A signal is sent after a commit and may be lost (a crash, a broken connection). Whoever listens must also find out by
-itself, later; a signal only makes it sooner. `None` as ids means "anything may have changed".
+A signal is sent after a commit and may be lost (a crash, a broken connection). Listeners must also find out without it,
+later; a signal only makes it sooner. `None` as ids means "anything may have changed".
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ log = structlog.get_logger(__name__)
 
 
 class Signals:
-    """The listeners of this process; an engine that serves several processes sets `forward`."""
+    """The listeners of this process. An engine that serves several processes sets `forward`."""
 
     def __init__(self) -> None:
         self._listeners: dict[str, list[Listener]] = defaultdict(list)

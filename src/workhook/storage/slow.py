@@ -1,6 +1,6 @@
-"""Reads that may have to look at very many rows: few at a time, apart from the others, and not for long.
+"""Reads that may look at very many rows: few at a time, apart from other reads, and with a time limit.
 
-Everybody's authentication waits for the other reads, so one person's search must not take their place.
+Other reads, such as everybody's authentication, must not wait for one person's search.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ class TooSlow(Unavailable):
 
 
 class Turns:
-    """Who may read slowly."""
+    """Limits slow reads to `AT_ONCE` at a time."""
 
     def __init__(self) -> None:
         self._free = asyncio.Semaphore(AT_ONCE)
 
     @asynccontextmanager
     async def turn(self) -> AsyncIterator[None]:
-        """Raises `TooSlow` if it does not come."""
+        """Wait for a turn. Raises `TooSlow` after `TIMEOUT_S`."""
         try:
             async with asyncio.timeout(TIMEOUT_S):
                 await self._free.acquire()

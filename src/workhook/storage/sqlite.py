@@ -15,13 +15,13 @@ from sqlalchemy.sql.expression import Executable
 
 from workhook.core.errors import Unavailable
 from workhook.storage import dialects, metrics, slow
-from workhook.storage.database import Database, Params, Row, Step, Transaction
+from workhook.storage.database import Database, Row, Step, Transaction
 from workhook.storage.signals import Signals
 from workhook.storage.sqlite_threads import BUSY_TIMEOUT_S, Job, Threads
-from workhook.storage.statements import Compiler, Statement
+from workhook.storage.statements import Compiler, Params, Statement
 
 T = TypeVar("T")
-STILL_BUSY_TIMEOUT_S = 0.2  # and how long when it already did so for that long, so that the queue does not add up
+STILL_BUSY_TIMEOUT_S = 0.2  # after a first time-out, so that the waits of a queue do not add up
 TURN_TIMEOUT_S = 10.0  # how long a transaction waits for those before it in this process
 GROUP_MAX = 128  # transactions that share a commit at most: bounds how long the first of them waits
 WATCH_INTERVAL_S = 1.0
@@ -31,17 +31,17 @@ log = structlog.get_logger(__name__)
 
 
 class _Group:
-    """Logical transactions that are released and wait for the one commit that makes them durable."""
+    """Logical transactions that are finished and share the next commit."""
 
     def __init__(self) -> None:
         self.members: list[SqliteTransaction] = []
         self.durable: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        # Every member may have been cancelled by then: the failure is then logged where it happens, not here.
+        # Every member may have been cancelled by then: the failure is logged where it happens.
         self.durable.add_done_callback(lambda done: done.cancelled() or done.exception())
 
 
 class _WriteLock:
-    """The lock of the file, which another process may hold. Used on the writer's thread only."""
+    """The file's write lock, which another process may hold. Used on the writer's thread only."""
 
     def __init__(self) -> None:
         self._timeout_s = BUSY_TIMEOUT_S
@@ -73,9 +73,9 @@ class SqliteTransaction(Transaction):
         self.opened = False
 
     def _run(self, job: Job[T]) -> asyncio.Future[T]:
-        if self.opened and not self.waiting:
+        if self.opened and not self.deferred:
             return self._writer.submit(job)
-        waiting, self.waiting = self.waiting, []
+        waiting, self.deferred = self.deferred, []
         calls = [call for each in waiting for call in _calls(self._compile(each.statement), each.rows)]
         opened, self.opened = self.opened, True
 
@@ -85,34 +85,30 @@ class SqliteTransaction(Transaction):
                     self._write_lock.begin(connection)
                 connection.execute("SAVEPOINT logical")
             for sql, arguments in calls:
-                connection.execute(sql, arguments).fetchall()  # to its end: one that is under way forbids the COMMIT
+                connection.execute(sql, arguments).fetchall()  # to the end: an open cursor would prevent the COMMIT
             return job(connection)
 
         return self._writer.submit(first)
 
     async def flush(self) -> None:
-        if self.question is not None:
-            question, self.question = self.question, None
-            question.then(await self._fetch_along(question.statement, question.params))
-        elif self.waiting:
+        if self.deferred_read is not None:
+            question, self.deferred_read = self.deferred_read, None
+            question.then(await self._fetch_with_deferred(question.statement, question.params))
+        elif self.deferred:
             await self._run(lambda connection: None)
 
     async def fetch_all(self, statement: Executable, params: Params | None = None) -> Sequence[Row]:
-        if self.question is not None:
+        if self.deferred_read is not None:
             await self.flush()
-        return await self._fetch_along(statement, params)
+        return await self._fetch_with_deferred(statement, params)
 
-    async def _fetch_along(self, statement: Executable, params: Params | None) -> Sequence[Row]:
+    async def _fetch_with_deferred(self, statement: Executable, params: Params | None) -> Sequence[Row]:
         known = self._compile(statement)
         arguments = known.arguments(params)
         return await self._run(lambda connection: connection.execute(known.sql, arguments).fetchall())
 
-    async def fetch_one(self, statement: Executable, params: Params | None = None) -> Row | None:
-        rows = await self.fetch_all(statement, params)
-        return rows[0] if rows else None
-
     async def execute(self, statement: Executable, params: Params | None = None) -> int:
-        if self.question is not None:
+        if self.deferred_read is not None:
             await self.flush()
         known = self._compile(statement)
         arguments = known.arguments(params)
@@ -124,8 +120,8 @@ class SqliteTransaction(Transaction):
     async def execute_steps(
         self, steps: Sequence[Step], last: tuple[Executable, Params] | None = None
     ) -> Sequence[Row]:
-        """All of them in one trip to the writer's thread; what `last` answers."""
-        if self.question is not None:
+        """Run all steps in one job of the writer's thread; return the rows of `last`."""
+        if self.deferred_read is not None:
             await self.flush()
         calls = [call for statement, rows in steps for call in _calls(self._compile(statement), rows)]
         if last is not None:
@@ -162,7 +158,7 @@ class SqliteDatabase(Database):
 
     @classmethod
     async def open(cls, path: Path, *, readers: int = 2, watch: bool = True) -> SqliteDatabase:
-        """`watch`: notice, within a second, what other processes commit to the same file."""
+        """`watch`: notice within a second what other processes commit to the file."""
         try:
             database = cls(path, readers)
         except sqlite3.Error as error:
@@ -204,13 +200,13 @@ class SqliteDatabase(Database):
             metrics.WAITING.dec()
 
     def _release(self, transaction: SqliteTransaction) -> _Group | None:
-        """The transaction joins the group that the next commit makes durable; None if it did nothing."""
+        """Add the transaction to the group of the next commit; return None if it did nothing."""
         if not transaction.opened:
             return None
         self._writer.submit(_release_savepoint)
         if self._group is None:
             self._group = _Group()
-            # It queues for its turn behind those that wait already, so these share the commit: one fsync for all.
+            # It queues behind those that wait already, so that they share the commit: one fsync for all.
             self._committer = asyncio.create_task(self._commit_in_turn(), name="sqlite-commit")
         self._group.members.append(transaction)
         return self._group
@@ -236,7 +232,8 @@ class SqliteDatabase(Database):
             member.committed()
 
     async def _roll_back(self) -> None:
-        """Undo one logical transaction. On a full disk SQLite may have undone the whole group: all of it failed."""
+        """Undo one logical transaction. On a full disk SQLite may have undone the whole group: then all of it
+        failed."""
         alone = self._group is None
         survived = await self._writer.submit(lambda connection: _undo(connection, alone=alone))
         if not survived and self._group is not None:
@@ -250,10 +247,6 @@ class SqliteDatabase(Database):
         known = self._compile(statement)
         arguments = known.arguments(params)
         return await self._readers.submit(lambda connection: connection.execute(known.sql, arguments).fetchall())
-
-    async def fetch_one(self, statement: Executable, params: Params | None = None) -> Row | None:
-        rows = await self.fetch_all(statement, params)
-        return rows[0] if rows else None
 
     async def fetch_slow(self, statement: Executable, params: Params | None = None) -> Sequence[Row]:
         known = self._compile(statement)
@@ -274,12 +267,12 @@ class SqliteDatabase(Database):
             return await transaction.execute_steps(steps, (last, params))
 
     async def _watch(self) -> None:
-        """`data_version` of the only connection that writes here changes only by what other processes commit."""
+        """`data_version` of the only writing connection changes only by the commits of other processes."""
         seen: int | None = None
         while True:
             await asyncio.sleep(WATCH_INTERVAL_S)
             try:
-                version = await self._writer.submit(_data_version)
+                version = await self._writer.submit(lambda each: each.execute("PRAGMA data_version").fetchone()[0])
             except Exception as error:  # noqa: BLE001  # it is tried again in a second
                 log.warning("watch_failed", error=str(error))
                 continue
@@ -298,8 +291,8 @@ class SqliteDatabase(Database):
 
 
 def _calls(known: Statement, rows: Sequence[Params]) -> Iterator[tuple[str, list[Any]]]:
-    """Inserts go many rows a call: at every row that SQLite steps through, its thread gives the interpreter away and
-    has to win it back from the event loop."""
+    """Insert many rows a call: at every call, SQLite's thread gives the interpreter's lock away and has to win it back
+    from the event loop."""
     arguments = [known.arguments(row) for row in rows]
     at = 0
     for size in ROWS_A_CALL:
@@ -313,12 +306,8 @@ def _changed(connection: sqlite3.Connection, sql: str, arguments: Sequence[objec
     count = connection.execute(sql, arguments).rowcount
     if count >= 0:
         return count
-    # The module counts only what begins with UPDATE, DELETE or INSERT, not what begins with WITH.
+    # The module does not count rows of statements that begin with WITH.
     return int(connection.execute("SELECT changes()").fetchone()[0])
-
-
-def _data_version(connection: sqlite3.Connection) -> int:
-    return int(connection.execute("PRAGMA data_version").fetchone()[0])
 
 
 def _release_savepoint(connection: sqlite3.Connection) -> None:
@@ -337,7 +326,7 @@ def _commit_or_roll_back(connection: sqlite3.Connection) -> None:
 
 
 def _undo(connection: sqlite3.Connection, *, alone: bool) -> bool:
-    """Answers whether the other members of the group still stand."""
+    """Return whether the other members of the group are still alive."""
     if not connection.in_transaction:
         return False
     if alone:
@@ -347,6 +336,6 @@ def _undo(connection: sqlite3.Connection, *, alone: bool) -> bool:
             connection.execute("ROLLBACK TO logical")
             connection.execute("RELEASE logical")
         except sqlite3.OperationalError:
-            # "no such savepoint": it failed before it had one (BEGIN succeeded for others), so nothing is to undo.
+            # "no such savepoint": it failed before it had one (BEGIN succeeded for others). Nothing is to be undone.
             return connection.in_transaction
     return True

@@ -61,9 +61,9 @@ class Threads:
                 outcome: tuple[object, BaseException | None] = (job(connection), None)
             except sqlite3.Error as error:
                 outcome = (None, dialects.sqlite_problem(error))
-            except BaseException as error:  # noqa: BLE001  # handed to whoever waits
+            except BaseException as error:  # noqa: BLE001  # handed to the caller
                 outcome = (None, error)
-            with suppress(RuntimeError):  # the loop is closed: nobody waits any more
+            with suppress(RuntimeError):  # the loop is closed: no caller is left
                 self._loop.call_soon_threadsafe(_settle, future, *outcome)
 
     async def close(self) -> None:

@@ -1,23 +1,24 @@
-"""Compiles SQLAlchemy Core statements once per dialect into text and parameter order."""
+"""Compiles SQLAlchemy Core statements once per dialect, into text and the order of parameters."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from typing import Any, ClassVar, TypeVar
 from weakref import WeakKeyDictionary
 
 from sqlalchemy.engine.interfaces import Dialect
 from sqlalchemy.sql.compiler import SQLCompiler
 from sqlalchemy.sql.expression import Executable
 
-if TYPE_CHECKING:
-    from workhook.storage.database import Params, Value
+# int, str, bytes, float, bool, None, or a list of ints or texts (see `dialects.any_of`); the drivers refuse the rest.
+Value = object
+Params = Mapping[str, Value]
 
 
 class PerDialect(Executable):
-    """The rare statement that has to be written once for each database."""
+    """A statement that is written separately for each database."""
 
     def __init__(self, *, sqlite: Executable, postgresql: Executable) -> None:
         self._written = {"sqlite": sqlite, "postgresql": postgresql}
@@ -29,13 +30,13 @@ class PerDialect(Executable):
 E = TypeVar("E", bound=Executable)
 
 HOT: list[Executable] = []
-"""What requests ask all the time; see `hot`."""
+"""Frequent statements; see `hot`."""
 
 
 def hot(statement: E) -> E:
-    """PostgreSQL plans the statement once for each connection, and not each time: for what is asked often, whose plan
-    takes about as long as its run. It has one way for all values: `tests/work/test_plans_once.py` compares what that
-    costs with what the best way for some values costs, and has to know it."""
+    """Let PostgreSQL plan the statement once a connection: for frequent statements that take about as long to plan as
+    to run. All values share one plan; `tests/work/test_plans_once.py` compares its cost with the best plan for some
+    values, and has to know the statement."""
     HOT.append(statement)
     return statement
 
@@ -51,7 +52,7 @@ class Statement:
 
     __slots__ = ("_adapt", "_fixed", "_names", "_plain_insert", "planned_once", "sql")
 
-    planned_once: bool | None  # None: there is nothing to plan
+    planned_once: bool | None  # None: nothing is planned
 
     def __init__(self, compiled: SQLCompiler, adapt: Callable[[Value], Any] | None) -> None:
         self.sql = str(compiled)
@@ -95,9 +96,9 @@ class Statement:
 
 @lru_cache(512)
 def joined(parts: tuple[tuple[str, str, int], ...], last: str) -> str:
-    """One statement of PostgreSQL that writes `parts` (name, SQL, how many parameters) and answers what `last` does.
+    """One PostgreSQL statement that runs `parts` (name, SQL, number of parameters) and returns the rows of `last`.
 
-    It takes the parameters of all of them in their order. `last` cannot begin with WITH itself.
+    It takes the parameters of all of them in order. `last` must not begin with WITH.
     """
     written, before = [], 0
     for name, sql, count in parts:
@@ -111,10 +112,10 @@ def _renumbered(sql: str, before: int) -> str:
 
 
 class Compiler:
-    """Statements are built once, at import; those built per request (list filters) are compiled per request."""
+    """Compiles each statement object once. Statements that a request builds (list filters) are compiled each time."""
 
     inspect: ClassVar[Callable[[str], None] | None] = None
-    """Gets the SQL of every statement that is compiled: tests look at it here (`scripts/statement_rules.py`)."""
+    """Called with the SQL of every compiled statement, for tests (`scripts/statement_rules.py`)."""
 
     def __init__(self, dialect: Dialect, adapt: Callable[[Value], Any] | None = None) -> None:
         self._dialect = dialect

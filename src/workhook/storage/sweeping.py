@@ -1,5 +1,4 @@
-"""For what is swept now and then: one row that cannot be done holds up no other. It is logged, counted, and left for
-the next run."""
+"""For periodic work: a row that fails does not hold up the others. It is logged, counted, and left for the next run."""
 
 from __future__ import annotations
 
@@ -14,13 +13,13 @@ from workhook.storage.database import RolledBack
 
 T = TypeVar("T")
 
-SKIPPED_MAX = 100  # of one kind in one run: more than that is no matter of single rows
+SKIPPED_MAX = 100  # of one kind in one run: with more, single rows are not the cause
 
 log = structlog.get_logger(__name__)
 
 
-async def one_by_one(kind: str, things: Iterable[T], do: Callable[[T], Awaitable[int]]) -> int:
-    """The sum of what `do` answers for each thing. `kind` names them in the log and the metric.
+async def for_each_isolated(kind: str, things: Iterable[T], do: Callable[[T], Awaitable[int]]) -> int:
+    """Return the sum of `do` over all things. `kind` names them in the log and the metric.
 
     Raises `Unavailable` if the database cannot be used.
     """
@@ -35,19 +34,19 @@ async def one_by_one(kind: str, things: Iterable[T], do: Callable[[T], Awaitable
     return done
 
 
-class _Bite:
-    """How many rows are taken at once: fewer where that fails, down to the row that it fails with, which is skipped."""
+class _BatchSize:
+    """The size of a batch: smaller after a failure, down to the row that fails, which is skipped."""
 
     def __init__(self, kind: str, size: int) -> None:
         self.limit, self.skipped = size, 0
         self._kind, self._size = kind, size
 
     def is_over(self, error: Exception) -> bool:
-        """Whether the error concerns all rows, or too many of them."""
+        """Whether the error concerns all rows, or too many rows were skipped."""
         return concerns_all(error) or self.skipped >= SKIPPED_MAX
 
     def skips(self) -> bool:
-        """After an error, to be called where it is handled: whether its row is skipped, or fewer are to be tried."""
+        """After an error: return True if its row is skipped, False if a smaller batch is to be tried."""
         if self.limit > 1:
             self.limit = max(self.limit // 10, 1)
             return False
@@ -60,25 +59,25 @@ class _Bite:
 
 
 async def in_batches(kind: str, size: int, do: Callable[[int, int], Awaitable[int]]) -> int:
-    """`do(limit, offset)` takes away at most `limit` of the rows that are due, but for the first `offset`, and answers
-    how many. It is called until there are no more; where it fails with fewer rows, down to the one that it fails with.
-    It looks at what stays each time: where that can be much, take `in_order`.
+    """Call `do(limit, offset)` until nothing is left. It removes at most `limit` of the due rows behind the first
+    `offset`, and returns how many. After a failure it gets smaller limits, down to the row that fails. It passes the
+    rows that stay each time: if these can be many, use `in_order`.
 
     Raises `Unavailable` if the database cannot be used, and what `do` raised once `SKIPPED_MAX` rows were skipped.
     """
-    done, bite = 0, _Bite(kind, size)
+    done, size_now = 0, _BatchSize(kind, size)
     while True:
         try:
-            count = await do(bite.limit, bite.skipped)
+            count = await do(size_now.limit, size_now.skipped)
         except Exception as error:
-            if bite.is_over(error):
+            if size_now.is_over(error):
                 raise
-            bite.skips()
+            size_now.skips()
             continue
         done += count
-        if count < bite.limit:
+        if count < size_now.limit:
             return done
-        bite.done()
+        size_now.done()
 
 
 async def in_order(
@@ -87,30 +86,30 @@ async def in_order(
     following: Callable[[T | None, int], Awaitable[Sequence[T]]],
     do: Callable[[T | None, Sequence[T]], Awaitable[int]],
 ) -> int:
-    """The sum of what `do` answers, for rows one after the other and each once, however many of them stay.
+    """Go once through rows in order, however many of them stay, and return the sum of `do`.
 
-    `following(last, limit)` answers the first rows behind `last` (None: all) in an order of its own; `do(last, rows)`
-    does them. Where it fails, it is given fewer rows, down to the one that it fails with.
+    `following(last, limit)` returns the first rows behind `last` (None: from the beginning); `do(last, rows)` handles
+    them. After a failure it gets fewer rows, down to the one that fails.
 
     Raises `Unavailable` if the database cannot be used, and what `do` raised once `SKIPPED_MAX` rows were skipped.
     """
-    done, bite, last = 0, _Bite(kind, size), None
-    while rows := await following(last, bite.limit):
+    done, size_now, last = 0, _BatchSize(kind, size), None
+    while rows := await following(last, size_now.limit):
         try:
             done += await do(last, rows)
         except Exception as error:
-            if bite.is_over(error):
+            if size_now.is_over(error):
                 raise
-            if not bite.skips():
+            if not size_now.skips():
                 continue
         else:
-            bite.done()
+            size_now.done()
         last = rows[-1]
     return done
 
 
 def concerns_all(error: Exception) -> bool:
-    """Whether it is about the database, and not about what was to be done: the next would fail likewise."""
+    """Whether the database is at fault, so that the next row would fail too."""
     return isinstance(error, Unavailable) and not isinstance(error, RolledBack)
 
 

@@ -141,5 +141,4 @@ async def revoke_with_family(tx: Transaction, token_id: int, family: str | None)
 
 def announce(tx: Transaction, token_ids: Collection[int] = (0,)) -> None:
     """After the commit every process forgets what it knows of these tokens; 0: of all of them."""
-    signals, ids = tx.signals, frozenset(token_ids)
-    tx.after_commit(lambda: signals.send(TOKENS, ids))
+    tx.signal(TOKENS, frozenset(token_ids))

@@ -78,7 +78,7 @@ class Place:
         self.fence: _Fence | None = None
         self.waiting: list[asyncio.Future[int]] = []  # for a fence that is set up from now on
 
-    def meet(self, survey: order.Survey) -> bool:
+    def meet(self, survey: order.CommitSnapshot) -> bool:
         """Whether the fence is free: all who could commit below it have ended."""
         appending = survey.appending_to(self.repository_id)
         if self.fence is None:
@@ -239,7 +239,7 @@ class Hub:
 
     async def resume(self, stream: Stream, after: int) -> None:
         """Go on behind `after`. An id from the future is one that never was: what is new from now on is told."""
-        stream.position = min(after, (await order.survey(self._database)).newest)
+        stream.position = min(after, (await order.commit_snapshot(self._database)).newest)
 
     async def leave(self, stream: Stream) -> None:
         place = stream.place
@@ -280,7 +280,7 @@ class Hub:
     async def _look(self) -> float:
         """Answers when to look again, at the latest."""
         places = list(self._places.values())
-        survey = await order.survey(self._database)
+        survey = await order.commit_snapshot(self._database)
         free = [place for place in places if place.meet(survey)]
         behind = [each for each in free if each.settled is not None and each.fence and each.settled < each.fence.upto]
         await self._hand_out({place.repository_id: place for place in behind})

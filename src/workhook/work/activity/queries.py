@@ -18,16 +18,15 @@ from workhook.identity.tokens.lookup import find_actors
 from workhook.identity.tokens.reach import may_reach
 from workhook.storage import Reader, Row
 from workhook.storage.dialects import any_of
+from workhook.storage.index_ranges import Alike, TimeIndex, index_range
 from workhook.storage.metadata import big
-from workhook.storage.moments import Moments
-from workhook.storage.runs import Alike, run
 from workhook.storage.statements import PerDialect
 from workhook.work.people import membership_of, person_columns
 
 FOLLOWING = ("work", "read")  # what it asks of a token that is confined
 PAGE_BYTES = 4 * 1024 * 1024  # of payloads in one answer; at least one event is
 
-moments = Moments(events, "created_at", slack_ms=5 * MINUTE_MS)  # no change takes as long
+moments = TimeIndex(events, "created_at", slack_ms=5 * MINUTE_MS)  # no change takes as long
 _FILTERS = ("actor_id", "event", "since")
 _actor_of = sa.select(accounts.c.id).where(accounts.c.login_key == sa.bindparam("login_key"))
 
@@ -50,7 +49,9 @@ def _found(dialect: str, filters: frozenset[str]) -> sa.Select[Any]:
     alike: list[Alike] = [(row.c.repository_id, big("repository_id"))]
     if "event" in filters:
         alike += [(row.c.name, sa.bindparam("event", type_=sa.Text())), (row.c.listed, sa.true())]
-    found = run(dialect, alike, row.c.id, newest_first=True, high="before").where(row.c.listed, *_since(row, filters))
+    found = index_range(dialect, alike, row.c.id, newest_first=True, high="before").where(
+        row.c.listed, *_since(row, filters)
+    )
     first = found.add_columns(row.c.size).subquery("first")
     return sa.select(first.c.id, first.c.size)
 

@@ -311,9 +311,9 @@ async def update(tx: Transaction, changed: TaskComment | FileComment | Reply) ->
         values |= {"body": changed.body, "plain_body": plain(changed.body)}
     else:
         values |= {"text": changed.text}
-    tx.later(_UPDATES[type(changed)], [values])
+    tx.defer(_UPDATES[type(changed)], [values])
 
 
 async def delete(tx: Transaction, gone: TaskComment | FileComment | Reply) -> None:
     """A file comment's replies go with it."""
-    tx.later(_DELETES[type(gone)], [{"row_id": gone.id}])
+    tx.defer(_DELETES[type(gone)], [{"row_id": gone.id}])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from workhook.http.calls import Services
 from workhook.identity.context import Write
 from workhook.identity.queries import find_repository_by_id
-from workhook.storage.sweeping import one_by_one
+from workhook.storage.sweeping import for_each_isolated
 from workhook.work.credits import ledger, queries
 from workhook.work.credits.ledger import Pen
 
@@ -24,7 +24,7 @@ async def expire(services: Services, now: int) -> int:
     done, after = 0, 0
     while True:
         overdue = await queries.overdue_ledgers(services.database, now, after, LEDGERS_AT_ONCE)
-        done += await one_by_one("expired_task_credits", overdue, settle)
+        done += await for_each_isolated("expired_task_credits", overdue, settle)
         if len(overdue) < LEDGERS_AT_ONCE:
             return done
         after = overdue[-1]

@@ -210,7 +210,7 @@ async def overdue_ledgers(reader: Reader, now: int, after: int, limit: int) -> l
 
 
 async def insert_entry(tx: Transaction, values: Mapping[str, object]) -> None:
-    tx.later(_insert, [values])
+    tx.defer(_insert, [values])
 
 
 async def change_entries(

@@ -160,13 +160,13 @@ async def insert_file(tx: Transaction, repository: Repository, file: File) -> No
     values = {"id": file.id, "title": file.title, "private": file.private, **content}
     folder_id = file.folder.id if file.folder else None
     values |= {"repository_id": repository.id, "folder_id": folder_id, "user_id": file.user.id}
-    tx.later(_insert, [{**values, "created_at": file.created_at, "updated_at": file.updated_at}])
+    tx.defer(_insert, [{**values, "created_at": file.created_at, "updated_at": file.updated_at}])
 
 
 async def set_deleted(tx: Transaction, file: File) -> None:
     """As `file` says, and when."""
     params = {"file_id": file.id, "deleted_at": file.deleted_at, "updated_at": file.updated_at}
-    tx.later(_set_deleted, [params])
+    tx.defer(_set_deleted, [params])
 
 
 async def take_folder_to_fill(

@@ -233,7 +233,7 @@ async def update_invoice(tx: Transaction, invoice_id: str, values: Mapping[str, 
 async def delete_invoice(tx: Transaction, invoice_id: str) -> None:
     """Its timesheets can be invoiced again. The foreign key would see to that too, but lock them in any order."""
     await release(tx, invoice_id)
-    tx.later(_delete, [{"id": invoice_id}])
+    tx.defer(_delete, [{"id": invoice_id}])
 
 
 async def insert_invoice(tx: Transaction, values: Mapping[str, object]) -> None:

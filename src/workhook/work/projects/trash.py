@@ -7,7 +7,7 @@ import structlog
 from workhook.http.calls import Services
 from workhook.identity import audit, removal
 from workhook.storage import Transaction
-from workhook.storage.sweeping import one_by_one
+from workhook.storage.sweeping import for_each_isolated
 from workhook.work.projects import trash_queries
 
 log = structlog.get_logger(__name__)
@@ -22,7 +22,7 @@ async def purge(services: Services, now: int) -> int:
     """
     before = now - trash_queries.KEPT_MS
     found = await trash_queries.deleted_before(services.database, before)
-    return await one_by_one("deleted_projects", found, lambda each: _purge_one(services, each, before))
+    return await for_each_isolated("deleted_projects", found, lambda each: _purge_one(services, each, before))
 
 
 async def _purge_one(services: Services, repository_id: int, before: int) -> bool:

@@ -157,12 +157,12 @@ async def insert_prices(tx: Transaction, service_id: str, prices: Sequence[Price
 
 async def update_service(tx: Transaction, service_id: str, values: Mapping[str, object]) -> None:
     """`values`: the fields of `Content`, prices, updated_at."""
-    tx.later(_update, [{**values, "id": service_id}])
+    tx.defer(_update, [{**values, "id": service_id}])
 
 
 async def delete_service(tx: Transaction, service_id: str, now: int) -> None:
     """Its row stays, out of everybody's sight: checkouts go on to use it."""
-    tx.later(_delete, [{"id": service_id, "now": now}])
+    tx.defer(_delete, [{"id": service_id, "now": now}])
 
 
 def _service_of(row: Row, user_id: int) -> Service:

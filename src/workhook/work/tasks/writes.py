@@ -10,10 +10,9 @@ import sqlalchemy as sa
 from sqlalchemy.sql.expression import Executable
 
 from workhook.storage import Transaction
-from workhook.storage.database import Params
 from workhook.storage.dialects import any_of
 from workhook.storage.metadata import big, insert_into
-from workhook.storage.statements import hot
+from workhook.storage.statements import Params, hot
 from workhook.work.tasks import order
 from workhook.work.tasks.order import STEP, Bucket
 from workhook.work.tasks.rows import CONTENT
@@ -150,7 +149,7 @@ async def insert_task(tx: Transaction, repository_id: int, task: Task, spot: Spo
 
 def update_task(tx: Transaction, task: Task) -> None:
     """What it says; its place stays."""
-    tx.later(_edit, [_said(task)])
+    tx.defer(_edit, [_said(task)])
 
 
 async def move_task(tx: Transaction, task: Task, spot: Spot) -> None:
@@ -161,7 +160,7 @@ async def move_task(tx: Transaction, task: Task, spot: Spot) -> None:
 
 async def _put(tx: Transaction, statement: Executable, params: Params, spot: Spot) -> None:
     if not spot.between:
-        tx.later(statement, [params])
+        tx.defer(statement, [params])
         return
     row = await tx.fetch_one(statement, params)
     if row is not None and order.is_crowded(row["rank"]):  # rare: after dozens of moves to one place
@@ -170,7 +169,7 @@ async def _put(tx: Transaction, statement: Executable, params: Params, spot: Spo
 
 def trash_task(tx: Transaction, task: Task) -> None:
     """`updated_at` is when it was deleted."""
-    tx.later(_trash, [{"task_id": task.id, "updated_at": task.updated_at}])
+    tx.defer(_trash, [{"task_id": task.id, "updated_at": task.updated_at}])
 
 
 async def trash_tasks(tx: Transaction, gone: Sequence[Task]) -> None:
@@ -232,7 +231,7 @@ async def drop_if_empty(tx: Transaction, buckets: Sequence[Bucket], bucket: Buck
 
 
 def add_assignees(tx: Transaction, task_id: str, user_ids: Collection[int]) -> None:
-    tx.later(_insert_assignee, [{"task_id": task_id, "user_id": each} for each in user_ids])
+    tx.defer(_insert_assignee, [{"task_id": task_id, "user_id": each} for each in user_ids])
 
 
 async def set_assignees(tx: Transaction, before: Task, after: Task) -> None:

@@ -1,7 +1,6 @@
-"""Work that arrives while a round is under way goes together in the next one.
+"""Runs items in rounds: those that arrive during a round run together in the next one.
 
-Alone, an item waits for nobody. Under load the number of items in a round grows until the rounds keep up, so that what
-a round costs is shared by all who wait for it.
+A single item does not wait. Under load the rounds grow until they keep up, so that their items share the cost.
 """
 
 from __future__ import annotations
@@ -25,17 +24,17 @@ class _Waiting(NamedTuple, Generic[Item, Answer]):
     answer: asyncio.Future[Answer]
 
     def refuse(self, error: Exception) -> None:
-        if not self.answer.done():  # nobody waits any more
+        if not self.answer.done():  # the caller was cancelled
             self.answer.set_exception(error)
 
 
-class Gatherer(Generic[Item, Answer]):
-    """Runs `run` with the items of a round, and gives each its answer; `run` answers in the order of the items.
+class Batcher(Generic[Item, Answer]):
+    """Calls `run` with the items of a round. It returns their answers in the same order.
 
-    Items of the same `queue` are never in two rounds at the same time, so they are run in the order in which they came.
+    Items of the same `queue` are never in two rounds at the same time, so they run in the order in which they came.
 
-    If a round raises, each of its items is run again alone, and what that raises is for that item only: so `run` does
-    all or nothing. After `Unavailable` nobody knows what was done, so nothing is run again: every item gets it.
+    If a round raises, each of its items is run again alone, and gets only its own error: so `run` must do all or
+    nothing. After `Unavailable` it is unknown what was done, so nothing is run again, and every item gets the error.
     """
 
     def __init__(
@@ -54,8 +53,7 @@ class Gatherer(Generic[Item, Answer]):
         self._rounds: set[asyncio.Task[None]] = set()
 
     async def add(self, item: Item) -> Answer:
-        """What `run` answers to this item. If the caller is cancelled, an item that is in a round is run all the
-        same."""
+        """Return the item's answer. If the caller is cancelled, an item that is in a round is still run."""
         answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
         self._waiting.append(_Waiting(item, answer))
         self._begin()
@@ -67,7 +65,7 @@ class Gatherer(Generic[Item, Answer]):
             return
         queues = {self._queue(each.item) for each in taken}
         self._busy |= queues
-        # In a context of its own: a round belongs to none of the requests that wait for it.
+        # In a context of its own: a round belongs to none of its requests.
         task = asyncio.create_task(self._answer(taken), name="gathered", context=Context())
         self._rounds.add(task)
         task.add_done_callback(lambda ended: self._ended(ended, queues))
@@ -81,7 +79,7 @@ class Gatherer(Generic[Item, Answer]):
         taken: list[_Waiting[Item, Answer]] = []
         left: list[_Waiting[Item, Answer]] = []
         for each in self._waiting:
-            if each.answer.done():  # whoever waited was cancelled
+            if each.answer.done():  # the caller was cancelled
                 continue
             fits = len(taken) < self._items_max and self._queue(each.item) not in self._busy
             (taken if fits else left).append(each)
@@ -94,14 +92,14 @@ class Gatherer(Generic[Item, Answer]):
         except Unavailable as error:
             for each in taken:
                 each.refuse(Unavailable(error.message, code=error.code))
-        except Exception as error:  # noqa: BLE001  # whoever waits gets it
+        except Exception as error:  # noqa: BLE001  # the caller gets it
             if len(taken) == 1 and not taken[0].answer.done():
                 taken[0].answer.set_exception(error)
             elif len(taken) > 1:
                 for each in taken:
                     await self._answer([each])
         else:
-            if len(answers) != len(taken):  # a defect: it was run, so it is not run again, and nobody waits for ever
+            if len(answers) != len(taken):  # a defect; the items are not run again, and no caller waits for ever
                 for each in taken:
                     each.refuse(RuntimeError(f"{len(taken)} items were run and {len(answers)} answered"))
                 return

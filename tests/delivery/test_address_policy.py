@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from yarl import URL
 
 from tests.delivery.receivers import Names
-from workhook.delivery.guard import (
+from workhook.delivery.address_policy import (
     AddressPolicy,
     AddressRefused,
     GuardedResolver,

@@ -1,4 +1,4 @@
-"""Writes outcomes in batches: one short transaction for many, and only then are their slots free."""
+"""Writes outcomes in batches, many in one short transaction. Their slots are free only after the commit."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from workhook.core.clock import now_ms
 from workhook.core.errors import Unavailable
 from workhook.delivery import metrics
 from workhook.delivery.attempt import Finished
-from workhook.delivery.recording import attempts_of, record
+from workhook.delivery.outcome_queries import attempts_of, record
 from workhook.storage import Database
 
 BATCH_MAX = 256
@@ -22,14 +22,14 @@ SEVERAL = 4  # so many attempts under way are worth that
 PAUSE_MAX_S = 5.0
 
 Health = Mapping[int, int | None]
-"""Hook id → since when its receiver fails (milliseconds), None for not any more."""
+"""Hook id → since when its receiver fails (milliseconds), or None if it succeeds again."""
 
 log = structlog.get_logger(__name__)
 
 
-class Recorder:
-    """`recorded` is called with each batch after its commit, when the lanes know how their receivers fare. `in_flight`
-    tells how many attempts have no record yet, those that were handed over included."""
+class OutcomeWriter:
+    """`recorded` is called with each batch after its commit, when `Lane.failing_since` is up to date. `in_flight`
+    returns the number of attempts without a record, with those that were added here."""
 
     def __init__(
         self, database: Database, recorded: Callable[[Sequence[Finished]], None], in_flight: Callable[[], int]
@@ -53,7 +53,7 @@ class Recorder:
             self._begin_soon()
 
     def _begin_soon(self) -> None:
-        """At once, or a little later if several others will have ended by then: a larger batch costs less."""
+        """Write at once, or a little later if several attempts will end by then: larger batches cost less."""
         waiting = len(self._waiting)
         if self._stopping or waiting >= OVERLAP_MIN or self._in_flight() - waiting < SEVERAL:
             self._changed.set()
@@ -71,7 +71,7 @@ class Recorder:
             while self._waiting and self._has_room():
                 batch, self._waiting = self._waiting[:BATCH_MAX], self._waiting[BATCH_MAX:]
                 if changes := _health_changes(batch):
-                    # What a lane knows of its receiver's health has to change in the order of the commits: alone.
+                    # A lane's health has to change in the order of the commits, so such a batch is written alone.
                     while self._writing:
                         await asyncio.wait(self._writing)
                     await self._write(batch, changes)
@@ -79,7 +79,7 @@ class Recorder:
                     self._write_beside(batch)
 
     def _has_room(self) -> bool:
-        """While one batch waits for the disk, the next goes on its way, but not for a few outcomes only."""
+        """Whether to write a batch while another one waits for the disk: not for a few outcomes."""
         if not self._writing:
             return True
         return len(self._writing) < OVERLAP and len(self._waiting) >= OVERLAP_MIN
@@ -97,7 +97,7 @@ class Recorder:
             log.error("recorded_failed", exc_info=error)
 
     async def _write(self, batch: Sequence[Finished], health: Health) -> None:
-        """Until it is written: what is not recorded would be sent again. Meanwhile the slots stay taken."""
+        """Try until it is written: what is not recorded would be sent again. Meanwhile the slots stay taken."""
         pause_s = 0.05
         left, tried = batch, False
         while True:
@@ -121,8 +121,8 @@ class Recorder:
         self._tell(batch, health)
 
     async def _not_written(self, batch: Sequence[Finished]) -> Sequence[Finished]:
-        """When the connection breaks in a commit, nobody knows whether it took place: look, before it is tried again.
-        Of what comes late as well, nobody ever knows. Raises `Unavailable`, whatever prevents the look."""
+        """If the connection breaks during a commit, the commit may have taken place: read before writing again. For
+        late outcomes this cannot be known. Raises `Unavailable` for every error of the read."""
         try:
             attempts = await attempts_of(self._database, [each.work.id for each in batch])
         except Unavailable:
@@ -133,7 +133,7 @@ class Recorder:
         return [each for each in batch if attempts.get(each.work.id) == each.work.attempts]
 
     async def _write_apart(self, batch: Sequence[Finished], health: Health) -> None:
-        """The database refuses one of them, for good or because of a defect: the others must not wait for it."""
+        """The database refuses one of the outcomes: write each alone, so that the others need not wait for it."""
         metrics.TROUBLE.labels("record").inc()
         if len(batch) == 1:
             asyncio.get_running_loop().call_later(PAUSE_MAX_S, self.add, batch[0])
@@ -145,12 +145,12 @@ class Recorder:
         delivered, advances = [each.delivery() for each in batch], [each.advance() for each in batch]
         if late := await record(self._database, delivered, advances, health, now_ms()):
             metrics.LATE.inc(len(late))
-            log.warning("recorded_late", outcomes=len(late))  # others have sent them as well, or do so
+            log.warning("recorded_late", outcomes=len(late))  # another process sends them too
 
     def _tell(self, batch: Sequence[Finished], health: Health) -> None:
         for each in batch:
             if each.hook.id in health:
-                each.lane.failing_since = health[each.hook.id]
+                each.lane.set_failing_since(health[each.hook.id])
         try:
             self._recorded(batch)
         except Exception:
@@ -158,7 +158,7 @@ class Recorder:
             log.exception("recorded_failed", outcomes=len(batch))
 
     async def stop(self, within_s: float) -> None:
-        """Write what is left, as long as that takes no longer than `within_s`."""
+        """Write what is left, within `within_s` seconds."""
         if self._task is None:
             return
         self._stopping = True
@@ -175,7 +175,7 @@ class Recorder:
 
 
 def _health_changes(batch: Sequence[Finished]) -> dict[int, int | None]:
-    """Hooks that begin to fail or succeed again: hook id → since when, None for healthy."""
+    """The hooks that begin to fail, or succeed again."""
     changes: dict[int, int | None] = {}
     for each in batch:
         hook_id, known = each.lane.hook.id, each.lane.failing_since

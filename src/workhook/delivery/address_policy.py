@@ -1,7 +1,7 @@
 """Which addresses a delivery may reach.
 
-A URL is judged twice: `check_url` says what its text alone rules out, when a hook is created; the *address* is judged
-when the socket is opened, which is the only moment that a DNS server which changes its answers cannot get around.
+A URL is checked twice: `check_url` checks its text when a hook is created; the *address* is checked when the socket is
+opened, the only moment that a DNS server with changing answers cannot get around.
 
 Source of the ranges: the IANA special-purpose address registries (RFC 6890 and its updates). They are listed here
 because `ipaddress.is_global` calls several of them global, and not the same ones in every version of Python.
@@ -73,7 +73,7 @@ _LABEL = re.compile(r"[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?", re.ASCII)
 _IPV4_NUMBER = re.compile(r"0x[0-9a-f]*|[0-9]+", re.ASCII)
 _LONGEST_HOST = 253
 
-# What the system says when this process has run out of something: no receiver can make it say so.
+# Errors of a system that has run out of something: no receiver can cause them.
 _OWN_ERRNOS = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOBUFS})
 
 
@@ -86,7 +86,7 @@ class AddressRefused(Exception):
 
 
 class OwnTrouble(OSError):
-    """This process has run out of descriptors, memory or threads: not the receiver's doing, and no attempt at all.
+    """This process has run out of descriptors, memory or threads. It is not the receiver's doing, and no attempt.
 
     An `OSError`, because only those find their way out of a race of several addresses.
     """
@@ -126,7 +126,7 @@ class AddressPolicy:
 
 
 class GuardedResolver(AbstractResolver):
-    """Refuses a name if any one of its addresses is refused: otherwise the order of the answers would decide."""
+    """Refuses a name if any of its addresses is refused: otherwise the order of the answers would decide."""
 
     def __init__(self, policy: AddressPolicy, resolver: AbstractResolver) -> None:
         self._policy = policy
@@ -152,15 +152,15 @@ def own_trouble(error: OSError) -> OwnTrouble | None:
     """`error` as this process's own trouble, if that is what it is."""
     if isinstance(error, OwnTrouble):
         return error
-    if error.errno in _OWN_ERRNOS and not isinstance(error, socket.gaierror):  # those count differently
+    if error.errno in _OWN_ERRNOS and not isinstance(error, socket.gaierror):  # these have other numbers
         return OwnTrouble(error.errno, error.strerror)
     return None
 
 
 def guarded_socket(policy: AddressPolicy, info: AddrInfoType) -> socket.socket:
-    """aiohttp's `socket_factory`: the last word, on the very address that is connected to next.
+    """aiohttp's `socket_factory`: checks the very address that is connected to next.
 
-    It also sees the literals in URLs, which no resolver is asked about. Raises `AddressRefused`, `OwnTrouble`.
+    It also sees IP literals in URLs, which are not resolved. Raises `AddressRefused`, `OwnTrouble`.
     """
     address = str(info[4][0])
     if not policy.permits(address):
@@ -169,7 +169,7 @@ def guarded_socket(policy: AddressPolicy, info: AddrInfoType) -> socket.socket:
 
 
 def open_socket(info: AddrInfoType) -> socket.socket:
-    """Likewise for a proxy, whose address is not judged. Raises `OwnTrouble`."""
+    """The socket of a connection to a proxy, whose address is not checked. Raises `OwnTrouble`."""
     family, kind, protocol, _, _ = info
     try:
         return socket.socket(family, kind, protocol)
@@ -178,7 +178,7 @@ def open_socket(info: AddrInfoType) -> socket.socket:
 
 
 async def check_target(url: URL, policy: AddressPolicy, resolver: AbstractResolver) -> None:
-    """What the socket factory would check, for a connection that a proxy opens. Raises `AddressRefused`, `OSError`."""
+    """The socket factory's check, for a connection that a proxy opens. Raises `AddressRefused`, `OSError`."""
     host = url.raw_host or ""
     if _parse_ip(host) is None:
         await GuardedResolver(policy, resolver).resolve(host, url.port or 0)

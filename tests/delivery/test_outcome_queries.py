@@ -8,7 +8,7 @@ import sqlalchemy as sa
 from workhook.core.clock import now_ms
 from workhook.core.ids import new_guid
 from workhook.delivery import processes
-from workhook.delivery.recording import DELIVERY_COLUMNS, DeliveryRow, attempts_of, record
+from workhook.delivery.outcome_queries import DELIVERY_COLUMNS, DeliveryRow, attempts_of, record
 from workhook.hooks.tables import deliveries, dispatches
 from workhook.http.calls import Services
 from workhook.storage.metadata import insert_into

@@ -1,8 +1,8 @@
-"""The SQL of records: many outcomes in one statement, or one trip, of a transaction of their own.
+"""Writes many outcomes in one statement, or in one round trip of a transaction.
 
-An attempt moves its dispatch on only if the process still has the lease that it was sent by, and the dispatch is where
-it was. Otherwise another process sends it as well, or has done so: then this one is recorded as a repeat, and what
-follows is for the other to say.
+An attempt changes its dispatch only if the process still has the lease under which it was sent, and nobody has changed
+the dispatch since. Otherwise another process sends it too, or has done so: this attempt is then recorded as a repeat,
+and the other process decides what follows.
 """
 
 from __future__ import annotations
@@ -11,11 +11,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy.dialects.postgresql import ARRAY
 
 from workhook.hooks.tables import deliveries, dispatches, lanes, workers
 from workhook.storage import Database, Reader
-from workhook.storage.dialects import any_of
+from workhook.storage.dialects import any_of, arrays
 from workhook.storage.metadata import big, insert_into
 
 DELIVERY_COLUMNS = tuple(column.name for column in deliveries.columns if column.name != "id")
@@ -26,9 +25,9 @@ DeliveryRow = tuple[object, ...]
 """The values of `DELIVERY_COLUMNS`."""
 
 AdvanceRow = tuple[int, int, int, int, int | None, int]
-"""What changes in a dispatch: its id; the attempts that it must still have; redeliveries that this attempt was; its
+"""What changes in a dispatch: its id; the attempts that it must still have; how many redeliveries this attempt was; its
 retries after this attempt; when the next attempt is due (milliseconds, or None); the epoch of the lease that must still
-stand."""
+hold."""
 
 
 def _advance(done: Mapping[str, sa.ColumnElement[Any]]) -> sa.Update:
@@ -61,27 +60,23 @@ def _advance_sqlite() -> sa.Update:
 
 
 def _record_postgresql() -> sa.Select[Any]:
-    """Both tables in one statement, which commits by itself: one trip. An array a column."""
-    done = _unnested("done", dict(zip(ADVANCE_COLUMNS, (kind() for kind in _ADVANCE_TYPES), strict=True)))
+    """Both tables in one statement, which commits by itself: one round trip. Each column is an array."""
+    done = arrays("done", dict(zip(ADVANCE_COLUMNS, (kind() for kind in _ADVANCE_TYPES), strict=True)))
     advanced = _advance(dict(done.c)).cte("advanced")
-    made = _unnested("made", {name: deliveries.c[name].type for name in DELIVERY_COLUMNS})
+    made = arrays("made", {name: deliveries.c[name].type for name in DELIVERY_COLUMNS})
     columns = {name: made.c[name] for name in DELIVERY_COLUMNS}
     columns["redelivery"] = sa.or_(made.c.redelivery, advanced.c.id.is_(None)).label("redelivery")
     rows = (
         sa.select(*columns.values())
         .select_from(made.outerjoin(advanced, advanced.c.id == made.c.dispatch_id))
-        .order_by(made.c.number)
+        .order_by(made.c.n)
     )
     inserted = sa.insert(deliveries).from_select(DELIVERY_COLUMNS, rows).cte("inserted")
     return sa.select(advanced.c.id).add_cte(inserted)
 
 
-def _unnested(name: str, columns: Mapping[str, sa.types.TypeEngine[Any]]) -> sa.TableValuedAlias:
-    arrays: list[sa.BindParameter[Any]] = [sa.bindparam(column, type_=ARRAY(kind)) for column, kind in columns.items()]
-    shape = [sa.column(column, kind) for column, kind in columns.items()]
-    return sa.func.unnest(*arrays).table_valued(*shape, name=name, with_ordinality="number").render_derived()
-
-
+_MADE = [f"made_{name}" for name in DELIVERY_COLUMNS]
+_DONE = [f"done_{name}" for name in ADVANCE_COLUMNS]
 _insert_delivery = insert_into(deliveries, *DELIVERY_COLUMNS)
 _advance_all = _advance_sqlite()
 _record_all = _record_postgresql()
@@ -104,7 +99,7 @@ async def record(
     failing: Mapping[int, int | None],
     now: int,
 ) -> set[int]:
-    """Commit what came of attempts. Answers the dispatches that were not moved on: see above.
+    """Commit the outcomes of attempts. Return the dispatches that were not changed (see above).
 
     `failing`: hook id → since when its receiver fails (milliseconds), None for not any more.
     """
@@ -113,15 +108,15 @@ async def record(
     health = [{"hook_id": each, "since": failing[each]} for each in sorted(failing)]
     late = {each[0] for each in advances}
     if database.name == "postgresql":
-        columns: dict[str, object] = dict(zip(DELIVERY_COLUMNS, map(list, zip(*delivered, strict=True)), strict=True))
-        columns.update(zip(ADVANCE_COLUMNS, map(list, zip(*advances, strict=True)), strict=True))
+        columns: dict[str, object] = dict(zip(_MADE, map(list, zip(*delivered, strict=True)), strict=True))
+        columns.update(zip(_DONE, map(list, zip(*advances, strict=True)), strict=True))
         steps = [(_failing, health)]
         moved = await database.write_returning(steps, _record_all, {**columns, "now": now})
         return late - {row["id"] for row in moved}
     async with database.transaction() as tx:
         await tx.execute_many(_failing, health)
-        tx.later(_insert_delivery, [dict(zip(DELIVERY_COLUMNS, row, strict=True)) for row in delivered])
-        late -= {row["id"] for row in await tx.fetch_along(_advance_all, {"done": advances, "now": now})}
+        tx.defer(_insert_delivery, [dict(zip(DELIVERY_COLUMNS, row, strict=True)) for row in delivered])
+        late -= {row["id"] for row in await tx.fetch_with_deferred(_advance_all, {"done": advances, "now": now})}
         if late:
             await tx.execute(_mark_repeats, {"late": list(late), "count": len(delivered)})
     return late

@@ -28,15 +28,15 @@ class _Use(NamedTuple):
 _known: WeakKeyDictionary[Executable, _Use] = WeakKeyDictionary()
 
 
-def clash(waiting: Sequence[Executable], statement: Executable) -> str:
-    """Why `statement` has to see what waits, or the empty string if it can go along with it."""
+def find_conflict(deferred: Sequence[Executable], statement: Executable) -> str:
+    """Why `statement` cannot be sent together with the deferred writes; the empty string if it can."""
     use = _use_of(statement)
-    for each in waiting:
+    for each in deferred:
         before = _use_of(each)
         if before.written is None:
             continue
         if before.written in use.read or (before.written is use.written and not (before.inserts and use.inserts)):
-            return f"what waits changes {before.written}, which this looks at or changes too: flush() before it"
+            return f"a deferred write changes {before.written}, which this reads or changes too: flush() before it"
     return ""
 
 

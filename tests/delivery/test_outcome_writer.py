@@ -12,9 +12,9 @@ import sqlalchemy as sa
 from tests.unit.lane_kit import lane_with
 from workhook.core.clock import now_ms
 from workhook.core.errors import Unavailable
-from workhook.delivery import processes, record, recording
+from workhook.delivery import outcome_queries, outcome_writer, processes
 from workhook.delivery.attempt import Finished
-from workhook.delivery.record import OVERLAP_MIN, SEVERAL, Recorder
+from workhook.delivery.outcome_writer import OVERLAP_MIN, SEVERAL, OutcomeWriter
 from workhook.delivery.send import Outcome
 from workhook.hooks.tables import deliveries, dispatches
 from workhook.http.calls import Services
@@ -33,7 +33,7 @@ class Batches:
         self.sizes: list[int] = []
         self.lane = lane_with(1, waiting=100)
         self._wrote = asyncio.Event()
-        self.recorder = Recorder(services.database, self._recorded, lambda: self.in_flight)
+        self.recorder = OutcomeWriter(services.database, self._recorded, lambda: self.in_flight)
 
     def _recorded(self, batch: Sequence[Finished]) -> None:
         self.in_flight -= len(batch)
@@ -63,7 +63,7 @@ class Batches:
 @pytest.fixture
 async def batches(services: Services, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Batches]:
     """One that would linger for ever."""
-    monkeypatch.setattr(record, "LINGER_S", 3600)
+    monkeypatch.setattr(outcome_writer, "LINGER_S", 3600)
     batches = Batches(services)
     batches.recorder.start()
     yield batches
@@ -94,7 +94,7 @@ async def test_a_full_batch_waits_for_nobody(batches: Batches) -> None:
 
 
 async def test_they_wait_no_longer_than_that(batches: Batches, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(record, "LINGER_S", 0.001)
+    monkeypatch.setattr(outcome_writer, "LINGER_S", 0.001)
     batches.in_flight = 100
     batches.end(2)
     await batches.written(2)
@@ -119,8 +119,8 @@ async def test_a_commit_whose_answer_is_lost_is_not_made_again(
         rows = [{**common, "id": each.id, "event_id": each.event_id, "guid": each.guid} for each in works]
         await tx.execute_many(_insert, rows)
         batches.lane.epoch = await processes.join(tx, "me", 60_000)
-    monkeypatch.setattr(record, "record", once(recording.record, Unavailable("The connection broke.")))
-    monkeypatch.setattr(record, "attempts_of", once(recording.attempts_of, trouble))
+    monkeypatch.setattr(outcome_writer, "record", once(outcome_queries.record, Unavailable("The connection broke.")))
+    monkeypatch.setattr(outcome_writer, "attempts_of", once(outcome_queries.attempts_of, trouble))
     batches.end(count)
     await batches.recorder.stop(30)
     found = await services.database.fetch_all(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-ZEN: tuple[str, ...] = (
+PING_QUOTES: tuple[str, ...] = (
     "Say it once, and say it signed.",
     "What was written down can be told again.",
     "A slow reader holds up only its own post.",
@@ -20,6 +20,6 @@ ZEN: tuple[str, ...] = (
 )
 
 
-def zen() -> str:
+def random_quote() -> str:
     """One saying, picked at random."""
-    return random.choice(ZEN)  # noqa: S311 - nothing is kept secret by it
+    return random.choice(PING_QUOTES)  # noqa: S311 - nothing is kept secret by it

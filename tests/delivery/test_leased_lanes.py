@@ -17,8 +17,8 @@ from tests.harness.world import make_world
 from workhook.core import json
 from workhook.core.clock import now_ms
 from workhook.core.ids import new_guid
-from workhook.delivery import holdings, queries
-from workhook.delivery.guard import AddressPolicy
+from workhook.delivery import leased_lanes, queries
+from workhook.delivery.address_policy import AddressPolicy
 from workhook.delivery.send import Sender, SendSettings
 from workhook.delivery.worker import Worker
 from workhook.events.tables import events
@@ -89,14 +89,14 @@ async def new_worker(filled: Services) -> AsyncIterator[Callable[[], Worker]]:
 async def test_lanes_take_turns_in_few_places(
     new_worker: Callable[[], Worker], receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(holdings, "PAGE", 4)
-    monkeypatch.setattr(holdings, "PLACES", 5)
+    monkeypatch.setattr(leased_lanes, "PAGE", 4)
+    monkeypatch.setattr(leased_lanes, "PLACES", 5)
     worker = new_worker()
-    places = worker._held._places = 5
+    places = worker._leased._places = 5
     await worker.start()
     end = time.monotonic() + WAIT_S
     while len(receiver.events("push")) < HOOKS * EVENTS:
-        assert len(worker._held.lanes) <= places
+        assert len(worker._leased.lanes) <= places
         assert time.monotonic() < end
         await asyncio.sleep(0.01)
     came = sorted((each.path, each.payload()["number"]) for each in receiver.events("push"))
@@ -105,15 +105,15 @@ async def test_lanes_take_turns_in_few_places(
 
 async def test_what_is_due_later_is_begun_together(new_worker: Callable[[], Worker]) -> None:
     """Never before its time, and little later."""
-    held, now = new_worker()._held, now_ms()
-    held._look_at = now + holdings.LOOK_MS
-    assert held.next_at == held._look_at
+    leased, now = new_worker()._leased, now_ms()
+    leased._poll_at = now + leased_lanes.POLL_MS
+    assert leased.next_at == leased._poll_at
     begun = set()
     for at in range(now + 400, now, -1):  # each is the first then
-        held._later.add(1, at)
-        assert at <= held.next_at < at + holdings.TOGETHER_MS
-        begun.add(held.next_at)
-    assert len(begun) <= 400 / holdings.TOGETHER_MS + 1
+        leased._later.add(1, at)
+        assert at <= leased.next_at < at + leased_lanes.TOGETHER_MS
+        begun.add(leased.next_at)
+    assert len(begun) <= 400 / leased_lanes.TOGETHER_MS + 1
 
 
 async def test_the_lease_is_renewed_while_a_read_takes_long(

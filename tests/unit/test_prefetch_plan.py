@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from tests.unit.lane_kit import lane_with
 from workhook.delivery.lanes import Lane
-from workhook.delivery.stock import LANE_MAX, PAGE_LEAST, SLOW_MAX, WAITING_LOW, WAITING_MAX, Page, plan
+from workhook.delivery.prefetcher import LANE_MAX, PAGE_LEAST, READY_LOW, READY_MAX, SLOW_MAX, Page, plan
 
 NOW = 0
 
@@ -15,7 +15,7 @@ NOW = 0
 def lanes(number: int, *, waiting: int, slow: bool = False, first: int = 1) -> list[Lane]:
     made = [lane_with(first + each, waiting=waiting) for each in range(number)]
     for lane in made:
-        lane.sluggish = slow
+        lane.slow = slow
     return made
 
 
@@ -30,13 +30,13 @@ def test_one_lane_reads_as_much_as_a_lane_may_have() -> None:
 def test_of_many_lanes_some_read_pages_that_are_worth_it() -> None:
     found = read(plan(lanes(1000, waiting=0), NOW, idle=True))
     assert set(found.values()) == {PAGE_LEAST}
-    assert len(found) * PAGE_LEAST == WAITING_MAX
+    assert len(found) * PAGE_LEAST == READY_MAX
 
 
 def test_who_has_waited_longest_is_next() -> None:
     all_lanes = lanes(1000, waiting=0)
     served: set[int] = set()
-    for turn in range(1, 1 + -(-1000 * PAGE_LEAST // WAITING_MAX)):
+    for turn in range(1, 1 + -(-1000 * PAGE_LEAST // READY_MAX)):
         for lane in (each for page in plan(all_lanes, NOW, idle=True) for each in page.lanes):
             lane.read_turn = turn
             served.add(lane.hook.id)
@@ -52,7 +52,7 @@ def test_the_emptiest_come_first() -> None:
 
 def test_with_enough_in_hand_nothing_is_read_unless_slots_are_idle() -> None:
     all_lanes = [*lanes(9, waiting=31), *lanes(1, waiting=0, first=100)]
-    assert sum(len(lane.ready) for lane in all_lanes) >= WAITING_LOW
+    assert sum(len(lane.ready) for lane in all_lanes) >= READY_LOW
     assert plan(all_lanes, NOW, idle=False) == []
     assert 100 in read(plan(all_lanes, NOW, idle=True))
 
@@ -61,7 +61,7 @@ def test_slow_lanes_give_back_what_others_could_have() -> None:
     slow, brisk = lanes(100, waiting=8, slow=True), lanes(3, waiting=0, first=1000)
     found = read(plan([*slow, *brisk], NOW, idle=True))
     assert sum(len(lane.ready) for lane in slow) <= SLOW_MAX
-    assert all(lane.more for lane in slow if len(lane.ready) < 8), "what was given back is read again"
+    assert all(lane.may_have_more for lane in slow if len(lane.ready) < 8), "what was given back is read again"
     assert found == {1000: LANE_MAX, 1001: LANE_MAX, 1002: LANE_MAX}
 
 
@@ -72,13 +72,13 @@ def test_never_more_than_may_wait(shapes: list[tuple[int, bool, bool, bool]], id
     all_lanes = []
     for number, (waiting, slow, more, leaving) in enumerate(shapes, 1):
         lane = lane_with(number, waiting=waiting)
-        lane.sluggish, lane.more, lane.leaving = slow, more, leaving
+        lane.slow, lane.may_have_more, lane.closed = slow, more, leaving
         all_lanes.append(lane)
     had = sum(len(lane.ready) for lane in all_lanes)
     pages = plan(all_lanes, NOW, idle=idle)
     room = sum(len(page.lanes) * page.per_lane for page in pages)
-    assert sum(len(lane.ready) for lane in all_lanes) + room <= max(WAITING_MAX, had)
-    assert not [lane for page in pages for lane in page.lanes if lane.leaving or not lane.more]
+    assert sum(len(lane.ready) for lane in all_lanes) + room <= max(READY_MAX, had)
+    assert not [lane for page in pages for lane in page.lanes if lane.closed or not lane.may_have_more]
 
 
 def test_of_slow_lanes_as_many_as_there_is_room_for_have_something() -> None:

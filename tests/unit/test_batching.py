@@ -1,4 +1,4 @@
-"""Rounds of what arrives together: `storage.gathering`."""
+"""Rounds of what arrives together: `storage.batching`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import pytest
 
 from workhook.core.errors import Unavailable
-from workhook.storage.gathering import Gatherer
+from workhook.storage.batching import Batcher
 
 
 class Rounds:
@@ -34,7 +34,7 @@ def _queue(item: str) -> str:
     return item[0]
 
 
-async def _added(gatherer: Gatherer[str, str], *items: str) -> list[asyncio.Task[str]]:
+async def _added(gatherer: Batcher[str, str], *items: str) -> list[asyncio.Task[str]]:
     tasks = [asyncio.create_task(gatherer.add(item)) for item in items]
     for _ in range(len(items) + 2):
         await asyncio.sleep(0)  # each has been added
@@ -44,13 +44,13 @@ async def _added(gatherer: Gatherer[str, str], *items: str) -> list[asyncio.Task
 async def test_alone_an_item_waits_for_nobody() -> None:
     rounds = Rounds()
     rounds.open.set()
-    assert await Gatherer(rounds.run, _queue).add("a1") == "a1!"
+    assert await Batcher(rounds.run, _queue).add("a1") == "a1!"
     assert rounds.begun == [["a1"]]
 
 
 async def test_what_comes_while_two_rounds_are_under_way_goes_together() -> None:
     rounds = Rounds()
-    gatherer = Gatherer(rounds.run, _queue)
+    gatherer = Batcher(rounds.run, _queue)
     tasks = await _added(gatherer, "a1", "b1", "c1", "d1", "c2")
     assert rounds.begun == [["a1"], ["b1"]]
     rounds.open.set()
@@ -60,7 +60,7 @@ async def test_what_comes_while_two_rounds_are_under_way_goes_together() -> None
 
 async def test_a_queue_is_in_one_round_at_a_time() -> None:
     rounds = Rounds()
-    gatherer = Gatherer(rounds.run, _queue)
+    gatherer = Batcher(rounds.run, _queue)
     tasks = await _added(gatherer, "a1", "a2", "b1", "a3")
     assert rounds.begun == [["a1"], ["b1"]]
     rounds.open.set()
@@ -70,7 +70,7 @@ async def test_a_queue_is_in_one_round_at_a_time() -> None:
 
 async def test_a_round_has_so_many_items() -> None:
     rounds = Rounds()
-    gatherer = Gatherer(rounds.run, _queue, items_max=2, rounds_max=1)
+    gatherer = Batcher(rounds.run, _queue, items_max=2, rounds_max=1)
     tasks = await _added(gatherer, "a1", "b1", "b2", "b3")
     rounds.open.set()
     await asyncio.gather(*tasks)
@@ -79,7 +79,7 @@ async def test_a_round_has_so_many_items() -> None:
 
 async def test_an_error_is_of_one_item_only() -> None:
     rounds = Rounds("b2")
-    gatherer = Gatherer(rounds.run, _queue, rounds_max=1)
+    gatherer = Batcher(rounds.run, _queue, rounds_max=1)
     tasks = await _added(gatherer, "a1", "b1", "b2", "b3")
     rounds.open.set()
     first, *found = await asyncio.gather(*tasks, return_exceptions=True)
@@ -93,7 +93,7 @@ async def test_an_error_is_of_one_item_only() -> None:
 
 async def test_nothing_is_run_again_when_nobody_knows_what_was_done() -> None:
     rounds = Rounds(away=True)
-    gatherer = Gatherer(rounds.run, _queue, rounds_max=1)
+    gatherer = Batcher(rounds.run, _queue, rounds_max=1)
     tasks = await _added(gatherer, "a1", "b1", "b2")
     rounds.open.set()
     found = await asyncio.gather(*tasks, return_exceptions=True)
@@ -109,7 +109,7 @@ async def test_a_missing_answer_is_an_error_and_nothing_is_run_again() -> None:
         begun.append(items)
         return ["one"]
 
-    gatherer = Gatherer(run, lambda item: "all")
+    gatherer = Batcher(run, lambda item: "all")
     found = await asyncio.gather(*(gatherer.add(item) for item in ("a", "b", "c")), return_exceptions=True)
     assert found[0] == "one"
     assert [type(each) for each in found[1:]] == [RuntimeError, RuntimeError]
@@ -118,7 +118,7 @@ async def test_a_missing_answer_is_an_error_and_nothing_is_run_again() -> None:
 
 async def test_who_gives_up_waiting_is_not_run_and_holds_up_nobody() -> None:
     rounds = Rounds()
-    gatherer = Gatherer(rounds.run, _queue, rounds_max=1)
+    gatherer = Batcher(rounds.run, _queue, rounds_max=1)
     running, waiting, last = await _added(gatherer, "a1", "b1", "c1")
     running.cancel()
     waiting.cancel()

@@ -1,14 +1,15 @@
-"""Times become bounds of ids, so that a list by time is a stretch of the index that its order is.
+"""Ranges of an index: by time, although the index is ordered by id, and of one owner.
 
-Rows are numbered when they are written, a little after the time that they tell of. A row that was written at most
-`slack_ms` after its time has a higher number than every row that tells of `slack_ms` earlier, and a lower one than
-every row that tells of `slack_ms` later. So halving finds, in some thirty looks at the primary key, bounds that no such
-row of a stretch of time lies outside of; what the bounds let in beside it is looked at and left out by its time.
+A list by time reads a range of the ids' index. Rows get their id when they are written, a little after the time that
+they show. A row that is written at most `slack_ms` after its time has a higher id than every row whose time is
+`slack_ms` earlier, and a lower one than every row whose time is `slack_ms` later. So a binary search of the primary key
+finds, in some thirty probes, ids between which all rows of a stretch of time lie. Other rows between these ids are left
+out by their time.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import msgspec
@@ -19,6 +20,31 @@ from workhook.storage.metadata import big
 
 HIGHEST = 2**62  # above every id
 
+Alike = tuple[sa.ColumnElement[Any], sa.ColumnElement[Any]]
+"""A column, and its value in the whole range."""
+
+
+def index_range(
+    dialect: str, alike: Sequence[Alike], number: sa.ColumnElement[int], *, newest_first: bool, high: str = "high"
+) -> sa.Select[Any]:
+    """The ids of one range of an index, in order: above the parameter `low`, below the one named `high`, at most
+    `limit`. The index begins with the `alike` columns and has the id next.
+
+    On PostgreSQL the order is written so that no other index has it. Otherwise the planner may go through the table by
+    id, past the rows of others, where a large owner has none of the newest rows.
+    """
+    columns, values = [each for each, _ in alike], [each for _, each in alike]
+    low, most = big("low"), big(high)
+    if dialect == "postgresql":
+        key = sa.tuple_(*columns, number)
+        conditions = [key > sa.tuple_(*values, low), key < sa.tuple_(*values, most)]
+        order = [*columns, number]
+    else:
+        same = [column == value for column, value in alike]
+        conditions, order = [*same, number > low, number < most], [number]
+    falling = [each.desc() for each in order] if newest_first else order
+    return sa.select(number).where(*conditions).order_by(*falling).limit(big("limit"))
+
 
 class Bounds(msgspec.Struct, frozen=True):
     """Ids above `low` and below `high`."""
@@ -27,9 +53,9 @@ class Bounds(msgspec.Struct, frozen=True):
     high: int = HIGHEST
 
 
-class Moments:
-    """Of a table whose `id` and column `at` go together so. `in_time` (of the table or an alias of it) is true for the
-    rows that were written within the slack; without it, all were."""
+class TimeIndex:
+    """Finds ids by time in a table whose `id` follows the column `at`. `in_time` (of the table or an alias of it) is
+    true for rows that were written within the slack; without it, all were."""
 
     def __init__(
         self,
@@ -42,7 +68,7 @@ class Moments:
         self._statement = _halving(table, at, in_time)
 
     async def bounds(self, reader: Reader, *, since: int | None = None, until: int | None = None) -> Bounds:
-        """Of the rows from `since` to `until` (milliseconds, both included)."""
+        """The ids of the rows from `since` to `until` (milliseconds, both included)."""
         low, high = 0, HIGHEST
         if since is not None:
             low = (await self._halve(reader, since - self._slack_ms - 1))[0]
@@ -51,8 +77,7 @@ class Moments:
         return Bounds(low, high)
 
     async def _halve(self, reader: Reader, moment: int) -> tuple[int, int]:
-        """The number of a row, or a lower one, that tells of `moment` or earlier; and a higher number that only rows of
-        later times have, or higher ones."""
+        """Two ids: rows up to the first are of `moment` or earlier, rows from the second on are of later times."""
         row = await reader.fetch_one(self._statement, {"moment": moment})
         assert row is not None, "it is an aggregate"
         return row["low"], row["high"] if row["high"] <= row["newest"] else HIGHEST

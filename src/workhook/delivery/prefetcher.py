@@ -1,0 +1,239 @@
+"""Reads due dispatches ahead of their turn: for which lanes, how many, and how many bytes of payloads.
+
+Few are read, whatever the number of lanes; the rest waits in the database. Lanes with slow receivers have at most half
+of them, so that they never crowd out the others.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from workhook.core.clock import now_ms
+from workhook.delivery import queries
+from workhook.delivery.lanes import Lane, Offered, Work, work_of
+from workhook.delivery.leased_lanes import LeasedLanes
+from workhook.hooks.handover import CommittedDispatch
+from workhook.storage import Database, Row
+
+READY_MAX = 512  # dispatches, in all lanes
+READY_LOW = READY_MAX // 2  # with fewer, more are read
+SLOW_MAX = READY_MAX // 2  # of these for slow receivers
+LANE_MAX = 64  # of one lane
+LANE_LOW = 32  # a lane with fewer reads more: with 16, fast receivers had all of them before the read was back
+PAGE_LEAST = 8  # for one lane: fewer would be gone before the next read
+INLINE_MAX = 64 * 1024  # bytes; larger payloads are loaded one at a time, when they are sent
+RECORDED_MAX = 4096  # how many recorded dispatches are remembered
+
+
+@dataclass(frozen=True)
+class Page:
+    """At most `per_lane` dispatches are to be read for each of these lanes."""
+
+    lanes: Sequence[Lane]
+    per_lane: int
+
+
+class Prefetcher:
+    """Between two reads its counts are never too low: what is put back is counted until the next one."""
+
+    def __init__(self, database: Database, leased: LeasedLanes, bytes_max: int) -> None:
+        self._database = database
+        self._leased = leased
+        self._bytes_max = bytes_max
+        self._ready = 0
+        self._slow_ready = 0  # of these in slow lanes
+        self._bytes = 0  # of payloads that are loaded before their turn
+        self._left_behind = False  # lanes that are not slow want more than there was room for
+        self._turn = 0
+        self._recorded: dict[int, None] = {}
+
+    def started(self) -> None:
+        """One ready dispatch fewer."""
+        self._ready -= 1
+
+    def is_low(self, lane: Lane) -> bool:
+        """Whether to read more, after what was started in this lane."""
+        low = self._ready - self._slow_ready < READY_LOW
+        if not lane.low:
+            return low and self._left_behind
+        return not lane.ready or (low and len(lane.ready) < LANE_LOW and not lane.is_held_up(now_ms()))
+
+    def release(self, work: Work) -> None:
+        """Drop its payload."""
+        work.payload = None
+        self._bytes -= work.held
+        work.held = 0
+
+    def recorded(self, works: Iterable[Work]) -> None:
+        """Remember them: a commit that began earlier still saw them due."""
+        for work in works:
+            self._recorded[work.id] = None
+        while len(self._recorded) > RECORDED_MAX:
+            del self._recorded[next(iter(self._recorded))]
+
+    def offer(self, new: CommittedDispatch) -> Lane | None:
+        """The lane that has taken over what this process has just committed, if one has."""
+        lane = self._leased.lanes.get(new.hook_id)
+        if lane is None:
+            return None
+        most = PAGE_LEAST if lane.is_held_up(now_ms()) else LANE_MAX
+        if self._ready >= READY_MAX or len(lane.ready) + len(lane.incoming) >= most:
+            lane.expect_more()
+            return None
+        event, size = new.event, new.event["size"]
+        work = Work(
+            new.id, new.event_id, new.guid, 0, 0, 0, event["created_at"], event["name"], event["action"],
+            event["repository_id"], size, event["installation_id"],
+        )  # fmt: skip
+        if not lane.offer(Offered(work, new.before), new.version, self._recorded.__contains__):
+            return None
+        if self._has_room_for(size):  # otherwise it is loaded when it is sent
+            work.payload, work.held = event["payload"], 2 * size
+            self._bytes += work.held
+        self._ready += 1
+        return lane
+
+    def _has_room_for(self, size: int, more: int = 0) -> bool:
+        """A payload counts twice: it may be sent as a form."""
+        return size <= INLINE_MAX and self._bytes + more + 2 * size <= self._bytes_max
+
+    # --- what is read ------------------------------------------------------------------------------------------------
+
+    async def load_due(self, *, idle: bool) -> bool:
+        """Read what is due for the lanes that have least. `idle`: there are unused slots. Return whether there is
+        something to do at once: a hook has changed meanwhile, or more is to be read."""
+        self._turn += 1
+        pages = plan(self._leased.lanes.values(), now_ms(), idle=idle)
+        self._count()
+        changed = False
+        for page in pages:
+            changed |= await self._read(page)
+        return changed
+
+    def _count(self) -> None:
+        now = now_ms()
+        self._ready = self._slow_ready = self._bytes = 0
+        self._left_behind = False
+        for lane in self._leased.lanes.values():  # most of them are at rest
+            if lane.ready or lane.incoming:
+                waiting = len(lane.ready) + len(lane.incoming)
+                self._ready += waiting
+                self._slow_ready += waiting if lane.is_held_up(now) else 0
+                self._bytes += sum(work.held for work in lane.ready)
+                self._bytes += sum(each.work.held for each in lane.incoming)
+            elif lane.low and not lane.is_held_up(now):
+                self._left_behind = True
+            if lane.in_flight:
+                self._bytes += sum(work.held for work in lane.in_flight.values())
+
+    async def _read(self, page: Page) -> bool:
+        by_id = {lane.hook.id: lane for lane in page.lanes}
+        in_hand = {lane.hook.id: [*lane.ready, *lane.in_flight.values()] for lane in page.lanes}
+        busy = [work.id for works in in_hand.values() for work in works]
+        now = now_ms()
+        since = {lane.hook.id: lane.read_from(now) for lane in page.lanes}
+        for lane in page.lanes:
+            lane.begin_read(self._turn)
+        found: dict[int, list[Work]] = {}
+        full = set(by_id)  # as long as nothing is known
+        left = False
+        try:
+            rows = await queries.due_dispatches(self._database, since, busy, now, page.per_lane)
+            unasked = [row["id"] for row in rows if _is_unasked(row, by_id[row["hook_id"]])]
+            if unasked:
+                # An event that was committed just when its hook was turned off. What waited was dropped with it.
+                async with self._database.transaction() as tx:
+                    await queries.drop_unasked(tx, unasked)
+            found = await self._with_payloads(rows, by_id)
+            counts = Counter(row["hook_id"] for row in rows)
+            full = {hook_id for hook_id, count in counts.items() if count == page.per_lane}
+            earliest = {hook_id: min(work.due_at for work in works) for hook_id, works in in_hand.items() if works}
+            for row in rows:
+                hook_id, due_at = row["hook_id"], row["next_attempt_at"]
+                earliest[hook_id] = min(due_at, earliest.get(hook_id, due_at))
+            for hook_id, due_at in earliest.items():
+                by_id[hook_id].saw_due(due_at)
+        finally:
+            for hook_id, lane in by_id.items():
+                works = found.get(hook_id, ())
+                left |= lane.end_read(works, full=hook_id in full, is_recorded=self._recorded.__contains__)
+            self._count()
+        return left or any(lane.needs_reload for lane in page.lanes)
+
+    async def _with_payloads(self, rows: Sequence[Row], by_id: Mapping[int, Lane]) -> dict[int, list[Work]]:
+        """The works by hook, with their payloads as far as there is room."""
+        works = [(row["hook_id"], work_of(row)) for row in rows if _is_for(row, by_id[row["hook_id"]])]
+        inline: list[Work] = []
+        size = 0
+        for _, work in works:
+            if self._has_room_for(work.size, size):
+                inline.append(work)
+                size += 2 * work.size
+        self._bytes += size  # nobody else is given this room while they are read
+        wanted = list({work.event_id for work in inline})
+        payloads = await queries.payloads(self._database, wanted) if wanted else {}
+        for work in inline:
+            if (payload := payloads.get(work.event_id)) is not None:
+                work.payload, work.held = payload, 2 * work.size
+        found: dict[int, list[Work]] = {}
+        for hook_id, work in works:
+            found.setdefault(hook_id, []).append(work)
+        return found
+
+
+def plan(lanes: Iterable[Lane], now: int, *, idle: bool) -> list[Page]:
+    """What to read for which lanes. First, slow lanes put back more than their receivers take."""
+    brisk: list[Lane] = []
+    slow: list[Lane] = []
+    for lane in lanes:
+        if lane.ready or lane.low:
+            (slow if lane.is_held_up(now) else brisk).append(lane)
+    slow_ready = _put_back(slow)
+    ready = sum(len(lane.ready) for lane in brisk)
+    room = READY_MAX - ready - slow_ready
+    low = [lane for lane in slow if lane.low and not lane.ready]
+    # One for each: a hung receiver has one attempt at a time, and with larger pages most such lanes would have none.
+    pages = _page(low, min(room, SLOW_MAX - slow_ready), 1, PAGE_LEAST)
+    room -= sum(len(page.lanes) * page.per_lane for page in pages)
+    low = [lane for lane in brisk if lane.low and len(lane.ready) < LANE_LOW]
+    if ready < READY_LOW or (idle and any(not lane.ready for lane in low)):
+        pages += _page(low, room, PAGE_LEAST, LANE_MAX)
+    return pages
+
+
+def _put_back(slow: Sequence[Lane]) -> int:
+    """Reduce what is ready in slow lanes to `SLOW_MAX`; return how many are left."""
+    ready = sum(len(lane.ready) for lane in slow)
+    for keep in (PAGE_LEAST, 1, 0):
+        for lane in sorted(slow, key=lambda each: len(each.ready), reverse=True):
+            if ready <= SLOW_MAX:
+                return ready
+            before = len(lane.ready)
+            lane.put_back(keep)
+            ready -= before - len(lane.ready)
+    return ready
+
+
+def _page(low: Collection[Lane], room: int, least: int, most: int) -> list[Page]:
+    """A page of `least` to `most` each for the emptiest lanes, and of these for those that were read longest ago."""
+    if not low or room <= 0:
+        return []
+    number = min(len(low), max(1, room // least))
+    chosen = heapq.nsmallest(number, low, key=lambda lane: (len(lane.ready), lane.read_turn))
+    return [Page(chosen, max(1, min(most, room // number)))]
+
+
+def _is_for(row: Row, lane: Lane) -> bool:
+    """Whether it can be sent to the hook as it is known here."""
+    if row["version"] != lane.hook.version:
+        lane.mark_changed()
+        lane.expect_more()
+        return False
+    return not _is_unasked(row, lane)
+
+
+def _is_unasked(row: Row, lane: Lane) -> bool:
+    return bool(row["version"] == lane.hook.version and not lane.hook.active and row["wanted"] == 0)

@@ -1,0 +1,249 @@
+"""A hook's configuration: one table of its keys, from which the JSON schema and the checks are made. Pure."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, Literal, NamedTuple
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from workhook.core.errors import FAULTS_MAX, Fault, Invalid, shown
+from workhook.core.secrecy import Secretive
+
+Schema = dict[str, Any]
+
+MASK = "********"
+STANDARD_SECRET_PREFIX = b"whsec_"
+TEXT_MAX = 4096
+ROTATION_MAX_S = 7 * 24 * 3600
+CONTENT_TYPES: dict[str, Literal["json", "form"]] = {
+    "json": "json",
+    "form": "form",
+    "application/json": "json",
+    "application/x-www-form-urlencoded": "form",
+}
+
+# RFC 3986: other characters have to be percent-encoded. Receivers would suffer if the server guessed what was meant.
+_URL = re.compile(r"(?:[A-Za-z0-9\-._~:/?#\[\]@!$&'()*+,;=]|%[0-9A-Fa-f]{2})*")
+_NOT_A_URL = "The URL you've entered is not valid. Please make sure that you encode all special characters first"
+_USERNAME = "[^:\\x00-\\x1f\\x7f]*"
+_FLAGS: dict[object, str] = {"0": "0", "1": "1", 0: "0", 1: "1"}  # True and False equal 1 and 0
+_STYLES = ("github", "service", "standard")
+_ROTATION = "previous_secret_expires_in"
+_UNSETS = "Null or an empty text unsets it."
+
+
+class ConfigChange(Secretive, msgspec.Struct):
+    """`shown`: plain settings by name, None where one is to be unset. Secrets are UNSET where absent or masked."""
+
+    shown: dict[str, str | None] = msgspec.field(default_factory=dict)
+    secret: str | UnsetType | None = UNSET
+    secret_masked: bool = False
+    password: str | UnsetType | None = UNSET
+    password_masked: bool = False
+    previous_secret_expires_in_s: int | None = None
+
+
+class ConfigKey(NamedTuple):
+    """`read` puts the value into the change; it returns what is wrong with it, or None."""
+
+    read: Callable[[ConfigChange, Any], str | None]
+    schema: Schema
+
+
+def fault(message: str, *, field: str | None = None, code: str = "custom", **more: Any) -> Fault:
+    return Fault(resource="Hook", field=field, code=code, message=message, **more)
+
+
+def whole_number(value: Any) -> int | None:
+    """2 and 2.0 are the same number in JSON; true is none."""
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def _plain(key: str, parse: Callable[[Any], str | None], allowed: str, description: str, **schema: Any) -> ConfigKey:
+    """`parse` returns the text to store, or None for a value that is not allowed."""
+
+    def read(change: ConfigChange, value: Any) -> str | None:
+        if value is None or value == "":
+            change.shown[key] = None
+            return None
+        change.shown[key] = known = parse(value)
+        return None if known is not None else f"{key} must be {allowed}"
+
+    return ConfigKey(read, {"description": f"{description} {_UNSETS}", **schema})
+
+
+def _number(key: str, low: int, high: int, pattern: str, description: str) -> ConfigKey:
+    """`pattern`: the numbers as text, without signs, spaces or leading zeros."""
+    numbers = re.compile(pattern)
+
+    def parse(value: Any) -> str | None:
+        text = value if isinstance(value, str) else str(whole_number(value))
+        return text if numbers.fullmatch(text) else None
+
+    kinds: list[Schema] = [
+        {"type": "integer", "minimum": low, "maximum": high},
+        {"type": "string", "pattern": f"^({pattern})?$"},
+        {"type": "null"},
+    ]
+    text = f"{description} From {low} to {high}, also as text."
+    return _plain(key, parse, f"a whole number from {low} to {high}", text, anyOf=kinds)
+
+
+def _secret(key: str, description: str, **schema: Any) -> ConfigKey:
+    def read(change: ConfigChange, value: Any) -> str | None:
+        if isinstance(value, (int, float)) and not isinstance(value, bool):
+            value = str(value)  # Terraform and shells send numbers where the secret is all digits
+        if value is not None and not isinstance(value, str):
+            return f"{key} must be a string"
+        if value is not None and len(value) > TEXT_MAX:
+            return f"{key} is longer than {TEXT_MAX} characters"
+        if value == MASK:
+            setattr(change, f"{key}_masked", True)
+        else:
+            setattr(change, key, value or None)
+        return None
+
+    text = f"{description} {_UNSETS} `{MASK}` keeps what is stored."
+    kinds = ["string", "number", "null"]
+    return ConfigKey(read, {"description": text, "type": kinds, "maxLength": TEXT_MAX, **schema})
+
+
+def _read_url(change: ConfigChange, value: Any) -> str | None:
+    if value is None or (isinstance(value, str) and not value.strip()):
+        return "url cannot be blank"
+    if not isinstance(value, str):
+        return "url must be a string"
+    change.shown["url"] = value
+    if len(value) > TEXT_MAX:
+        return f"url is longer than {TEXT_MAX} characters"
+    return None if _URL.fullmatch(value) else _NOT_A_URL
+
+
+def _read_rotation(change: ConfigChange, value: Any) -> str | None:
+    change.previous_secret_expires_in_s = seconds = whole_number(value)
+    if seconds is None or not 0 <= seconds <= ROTATION_MAX_S:
+        return f"{_ROTATION} must be seconds, at most {ROTATION_MAX_S}"
+    return None
+
+
+def _content_type(value: Any) -> str | None:
+    """A known word as it was written: Terraform would plan a change for another word with the same meaning."""
+    if isinstance(value, str) and value in CONTENT_TYPES:
+        return value
+    return CONTENT_TYPES.get(value.strip().lower()) if isinstance(value, str) else None
+
+
+def _flag(value: Any) -> str | None:
+    return _FLAGS.get(value) if isinstance(value, (str, int, float)) else None
+
+
+def _username(value: Any) -> str | None:
+    fits = isinstance(value, str) and len(value) <= TEXT_MAX and re.fullmatch(_USERNAME, value)
+    return value if fits else None
+
+
+CONFIG_KEYS: dict[str, ConfigKey] = {
+    "url": ConfigKey(
+        _read_url,
+        {
+            "description": "The receiver.",
+            "type": "string",
+            "format": "uri",
+            "pattern": "^https?://",
+            "maxLength": TEXT_MAX,
+            "examples": ["https://example.com/webhook"],
+        },
+    ),
+    "content_type": _plain(
+        "content_type", _content_type, "json or form",
+        "How payloads are sent; `form` by default: `payload=` and the JSON, URL-encoded.",
+        enum=[*CONTENT_TYPES, "", None], examples=["json"],
+    ),
+    "secret": _secret("secret", "Signs payloads.", examples=["s3cret"]),
+    "insecure_ssl": _plain(
+        "insecure_ssl", _flag, "0 or 1", "1: the receiver's certificate is not checked.",
+        enum=["0", "1", 0, 1, False, True, "", None], default="0",
+    ),
+    "username": _plain(
+        "username", _username, "text without colons and control characters",
+        "For HTTP basic authentication: text without a colon.",
+        type=["string", "null"], pattern=f"^{_USERNAME}$", maxLength=TEXT_MAX,
+    ),
+    "password": _secret("password", "For HTTP basic authentication."),
+    "header_style": _plain(
+        "header_style", lambda value: value if value in _STYLES else None, "github, service or standard",
+        "Names of the headers. `github`: `X-Service-*` and the same as `X-GitHub-*`; `service`: `X-Service-*` alone; "
+        "`standard`: both, and those of Standard Webhooks, which need a secret `whsec_…`.",
+        enum=[*_STYLES, "", None], default="github",
+    ),
+    "retries": _number("retries", 0, 50, "[0-9]|[1-4][0-9]|50", "Further attempts after a failed one."),
+    "max_concurrency": _number("max_concurrency", 1, 1000, "[1-9][0-9]{0,2}|1000", "Deliveries in flight at once."),
+    "rate_limit": _number("rate_limit", 1, 10_000, "[1-9][0-9]{0,3}|10000", "Deliveries a second."),
+    _ROTATION: ConfigKey(
+        _read_rotation,
+        {
+            "description": "With a new secret: seconds for which the old one signs too, where the style has room for "
+            "two.",
+            "type": "integer",
+            "minimum": 0,
+            "maximum": ROTATION_MAX_S,
+        },
+    ),
+}  # fmt: skip
+
+
+def config_schema(title: str, description: str, *required: str) -> Schema:
+    return {
+        "title": title,
+        "description": description,
+        "type": "object",
+        "properties": {name: key.schema for name, key in CONFIG_KEYS.items()},
+        **({"required": list(required)} if required else {}),
+        "additionalProperties": False,
+        "dependentRequired": {_ROTATION: ["secret"]},
+    }
+
+
+def parse_config(
+    config: Mapping[str, Any], check_url: Callable[[str], str | None], faults: list[Fault]
+) -> ConfigChange:
+    """`check_url` returns what is wrong with an address. Everything that is wrong is appended to `faults`."""
+    change = ConfigChange()
+    for name, value in config.items():
+        if len(faults) >= FAULTS_MAX:
+            break
+        if (key := CONFIG_KEYS.get(name)) is None:
+            faults.append(fault(f"Invalid config attribute: {shown(name)}"))
+            continue
+        wrong = key.read(change, value)
+        if name == "url" and wrong is None:
+            wrong = check_url(value)
+        if wrong is not None:
+            faults.append(fault(wrong, field=name))
+    if change.previous_secret_expires_in_s is not None and change.secret is UNSET:
+        faults.append(fault(f"{_ROTATION} goes with a new secret", field=_ROTATION))
+    return change
+
+
+def standard_key(secret: bytes) -> bytes | None:
+    """The key of a secret in the form of Standard Webhooks, `whsec_` and base64. None for any other secret."""
+    if not secret.startswith(STANDARD_SECRET_PREFIX):
+        return None
+    try:
+        return base64.b64decode(secret.removeprefix(STANDARD_SECRET_PREFIX), validate=True) or None
+    except binascii.Error:
+        return None
+
+
+def require_standard_secret(config: Mapping[str, str], secret: str | None) -> None:
+    """Raises `Invalid` if the header style needs a secret of another form: its receivers would refuse everything."""
+    if config.get("header_style") == "standard" and (secret is None or standard_key(secret.encode()) is None):
+        message = "secret must be whsec_ and a key in base64 where header_style is standard"
+        raise Invalid(faults=[fault(message, field="secret")])
