@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import workhook.web.operations  # noqa: F401  # its tables
 from workhook.hooks.operations import OPERATIONS as OF_HOOKS
+
+import workhook.web.operations  # noqa: F401  # its tables
 from workhook.http.operations import AREA_A, AREA_B
 from workhook.storage.metadata import metadata
 from workhook.work.operations import OF_PEOPLE

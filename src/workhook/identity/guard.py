@@ -261,6 +261,19 @@ def actor_of(call: Call) -> Actor:
     return actor
 
 
+def named_organization(call: Call) -> Organization:
+    """What the path names, as the caller sees it."""
+    found = caller_of(call).organization
+    assert found is not None, "the operation's rule names an organization"
+    return found
+
+
+def named_repository(call: Call) -> Repository:
+    found = caller_of(call).repository
+    assert found is not None, "the operation's rule names a repository"
+    return found
+
+
 def app_of(call: Call) -> App:
     """The app that calls for itself."""
     app = caller_of(call).app
