@@ -125,7 +125,7 @@ async def update_hook(
 ) -> Hook:
     """A PATCH of a hook: a configuration replaces the old one (the spec: without a secret, the secret is removed)."""
     await _take_turn(tx, actor, place)
-    hook = await _found(tx, place, hook_id)
+    hook = await _found(tx, actor, place, hook_id)
     events = hook.events
     if change.events is not UNSET:
         events = change.events
@@ -146,7 +146,7 @@ async def update_config(
 ) -> Hook:
     """A PATCH of the configuration: changes only what is given."""
     await _take_turn(tx, actor, place)
-    hook = await _found(tx, place, hook_id)
+    hook = await _found(tx, actor, place, hook_id)
     changed = msgspec.structs.replace(hook, config=plain_config({**hook.config, **config.shown}))
     _keep_password_at_home(hook, changed, config)
     if config.secret is not UNSET:
@@ -159,7 +159,7 @@ async def update_config(
 
 async def delete_hook(tx: Transaction, actor: Actor, place: Place, hook_id: int) -> None:
     """What waits for the hook is dropped; what was delivered is pruned with the rest of its age."""
-    hook = await _found(tx, place, hook_id)
+    hook = await _found(tx, actor, place, hook_id)
     await tx.execute(_delete, {"hook_id": hook_id})
     await tx.execute(_drop_waiting, {"hook_id": hook_id})
     await _audit(tx, actor, place, hook, "hook.delete")
@@ -236,8 +236,8 @@ async def _keep_right(tx: Transaction, actor: Actor, place: Place) -> None:
         raise Forbidden("The right to have webhooks here was taken away.", code="missing_role")
 
 
-async def _found(tx: Transaction, place: Place, hook_id: int) -> Hook:
-    hook = await queries.find_hook(tx, place, hook_id, for_update=True)
+async def _found(tx: Transaction, actor: Actor, place: Place, hook_id: int) -> Hook:
+    hook = await queries.find_hook(tx, place, hook_id, actor=actor, for_update=True)
     if hook is None:
         raise NotFound()
     return hook

@@ -75,7 +75,7 @@ def place_of(call: Call) -> Place:
 
 
 async def _hook_of(call: Call, reader: Reader, hook_id: int) -> Hook:
-    hook = await queries.find_hook(reader, place_of(call), hook_id)
+    hook = await queries.find_hook(reader, place_of(call), hook_id, actor=actor_of(call))
     if hook is None:
         raise NotFound()
     return hook

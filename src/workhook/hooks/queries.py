@@ -9,7 +9,7 @@ import sqlalchemy as sa
 
 from workhook.hooks.records import HOOK_COLUMNS, Hook, Place, hook_of
 from workhook.hooks.tables import deliveries, hooks
-from workhook.http.calls import concerns
+from workhook.identity.schemas import Actor
 from workhook.storage import Reader, Row
 from workhook.storage.dialects import any_of
 from workhook.storage.metadata import big
@@ -81,14 +81,19 @@ async def all_hooks(reader: Reader, place: Place) -> list[Hook]:
     return [hook_of(row) for row in await reader.fetch_all(_all[place.repository is not None], _params(place))]
 
 
-async def find_hook(reader: Reader, place: Place, hook_id: int, *, for_update: bool = False) -> Hook | None:
-    """A hook is not found under another repository or organization, nor by who does not see it."""
+async def find_hook(
+    reader: Reader, place: Place, hook_id: int, *, actor: Actor | None = None, for_update: bool = False
+) -> Hook | None:
+    """A hook is not found under another repository or organization, nor by who does not see it.
+
+    `actor`: who asks for it, if a request does.
+    """
     statements = _locked if for_update else _one
     of_repository, params = place.repository is not None, {**_params(place), "hook_id": hook_id}
     row = await reader.fetch_one(statements[of_repository], params)
     # A look at what there is, so that the audit log tells of who asks for what an OAuth app alone sees.
-    if row is None and await reader.fetch_one(_is_there[of_repository], params) is not None:
-        concerns(place.account.id, place.repository_id, hidden=True)
+    if row is None and actor is not None and await reader.fetch_one(_is_there[of_repository], params) is not None:
+        actor.request.touches(place.account.id, place.repository_id, hidden=True)
     return hook_of(row) if row else None
 
 

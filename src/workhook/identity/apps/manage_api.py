@@ -9,7 +9,7 @@ import msgspec
 from msgspec import UNSET
 
 from workhook.core.errors import Fault, Invalid, NotFound
-from workhook.http.calls import NOT_KEPT, Call, concerns
+from workhook.http.calls import NOT_KEPT, Call
 from workhook.http.endpoints import Created, Every, Paged, Routes
 from workhook.http.operations import AREA_B
 from workhook.identity.apps import actions, queries
@@ -52,7 +52,7 @@ async def _app_of(call: Call, reader: Reader) -> App:
     if app is None or app.is_oauth != oauth:
         raise NotFound()
     if app.account_id != named_organization(call).account.id:
-        concerns(app.account_id, hidden=True)
+        call.record.touches(app.account_id, hidden=True)
         raise NotFound()
     return app
 

@@ -6,7 +6,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from workhook.core.errors import Fault, Forbidden, Invalid, NotFound, shown
-from workhook.http.calls import Call, concerns
+from workhook.http.calls import Call
 from workhook.http.endpoints import Created, Paged, Routes
 from workhook.http.operations import AREA_B, Query
 from workhook.identity import queries as account_queries
@@ -47,7 +47,7 @@ async def _installation_of(call: Call, reader: Reader, number: int) -> Installat
     if found is None:
         raise NotFound()
     if found.account.id != named_organization(call).account.id:
-        concerns(found.account.id, hidden=True)
+        call.record.touches(found.account.id, hidden=True)
         raise NotFound()
     return found
 
@@ -173,7 +173,7 @@ async def _owned(write: Write, number: int, repository_id: int) -> Installation:
     if found is None:
         raise NotFound()
     role = await account_queries.find_member_role(tx, found.account.id, write.actor.user.id)
-    concerns(found.account.id, hidden=role is None)
+    write.actor.request.touches(found.account.id, hidden=role is None)
     if role is None:
         raise NotFound()
     if role != "owner":

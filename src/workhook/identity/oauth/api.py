@@ -11,7 +11,7 @@ import msgspec
 import structlog
 
 from workhook.core.errors import Unauthenticated
-from workhook.http.calls import Answer, Call, concerns
+from workhook.http.calls import Answer, Call
 from workhook.http.endpoints import Routes
 from workhook.http.operations import OAUTH
 from workhook.identity.apps.credentials import authenticate_client, basic_credentials
@@ -115,7 +115,7 @@ def _refuse(call: Call, why: Refusal, shape: type[msgspec.Struct], client: Clien
         call.refused = Unauthenticated(why.description, code=why.error)
         if client is not None and client.secret_shown:
             call.actor = replace(caller_of(call), app=client.app)
-            concerns(client.app.account_id)
+            call.record.touches(client.app.account_id)
     return bodies.refusal(call, why, shape)
 
 

@@ -14,7 +14,6 @@ from msgspec import UnsetType
 
 from workhook.core.clock import DAY_MS, now_ms
 from workhook.core.errors import Fault, Invalid, NotFound, Unauthenticated, shown
-from workhook.http.calls import concerns
 from workhook.identity import audit
 from workhook.identity.policy import PERMISSIONS, SCOPES, expand
 from workhook.identity.queries import find_account, find_member_role, key_of
@@ -110,7 +109,7 @@ async def find_own(reader: Reader, actor: Actor, token_id: int) -> Details:
         return found
     hidden = found or await queries.find(reader, token_id)
     if hidden is not None:
-        concerns(hidden.user_id, hidden=True)
+        actor.request.touches(hidden.user_id, hidden=True)
     raise NotFound()
 
 
