@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NoReturn
 
-from workhook.hooks import operations as hook_operations
+from workhook.hooks import api as hooks_api
 from workhook.http import openapi, routing, system
 from workhook.http.calls import Call, Services
 from workhook.http.operations import Operation
 from workhook.identity import api as identity_api
 from workhook.identity import audit_api
 from workhook.identity import policy as identity_policy
-from workhook.identity.apps import app_api, installation_api
-from workhook.identity.apps import manage_operations as app_management
+from workhook.identity.apps import app_api, installation_api, manage_api, manage_installations_api
 from workhook.identity.guard import Guard
 from workhook.identity.oauth import api as oauth_api
+from workhook.identity.oauth import applications, scoped
 from workhook.identity.rate import RateLimiter
 from workhook.identity.refusals import Refusals
 from workhook.identity.tokens import api as tokens_api
@@ -24,23 +24,29 @@ from workhook.web import authorize, device, installing, render
 from workhook.web import oidc as oidc_pages
 from workhook.web import operations as web_operations
 from workhook.work import operations as work_operations
+from workhook.work.invitations import organization, repository
 
 
 def operations(services: Callable[[], Services], checks: Callable[[], dict[str, str]]) -> tuple[Operation, ...]:
     """Every route of the server."""
     areas: Sequence[Operation] = (
         *web_operations.beside(identity_api.OPERATIONS),
-        *audit_api.OPERATIONS,
-        *app_api.OPERATIONS,
-        *installation_api.OPERATIONS,
-        *tokens_api.OPERATIONS,
-        *web_operations.beside(app_management.OPERATIONS, {"apps_get_public": installing.about}),
-        *hook_operations.OPERATIONS,
+        *audit_api.routes,
+        *app_api.routes,
+        *installation_api.routes,
+        *tokens_api.routes,
+        *manage_api.oauth_apps,
+        *manage_api.apps,
+        *web_operations.beside(manage_installations_api.routes, {"apps_get_public": installing.about}),
+        *hooks_api.OPERATIONS,
         *work_operations.OPERATIONS,
-        *work_operations.OF_PEOPLE,
+        *organization.routes,
+        *repository.routes,
         *web_operations.OPERATIONS,
         *oidc_pages.OPERATIONS,
-        *oauth_api.OPERATIONS,
+        *oauth_api.routes,
+        *applications.routes,
+        *scoped.routes,
         *authorize.OPERATIONS,
         *device.OPERATIONS,
         *installing.OPERATIONS,

@@ -28,7 +28,7 @@ from tests.harness.server import Server
 from tests.harness.waiting import until
 from tests.harness.world import World, add_token, add_user
 from workhook.http.calls import Services
-from workhook.identity.apps import manage_operations
+from workhook.identity.apps import manage_api, manage_installations_api
 from workhook.identity.policy import SCOPES
 from workhook.identity.queries import find_account
 from workhook.identity.tables import audit_log
@@ -40,7 +40,11 @@ KEYS = {
     "created_at", "updated_at", "secrets", "public", "permissions", "bot_id", "bot_login", "keys",
 }  # fmt: skip
 # Those of an installation's repositories, one by one, are asked in test_user_installations.
-MANAGED = [each for each in manage_operations.OPERATIONS if each.access and each.path.startswith("/orgs/")]
+MANAGED = [
+    each
+    for each in (*manage_api.oauth_apps, *manage_api.apps, *manage_installations_api.routes)
+    if each.access and each.path.startswith("/orgs/")
+]
 
 
 def made(api: Api, world: World, **body: Any) -> dict[str, Any]:

@@ -24,6 +24,7 @@ from workhook.identity.tokens.issue import issue
 from workhook.identity.tokens.kinds import CLASSIC
 from workhook.identity.tokens.lookup import find_actor, find_actors
 from workhook.storage import Transaction
+from workhook.storage.pages import Page
 
 BASE = "http://h.example"
 PASSWORD = "a horse, a battery and a staple"
@@ -152,7 +153,7 @@ async def test_an_invitation_holds_as_long_as_its_inviter_is_not_disabled(scene:
         await invitations.invite(tx, scene.other, scene.eve, "member", invitee=invited)
 
     async def holding() -> set[str]:
-        found, _ = await invitations.list_to_organizations(database, invited, limit=10, offset=0)
+        found, _ = await invitations.list_to_organizations(database, invited, Page(10))
         keys = [key_of(each.login) for each in (scene.place, scene.other)]
         ones = [each for key in keys for each in await invitations.find_to_organization(database, invited, key)]
         assert {each.account.login for each in ones} == {each.account.login for each in found}

@@ -21,6 +21,7 @@ from workhook.identity.schemas import Account, Actor, Repository
 from workhook.identity.tables import invitations as table
 from workhook.storage import Transaction
 from workhook.storage.metadata import insert_into
+from workhook.storage.pages import Page
 from workhook.work.chores import CHORES, run_once
 from workhook.work.invitations import organization, repository
 
@@ -57,7 +58,7 @@ class Site:
         await organization.join(Write(tx, self.guest, BASE), self.place.login)
 
     async def join_project(self, tx: Transaction) -> None:
-        found, _ = await invitations.list_to_repositories(tx, self.guest.user, limit=1, offset=0)
+        found, _ = await invitations.list_to_repositories(tx, self.guest.user, Page(1))
         if not found:
             raise NotFound()
         await repository.join(Write(tx, self.guest, BASE), found[0])

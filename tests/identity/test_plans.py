@@ -35,6 +35,7 @@ from workhook.identity.tokens import queries as token_queries
 from workhook.identity.tokens.lookup import find_actor
 from workhook.storage import Database, Transaction
 from workhook.storage.metadata import insert_into
+from workhook.storage.pages import Page
 
 ROWS = 20_000  # of fewer PostgreSQL reads all sooner than it asks an index
 LARGE = ("accounts", "tokens", "audit_log", "sessions", "authorization_codes", "refresh_tokens")
@@ -91,17 +92,17 @@ async def _ask_who_is_where(database: Database, world: World) -> None:
     organization = await queries.find_organization(database, world.organization, actor.user.id)
     assert repository is not None
     assert organization is not None
-    page = {"limit": 30, "offset": 0}
+    page = Page(1)
     assert await profile_queries.find_visible(database, actor, world.owner) == actor.user
     assert await profile_queries.find_visible_by_id(database, actor, actor.user.id) == actor.user
-    assert (await profile_queries.list_shared(database, actor, actor.user.id, **page))[1] == 1
-    assert (await profile_queries.list_own_repositories(database, actor, **page))[1] == 1
-    assert (await profile_queries.list_repositories_of(database, actor, organization.account, **page))[1] == 1
-    assert (await member_queries.list_members(database, organization.account.id, "all", **page))[1] == 1
+    assert (await profile_queries.list_shared(database, actor, actor.user.id, page))[1] == 1
+    assert (await profile_queries.list_own_repositories(database, actor, page))[1] == 1
+    assert (await profile_queries.list_repositories_of(database, actor, organization.account, page))[1] == 1
+    assert (await member_queries.list_members(database, organization.account.id, "all", page))[1] == 1
     assert await member_queries.find_member(database, organization.account.id, world.owner) is not None
-    assert (await member_queries.list_own(database, actor, **page))[1] == 1
+    assert (await member_queries.list_own(database, actor, page))[1] == 1
     for affiliation, number in (("all", 1), ("direct", 0), ("outside", 0)):
-        found = await member_queries.list_collaborators(database, repository, affiliation, "read", **page)  # type: ignore[arg-type]  # each is one
+        found = await member_queries.list_collaborators(database, repository, affiliation, "read", page)  # type: ignore[arg-type]  # each is one
         assert found[1] == number
     assert await member_queries.find_somebody(database, actor, repository, world.owner) is not None
 
@@ -130,9 +131,9 @@ async def test_by_an_index(services: Services, world: World, asked: Asked) -> No
     await signin._find(database, "OCTO@example.com")
     for selection in (Selection(account_id=7), Selection(account_id=7, action="task.create")):
         await audit_queries.read(database, selection, limit=31)
-    await apps.list_installations_of(database, app.id, limit=30)
-    await apps.list_installations_on(database, place.id, limit=30)
-    await app_queries.list_of_user(database, app.id, user.id, limit=30, offset=0)
+    await apps.list_installations_of(database, app.id, Page(30))
+    await apps.list_installations_on(database, place.id, Page(30))
+    await app_queries.list_of_user(database, app.id, user.id, Page(30))
     await rate.RateLimiter(100, database).hit("token:1")
     await throttle.begin(database, "octo", "127.0.0.1")
     await prune.prune(database, NOW)

@@ -126,7 +126,7 @@ async def list_apps(context: Context, *, organization: OrganizationOption) -> No
 
     async with context.services() as services:
         owner = await find_organization(services.database, organization)
-        found, _ = await queries.list_apps(services.database, owner.id, "app", limit=2**31)
+        found, _ = await queries.list_apps(services.database, owner.id, "app")
     rows = [shown(each, owner) for each in found]
     if not context.as_json:
         rows = [{**row, "permissions": permissions_text(row["permissions"])} for row in rows]
@@ -373,7 +373,7 @@ async def installations(context: Context, *, organization: OrganizationOption) -
 
     async with context.services() as services:
         place = await find_organization(services.database, organization)
-        found, _ = await queries.list_installations_on(services.database, place.id, limit=2**31)
+        found, _ = await queries.list_installations_on(services.database, place.id)
     rows = [_shown_installation(each) for each in found]
     if not context.as_json:
         rows = [{**row, "permissions": permissions_text(row["permissions"])} for row in rows]

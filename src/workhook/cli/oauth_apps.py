@@ -63,7 +63,7 @@ async def list_apps(context: Context, *, organization: OrganizationOption) -> No
 
     async with context.services() as services:
         owner = await find_organization(services.database, organization)
-        found, _ = await queries.list_apps(services.database, owner.id, "oauth", limit=2**31)
+        found, _ = await queries.list_apps(services.database, owner.id, "oauth")
     columns = ("client_id", "slug", "name", "callback_urls", "device_flow", "created_at")
     context.answer_rows([shown(each, owner) for each in found], columns, none="There is no OAuth app yet.")
 

@@ -112,7 +112,7 @@ async def update_hook(
 ) -> Hook:
     """PATCH a hook: a new configuration replaces the old one, and without a secret it removes the secret (the spec)."""
     await _take_turn(tx, actor, owner)
-    hook = await _found(tx, owner, hook_id)
+    hook = await _found(tx, actor, owner, hook_id)
     events = hook.events
     if change.events is not UNSET:
         events = change.events
@@ -133,7 +133,7 @@ async def update_config(
 ) -> Hook:
     """PATCH the configuration: only the given keys change."""
     await _take_turn(tx, actor, owner)
-    hook = await _found(tx, owner, hook_id)
+    hook = await _found(tx, actor, owner, hook_id)
     changed = msgspec.structs.replace(hook, config=plain_config({**hook.config, **config.shown}))
     _keep_password_at_home(hook, changed, config)
     if config.secret is not UNSET:
@@ -146,7 +146,7 @@ async def update_config(
 
 async def delete_hook(tx: Transaction, actor: Actor, owner: HookOwner, hook_id: int) -> None:
     """Delete a hook and drop what waits for it. Its deliveries are purged when they are old."""
-    hook = await _found(tx, owner, hook_id)
+    hook = await _found(tx, actor, owner, hook_id)
     await tx.execute(_delete, {"hook_id": hook_id})
     await drop_waiting(tx, [hook_id])
     await _audit(tx, actor, owner, hook, "hook.delete")
@@ -216,8 +216,8 @@ async def _keep_right(tx: Transaction, actor: Actor, owner: HookOwner) -> None:
         raise Forbidden("The right to have webhooks here was taken away.", code="missing_role")
 
 
-async def _found(tx: Transaction, owner: HookOwner, hook_id: int) -> Hook:
-    hook = await queries.find_hook(tx, owner, hook_id, for_update=True)
+async def _found(tx: Transaction, actor: Actor, owner: HookOwner, hook_id: int) -> Hook:
+    hook = await queries.find_hook(tx, owner, hook_id, actor=actor, for_update=True)
     if hook is None:
         raise NotFound()
     return hook

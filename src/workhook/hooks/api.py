@@ -1,15 +1,14 @@
-"""Area B over HTTP: every operation for repositories and, the same, for organizations."""
+"""The routes of webhooks: for repositories and, the same, for organizations."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 
 import msgspec
 
 from workhook.core.clock import DAY_MS, now_ms
 from workhook.core.errors import Fault, Invalid, NotFound
-from workhook.hooks import actions, app_hooks, deliveries, publishing, queries, redelivery
+from workhook.hooks import actions, app_hooks, bodies, deliveries, publishing, queries, redelivery
 from workhook.hooks.config_keys import fault, parse_config
 from workhook.hooks.parsing import parse_hook, refuse_types, wrong_type
 from workhook.hooks.records import (
@@ -21,15 +20,50 @@ from workhook.hooks.records import (
     last_response_of,
     viewer_of,
 )
-from workhook.hooks.schemas import Accepted, HookShape, Queued
-from workhook.http.calls import Answer, Call
-from workhook.http.paging import link, page_link, page_of, per_page_of
+from workhook.hooks.schemas import (
+    Accepted,
+    AppHookShape,
+    ConfigShape,
+    DeliveryDetail,
+    DeliveryItem,
+    HookShape,
+    Published,
+    Queued,
+    RedeliveryShape,
+)
+from workhook.http.calls import Call
+from workhook.http.endpoints import Created, Every, Listed, Paged, Routes
+from workhook.http.operations import AREA_B, Query
+from workhook.http.paging import PER_PAGE, link, per_page_of
 from workhook.identity import audit
+from workhook.identity.context import Write
 from workhook.identity.guard import actor_of, caller_of
 from workhook.storage import Reader, Row, Transaction
+from workhook.storage.pages import Page
 
 LAST_RESPONSE_MS = 30 * DAY_MS
 CLIENT_PAYLOAD_KEYS = 10
+
+_CURSOR = {"type": "string", "pattern": "^v1_[0-9]{1,16}$"}
+_TIME = {"type": "string", "format": "date-time"}
+_DELIVERY_QUERY = (
+    PER_PAGE,
+    Query("cursor", "The delivery that the page starts from, as a `Link` header gave it.", _CURSOR),
+    Query("status", "`success` is a 2xx answer, `failure` everything else.", {"enum": ["success", "failure"]}),
+    Query("event", "Only this event."),
+    Query("action", "Only this action."),
+    Query("guid", "Only the attempts that share this guid."),
+    Query("since", "Delivered at or after.", _TIME),
+    Query("until", "Delivered at or before.", _TIME),
+    Query("redelivery", "Only repeats, or only first attempts.", {"type": "boolean"}),
+)
+
+repository = Routes(AREA_B, "repository webhooks", read="repository_hooks.read", write="repository_hooks.write")
+organization = Routes(AREA_B, "organization webhooks", read="organization_hooks.read", write="organization_hooks.write")
+both = Every(
+    (repository, "/repos/{owner}/{repo}", "repository", "repository"),
+    (organization, "/orgs/{org}", "organization", "organization"),
+)
 
 
 def owner_of(call: Call) -> HookOwner:
@@ -41,46 +75,61 @@ def owner_of(call: Call) -> HookOwner:
     return HookOwner(caller.organization.account, viewer=viewer)
 
 
-async def _hook_of(call: Call, reader: Reader, owner: HookOwner) -> Hook:
-    hook = await queries.find_hook(reader, owner, call.path_integer("hook_id"))
+async def _hook_of(call: Call, reader: Reader, hook_id: int) -> Hook:
+    hook = await queries.find_hook(reader, owner_of(call), hook_id, actor=actor_of(call))
     if hook is None:
         raise NotFound()
     return hook
 
 
-async def _audit(tx: Transaction, call: Call, owner: HookOwner, action: str, target: str, **detail: object) -> None:
+async def _audit(write: Write, action: str, target: str, **detail: object) -> None:
+    owner = owner_of(write.call)
     account_id, repository_id = owner.account.id, owner.repository_id
     await audit.record(
-        tx, actor_of(call), action, target, account_id=account_id, repository_id=repository_id, detail=detail
+        write.tx, write.actor, action, target, account_id=account_id, repository_id=repository_id, detail=detail
     )
 
 
-async def _shapes(call: Call, owner: HookOwner, hooks: Sequence[Hook]) -> list[HookShape]:
-    newest: dict[int, Row] = {}
-    if owner.repository is not None and hooks:
-        since = now_ms() - LAST_RESPONSE_MS
-        newest = await queries.newest_deliveries(call.database, [hook.id for hook in hooks], since)
+async def _newest(reader: Reader, hooks: Sequence[Hook]) -> dict[int, Row]:
+    """By hook, the delivery that `last_response` tells of; only webhooks of repositories have that."""
+    hook_ids = [hook.id for hook in hooks if hook.repository_id is not None]
+    return await queries.newest_deliveries(reader, hook_ids, now_ms() - LAST_RESPONSE_MS) if hook_ids else {}
+
+
+async def _shapes(call: Call, reader: Reader, hooks: Sequence[Hook]) -> list[HookShape]:
+    newest = await _newest(reader, hooks)
+    owner = owner_of(call)
     return [hook_shape(hook, owner, call.base, last_response_of(newest.get(hook.id))) for hook in hooks]
 
 
-async def _shape(call: Call, owner: HookOwner, hook: Hook) -> HookShape:
-    return (await _shapes(call, owner, [hook]))[0]
+@both.get("/hooks")
+async def hooks_list(call: Call, page: Page) -> Paged[list[HookShape]]:
+    """List the webhooks of the {called}."""
+    hooks, total = await queries.list_hooks(call.database, owner_of(call), limit=page.limit, offset=page.offset)
+    return Paged(await _shapes(call, call.database, hooks), total)
 
 
-async def list_hooks(call: Call) -> Answer:
-    owner = owner_of(call)
-    page, per_page = page_of(call)
-    hooks, total = await queries.list_hooks(call.database, owner, limit=per_page, offset=(page - 1) * per_page)
-    shapes = await _shapes(call, owner, hooks)
-    return Answer(shapes, headers=page_link(call, page=page, per_page=per_page, total=total))
-
-
-async def create_hook(call: Call) -> Answer:
+@repository.post(
+    "/repos/{owner}/{repo}/hooks",
+    name="repository_hooks_create",
+    called="repository",
+    body=bodies.hook_create("repository"),
+    body_required=True,
+)
+@organization.post(
+    "/orgs/{org}/hooks",
+    name="organization_hooks_create",
+    called="organization",
+    body=bodies.hook_create("organization"),
+    body_required=True,
+)
+async def hooks_create(call: Call) -> Created[HookShape]:
+    """Create a webhook for the {called}."""
     owner, services = owner_of(call), call.services
     change = parse_hook(await call.json_object(), owner.target, services.check_url, creating=True)
     hook = await services.database.in_transaction(
-        partial(
-            actions.create_hook,
+        lambda tx: actions.create_hook(
+            tx,
             actor=actor_of(call),
             owner=owner,
             change=change,
@@ -90,21 +139,33 @@ async def create_hook(call: Call) -> Answer:
         )
     )
     shape = hook_shape(hook, owner, call.base)
-    return Answer(shape, status=201, headers={"Location": shape.url})
+    return Created(shape, shape.url)
 
 
-async def get_hook(call: Call) -> Answer:
-    owner = owner_of(call)
-    return Answer(await _shape(call, owner, await _hook_of(call, call.database, owner)))
+@both.get("/hooks/{hook_id}")
+async def hooks_get(call: Call, hook_id: int) -> HookShape:
+    """Get a webhook."""
+    [shape] = await _shapes(call, call.database, [await _hook_of(call, call.database, hook_id)])
+    return shape
 
 
-async def update_hook(call: Call) -> Answer:
+@repository.patch(
+    "/repos/{owner}/{repo}/hooks/{hook_id}",
+    name="repository_hooks_update",
+    body=bodies.hook_update("repository"),
+)
+@organization.patch(
+    "/orgs/{org}/hooks/{hook_id}",
+    name="organization_hooks_update",
+    body=bodies.hook_update("organization"),
+)
+async def hooks_update(call: Call, hook_id: int) -> HookShape:
+    """Update a webhook."""
     owner, services = owner_of(call), call.services
-    hook_id = call.path_integer("hook_id")
     change = parse_hook(await call.json_object(), owner.target, services.check_url, creating=False)
     hook = await services.database.in_transaction(
-        partial(
-            actions.update_hook,
+        lambda tx: actions.update_hook(
+            tx,
             actor=actor_of(call),
             owner=owner,
             hook_id=hook_id,
@@ -113,91 +174,74 @@ async def update_hook(call: Call) -> Answer:
             limit=services.settings.hooks_per_event,
         )
     )
-    return Answer(await _shape(call, owner, hook))
+    [shape] = await _shapes(call, call.database, [hook])
+    return shape
 
 
-async def delete_hook(call: Call) -> Answer:
-    actor, owner, hook_id = actor_of(call), owner_of(call), call.path_integer("hook_id")
-    await call.database.in_transaction(lambda tx: actions.delete_hook(tx, actor, owner, hook_id))
-    return Answer(status=204)
+@repository.delete(
+    "/repos/{owner}/{repo}/hooks/{hook_id}", name="repository_hooks_delete", access="repository_hooks.delete"
+)
+@organization.delete("/orgs/{org}/hooks/{hook_id}", name="organization_hooks_delete")
+async def hooks_delete(write: Write, hook_id: int) -> None:
+    """Delete a webhook."""
+    await actions.delete_hook(write.tx, write.actor, owner_of(write.call), hook_id)
 
 
-async def get_config(call: Call) -> Answer:
-    return Answer(config_shape(await _hook_of(call, call.database, owner_of(call))))
+@both.get("/hooks/{hook_id}/config")
+async def hooks_get_config(call: Call, hook_id: int) -> ConfigShape:
+    """Get a webhook's configuration."""
+    return config_shape(await _hook_of(call, call.database, hook_id))
 
 
-async def update_config(call: Call) -> Answer:
-    owner, services = owner_of(call), call.services
-    hook_id = call.path_integer("hook_id")
+@both.patch("/hooks/{hook_id}/config", body=bodies.CONFIG_UPDATE)
+async def hooks_update_config(call: Call, hook_id: int) -> ConfigShape:
+    """Update a webhook's configuration."""
+    services = call.services
     faults: list[Fault] = []
     change = parse_config(await call.json_object(), services.check_url, faults)
     if faults:
         raise Invalid(faults=faults)
     hook = await services.database.in_transaction(
-        partial(
-            actions.update_config,
+        lambda tx: actions.update_config(
+            tx,
             actor=actor_of(call),
-            owner=owner,
+            owner=owner_of(call),
             hook_id=hook_id,
             config=change,
             vault=services.vault,
             limit=services.settings.hooks_per_event,
         )
     )
-    return Answer(config_shape(hook))
+    return config_shape(hook)
 
 
-async def ping(call: Call) -> Answer:
-    owner = owner_of(call)
-
-    async def step(tx: Transaction) -> None:
-        hook = await _hook_of(call, tx, owner)
-        await deliveries.count_manual(tx, hook.id)
-        await actions.send_ping(tx, actor_of(call), owner, hook, call.base_for_others)
-        await _audit(tx, call, owner, "hook.ping", f"hook/{hook.id}")
-
-    await call.database.in_transaction(step)
-    return Answer(status=204)
+@both.post("/hooks/{hook_id}/pings", problems=(422,))
+async def hooks_ping(write: Write, hook_id: int) -> None:
+    """Send a ping to a webhook."""
+    call = write.call
+    hook = await _hook_of(call, write.tx, hook_id)
+    await deliveries.count_manual(write.tx, hook.id)
+    await actions.send_ping(write.tx, write.actor, owner_of(call), hook, call.base_for_others)
+    await _audit(write, "hook.ping", f"hook/{hook.id}")
 
 
-async def test(call: Call) -> Answer:
-    owner = owner_of(call)
-
-    async def step(tx: Transaction) -> None:
-        hook = await _hook_of(call, tx, owner)
-        await deliveries.count_manual(tx, hook.id)
-        await deliveries.send_test(tx, owner, hook)
-        await _audit(tx, call, owner, "hook.test", f"hook/{hook.id}")
-
-    await call.database.in_transaction(step)
-    return Answer(status=204)
+_TESTS = "/repos/{owner}/{repo}/hooks/{hook_id}/tests"
 
 
-async def list_app_hooks(call: Call) -> Answer:
-    owner = owner_of(call)
-    page, per_page = page_of(call)
-    found, total = await app_hooks.list_app_hooks(
-        call.database, actor_of(call), owner.account, limit=per_page, offset=(page - 1) * per_page
-    )
-    of_repositories = [each.hook.id for each in found if each.owner.repository]
-    newest: dict[int, Row] = {}
-    if of_repositories:
-        newest = await queries.newest_deliveries(call.database, of_repositories, now_ms() - LAST_RESPONSE_MS)
-    shapes = []
-    for each in found:
-        shape = hook_shape(each.hook, each.owner, call.base, last_response_of(newest.get(each.hook.id)))
-        shapes.append(app_hook_shape(shape, each.client_id, each.name, each.owner))
-    return Answer(shapes, headers=page_link(call, page=page, per_page=per_page, total=total))
+@repository.post(_TESTS.removesuffix("s"), name="repository_hooks_test_old", problems=(422,), deprecated=True)
+@repository.post(_TESTS, problems=(422,))
+async def repository_hooks_test(write: Write, hook_id: int) -> None:
+    """Send the latest push to a webhook."""
+    hook = await _hook_of(write.call, write.tx, hook_id)
+    await deliveries.count_manual(write.tx, hook.id)
+    await deliveries.send_test(write.tx, owner_of(write.call), hook)
+    await _audit(write, "hook.test", f"hook/{hook.id}")
 
 
-async def delete_app_hook(call: Call) -> Answer:
-    actor, owner, hook_id = actor_of(call), owner_of(call), call.path_integer("hook_id")
-    await call.database.in_transaction(lambda tx: app_hooks.delete_app_hook(tx, actor, owner.account, hook_id))
-    return Answer(status=204)
-
-
-async def list_deliveries(call: Call) -> Answer:
-    hook = await _hook_of(call, call.database, owner_of(call))
+@both.get("/hooks/{hook_id}/deliveries", query=_DELIVERY_QUERY)
+async def deliveries_list(call: Call, hook_id: int) -> Listed[list[DeliveryItem]]:
+    """List the deliveries of a webhook."""
+    hook = await _hook_of(call, call.database, hook_id)
     per_page = per_page_of(call)
     cursor = deliveries.parse_cursor(call.query_text("cursor"))
     filters = deliveries.parse_query(call.query)
@@ -207,72 +251,69 @@ async def list_deliveries(call: Call) -> Answer:
         for rel, found in (("next", page.next_cursor), ("prev", page.prev_cursor))
         if found is not None
     }
-    return Answer(page.items, headers={"Link": link(call, relations)} if relations else {})
+    return Listed(page.items, {"Link": link(call, relations)} if relations else {})
 
 
-async def get_delivery(call: Call) -> Answer:
-    hook = await _hook_of(call, call.database, owner_of(call))
-    return Answer(await deliveries.find_delivery(call.database, hook.id, call.path_integer("delivery_id")))
+@both.get("/hooks/{hook_id}/deliveries/{delivery_id}", problems=(422,))
+async def deliveries_get(call: Call, hook_id: int, delivery_id: int) -> DeliveryDetail:
+    """Get a delivery."""
+    hook = await _hook_of(call, call.database, hook_id)
+    return await deliveries.find_delivery(call.database, hook.id, delivery_id)
 
 
-async def redeliver(call: Call) -> Answer:
-    owner = owner_of(call)
-
-    async def step(tx: Transaction) -> None:
-        hook = await _hook_of(call, tx, owner)
-        delivery_id = call.path_integer("delivery_id")
-        await deliveries.redeliver(tx, hook.id, delivery_id)
-        await _audit(tx, call, owner, "delivery.redeliver", f"delivery/{delivery_id}", hook_id=hook.id)
-
-    await call.database.in_transaction(step)
-    return Answer(Accepted(), status=202)
+@both.post("/hooks/{hook_id}/deliveries/{delivery_id}/attempts", status=202, problems=(422,))
+async def deliveries_redeliver(write: Write, hook_id: int, delivery_id: int) -> Accepted:
+    """Send a delivery again."""
+    hook = await _hook_of(write.call, write.tx, hook_id)
+    await deliveries.redeliver(write.tx, hook.id, delivery_id)
+    await _audit(write, "delivery.redeliver", f"delivery/{delivery_id}", hook_id=hook.id)
+    return Accepted()
 
 
-async def redeliver_many(call: Call) -> Answer:
-    owner = owner_of(call)
+@both.post("/hooks/{hook_id}/deliveries/redeliver", status=202, body=bodies.REDELIVER)
+async def deliveries_redeliver_many(call: Call, hook_id: int) -> Queued:
+    """Send many deliveries again."""
     filters = deliveries.parse_selection(await call.json_object())
     chosen = msgspec.structs.asdict(filters)
     asked = {name: value for name, value in chosen.items() if value is not None}
 
     async def step(tx: Transaction) -> redelivery.Redelivery:
-        hook = await _hook_of(call, tx, owner)
+        hook = await _hook_of(call, tx, hook_id)
         await deliveries.count_manual(tx, hook.id)
         job_id = await redelivery.ask(tx, hook.id, filters)
-        await _audit(tx, call, owner, "delivery.redeliver_many", f"hook/{hook.id}", **asked)
+        await _audit(Write.for_call(call, tx), "delivery.redeliver_many", f"hook/{hook.id}", **asked)
         return await redelivery.find(tx, hook.id, job_id)
 
-    job = await call.database.in_transaction(step)
-    job = await redelivery.begin(call.database, job)
-    shape = redelivery.shape_of(job, f"{call.base}{owner.path}/hooks/{job.hook_id}")
-    return Answer(Queued(shape.queued, shape), status=202)
+    job = await redelivery.begin(call.database, await call.database.in_transaction(step))
+    shape = redelivery.shape_of(job, f"{call.base}{owner_of(call).path}/hooks/{job.hook_id}")
+    return Queued(shape.queued, shape)
 
 
-async def get_redelivery(call: Call) -> Answer:
-    owner = owner_of(call)
-    hook = await _hook_of(call, call.database, owner)
-    job = await redelivery.find(call.database, hook.id, call.path_integer("redelivery_id"))
-    return Answer(redelivery.shape_of(job, f"{call.base}{owner.path}/hooks/{hook.id}"))
+@both.get("/hooks/{hook_id}/redeliveries/{redelivery_id}")
+async def redeliveries_get(call: Call, hook_id: int, redelivery_id: int) -> RedeliveryShape:
+    """See how far a redelivery has come."""
+    hook = await _hook_of(call, call.database, hook_id)
+    job = await redelivery.find(call.database, hook.id, redelivery_id)
+    return redelivery.shape_of(job, f"{call.base}{owner_of(call).path}/hooks/{hook.id}")
 
 
-def _role_of(call: Call) -> str | None:
+@both.post("/events", status=202, access="{called}.publish", body=bodies.PUBLISH, body_required=True)
+async def events_publish(call: Call) -> Published:
+    """Publish an event of the {called}."""
     caller = caller_of(call)
-    if caller.repository:
-        return caller.repository.role
-    return caller.organization.role if caller.organization else None
-
-
-async def publish(call: Call) -> Answer:
-    owner = owner_of(call)
-    body = await call.json_object(publishing.BODY_MAX)
-    publication = publishing.parse_publication(body)
-    publishing.check_publisher(publication, _role_of(call))
-    published = await publishing.publish(
-        call.database, owner, publication, actor=actor_of(call), base=call.base_for_others
+    publication = publishing.parse_publication(await call.json_object(publishing.BODY_MAX))
+    role = caller.repository.role if caller.repository else caller.organization.role if caller.organization else None
+    publishing.check_publisher(publication, role)
+    return await publishing.publish(
+        call.database, owner_of(call), publication, actor=actor_of(call), base=call.base_for_others
     )
-    return Answer(published, status=202)
 
 
-async def dispatch(call: Call) -> Answer:
+@repository.post(
+    "/repos/{owner}/{repo}/dispatches", access="repository.publish", body=bodies.DISPATCH, body_required=True
+)
+async def repository_dispatch(call: Call) -> None:
+    """Publish a repository_dispatch event."""
     owner = owner_of(call)
     body = await call.json_object()
     kind, client_payload = body.get("event_type"), body.get("client_payload", {})
@@ -291,4 +332,33 @@ async def dispatch(call: Call) -> Answer:
     payload = {"action": kind, "branch": "main", "client_payload": client_payload, "installation": None}
     publication = publishing.Publication("repository_dispatch", payload, kind)
     await publishing.publish(call.database, owner, publication, actor=actor_of(call), base=call.base_for_others)
-    return Answer(status=204)
+
+
+@organization.get("/orgs/{org}/oauth-hooks", name="oauth_hooks_list", access="oauth_hooks.read")
+async def list_app_hooks(call: Call, page: Page) -> Paged[list[AppHookShape]]:
+    """List the webhooks that OAuth apps made.
+
+    In the organization and in its repositories. The lists of webhooks show them to the app alone.
+    """
+    account = owner_of(call).account
+    found, total = await app_hooks.list_app_hooks(
+        call.database, actor_of(call), account, limit=page.limit, offset=page.offset
+    )
+    newest = await _newest(call.database, [each.hook for each in found])
+    shapes = []
+    for each in found:
+        shape = hook_shape(each.hook, each.owner, call.base, last_response_of(newest.get(each.hook.id)))
+        shapes.append(app_hook_shape(shape, each.client_id, each.name, each.owner))
+    return Paged(shapes, total)
+
+
+@organization.delete("/orgs/{org}/oauth-hooks/{hook_id}", name="oauth_hooks_delete", access="oauth_hooks.delete")
+async def delete_app_hook(write: Write, hook_id: int) -> None:
+    """Delete a webhook that an OAuth app made.
+
+    In the organization or in one of its repositories. What waits to be sent to it is dropped.
+    """
+    await app_hooks.delete_app_hook(write.tx, write.actor, owner_of(write.call).account, hook_id)
+
+
+OPERATIONS = (*repository, *organization)

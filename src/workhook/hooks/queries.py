@@ -8,7 +8,7 @@ import sqlalchemy as sa
 
 from workhook.hooks.records import HOOK_COLUMNS, Hook, HookOwner, hook_of
 from workhook.hooks.tables import deliveries, hooks
-from workhook.http.calls import concerns
+from workhook.identity.schemas import Actor
 from workhook.storage import Reader, Row
 from workhook.storage.dialects import any_of
 from workhook.storage.metadata import big
@@ -76,13 +76,15 @@ async def all_hooks(reader: Reader, owner: HookOwner) -> list[Hook]:
     return [hook_of(row) for row in await reader.fetch_all(_statements(owner).all, _params(owner))]
 
 
-async def find_hook(reader: Reader, owner: HookOwner, hook_id: int, *, for_update: bool = False) -> Hook | None:
-    """None for a hook of another owner, or one that the viewer does not see."""
+async def find_hook(
+    reader: Reader, owner: HookOwner, hook_id: int, *, actor: Actor | None = None, for_update: bool = False
+) -> Hook | None:
+    """None for a hook of another owner, or one that the viewer does not see. `actor`: who asks, if a request does."""
     statements, params = _statements(owner), {**_params(owner), "hook_id": hook_id}
     row = await reader.fetch_one(statements.locked if for_update else statements.one, params)
     # The audit log tells who asks for hooks that only an OAuth app sees.
-    if row is None and await reader.fetch_one(statements.exists, params) is not None:
-        concerns(owner.account.id, owner.repository_id, hidden=True)
+    if row is None and actor is not None and await reader.fetch_one(statements.exists, params) is not None:
+        actor.request.touches(owner.account.id, owner.repository_id, hidden=True)
     return hook_of(row) if row else None
 
 

@@ -53,7 +53,7 @@ class Services:
     vault: Vault
     blobs: Blobs  # the content of files
     check_url: Callable[[str], str | None]  # why no delivery could ever go to this URL, or None
-    # What the caller still has of the rights that an earlier request of theirs rested on (`rests_on`).
+    # What the caller still has of the rights that an earlier request of theirs rested on (`RequestRecord.rests_on`).
     standing: Callable[[Call, Mapping[Place, int]], Awaitable[Standing]] = _nothing_is_left
     stopping: asyncio.Event = field(default_factory=asyncio.Event)  # the process ends: what goes on for long ends too
     # What still has to be written then: called in their order, before the database is closed.
@@ -77,6 +77,34 @@ class Answer(Secretive, msgspec.Struct, frozen=True):
     media_type: str = "application/json; charset=utf-8"
 
 
+@dataclass
+class RequestRecord:
+    """What a request turned out to be about while it was answered: `Call.record`, and the caller's `Actor.request`."""
+
+    place: Place | None = None  # the account and repository that it is about, as far as known
+    hidden: bool = False  # the caller does not see that place: to them it does not exist
+    rights: dict[Place, int] = field(default_factory=dict)  # what the change rests on
+    viewer: Viewer = field(default_factory=Viewer)  # who gets the answer, which decides what it shows of people
+
+    def touches(self, account_id: int, repository_id: int | None = None, *, hidden: bool = False) -> None:
+        """If the request is refused, this account's owners can read so.
+
+        `hidden`: it is there, and the caller does not see it. Only then is an answer of 404 a refusal.
+        """
+        self.place, self.hidden = (account_id, repository_id), hidden
+
+    def rests_on(self, account_id: int, repository_id: int | None, rank: int) -> None:
+        """The request does what it does by this right of its caller: more is more, and 0 would be none.
+
+        An answer that is stored under an `Idempotency-Key` is given again only to a caller who still has its rights.
+        """
+        self.rights[account_id, repository_id] = rank
+
+    def views_as_owner(self, organization_id: int) -> None:
+        """The caller owns the organization: the answer shows the addresses of its members."""
+        self.viewer.owner_of.add(organization_id)
+
+
 @dataclass(repr=False)
 class Call(Secretive):
     """One request on its way through an operation."""
@@ -93,12 +121,9 @@ class Call(Secretive):
     unchanged: Callable[[], Mapping[str, str]] | None = None  # of the guard: the answer is 304; headers that tell more
     token_id: int = 0  # of the token that the guard found
     read_body: bytes = b""  # what `body` has read
-    place: Place | None = None  # the account and repository that it is about, as far as known
-    hidden: bool = False  # the caller does not see that place: to them it does not exist
     refused: Problem | None = None  # why, where the answer is none of an error: a page, or `error` with status 200
     made: object = None  # the body that `write` will answer with
-    rights: dict[Place, int] = field(default_factory=dict)  # what the change rests on; see `rests_on`
-    viewer: Viewer = field(default_factory=Viewer)  # who gets the answer, which decides what it shows of people
+    record: RequestRecord = field(default_factory=RequestRecord)
     _query: dict[str, list[str]] | None = None
 
     @property
@@ -208,7 +233,7 @@ class Call(Secretive):
 
     def encode(self, body: object) -> bytes:
         """The bytes of an answer's body, with what its viewer may see of people."""
-        return body if isinstance(body, bytes) else json.encode_for(self.viewer, body)
+        return body if isinstance(body, bytes) else json.encode_for(self.record.viewer, body)
 
     async def json_object(
         self, limit: int = JSON_BODY_MAX, *, strict_type: bool = False, null: bool = False
@@ -258,33 +283,6 @@ def current() -> Call | None:
 def begin(call: Call) -> None:
     """For `http.routing`: `call` is the current one from now on. Each request is a task with a context of its own."""
     _current.set(call)
-
-
-def concerns(account_id: int, repository_id: int | None = None, *, hidden: bool = False) -> None:
-    """What the current call turned out to be about: if it is refused, this account's owners can read so.
-
-    `hidden`: it is there, and the caller does not see it. Only then is an answer of 404 a refusal.
-    """
-    call = _current.get()
-    if call is not None:
-        call.place, call.hidden = (account_id, repository_id), hidden
-
-
-def rests_on(account_id: int, repository_id: int | None, rank: int) -> None:
-    """The current call does what it does by this right of its caller: more is more, and 0 would be none.
-
-    An answer that is stored under an `Idempotency-Key` is given again only to a caller who still has its rights.
-    """
-    call = _current.get()
-    if call is not None:
-        call.rights[account_id, repository_id] = rank
-
-
-def views_as_owner(organization_id: int) -> None:
-    """Whoever makes the current call owns the organization: the answer shows the addresses of its members."""
-    call = _current.get()
-    if call is not None:
-        call.viewer.owner_of.add(organization_id)
 
 
 def _without_port(address: str) -> str:

@@ -9,9 +9,10 @@
 The signature says the rest. The first parameter is the `Call` or, for a change, a context that is made for each
 transaction (`WriteContext`); the handler of a change runs in one, once for each `Idempotency-Key`. A parameter of type
 str or int is the part of the path that has its name; `…_id` may stand for `{id}`. `query` is read from the query
-string, any other struct from the JSON body or the query string. The return type is the body of the answer: None is 204
-without one, `Listed` a page of a list. The first paragraph of the docstring is the summary in the OpenAPI document, the
-others are the description.
+string, a `Page` from its `page` and `per_page`; any other struct from the JSON body or, in the work API, the query
+string. The return type is the body of the answer: None is 204 without one, `Listed` and `Paged` are a page of a list,
+`Created` is 201. The first paragraph of the docstring is the summary in the OpenAPI document, the others are the
+description.
 
 A handler that returns an `Answer` decides itself; its `answers` are declared beside the path, as is whatever else the
 signature does not say (the fields of `Operation`).
@@ -23,14 +24,17 @@ import inspect
 import re
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Any, Generic, Protocol, Self, TypeVar, get_args, get_origin, get_type_hints
 
 import msgspec
 
 from workhook.http import idempotency, parameters
 from workhook.http.calls import Answer, Call
-from workhook.http.operations import Area, Operation
+from workhook.http.operations import AREA_A, Area, Operation
+from workhook.http.paging import PAGING, page_link, page_of
 from workhook.storage import Transaction
+from workhook.storage.pages import Page
 
 BUSY_TRIES = 20
 
@@ -52,33 +56,26 @@ class Listed(msgspec.Struct, Generic[B], frozen=True):
     headers: Mapping[str, str]
 
 
-class Routes(Sequence[Operation]):
-    """The operations of one area and tag, in the order in which they are declared.
+class Paged(msgspec.Struct, Generic[B], frozen=True):
+    """The `Page` of a list that was asked for, and how many results all pages have."""
 
-    `read` and `write` name who may call a GET and anything else (`Operation.access`). A change that raises `again_on`
-    is tried again, since others were faster at what it is about.
-    """
+    body: B
+    total: int
 
-    def __init__(
-        self,
-        area: Area,
-        tag: str = "",
-        *,
-        read: str | None = None,
-        write: str | None = None,
-        again_on: type[Exception] | None = None,
-    ) -> None:
-        self.area, self.tag, self.read, self.write, self.again_on = area, tag, read, write, again_on
-        self.operations: list[Operation] = []
 
-    def __getitem__(self, index: Any) -> Any:
-        return self.operations[index]
+class Created(msgspec.Struct, Generic[B], frozen=True):
+    """Something new, where it is found, and further headers."""
 
-    def __len__(self) -> int:
-        return len(self.operations)
+    body: B
+    location: str
+    headers: Mapping[str, str] = {}
+
+
+class Declaring:
+    """A decorator for each method."""
 
     def get(self, path: str, **facts: Any) -> Callable[[H], H]:
-        return self.route("GET", path, **{"access": self.read, **facts})
+        return self.route("GET", path, **facts)
 
     def post(self, path: str, **facts: Any) -> Callable[[H], H]:
         return self.route("POST", path, **facts)
@@ -92,21 +89,87 @@ class Routes(Sequence[Operation]):
     def delete(self, path: str, **facts: Any) -> Callable[[H], H]:
         return self.route("DELETE", path, **facts)
 
+    def route(self, method: str, path: str, **facts: Any) -> Callable[[H], H]:
+        raise NotImplementedError
+
+
+class Routes(Sequence[Operation], Declaring):
+    """The operations of one area and tag, in the order in which they are declared.
+
+    `read` and `write` name who may call a GET and anything else (`Operation.access`). A change that raises `again_on`
+    is tried again, since others were faster at what it is about. `resource` is what faults call the bodies.
+    """
+
+    def __init__(
+        self,
+        area: Area,
+        tag: str = "",
+        *,
+        read: str | None = None,
+        write: str | None = None,
+        again_on: type[Exception] | None = None,
+        resource: str | None = None,
+    ) -> None:
+        self.area, self.tag, self.read, self.write, self.again_on = area, tag, read, write, again_on
+        self.resource = resource
+        self.operations: list[Operation] = []
+
+    def __getitem__(self, index: Any) -> Any:
+        return self.operations[index]
+
+    def __len__(self) -> int:
+        return len(self.operations)
+
     def route(
-        self, method: str, path: str, *, status: int = 200, again_on: type[Exception] | None = None, **facts: Any
+        self,
+        method: str,
+        path: str,
+        *,
+        status: int = 200,
+        again_on: type[Exception] | None = None,
+        resource: str | None = None,
+        called: str = "",
+        **facts: Any,
     ) -> Callable[[H], H]:
         """Declare the function below. `facts` are fields of `Operation`, `status` that of the answer."""
 
         def declare(function: H) -> H:
-            said = {"access": self.write, "tag": self.tag, **_facts_of(function, path, status), **facts}
-            handler = _handler_of(function, path, status, again_on or self.again_on)
+            said: dict[str, Any] = {"access": self.read if method == "GET" else self.write, "tag": self.tag}
+            said |= _facts_of(function, self.area, path, status) | facts
+            if any(kind is Page for _, kind in _parameters(function)):
+                said["query"] = (*facts.get("query", ()), *PAGING)
+            for text in ("summary", "description"):
+                said[text] = said[text].replace("{called}", called)
+            again, thing = again_on or self.again_on, resource or self.resource
+            handler = _handler_of(function, self.area, path, status, again, thing)
             self.operations.append(Operation(self.area, method, path, handler, **said))
             return function
 
         return declare
 
 
-def _facts_of(function: Callable[..., Any], path: str, status: int) -> dict[str, Any]:
+class Every(Declaring):
+    """Declares each function once for each kind of thing.
+
+    A kind is its `Routes`, what its paths begin with, what the names of its operations begin with, and what `{called}`
+    stands for in texts and facts.
+    """
+
+    def __init__(self, *kinds: tuple[Routes, str, str, str]) -> None:
+        self.kinds = kinds
+
+    def route(self, method: str, path: str, **facts: Any) -> Callable[[H], H]:
+        def declare(function: H) -> H:
+            for routes, root, prefix, called in self.kinds:
+                own = {name: each.format(called=called) for name, each in facts.items() if isinstance(each, str)}
+                name = f"{prefix}_{getattr(function, '__name__', '')}"
+                routes.route(method, root + path, **{"name": name, **facts, **own}, called=called)(function)
+            return function
+
+        return declare
+
+
+def _facts_of(function: Callable[..., Any], area: Area, path: str, status: int) -> dict[str, Any]:
     """What name, docstring and signature say of the operation."""
     summary, _, description = (inspect.getdoc(function) or "").partition("\n\n")
     facts: dict[str, Any] = {
@@ -118,14 +181,25 @@ def _facts_of(function: Callable[..., Any], path: str, status: int) -> dict[str,
     for name, kind in _structs(function):
         if name == "query":
             facts["query"] = parameters.documented(kind)
-        else:
-            facts |= {"body": kind, "query": parameters.documented(kind, or_body=True)}
+        elif kind is not Page:
+            facts["body"] = kind
+            if _takes_query(area):
+                facts["query"] = parameters.documented(kind, or_body=True)
+            else:
+                facts["body_required"] = any(field.required for field in msgspec.structs.fields(kind))
     answer = get_type_hints(function, include_extras=True)["return"]
     if answer is type(None):
         facts["answers"] = {204: None}
     elif answer is not Answer:
-        facts["answers"] = {status: get_args(answer)[0] if get_origin(answer) is Listed else answer}
+        wrapper = get_origin(answer)
+        body = get_args(answer)[0] if wrapper in (Listed, Paged, Created) else answer
+        facts["answers"] = {201 if wrapper is Created else status: body}
     return facts
+
+
+def _takes_query(area: Area) -> bool:
+    """Whether the fields of a body may stand in the query string instead."""
+    return area.undeclared == "refused"
 
 
 def _one_line(paragraph: str) -> str:
@@ -156,46 +230,66 @@ def _structs(function: Callable[..., Any]) -> list[tuple[str, Any]]:
 
 
 def _handler_of(
-    function: Callable[..., Any], path: str, status: int, again_on: type[Exception] | None
+    function: Callable[..., Any],
+    area: Area,
+    path: str,
+    status: int,
+    again_on: type[Exception] | None,
+    resource: str | None,
 ) -> Callable[[Call], Awaitable[Answer]]:
     first, *_ = inspect.signature(function).parameters
     context = get_type_hints(function)[first]
     parts, structs = _parts_of_path(function, path), _structs(function)
 
+    async def argument(call: Call, name: str, kind: Any) -> object:
+        if kind is Page:
+            return page_of(call)
+        if name == "query":
+            return parameters.read_query(call, kind)
+        if _takes_query(area):
+            return await parameters.read(call, kind)
+        return parameters.gather(kind, {}, await call.json_object(), resource=resource)
+
     async def arguments(call: Call) -> dict[str, Any]:
-        found: dict[str, Any] = {}
-        for name, kind in structs:
-            found[name] = parameters.read_query(call, kind) if name == "query" else await parameters.read(call, kind)
+        found = {name: await argument(call, name, kind) for name, kind in structs}
         for name, part, kind in parts:
             found[name] = call.path_integer(part) if kind is int else call.path(part)
         return found
 
     async def read(call: Call) -> Answer:
-        return _answer(await function(call, **await arguments(call)), status)
+        given = await arguments(call)
+        return _answer(call, await function(call, **given), given, status)
 
     async def write(call: Call) -> Answer:
         given = await arguments(call)
 
         async def change(tx: Transaction) -> Answer:
-            return _answer(await function(context.for_call(call, tx), **given), status)
+            return _answer(call, await function(context.for_call(call, tx), **given), given, status)
 
+        # Only the work API knows `Idempotency-Key`.
+        run = partial(idempotency.write, call) if area is AREA_A else call.database.in_transaction
         if again_on is not None:
             for _ in range(BUSY_TRIES - 1):
                 with suppress(again_on):
-                    return await idempotency.write(call, change)
-        return await idempotency.write(call, change)
+                    return await run(change)
+        return await run(change)
 
     if context is Call:
         return function if not (parts or structs) and get_type_hints(function)["return"] is Answer else read
     return write
 
 
-def _answer(result: object, status: int) -> Answer:
+def _answer(call: Call, result: object, given: Mapping[str, Any], status: int) -> Answer:
     match result:
         case Answer():
             return result
         case Listed():
             return Answer(result.body, headers=result.headers)
+        case Paged():
+            page = next(each for each in given.values() if isinstance(each, Page))
+            return Answer(result.body, headers=page_link(call, page, result.total))
+        case Created():
+            return Answer(result.body, 201, {"Location": result.location, **result.headers})
         case None:
             return Answer(status=204)
     return Answer(result, status)

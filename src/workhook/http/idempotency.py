@@ -135,7 +135,7 @@ def _under_way() -> Conflict:
 
 async def _changed(call: Call, change: Change, tx: Transaction) -> Answer:
     call.made = None  # of an earlier try
-    call.rights.clear()  # likewise
+    call.record.rights.clear()  # likewise
     answer = await change(tx)
     call.made = answer.body
     return answer
@@ -152,7 +152,7 @@ async def _once(call: Call, change: Change, token_id: int, key: str, fingerprint
         if forget:
             await tx.execute(_forget, {"token_id": token_id, "key": key, "before": now_ms() - KEPT_MS})
         answer = await _changed(call, change, tx)
-        stored = fingerprint + _text_of(call.rights)
+        stored = fingerprint + _text_of(call.record.rights)
         params = {"token_id": token_id, "key": key, "fingerprint": stored, "created_at": now_ms()}
         tx.defer(_store, [{**params, "body": call.encode(answer.body)}])
         return answer

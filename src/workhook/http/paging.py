@@ -7,6 +7,7 @@ from urllib.parse import quote, urlencode
 
 from workhook.http.calls import Call
 from workhook.http.operations import Query
+from workhook.storage.pages import Page
 
 PER_PAGE_DEFAULT = 30
 PER_PAGE_MAX = 100
@@ -19,10 +20,10 @@ def per_page_of(call: Call) -> int:
     return call.query_integer("per_page", PER_PAGE_DEFAULT, low=1, high=PER_PAGE_MAX)
 
 
-def page_of(call: Call) -> tuple[int, int]:
-    """The page that is asked for, from 1, and how many results it has. Raises `Invalid`."""
-    per_page = per_page_of(call)
-    return call.query_integer("page", 1, low=1, high=10**9), per_page
+def page_of(call: Call) -> Page:
+    """Raises `Invalid`."""
+    limit = per_page_of(call)
+    return Page(limit, (call.query_integer("page", 1, low=1, high=10**9) - 1) * limit)
 
 
 def link(call: Call, relations: Mapping[str, Mapping[str, str | int | None]]) -> str:
@@ -38,15 +39,15 @@ def link(call: Call, relations: Mapping[str, Mapping[str, str | int | None]]) ->
     return ", ".join(parts)
 
 
-def page_link(call: Call, *, page: int, per_page: int, total: int) -> dict[str, str]:
+def page_link(call: Call, page: Page, total: int) -> dict[str, str]:
     """The header of a list by page; empty if everything fits on one."""
-    last = max(1, -(-total // per_page))
+    number, last = page.offset // page.limit + 1, max(1, -(-total // page.limit))
     relations: dict[str, dict[str, str | int]] = {}
-    if page > 1:
-        relations["prev"] = {"page": min(page - 1, last)}
-    if page < last:
-        relations["next"] = {"page": page + 1}
+    if number > 1:
+        relations["prev"] = {"page": min(number - 1, last)}
+    if number < last:
+        relations["next"] = {"page": number + 1}
         relations["last"] = {"page": last}
-    if page > 1:
+    if number > 1:
         relations["first"] = {"page": 1}
     return {"Link": link(call, relations)} if relations else {}

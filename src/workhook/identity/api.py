@@ -12,10 +12,10 @@ from workhook import __version__
 from workhook.events.catalog import listing
 from workhook.events.ping_quotes import random_quote
 from workhook.http.calls import Answer, Call
-from workhook.http.operations import AREA_B, Operation
+from workhook.http.endpoints import Routes
+from workhook.http.operations import AREA_B
 from workhook.identity import graphql_api, member_api, profile_api
 from workhook.identity.guard import caller_of
-from workhook.identity.rate import Usage
 
 Template = Annotated[str, msgspec.Meta(extra_json_schema={"format": "uri-template"})]
 
@@ -80,57 +80,51 @@ class EventType(msgspec.Struct):
     ]
 
 
-async def root(call: Call) -> Answer:
+routes = Routes(AREA_B, "support")
+
+
+@routes.get("/")
+async def root(call: Call) -> Root:
+    """Where things are."""
     base = call.base
     web = base.removesuffix("/api/v3")
-    return Answer(
-        Root(
-            current_user_url=f"{base}/user",
-            organization_url=f"{base}/orgs/{{org}}",
-            repository_url=f"{base}/repos/{{owner}}/{{repo}}",
-            rate_limit_url=f"{base}/rate_limit",
-            webhook_events_url=f"{base}/webhook-events",
-            openapi_url=f"{web}/openapi.json",
-            documentation_url=f"{web}/docs",
-        )
+    return Root(
+        current_user_url=f"{base}/user",
+        organization_url=f"{base}/orgs/{{org}}",
+        repository_url=f"{base}/repos/{{owner}}/{{repo}}",
+        rate_limit_url=f"{base}/rate_limit",
+        webhook_events_url=f"{base}/webhook-events",
+        openapi_url=f"{web}/openapi.json",
+        documentation_url=f"{web}/docs",
     )
 
 
-async def rate_limit(call: Call) -> Answer:
-    core = _rate(caller_of(call).usage, "core")
-    resources = Resources(core, *(_rate(caller_of(call).usage, each) for each in Resources.__struct_fields__[1:]))
-    return Answer(RateLimit(resources, core))
+@routes.get("/rate_limit", etag=False)
+async def rate_limit(call: Call) -> RateLimit:
+    """How many requests are left."""
+    usage = caller_of(call).usage
+    core, *others = (
+        Rate(usage.limit, usage.used, usage.remaining, usage.reset, each) for each in Resources.__struct_fields__
+    )
+    return RateLimit(Resources(core, *others), core)
 
 
-def _rate(usage: Usage, resource: str) -> Rate:
-    return Rate(usage.limit, usage.used, usage.remaining, usage.reset, resource)
-
-
+@routes.get("/zen", etag=False, media_type="text/plain", answers={200: {"type": "string"}})
 async def zen(call: Call) -> Answer:
+    """A short saying."""
     return Answer(random_quote().encode(), media_type="text/plain; charset=utf-8")
 
 
-async def meta(call: Call) -> Answer:
-    return Answer(Meta(verifiable_password_authentication=False, installed_version=__version__, hooks=[]))
+@routes.get("/meta")
+async def meta(call: Call) -> Meta:
+    """About this server."""
+    return Meta(verifiable_password_authentication=False, installed_version=__version__, hooks=[])
 
 
+@routes.get("/webhook-events", answers={200: list[EventType]})
 async def webhook_events(call: Call) -> Answer:
+    """The catalogue of events."""
     return Answer(listing())
 
 
-def _op(
-    path: str, name: str, summary: str, access: str | None, handler: object, answer: object, **more: object
-) -> Operation:
-    return Operation(AREA_B, "GET", path, handler, name, summary, access, "support", answers={200: answer}, **more)  # type: ignore[arg-type]  # passed through
-
-
-OPERATIONS = (
-    _op("/", "root", "Where things are", None, root, Root),
-    _op("/rate_limit", "rate_limit", "How many requests are left", None, rate_limit, RateLimit, etag=False),
-    _op("/zen", "zen", "A short saying", None, zen, {"type": "string"}, etag=False, media_type="text/plain"),
-    _op("/meta", "meta", "About this server", None, meta, Meta),
-    _op("/webhook-events", "webhook_events", "The catalogue of events", None, webhook_events, list[EventType]),
-    *profile_api.OPERATIONS,
-    *member_api.OPERATIONS,
-    *graphql_api.routes,
-)
+OPERATIONS = (*routes, *profile_api.routes, *member_api.routes, *graphql_api.routes)

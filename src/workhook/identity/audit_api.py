@@ -6,24 +6,52 @@ from collections.abc import AsyncIterator, Sequence
 
 from workhook.core.errors import Fault, Invalid, Malformed
 from workhook.http.calls import Answer, Call
-from workhook.http.operations import AREA_B, Operation, Query
-from workhook.http.paging import PER_PAGE_DEFAULT, PER_PAGE_MAX, link
+from workhook.http.endpoints import Routes
+from workhook.http.operations import AREA_B, Query
+from workhook.http.paging import PER_PAGE, link, per_page_of
 from workhook.identity import audit_queries
 from workhook.identity.audit_phrase import PHRASE_MAX_CHARS, Selection, parse_phrase
 from workhook.identity.audit_schemas import AuditEntry, entry_of, line_of
-from workhook.identity.guard import actor_of, caller_of
+from workhook.identity.guard import actor_of, named_organization
 from workhook.identity.tokens.kinds import OAUTH
 from workhook.storage import Reader, Row
 
 LINES = "application/x-ndjson"
 _VARY = {"Vary": "Accept"}
 _MARK = "v1_"
+_CURSOR = {"type": "string", "pattern": "^v1_[0-9]{1,16}$"}
+
+routes = Routes(AREA_B, "audit log", read="audit_log.read")
 
 
-async def audit_log(call: Call) -> Answer:
-    organization = caller_of(call).organization
-    assert organization is not None, "the operation's rule names an organization"
-    selection = parse_phrase(call.query_text("phrase") or "", organization.account.id)
+@routes.get(
+    "/orgs/{org}/audit-log",
+    query=(
+        Query(
+            "phrase",
+            "Which entries: `action:hook.create` (or `action:hook`), `actor:octo`, `repo:acme/website`, "
+            "`created:>=2026-11-01` (a day, a time, or a range with `..`), and a word that the action contains.",
+            {"type": "string", "maxLength": PHRASE_MAX_CHARS},
+        ),
+        Query(
+            "include",
+            "`git` is what is done over Git, of which Workhook has nothing; `web` and `all` are the rest.",
+            {"enum": ["web", "git", "all"]},
+        ),
+        Query("after", "Entries that come after this one, as a `Link` header gave it.", _CURSOR),
+        Query("before", "Entries that come before this one, likewise.", _CURSOR),
+        Query("order", "`desc` begins with the newest.", {"enum": ["desc", "asc"], "default": "desc"}),
+        PER_PAGE,
+    ),
+    answers={200: list[AuditEntry]},
+    other_media_types=(LINES,),
+)
+async def organization_audit_log_list(call: Call) -> Answer:
+    """List the audit log of an organization.
+
+    With `Accept: application/x-ndjson` everything that fits, one line of JSON an entry, without pages.
+    """
+    selection = parse_phrase(call.query_text("phrase") or "", named_organization(call).account.id)
     include, order = _choice(call, "include", ("web", "git", "all")), _choice(call, "order", ("desc", "asc"))
     newest_first, nothing = order == "desc", include == "git"
     # An OAuth app sees its own webhooks only (the specification, Authentication 3); of those no settings are kept here.
@@ -31,7 +59,7 @@ async def audit_log(call: Call) -> Answer:
     if _wants_lines(call.header("accept")):
         body = _lines(call.database, selection, newest_first=newest_first, nothing=nothing, hooks=hooks)
         return Answer(body, media_type=LINES, headers=_VARY)
-    per_page = call.query_integer("per_page", PER_PAGE_DEFAULT, low=1, high=PER_PAGE_MAX)
+    per_page = per_page_of(call)
     after, before = _cursor(call, "after"), _cursor(call, "before")
     if after is not None and before is not None:
         raise Invalid(faults=[_fault("before", "before and after do not go together")])
@@ -97,40 +125,3 @@ def _cursor(call: Call, name: str) -> int | None:
 
 def _fault(field: str, message: str) -> Fault:
     return Fault(resource="AuditLog", field=field, message=message)
-
-
-_CURSOR = {"type": "string", "pattern": "^v1_[0-9]{1,16}$"}
-
-OPERATIONS = (
-    Operation(
-        AREA_B,
-        "GET",
-        "/orgs/{org}/audit-log",
-        audit_log,
-        "organization_audit_log_list",
-        "List the audit log of an organization",
-        "audit_log.read",
-        "audit log",
-        query=(
-            Query(
-                "phrase",
-                "Which entries: `action:hook.create` (or `action:hook`), `actor:octo`, `repo:acme/website`, "
-                "`created:>=2026-11-01` (a day, a time, or a range with `..`), and a word that the action contains.",
-                {"type": "string", "maxLength": PHRASE_MAX_CHARS},
-            ),
-            Query(
-                "include",
-                "`git` is what is done over Git, of which Workhook has nothing; `web` and `all` are the rest.",
-                {"enum": ["web", "git", "all"]},
-            ),
-            Query("after", "Entries that come after this one, as a `Link` header gave it.", _CURSOR),
-            Query("before", "Entries that come before this one, likewise.", _CURSOR),
-            Query("order", "`desc` begins with the newest.", {"enum": ["desc", "asc"], "default": "desc"}),
-            Query("per_page", "Results a page; more than 100 count as 100.", {"type": "integer", "minimum": 1}),
-        ),
-        answers={200: list[AuditEntry]},
-        problems=(400, 422),
-        other_media_types=(LINES,),
-        description=f"With `Accept: {LINES}` everything that fits, one line of JSON an entry, without pages.",
-    ),
-)

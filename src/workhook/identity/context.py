@@ -8,7 +8,7 @@ from typing import Self
 from workhook.core.clock import now_ms
 from workhook.http import conditions
 from workhook.http.calls import Call
-from workhook.identity.guard import actor_of
+from workhook.identity.guard import caller_of
 from workhook.identity.schemas import Actor
 from workhook.storage import Transaction
 
@@ -17,7 +17,8 @@ from workhook.storage import Transaction
 class Write:
     """One try of a change: its transaction, who makes it, and what links start with in what others will read.
 
-    `caller` and `request` are None where Workhook acts by itself, or a command does. `moment` is when it happens, in
+    `caller` and `request` are None where Workhook acts by itself, or a command does; `caller` also where an app
+    calls. `moment` is when it happens, in
     milliseconds since the epoch; without it, when `now` is asked first. Ask once the locks are held, since
     what waited for another change comes after it.
     """
@@ -30,7 +31,7 @@ class Write:
 
     @classmethod
     def for_call(cls, call: Call, tx: Transaction) -> Self:
-        return cls(tx, actor_of(call), call.base_for_others.removesuffix(call.prefix), call)
+        return cls(tx, caller_of(call).actor, call.base_for_others.removesuffix(call.prefix), call)
 
     @property
     def now(self) -> int:

@@ -92,7 +92,7 @@ class Guard:
         usage = await self._count(call, actor, app)
         if actor is not None:
             call.token_id = actor.token_id
-            call.viewer.person_id = actor.user.id
+            call.record.viewer.person_id = actor.user.id
             self._note_use(call, actor)
             _tell_of_token(call, actor)
         if rule is None:
@@ -142,7 +142,9 @@ class Guard:
         found = await self._lookup.find(token)
         if found is None:
             raise bad
-        return msgspec.structs.replace(found, address=call.address, need=rule.permission if rule else None), None
+        return msgspec.structs.replace(
+            found, address=call.address, need=rule.permission if rule else None, request=call.record
+        ), None
 
     async def _repository(self, call: Call, actor: Actor) -> Repository | None:
         """What the path names, by owner and name or by number."""
@@ -259,6 +261,19 @@ def actor_of(call: Call) -> Actor:
     actor = caller_of(call).actor
     assert actor is not None, "the operation's access is not None, so the guard has asked for a token"
     return actor
+
+
+def named_organization(call: Call) -> Organization:
+    """What the path names, as the caller sees it."""
+    found = caller_of(call).organization
+    assert found is not None, "the operation's rule names an organization"
+    return found
+
+
+def named_repository(call: Call) -> Repository:
+    found = caller_of(call).repository
+    assert found is not None, "the operation's rule names a repository"
+    return found
 
 
 def app_of(call: Call) -> App:

@@ -14,13 +14,13 @@ import sqlalchemy as sa
 
 from workhook.core.clock import DAY_MS, now_ms
 from workhook.core.errors import Fault, Forbidden, Invalid
-from workhook.identity.profile_queries import Listed, listed, read_page
 from workhook.identity.queries import account_columns, repository_columns, repository_of, role_columns
 from workhook.identity.schemas import Account, Repository, account_of
 from workhook.identity.tables import accounts, collaborators, invitations, memberships, projects
 from workhook.storage import Reader, Row, Transaction
 from workhook.storage.dialects import upsert
 from workhook.storage.metadata import big
+from workhook.storage.pages import Listed, Page, listed, read_page
 
 HOLDS_MS = 7 * DAY_MS
 PENDING_MAX = 1000
@@ -229,31 +229,27 @@ def _too_many(place: str, field: str) -> Invalid:
 
 
 async def list_of_organization(
-    reader: Reader, organization: Account, viewer: Account, *, limit: int, offset: int
+    reader: Reader, organization: Account, viewer: Account, page: Page
 ) -> tuple[list[Invitation], int]:
     """Oldest first, and how many there are."""
-    return await _page(reader, _of_organization, {"account_id": organization.id}, viewer, limit, offset)
+    return await _page(reader, _of_organization, {"account_id": organization.id}, viewer, page)
 
 
 async def list_of_repository(
-    reader: Reader, repository: Repository, viewer: Account, *, limit: int, offset: int
+    reader: Reader, repository: Repository, viewer: Account, page: Page
 ) -> tuple[list[Invitation], int]:
     """Oldest first, and how many there are."""
-    return await _page(reader, _of_repository, {"repository_id": repository.id}, viewer, limit, offset)
+    return await _page(reader, _of_repository, {"repository_id": repository.id}, viewer, page)
 
 
-async def list_to_organizations(
-    reader: Reader, user: Account, *, limit: int, offset: int
-) -> tuple[list[Invitation], int]:
+async def list_to_organizations(reader: Reader, user: Account, page: Page) -> tuple[list[Invitation], int]:
     """The invitations to organizations that the user may accept, oldest first, and how many there are."""
-    return await _page(reader, _organizations_of_caller, invited(user), user, limit, offset)
+    return await _page(reader, _organizations_of_caller, invited(user), user, page)
 
 
-async def list_to_repositories(
-    reader: Reader, user: Account, *, limit: int, offset: int
-) -> tuple[list[Invitation], int]:
+async def list_to_repositories(reader: Reader, user: Account, page: Page) -> tuple[list[Invitation], int]:
     """The invitations to repositories that the user may accept, oldest first, and how many there are."""
-    return await _page(reader, _repositories_of_caller, invited(user), user, limit, offset)
+    return await _page(reader, _repositories_of_caller, invited(user), user, page)
 
 
 async def find_of_organization(
@@ -338,10 +334,10 @@ def invited(user: Account) -> dict[str, object]:
 
 
 async def _page(
-    reader: Reader, what: Listed, params: Mapping[str, object], viewer: Account, limit: int, offset: int
+    reader: Reader, what: Listed, params: Mapping[str, object], viewer: Account, page: Page
 ) -> tuple[list[Invitation], int]:
     every = {**params, "user_id": viewer.id, "now": now_ms()}
-    rows, number = await read_page(reader, what, every, limit=limit, offset=offset)
+    rows, number = await read_page(reader, what, every, page)
     return [_invitation_of(row, viewer) for row in rows], number
 
 

@@ -7,13 +7,14 @@ from typing import Literal, NamedTuple
 import sqlalchemy as sa
 
 from workhook.identity.member_schemas import Role
-from workhook.identity.profile_queries import Listed, is_visible, listed, read_page
+from workhook.identity.profile_queries import is_visible
 from workhook.identity.queries import account_columns, key_of
 from workhook.identity.schemas import Account, Actor, Repository, account_of
 from workhook.identity.tables import accounts, collaborators, memberships
 from workhook.identity.tokens.reach import reach_params, within_reach
 from workhook.storage import Reader, Row
 from workhook.storage.metadata import big
+from workhook.storage.pages import Listed, Page, listed, read_page
 
 MemberRole = Literal["all", "admin", "member"]
 Affiliation = Literal["all", "direct", "outside"]
@@ -96,13 +97,9 @@ _in_repository: dict[Affiliation, Listed] = {
 _somebody = _anybody.where(accounts.c.login_key == sa.bindparam("login_key"), sa.or_(_rank > 0, is_visible))
 
 
-async def list_members(
-    reader: Reader, organization_id: int, role: MemberRole, *, limit: int, offset: int
-) -> tuple[list[Account], int]:
+async def list_members(reader: Reader, organization_id: int, role: MemberRole, page: Page) -> tuple[list[Account], int]:
     """Oldest first, and how many there are. `role` admin: the owners; member: the others."""
-    rows, number = await read_page(
-        reader, _members[role], {"organization_id": organization_id}, limit=limit, offset=offset
-    )
+    rows, number = await read_page(reader, _members[role], {"organization_id": organization_id}, page)
     return [account_of(row) for row in rows], number
 
 
@@ -111,10 +108,10 @@ async def find_member(reader: Reader, organization_id: int, login: str) -> InOrg
     return InOrganization(account_of(row), row["role"]) if row else None
 
 
-async def list_own(reader: Reader, actor: Actor, *, limit: int, offset: int) -> tuple[list[InOrganization], int]:
+async def list_own(reader: Reader, actor: Actor, page: Page) -> tuple[list[InOrganization], int]:
     """The organizations that the caller is in, as far as the token reaches, oldest first; and how many there are."""
     params = {"user_id": actor.user.id, **reach_params(actor)}
-    rows, number = await read_page(reader, _own, params, limit=limit, offset=offset)
+    rows, number = await read_page(reader, _own, params, page)
     return [InOrganization(account_of(row), row["role"]) for row in rows], number
 
 
@@ -126,12 +123,12 @@ async def find_own(reader: Reader, actor: Actor, login: str) -> InOrganization |
 
 
 async def list_collaborators(
-    reader: Reader, repository: Repository, affiliation: Affiliation, least: Role, *, limit: int, offset: int
+    reader: Reader, repository: Repository, affiliation: Affiliation, least: Role, page: Page
 ) -> tuple[list[InRepository], int]:
     """Who may do at least that, oldest first, and how many there are. `affiliation` direct: only who was added;
     outside: of these, who is not in the organization."""
     params = {**_place(repository), "least": _ROLES.index(least)}
-    rows, number = await read_page(reader, _in_repository[affiliation], params, limit=limit, offset=offset)
+    rows, number = await read_page(reader, _in_repository[affiliation], params, page)
     return [_in_it(row) for row in rows], number
 
 

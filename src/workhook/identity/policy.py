@@ -13,7 +13,6 @@ from typing import Literal
 import msgspec
 
 from workhook.core.errors import Forbidden, NotFound
-from workhook.http.calls import concerns
 from workhook.http.openapi import Access
 from workhook.identity.schemas import Actor, Organization, Repository
 from workhook.identity.tokens.kinds import APP_USER, CLASSIC, FINE_GRAINED, INSTALLATION, KINDS, OAUTH
@@ -199,7 +198,7 @@ def check_repository(repository: Repository | None, rule: Rule, actor: Actor) ->
     if repository is None:
         raise NotFound()
     hidden = repository.role is None or not in_reach(actor, repository.owner.id, repository.id)
-    concerns(repository.owner.id, repository.id, hidden=hidden)
+    actor.request.touches(repository.owner.id, repository.id, hidden=hidden)
     if repository.role is None or hidden:
         raise NotFound()
     # Of an installation the permission decides, which is checked next.
@@ -217,7 +216,7 @@ def check_organization(organization: Organization | None, rule: Rule, actor: Act
         raise NotFound()
     is_seen = organization.role is not None or (rule.role == "invited" and organization.is_invited)
     hidden = not is_seen or not in_reach(actor, organization.account.id)
-    concerns(organization.account.id, hidden=hidden)
+    actor.request.touches(organization.account.id, hidden=hidden)
     if hidden:
         raise NotFound()
     if rule.role == "owner" and organization.role != "owner" and actor.installation_id is None:

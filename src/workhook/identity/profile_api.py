@@ -6,12 +6,12 @@ Who is in these: `identity.member_api`.
 from __future__ import annotations
 
 from workhook.core.errors import NotFound
-from workhook.http.calls import Answer, Call
-from workhook.http.operations import AREA_B, Operation
-from workhook.http.paging import PAGING, page_link, page_of
+from workhook.http.calls import Call
+from workhook.http.endpoints import Paged, Routes
+from workhook.http.operations import AREA_B
 from workhook.identity import profile_queries
 from workhook.identity.apps.app_queries import list_repositories
-from workhook.identity.guard import actor_of, caller_of
+from workhook.identity.guard import actor_of, named_organization, named_repository
 from workhook.identity.profile_schemas import (
     Email,
     Key,
@@ -23,160 +23,136 @@ from workhook.identity.profile_schemas import (
     profile_shape,
     repository_profile_shape,
 )
-from workhook.identity.schemas import Account
+from workhook.identity.schemas import Account, Repository
+from workhook.storage.pages import Page
+
+routes = Routes(AREA_B, "support")
 
 
-async def user(call: Call) -> Answer:
-    return Answer(profile_shape(actor_of(call).user, call.base, whole=True))
+def _organizations(call: Call, found: tuple[list[Account], int]) -> Paged[list[OrganizationProfileShape]]:
+    return Paged([organization_profile_shape(each, call.base) for each in found[0]], found[1])
 
 
-async def emails(call: Call) -> Answer:
+def _repositories(call: Call, found: tuple[list[Repository], int]) -> Paged[list[RepositoryProfileShape]]:
+    return Paged([repository_profile_shape(each, call.base) for each in found[0]], found[1])
+
+
+@routes.get("/user", access="user")
+async def user_get(call: Call) -> ProfileShape:
+    """The caller."""
+    return profile_shape(actor_of(call).user, call.base, whole=True)
+
+
+@routes.get("/user/emails", access="user")
+async def user_emails(call: Call) -> list[Email]:
+    """The caller's e-mail address."""
     address = actor_of(call).user.email
-    return Answer([Email(address, primary=True, verified=True, visibility="private")] if address else [])
+    return [Email(address, primary=True, verified=True, visibility="private")] if address else []
 
 
-async def organizations(call: Call) -> Answer:
-    page, per_page = page_of(call)
-    found, total = await profile_queries.list_shared(
-        call.database, actor_of(call), actor_of(call).user.id, limit=per_page, offset=(page - 1) * per_page
-    )
-    shapes = [organization_profile_shape(each, call.base) for each in found]
-    return Answer(shapes, headers=page_link(call, page=page, per_page=per_page, total=total))
+@routes.get("/user/orgs", access="user")
+async def user_organizations(call: Call, page: Page) -> Paged[list[OrganizationProfileShape]]:
+    """The organizations that the caller is in."""
+    actor = actor_of(call)
+    return _organizations(call, await profile_queries.list_shared(call.database, actor, actor.user.id, page))
 
 
-async def repositories(call: Call) -> Answer:
-    page, per_page = page_of(call)
-    found, total = await profile_queries.list_own_repositories(
-        call.database, actor_of(call), limit=per_page, offset=(page - 1) * per_page
-    )
-    shapes = [repository_profile_shape(each, call.base) for each in found]
-    return Answer(shapes, headers=page_link(call, page=page, per_page=per_page, total=total))
+@routes.get("/user/repos", access="user")
+async def user_repositories(call: Call, page: Page) -> Paged[list[RepositoryProfileShape]]:
+    """The repositories in which the caller has a place."""
+    return _repositories(call, await profile_queries.list_own_repositories(call.database, actor_of(call), page))
 
 
-async def teams(call: Call) -> Answer:
-    return Answer([])
+@routes.get("/user/teams", access="user")
+async def user_teams(call: Call) -> list[Team]:
+    """The caller's teams: there are none."""
+    return []
 
 
-async def account(call: Call) -> Answer:
-    return _profile(call, await _visible(call))
+@routes.get("/users/{username}", access="account.read")
+async def account_get(call: Call, username: str) -> ProfileShape:
+    """The caller, an organization, or somebody of the same one."""
+    return _profile(call, await _visible(call, username))
 
 
-async def account_organizations(call: Call) -> Answer:
-    found, (page, per_page) = await _visible(call), page_of(call)
-    shared, total = await profile_queries.list_shared(
-        call.database, actor_of(call), found.id, limit=per_page, offset=(page - 1) * per_page
-    )
-    shapes = [organization_profile_shape(each, call.base) for each in shared]
-    return Answer(shapes, headers=page_link(call, page=page, per_page=per_page, total=total))
+@routes.get(
+    "/users/{username}/gpg_keys",
+    name="account_gpg_keys",
+    summary="GPG keys of somebody: there are none",
+    access="account.read",
+)
+@routes.get("/users/{username}/keys", access="account.read")
+async def account_keys(call: Call, username: str) -> list[Key]:
+    """SSH keys of somebody: there are none."""
+    await _visible(call, username)  # Terraform's `github_user` has no answer at all without these two lists
+    return []
 
 
-async def account_repositories(call: Call) -> Answer:
-    found, (page, per_page) = await _visible(call), page_of(call)
-    owned, total = await profile_queries.list_repositories_of(
-        call.database, actor_of(call), found, limit=per_page, offset=(page - 1) * per_page
-    )
-    shapes = [repository_profile_shape(each, call.base) for each in owned]
-    return Answer(shapes, headers=page_link(call, page=page, per_page=per_page, total=total))
+@routes.get("/users/{username}/orgs", access="account.read")
+async def account_organizations(call: Call, username: str, page: Page) -> Paged[list[OrganizationProfileShape]]:
+    """The organizations that the caller is in with somebody."""
+    found = await _visible(call, username)
+    return _organizations(call, await profile_queries.list_shared(call.database, actor_of(call), found.id, page))
 
 
-async def keys(call: Call) -> Answer:
-    """Who reads a user reads these along: Terraform's `github_user` has no answer at all without them."""
-    await _visible(call)
-    return Answer([])
+@routes.get("/users/{username}/repos", access="account.read")
+async def account_repositories(call: Call, username: str, page: Page) -> Paged[list[RepositoryProfileShape]]:
+    """The repositories of somebody that the caller sees."""
+    found = await _visible(call, username)
+    return _repositories(call, await profile_queries.list_repositories_of(call.database, actor_of(call), found, page))
 
 
-async def account_by_number(call: Call) -> Answer:
-    number = call.path_integer("account_id")
-    return _profile(call, _seen(await profile_queries.find_visible_by_id(call.database, actor_of(call), number)))
+@routes.get(
+    "/organizations/{organization_id}",
+    name="organization_get_by_number",
+    summary="An organization, by its number",
+    access="organization.read",
+    path_types={"organization_id": "integer"},
+)
+@routes.get("/orgs/{org}", access="organization.read")
+async def organization_get(call: Call) -> OrganizationProfileShape:
+    """An organization."""
+    return organization_profile_shape(named_organization(call).account, call.base)
 
 
-def _profile(call: Call, found: Account) -> Answer:
-    return Answer(profile_shape(found, call.base, whole=found.id == actor_of(call).user.id))
+@routes.get("/orgs/{org}/repos", access="organization.read")
+async def organization_repositories(call: Call, page: Page) -> Paged[list[RepositoryProfileShape]]:
+    """The repositories of an organization."""
+    actor, place = actor_of(call), named_organization(call).account
+    reached = next((each for each in actor.reaches or () if each.account_id == place.id), None)
+    chosen = None if reached is None else reached.repository_ids
+    return _repositories(call, await list_repositories(call.database, place, chosen, actor.user.id, page))
 
 
-async def _visible(call: Call) -> Account:
-    """Whom the path names. Raises `NotFound` for those whom the caller does not see."""
-    return _seen(await profile_queries.find_visible(call.database, actor_of(call), call.path("username")))
+@routes.get(
+    "/repositories/{repository_id}",
+    name="repository_get_by_number",
+    summary="A repository, by its number",
+    access="repository.read",
+    path_types={"repository_id": "integer"},
+)
+@routes.get("/repos/{owner}/{repo}", access="repository.read")
+async def repository_get(call: Call) -> RepositoryProfileShape:
+    """A repository."""
+    return repository_profile_shape(named_repository(call), call.base)
+
+
+@routes.get("/user/{account_id}", access="account.read")
+async def account_get_by_number(call: Call, account_id: int) -> ProfileShape:
+    """The same as /users/{username}, by its number."""
+    return _profile(call, _seen(await profile_queries.find_visible_by_id(call.database, actor_of(call), account_id)))
+
+
+def _profile(call: Call, found: Account) -> ProfileShape:
+    return profile_shape(found, call.base, whole=found.id == actor_of(call).user.id)
+
+
+async def _visible(call: Call, login: str) -> Account:
+    """Raises `NotFound` for those whom the caller does not see."""
+    return _seen(await profile_queries.find_visible(call.database, actor_of(call), login))
 
 
 def _seen(found: Account | None) -> Account:
     if found is None:
         raise NotFound()
     return found
-
-
-async def organization(call: Call) -> Answer:
-    return Answer(organization_profile_shape(_organization(call), call.base))
-
-
-async def organization_repositories(call: Call) -> Answer:
-    actor, place = actor_of(call), _organization(call)
-    page, per_page = page_of(call)
-    reached = next((each for each in actor.reaches or () if each.account_id == place.id), None)
-    found, total = await list_repositories(
-        call.database,
-        place,
-        None if reached is None else reached.repository_ids,
-        actor.user.id,
-        limit=per_page,
-        offset=(page - 1) * per_page,
-    )
-    shapes = [repository_profile_shape(each, call.base) for each in found]
-    return Answer(shapes, headers=page_link(call, page=page, per_page=per_page, total=total))
-
-
-async def repository(call: Call) -> Answer:
-    found = caller_of(call).repository
-    assert found is not None, "the operation's rule names a repository"
-    return Answer(repository_profile_shape(found, call.base))
-
-
-def _organization(call: Call) -> Account:
-    found = caller_of(call).organization
-    assert found is not None, "the operation's rule names an organization"
-    return found.account
-
-
-def _op(path: str, name: str, summary: str, access: str, handler: object, answer: object, **more: object) -> Operation:
-    return Operation(
-        AREA_B, "GET", path, handler, name, summary, access, "support",  # type: ignore[arg-type]  # passed through
-        **{"answers": {200: answer}, **more},  # type: ignore[arg-type]  # likewise
-    )  # fmt: skip
-
-
-def _list(path: str, name: str, summary: str, access: str, handler: object, item: object) -> Operation:
-    return _op(path, name, summary, access, handler, item, query=PAGING, problems=(422,))
-
-
-_ORG = "organization.read"
-
-OPERATIONS = (
-    _op("/user", "user_get", "The caller", "user", user, ProfileShape),
-    _op("/user/emails", "user_emails", "The caller's e-mail address", "user", emails, list[Email]),
-    _list("/user/orgs", "user_organizations", "The organizations that the caller is in", "user", organizations,
-          list[OrganizationProfileShape]),
-    _list("/user/repos", "user_repositories", "The repositories in which the caller has a place", "user", repositories,
-          list[RepositoryProfileShape]),
-    _op("/user/teams", "user_teams", "The caller's teams: there are none", "user", teams, list[Team]),
-    _op("/users/{username}", "account_get", "The caller, an organization, or somebody of the same one", "account.read",
-        account, ProfileShape),
-    _op("/users/{username}/keys", "account_keys", "SSH keys of somebody: there are none", "account.read", keys,
-        list[Key]),
-    _op("/users/{username}/gpg_keys", "account_gpg_keys", "GPG keys of somebody: there are none", "account.read", keys,
-        list[Key]),
-    _list("/users/{username}/orgs", "account_organizations", "The organizations that the caller is in with somebody",
-          "account.read", account_organizations, list[OrganizationProfileShape]),
-    _list("/users/{username}/repos", "account_repositories", "The repositories of somebody that the caller sees",
-          "account.read", account_repositories, list[RepositoryProfileShape]),
-    _op("/orgs/{org}", "organization_get", "An organization", _ORG, organization, OrganizationProfileShape),
-    _list("/orgs/{org}/repos", "organization_repositories", "The repositories of an organization", _ORG,
-          organization_repositories, list[RepositoryProfileShape]),
-    _op("/repos/{owner}/{repo}", "repository_get", "A repository", "repository.read", repository,
-        RepositoryProfileShape),
-    _op("/user/{account_id}", "account_get_by_number", "The same as /users/{username}, by its number", "account.read",
-        account_by_number, ProfileShape, path_types={"account_id": "integer"}),
-    _op("/organizations/{organization_id}", "organization_get_by_number", "An organization, by its number", _ORG,
-        organization, OrganizationProfileShape, path_types={"organization_id": "integer"}),
-    _op("/repositories/{repository_id}", "repository_get_by_number", "A repository, by its number", "repository.read",
-        repository, RepositoryProfileShape, path_types={"repository_id": "integer"}),
-)  # fmt: skip

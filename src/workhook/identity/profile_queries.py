@@ -2,48 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
-
 import sqlalchemy as sa
 
 from workhook.identity.apps.app_queries import sees
-from workhook.identity.apps.queries import total
 from workhook.identity.queries import account_columns, key_of, repositories, repository_of
 from workhook.identity.schemas import Account, Actor, Repository, account_of
 from workhook.identity.tables import accounts, collaborators, memberships, projects
 from workhook.identity.tokens.reach import reach_params, within_reach
-from workhook.storage import Reader, Row
+from workhook.storage import Reader
 from workhook.storage.metadata import big
-
-
-@dataclass(frozen=True)
-class Listed:
-    """A list by page: a page of it, whose rows tell how many there are, and what counts them."""
-
-    page: sa.Select[*tuple[Any, ...]]
-    count: sa.Select[*tuple[Any, ...]]
-
-
-def listed(statement: sa.Select[*tuple[Any, ...]], *order: sa.ColumnElement[Any]) -> Listed:
-    """A page has one statement, unless it is empty. Its parameters are those of the statement, `limit`, `offset`."""
-    page = statement.add_columns(sa.func.count().over().label("total"))
-    return Listed(
-        page.order_by(*order).limit(big("limit")).offset(big("offset")),
-        sa.select(sa.func.count().label("total")).select_from(statement.subquery()),
-    )
-
-
-async def read_page(
-    reader: Reader, what: Listed, params: Mapping[str, object], *, limit: int, offset: int
-) -> tuple[Sequence[Row], int]:
-    """The rows, and how many there are on all pages."""
-    rows = await reader.fetch_all(what.page, {**params, "limit": limit, "offset": offset})
-    if rows:
-        return rows, rows[0]["total"]
-    return rows, await total(reader, what.count, params) if offset else 0
-
+from workhook.storage.pages import Page, listed, read_page
 
 _theirs = memberships.alias("theirs")
 # The organizations that the caller and somebody are both in; the caller's own are those with itself.
@@ -105,31 +73,27 @@ _visible_by_login = _visible.where(accounts.c.login_key == sa.bindparam("login_k
 _visible_by_id = _visible.where(accounts.c.id == big("id"))
 
 
-async def list_shared(
-    reader: Reader, actor: Actor, user_id: int, *, limit: int, offset: int
-) -> tuple[list[Account], int]:
+async def list_shared(reader: Reader, actor: Actor, user_id: int, page: Page) -> tuple[list[Account], int]:
     """The organizations that the caller and the user are in, as far as the token reaches, oldest first; and how many
     there are."""
     params = {"user_id": actor.user.id, "other_id": user_id, **reach_params(actor)}
-    rows, number = await read_page(reader, _shared, params, limit=limit, offset=offset)
+    rows, number = await read_page(reader, _shared, params, page)
     return [account_of(row) for row in rows], number
 
 
-async def list_own_repositories(
-    reader: Reader, actor: Actor, *, limit: int, offset: int
-) -> tuple[list[Repository], int]:
+async def list_own_repositories(reader: Reader, actor: Actor, page: Page) -> tuple[list[Repository], int]:
     """Those in which the caller has a place, as far as the token reaches, oldest first; and how many there are."""
     params = {"user_id": actor.user.id, **reach_params(actor)}
-    rows, number = await read_page(reader, _repositories, params, limit=limit, offset=offset)
+    rows, number = await read_page(reader, _repositories, params, page)
     return [repository_of(row, actor.user.id) for row in rows], number
 
 
 async def list_repositories_of(
-    reader: Reader, actor: Actor, account: Account, *, limit: int, offset: int
+    reader: Reader, actor: Actor, account: Account, page: Page
 ) -> tuple[list[Repository], int]:
     """Likewise, of those that the account owns."""
     params = {"user_id": actor.user.id, "account_id": account.id, **reach_params(actor)}
-    rows, number = await read_page(reader, _repositories_of, params, limit=limit, offset=offset)
+    rows, number = await read_page(reader, _repositories_of, params, page)
     return [repository_of(row, actor.user.id) for row in rows], number
 
 

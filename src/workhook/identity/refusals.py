@@ -178,11 +178,11 @@ def _counts(call: Call, problem: Problem) -> bool:
         return False
     if problem.status == 401:
         return call.header("authorization") is not None or call.refused is problem
-    return not isinstance(problem, NotFound) or call.hidden
+    return not isinstance(problem, NotFound) or call.record.hidden
 
 
 def _key(call: Call, problem: Problem) -> _Alike:
-    account_id, repository_id = call.place or (0, None)
+    account_id, repository_id = call.record.place or (0, None)
     target = _target(call, repository_id)[: audit.TARGET_MAX_CHARS]
     action = action_of(call.operation)
     return _Alike(
@@ -194,7 +194,7 @@ def _key(call: Call, problem: Problem) -> _Alike:
 def _target(call: Call, repository_id: int | None) -> str:
     """The path, with what is known to be no secret in it: names of the place that was found, and ids. The rest is
     whatever the caller wrote, a token in the wrong place among it, and shows as in the pattern."""
-    given = call.request.path_params if call.place else {}
+    given = call.request.path_params if call.record.place else {}
     found = {"org"} if repository_id is None else {"org", "owner", "repo"}
     shown = {name: str(value) for name, value in given.items() if name in found or _ID.fullmatch(str(value))}
     return call.prefix + _PARAMETER.sub(lambda each: shown.get(each[1], each[0]), call.operation.path)

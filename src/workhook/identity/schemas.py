@@ -9,6 +9,7 @@ import msgspec
 from msgspec import Meta
 
 from workhook.core.clock import to_seconds_text
+from workhook.http.calls import RequestRecord
 from workhook.http.fields import Time, Unserved, Url
 from workhook.storage import Row
 
@@ -77,7 +78,7 @@ class Actor(msgspec.Struct, frozen=True):
     asks of a confined token. An installation's `user` is the bot of its app. `root_id`: of the token at whose beginning
     this one was made, by others in between; None: nobody made it with a token. `family`: of what came of one consent.
     `narrowed_to`: of an app's token of a user that reaches one account alone, which. `client_id`: of an OAuth app's
-    token, whose.
+    token, whose. `request`: what becomes known of the request.
     """
 
     user: Account
@@ -95,6 +96,7 @@ class Actor(msgspec.Struct, frozen=True):
     family: str | None = None
     narrowed_to: int | None = None
     client_id: str | None = None
+    request: RequestRecord = msgspec.field(default_factory=RequestRecord)
 
     @property
     def counted_as(self) -> str:

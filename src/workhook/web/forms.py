@@ -7,7 +7,7 @@ from typing import NamedTuple
 from urllib.parse import parse_qsl
 
 from workhook.core.errors import Forbidden, Malformed, UnsupportedMediaType
-from workhook.http.calls import Call, concerns
+from workhook.http.calls import Call
 from workhook.identity.signin import sessions
 from workhook.web import cookies
 from workhook.web.sessions import Session, new_form_secret
@@ -45,7 +45,7 @@ async def read_form(call: Call, session: Session | None) -> dict[str, str]:
     `csrf` field, or with another session's; `Malformed`, `TooLarge`, `UnsupportedMediaType` for what is no form.
     """
     if session is not None:
-        concerns(session.user.id)  # whoever sends this in the user's name: the audit log tells of it there
+        call.record.touches(session.user.id)  # whoever sends this in the user's name: the audit log tells of it there
     _check_site(call)
     media_type = (call.header("content-type") or "").partition(";")[0].strip().lower()
     if media_type != _MEDIA_TYPE:

@@ -17,6 +17,7 @@ from workhook.identity.oauth.scopes import in_words, wanted
 from workhook.identity.queries import find_account_by_id, find_member_role, key_of
 from workhook.identity.schemas import Account
 from workhook.storage import Reader, Transaction
+from workhook.storage.pages import Page
 from workhook.web.authorize import onwards
 from workhook.web.forms import read_form
 from workhook.web.operations import page_operation
@@ -154,9 +155,7 @@ async def _ask(
     faults: Sequence[str] = (),
     changed: bool = False,
 ) -> Answer:
-    listed, total = await app_queries.list_repositories(
-        call.database, place, None, session.user.id, limit=LISTED_MAX, offset=0
-    )
+    listed, total = await app_queries.list_repositories(call.database, place, None, session.user.id, Page(LISTED_MAX))
     leads_to = _leads_to(app)
     return page(
         "install.html",

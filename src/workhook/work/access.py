@@ -16,7 +16,6 @@ import msgspec
 import sqlalchemy as sa
 
 from workhook.core.errors import Conflict, Forbidden, NotFound
-from workhook.http.calls import concerns, rests_on, views_as_owner
 from workhook.identity.queries import repository_columns, repository_of, role_columns
 from workhook.identity.schemas import Account, Actor, Repository
 from workhook.identity.tables import accounts, projects
@@ -61,7 +60,7 @@ class Access(msgspec.Struct, frozen=True):
     def hide_from_clients(self) -> None:
         """For what a client never sees, timesheets and rates among it. Raises `NotFound`."""
         if self.is_client:
-            concerns(self.repository.owner.id, self.repository.id, hidden=True)
+            self.actor.request.touches(self.repository.owner.id, self.repository.id, hidden=True)
             raise NotFound()
 
     def require_member(self, doing: str) -> None:
@@ -126,16 +125,16 @@ def access_of(row: Row | None, actor: Actor) -> Access:
         raise NotFound()
     repository = repository_of(row, actor.user.id, _PREFIX)
     hidden = repository.role is None and not row["is_client"]
-    concerns(repository.owner.id, repository.id, hidden=hidden)
+    actor.request.touches(repository.owner.id, repository.id, hidden=hidden)
     if hidden:
         raise NotFound()
     check_reach(actor, repository.owner.id, repository.id)
-    rests_on(repository.owner.id, repository.id, rank_in(row, repository, actor.user.id))
+    actor.request.rests_on(repository.owner.id, repository.id, rank_in(row, repository, actor.user.id))
     if repository.role is None:
         return Access(actor, repository, "client")
     owns = _owns(row, repository, actor.user.id)
     if owns:
-        views_as_owner(repository.owner.id)
+        actor.request.views_as_owner(repository.owner.id)
     return Access(actor, repository, "owner" if owns else "member", reads_only=repository.role == "read")
 
 

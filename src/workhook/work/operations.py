@@ -1,4 +1,4 @@
-"""Every route of Area A, and apart from them those of Area B that belong here."""
+"""Every route of the work API."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from workhook.work.comments import api as comments
 from workhook.work.credits import api as task_credits
 from workhook.work.files import api as files
 from workhook.work.imports import tables as _imports  # noqa: F401  # it has no routes, but a table beside the others'
-from workhook.work.invitations import api as invitations
 from workhook.work.invoices import api as invoices
 from workhook.work.members import api as members
 from workhook.work.projects import api as projects
@@ -43,6 +42,3 @@ OPERATIONS: tuple[Operation, ...] = (
     *timesheet_reports.routes,
 )
 """Every route of the work API."""
-
-OF_PEOPLE = invitations.OPERATIONS
-"""Those of the webhook API that change who is in an organization or a repository."""

@@ -7,7 +7,6 @@ import sqlalchemy as sa
 from msgspec import UnsetType
 
 from workhook.core.errors import Fault, Forbidden, Invalid
-from workhook.http.calls import rests_on
 from workhook.identity.queries import key_of
 from workhook.identity.schemas import Account, Actor, account_of
 from workhook.identity.tables import accounts, memberships
@@ -53,15 +52,15 @@ async def choose_owner(reader: Reader, actor: Actor, login: str | UnsetType) -> 
             logins = ", ".join(each.account.login for each in organizations)
             message = f"organization is required, since you are in several: {logins}"
             raise Invalid(faults=[Fault(field="organization", code="missing", message=message)])
-        return _chosen(every[0])
+        return _chosen(actor, every[0])
     for owner in every:
         if key_of(owner.account.login) == key_of(login):
-            return _chosen(owner)
+            return _chosen(actor, owner)
     raise Invalid(faults=[Fault(field="organization", message=f"organization {login}: you are in none of this login")])
 
 
-def _chosen(owner: Owner) -> Owner:
-    rests_on(owner.account.id, None, rank_in_account(owner.role))
+def _chosen(actor: Actor, owner: Owner) -> Owner:
+    actor.request.rests_on(owner.account.id, None, rank_in_account(owner.role))
     return owner
 
 

@@ -1,4 +1,4 @@
-"""What a caller still has of the rights that an earlier request rested on (`http.calls.rests_on`).
+"""What a caller still has of the rights that an earlier request rested on (`http.calls.RequestRecord`).
 
 It is asked before an answer that was stored under an `Idempotency-Key` is given again.
 """

@@ -183,7 +183,7 @@ async def delete_app(tx: Transaction, actor: Actor | None, app: App) -> None:
     """
     app = await _locked(tx, app)
     await _forget_consents(tx, app)
-    for installation in (await queries.list_installations_of(tx, app.id, limit=2**31))[0]:
+    for installation in (await queries.list_installations_of(tx, app.id))[0]:
         await uninstall(tx, actor, installation)
     await revoke_of(tx, app_id=app.id)
     await removal.forget_app(tx, app.id)
@@ -291,7 +291,7 @@ async def _check(tx: Transaction, app: App) -> None:
 
 
 async def _refuse_to_hide(tx: Transaction, app: App) -> None:
-    for installation in (await queries.list_installations_of(tx, app.id, limit=2**31))[0]:
+    for installation in (await queries.list_installations_of(tx, app.id))[0]:
         if installation.account.id != app.account_id:
             message = "the app is installed on other organizations: it cannot become private"
             raise _invalid(app, [Fault(field="public", code="custom", message=message)])

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from workhook.core.errors import NotFound
-from workhook.http.calls import NOT_KEPT, Answer, Call
-from workhook.http.operations import AREA_B, Operation
-from workhook.http.paging import PAGING, page_link, page_of
+from workhook.http.calls import NOT_KEPT, Call
+from workhook.http.endpoints import Created, Paged, Routes
+from workhook.http.operations import AREA_B
 from workhook.identity import queries as account_queries
 from workhook.identity.apps import access_tokens, actions, app_queries, queries
 from workhook.identity.apps.app_schemas import (
@@ -19,29 +19,18 @@ from workhook.identity.apps.app_schemas import (
     token_shape,
 )
 from workhook.identity.apps.schemas import Installation
+from workhook.identity.context import Write
 from workhook.identity.guard import app_of
+from workhook.storage import Reader
+from workhook.storage.pages import Page
+
+_ONE = "/app/installations/{installation_id}"
+
+routes = Routes(AREA_B, "apps", read="app", write="app")
 
 
-async def get_app(call: Call) -> Answer:
-    app = app_of(call)
-    owner = await account_queries.find_account_by_id(call.database, app.account_id)
-    assert owner is not None, "an app belongs to an organization"
-    count = await queries.count_installations_of(call.database, app.id)
-    return Answer(integration_shape(app, owner, count, call.base))
-
-
-async def list_installations(call: Call) -> Answer:
-    page, per_page = page_of(call)
-    found, total = await queries.list_installations_of(
-        call.database, app_of(call).id, limit=per_page, offset=(page - 1) * per_page
-    )
-    shapes = [installation_shape(each, call.base) for each in found]
-    return Answer(shapes, headers=page_link(call, page=page, per_page=per_page, total=total))
-
-
-async def _own(call: Call) -> Installation:
-    found = await app_queries.find_own(call.database, app_of(call).id, call.path_integer("installation_id"))
-    return _existing(found)
+async def _own(call: Call, reader: Reader, number: int) -> Installation:
+    return _existing(await app_queries.find_own(reader, app_of(call).id, number))
 
 
 def _existing(installation: Installation | None) -> Installation:
@@ -50,101 +39,91 @@ def _existing(installation: Installation | None) -> Installation:
     return installation
 
 
-async def get_installation(call: Call) -> Answer:
-    return Answer(installation_shape(await _own(call), call.base))
+@routes.get("/app")
+async def app_get(call: Call) -> IntegrationShape:
+    """The app itself."""
+    app = app_of(call)
+    owner = await account_queries.find_account_by_id(call.database, app.account_id)
+    assert owner is not None, "an app belongs to an organization"
+    return integration_shape(app, owner, await queries.count_installations_of(call.database, app.id), call.base)
 
 
-async def delete_installation(call: Call) -> Answer:
-    installation = await _own(call)
-    await call.database.in_transaction(lambda tx: actions.uninstall(tx, None, installation))
-    return Answer(status=204)
+@routes.get("/app/installations")
+async def app_installations_list(call: Call, page: Page) -> Paged[list[InstallationShape]]:
+    """List the app's installations."""
+    found, total = await queries.list_installations_of(call.database, app_of(call).id, page)
+    return Paged([installation_shape(each, call.base) for each in found], total)
 
 
-async def suspend_installation(call: Call) -> Answer:
-    installation = await _own(call)
-    await call.database.in_transaction(lambda tx: actions.suspend(tx, None, installation, by="app"))
-    return Answer(status=204)
+@routes.get(_ONE)
+async def app_installations_get(call: Call, installation_id: int) -> InstallationShape:
+    """Get an installation of the app."""
+    return installation_shape(await _own(call, call.database, installation_id), call.base)
 
 
-async def unsuspend_installation(call: Call) -> Answer:
-    installation = await _own(call)
-    await call.database.in_transaction(lambda tx: actions.unsuspend(tx, None, installation, by="app"))
-    return Answer(status=204)
+@routes.delete(_ONE)
+async def app_installations_delete(write: Write, installation_id: int) -> None:
+    """Uninstall the app from an organization."""
+    await actions.uninstall(write.tx, None, await _own(write.call, write.tx, installation_id))
 
 
-async def create_access_token(call: Call) -> Answer:
+@routes.post(f"{_ONE}/access_tokens", body=AccessTokenBody | None, etag=False)
+async def app_access_tokens_create(call: Call, installation_id: int) -> Created[InstallationTokenShape]:
+    """Create an installation access token."""
     wanted = access_tokens.parse(await call.json_object(null=True), AccessTokenBody)
-    app, installation_id = app_of(call), call.path_integer("installation_id")
+    app = app_of(call)
     made = await call.database.in_transaction(lambda tx: access_tokens.create(tx, app, installation_id, wanted))
     shape = token_shape(made.issued, made.permissions, made.repository_ids, made.named, call.base)
     # Where the token itself, as the credential, finds what it is: it is deleted there.
-    headers = {**NOT_KEPT, "Location": f"{call.base}/installation/token"}
-    return Answer(shape, status=201, headers=headers)
+    return Created(shape, f"{call.base}/installation/token", NOT_KEPT)
 
 
-async def get_of_organization(call: Call) -> Answer:
-    found = _existing(await app_queries.find_on(call.database, app_of(call), call.path("org")))
+@routes.put(f"{_ONE}/suspended")
+async def app_installations_suspend(write: Write, installation_id: int) -> None:
+    """Suspend an installation."""
+    await actions.suspend(write.tx, None, await _own(write.call, write.tx, installation_id), by="app")
+
+
+@routes.delete(f"{_ONE}/suspended")
+async def app_installations_unsuspend(write: Write, installation_id: int) -> None:
+    """Take up a suspended installation again.
+
+    One that the app itself has suspended: what an owner has, an owner takes back.
+    """
+    await actions.unsuspend(write.tx, None, await _own(write.call, write.tx, installation_id), by="app")
+
+
+@routes.get("/orgs/{org}/installation")
+async def app_installation_of_organization(call: Call, org: str) -> InstallationShape:
+    """Get the app's installation on an organization."""
+    found = _existing(await app_queries.find_on(call.database, app_of(call), org))
     if found.account.kind != "organization":
         raise NotFound()
-    return Answer(installation_shape(found, call.base))
+    return installation_shape(found, call.base)
 
 
-async def get_of_user(call: Call) -> Answer:
-    found = await app_queries.find_on(call.database, app_of(call), call.path("username"))
-    return Answer(installation_shape(_existing(found), call.base))
+@routes.get("/repos/{owner}/{repo}/installation")
+async def app_installation_of_repository(call: Call, owner: str, repo: str) -> InstallationShape:
+    """Get the app's installation that reaches a repository."""
+    found = await app_queries.find_reaching(call.database, app_of(call), owner, repo)
+    return installation_shape(_existing(found), call.base)
 
 
-async def get_of_repository(call: Call) -> Answer:
-    found = await app_queries.find_reaching(call.database, app_of(call), call.path("owner"), call.path("repo"))
-    return Answer(installation_shape(_existing(found), call.base))
+@routes.get("/repositories/{repository_id}/installation")
+async def app_installation_of_repository_by_number(call: Call, repository_id: int) -> InstallationShape:
+    """The same, by the repository's number."""
+    found = await app_queries.find_reaching_by_id(call.database, app_of(call), repository_id)
+    return installation_shape(_existing(found), call.base)
 
 
-async def get_of_repository_by_number(call: Call) -> Answer:
-    number = call.path_integer("repository_id")
-    found = await app_queries.find_reaching_by_id(call.database, app_of(call), number)
-    return Answer(installation_shape(_existing(found), call.base))
+@routes.get("/app/installation-requests")
+async def app_installation_requests(call: Call) -> list[InstallationRequest]:
+    """Who has asked for the app to be installed: nobody, since owners install it themselves."""
+    return []
 
 
-async def installation_requests(call: Call) -> Answer:
-    """Nobody can ask for an installation here: who owns the organization installs."""
-    return Answer([])
-
-
-def _op(method: str, path: str, name: str, summary: str, handler: object, **more: object) -> Operation:
-    return Operation(
-        AREA_B, method, path, handler, name, summary, "app", "apps",  # type: ignore[arg-type]  # passed through
-        path_types={"installation_id": "integer", "repository_id": "integer"}, **more,  # type: ignore[arg-type]  # likewise
-    )  # fmt: skip
-
-
-_ONE = "/app/installations/{installation_id}"
-_FOUND = {200: InstallationShape}
-
-OPERATIONS = (
-    _op("GET", "/app", "app_get", "The app itself", get_app, answers={200: IntegrationShape}),
-    _op("GET", "/app/installations", "app_installations_list", "List the app's installations", list_installations,
-        query=PAGING, answers={200: list[InstallationShape]}, problems=(422,)),
-    _op("GET", _ONE, "app_installations_get", "Get an installation of the app", get_installation, answers=_FOUND),
-    _op("DELETE", _ONE, "app_installations_delete", "Uninstall the app from an organization", delete_installation,
-        answers={204: None}),
-    _op("POST", f"{_ONE}/access_tokens", "app_access_tokens_create", "Create an installation access token",
-        create_access_token, body=AccessTokenBody | None,
-        answers={201: InstallationTokenShape}, problems=(400, 413, 422),
-        etag=False),
-    _op("PUT", f"{_ONE}/suspended", "app_installations_suspend", "Suspend an installation", suspend_installation,
-        answers={204: None}),
-    _op("DELETE", f"{_ONE}/suspended", "app_installations_unsuspend", "Take up a suspended installation again",
-        unsuspend_installation, answers={204: None}, problems=(403,),
-        description="One that the app itself has suspended: what an owner has, an owner takes back."),
-    _op("GET", "/orgs/{org}/installation", "app_installation_of_organization",
-        "Get the app's installation on an organization", get_of_organization, answers=_FOUND),
-    _op("GET", "/repos/{owner}/{repo}/installation", "app_installation_of_repository",
-        "Get the app's installation that reaches a repository", get_of_repository, answers=_FOUND),
-    _op("GET", "/repositories/{repository_id}/installation", "app_installation_of_repository_by_number",
-        "The same, by the repository's number", get_of_repository_by_number, answers=_FOUND),
-    _op("GET", "/app/installation-requests", "app_installation_requests",
-        "Who has asked for the app to be installed: nobody, since owners install it themselves", installation_requests,
-        answers={200: list[InstallationRequest]}),
-    _op("GET", "/users/{username}/installation", "app_installation_of_user",
-        "Get the app's installation on an account", get_of_user, answers=_FOUND),
-)  # fmt: skip
+@routes.get("/users/{username}/installation")
+async def app_installation_of_user(call: Call, username: str) -> InstallationShape:
+    """Get the app's installation on an account."""
+    found = await app_queries.find_on(call.database, app_of(call), username)
+    return installation_shape(_existing(found), call.base)

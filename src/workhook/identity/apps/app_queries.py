@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import sqlalchemy as sa
 
-from workhook.identity.apps.queries import installation_of, installed, total
+from workhook.identity.apps.queries import installation_of, installed
 from workhook.identity.apps.schemas import App, Installation
 from workhook.identity.apps.tables import installation_repositories, installations
 from workhook.identity.queries import account_columns, key_of, repositories, repository_of, role_columns
@@ -16,6 +16,7 @@ from workhook.identity.tables import accounts, collaborators, memberships, proje
 from workhook.storage import Reader, Row
 from workhook.storage.dialects import any_of
 from workhook.storage.metadata import big
+from workhook.storage.pages import Page, listed, read_page
 
 _of_app = installed.where(installations.c.app_id == big("app_id"))
 _one = _of_app.where(installations.c.id == big("installation_id"))
@@ -70,8 +71,7 @@ _of_user = _of_app.where(
     sa.or_(big("place_id") == 0, installations.c.account_id == big("place_id")),
 )
 _one_of_user = _of_user.where(installations.c.id == big("installation_id"))
-_count_of_user = sa.select(sa.func.count().label("total")).select_from(_of_user.subquery())
-_page_of_user = _of_user.order_by(installations.c.id).limit(big("limit")).offset(big("offset"))
+_list_of_user = listed(_of_user, installations.c.id)
 
 _here = sa.and_(installations.c.account_id == accounts.c.id, installations.c.app_id == big("app_id"))
 _owned = (
@@ -95,8 +95,7 @@ sees = sa.or_(
 )
 """Whether `repository_of` finds a role in it for the parameter `user_id`, so that a page is as long as it says."""
 _seen = _reached.where(sees)
-_seen_page = _seen.order_by(projects.c.repository_id).limit(big("limit")).offset(big("offset"))
-_seen_count = sa.select(sa.func.count().label("total")).select_from(_seen.subquery())
+_seen_list = listed(_seen, projects.c.repository_id)
 _named = _reached.where(
     sa.or_(any_of(projects.c.name_key, "name_keys"), any_of(projects.c.repository_id, "named_ids"))
 ).order_by(projects.c.repository_id)
@@ -156,29 +155,23 @@ async def find_of_user(
 
 
 async def list_of_user(
-    reader: Reader, app_id: int, user_id: int, *, limit: int, offset: int, place_id: int | None = None
+    reader: Reader, app_id: int, user_id: int, page: Page, *, place_id: int | None = None
 ) -> tuple[list[Installation], int]:
     """The app's installations that the user has a part in, as a member of the organization or by a repository that it
     reaches; oldest first. And how many there are. `place_id`: only on this account."""
     params = {"app_id": app_id, "user_id": user_id, "place_id": place_id or 0}
-    rows = await reader.fetch_all(_page_of_user, {**params, "limit": limit, "offset": offset})
-    return [installation_of(row) for row in rows], await total(reader, _count_of_user, params)
+    rows, total = await read_page(reader, _list_of_user, params, page)
+    return [installation_of(row) for row in rows], total
 
 
 async def list_repositories(
-    reader: Reader,
-    account: Account,
-    repository_ids: Collection[int] | None,
-    user_id: int,
-    *,
-    limit: int,
-    offset: int,
+    reader: Reader, account: Account, repository_ids: Collection[int] | None, user_id: int, page: Page
 ) -> tuple[list[Repository], int]:
     """The account's repositories that the user sees, oldest first, and how many there are. `repository_ids`: only
     among these; None: all."""
     params = {**_reach(account, repository_ids), "user_id": user_id}
-    rows = await reader.fetch_all(_seen_page, {**params, "limit": limit, "offset": offset})
-    return [repository_of(row, user_id) for row in rows], await total(reader, _seen_count, params)
+    rows, total = await read_page(reader, _seen_list, params, page)
+    return [repository_of(row, user_id) for row in rows], total
 
 
 async def named_repositories(

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from workhook.core.errors import Forbidden, NotFound
-from workhook.http.calls import Answer, Call
-from workhook.http.operations import AREA_B, Operation
-from workhook.http.paging import PAGING, page_link, page_of
+from workhook.http.calls import Call
+from workhook.http.endpoints import Paged, Routes
+from workhook.http.operations import AREA_B
 from workhook.identity.apps import access_tokens, app_queries
 from workhook.identity.apps.app_schemas import (
     InstallationRepositories,
@@ -13,89 +13,65 @@ from workhook.identity.apps.app_schemas import (
     app_repository_shape,
     installation_shape,
 )
+from workhook.identity.context import Write
 from workhook.identity.guard import actor_of
-from workhook.identity.schemas import Account, Actor
+from workhook.identity.schemas import Account
+from workhook.storage.pages import Page
+
+routes = Routes(AREA_B, "apps")
 
 
-async def installation_repositories(call: Call) -> Answer:
-    """Those that the token reaches, which may be fewer than the installation does."""
+@routes.get("/installation/repositories", access="installation")
+async def installation_repositories_list(call: Call, page: Page) -> Paged[InstallationRepositories]:
+    """List the repositories that an installation access token reaches."""
     actor = actor_of(call)
     assert actor.installation_id is not None, "the rule takes tokens of installations alone"
     assert actor.app_id is not None
     installation = await app_queries.find_own(call.database, actor.app_id, actor.installation_id)
     if installation is None:
         raise NotFound()
-    [reach] = actor.reaches or ()
-    return await _repositories(call, actor, installation.account, reach.repository_ids)
+    [reach] = actor.reaches or ()  # which may be less than the installation's
+    return await _repositories(call, installation.account, reach.repository_ids, page)
 
 
-async def revoke_installation_token(call: Call) -> Answer:
-    await call.database.in_transaction(lambda tx: access_tokens.give_up(tx, actor_of(call)))
-    return Answer(status=204)
+@routes.delete("/installation/token", access="installation")
+async def installation_token_revoke(write: Write) -> None:
+    """Revoke the token that is used for this call."""
+    await access_tokens.give_up(write.tx, write.actor)
 
 
-async def user_installations(call: Call) -> Answer:
+@routes.get("/user/installations", access="user.installations")
+async def user_installations_list(call: Call, page: Page) -> Paged[UserInstallations]:
+    """List the app's installations that the user has a part in."""
     actor = actor_of(call)
-    page, per_page = page_of(call)
     found, total = await app_queries.list_of_user(
-        call.database,
-        actor.app_id or 0,
-        actor.user.id,
-        limit=per_page,
-        offset=(page - 1) * per_page,
-        place_id=actor.narrowed_to,
+        call.database, actor.app_id or 0, actor.user.id, page, place_id=actor.narrowed_to
     )
-    body = UserInstallations(total, [installation_shape(each, call.base) for each in found])
-    return Answer(body, headers=page_link(call, page=page, per_page=per_page, total=total))
+    return Paged(UserInstallations(total, [installation_shape(each, call.base) for each in found]), total)
 
 
-async def user_installation_repositories(call: Call) -> Answer:
-    """Those of the installation that the user sees, too; with a token that was narrowed to some, of these."""
+@routes.get("/user/installations/{installation_id}/repositories", access="user.installations")
+async def user_installation_repositories_list(
+    call: Call, installation_id: int, page: Page
+) -> Paged[InstallationRepositories]:
+    """List the repositories of an installation that the user sees."""
     actor = actor_of(call)
     installation = await app_queries.find_of_user(
-        call.database,
-        actor.app_id or 0,
-        actor.user.id,
-        call.path_integer("installation_id"),
-        place_id=actor.narrowed_to,
+        call.database, actor.app_id or 0, actor.user.id, installation_id, place_id=actor.narrowed_to
     )
     if installation is None:
         raise NotFound()
     if installation.suspended_at is not None:
         raise Forbidden("This installation has been suspended", code="suspended")
     ids = installation.repository_ids
-    if actor.narrowed_to is not None:
+    if actor.narrowed_to is not None:  # the token reaches only some of them
         ids = next((each.repository_ids for each in actor.reaches or ()), frozenset())
-    return await _repositories(call, actor, installation.account, ids)
+    return await _repositories(call, installation.account, ids, page)
 
 
-async def _repositories(call: Call, actor: Actor, account: Account, repository_ids: frozenset[int] | None) -> Answer:
-    page, per_page = page_of(call)
-    found, total = await app_queries.list_repositories(
-        call.database, account, repository_ids, actor.user.id, limit=per_page, offset=(page - 1) * per_page
-    )
+async def _repositories(
+    call: Call, account: Account, ids: frozenset[int] | None, page: Page
+) -> Paged[InstallationRepositories]:
+    found, total = await app_queries.list_repositories(call.database, account, ids, actor_of(call).user.id, page)
     shapes = [app_repository_shape(each, call.base) for each in found]
-    body = InstallationRepositories(total, "all" if repository_ids is None else "selected", shapes)
-    return Answer(body, headers=page_link(call, page=page, per_page=per_page, total=total))
-
-
-def _op(method: str, path: str, name: str, summary: str, access: str, handler: object, **more: object) -> Operation:
-    return Operation(
-        AREA_B, method, path, handler, name, summary, access, "apps",  # type: ignore[arg-type]  # passed through
-        path_types={"installation_id": "integer"}, **more,  # type: ignore[arg-type]  # likewise
-    )  # fmt: skip
-
-
-OPERATIONS = (
-    _op("GET", "/installation/repositories", "installation_repositories_list",
-        "List the repositories that an installation access token reaches", "installation", installation_repositories,
-        query=PAGING, answers={200: InstallationRepositories}, problems=(422,)),
-    _op("DELETE", "/installation/token", "installation_token_revoke", "Revoke the token that is used for this call",
-        "installation", revoke_installation_token, answers={204: None}),
-    _op("GET", "/user/installations", "user_installations_list",
-        "List the app's installations that the user has a part in", "user.installations", user_installations,
-        query=PAGING, answers={200: UserInstallations}, problems=(422,)),
-    _op("GET", "/user/installations/{installation_id}/repositories", "user_installation_repositories_list",
-        "List the repositories of an installation that the user sees", "user.installations",
-        user_installation_repositories, query=PAGING, answers={200: InstallationRepositories}, problems=(422,)),
-)  # fmt: skip
+    return Paged(InstallationRepositories(total, "all" if ids is None else "selected", shapes), total)

@@ -57,7 +57,6 @@ _join = (
 _leave = sa.delete(memberships).where(
     memberships.c.organization_id == big("organization_id"), memberships.c.user_id == big("user_id")
 )
-_LIST_MAX = 2**31  # every installation
 
 By = Literal["app", "organization"]
 
@@ -193,7 +192,7 @@ async def unsuspend(
 
 async def cut(tx: Transaction, actor: Actor | None, app: App) -> None:
     """After the app asks for less: no installation keeps more than that. What it asks for besides has to be granted."""
-    for installation in (await queries.list_installations_of(tx, app.id, limit=_LIST_MAX))[0]:
+    for installation in (await queries.list_installations_of(tx, app.id))[0]:
         kept = weaker(app.permissions, installation.permissions)
         if kept == dict(installation.permissions):
             continue

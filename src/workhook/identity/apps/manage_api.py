@@ -9,35 +9,28 @@ import msgspec
 from msgspec import UNSET
 
 from workhook.core.errors import Fault, Invalid, NotFound
-from workhook.http import parameters
-from workhook.http.calls import NOT_KEPT, Answer, Call, concerns
-from workhook.http.operations import Handler
-from workhook.http.paging import page_link, page_of
+from workhook.http.calls import NOT_KEPT, Call
+from workhook.http.endpoints import Created, Every, Paged, Routes
+from workhook.http.operations import AREA_B
 from workhook.identity.apps import actions, queries
 from workhook.identity.apps import manage_schemas as s
 from workhook.identity.apps.keys import NewKey, new_key, own_key
-from workhook.identity.apps.schemas import App, AppChange, Secret
-from workhook.identity.guard import actor_of, caller_of
-from workhook.identity.schemas import Account
+from workhook.identity.apps.schemas import App, AppChange
+from workhook.identity.context import Write
+from workhook.identity.guard import actor_of, named_organization
 from workhook.storage import Reader, Transaction
 from workhook.storage.database import UniqueViolation
+from workhook.storage.pages import Page
 
-T = TypeVar("T", bound=msgspec.Struct)
 R = TypeVar("R")
 
-_RESOURCES = {"oauth": "OauthApp", "app": "App"}
-
-
-def organization_of(call: Call) -> Account:
-    """That the path names; the guard has found it, and that the caller owns it."""
-    organization = caller_of(call).organization
-    assert organization is not None, "the operation's rule names an organization"
-    return organization.account
-
-
-async def read_body(call: Call, shape: type[T], resource: str) -> T:
-    """The JSON body. Raises `Invalid` with every fault, in the shape of the webhook API."""
-    return parameters.gather(shape, {}, await call.json_object(), resource=resource)
+TAG, OWNERS = "app management", "organization.admin"
+oauth_apps = Routes(AREA_B, TAG, read=OWNERS, write=OWNERS, again_on=UniqueViolation, resource="OauthApp")
+apps = Routes(AREA_B, TAG, read=OWNERS, write=OWNERS, again_on=UniqueViolation, resource="App")
+both = Every(
+    (oauth_apps, "/orgs/{org}/oauth-apps/{client_id}", "oauth_apps", "OAuth app"),
+    (apps, "/orgs/{org}/apps/{slug}", "apps", "app"),
+)
 
 
 async def change(call: Call, step: Callable[[Transaction], Awaitable[R]]) -> R:
@@ -58,18 +51,22 @@ async def _app_of(call: Call, reader: Reader) -> App:
         oauth = False
     if app is None or app.is_oauth != oauth:
         raise NotFound()
-    if app.account_id != organization_of(call).id:
-        concerns(app.account_id, hidden=True)
+    if app.account_id != named_organization(call).account.id:
+        call.record.touches(app.account_id, hidden=True)
         raise NotFound()
     return app
 
 
-async def _shape(call: Call, reader: Reader, app: App) -> s.OauthAppShape:
-    """With its secrets and keys, as far as they are known."""
-    shape = s.app_shape(app, organization_of(call), call.base)
+async def _with_secrets(call: Call, reader: Reader, app: App) -> s.OauthAppShape:
+    shape = s.app_shape(app, named_organization(call).account, call.base)
     shape.secrets = [s.secret_shape(each) for each in await queries.list_secrets(reader, app.id)]
-    if isinstance(shape, s.AppShape):
-        shape.keys = [s.key_shape(each) for each in await queries.list_keys(reader, app.id)]
+    return shape
+
+
+async def _with_keys(call: Call, reader: Reader, app: App) -> s.AppShape:
+    shape = await _with_secrets(call, reader, app)
+    assert isinstance(shape, s.AppShape), "an app is no OAuth app"
+    shape.keys = [s.key_shape(each) for each in await queries.list_keys(reader, app.id)]
     return shape
 
 
@@ -81,141 +78,172 @@ def _own_key(public_key: str) -> NewKey:
         raise Invalid(faults=[Fault("public_key", "custom", message, resource="App")]) from None
 
 
-def lister(kind: str) -> Handler:
-    async def list_apps(call: Call) -> Answer:
-        organization = organization_of(call)
-        page, per_page = page_of(call)
-        offset = (page - 1) * per_page
-        found, total = await queries.list_apps(call.database, organization.id, kind, limit=per_page, offset=offset)
-        shapes = [s.app_shape(each, organization, call.base) for each in found]
-        return Answer(shapes, headers=page_link(call, page=page, per_page=per_page, total=total))
-
-    return list_apps
+def _listed(call: Call, found: tuple[list[App], int]) -> Paged[list[Any]]:
+    organization = named_organization(call).account
+    return Paged([s.app_shape(each, organization, call.base) for each in found[0]], found[1])
 
 
-async def create_oauth_app(call: Call) -> Answer:
-    body = await read_body(call, s.OauthAppCreate, "OauthApp")
-
-    async def step(tx: Transaction) -> s.OauthAppShape:
-        app, secret = await actions.create_oauth_app(
-            tx, actor_of(call), organization_of(call), **msgspec.structs.asdict(body)
-        )
-        shape = await _shape(call, tx, app)
-        shape.client_secret = secret
-        return shape
-
-    shape = await change(call, step)
-    return Answer(shape, status=201, headers={"Location": shape.url, **NOT_KEPT})
+@oauth_apps.get("/orgs/{org}/oauth-apps")
+async def oauth_apps_list(call: Call, page: Page) -> Paged[list[s.OauthAppShape]]:
+    """List the OAuth apps of the organization."""
+    place = named_organization(call).account
+    return _listed(call, await queries.list_apps(call.database, place.id, "oauth", page))
 
 
-async def create_app(call: Call) -> Answer:
-    given: dict[str, Any] = msgspec.structs.asdict(await read_body(call, s.AppCreate, "App"))
+@apps.get("/orgs/{org}/apps")
+async def apps_list(call: Call, page: Page) -> Paged[list[s.AppShape]]:
+    """List the apps of the organization."""
+    return _listed(call, await queries.list_apps(call.database, named_organization(call).account.id, "app", page))
+
+
+@oauth_apps.post("/orgs/{org}/oauth-apps")
+async def oauth_apps_create(write: Write, create: s.OauthAppCreate) -> Created[s.OauthAppShape]:
+    """Register an OAuth app."""
+    organization = named_organization(write.call).account
+    app, secret = await actions.create_oauth_app(write.tx, write.actor, organization, **msgspec.structs.asdict(create))
+    shape = await _with_secrets(write.call, write.tx, app)
+    shape.client_secret = secret
+    return Created(shape, shape.url, NOT_KEPT)
+
+
+@apps.post("/orgs/{org}/apps")
+async def apps_create(call: Call, create: s.AppCreate) -> Created[s.AppShape]:
+    """Register an app."""
+    given: dict[str, Any] = msgspec.structs.asdict(create)
     public_key = given.pop("public_key")
     key = await new_key() if public_key is None else _own_key(public_key)
+    organization = named_organization(call).account
 
-    async def step(tx: Transaction) -> s.OauthAppShape:
-        app, secret, pem = await actions.create_app(tx, actor_of(call), organization_of(call), key=key, **given)
-        shape = await _shape(call, tx, app)
-        assert isinstance(shape, s.AppShape)
+    async def step(tx: Transaction) -> s.AppShape:
+        app, secret, pem = await actions.create_app(tx, actor_of(call), organization, key=key, **given)
+        shape = await _with_keys(call, tx, app)
         shape.client_secret, shape.pem = secret, pem or UNSET
         return shape
 
     shape = await change(call, step)
-    return Answer(shape, status=201, headers={"Location": shape.url, **NOT_KEPT})
+    return Created(shape, shape.url, NOT_KEPT)
 
 
-async def get_app(call: Call) -> Answer:
-    return Answer(await _shape(call, call.database, await _app_of(call, call.database)))
+@oauth_apps.get("/orgs/{org}/oauth-apps/{client_id}")
+async def oauth_apps_get(call: Call) -> s.OauthAppShape:
+    """Get an OAuth app."""
+    return await _with_secrets(call, call.database, await _app_of(call, call.database))
 
 
-def editor(kind: str) -> Handler:
-    body: type[s.OauthAppEdit] = s.OauthAppEdit if kind == "oauth" else s.AppEdit
-
-    async def edit_app(call: Call) -> Answer:
-        given = msgspec.structs.asdict(await read_body(call, body, _RESOURCES[kind]))
-        if given["callback_urls"] is not UNSET:
-            given["callback_urls"] = tuple(given["callback_urls"])
-
-        async def step(tx: Transaction) -> Answer:
-            app = await actions.edit_app(tx, actor_of(call), await _app_of(call, tx), AppChange(**given))
-            return Answer(await _shape(call, tx, app))
-
-        return await change(call, step)
-
-    return edit_app
+@apps.get("/orgs/{org}/apps/{slug}")
+async def apps_get(call: Call) -> s.AppShape:
+    """Get an app."""
+    return await _with_keys(call, call.database, await _app_of(call, call.database))
 
 
-async def delete_app(call: Call) -> Answer:
-    async def step(tx: Transaction) -> None:
-        await actions.delete_app(tx, actor_of(call), await _app_of(call, tx))
+async def _edited(write: Write, edit: s.OauthAppEdit) -> App:
+    given = msgspec.structs.asdict(edit)
+    if given["callback_urls"] is not UNSET:
+        given["callback_urls"] = tuple(given["callback_urls"])
+    return await actions.edit_app(write.tx, write.actor, await _app_of(write.call, write.tx), AppChange(**given))
 
-    await call.database.in_transaction(step)
-    return Answer(status=204)
+
+@oauth_apps.patch("/orgs/{org}/oauth-apps/{client_id}")
+async def oauth_apps_update(write: Write, edit: s.OauthAppEdit) -> s.OauthAppShape:
+    """Change an OAuth app."""
+    return await _with_secrets(write.call, write.tx, await _edited(write, edit))
 
 
-async def create_secret(call: Call) -> Answer:
-    async def step(tx: Transaction) -> tuple[App, Secret, str]:
-        app = await _app_of(call, tx)
-        return app, *await actions.add_secret(tx, actor_of(call), app)
+@apps.patch("/orgs/{org}/apps/{slug}")
+async def apps_update(write: Write, edit: s.AppEdit) -> s.AppShape:
+    """Change an app."""
+    return await _with_keys(write.call, write.tx, await _edited(write, edit))
 
-    app, made, secret = await call.database.in_transaction(step)
+
+@oauth_apps.delete(
+    "/orgs/{org}/oauth-apps/{client_id}",
+    name="oauth_apps_delete",
+    summary="Delete an OAuth app",
+    description="With its tokens, what users have granted it, and the webhooks that it alone sees.",
+)
+@apps.delete("/orgs/{org}/apps/{slug}")
+async def apps_delete(write: Write) -> None:
+    """Delete an app.
+
+    With its installations, its tokens and what users have granted it.
+    """
+    await actions.delete_app(write.tx, write.actor, await _app_of(write.call, write.tx))
+
+
+@both.post("/secrets", problems=(422,))
+async def create_secret(write: Write) -> Created[s.SecretShape]:
+    """Make another client secret.
+
+    There are two at most, so that a rotation has no gap.
+    """
+    app = await _app_of(write.call, write.tx)
+    made, secret = await actions.add_secret(write.tx, write.actor, app)
     shape = s.secret_shape(made)
     shape.client_secret = secret
-    location = f"{call.base}{s.app_path(app, organization_of(call))}/secrets/{made.id}"
-    return Answer(shape, status=201, headers={"Location": location, **NOT_KEPT})
+    return Created(shape, f"{_url(write.call, app)}/secrets/{made.id}", NOT_KEPT)
 
 
-async def get_secret(call: Call) -> Answer:
-    app, secret_id = await _app_of(call, call.database), call.path_integer("secret_id")
+@both.get("/secrets/{secret_id}")
+async def get_secret(call: Call, secret_id: int) -> s.SecretShape:
+    """What is known of a client secret."""
+    app = await _app_of(call, call.database)
     for each in await queries.list_secrets(call.database, app.id):
         if each.id == secret_id:
-            return Answer(s.secret_shape(each))
+            return s.secret_shape(each)
     raise NotFound()
 
 
-async def delete_secret(call: Call) -> Answer:
-    async def step(tx: Transaction) -> None:
-        await actions.remove_secret(tx, actor_of(call), await _app_of(call, tx), call.path_integer("secret_id"))
-
-    await call.database.in_transaction(step)
-    return Answer(status=204)
+@both.delete("/secrets/{secret_id}")
+async def delete_secret(write: Write, secret_id: int) -> None:
+    """Delete a client secret."""
+    await actions.remove_secret(write.tx, write.actor, await _app_of(write.call, write.tx), secret_id)
 
 
-async def list_keys(call: Call) -> Answer:
+@both.delete("/tokens")
+async def revoke_tokens(write: Write) -> None:
+    """Revoke every token of an {called}.
+
+    Users have to authorise it anew.
+    """
+    await actions.revoke_tokens(write.tx, write.actor, await _app_of(write.call, write.tx))
+
+
+@apps.get("/orgs/{org}/apps/{slug}/keys")
+async def apps_list_keys(call: Call) -> list[s.KeyShape]:
+    """List the keys of an app."""
     app = await _app_of(call, call.database)
-    return Answer([s.key_shape(each) for each in await queries.list_keys(call.database, app.id)])
+    return [s.key_shape(each) for each in await queries.list_keys(call.database, app.id)]
 
 
-async def create_key(call: Call) -> Answer:
-    body = await read_body(call, s.KeyCreate, "App")
+@apps.post("/orgs/{org}/apps/{slug}/keys")
+async def apps_create_key(call: Call, create: s.KeyCreate) -> Created[s.KeyShape]:
+    """Add a key to an app."""
     app = await _app_of(call, call.database)  # before the work of making a key
-    key = await new_key() if body.public_key is None else _own_key(body.public_key)
+    key = await new_key() if create.public_key is None else _own_key(create.public_key)
     made = await call.database.in_transaction(lambda tx: actions.add_key(tx, actor_of(call), app, key))
     shape = s.key_shape(made)
     shape.pem = key.private_key or UNSET
-    location = f"{call.base}{s.app_path(app, organization_of(call))}/keys/{made.id}"
-    return Answer(shape, status=201, headers={"Location": location, **NOT_KEPT})
+    return Created(shape, f"{_url(call, app)}/keys/{made.id}", NOT_KEPT)
 
 
-async def get_key(call: Call) -> Answer:
-    app, key_id = await _app_of(call, call.database), call.path_integer("key_id")
+@apps.get("/orgs/{org}/apps/{slug}/keys/{key_id}")
+async def apps_get_key(call: Call, key_id: int) -> s.KeyShape:
+    """Get a key of an app."""
+    app = await _app_of(call, call.database)
     for each in await queries.list_keys(call.database, app.id):
         if each.id == key_id:
-            return Answer(s.key_shape(each))
+            return s.key_shape(each)
     raise NotFound()
 
 
-async def delete_key(call: Call) -> Answer:
-    async def step(tx: Transaction) -> None:
-        await actions.remove_key(tx, actor_of(call), await _app_of(call, tx), call.path_integer("key_id"))
+@apps.delete("/orgs/{org}/apps/{slug}/keys/{key_id}", problems=(422,))
+async def apps_delete_key(write: Write, key_id: int) -> None:
+    """Delete a key of an app.
 
-    await call.database.in_transaction(step)
-    return Answer(status=204)
+    Not the last one: without a key an app cannot call.
+    """
+    await actions.remove_key(write.tx, write.actor, await _app_of(write.call, write.tx), key_id)
 
 
-async def revoke_tokens(call: Call) -> Answer:
-    async def step(tx: Transaction) -> None:
-        await actions.revoke_tokens(tx, actor_of(call), await _app_of(call, tx))
-
-    await call.database.in_transaction(step)
-    return Answer(status=204)
+def _url(call: Call, app: App) -> str:
+    return f"{call.base}{s.app_path(app, named_organization(call).account)}"

@@ -6,21 +6,29 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from workhook.core.errors import Fault, Forbidden, Invalid, NotFound, shown
-from workhook.http.calls import Answer, Call, concerns
-from workhook.http.paging import page_link, page_of
+from workhook.http.calls import Call
+from workhook.http.endpoints import Created, Paged, Routes
+from workhook.http.operations import AREA_B, Query
 from workhook.identity import queries as account_queries
 from workhook.identity.apps import actions, queries
 from workhook.identity.apps import manage_schemas as s
-from workhook.identity.apps.app_schemas import installation_shape, integration_shape
-from workhook.identity.apps.manage_api import change, organization_of, read_body
+from workhook.identity.apps.app_schemas import IntegrationShape, installation_shape, integration_shape
+from workhook.identity.apps.manage_api import OWNERS, TAG
 from workhook.identity.apps.schemas import App, Installation
-from workhook.identity.guard import actor_of, caller_of
+from workhook.identity.context import Write
+from workhook.identity.guard import caller_of, named_organization
 from workhook.identity.queries import key_of
 from workhook.identity.schemas import Account, Actor
 from workhook.identity.tokens.reach import in_reach
 from workhook.storage import Reader, Transaction
+from workhook.storage.database import UniqueViolation
+from workhook.storage.pages import Page
 
 _RESOURCE = "Installation"
+_ONE = "/orgs/{org}/installations/{installation_id}"
+_REPOSITORY = "/user/installations/{installation_id}/repositories/{repository_id}"
+
+routes = Routes(AREA_B, TAG, read=OWNERS, write=OWNERS, resource=_RESOURCE)
 
 
 def _shape(installation: Installation, base: str) -> s.OwnInstallationShape:
@@ -33,136 +41,139 @@ def _shape(installation: Installation, base: str) -> s.OwnInstallationShape:
     )
 
 
-async def _installation_of(call: Call, reader: Reader) -> Installation:
+async def _installation_of(call: Call, reader: Reader, number: int) -> Installation:
     """Raises `NotFound` for one on another organization."""
-    found = await queries.find_installation(reader, call.path_integer("installation_id"))
+    found = await queries.find_installation(reader, number)
     if found is None:
         raise NotFound()
-    if found.account.id != organization_of(call).id:
-        concerns(found.account.id, hidden=True)
+    if found.account.id != named_organization(call).account.id:
+        call.record.touches(found.account.id, hidden=True)
         raise NotFound()
     return found
 
 
-async def list_installations(call: Call) -> Answer:
-    page, per_page = page_of(call)
-    found, total = await queries.list_installations_on(
-        call.database, organization_of(call).id, limit=per_page, offset=(page - 1) * per_page
+@routes.get("/orgs/{org}/installations")
+async def installations_list(call: Call, page: Page) -> Paged[s.OwnInstallations]:
+    """List the installations on the organization."""
+    found, total = await queries.list_installations_on(call.database, named_organization(call).account.id, page)
+    return Paged(s.OwnInstallations(total, [_shape(each, call.base) for each in found]), total)
+
+
+@routes.post("/orgs/{org}/installations", again_on=UniqueViolation)
+async def installations_create(write: Write, create: s.InstallationCreate) -> Created[s.OwnInstallationShape]:
+    """Install an app on the organization."""
+    organization, base = named_organization(write.call).account, write.call.base
+    chosen, faults = await _chosen(write.tx, organization, create.repository_selection, create.repositories)
+    installation = await actions.install(
+        write.tx,
+        write.actor,
+        await _app_named(write.tx, create.app, faults),
+        organization,
+        permissions=None if create.permissions is UNSET else create.permissions,
+        repository_ids=None if chosen is UNSET else chosen,
+        known=faults,
     )
-    body = s.OwnInstallations(total, [_shape(each, call.base) for each in found])
-    return Answer(body, headers=page_link(call, page=page, per_page=per_page, total=total))
+    return Created(_shape(installation, base), f"{base}/orgs/{organization.login}/installations/{installation.id}")
 
 
-async def install(call: Call) -> Answer:
-    body = await read_body(call, s.InstallationCreate, _RESOURCE)
-    organization = organization_of(call)
-
-    async def step(tx: Transaction) -> Installation:
-        chosen, faults = await _chosen(tx, organization, body.repository_selection, body.repositories)
-        return await actions.install(
-            tx,
-            actor_of(call),
-            await _app_named(tx, body.app, faults),
-            organization,
-            permissions=None if body.permissions is UNSET else body.permissions,
-            repository_ids=None if chosen is UNSET else chosen,
-            known=faults,
-        )
-
-    installation = await change(call, step)
-    location = f"{call.base}/orgs/{organization.login}/installations/{installation.id}"
-    return Answer(_shape(installation, call.base), status=201, headers={"Location": location})
+@routes.get(_ONE)
+async def installations_get(call: Call, installation_id: int) -> s.OwnInstallationShape:
+    """Get an installation."""
+    return _shape(await _installation_of(call, call.database, installation_id), call.base)
 
 
-async def get_installation(call: Call) -> Answer:
-    return Answer(_shape(await _installation_of(call, call.database), call.base))
+@routes.patch(_ONE)
+async def installations_update(write: Write, installation_id: int, edit: s.InstallationEdit) -> s.OwnInstallationShape:
+    """Change an installation.
+
+    Permissions that the app asks for besides are had only once they are granted here.
+    """
+    installation = await _installation_of(write.call, write.tx, installation_id)
+    selection = edit.repository_selection
+    if selection == "selected" and edit.repositories is UNSET and installation.repository_ids is not None:
+        selection = UNSET  # as it is
+    chosen, faults = await _chosen(write.tx, installation.account, selection, edit.repositories)
+    changed = await actions.edit_installation(
+        write.tx, write.actor, installation, permissions=edit.permissions, repository_ids=chosen, known=faults
+    )
+    return _shape(changed, write.call.base)
 
 
-async def edit_installation(call: Call) -> Answer:
-    body = await read_body(call, s.InstallationEdit, _RESOURCE)
+@routes.delete(
+    _ONE,
+    query=(
+        Query(
+            "remove_webhooks", "Whether the webhooks that it made go with it.", {"type": "boolean", "default": False}
+        ),
+    ),
+)
+async def installations_delete(write: Write, installation_id: int) -> None:
+    """Uninstall an app.
 
-    async def step(tx: Transaction) -> Installation:
-        installation = await _installation_of(call, tx)
-        selection = body.repository_selection
-        if selection == "selected" and body.repositories is UNSET and installation.repository_ids is not None:
-            selection = UNSET  # as it is
-        chosen, faults = await _chosen(tx, installation.account, selection, body.repositories)
-        return await actions.edit_installation(
-            tx, actor_of(call), installation, permissions=body.permissions, repository_ids=chosen, known=faults
-        )
-
-    changed = await call.database.in_transaction(step)
-    return Answer(_shape(changed, call.base))
-
-
-async def uninstall(call: Call) -> Answer:
-    remove = call.query_text("remove_webhooks") or "false"
+    Its tokens end. Webhooks that it made are the organization's: they stay and go on, unless they are removed with it.
+    The audit log tells how many.
+    """
+    remove = write.call.query_text("remove_webhooks") or "false"
     if remove not in ("true", "false"):
         message = "remove_webhooks must be true or false"
         raise Invalid(faults=[Fault("remove_webhooks", "invalid", message, resource=_RESOURCE)])
-
-    async def step(tx: Transaction) -> None:
-        found = await _installation_of(call, tx)
-        await actions.uninstall(tx, actor_of(call), found, remove_webhooks=remove == "true")
-
-    await call.database.in_transaction(step)
-    return Answer(status=204)
+    found = await _installation_of(write.call, write.tx, installation_id)
+    await actions.uninstall(write.tx, write.actor, found, remove_webhooks=remove == "true")
 
 
-async def suspend(call: Call) -> Answer:
-    async def step(tx: Transaction) -> None:
-        await actions.suspend(tx, actor_of(call), await _installation_of(call, tx))
+@routes.put(f"{_ONE}/suspended")
+async def installations_suspend(write: Write, installation_id: int) -> None:
+    """Suspend an installation.
 
-    await call.database.in_transaction(step)
-    return Answer(status=204)
-
-
-async def unsuspend(call: Call) -> Answer:
-    async def step(tx: Transaction) -> None:
-        await actions.unsuspend(tx, actor_of(call), await _installation_of(call, tx))
-
-    await call.database.in_transaction(step)
-    return Answer(status=204)
+    Its tokens do nothing until this is taken back.
+    """
+    await actions.suspend(write.tx, write.actor, await _installation_of(write.call, write.tx, installation_id))
 
 
-async def add_repository(call: Call) -> Answer:
-    """To an installation on chosen ones; on all of them it is there."""
-
-    async def step(tx: Transaction) -> None:
-        installation, repository_id = await _named(tx, call)
-        if installation.repository_ids is not None:
-            ids = installation.repository_ids | {repository_id}
-            await actions.edit_installation(tx, actor_of(call), installation, repository_ids=ids)
-
-    await call.database.in_transaction(step)
-    return Answer(status=204)
+@routes.delete(f"{_ONE}/suspended")
+async def installations_unsuspend(write: Write, installation_id: int) -> None:
+    """Take back a suspension."""
+    await actions.unsuspend(write.tx, write.actor, await _installation_of(write.call, write.tx, installation_id))
 
 
-async def remove_repository(call: Call) -> Answer:
-    async def step(tx: Transaction) -> None:
-        installation, repository_id = await _named(tx, call)
-        chosen = installation.repository_ids
-        if chosen is None:
-            raise _not_removed("the app is installed on all repositories: choose some instead")
-        if repository_id not in chosen:
-            raise NotFound()
-        if len(chosen) == 1:
-            raise _not_removed("it is the last one: uninstall the app instead")
-        await actions.edit_installation(tx, actor_of(call), installation, repository_ids=chosen - {repository_id})
+@routes.put(_REPOSITORY, access="installations.write", problems=(422,))
+async def user_installation_repositories_add(write: Write, installation_id: int, repository_id: int) -> None:
+    """Let an installation reach one more repository.
 
-    await call.database.in_transaction(step)
-    return Answer(status=204)
+    For owners of the organization that it is on.
+    """
+    installation = await _owned(write, installation_id, repository_id)
+    if installation.repository_ids is not None:  # on all of them it is there
+        ids = installation.repository_ids | {repository_id}
+        await actions.edit_installation(write.tx, write.actor, installation, repository_ids=ids)
 
 
-async def _named(tx: Transaction, call: Call) -> tuple[Installation, int]:
-    """What the path names: an installation on an organization that the caller owns, which nobody changes until the
-    transaction ends, and a repository of that. Raises `NotFound` and `Forbidden`."""
-    number, repository_id = call.path_integer("installation_id"), call.path_integer("repository_id")
+@routes.delete(_REPOSITORY, access="installations.write", problems=(422,))
+async def user_installation_repositories_remove(write: Write, installation_id: int, repository_id: int) -> None:
+    """Take a repository from an installation.
+
+    For owners of the organization that it is on. Not from one on all repositories, and not the last one: 422.
+    """
+    installation = await _owned(write, installation_id, repository_id)
+    chosen = installation.repository_ids
+    if chosen is None:
+        raise _not_removed("the app is installed on all repositories: choose some instead")
+    if repository_id not in chosen:
+        raise NotFound()
+    if len(chosen) == 1:
+        raise _not_removed("it is the last one: uninstall the app instead")
+    await actions.edit_installation(write.tx, write.actor, installation, repository_ids=chosen - {repository_id})
+
+
+async def _owned(write: Write, number: int, repository_id: int) -> Installation:
+    """An installation on an organization that the caller owns, and that has the repository. Nobody changes it until the
+    transaction ends. Raises `NotFound` and `Forbidden`."""
+    tx = write.tx
     found = await queries.find_installation(tx, number)
     if found is None:
         raise NotFound()
-    role = await account_queries.find_member_role(tx, found.account.id, actor_of(call).user.id)
-    concerns(found.account.id, hidden=role is None)
+    role = await account_queries.find_member_role(tx, found.account.id, write.actor.user.id)
+    write.actor.request.touches(found.account.id, hidden=role is None)
     if role is None:
         raise NotFound()
     if role != "owner":
@@ -171,22 +182,26 @@ async def _named(tx: Transaction, call: Call) -> tuple[Installation, int]:
     found = await queries.find_installation(tx, number, for_update=True)
     if found is None or not await queries.own_repository_ids(tx, found.account.id, [repository_id]):
         raise NotFound()
-    return found, repository_id
+    return found
 
 
 def _not_removed(why: str) -> Invalid:
     return Invalid(faults=[Fault("repository_id", "invalid", f"repository_id: {why}", resource=_RESOURCE)])
 
 
-async def get_app(call: Call) -> Answer:
-    """Of a private app only those know who are in its organization."""
-    app = await queries.find_slug(call.database, call.path("slug"))
+@routes.get("/apps/{slug}", access=None)
+async def apps_get_public(call: Call, slug: str) -> IntegrationShape:
+    """What everybody may know of an app.
+
+    Of a private app only members of its organization know.
+    """
+    app = await queries.find_slug(call.database, slug)
     if app is None or app.is_oauth or not (app.public or await _is_insider(call, caller_of(call).actor, app)):
         raise NotFound()
     owner = await account_queries.find_account_by_id(call.database, app.account_id)
     assert owner is not None, "an app goes with its organization"
     count = await queries.count_installations_of(call.database, app.id)
-    return Answer(integration_shape(app, owner, count, call.base))
+    return integration_shape(app, owner, count, call.base)
 
 
 async def _is_insider(call: Call, actor: Actor | None, app: App) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import sqlalchemy as sa
@@ -16,6 +15,7 @@ from workhook.identity.tables import accounts, projects
 from workhook.storage import Reader, Row, Transaction
 from workhook.storage.dialects import any_of, json_rows
 from workhook.storage.metadata import big
+from workhook.storage.pages import EVERYTHING, Page, count, listed, read_page
 
 APP_COLUMNS = App.__struct_fields__
 SECRET_COLUMNS = Secret.__struct_fields__
@@ -30,8 +30,7 @@ _by_slug = sa.select(*app_columns).where(apps.c.slug == sa.bindparam("slug"))
 _of_account = sa.select(*app_columns).where(
     apps.c.account_id == big("account_id"), apps.c.kind == sa.bindparam("kind", type_=sa.Text())
 )
-_page_of_account = _of_account.order_by(apps.c.id).limit(big("limit")).offset(big("offset"))
-_count_of_account = sa.select(sa.func.count().label("total")).select_from(_of_account.subquery())
+_list_of_account = listed(_of_account, apps.c.id)
 _key_list = sa.select(*(app_keys.c[name] for name in KEY_COLUMNS)).where(app_keys.c.app_id == big("app_id"))
 _key_list = _key_list.order_by(app_keys.c.id)
 _secret_list = sa.select(*(app_secrets.c[name] for name in SECRET_COLUMNS)).where(app_secrets.c.app_id == big("app_id"))
@@ -71,12 +70,8 @@ _installation_locked = _installation.with_for_update(of=installations)
 _installation_of_both = installed.where(
     installations.c.app_id == big("app_id"), installations.c.account_id == big("account_id")
 )
-_on_account = installed.where(installations.c.account_id == big("account_id")).order_by(installations.c.id)
-_on_account = _on_account.limit(big("limit")).offset(big("offset"))
-_count_on_account = sa.select(sa.func.count().label("total")).where(installations.c.account_id == big("account_id"))
-_of_app = installed.where(installations.c.app_id == big("app_id")).order_by(installations.c.id)
-_of_app = _of_app.limit(big("limit")).offset(big("offset"))
-_count_of_app = sa.select(sa.func.count().label("total")).where(installations.c.app_id == big("app_id"))
+_on_account = listed(installed.where(installations.c.account_id == big("account_id")), installations.c.id)
+_of_app = listed(installed.where(installations.c.app_id == big("app_id")), installations.c.id)
 _repositories = sa.select(projects.c.repository_id, projects.c.name_key).where(
     projects.c.account_id == big("account_id"), projects.c.deleted_at.is_(None)
 )
@@ -131,13 +126,10 @@ async def find_slug(reader: Reader, slug: str) -> App | None:
     return app_of(row) if row else None
 
 
-async def list_apps(
-    reader: Reader, account_id: int, kind: str, *, limit: int, offset: int = 0
-) -> tuple[list[App], int]:
+async def list_apps(reader: Reader, account_id: int, kind: str, page: Page = EVERYTHING) -> tuple[list[App], int]:
     """Oldest first, and how many there are."""
-    params = {"account_id": account_id, "kind": kind}
-    rows = await reader.fetch_all(_page_of_account, {**params, "limit": limit, "offset": offset})
-    return [app_of(row) for row in rows], await total(reader, _count_of_account, params)
+    rows, total = await read_page(reader, _list_of_account, {"account_id": account_id, "kind": kind}, page)
+    return [app_of(row) for row in rows], total
 
 
 async def list_keys(reader: Reader, app_id: int) -> list[Key]:
@@ -178,23 +170,21 @@ async def find_installation_on(reader: Reader, app_id: int, account_id: int) -> 
 
 
 async def list_installations_on(
-    reader: Reader, account_id: int, *, limit: int, offset: int = 0
+    reader: Reader, account_id: int, page: Page = EVERYTHING
 ) -> tuple[list[Installation], int]:
     """Of every app on the account, oldest first, and how many there are."""
-    rows = await reader.fetch_all(_on_account, {"account_id": account_id, "limit": limit, "offset": offset})
-    return [installation_of(row) for row in rows], await total(reader, _count_on_account, {"account_id": account_id})
+    rows, total = await read_page(reader, _on_account, {"account_id": account_id}, page)
+    return [installation_of(row) for row in rows], total
 
 
-async def list_installations_of(
-    reader: Reader, app_id: int, *, limit: int, offset: int = 0
-) -> tuple[list[Installation], int]:
+async def list_installations_of(reader: Reader, app_id: int, page: Page = EVERYTHING) -> tuple[list[Installation], int]:
     """Of the app on every account, oldest first, and how many there are."""
-    rows = await reader.fetch_all(_of_app, {"app_id": app_id, "limit": limit, "offset": offset})
-    return [installation_of(row) for row in rows], await total(reader, _count_of_app, {"app_id": app_id})
+    rows, total = await read_page(reader, _of_app, {"app_id": app_id}, page)
+    return [installation_of(row) for row in rows], total
 
 
 async def count_installations_of(reader: Reader, app_id: int) -> int:
-    return await total(reader, _count_of_app, {"app_id": app_id})
+    return await count(reader, _of_app, {"app_id": app_id})
 
 
 async def own_repository_ids(reader: Reader, account_id: int, ids: list[int]) -> set[int]:
@@ -207,9 +197,3 @@ async def own_repository_names(reader: Reader, account_id: int, keys: list[str])
     """Ids of the repositories of the account, by their names in lower case."""
     rows = await reader.fetch_all(_own_names, {"account_id": account_id, "names": keys})
     return {row["name_key"]: row["repository_id"] for row in rows}
-
-
-async def total(reader: Reader, statement: sa.Select[Any], params: Mapping[str, object]) -> int:
-    """What a statement counts as `total`."""
-    row = await reader.fetch_one(statement, params)
-    return row["total"] if row else 0

@@ -5,19 +5,20 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 import structlog
 
 from workhook.core.errors import Unauthenticated
-from workhook.http.calls import Answer, Call, concerns
-from workhook.http.operations import OAUTH, Operation
+from workhook.http.calls import Answer, Call
+from workhook.http.endpoints import Routes
+from workhook.http.operations import OAUTH
 from workhook.identity.apps.credentials import authenticate_client, basic_credentials
 from workhook.identity.apps.queries import find_client
 from workhook.identity.apps.schemas import App
 from workhook.identity.guard import caller_of
-from workhook.identity.oauth import applications, bodies, codes, devices, issuing, scoped
+from workhook.identity.oauth import bodies, codes, devices, issuing
 from workhook.identity.oauth.schemas import DeviceAnswer, Refusal, ServerMetadata, TokenAnswer
 from workhook.identity.oauth.scopes import requested
 from workhook.identity.policy import SCOPES
@@ -47,6 +48,35 @@ _TAKEN = {
     "refresh_token": ("refresh_token", "bad_refresh_token"),
     DEVICE_GRANT: ("device_code", "incorrect_device_code"),
 }
+
+
+def _texts(described: Mapping[str, str]) -> dict[str, object]:
+    """The schema of a body whose fields are all texts."""
+    properties = {name: {"type": ["string", "null"], "description": text} for name, text in described.items()}
+    return {"type": "object", "properties": properties}
+
+
+_CLIENT = {
+    "client_id": "Of the app; or by HTTP Basic authentication.",
+    "client_secret": "A secret of the app; absent for a native app with PKCE, and in the device flow.",
+}
+_TOKEN_FIELDS = dict(
+    _CLIENT,
+    grant_type=f"`authorization_code` (or absent), `refresh_token`, or `{DEVICE_GRANT}`.",
+    code="From the redirect.",
+    redirect_uri="If it is there, the one that the code was asked for with.",
+    code_verifier="Of the `code_challenge` that the code was asked for with.",
+    refresh_token="To be exchanged for a new pair.",  # noqa: S106  # no secret
+    device_code="From `/login/device/code`.",
+)
+_DEVICE_FIELDS = dict(_CLIENT, scope="Separated by spaces or commas.")
+_BOTH = (
+    "Takes a form or JSON; answers JSON where `Accept` asks for it, otherwise a form. A parameter that is there twice "
+    "is 400, with the error `invalid_request`. "
+)
+_FORMS: dict[str, Any] = {"problems": (400, 413, 429, 503), "etag": False, "other_media_types": (bodies.FORM,)}
+
+routes = Routes(OAUTH, "OAuth")
 
 
 class Client(NamedTuple):
@@ -85,11 +115,21 @@ def _refuse(call: Call, why: Refusal, shape: type[msgspec.Struct], client: Clien
         call.refused = Unauthenticated(why.description, code=why.error)
         if client is not None and client.secret_shown:
             call.actor = replace(caller_of(call), app=client.app)
-            concerns(client.app.account_id)
+            call.record.touches(client.app.account_id)
     return bodies.refusal(call, why, shape)
 
 
-async def access_token(call: Call) -> Answer:
+@routes.post(
+    "/login/oauth/access_token",
+    body=_texts(_TOKEN_FIELDS),
+    answers={200: TokenAnswer},
+    description=_BOTH
+    + "Any other refusal has status 200: look for `error`. A code or refresh token that is used twice "
+    "revokes what came of it.",
+    **_FORMS,
+)
+async def oauth_access_token(call: Call) -> Answer:
+    """Get a token."""
     fields = await bodies.read(call, _TOKEN_FIELDS)
     if isinstance(fields, Refusal):
         return bodies.refusal(call, fields, TokenAnswer)
@@ -126,7 +166,16 @@ async def _grant(tx: Transaction, client: Client, fields: Fields) -> TokenAnswer
     return await devices.poll(tx, client.app, fields["device_code"])
 
 
-async def device_code(call: Call) -> Answer:
+@routes.post(
+    "/login/device/code",
+    body=_texts(_DEVICE_FIELDS),
+    answers={200: DeviceAnswer},
+    description=_BOTH + "Show `user_code` and `verification_uri` to a person, then poll for the token. The error "
+    f"`slow_down` tells that {devices.WAITING_MAX} codes of the app wait already.",
+    **_FORMS,
+)
+async def oauth_device_code(call: Call) -> Answer:
+    """Begin the device flow."""
     fields = await bodies.read(call, _DEVICE_FIELDS)
     if isinstance(fields, Refusal):
         return bodies.refusal(call, fields, DeviceAnswer)
@@ -145,70 +194,24 @@ async def device_code(call: Call) -> Answer:
     return bodies.answer(call, DeviceAnswer(code, user_code, uri, devices.EXPIRES_S, devices.INTERVAL_S))
 
 
-async def metadata(call: Call) -> Answer:
+@routes.get("/.well-known/oauth-authorization-server", problems=(429,), etag=False)
+async def oauth_metadata(call: Call) -> ServerMetadata:
+    """What clients need.
+
+    RFC 8414.
+    """
     base = call.base_for_others
-    return Answer(
-        ServerMetadata(
-            issuer=base,
-            authorization_endpoint=f"{base}/login/oauth/authorize",
-            token_endpoint=f"{base}/login/oauth/access_token",
-            device_authorization_endpoint=f"{base}/login/device/code",
-            scopes_supported=list(SCOPES),
-            response_types_supported=["code"],
-            response_modes_supported=["query"],
-            grant_types_supported=["authorization_code", "refresh_token", DEVICE_GRANT],
-            token_endpoint_auth_methods_supported=["client_secret_basic", "client_secret_post", "none"],
-            code_challenge_methods_supported=["S256"],
-            authorization_response_iss_parameter_supported=True,
-            service_documentation=f"{base}/docs",
-        )
+    return ServerMetadata(
+        issuer=base,
+        authorization_endpoint=f"{base}/login/oauth/authorize",
+        token_endpoint=f"{base}/login/oauth/access_token",
+        device_authorization_endpoint=f"{base}/login/device/code",
+        scopes_supported=list(SCOPES),
+        response_types_supported=["code"],
+        response_modes_supported=["query"],
+        grant_types_supported=["authorization_code", "refresh_token", DEVICE_GRANT],
+        token_endpoint_auth_methods_supported=["client_secret_basic", "client_secret_post", "none"],
+        code_challenge_methods_supported=["S256"],
+        authorization_response_iss_parameter_supported=True,
+        service_documentation=f"{base}/docs",
     )
-
-
-def _texts(described: Mapping[str, str]) -> dict[str, object]:
-    """The schema of a body whose fields are all texts."""
-    properties = {name: {"type": ["string", "null"], "description": text} for name, text in described.items()}
-    return {"type": "object", "properties": properties}
-
-
-_CLIENT = {
-    "client_id": "Of the app; or by HTTP Basic authentication.",
-    "client_secret": "A secret of the app; absent for a native app with PKCE, and in the device flow.",
-}
-_TOKEN_FIELDS = dict(
-    _CLIENT,
-    grant_type=f"`authorization_code` (or absent), `refresh_token`, or `{DEVICE_GRANT}`.",
-    code="From the redirect.",
-    redirect_uri="If it is there, the one that the code was asked for with.",
-    code_verifier="Of the `code_challenge` that the code was asked for with.",
-    refresh_token="To be exchanged for a new pair.",  # noqa: S106  # no secret
-    device_code="From `/login/device/code`.",
-)
-_DEVICE_FIELDS = dict(_CLIENT, scope="Separated by spaces or commas.")
-_BOTH = (
-    "Takes a form or JSON; answers JSON where `Accept` asks for it, otherwise a form. A parameter that is there twice "
-    "is 400, with the error `invalid_request`. "
-)
-
-OPERATIONS = (
-    Operation(
-        OAUTH, "POST", "/login/oauth/access_token", access_token, "oauth_access_token", "Get a token", None, "OAuth",
-        body=_texts(_TOKEN_FIELDS), answers={200: TokenAnswer}, problems=(400, 413, 429, 503), etag=False,
-        other_media_types=(bodies.FORM,),
-        description=_BOTH + "Any other refusal has status 200: look for `error`. A code or refresh token that is used "
-        "twice revokes what came of it.",
-    ),
-    Operation(
-        OAUTH, "POST", "/login/device/code", device_code, "oauth_device_code", "Begin the device flow", None, "OAuth",
-        body=_texts(_DEVICE_FIELDS), answers={200: DeviceAnswer}, problems=(400, 413, 429, 503), etag=False,
-        other_media_types=(bodies.FORM,),
-        description=_BOTH + "Show `user_code` and `verification_uri` to a person, then poll for the token. The error "
-        f"`slow_down` tells that {devices.WAITING_MAX} codes of the app wait already.",
-    ),
-    Operation(
-        OAUTH, "GET", "/.well-known/oauth-authorization-server", metadata, "oauth_metadata", "What clients need",
-        None, "OAuth", answers={200: ServerMetadata}, problems=(429,), etag=False, description="RFC 8414.",
-    ),
-    *applications.OPERATIONS,
-    *scoped.OPERATIONS,
-)  # fmt: skip

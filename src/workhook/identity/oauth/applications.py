@@ -12,7 +12,8 @@ from workhook.core.clock import now_ms, to_seconds_text
 from workhook.core.errors import Fault, Invalid, NotFound
 from workhook.core.secrecy import Secretive
 from workhook.http.calls import NOT_KEPT, Answer, Call
-from workhook.http.operations import AREA_B, Operation
+from workhook.http.endpoints import Routes
+from workhook.http.operations import AREA_B
 from workhook.identity import audit
 from workhook.identity.apps.app_schemas import levels, owner_shape, selection_of
 from workhook.identity.apps.queries import find_installation_on
@@ -36,15 +37,23 @@ class TokenNamed(Secretive, msgspec.Struct):
     access_token: Annotated[str, msgspec.Meta(min_length=1)]
 
 
-async def check(call: Call) -> Answer:
+routes = Routes(AREA_B, "OAuth", read="client", write="client")
+_ASKED: dict[str, Any] = {"body": TokenNamed, "body_required": True, "etag": False}
+
+
+@routes.post("/applications/{client_id}/token", answers={200: Authorization}, **_ASKED)
+async def oauth_token_check(call: Call) -> Answer:
+    """Check a token of the app."""
     app, token = await _asked(call)
     row = await _token(call.database, app, token)
     return Answer(await authorization(call, app, row, token), headers=NOT_KEPT)
 
 
-async def reset(call: Call) -> Answer:
-    """The old token ends; the new one stands for the same user with the same scopes. One that was narrowed stays so,
-    and ends when it would have ended."""
+@routes.patch("/applications/{client_id}/token", answers={200: Authorization}, **_ASKED)
+async def oauth_token_reset(call: Call) -> Answer:
+    """Exchange a token of the app."""
+    # The new one stands for the same user with the same scopes. One that was narrowed stays so, and ends when it would
+    # have ended.
     app, token = await _asked(call)
 
     async def step(tx: Transaction) -> tuple[Row, str]:
@@ -78,30 +87,31 @@ async def _issue_again(tx: Transaction, app: App, row: Row) -> IssuedToken:
     )
 
 
-async def delete_token(call: Call) -> Answer:
-    """With its refresh token, if it has one. One that was narrowed ends alone."""
+@routes.delete("/applications/{client_id}/token", **_ASKED)
+async def oauth_token_delete(call: Call) -> None:
+    """Revoke a token of the app."""
     app, token = await _asked(call)
 
     async def step(tx: Transaction) -> None:
         row = await locked(tx, app, token)
+        # With its refresh token, if it has one. One that was narrowed ends alone.
         await revoke_with_family(tx, row["id"], row["family"] if row["parent_id"] is None else None)
         await record(tx, app, row, "oauth_token.revoke")
 
     await call.database.in_transaction(step)
-    return Answer(None, 204)
 
 
-async def delete_grant(call: Call) -> Answer:
-    """What the token's user has let the app do is forgotten, and every token of it ends."""
+@routes.delete("/applications/{client_id}/grant", **_ASKED)
+async def oauth_grant_delete(call: Call) -> None:
+    """Revoke what a user has granted."""
     app, token = await _asked(call)
 
     async def step(tx: Transaction) -> None:
         row = await locked(tx, app, token)
-        await revoke_grant(tx, app.id, row["user_id"])
+        await revoke_grant(tx, app.id, row["user_id"])  # and every token of it ends
         await record(tx, app, row, "grant.revoke")
 
     await call.database.in_transaction(step)
-    return Answer(None, 204)
 
 
 def named_app(call: Call) -> App:
@@ -186,19 +196,3 @@ async def authorization(call: Call, app: App, row: Row, token: str) -> Authoriza
         user=account_shape(account_of(row, "user_"), call.base),
         installation=await _installation(call, app, row),
     )
-
-
-def _op(method: str, what: str, name: str, summary: str, handler: Any, answers: dict[int, Any]) -> Operation:
-    path = f"/applications/{{client_id}}/{what}"
-    return Operation(
-        AREA_B, method, path, handler, name, summary, "client", "OAuth", body=TokenNamed, body_required=True,
-        answers=answers, problems=(413, 422), etag=False,
-    )  # fmt: skip
-
-
-OPERATIONS = (
-    _op("POST", "token", "oauth_token_check", "Check a token of the app", check, {200: Authorization}),
-    _op("PATCH", "token", "oauth_token_reset", "Exchange a token of the app", reset, {200: Authorization}),
-    _op("DELETE", "token", "oauth_token_delete", "Revoke a token of the app", delete_token, {204: None}),
-    _op("DELETE", "grant", "oauth_grant_delete", "Revoke what a user has granted", delete_grant, {204: None}),
-)

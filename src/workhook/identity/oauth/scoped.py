@@ -13,7 +13,8 @@ from msgspec import UNSET, Meta, UnsetType
 from workhook.core.errors import Fault, Forbidden, Invalid, NotFound, shown
 from workhook.core.secrecy import Secretive
 from workhook.http.calls import NOT_KEPT, Answer, Call
-from workhook.http.operations import AREA_B, Operation
+from workhook.http.endpoints import Routes
+from workhook.http.operations import AREA_B
 from workhook.identity.apps import access_tokens, app_queries
 from workhook.identity.apps.app_schemas import AccessTokenBody
 from workhook.identity.apps.queries import find_installation_on
@@ -29,6 +30,8 @@ from workhook.storage import Reader, Row, Transaction
 
 _RESOURCE = "OauthAccess"
 
+routes = Routes(AREA_B, "OAuth", write="client")
+
 
 class ScopedTokenBody(Secretive, AccessTokenBody, kw_only=True):
     """Which token of the app, and what it is narrowed to. Without repositories and permissions: all that the app's
@@ -41,7 +44,19 @@ class ScopedTokenBody(Secretive, AccessTokenBody, kw_only=True):
     target_id: Annotated[int, Meta(ge=1, le=2**53 - 1, description="Or its number.")] | UnsetType = UNSET
 
 
-async def scope(call: Call) -> Answer:
+@routes.post(
+    "/applications/{client_id}/token/scoped",
+    body=ScopedTokenBody,
+    body_required=True,
+    answers={200: Authorization},
+    etag=False,
+)
+async def oauth_token_scope(call: Call) -> Answer:
+    """Narrow a token that an app has of a user.
+
+    To one organization on which the app is installed, and to some repositories and permissions there. The new token
+    ends with the old one, and no later. An OAuth app has no such tokens: 404.
+    """
     app = named_app(call)
     wanted = access_tokens.parse(await call.json_object(), ScopedTokenBody, _RESOURCE)
     _refuse_contradictions(wanted)
@@ -123,14 +138,3 @@ def _fault(field: str, message: str, code: str = "invalid") -> Fault:
 
 def _invalid(field: str, message: str) -> Invalid:
     return Invalid(faults=[_fault(field, message)])
-
-
-OPERATIONS = (
-    Operation(
-        AREA_B, "POST", "/applications/{client_id}/token/scoped", scope, "oauth_token_scope",
-        "Narrow a token that an app has of a user", "client", "OAuth",
-        body=ScopedTokenBody, body_required=True, answers={200: Authorization}, problems=(403, 413, 422), etag=False,
-        description="To one organization on which the app is installed, and to some repositories and permissions "
-        "there. The new token ends with the old one, and no later. An OAuth app has no such tokens: 404.",
-    ),
-)  # fmt: skip

@@ -14,7 +14,6 @@ from msgspec import UnsetType
 
 from workhook.core.clock import DAY_MS, now_ms
 from workhook.core.errors import Fault, Invalid, NotFound, Unauthenticated, shown
-from workhook.http.calls import concerns
 from workhook.identity import audit
 from workhook.identity.policy import PERMISSIONS, SCOPES, expand
 from workhook.identity.queries import find_account, find_member_role, key_of
@@ -24,6 +23,7 @@ from workhook.identity.tokens.issue import IssuedToken, issue, revoke_with_famil
 from workhook.identity.tokens.kinds import CLASSIC, FINE_GRAINED
 from workhook.identity.tokens.schemas import Details, Powers, TokenCreate
 from workhook.storage import Reader, Transaction
+from workhook.storage.pages import Page
 
 FINE_GRAINED_DEFAULT_DAYS = 30
 FINE_GRAINED_MAX_DAYS = 366
@@ -109,15 +109,15 @@ async def find_own(reader: Reader, actor: Actor, token_id: int) -> Details:
         return found
     hidden = found or await queries.find(reader, token_id)
     if hidden is not None:
-        concerns(hidden.user_id, hidden=True)
+        actor.request.touches(hidden.user_id, hidden=True)
     raise NotFound()
 
 
-async def list_own(reader: Reader, actor: Actor, *, limit: int, offset: int) -> tuple[list[Details], int]:
+async def list_own(reader: Reader, actor: Actor, page: Page) -> tuple[list[Details], int]:
     """A page of what `find_own` finds, newest first, and how many there are in all."""
     powers = await queries.powers_of(reader, actor.user.id)
     seen = [each.id for each in powers if _sees(actor, each)]
-    return await queries.some_of(reader, actor.user.id, seen[offset : offset + limit]), len(seen)
+    return await queries.some_of(reader, actor.user.id, seen[page.offset : page.offset + page.limit]), len(seen)
 
 
 def _sees(actor: Actor, token: Powers) -> bool:

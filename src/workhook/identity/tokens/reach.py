@@ -12,7 +12,6 @@ from typing import Any
 import sqlalchemy as sa
 
 from workhook.core.errors import Forbidden, NotFound
-from workhook.http.calls import concerns
 from workhook.identity.schemas import Actor, Reach
 from workhook.identity.tokens.kinds import KINDS
 from workhook.storage.dialects import any_of
@@ -36,7 +35,7 @@ def check_reach(actor: Actor, account_id: int, repository_id: int | None = None)
         return
     reach = _reach(actor, account_id, repository_id)
     if reach is None:
-        concerns(account_id, repository_id, hidden=True)
+        actor.request.touches(account_id, repository_id, hidden=True)
         raise NotFound()
     if not allows(reach, actor.need):
         raise not_accessible(actor)

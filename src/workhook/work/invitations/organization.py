@@ -4,31 +4,37 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import msgspec
 import sqlalchemy as sa
 from msgspec import UnsetType
 
 from workhook.core.errors import Fault, Forbidden, Invalid, NotFound
-from workhook.http import parameters
-from workhook.http.calls import Answer, Call
-from workhook.http.paging import page_link, page_of
+from workhook.http.calls import Call
+from workhook.http.endpoints import Created, Paged, Routes
+from workhook.http.operations import AREA_B
 from workhook.identity import invitations, member_queries
 from workhook.identity.actions import hold_owners
 from workhook.identity.context import Write
-from workhook.identity.guard import actor_of, caller_of
-from workhook.identity.invitation_schemas import organization_invitation
-from workhook.identity.invitations import BY_EMAIL, Invitation, shares_organization
-from workhook.identity.member_schemas import membership_shape, pending_membership_shape
+from workhook.identity.guard import actor_of, named_organization
+from workhook.identity.invitation_schemas import OrganizationInvitation, organization_invitation
+from workhook.identity.invitations import BY_EMAIL, PENDING_MAX, Invitation, shares_organization
+from workhook.identity.member_schemas import Membership, membership_shape, pending_membership_shape
 from workhook.identity.queries import account_columns, key_of
-from workhook.identity.schemas import Account, Actor, Organization, account_of
+from workhook.identity.schemas import Account, Organization, account_of
 from workhook.identity.tables import accounts
-from workhook.storage import Reader, Transaction
+from workhook.storage import Reader
 from workhook.storage.metadata import big
+from workhook.storage.pages import Page
 from workhook.work.invitations.bodies import AcceptBody, MembershipBody, OrganizationInvitationBody
 from workhook.work.invitations.record import record_invitation
 from workhook.work.members import by_hand
 
 ROLES = {"admin": "owner", "member": "member", "direct_member": "member"}
+INVITED = (
+    "Nothing is theirs before they accept. The invitation holds for 7 days, and as long as the inviter may invite. "
+    f"Of one place at most {PENDING_MAX:,} wait at a time: 422."
+)
+
+routes = Routes(AREA_B, "people", read="organization.people", write="organization.people")
 
 # Owners see the addresses of members. So only somebody whose owner the caller is already is put in without consent.
 _person = sa.select(
@@ -52,65 +58,52 @@ class Person(NamedTuple):
     is_known: bool
 
 
-def _place(call: Call) -> Organization:
-    found = caller_of(call).organization
-    assert found is not None, "the operation's rule names an organization"
-    return found
-
-
 def _require_owner(place: Organization) -> None:
     if place.role != "owner":
         raise Forbidden("You must be an organization owner.", code="missing_role")
 
 
-async def _find_person(
-    reader: Reader, call: Call, *, login: str | None = None, number: int | None = None
-) -> Person | None:
-    params = {"user_id": actor_of(call).user.id}
+async def _find_person(write: Write, *, login: str | None = None, number: int | None = None) -> Person | None:
+    params = {"user_id": write.actor.user.id}
     if login is not None:
-        row = await reader.fetch_one(_by_login, {**params, "login_key": key_of(login)})
+        row = await write.tx.fetch_one(_by_login, {**params, "login_key": key_of(login)})
     else:
-        row = await reader.fetch_one(_by_number, {**params, "id": number})
+        row = await write.tx.fetch_one(_by_number, {**params, "id": number})
     return Person(account_of(row), bool(row["is_near"]), bool(row["is_known"])) if row else None
 
 
-async def list_invitations(call: Call) -> Answer:
-    page, per_page = page_of(call)
+@routes.get("/orgs/{org}/invitations")
+async def organization_invitations_list(call: Call, page: Page) -> Paged[list[OrganizationInvitation]]:
+    """List the invitations to an organization."""
     found, total = await invitations.list_of_organization(
-        call.database, _place(call).account, actor_of(call).user, limit=per_page, offset=(page - 1) * per_page
+        call.database, named_organization(call).account, actor_of(call).user, page
     )
-    shapes = [organization_invitation(each, call.base) for each in found]
-    return Answer(shapes, headers=page_link(call, page=page, per_page=per_page, total=total))
+    return Paged([organization_invitation(each, call.base) for each in found], total)
 
 
-async def create_invitation(call: Call) -> Answer:
-    body = parameters.gather(
-        OrganizationInvitationBody, {}, await call.json_object(), resource="OrganizationInvitation"
-    )
-    role = ROLES[body.role]
-
-    async def step(tx: Transaction) -> Invitation:
-        organization, actor = _place(call).account, actor_of(call)
-        invitee = email = None
-        field = "invitee_id"
-        if not isinstance(body.invitee_id, UnsetType):
-            found = await _find_person(tx, call, number=body.invitee_id)
-            if found is None or not found.is_known:  # by counting up, all logins of the server could be read
-                raise _invalid("invitee_id", "invitee_id is the id of nobody that you share an organization with")
-            invitee = found.account
-            login: str | None = invitee.login
-        elif not isinstance(body.email, UnsetType):
-            email, login, field = body.email, None, "email"
-        else:
-            raise _invalid("invitee_id", "invitee_id or email is required")
-        await _refuse_members(tx, organization, login, email)
-        made = await invitations.invite(tx, organization, actor.user, role, invitee=invitee, email=email, field=field)
-        await record_invitation(tx, actor, "create", organization, login or BY_EMAIL, role)
-        return made
-
-    made = await call.database.in_transaction(step)
-    location = f"{call.base}/orgs/{made.account.login}/invitations"
-    return Answer(organization_invitation(made, call.base), status=201, headers={"Location": location})
+@routes.post("/orgs/{org}/invitations", body_required=True, resource="OrganizationInvitation", description=INVITED)
+async def organization_invitations_create(
+    write: Write, body: OrganizationInvitationBody
+) -> Created[OrganizationInvitation]:
+    """Invite somebody to an organization."""
+    role, organization, actor = ROLES[body.role], named_organization(write.call).account, write.actor
+    invitee = email = None
+    field = "invitee_id"
+    if not isinstance(body.invitee_id, UnsetType):
+        found = await _find_person(write, number=body.invitee_id)
+        if found is None or not found.is_known:  # by counting up, all logins of the server could be read
+            raise _invalid("invitee_id", "invitee_id is the id of nobody that you share an organization with")
+        invitee = found.account
+        login: str | None = invitee.login
+    elif not isinstance(body.email, UnsetType):
+        email, login, field = body.email, None, "email"
+    else:
+        raise _invalid("invitee_id", "invitee_id or email is required")
+    await _refuse_members(write.tx, organization, login, email)
+    made = await invitations.invite(write.tx, organization, actor.user, role, invitee=invitee, email=email, field=field)
+    await record_invitation(write.tx, actor, "create", organization, login or BY_EMAIL, role)
+    base = write.call.base
+    return Created(organization_invitation(made, base), f"{base}/orgs/{made.account.login}/invitations")
 
 
 async def _refuse_members(reader: Reader, organization: Account, login: str | None, email: str | None) -> None:
@@ -124,115 +117,111 @@ async def _refuse_members(reader: Reader, organization: Account, login: str | No
             raise _invalid(field, "The invited person is in the organization already")
 
 
-async def cancel_invitation(call: Call) -> Answer:
-    async def step(tx: Transaction) -> None:
-        organization, actor = _place(call).account, actor_of(call)
-        number = call.path_integer("invitation_id")
-        found = await invitations.find_of_organization(tx, organization, number, actor.user)
-        if found is None or not await _end(tx, actor, found):
-            raise NotFound()
-
-    await call.database.in_transaction(step)
-    return Answer(status=204)
+@routes.delete("/orgs/{org}/invitations/{invitation_id}")
+async def organization_invitations_cancel(write: Write, invitation_id: int) -> None:
+    """Take back an invitation to an organization."""
+    organization = named_organization(write.call).account
+    found = await invitations.find_of_organization(write.tx, organization, invitation_id, write.actor.user)
+    if found is None or not await _end(write, found):
+        raise NotFound()
 
 
-async def _end(tx: Transaction, actor: Actor, invitation: Invitation) -> bool:
+async def _end(write: Write, invitation: Invitation) -> bool:
     """Answers whether it was still there."""
-    if not await invitations.delete(tx, invitation):
+    if not await invitations.delete(write.tx, invitation):
         return False
     invitee = invitation.invitee.login if invitation.invitee else BY_EMAIL
-    await record_invitation(tx, actor, "delete", invitation.account, invitee)
+    await record_invitation(write.tx, write.actor, "delete", invitation.account, invitee)
     return True
 
 
-async def set_membership(call: Call) -> Answer:
-    """Change a member's role, put in somebody whose owner the caller is already, or invite."""
-    body = parameters.gather(MembershipBody, {}, await call.json_object(), resource="OrganizationMembership")
-    role = ROLES[body.role]
-
-    async def step(tx: Transaction) -> msgspec.Struct:
-        organization, actor = _place(call).account, actor_of(call)
-        found = await _find_person(tx, call, login=call.path("username"))
-        if found is None:
-            raise NotFound()
-        person = found.account
-        member = await member_queries.find_member(tx, organization.id, person.login)
-        if member is None and not found.is_near:
-            made = await invitations.invite(tx, organization, actor.user, role, invitee=person, is_known=found.is_known)
-            await record_invitation(tx, actor, "create", organization, person.login, role)
-            return pending_membership_shape(made, person, call.base)
-        await by_hand.set_member(Write.for_call(call, tx), organization, person, role)
-        return membership_shape(organization, person, role, call.base)
-
-    return Answer(await call.database.in_transaction(step))
-
-
-async def remove_membership(call: Call) -> Answer:
-    """Ends an invitation, too: owners take it back, the invited person declines it."""
-
-    async def step(tx: Transaction) -> None:
-        place, actor = _place(call), actor_of(call)
-        if place.role is None:
-            await _decline(tx, call, place.account)
-        elif not await _remove(tx, call):
-            found = await _find_person(tx, call, login=call.path("username"))
-            if found is None or not await invitations.withdraw(tx, place.account, found.account):
-                raise NotFound()
-            await record_invitation(tx, actor, "delete", place.account, found.account.login)
-
-    await call.database.in_transaction(step)
-    return Answer(status=204)
-
-
-async def remove_member(call: Call) -> Answer:
-    async def step(tx: Transaction) -> None:
-        if not await _remove(tx, call):
-            raise NotFound()
-
-    await call.database.in_transaction(step)
-    return Answer(status=204)
-
-
-async def _remove(tx: Transaction, call: Call) -> bool:
-    """Answers whether the person was a member. Raises `Forbidden` for somebody else unless the caller is an owner, and
-    `Invalid` for the last owner."""
-    place, _actor = _place(call), actor_of(call)
-    if not _is_own(call):
-        _require_owner(place)
-    found = await _find_person(tx, call, login=call.path("username"))
+@routes.put(
+    "/orgs/{org}/memberships/{username}",
+    resource="OrganizationMembership",
+    description="Somebody in another organization that the caller owns is a member at once; others are invited: "
+    f"`state` is `pending`. {INVITED} The last owner stays one: 422.",
+)
+async def organization_memberships_set(write: Write, username: str, body: MembershipBody) -> Membership:
+    """Invite somebody to an organization, or change the role of a member."""
+    role, organization, base = ROLES[body.role], named_organization(write.call).account, write.call.base
+    found = await _find_person(write, login=username)
     if found is None:
         raise NotFound()
-    return await by_hand.remove_member(Write.for_call(call, tx), place.account, found.account)
+    person = found.account
+    member = await member_queries.find_member(write.tx, organization.id, person.login)
+    if member is None and not found.is_near:
+        made = await invitations.invite(
+            write.tx, organization, write.actor.user, role, invitee=person, is_known=found.is_known
+        )
+        await record_invitation(write.tx, write.actor, "create", organization, person.login, role)
+        return pending_membership_shape(made, person, base)
+    await by_hand.set_member(write, organization, person, role)
+    return membership_shape(organization, person, role, base)
 
 
-def _is_own(call: Call) -> bool:
-    return key_of(call.path("username")) == key_of(actor_of(call).user.login)
+@routes.delete("/orgs/{org}/memberships/{username}", access="organization.decline", problems=(422,))
+async def organization_memberships_remove(write: Write, username: str) -> None:
+    """Remove somebody from an organization, leave it, or decline an invitation to it.
+
+    Owners remove others, and take back invitations; anybody can leave, and an invited person declines. The last owner
+    cannot leave: 422. The roles that the person was given in the organization's repositories end, too.
+    """
+    place = named_organization(write.call)
+    if place.role is None:
+        await _decline(write, place.account, username)
+    elif not await _remove(write, place, username):
+        found = await _find_person(write, login=username)
+        if found is None or not await invitations.withdraw(write.tx, place.account, found.account):
+            raise NotFound()
+        await record_invitation(write.tx, write.actor, "delete", place.account, found.account.login)
 
 
-async def _decline(tx: Transaction, call: Call, organization: Account) -> None:
+@routes.delete("/orgs/{org}/members/{username}", access="organization.leave", problems=(422,))
+async def organization_members_remove(write: Write, username: str) -> None:
+    """Remove a member of an organization, or leave it.
+
+    Owners remove others; anybody can leave. The last owner cannot: 422. The roles that the person was given in the
+    organization's repositories end, too.
+    """
+    if not await _remove(write, named_organization(write.call), username):
+        raise NotFound()
+
+
+async def _remove(write: Write, place: Organization, login: str) -> bool:
+    """Answers whether the person was a member. Raises `Forbidden` for somebody else unless the caller is an owner, and
+    `Invalid` for the last owner."""
+    if not _is_own(write, login):
+        _require_owner(place)
+    found = await _find_person(write, login=login)
+    if found is None:
+        raise NotFound()
+    return await by_hand.remove_member(write, place.account, found.account)
+
+
+def _is_own(write: Write, login: str) -> bool:
+    return key_of(login) == key_of(write.actor.user.login)
+
+
+async def _decline(write: Write, organization: Account, login: str) -> None:
     """All that there is, by login and by e-mail. Of others the invited person sees nothing."""
-    actor = actor_of(call)
-    found = await invitations.find_to_organization(tx, actor.user, key_of(organization.login)) if _is_own(call) else []
-    if not any([await _end(tx, actor, each) for each in found]):
+    own = _is_own(write, login)
+    place = key_of(organization.login)
+    found = await invitations.find_to_organization(write.tx, write.actor.user, place) if own else []
+    if not any([await _end(write, each) for each in found]):
         raise NotFound()
 
 
 # --- the caller's own ------------------------------------------------------------------------------------------------
 
 
-async def accept(call: Call) -> Answer:
-    """Only `active` can be asked for."""
-    parameters.gather(AcceptBody, {}, await call.json_object(), resource="OrganizationMembership")
-
-    async def step(tx: Transaction) -> msgspec.Struct:
-        actor, login = actor_of(call), call.path("org")
-        await join(Write.for_call(call, tx), login)
-        member = await member_queries.find_own(tx, actor, login)
-        if member is None:
-            raise NotFound()
-        return membership_shape(member.account, actor.user, member.role, call.base)
-
-    return Answer(await call.database.in_transaction(step))
+@routes.patch("/user/memberships/orgs/{org}", access="user.memberships", resource="OrganizationMembership")
+async def user_memberships_accept(write: Write, org: str, body: AcceptBody) -> Membership:
+    """Accept an invitation to an organization."""
+    await join(write, org)
+    member = await member_queries.find_own(write.tx, write.actor, org)
+    if member is None:
+        raise NotFound()
+    return membership_shape(member.account, write.actor.user, member.role, write.call.base)
 
 
 async def join(write: Write, login: str) -> None:

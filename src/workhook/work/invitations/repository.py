@@ -5,161 +5,146 @@ from __future__ import annotations
 import sqlalchemy as sa
 
 from workhook.core.errors import Forbidden, NotFound
-from workhook.http import parameters
 from workhook.http.calls import Answer, Call
-from workhook.http.paging import page_link, page_of
+from workhook.http.endpoints import Paged, Routes
+from workhook.http.operations import AREA_B
 from workhook.identity import invitations
 from workhook.identity.context import Write
-from workhook.identity.guard import actor_of, caller_of
-from workhook.identity.invitation_schemas import repository_invitation
+from workhook.identity.guard import actor_of, named_repository
+from workhook.identity.invitation_schemas import RepositoryInvitation, repository_invitation
 from workhook.identity.invitations import Invitation, shares_organization
 from workhook.identity.queries import account_columns, find_member_role, key_of
-from workhook.identity.schemas import Account, Repository, account_of
+from workhook.identity.schemas import Account, account_of
 from workhook.identity.tables import accounts
-from workhook.storage import Reader, Transaction
+from workhook.storage.pages import Page
 from workhook.work.invitations.bodies import CollaboratorBody, RepositoryInvitationBody
+from workhook.work.invitations.organization import INVITED
 from workhook.work.invitations.record import invite_collaborator, record_invitation
 from workhook.work.members import by_hand, queries
 
 ROLES = {"pull": "read", "push": "write", "admin": "admin"}
+
+routes = Routes(AREA_B, "people", read="repository.people", write="repository.people", resource="RepositoryInvitation")
 
 _by_login = sa.select(*account_columns(), shares_organization(accounts.c.id).label("is_near")).where(
     accounts.c.kind == "user", accounts.c.login_key == sa.bindparam("login_key")
 )
 
 
-def _repository(call: Call) -> Repository:
-    found = caller_of(call).repository
-    assert found is not None, "the operation's rule names a repository"
-    return found
-
-
-async def _find_person(reader: Reader, call: Call) -> tuple[Account, bool]:
-    """The user whom the path names, and whether they are in an organization together with the caller. Raises
-    `NotFound`."""
-    params = {"user_id": actor_of(call).user.id, "login_key": key_of(call.path("username"))}
-    row = await reader.fetch_one(_by_login, params)
+async def _find_person(write: Write, login: str) -> tuple[Account, bool]:
+    """The user, and whether they are in an organization together with the caller. Raises `NotFound`."""
+    row = await write.tx.fetch_one(_by_login, {"user_id": write.actor.user.id, "login_key": key_of(login)})
     if row is None:
         raise NotFound()
     return account_of(row), bool(row["is_near"])
 
 
-async def set_collaborator(call: Call) -> Answer:
-    """204: the person is in the repository; 201: was invited."""
-    body = parameters.gather(CollaboratorBody, {}, await call.json_object(), resource="Collaborator")
-    role = ROLES[body.permission]
-
-    async def step(tx: Transaction) -> Invitation | None:
-        repository, actor = _repository(call), actor_of(call)
-        person, is_near = await _find_person(tx, call)
-        place = await find_member_role(tx, repository.owner.id, person.id)
-        if person.id == repository.owner.id or place == "owner":
-            return None
-        is_near = is_near or place is not None or await queries.is_collaborator(tx, repository, person)
-        if not is_near:
-            return await invite_collaborator(tx, actor, repository, person, role)
-        await by_hand.set_collaborator(Write.for_call(call, tx), repository, person, role)
-        return None
-
-    invitation = await call.database.in_transaction(step)
-    if invitation is None:
+@routes.put(
+    "/repos/{owner}/{repo}/collaborators/{username}",
+    resource="Collaborator",
+    answers={201: RepositoryInvitation, 204: None},
+    description="204: somebody who is in the organization, in another one together with the caller, or in the "
+    f"repository already has the role now. 201: others are invited. {INVITED}",
+)
+async def repository_collaborators_set(write: Write, username: str, body: CollaboratorBody) -> Answer:
+    """Add somebody to a repository, or invite them."""
+    role, repository = ROLES[body.permission], named_repository(write.call)
+    person, is_near = await _find_person(write, username)
+    place = await find_member_role(write.tx, repository.owner.id, person.id)
+    if person.id == repository.owner.id or place == "owner":
         return Answer(status=204)
-    shape = repository_invitation(invitation, call.base)
-    return Answer(shape, status=201, headers={"Location": f"{shape.repository.url}/invitations"})
+    if is_near or place is not None or await queries.is_collaborator(write.tx, repository, person):
+        await by_hand.set_collaborator(write, repository, person, role)
+        return Answer(status=204)
+    made = await invite_collaborator(write.tx, write.actor, repository, person, role)
+    shape = repository_invitation(made, write.call.base)
+    return Answer(shape, 201, {"Location": f"{shape.repository.url}/invitations"})
 
 
-async def remove_collaborator(call: Call) -> Answer:
-    """Takes an invitation back, too. Anybody can leave."""
+@routes.delete("/repos/{owner}/{repo}/collaborators/{username}", access="repository.leave")
+async def repository_collaborators_remove(write: Write, username: str) -> None:
+    """Remove somebody who was added to a repository, or leave it.
 
-    async def step(tx: Transaction) -> None:
-        repository, actor = _repository(call), actor_of(call)
-        if key_of(call.path("username")) != key_of(actor.user.login) and repository.role != "admin":
-            raise Forbidden("Must have admin rights to Repository.", code="missing_role")
-        person, _ = await _find_person(tx, call)
-        if await by_hand.remove_collaborator(Write.for_call(call, tx), repository, person):
-            return
-        if not await invitations.withdraw(tx, repository, person):
-            raise NotFound()
-        await record_invitation(tx, actor, "delete", repository, person.login)
-
-    await call.database.in_transaction(step)
-    return Answer(status=204)
+    Admins remove others, and take back invitations; anybody can leave. What the organization gives stays.
+    """
+    repository = named_repository(write.call)
+    if key_of(username) != key_of(write.actor.user.login) and repository.role != "admin":
+        raise Forbidden("Must have admin rights to Repository.", code="missing_role")
+    person, _ = await _find_person(write, username)
+    if await by_hand.remove_collaborator(write, repository, person):
+        return
+    if not await invitations.withdraw(write.tx, repository, person):
+        raise NotFound()
+    await record_invitation(write.tx, write.actor, "delete", repository, person.login)
 
 
-async def list_invitations(call: Call) -> Answer:
-    page, per_page = page_of(call)
+@routes.get("/repos/{owner}/{repo}/invitations")
+async def repository_invitations_list(call: Call, page: Page) -> Paged[list[RepositoryInvitation]]:
+    """List the invitations to a repository."""
     found, total = await invitations.list_of_repository(
-        call.database, _repository(call), actor_of(call).user, limit=per_page, offset=(page - 1) * per_page
+        call.database, named_repository(call), actor_of(call).user, page
     )
-    shapes = [repository_invitation(each, call.base) for each in found]
-    return Answer(shapes, headers=page_link(call, page=page, per_page=per_page, total=total))
+    return Paged([repository_invitation(each, call.base) for each in found], total)
 
 
-async def _of_repository(tx: Transaction, call: Call) -> Invitation:
-    number = call.path_integer("invitation_id")
-    found = await invitations.find_of_repository(tx, _repository(call), number, actor_of(call).user)
+async def _of_repository(write: Write, number: int) -> Invitation:
+    repository = named_repository(write.call)
+    found = await invitations.find_of_repository(write.tx, repository, number, write.actor.user)
     if found is None:
         raise NotFound()
     return found
 
 
-async def update_invitation(call: Call) -> Answer:
-    body = parameters.gather(RepositoryInvitationBody, {}, await call.json_object(), resource="RepositoryInvitation")
-
-    async def step(tx: Transaction) -> Invitation:
-        changed = await invitations.change_role(tx, await _of_repository(tx, call), body.permissions)
-        if changed is None:
-            raise NotFound()
-        assert changed.invitee is not None, "nobody is invited to a repository by e-mail"
-        await record_invitation(
-            tx, actor_of(call), "update", _repository(call), changed.invitee.login, body.permissions
-        )
-        return changed
-
-    return Answer(repository_invitation(await call.database.in_transaction(step), call.base))
-
-
-async def cancel_invitation(call: Call) -> Answer:
-    async def step(tx: Transaction) -> None:
-        await _delete(tx, call, await _of_repository(tx, call))
-
-    await call.database.in_transaction(step)
-    return Answer(status=204)
+@routes.patch("/repos/{owner}/{repo}/invitations/{invitation_id}")
+async def repository_invitations_update(
+    write: Write, invitation_id: int, body: RepositoryInvitationBody
+) -> RepositoryInvitation:
+    """Change what an invitation to a repository gives."""
+    found = await _of_repository(write, invitation_id)
+    changed = await invitations.change_role(write.tx, found, body.permissions)
+    if changed is None:
+        raise NotFound()
+    assert changed.invitee is not None, "nobody is invited to a repository by e-mail"
+    repository, invitee = named_repository(write.call), changed.invitee.login
+    await record_invitation(write.tx, write.actor, "update", repository, invitee, body.permissions)
+    return repository_invitation(changed, write.call.base)
 
 
-async def _delete(tx: Transaction, call: Call, invitation: Invitation) -> None:
-    if not await invitations.delete(tx, invitation):
+@routes.delete("/repos/{owner}/{repo}/invitations/{invitation_id}")
+async def repository_invitations_cancel(write: Write, invitation_id: int) -> None:
+    """Take back an invitation to a repository."""
+    await _delete(write, await _of_repository(write, invitation_id))
+
+
+async def _delete(write: Write, invitation: Invitation) -> None:
+    if not await invitations.delete(write.tx, invitation):
         raise NotFound()
     assert invitation.repository is not None, "it is to a repository"
     assert invitation.invitee is not None, "nobody is invited to a repository by e-mail"
-    await record_invitation(tx, actor_of(call), "delete", invitation.repository, invitation.invitee.login)
+    await record_invitation(write.tx, write.actor, "delete", invitation.repository, invitation.invitee.login)
 
 
 # --- the caller's own ------------------------------------------------------------------------------------------------
 
 
-async def list_own(call: Call) -> Answer:
-    page, per_page = page_of(call)
-    found, total = await invitations.list_to_repositories(
-        call.database, actor_of(call).user, limit=per_page, offset=(page - 1) * per_page
-    )
-    shapes = [repository_invitation(each, call.base) for each in found]
-    return Answer(shapes, headers=page_link(call, page=page, per_page=per_page, total=total))
+@routes.get("/user/repository_invitations", access="user.invitations")
+async def user_repository_invitations_list(call: Call, page: Page) -> Paged[list[RepositoryInvitation]]:
+    """List the repositories that the caller is invited to."""
+    found, total = await invitations.list_to_repositories(call.database, actor_of(call).user, page)
+    return Paged([repository_invitation(each, call.base) for each in found], total)
 
 
-async def _own(tx: Transaction, call: Call) -> Invitation:
-    found = await invitations.find_to_repository(tx, actor_of(call).user, call.path_integer("invitation_id"))
+async def _own(write: Write, number: int) -> Invitation:
+    found = await invitations.find_to_repository(write.tx, write.actor.user, number)
     if found is None:
         raise NotFound()
     return found
 
 
-async def accept(call: Call) -> Answer:
-    async def step(tx: Transaction) -> None:
-        await join(Write.for_call(call, tx), await _own(tx, call))
-
-    await call.database.in_transaction(step)
-    return Answer(status=204)
+@routes.patch("/user/repository_invitations/{invitation_id}", access="user.invitations")
+async def user_repository_invitations_accept(write: Write, invitation_id: int) -> None:
+    """Accept an invitation to a repository."""
+    await join(write, await _own(write, invitation_id))
 
 
 async def join(write: Write, invitation: Invitation) -> None:
@@ -172,9 +157,7 @@ async def join(write: Write, invitation: Invitation) -> None:
         await by_hand.set_collaborator(write, taken.repository, write.actor.user, taken.role)
 
 
-async def decline(call: Call) -> Answer:
-    async def step(tx: Transaction) -> None:
-        await _delete(tx, call, await _own(tx, call))
-
-    await call.database.in_transaction(step)
-    return Answer(status=204)
+@routes.delete("/user/repository_invitations/{invitation_id}", access="user.invitations")
+async def user_repository_invitations_decline(write: Write, invitation_id: int) -> None:
+    """Decline an invitation to a repository."""
+    await _delete(write, await _own(write, invitation_id))

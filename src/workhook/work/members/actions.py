@@ -7,7 +7,6 @@ here: an owner sees every project, a member all that are not private.
 from __future__ import annotations
 
 from workhook.core.errors import Conflict, Fault, Forbidden, Invalid, NotFound
-from workhook.http.calls import views_as_owner
 from workhook.identity import audit, invitations
 from workhook.identity.actions import remove_collaborator
 from workhook.identity.audit_actions import verb_of
@@ -93,7 +92,7 @@ async def list_people(reader: Reader, actor: Actor, login: str, *, after: int, l
     organization_id, role = found
     check_reach(actor, organization_id)
     if role == "owner":
-        views_as_owner(organization_id)
+        actor.request.views_as_owner(organization_id)
     return list(await queries.list_people(reader, login, actor.user.id, after=after, limit=limit))
 
 

@@ -7,7 +7,6 @@ from collections.abc import Mapping
 
 import sqlalchemy as sa
 
-from workhook.http.calls import concerns, rests_on
 from workhook.identity.queries import key_of, repositories, repository_of
 from workhook.identity.schemas import Actor
 from workhook.identity.tables import accounts, projects
@@ -63,10 +62,10 @@ def project_of(row: Row, actor: Actor) -> Project | None:
 def _reached(row: Row | None, actor: Actor) -> Project | None:
     project = project_of(row, actor) if row else None
     if row is not None:
-        concerns(row["owner_id"], row["repository_id"], hidden=project is None)
+        actor.request.touches(row["owner_id"], row["repository_id"], hidden=project is None)
     if row is not None and project is not None:
         check_reach(actor, project.repository.owner.id, project.repository.id)
-        rests_on(row["owner_id"], row["repository_id"], rank_in(row, project.repository, actor.user.id))
+        actor.request.rests_on(row["owner_id"], row["repository_id"], rank_in(row, project.repository, actor.user.id))
     return project
 
 

@@ -9,7 +9,6 @@ import msgspec
 import sqlalchemy as sa
 
 from workhook.core.clock import DAY_MS
-from workhook.http.calls import concerns
 from workhook.identity.queries import key_of, repository_columns, repository_of, role_columns
 from workhook.identity.schemas import Actor
 from workhook.identity.tables import accounts, projects
@@ -88,7 +87,7 @@ async def lock_deleted(tx: Transaction, project_id: str, actor: Actor) -> Delete
     if row is None:
         return None
     repository = repository_of(row, actor.user.id)
-    concerns(repository.owner.id, repository.id, hidden=repository.role is None)
+    actor.request.touches(repository.owner.id, repository.id, hidden=repository.role is None)
     if repository.role is not None:
         check_reach(actor, repository.owner.id, repository.id)
     return Deleted(Project(repository, row["avatar"]), row["deleted_at"])

@@ -9,7 +9,7 @@ from msgspec import Meta
 
 from workhook.core.clock import now_ms, to_millis_text
 from workhook.core.errors import Forbidden, NotFound
-from workhook.http.calls import Call, concerns
+from workhook.http.calls import Call
 from workhook.http.endpoints import Routes
 from workhook.http.fields import Time
 from workhook.http.operations import AREA_A
@@ -62,7 +62,7 @@ async def _owned(reader: Reader, actor: Actor, login: str) -> Account:
     found = await find_organization(reader, login, actor.user.id)
     if found is None:
         raise NotFound()
-    concerns(found.account.id, hidden=found.role is None)
+    actor.request.touches(found.account.id, hidden=found.role is None)
     if found.role is None:
         raise NotFound()
     check_reach(actor, found.account.id)

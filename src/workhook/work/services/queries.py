@@ -11,7 +11,6 @@ import sqlalchemy as sa
 from msgspec import UnsetType
 
 from workhook.core import json
-from workhook.http.calls import concerns
 from workhook.http.lists import Found
 from workhook.identity.queries import key_of
 from workhook.identity.schemas import Account, Actor, account_of
@@ -88,7 +87,7 @@ def _seen(row: Row | None, actor: Actor) -> Service | None:
     if row is None:
         return None
     hidden = row["role"] is None and row["account_id"] != actor.user.id
-    concerns(row["account_id"], hidden=hidden)
+    actor.request.touches(row["account_id"], hidden=hidden)
     return None if hidden else _service_of(row, actor.user.id)
 
 

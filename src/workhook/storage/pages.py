@@ -1,0 +1,53 @@
+"""Lists that are read by page, and how many rows they have."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import sqlalchemy as sa
+
+from workhook.storage.database import Reader, Row
+from workhook.storage.metadata import big
+
+
+class Page(NamedTuple):
+    """The part of a list that is asked for."""
+
+    limit: int
+    offset: int = 0
+
+
+EVERYTHING = Page(2**31)
+
+
+@dataclass(frozen=True)
+class Listed:
+    """The statement of one page, and the one that counts all rows."""
+
+    page: sa.Select[*tuple[Any, ...]]
+    count: sa.Select[*tuple[Any, ...]]
+
+
+def listed(statement: sa.Select[*tuple[Any, ...]], *order: sa.ColumnElement[Any]) -> Listed:
+    """`statement` in this order, by page. Its parameters are those of the statement."""
+    return Listed(
+        statement.order_by(*order).limit(big("limit")).offset(big("offset")),
+        sa.select(sa.func.count().label("total")).select_from(statement.subquery()),
+    )
+
+
+async def read_page(
+    reader: Reader, what: Listed, params: Mapping[str, object], page: Page
+) -> tuple[Sequence[Row], int]:
+    """The rows, and how many there are on all pages; they are counted only where this page does not tell."""
+    rows = await reader.fetch_all(what.page, {**params, **page._asdict()})
+    if len(rows) < page.limit and (rows or not page.offset):
+        return rows, page.offset + len(rows)
+    return rows, await count(reader, what, params)
+
+
+async def count(reader: Reader, what: Listed, params: Mapping[str, object]) -> int:
+    row = await reader.fetch_one(what.count, params)
+    return row["total"] if row else 0
