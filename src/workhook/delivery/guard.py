@@ -169,7 +169,7 @@ def guarded_socket(policy: AddressPolicy, info: AddrInfoType) -> socket.socket:
 
 
 def open_socket(info: AddrInfoType) -> socket.socket:
-    """Likewise for a proxy, whose address is not judged. Raises `OwnTrouble`."""
+    """Open a socket to a proxy, whose address is not judged. Raises `OwnTrouble`."""
     family, kind, protocol, _, _ = info
     try:
         return socket.socket(family, kind, protocol)

@@ -225,7 +225,7 @@ class Holdings:
         self._keeper = asyncio.create_task(self._keep_lease(), name="lease")
 
     async def leave(self) -> None:
-        """Deliver no more. Raises `Unavailable` likewise; then the lease runs out."""
+        """Deliver no more. Raises `Unavailable` if the database cannot be reached; then the lease runs out."""
         if self._keeper is not None:
             self._keeper.cancel()
             await asyncio.gather(self._keeper, return_exceptions=True)

@@ -113,7 +113,7 @@ def watch(watcher: Watcher) -> None:
 
 
 def unwatch(watcher: Watcher) -> None:
-    """Likewise, at the end."""
+    """Called at the end of the process; a watcher that is unknown is ignored."""
     if watcher in _watchers:
         _watchers.remove(watcher)
 

@@ -52,7 +52,7 @@ def before_on_postgresql(sent: sa.FromClause) -> sa.ColumnElement[Sequence[int]]
 
 
 def before_on_sqlite(sent: sa.FromClause, last_before: sa.ColumnElement[int]) -> sa.ColumnElement[str]:
-    """Likewise, as JSON. `last_before`: the number of the last event before those of the commit, which SQLite sees."""
+    """The same as JSON. `last_before`: the number of the last event before those of the commit, which SQLite sees."""
     some = _due(sent, last_before).subquery("some")
     return _with_the_first(sent, sa.select(sa.func.json_group_array(some.c.id)).scalar_subquery())
 

@@ -208,7 +208,7 @@ class Database(ABC):
         return await self._persist(lambda: self._try(change))
 
     async def write_returning(self, steps: Sequence[Step], last: Executable, params: Params) -> Sequence[Row]:
-        """`write`, and the rows of the last statement, which may write as well. `TRIES` times at most, likewise."""
+        """`write`, and the rows of the last statement, which may write as well. It is tried `TRIES` times at most."""
         return await self._persist(lambda: self._write_returning(steps, last, params))
 
     async def _persist(self, act: Callable[[], Awaitable[T]]) -> T:

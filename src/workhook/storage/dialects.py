@@ -169,7 +169,7 @@ _SQLITE_PASSING = (
 
 
 def postgresql_problem(error: BaseException) -> BaseException:
-    """Likewise; lost connections, full disks, shutdowns, deadlocks and time-outs can succeed later."""
+    """What the error means. Lost connections, full disks, shutdowns, deadlocks and time-outs can succeed later."""
     import asyncpg  # some megabytes, which who has SQLite does not need
 
     if isinstance(error, asyncpg.UniqueViolationError):

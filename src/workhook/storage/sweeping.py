@@ -110,7 +110,7 @@ async def in_order(
 
 
 def concerns_all(error: Exception) -> bool:
-    """Whether it is about the database, and not about what was to be done: the next would fail likewise."""
+    """Whether it is about the database, and not about what was to be done: the next would fail too."""
     return isinstance(error, Unavailable) and not isinstance(error, RolledBack)
 
 

@@ -28,7 +28,7 @@ def require_editable(access: Access, user_id: int) -> None:
 
 
 def require_deletable(access: Access, user_id: int) -> None:
-    """Likewise."""
+    """`user_id`: who wrote it. Raises `Forbidden` and `Conflict`."""
     access.require_writable()
     access.require_own(user_id, "delete")
 
