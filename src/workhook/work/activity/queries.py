@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from functools import partial
 from itertools import combinations
 from typing import Any
 
@@ -21,8 +22,8 @@ from workhook.storage.dialects import any_of
 from workhook.storage.metadata import big
 from workhook.storage.moments import Moments
 from workhook.storage.runs import Alike, run
-from workhook.storage.statements import PerDialect
 from workhook.work.people import membership_of, person_columns
+from workhook.work.places import written
 
 FOLLOWING = ("work", "read")  # what it asks of a token that is confined
 PAGE_BYTES = 4 * 1024 * 1024  # of payloads in one answer; at least one event is
@@ -32,11 +33,7 @@ _FILTERS = ("actor_id", "event", "since")
 _actor_of = sa.select(accounts.c.id).where(accounts.c.login_key == sa.bindparam("login_key"))
 
 
-def _page(filters: frozenset[str]) -> PerDialect:
-    return PerDialect(sqlite=_written("sqlite", filters), postgresql=_written("postgresql", filters))
-
-
-def _written(dialect: str, filters: frozenset[str]) -> sa.Select[Any]:
+def _page(dialect: str, filters: frozenset[str]) -> sa.Select[Any]:
     page = order.page(_found(dialect, filters), newest_first=True)
     with_actor = page.join(accounts, accounts.c.id == events.c.actor_id, isouter=True)
     return with_actor.add_columns(*person_columns(membership_of(big("repository_id"))))
@@ -93,7 +90,7 @@ def _names(filters: frozenset[str]) -> sa.Select[Any]:
 
 
 _PAGES = {
-    frozenset(given): _page(frozenset(given))
+    frozenset(given): written(partial(_page, filters=frozenset(given)))
     for size in range(len(_FILTERS) + 1)
     for given in combinations(_FILTERS, size)
 }

@@ -25,7 +25,7 @@ async def search(call: Call, query: SearchQuery) -> Listed[SearchAnswer]:
     sees are found: `incomplete_results` says whether there are more, and more words, `type` and `project_id` narrow
     it down. A search that takes seconds is given up with 503.
     """
-    after = lists.after(query, queries.Key)
+    after = lists.after(query, queries.ResultKey)
     actor, words = actor_of(call), words_of(query.q)
     project_id = query.project_id if isinstance(query.project_id, str) else None
     if project_id is not None:
