@@ -22,9 +22,8 @@ from workhook.identity.rate import RateLimiter
 from workhook.identity.refusals import Refusals
 from workhook.identity.tokens import api as tokens_api
 from workhook.storage.migrate import check_schema
-from workhook.web import authorize, device, installing, render
-from workhook.web import oidc as oidc_pages
 from workhook.web import operations as web_operations
+from workhook.web import render
 from workhook.work import operations as work_operations
 
 
@@ -36,16 +35,12 @@ def operations(services: Callable[[], Services], checks: Callable[[], dict[str, 
         *app_api.OPERATIONS,
         *installation_api.OPERATIONS,
         *tokens_api.OPERATIONS,
-        *web_operations.beside(app_management.OPERATIONS, {"apps_get_public": installing.about}),
+        *web_operations.beside(app_management.OPERATIONS),
         *hook_operations.OPERATIONS,
         *work_operations.OPERATIONS,
         *work_operations.OF_PEOPLE,
         *web_operations.OPERATIONS,
-        *oidc_pages.OPERATIONS,
         *oauth_api.OPERATIONS,
-        *authorize.OPERATIONS,
-        *device.OPERATIONS,
-        *installing.OPERATIONS,
         *system.operations(system.Probe(lambda: services().database), checks),
     )
     return (*areas, *openapi.operations(areas, identity_policy.access_of))

@@ -56,7 +56,7 @@ class Routes(Sequence[Operation]):
     """The operations of one area and tag, in the order in which they are declared.
 
     `read` and `write` name who may call a GET and anything else (`Operation.access`). A change that raises `again_on`
-    is tried again, since others were faster at what it is about.
+    is tried again, since others were faster at what it is about. `facts` are fields of every `Operation` here.
     """
 
     def __init__(
@@ -67,8 +67,10 @@ class Routes(Sequence[Operation]):
         read: str | None = None,
         write: str | None = None,
         again_on: type[Exception] | None = None,
+        **facts: Any,
     ) -> None:
-        self.area, self.tag, self.read, self.write, self.again_on = area, tag, read, write, again_on
+        self.area, self.read, self.write, self.again_on = area, read, write, again_on
+        self.facts = {"tag": tag, **facts}
         self.operations: list[Operation] = []
 
     def __getitem__(self, index: Any) -> Any:
@@ -98,7 +100,7 @@ class Routes(Sequence[Operation]):
         """Declare the function below. `facts` are fields of `Operation`, `status` that of the answer."""
 
         def declare(function: H) -> H:
-            said = {"access": self.write, "tag": self.tag, **_facts_of(function, path, status), **facts}
+            said = {"access": self.write, **self.facts, **_facts_of(function, path, status), **facts}
             handler = _handler_of(function, path, status, again_on or self.again_on)
             self.operations.append(Operation(self.area, method, path, handler, **said))
             return function

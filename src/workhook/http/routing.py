@@ -23,7 +23,7 @@ from litestar.utils import normalize_path
 from workhook.core import json
 from workhook.core.errors import Malformed, MethodNotAllowed, NotFound, Problem, TooLarge
 from workhook.core.ids import new_request_id
-from workhook.http import metrics, refusal_log
+from workhook.http import request_log
 from workhook.http.calls import Answer, Call, Services, begin, is_host, origin
 from workhook.http.negotiation import prefers_page
 from workhook.http.operations import AREA_A, AREA_B, PAGES, VERSION_HEADERS, VERSIONS, Area, Operation
@@ -169,8 +169,8 @@ def _handle(
 ) -> Handle:
     route = prefix + operation.path
     # Looked up once, and not before the first request: `/metrics` tells only of what was asked for.
-    answered = cache(partial(metrics.REQUESTS.labels, operation.method, route))
-    seconds = cache(partial(metrics.REQUEST_SECONDS.labels, operation.method, route))
+    answered = cache(partial(request_log.REQUESTS.labels, operation.method, route))
+    seconds = cache(partial(request_log.REQUEST_SECONDS.labels, operation.method, route))
 
     async def check(call: Call) -> None:
         await guard(call)
@@ -178,7 +178,7 @@ def _handle(
 
     def tell_refused(call: Call, problem: Problem) -> None:
         refused(call, problem)
-        refusal_log.note(problem, request_id=call.request_id, method=operation.method, route=route)
+        request_log.note_refusal(problem, request_id=call.request_id, method=operation.method, route=route)
 
     async def handle(request: Request[Any, Any, Any]) -> Response[bytes]:
         started = time.perf_counter()
@@ -216,7 +216,7 @@ def _options(route: str, allowed: Callable[[str], list[str]]) -> Handle:
     """What a path takes; anybody may ask."""
 
     async def handle(request: Request[Any, Any, Any]) -> Response[bytes]:
-        metrics.REQUESTS.labels("OPTIONS", route, 204).inc()
+        request_log.REQUESTS.labels("OPTIONS", route, 204).inc()
         headers = {**_HEADERS, "X-Request-Id": new_request_id(), "Allow": ", ".join(allowed(request.scope["path"]))}
         return Response(b"", status_code=204, headers=headers, media_type="")
 
@@ -334,9 +334,9 @@ def _outside(
     if problem.status == 500:
         log.error("request_failed", request_id=request_id, path=path, exc_info=error)
     else:
-        refusal_log.note(problem, request_id=request_id, method=request.method, route="(none)")
+        request_log.note_refusal(problem, request_id=request_id, method=request.method, route="(none)")
     area = AREA_A if f"{path}/".startswith("/api/v1/") else AREA_B
-    metrics.REQUESTS.labels(request.method, "(none)", problem.status).inc()
+    request_log.REQUESTS.labels(request.method, "(none)", problem.status).inc()
     of_the_api = f"/{path.lstrip('/')}/".startswith("/api/")
     accept = request.headers.get("accept")
     if problem_page is not None and not of_the_api and prefers_page(accept, otherwise=False):
