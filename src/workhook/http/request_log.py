@@ -45,10 +45,5 @@ def note_refusal(problem: Problem, *, request_id: str, method: str, route: str) 
         return
     _budget.lines += 1
     log.info(
-        "request_refused",
-        request_id=request_id,
-        method=method,
-        route=route,
-        status=problem.status,
-        code=problem.code,
+        "request_refused", request_id=request_id, method=method, route=route, status=problem.status, code=problem.code
     )

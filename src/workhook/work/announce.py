@@ -9,13 +9,7 @@ import msgspec
 from workhook.events import outbox
 from workhook.events.outbox import Draft
 from workhook.identity.context import Write
-from workhook.identity.schemas import (
-    Account,
-    Repository,
-    account_shape,
-    organization_shape,
-    repository_shape,
-)
+from workhook.identity.schemas import Account, Repository, account_shape, organization_shape, repository_shape
 
 Changes = Mapping[str, Mapping[str, object]]
 

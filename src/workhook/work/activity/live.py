@@ -1,13 +1,13 @@
-"""What happens in projects, told as it happens to those who listen.
+"""The live stream of a project: its events, sent to each listener as they happen.
 
-A `Hub` looks for all streams of its process: when a signal says that something happened in a project with listeners,
-and every other moment in any case, since signals may be lost. It reads each event once and hands it to every stream of
-the project. How far it has got is `ProjectStreams.settled`: every event that will ever be up to there was handed out
-(`events.order` tells how that can be known).
+A `Hub` polls for all streams of its process: when a signal says that something happened in a project with listeners,
+and every two seconds in any case, since signals may be lost. It reads each event once and hands it to every stream of
+the project. Every event up to `ProjectStreams.complete_until` was handed out, and no earlier one can still be committed
+(`events.order` tells how that is known).
 
-A stream that comes with the id of its last event, or that its client reads too slowly, is not handed events but reads
-what it lacks by itself, page by page as the client takes them, until it has caught up with `settled`. So what waits in
-memory for a client is bounded, nothing is lost, and nothing comes twice.
+A stream that resumes after an event, or whose client reads too slowly, reads what it lacks by itself, page by page as
+the client takes them, until it has reached `complete_until`. So little waits in memory for a client, nothing is lost,
+and nothing comes twice.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class ProjectStreams:
     def __init__(self, repository_id: int) -> None:
         self.repository_id = repository_id
         self.streams: set[Stream] = set()
-        self.settled: int | None = None
+        self.complete_until: int | None = None
         self.watermark: _Watermark | None = None
         self.waiting: list[asyncio.Future[int]] = []  # for a watermark that is set up from now on
 
@@ -82,7 +82,7 @@ class ProjectStreams:
         """Whether all transactions that could commit below the watermark have ended."""
         appending = survey.appending_to(self.repository_id)
         if self.watermark is None:
-            self.watermark = _Watermark(max(survey.newest, self.settled or 0), appending, self.waiting)
+            self.watermark = _Watermark(max(survey.newest, self.complete_until or 0), appending, self.waiting)
             self.waiting = []
         else:
             self.watermark.held_by &= appending
@@ -91,12 +91,14 @@ class ProjectStreams:
     @property
     def is_behind(self) -> bool:
         """Whether events up to the watermark are still to be handed out."""
-        return self.settled is not None and self.watermark is not None and self.settled < self.watermark.upto
+        return (
+            self.complete_until is not None and self.watermark is not None and self.complete_until < self.watermark.upto
+        )
 
     def pass_watermark(self) -> None:
         watermark, self.watermark = self.watermark, None
         assert watermark is not None, "it was met"
-        self.settled = watermark.upto
+        self.complete_until = watermark.upto
         for waiting in watermark.waiting:
             if not waiting.done():
                 waiting.set_result(watermark.upto)
@@ -181,14 +183,14 @@ class Stream(streams.Endless):
 
     async def _catch_up(self) -> bytes:
         """A page of what was missed. From where nothing is missed on, the hub hands over: no await lies between."""
-        while not self._handed and (settled := self.project.settled) is not None and not self._ended:
-            if self.position > settled:  # another process was quicker to tell the client
+        while not self._handed and (complete_until := self.project.complete_until) is not None and not self._ended:
+            if self.position > complete_until:  # another process was quicker to tell the client
                 break
-            if self.position == settled:
+            if self.position == complete_until:
                 self._handed = True
                 break
-            rows, complete = await self._hub.read(self.project, self.position, settled)
-            self.position = settled if complete else rows[-1]["id"]
+            rows, complete = await self._hub.read(self.project, self.position, complete_until)
+            self.position = complete_until if complete else rows[-1]["id"]
             if rows:
                 return b"".join(map(frames.frame, rows))
         return b""
@@ -237,10 +239,10 @@ class Hub:
 
     def _next_watermark(self, project: ProjectStreams) -> asyncio.Future[int]:
         """Done when everything that is committed by now was handed out."""
-        settled: asyncio.Future[int] = asyncio.get_running_loop().create_future()
-        project.waiting.append(settled)
+        handed_out: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+        project.waiting.append(handed_out)
         self._woken.set()
-        return settled
+        return handed_out
 
     async def resume(self, stream: Stream, after: int) -> None:
         """Go on behind `after`. An id from the future is one that never was: what is new from now on is told."""
@@ -297,10 +299,10 @@ class Hub:
         return HELD_LOOK_S if len(free) < len(projects) else LOOK_S
 
     async def _hand_out(self, projects: dict[int, ProjectStreams]) -> None:
-        """Hand out what is between `settled` and the watermark of each. `settled` moves with every page, before all
-        else: a stream that catches up meanwhile goes on where the page ended."""
+        """Hand out what is between `complete_until` and the watermark of each. `complete_until` moves with every page,
+        before all else: a stream that catches up meanwhile goes on where the page ended."""
         complete = not projects
-        after = min((project.settled or 0 for project in projects.values()), default=0)
+        after = min((project.complete_until or 0 for project in projects.values()), default=0)
         upto = max((project.watermark.upto for project in projects.values() if project.watermark), default=0)
         while not complete:
             rows, complete = await order.between(self._database, list(projects), after, upto)
@@ -308,14 +310,14 @@ class Hub:
             for row in rows:
                 project = projects[row["repository_id"]]
                 assert project.watermark is not None
-                assert project.settled is not None
-                if project.settled < row["id"] <= project.watermark.upto and project.streams:
+                assert project.complete_until is not None
+                if project.complete_until < row["id"] <= project.watermark.upto and project.streams:
                     data = frames.frame(row)
                     for stream in project.streams:
                         stream.offer(row["id"], data)
             for project in projects.values():
-                if project.watermark is not None and project.settled is not None:
-                    project.settled = max(project.settled, min(after, project.watermark.upto))
+                if project.watermark is not None and project.complete_until is not None:
+                    project.complete_until = max(project.complete_until, min(after, project.watermark.upto))
 
     async def _check_on(self) -> None:
         """Ask again whether those who listen still may."""

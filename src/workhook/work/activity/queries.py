@@ -12,8 +12,8 @@ import sqlalchemy as sa
 from workhook.core.clock import MINUTE_MS, now_ms
 from workhook.events import order
 from workhook.events.tables import events
-from workhook.identity.queries import by_membership, key_of
-from workhook.identity.tables import accounts, collaborators, memberships, projects, tokens
+from workhook.identity.queries import key_of
+from workhook.identity.tables import accounts, projects, tokens
 from workhook.identity.tokens.kinds import KINDS
 from workhook.identity.tokens.lookup import find_actors
 from workhook.identity.tokens.reach import may_reach
@@ -22,6 +22,7 @@ from workhook.storage.dialects import any_of
 from workhook.storage.metadata import big
 from workhook.storage.moments import Moments
 from workhook.storage.runs import Alike, run
+from workhook.work.access import is_insider
 from workhook.work.people import membership_of, person_columns
 from workhook.work.places import written
 
@@ -137,17 +138,7 @@ _may_follow = (
         sa.or_(tokens.c.expires_at.is_(None), tokens.c.expires_at > big("now")),
         accounts.c.disabled_at.is_(None),
         projects.c.deleted_at.is_(None),
-        sa.or_(
-            projects.c.account_id == _user,
-            sa.exists().where(
-                memberships.c.organization_id == projects.c.account_id,
-                memberships.c.user_id == _user,
-                by_membership,
-            ),
-            sa.exists().where(
-                collaborators.c.repository_id == projects.c.repository_id, collaborators.c.user_id == _user
-            ),
-        ),
+        is_insider(_user),
     )
 )
 

@@ -186,12 +186,7 @@ def together(plan: ImportPlan, before: Remaining, done: Sequence[Remaining]) -> 
     )
     repository = done[0].repository if done else before.repository
     return msgspec.structs.replace(
-        before,
-        repository=repository,
-        new_columns=columns,
-        new_tasks=tasks,
-        comments=comments,
-        skipped=skipped,
+        before, repository=repository, new_columns=columns, new_tasks=tasks, comments=comments, skipped=skipped
     )
 
 

@@ -31,13 +31,7 @@ async def search(call: Call, query: SearchQuery) -> Listed[SearchAnswer]:
     if project_id is not None:
         await find_access(call.database, actor, project_id)  # 404, rather than nothing found
     searched = await queries.search(
-        call.database,
-        actor,
-        words,
-        kinds=query.kinds,
-        project_id=project_id,
-        after=after,
-        limit=query.limit,
+        call.database, actor, words, kinds=query.kinds, project_id=project_id, after=after, limit=query.limit
     )
     shown, headers = lists.page(call, searched.found, query, queries.key_of, last_seen=searched.more_behind)
     results = [search_result(each, words) for each in shown]

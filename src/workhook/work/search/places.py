@@ -12,10 +12,10 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from workhook.identity.queries import by_membership
 from workhook.identity.tables import collaborators, memberships, projects
 from workhook.identity.tokens.reach import within_reach
 from workhook.storage.metadata import big
+from workhook.work.access import is_insider
 from workhook.work.clients.tables import clients
 from workhook.work.comments.tables import file_comment_replies, file_comments, task_comments
 from workhook.work.files.tables import files
@@ -30,22 +30,11 @@ _given = (
     .where(collaborators.c.user_id == _caller)
     .union_all(sa.select(clients.c.repository_id).where(clients.c.user_id == _caller))
 )
-# As `identity.queries` finds a role; whoever has none is a client, if anything.
-_insider = sa.or_(
-    projects.c.account_id == _caller,
-    sa.exists().where(
-        memberships.c.organization_id == projects.c.account_id,
-        memberships.c.user_id == _caller,
-        by_membership,
-    ),
-    sa.exists().where(collaborators.c.repository_id == projects.c.repository_id, collaborators.c.user_id == _caller),
-)
+_insider = is_insider(_caller)
 _client = sa.exists().where(clients.c.repository_id == projects.c.repository_id, clients.c.user_id == _caller)
 seen = (
     sa.select(
-        projects.c.repository_id,
-        projects.c.id.label("project_id"),
-        sa.case((_insider, 1), else_=0).label("insider"),
+        projects.c.repository_id, projects.c.id.label("project_id"), sa.case((_insider, 1), else_=0).label("insider")
     )
     # The first is for the sake of indexes, the second decides.
     .where(sa.or_(projects.c.account_id.in_(_owners), projects.c.repository_id.in_(_given)))
