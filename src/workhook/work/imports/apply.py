@@ -265,60 +265,49 @@ _insert_bucket = insert_into(task_buckets, "id", "column_id", "rank", "size")
 _insert_assignee = insert_into(task_assignees, "task_id", "user_id")
 
 
-class _Placed(msgspec.Struct, frozen=True):
-    task: Task
-    bucket_id: int
-    rank: int
-
-
 async def append_tasks(
     tx: Transaction, access: Access, targets: Mapping[str, Target], wanted: Sequence[AssignedTask], now: int
 ) -> list[Task]:
-    """As they are stored, in the order of `wanted`. `targets`: locked columns, by the keys that the plan has for them.
+    """Insert tasks at the ends of their columns, in few statements: an import holds locks for as long as it writes.
 
-    Their ids sort as they do.
+    Returns them in the order of `wanted`, in which their ids sort, too. `targets`: locked columns, by the keys of the
+    plan. `work/tasks/tables.py` says how the order of a column is stored; here whole buckets are added to it.
     """
-    ids = sorted(new_id("tsk") for _ in wanted)
-    made = [
-        _task(access, targets[each.task.column_key], task_id, each, now)
-        for task_id, each in zip(ids, wanted, strict=True)
-    ]
+    made = []
     by_column: dict[str, list[Task]] = defaultdict(list)
-    for task in made:
-        by_column[task.column.id].append(task)
-    placed: dict[str, _Placed] = {}
+    for task_id, each in zip(sorted(new_id("tsk") for _ in wanted), wanted, strict=True):
+        target = targets[each.task.column_key]
+        tasks_there = by_column[target.column.id]
+        position = sum(bucket.size for bucket in target.buckets) + len(tasks_there)
+        made.append(_task(access, target, task_id, each, position, now))
+        tasks_there.append(made[-1])
+    rows: dict[str, dict[str, object]] = {}
     for target in {each.column.id: each for each in targets.values()}.values():
-        buckets, there = _place(target, by_column[target.column.id])
-        placed |= {each.task.id: each for each in there}
-        # A trigger counts what is in a bucket.
-        rows = [{"id": each.id, "column_id": target.column.id, "rank": each.rank, "size": 0} for each in buckets]
-        await tx.execute_many(_insert_bucket, rows)
-    in_order = [placed[task_id] for task_id in ids]
-    await tx.execute_many(_insert, list(_rows(access, in_order)))
+        new_tasks = by_column[target.column.id]
+        buckets, reused = _buckets(target, len(new_tasks))
+        for at, task in enumerate(new_tasks):
+            rows[task.id] = _row(access, task, buckets[at // BUCKET_FILL].id, at % BUCKET_FILL * STEP)
+        new_buckets = [
+            {"id": each.id, "column_id": target.column.id, "rank": each.rank, "size": 0} for each in buckets[reused:]
+        ]
+        await tx.execute_many(_insert_bucket, new_buckets)  # a trigger counts what is in a bucket
+    await tx.execute_many(_insert, [rows[task.id] for task in made])
     people = [{"task_id": each.id, "user_id": person.id} for each in made for person in each.assignees]
     await tx.execute_many(_insert_assignee, people)
-    return [each.task for each in in_order]
+    return made
 
 
-def _place(target: Target, some: Sequence[Task]) -> tuple[list[Bucket], list[_Placed]]:
-    """Behind what is in the column: the buckets that come to it, and every task in one. A last bucket that is empty is
-    filled first."""
+def _buckets(target: Target, number: int) -> tuple[list[Bucket], int]:
+    """Buckets for so many tasks at the end of a column, and how many of them are there: a last one that is empty."""
     last = target.buckets[-1]
-    before = sum(each.size for each in target.buckets)
     buckets = [Bucket(last.id, last.rank, 0)] if last.size == 0 else []
     reused = len(buckets)
-    while len(buckets) * BUCKET_FILL < len(some):
+    while len(buckets) * BUCKET_FILL < number:
         buckets.append(Bucket(new_bucket_id(), last.rank + STEP * (len(buckets) + 1 - reused), 0))
-    placed = [
-        _Placed(
-            msgspec.structs.replace(task, position=before + at), buckets[at // BUCKET_FILL].id, at % BUCKET_FILL * STEP
-        )
-        for at, task in enumerate(some)
-    ]
-    return buckets[reused:], placed
+    return buckets, reused
 
 
-def _task(access: Access, target: Target, task_id: str, assigned: AssignedTask, now: int) -> Task:
+def _task(access: Access, target: Target, task_id: str, assigned: AssignedTask, position: int, now: int) -> Task:
     said = assigned.task
     finished_at = min(said.finished_at or now, now)
     return Task(
@@ -330,7 +319,7 @@ def _task(access: Access, target: Target, task_id: str, assigned: AssignedTask, 
         cover_url=said.cover_url,
         priority=None,
         deadline=said.deadline,
-        position=0,
+        position=position,
         fields=json.encode_text(assigned.fields),
         sections=json.encode_text(said.sections),
         labels=json.encode_text(said.labels),
@@ -342,17 +331,15 @@ def _task(access: Access, target: Target, task_id: str, assigned: AssignedTask, 
     )
 
 
-def _rows(access: Access, placed: Iterable[_Placed]) -> Iterable[dict[str, object]]:
-    for each in placed:
-        task = each.task
-        yield {
-            **{name: getattr(task, name) for name in CONTENT},
-            "id": task.id,
-            "repository_id": access.repository.id,
-            "user_id": task.user_id,
-            "created_at": task.created_at,
-            "updated_at": task.updated_at,
-            "column_id": task.column.id,
-            "bucket_id": each.bucket_id,
-            "rank": each.rank,
-        }
+def _row(access: Access, task: Task, bucket_id: int, rank: int) -> dict[str, object]:
+    return {
+        **{name: getattr(task, name) for name in CONTENT},
+        "id": task.id,
+        "repository_id": access.repository.id,
+        "user_id": task.user_id,
+        "created_at": task.created_at,
+        "updated_at": task.updated_at,
+        "column_id": task.column.id,
+        "bucket_id": bucket_id,
+        "rank": rank,
+    }
