@@ -20,9 +20,8 @@ from workhook.identity.rate import RateLimiter
 from workhook.identity.refusals import Refusals
 from workhook.identity.tokens import api as tokens_api
 from workhook.storage.migrate import check_schema
-from workhook.web import authorize, device, installing, render
-from workhook.web import oidc as oidc_pages
 from workhook.web import operations as web_operations
+from workhook.web import render
 from workhook.work import operations as work_operations
 from workhook.work.invitations import organization, repository
 
@@ -37,19 +36,15 @@ def operations(services: Callable[[], Services], checks: Callable[[], dict[str, 
         *tokens_api.routes,
         *manage_api.oauth_apps,
         *manage_api.apps,
-        *web_operations.beside(manage_installations_api.routes, {"apps_get_public": installing.about}),
+        *web_operations.beside(manage_installations_api.routes),
         *hooks_api.OPERATIONS,
         *work_operations.OPERATIONS,
         *organization.routes,
         *repository.routes,
         *web_operations.OPERATIONS,
-        *oidc_pages.OPERATIONS,
         *oauth_api.routes,
         *applications.routes,
         *scoped.routes,
-        *authorize.OPERATIONS,
-        *device.OPERATIONS,
-        *installing.OPERATIONS,
         *system.operations(system.Probe(lambda: services().database), checks),
     )
     return (*areas, *openapi.operations(areas, identity_policy.access_of))

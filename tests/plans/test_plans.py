@@ -65,8 +65,8 @@ def scene(backend: Databases, tmp_path_factory: pytest.TempPathFactory) -> Itera
         for module in (listing, timesheets_queries):
             patch.setattr(module, "LOOKS_AT_MOST", 100)
         patch.setattr(listing, "FIRSTS", listing.Firsts(sqlite_rows=100, postgresql_rows=30, characters=10_000))
-        bounds = search_queries.Bounds(FOUND, rows=30, characters=10_000, matches=30, rows_of_project=100)
-        patch.setattr(search_queries, "BOUNDS", bounds)
+        bounds = search_queries.SearchLimits(FOUND, rows=30, characters=10_000, matches=30, rows_of_project=100)
+        patch.setattr(search_queries, "LIMITS", bounds)
         with filled_scene(backend, tmp_path_factory.mktemp("plans"), FILLS) as scene:
             yield scene
 

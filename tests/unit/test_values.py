@@ -14,7 +14,7 @@ from msgspec import UNSET, Meta, UnsetType
 from workhook.core.clock import DAY_MS, to_millis_text
 from workhook.core.errors import Invalid
 from workhook.http.parameters import DayOrMoment, Moment, Money, Title, documented, gather
-from workhook.http.values import AMOUNT_MAX_MINOR, read_day_or_moment, read_moment, read_money, to_amount
+from workhook.http.wire_types import AMOUNT_MAX_MINOR, read_day_or_moment, read_moment, read_money, to_amount
 
 
 @given(st.integers(min_value=0, max_value=253_370_764_799_999))

@@ -26,8 +26,8 @@ from tests.work.trello_importer import (
 from workhook.core.clock import now_ms
 from workhook.core.errors import Conflict
 from workhook.identity.tables import projects
-from workhook.work.imports import writing
-from workhook.work.imports.remaining import Remaining
+from workhook.work.imports import apply
+from workhook.work.imports.diff import Remaining
 
 
 @pytest.fixture
@@ -130,7 +130,7 @@ from pathlib import Path
 from workhook.bootstrap import open_services
 from workhook.cli.imports import Wanted, import_boards
 from workhook.core.config import load
-from workhook.work.imports import writing
+from workhook.work.imports import apply
 from workhook.work.imports.mapping import plan_of
 from workhook.work.imports.trello import read_export
 
@@ -143,7 +143,7 @@ async def run():
     async with open_services(load({}, dict(os.environ))) as services:
         await import_boards(services.database, [plan], Wanted(sys.argv[2], base="http://127.0.0.1"), progress)
 
-writing.BATCH = 10
+apply.BATCH = 10
 asyncio.run(run())
 """
 
@@ -159,7 +159,7 @@ def test_an_import_that_is_killed_is_completed_by_the_next(
     assert killed.returncode == -signal.SIGKILL, killed.stderr
     first = [f"{each.name} {each.action}" for each in studio.happened()]
     assert first == ["project created", "column created", "column created", *["task created"] * 20]
-    monkeypatch.setattr(writing, "BATCH", 10)
+    monkeypatch.setattr(apply, "BATCH", 10)
     made = importer.board(board)
     assert made["created"] == {"projects": 0, "columns": 0, "tasks": 40, "comments": 1, "labels": 0}
     assert made["skipped"] == {"columns": 2, "tasks": 20, "comments": 0}
@@ -177,15 +177,15 @@ def test_a_project_that_is_deleted_meanwhile_ends_it(
     studio: Studio, importer: Importer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It does not make another one of what was left."""
-    monkeypatch.setattr(writing, "BATCH", 2)
+    monkeypatch.setattr(apply, "BATCH", 2)
     project_id = importer.board(small({}))["project_id"]
-    write = writing._Writer.write
+    write = apply._Writer.write
 
-    async def write_and_delete(self: writing._Writer, rest: Remaining) -> None:
+    async def write_and_delete(self: apply._Writer, rest: Remaining) -> None:
         await write(self, rest)
         await self._tx.execute(sa.update(projects).where(projects.c.id == project_id).values(deleted_at=now_ms()))
 
-    monkeypatch.setattr(writing._Writer, "write", write_and_delete)
+    monkeypatch.setattr(apply._Writer, "write", write_and_delete)
     with pytest.raises(Conflict, match="deleted while it was imported"):
         importer.board(small(*({} for _ in range(6))))
     assert len(studio.owner.get("/projects")["projects"]) == 1

@@ -11,18 +11,16 @@ from hypothesis import strategies as st
 
 from tests.work.trello import OPTIONAL, encoded, make_export
 from workhook.core.clock import parse_rfc3339
-from workhook.work.imports.cards import PROPERTIES_MAX_BYTES
-from workhook.work.imports.mapping import plan_of
-from workhook.work.imports.nodes import NotUsable
-from workhook.work.imports.plan import Plan, PlannedTask, fingerprint
-from workhook.work.imports.texts import Distinct, within
+from workhook.work.imports.json_reader import NotUsable
+from workhook.work.imports.mapping import PROPERTIES_MAX_BYTES, plan_of
+from workhook.work.imports.plan import Distinct, ImportPlan, PlannedTask, fingerprint, within
 from workhook.work.imports.trello import read_export
 from workhook.work.tasks.schemas import KEYS_MAX
 
 Object = dict[str, Any]
 
 
-def plan(board: Object, **more: Any) -> Plan:
+def plan(board: Object, **more: Any) -> ImportPlan:
     return plan_of(read_export(encoded(board)), **more)
 
 

@@ -16,8 +16,8 @@ from workhook.http.calls import Services
 from workhook.storage.dialects import POSTGRESQL
 from workhook.storage.statements import Compiler
 from workhook.work.search.match import _WANTED, PREFIXED_MAX, QUERY_MAX_CHARS, TERM_MAX, words_of
-from workhook.work.search.places import PLACES
-from workhook.work.search.queries import BOUNDS
+from workhook.work.search.places import SCOPES
+from workhook.work.search.queries import LIMITS
 
 FINDS = [
     # title, searched for
@@ -104,7 +104,7 @@ def test_the_last_word_may_be_the_beginning_of_few_words_or_of_many(studio: Stud
         *whole, last = folded(query).split()
         fitting = {f"every {each}" for each in words if fits({"every", folded(each)}, whole, last)}
         found = _excerpts(studio, query)
-        assert (query, len(found)) == (query, min(len(fitting), BOUNDS.candidates))
+        assert (query, len(found)) == (query, min(len(fitting), LIMITS.candidates))
         assert set(found) <= fitting, query
 
 
@@ -151,7 +151,7 @@ async def test_postgresql_uses_the_indexes(services: Services) -> None:
         pytest.skip("SQLite has no other way to find words")
     connection = await asyncpg.connect(services.settings.database_url)
     await connection.execute("SET enable_seqscan = off")
-    for place in PLACES.values():
+    for place in SCOPES.values():
         known = Compiler(POSTGRESQL)(sa.select(place.table.c.id).where(place.matching))
         plan = await connection.fetch(f"EXPLAIN {known.sql}", *known.arguments({"q": "one"}))
         assert f"search_{place.table.name} " in "\n".join(row[0] for row in plan)

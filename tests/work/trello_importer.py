@@ -13,9 +13,9 @@ from tests.work.studio import Studio
 from tests.work.trello import encoded
 from workhook.cli.imports import Wanted, import_boards
 from workhook.http.calls import Services
+from workhook.work.imports.apply import Imported
 from workhook.work.imports.mapping import plan_of
 from workhook.work.imports.trello import read_export
-from workhook.work.imports.writing import Imported
 
 Object = dict[str, Any]
 

@@ -17,9 +17,8 @@ from workhook.cli.progress import Progress, shown_progress
 if TYPE_CHECKING:
     from workhook.identity.schemas import Account, Actor
     from workhook.storage import Database, Reader
-    from workhook.work.imports.people import People
-    from workhook.work.imports.plan import Plan
-    from workhook.work.imports.writing import Imported
+    from workhook.work.imports.apply import Imported
+    from workhook.work.imports.plan import ImportPlan, People
 
 app = new_app("Boards from elsewhere.")
 
@@ -86,10 +85,10 @@ class Wanted:
 
 
 async def import_boards(
-    database: Database, plans: Sequence[Plan], wanted: Wanted, progress: Progress
+    database: Database, plans: Sequence[ImportPlan], wanted: Wanted, progress: Progress
 ) -> list[Imported]:
     """One after the other. Raises `CliError`."""
-    from workhook.work.imports.writing import Import, import_plan, preview
+    from workhook.work.imports.apply import Import, import_plan, preview
 
     place = await find_organization(database, wanted.organization)
     actor = await _actor(database, place, wanted.as_login)
@@ -101,10 +100,10 @@ async def import_boards(
     return made
 
 
-def _plans(files: list[Path], done: list[str], progress: Progress) -> list[tuple[Path, Plan]]:
+def _plans(files: list[Path], done: list[str], progress: Progress) -> list[tuple[Path, ImportPlan]]:
     """Every file is looked through before anything is written. Raises `CliError` that says what is wrong with any."""
+    from workhook.work.imports.json_reader import NotUsable
     from workhook.work.imports.mapping import plan_of
-    from workhook.work.imports.nodes import NotUsable
     from workhook.work.imports.trello import read_export
 
     plans, wrong = [], []
@@ -149,12 +148,12 @@ async def _actor(reader: Reader, place: Account, login: str | None) -> Actor:
 
 
 async def _people(reader: Reader, place: Account, pairs: Sequence[str]) -> People:
-    from workhook.work.imports import queries
-    from workhook.work.imports.people import People
+    from workhook.work.imports.diff import members_of
+    from workhook.work.imports.plan import People
 
     named = {name: login.strip() for name, _, login in (each.rpartition("=") for each in pairs)}
     try:
-        return People(await queries.members_of(reader, place.id), named)
+        return People(await members_of(reader, place.id), named)
     except KeyError as error:
         raise Misuse(
             f"--member: {error.args[0]} is not in {place.login}.", "Add them with `workhook member add`."

@@ -211,7 +211,7 @@ class Settings:
     )
     oidc_client_id: str | None = _setting(None, str, "What the provider calls this server.")
     oidc_client_secret: str | None = _setting(None, str, "What this server shows the provider.", secret=True)
-    oidc_create_users: bool = _setting(False, _truth, "Whom the provider knows and Workhook does not gets an account.")
+    oidc_create_users: bool = _setting(False, _truth, "New users of the provider get an account.")
     api_rate_limit: int = _setting(5000, _whole(0, 10**9), "Requests an hour a token; 0: no limit.")
     trust_proxy: bool = _setting(False, _truth, "Believe X-Forwarded-Proto, -Host and -For of the peer.")
     metrics_token: str | None = _setting(

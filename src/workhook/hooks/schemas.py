@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from workhook.http.fields import Time, Url
+from workhook.http.wire_types import Time, Url
 
 
 class LastResponse(msgspec.Struct):

@@ -137,7 +137,7 @@ class Call(Secretive):
 
     @property
     def base_for_others(self) -> str:
-        """Likewise for what others will read: `base_url` if it is set, since anybody can write any `Host`."""
+        """The base of links that others will read: `base_url` if it is set, since anybody can write any `Host`."""
         public = self.services.settings.base_url
         return self.base if public is None else public + self.prefix
 

@@ -97,7 +97,8 @@ class Routes(Sequence[Operation], Declaring):
     """The operations of one area and tag, in the order in which they are declared.
 
     `read` and `write` name who may call a GET and anything else (`Operation.access`). A change that raises `again_on`
-    is tried again, since others were faster at what it is about. `resource` is what faults call the bodies.
+    is tried again, since others were faster at what it is about. `resource` is what faults call the bodies,
+    `facts` are fields of every `Operation` here.
     """
 
     def __init__(
@@ -109,8 +110,10 @@ class Routes(Sequence[Operation], Declaring):
         write: str | None = None,
         again_on: type[Exception] | None = None,
         resource: str | None = None,
+        **facts: Any,
     ) -> None:
-        self.area, self.tag, self.read, self.write, self.again_on = area, tag, read, write, again_on
+        self.area, self.read, self.write, self.again_on = area, read, write, again_on
+        self.facts = {"tag": tag, **facts}
         self.resource = resource
         self.operations: list[Operation] = []
 
@@ -134,7 +137,7 @@ class Routes(Sequence[Operation], Declaring):
         """Declare the function below. `facts` are fields of `Operation`, `status` that of the answer."""
 
         def declare(function: H) -> H:
-            said: dict[str, Any] = {"access": self.read if method == "GET" else self.write, "tag": self.tag}
+            said: dict[str, Any] = {"access": self.read if method == "GET" else self.write, **self.facts}
             said |= _facts_of(function, self.area, path, status) | facts
             if any(kind is Page for _, kind in _parameters(function)):
                 said["query"] = (*facts.get("query", ()), *PAGING)

@@ -10,9 +10,10 @@ from workhook import __version__
 from workhook.core import json
 from workhook.http import openapi_parameters, openapi_text
 from workhook.http.calls import Answer, Call, origin
+from workhook.http.docs_page import docs_page
+from workhook.http.endpoints import Routes
 from workhook.http.openapi_schemas import Schema, Schemas
 from workhook.http.operations import OAUTH, PAGES, SYSTEM, Area, Operation
-from workhook.http.pages import docs_page
 from workhook.http.problems import WebhookProblem, WorkProblem, render
 
 _ORIGIN = "http://workhook.invalid"  # stands where the document names the server; replaced as it goes out
@@ -128,7 +129,7 @@ def _responses(op: Operation, schemas: Schemas) -> dict[str, Any]:
             if status == 200:
                 answer["content"] |= {each: {"schema": {"type": "string"}} for each in op.other_media_types}
         responses[str(status)] = answer
-    if _has_etag(op):
+    if op.etag and op.method == "GET" and op.area is not SYSTEM:
         responses["304"] = {
             "description": openapi_text.ANSWERS[304],
             "headers": openapi_parameters.answer_headers(op, 304),
@@ -136,10 +137,6 @@ def _responses(op: Operation, schemas: Schemas) -> dict[str, Any]:
     for status in op.all_problems - op.answers.keys():
         responses[str(status)] = {"$ref": f"#/components/responses/{_problem_name(op.area, status)}"}
     return dict(sorted(responses.items()))
-
-
-def _has_etag(op: Operation) -> bool:
-    return op.etag and op.method == "GET" and op.area is not SYSTEM
 
 
 def _problem_name(area: Area, status: int) -> str:
@@ -156,8 +153,9 @@ def _problem_responses(operations: Sequence[Operation], schemas: Schemas) -> dic
 
 def _problem_response(area: Area, status: int, schemas: Schemas) -> dict[str, Any]:
     schema: Schema = schemas.of(WorkProblem if area.style == "envelope" else WebhookProblem)
+    docs = f"{_ORIGIN}/docs"
     examples = {
-        name: {"value": _example(render(problem, area, request_id="6f1c…", documentation_url=f"{_ORIGIN}/docs"))}
+        name: {"value": json.decode(json.encode(render(problem, area, request_id="6f1c…", documentation_url=docs)))}
         for name, problem in openapi_text.problem_examples(area.style, status).items()
     }
     return {
@@ -167,35 +165,23 @@ def _problem_response(area: Area, status: int, schemas: Schemas) -> dict[str, An
     }
 
 
-def _example(body: object) -> Any:
-    return json.decode(json.encode(body))
-
-
-def operations(areas: Sequence[Operation], access_of: AccessOf) -> tuple[Operation, ...]:
+def operations(areas: Sequence[Operation], access_of: AccessOf) -> Sequence[Operation]:
     """`/openapi.json` and `/docs`, for the given operations."""
+    routes = Routes(SYSTEM, "system", etag=False)
     rendered: list[bytes] = []
 
+    @routes.get("/openapi.json", answers={200: {"type": "object"}})
     async def openapi(call: Call) -> Answer:
+        """This document."""
         if not rendered:
-            rendered.append(json.encode(document([*areas, *own], access_of)))
+            rendered.append(json.encode(document([*areas, *routes], access_of)))
         here = origin(call.request, call.services.settings.trust_proxy)
         return Answer(rendered[0].replace(_ORIGIN.encode(), here.encode()))
 
+    @routes.get("/docs", answers={200: {"type": "string"}}, media_type="text/html")
     async def docs(call: Call) -> Answer:
-        page = docs_page()
-        return Answer(page.html, media_type="text/html; charset=utf-8", headers=page.headers)
+        """This document as a page."""
+        html, headers = docs_page()
+        return Answer(html, media_type="text/html; charset=utf-8", headers=headers)
 
-    own = (
-        Operation(
-            SYSTEM, "GET", "/openapi.json", openapi, "openapi", "This document", None, "system",
-            answers={200: {"type": "object"}}, etag=False,
-        ),
-        Operation(
-            SYSTEM, "GET", "/docs", docs, "docs", "This document as a page", None, "system",
-            answers={200: {"type": "string"}}, media_type="text/html", etag=False,
-        ),
-    )  # fmt: skip
-    return own
-
-
-__all__ = ["Access", "AccessOf", "document", "operations"]
+    return routes

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 from msgspec import inspect
 
-from workhook.http.values import with_wire_type
+from workhook.http.wire_types import with_wire_type
 
 Schema = dict[str, Any]
 

@@ -39,7 +39,7 @@ class Area:
     name: str
     prefixes: tuple[str, ...]
     # "github": {message, documentation_url, status}; "envelope": {success: false, code, message …};
-    # "oauth": {error, error_description} by the handlers themselves; "page": HTML, likewise, for people with a session
+    # "oauth": {error, error_description} by the handlers themselves; "page": HTML, for people with a session
     style: str
     versioned: bool = False
     # What becomes of a parameter that an operation does not declare (`http.undeclared`). "refused": 422 names it;

@@ -29,7 +29,7 @@ from workhook.core import json
 from workhook.core.errors import FAULTS_MAX, Fault, Invalid, Problem, shown
 from workhook.http.calls import Call, repeated
 from workhook.http.operations import Queries, Query
-from workhook.http.values import (
+from workhook.http.wire_types import (
     AMOUNT_MAX_MINOR,
     WIRE_TYPE,
     has_nul,
@@ -117,7 +117,7 @@ DayOrMoment = Annotated[
     ),
     Read(read_day_or_moment, mend=with_plus),
 ]
-"""Likewise; a bare date is midnight UTC."""
+"""Milliseconds since the epoch; a bare date is midnight UTC."""
 Money = Annotated[
     int,
     Meta(
@@ -140,7 +140,7 @@ async def read(call: Call, shape: type[T]) -> T:
 
 
 def read_query(call: Call, shape: type[T]) -> T:
-    """Likewise from the query string alone: the filters of a list."""
+    """The filters of a list, from the query string alone. Raises `Invalid`."""
     return gather(shape, call.query, {})
 
 
@@ -338,7 +338,7 @@ def _field(info: msgspec.structs.FieldInfo) -> _Field:
     return _Field(
         name=info.name,
         kind=Union[tuple(options)],  # noqa: UP007  # made of a list
-        kind_but_null=Union[tuple(each for each in options if each is not types.NoneType)],  # noqa: UP007  # likewise
+        kind_but_null=Union[tuple(each for each in options if each is not types.NoneType)],  # noqa: UP007  # made of a list
         required=info.required,
         nullable=types.NoneType in options,
         many=bool(items),

@@ -7,9 +7,9 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from workhook.core.errors import Fault, Problem
-from workhook.http.fields import Url
+from workhook.core.errors import Problem
 from workhook.http.operations import Area
+from workhook.http.wire_types import Url
 
 
 class WebhookFault(msgspec.Struct, omit_defaults=True):
@@ -66,12 +66,10 @@ def render(problem: Problem, area: Area, *, request_id: str, documentation_url: 
     if isinstance(problem, UnsupportedVersion):
         errors = problem.errors
     elif problem.faults:
-        errors = [_github_fault(fault) for fault in problem.faults]
+        errors = [
+            WebhookFault(each.resource, each.field, each.code, each.message, each.value) for each in problem.faults
+        ]
     return WebhookProblem(problem.message, documentation_url, str(problem.status), errors)
-
-
-def _github_fault(fault: Fault) -> WebhookFault:
-    return WebhookFault(fault.resource, fault.field, fault.code, fault.message, fault.value)
 
 
 class UnsupportedVersion(Problem):

@@ -15,7 +15,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResp
 from workhook.core import json
 from workhook.core.errors import Malformed, Problem, TargetTooLong, Unavailable
 from workhook.core.ids import new_request_id
-from workhook.http import metrics, refusal_log, streams
+from workhook.http import request_log, streams
 from workhook.http.calls import is_host
 from workhook.http.operations import AREA_A, AREA_B
 from workhook.http.problems import render
@@ -35,7 +35,7 @@ class HeadTooLarge(Problem):
     status, code = 431, "head_too_large"
 
 
-class TooSlow(Problem):
+class RequestTooSlow(Problem):
     status, code = 408, "too_slow"
 
 
@@ -234,7 +234,7 @@ class BoundedProtocol(HttpToolsProtocol):
         elif self._seen == 0:  # nothing was asked: nothing is answered
             self.transport.close()
         else:
-            self._refuse(TooSlow(f"No whole request head came within {self.head_timeout_s:g} s."))
+            self._refuse(RequestTooSlow(f"No whole request head came within {self.head_timeout_s:g} s."))
 
     def _body_is_late(self) -> None:
         cycle = self.cycle
@@ -242,7 +242,7 @@ class BoundedProtocol(HttpToolsProtocol):
             self._body_began, self._body_bytes = self.loop.time(), 0  # it is we who keep it waiting
             self._set_deadline(self.body_timeout_s)
         elif cycle.response_complete or self._body_bytes < self.body_bytes_s * (self.loop.time() - self._body_began):
-            self._refuse(TooSlow(f"The request body came at less than {self.body_bytes_s} bytes a second."))
+            self._refuse(RequestTooSlow(f"The request body came at less than {self.body_bytes_s} bytes a second."))
         else:
             self._set_deadline(self.body_timeout_s / 4)
 
@@ -281,8 +281,8 @@ class BoundedProtocol(HttpToolsProtocol):
         else:
             unanswered = not cycle.response_started if self._reading == "body" else cycle.response_complete
         request_id = new_request_id()
-        refusal_log.note(problem, request_id=request_id, method="(none)", route="(none)")
-        metrics.REQUESTS.labels("(none)", "(none)", problem.status).inc()
+        request_log.note_refusal(problem, request_id=request_id, method="(none)", route="(none)")
+        request_log.REQUESTS.labels("(none)", "(none)", problem.status).inc()
         if cycle is not None and not cycle.response_complete:
             cycle.disconnected = True
             cycle.message_event.set()
@@ -360,9 +360,9 @@ def _busy() -> Problem:
 
 async def _answer_busy(scope: Any, receive: Any, send: Any) -> None:
     request_id = new_request_id()
-    refusal_log.note(_busy(), request_id=request_id, method=scope["method"], route="(none)")
+    request_log.note_refusal(_busy(), request_id=request_id, method=scope["method"], route="(none)")
     body, headers = _answer(_busy(), scope["raw_path"], request_id)
-    metrics.REQUESTS.labels("(none)", "(none)", 503).inc()
+    request_log.REQUESTS.labels("(none)", "(none)", 503).inc()
     raw = [(name.lower().encode(), value.encode()) for name, value in headers.items()]
     await send({"type": "http.response.start", "status": 503, "headers": raw})
     await send({"type": "http.response.body", "body": body})

@@ -12,7 +12,7 @@ import structlog
 from workhook.core import json
 from workhook.core.errors import Malformed, MethodNotAllowed, NotFound, Problem
 from workhook.core.ids import new_request_id
-from workhook.http import metrics, refusal_log
+from workhook.http import request_log
 from workhook.http.calls import Answer, Call, Services, begin, is_host, origin
 from workhook.http.negotiation import prefers_page
 from workhook.http.operations import AREA_A, AREA_B, PAGES, VERSION_HEADERS, VERSIONS, Area, Operation
@@ -104,8 +104,8 @@ def _handle(
 ) -> Handle:
     route = prefix + operation.path
     # Looked up once, and not before the first request: `/metrics` tells only of what was asked for.
-    answered = cache(partial(metrics.REQUESTS.labels, operation.method, route))
-    seconds = cache(partial(metrics.REQUEST_SECONDS.labels, operation.method, route))
+    answered = cache(partial(request_log.REQUESTS.labels, operation.method, route))
+    seconds = cache(partial(request_log.REQUEST_SECONDS.labels, operation.method, route))
 
     async def check(call: Call) -> None:
         await guard(call)
@@ -113,7 +113,7 @@ def _handle(
 
     def tell_refused(call: Call, problem: Problem) -> None:
         refused(call, problem)
-        refusal_log.note(problem, request_id=call.request_id, method=operation.method, route=route)
+        request_log.note_refusal(problem, request_id=call.request_id, method=operation.method, route=route)
 
     async def handle(request: Request) -> Reply:
         started = time.perf_counter()
@@ -145,7 +145,7 @@ def _handle(
 
 def _options(route: Route[Handle]) -> Response:
     """What a path takes; anybody may ask."""
-    metrics.REQUESTS.labels("OPTIONS", route.path, 204).inc()
+    request_log.REQUESTS.labels("OPTIONS", route.path, 204).inc()
     return Response(b"", status=204, headers={**_HEADERS, "X-Request-Id": new_request_id(), "Allow": route.methods()})
 
 
@@ -225,9 +225,9 @@ def _outside(request: Request, error: Exception, services: Services, problem_pag
     if problem.status == 500:
         log.error("request_failed", request_id=request_id, path=path, exc_info=error)
     else:
-        refusal_log.note(problem, request_id=request_id, method=request.method, route="(none)")
+        request_log.note_refusal(problem, request_id=request_id, method=request.method, route="(none)")
     area = AREA_A if f"{path}/".startswith("/api/v1/") else AREA_B
-    metrics.REQUESTS.labels(request.method, "(none)", problem.status).inc()
+    request_log.REQUESTS.labels(request.method, "(none)", problem.status).inc()
     of_the_api = f"/{path.lstrip('/')}/".startswith("/api/")
     accept = request.headers.get("accept")
     if problem_page is not None and not of_the_api and prefers_page(accept, otherwise=False):

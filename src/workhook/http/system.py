@@ -6,8 +6,7 @@ import asyncio
 import hmac
 import ipaddress
 import re
-from collections.abc import Awaitable, Callable, Mapping
-from typing import Any
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 import msgspec
 import sqlalchemy as sa
@@ -18,7 +17,8 @@ from workhook.core.clock import now_ms
 from workhook.core.config import Settings
 from workhook.core.errors import Forbidden, Problem, Unauthenticated
 from workhook.http.calls import Answer, Call
-from workhook.http.operations import SYSTEM, Handler, Operation
+from workhook.http.endpoints import Routes
+from workhook.http.operations import SYSTEM, Operation
 from workhook.storage import Database
 from workhook.storage.dialects import upsert
 from workhook.storage.metadata import big, probe
@@ -130,13 +130,18 @@ def _is_loopback(text: str) -> bool:
 
 def operations(
     probe_database: Probe, others: Callable[[], dict[str, str]], *, schema: Probe | None = None
-) -> tuple[Operation, ...]:
+) -> Sequence[Operation]:
     """`others`: checks that need no waiting, by name. `schema`: whether the database is of this version."""
+    routes = Routes(SYSTEM, "system", etag=False)
 
-    async def healthz(call: Call) -> Answer:
-        return Answer(Health("ok"))
+    @routes.get("/healthz")
+    async def healthz(call: Call) -> Health:
+        """Whether the process is alive."""
+        return Health("ok")
 
+    @routes.get("/readyz", answers={200: Readiness, 503: Readiness})
     async def readyz(call: Call) -> Answer:
+        """Whether the process can serve."""
         checks = {"database": await probe_database()}
         if schema is not None:
             checks["schema"] = await schema()
@@ -145,21 +150,14 @@ def operations(
         headers = {} if ready else {"Retry-After": "2"}
         return Answer(Readiness("ready" if ready else "not ready", checks), 200 if ready else 503, headers)
 
+    @routes.get("/metrics", answers={200: {"type": "string"}}, media_type="text/plain", problems=(401, 403))
     async def metrics(call: Call) -> Answer:
+        """Metrics for Prometheus.
+
+        Send the token of the setting `metrics_token`: `Authorization: Bearer TOKEN`. Without that setting only requests
+        from the server's own machine are answered.
+        """
         check_metrics_access(call.services.settings, call.request.client_host, call.request.headers)
         return Answer(generate_latest(), media_type=CONTENT_TYPE_LATEST)
 
-    return (
-        _op("/healthz", "healthz", "Whether the process is alive", healthz, {200: Health}),
-        _op("/readyz", "readyz", "Whether the process can serve", readyz, {200: Readiness, 503: Readiness}),
-        Operation(
-            SYSTEM, "GET", "/metrics", metrics, "metrics", "Metrics for Prometheus", None, "system",
-            answers={200: {"type": "string"}}, media_type="text/plain", etag=False, problems=(401, 403),
-            description="Send the token of the setting `metrics_token`: `Authorization: Bearer TOKEN`. Without that "
-            "setting only requests from the server's own machine are answered.",
-        ),
-    )  # fmt: skip
-
-
-def _op(path: str, name: str, summary: str, handler: Handler, answers: Mapping[int, Any]) -> Operation:
-    return Operation(SYSTEM, "GET", path, handler, name, summary, None, "system", answers=answers, etag=False)
+    return routes

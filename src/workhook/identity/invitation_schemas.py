@@ -12,7 +12,7 @@ import msgspec
 from msgspec import Meta
 
 from workhook.core.clock import now_ms, to_seconds_text
-from workhook.http.fields import Time, Unserved, Url
+from workhook.http.wire_types import Time, Unserved, Url
 from workhook.identity.apps.app_schemas import OwnerShape, owner_shape
 from workhook.identity.invitations import Invitation
 from workhook.identity.profile_schemas import RepositoryProfileShape, repository_profile_shape

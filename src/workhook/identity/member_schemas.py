@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
-from workhook.http.fields import Url
+from workhook.http.wire_types import Url
 from workhook.identity.apps.app_schemas import OwnerShape, owner_shape
 from workhook.identity.invitations import Invitation
 from workhook.identity.profile_schemas import OrganizationProfileShape, organization_profile_shape

@@ -38,7 +38,7 @@ Target = Literal["repository", "organization", "user", "app", "client"]
 
 @dataclass(frozen=True)
 class Rule:
-    """`scopes`: a token needs one of these; () asks for none. `permission`: likewise of tokens that have permissions;
+    """`scopes`: a token needs one of these; () asks for none. `permission`: what a token with permissions needs;
     None asks for none. `kinds`: tokens of other kinds are refused. `whole`: so are those of chosen repositories.
 
     `target` app: the caller is an app, with a JWT; client: an app, with its client id and secret. `role` invited:
@@ -211,7 +211,7 @@ def check_repository(repository: Repository | None, rule: Rule, actor: Actor) ->
 
 
 def check_organization(organization: Organization | None, rule: Rule, actor: Actor) -> Organization:
-    """Likewise for an organization."""
+    """The organization, if the caller may do this there. Raises `NotFound`, `Forbidden`."""
     if organization is None:
         raise NotFound()
     is_seen = organization.role is not None or (rule.role == "invited" and organization.is_invited)

@@ -91,7 +91,7 @@ async def list_own_repositories(reader: Reader, actor: Actor, page: Page) -> tup
 async def list_repositories_of(
     reader: Reader, actor: Actor, account: Account, page: Page
 ) -> tuple[list[Repository], int]:
-    """Likewise, of those that the account owns."""
+    """Those of them that the account owns, oldest first; and how many there are."""
     params = {"user_id": actor.user.id, "account_id": account.id, **reach_params(actor)}
     rows, number = await read_page(reader, _repositories_of, params, page)
     return [repository_of(row, actor.user.id) for row in rows], number
@@ -105,7 +105,7 @@ async def find_visible(reader: Reader, actor: Actor, login: str) -> Account | No
 
 
 async def find_visible_by_id(reader: Reader, actor: Actor, account_id: int) -> Account | None:
-    """Likewise."""
+    """None for those whom the caller does not see."""
     params = {"user_id": actor.user.id, "id": account_id, **reach_params(actor)}
     row = await reader.fetch_one(_visible_by_id, params)
     return account_of(row) if row else None

@@ -11,7 +11,7 @@ import msgspec
 from msgspec import Meta
 
 from workhook.core.clock import to_seconds_text
-from workhook.http.fields import Time
+from workhook.http.wire_types import Time
 from workhook.identity.apps.app_schemas import (
     AppRepositoryShape,
     OwnerShape,

@@ -112,7 +112,7 @@ async def find_organization(reader: Reader, login: str, user_id: int) -> Organiz
 
 
 async def find_organization_by_id(reader: Reader, organization_id: int, user_id: int) -> Organization | None:
-    """Likewise."""
+    """The organization with the user's role in it (None for a stranger)."""
     row = await reader.fetch_one(_organization_by_id, {"id": organization_id, "user_id": user_id})
     return Organization(account_of(row), row["role"]) if row else None
 

@@ -10,7 +10,7 @@ from msgspec import Meta
 
 from workhook.core.clock import to_seconds_text
 from workhook.http.calls import RequestRecord
-from workhook.http.fields import Time, Unserved, Url
+from workhook.http.wire_types import Time, Unserved, Url
 from workhook.storage import Row
 
 

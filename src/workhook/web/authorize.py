@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import partial
 
-from workhook.core.errors import Forbidden
 from workhook.http.calls import Answer, Call
+from workhook.http.endpoints import Routes
+from workhook.http.operations import PAGES
 from workhook.identity.apps.queries import find_client
 from workhook.identity.oauth import authorization
 from workhook.identity.oauth.authorization import AuthorizationRequest, Redirected
@@ -15,16 +16,21 @@ from workhook.identity.oauth.grants import allow, is_allowed
 from workhook.identity.oauth.scopes import in_words
 from workhook.identity.queries import find_account_by_id
 from workhook.storage import Transaction
-from workhook.web.forms import read_form
-from workhook.web.operations import page_operation
+from workhook.web.forms import read_session_form
 from workhook.web.render import page
 from workhook.web.sessions import Session, record, sign_in_redirect, signed_in
 
 PATH = "/login/oauth/authorize"
 
+routes = Routes(PAGES, "pages", etag=False)
 
-async def show(call: Call) -> Answer:
-    """The page that asks; straight on where the user has allowed all this before."""
+
+@routes.get(PATH, head=False)
+async def page_authorize(call: Call) -> Answer:
+    """Ask a person what an app may do.
+
+    Who has allowed all of it before goes straight on.
+    """
     session = await signed_in(call)
     try:
         request = await _request(call, call.query)
@@ -36,15 +42,16 @@ async def show(call: Call) -> Answer:
     if not await _goes_straight_on(call, session, request):
         return await _ask(call, session, request)
     code = await call.database.in_transaction(partial(_code, session=session, request=request))
-    return onwards(request.answer(_issuer(call), ("code", code)))
+    return onwards(request.answer(call.base_for_others, ("code", code)))
 
 
-async def decide(call: Call) -> Answer:
-    """The form carries the request, which is read and checked as if it came anew."""
-    session = await signed_in(call)
-    if session is None:
-        raise Forbidden("You have been signed out. Start again from the app.", code="signed_out")
-    fields = await read_form(call, session)
+@routes.post(PATH)
+async def page_authorize_decide(call: Call) -> Answer:
+    """Take the person's answer.
+
+    The form carries the request, which is read and checked as if it were new.
+    """
+    session, fields = await read_session_form(call, "Start again from the app.")
     try:
         request = await _request(call, {name: [value] for name, value in fields.items()})
     except Redirected as wrong:
@@ -52,7 +59,7 @@ async def decide(call: Call) -> Answer:
     if fields.get("asked") != _asked(session, request):  # somebody else has signed in, or the app asks for more now
         return await _ask(call, session, request, changed=True)
     if fields.get("decision") != "approve":
-        return onwards(request.refusal(_issuer(call), "access_denied", "The user has denied access to the app."))
+        return onwards(request.refusal(call.base_for_others, "access_denied", "The user has denied access to the app."))
 
     async def step(tx: Transaction) -> str:
         await allow(tx, request.app, session.user.id, request.wanted)
@@ -62,16 +69,12 @@ async def decide(call: Call) -> Answer:
         return code
 
     code = await call.database.in_transaction(step)
-    return onwards(request.answer(_issuer(call), ("code", code)))
+    return onwards(request.answer(call.base_for_others, ("code", code)))
 
 
 async def _request(call: Call, given: Mapping[str, Sequence[str]]) -> AuthorizationRequest:
     app = await find_client(call.database, authorization.client_id_of(given))
-    return authorization.read(app, given, _issuer(call))
-
-
-def _issuer(call: Call) -> str:
-    return call.base_for_others
+    return authorization.read(app, given, call.base_for_others)
 
 
 async def _goes_straight_on(call: Call, session: Session, request: AuthorizationRequest) -> bool:
@@ -100,7 +103,14 @@ def _asked(session: Session, request: AuthorizationRequest) -> str:
 
 async def _ask(call: Call, session: Session, request: AuthorizationRequest, *, changed: bool = False) -> Answer:
     owner = await find_account_by_id(call.database, request.app.account_id)
-    carried = {name: value for name in authorization.PARAMETERS if (value := _carried(request, name)) is not None}
+    carried = {  # by the form; `login` and `prompt` have done their work
+        "client_id": request.app.client_id,
+        "redirect_uri": request.redirect_uri,
+        "scope": " ".join(sorted(request.scopes)),
+        "state": request.state,
+        "code_challenge": request.code_challenge,
+        "code_challenge_method": "S256" if request.code_challenge else None,
+    }
     return page(
         "authorize.html",
         form_action=[request.redirect_uri],
@@ -108,7 +118,7 @@ async def _ask(call: Call, session: Session, request: AuthorizationRequest, *, c
         app=request.app,
         owner=owner,
         words=in_words(request.app, request.wanted),
-        carried=carried,
+        carried={name: value for name, value in carried.items() if value is not None},
         asked=_asked(session, request),
         leads_to=request.redirect_uri.partition("?")[0],
         is_native=request.is_native,
@@ -117,25 +127,6 @@ async def _ask(call: Call, session: Session, request: AuthorizationRequest, *, c
     )
 
 
-def _carried(request: AuthorizationRequest, name: str) -> str | None:
-    """What the form says of the request; `login` and `prompt` have done their work."""
-    values = {
-        "client_id": request.app.client_id,
-        "redirect_uri": request.redirect_uri,
-        "scope": " ".join(sorted(request.scopes)),
-        "state": request.state,
-        "code_challenge": request.code_challenge,
-        "code_challenge_method": "S256" if request.code_challenge else None,
-    }
-    return values.get(name)
-
-
 def onwards(uri: str) -> Answer:
     """302, as the original's. The address holds a code: nobody keeps it, and no page passes it on as its referrer."""
     return Answer(None, 302, {"Location": uri, "Cache-Control": "no-store", "Referrer-Policy": "no-referrer"})
-
-
-OPERATIONS = (
-    page_operation("GET", PATH, "page_authorize", "Ask a person what an app may do", show, head=False),
-    page_operation("POST", PATH, "page_authorize_decide", "The person's answer", decide),
-)

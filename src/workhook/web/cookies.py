@@ -14,7 +14,7 @@ _LENGTH_MAX = 200
 
 
 def is_https(call: Call) -> bool:
-    """Whether the browser speaks https: as the proxy says, or since the request is for a public address of https."""
+    """Whether the browser speaks https: the proxy says so, or the request is for the public address, which is https."""
     settings = call.services.settings
     came_by = origin(call.request, settings.trust_proxy)
     public = f"https://{urlsplit(came_by).netloc.lower()}"
@@ -22,7 +22,7 @@ def is_https(call: Call) -> bool:
 
 
 def read(call: Call, name: str, *, length_max: int = _LENGTH_MAX) -> str | None:
-    """The value. By https only the name with `__Host-` counts: no other host, nor http, can have set that one."""
+    """The value of a cookie. Over https only the name with `__Host-` counts: no other host, nor http, can set that."""
     wanted = _full_name(call, name)
     for pair in (call.header("cookie") or "").split(";"):
         found, _, value = pair.strip().partition("=")
@@ -32,7 +32,7 @@ def read(call: Call, name: str, *, length_max: int = _LENGTH_MAX) -> str | None:
 
 
 def write(call: Call, name: str, value: str, *, max_age_s: int | None = None) -> dict[str, str]:
-    """As a header. `max_age_s` None: until the browser closes; 0: gone."""
+    """The header that sets a cookie. `max_age_s` None: until the browser closes; 0: it is deleted."""
     parts = [f"{_full_name(call, name)}={value}", "Path=/", "HttpOnly", "SameSite=Lax"]
     if is_https(call):
         parts.append("Secure")
@@ -42,20 +42,35 @@ def write(call: Call, name: str, value: str, *, max_age_s: int | None = None) ->
 
 
 def csrf_of(secret: str) -> str:
-    """What a form of whoever has this cookie carries. It follows from the cookie, so that nothing need be stored, and
-    tells nothing of it."""
-    digest = hmac.digest(secret.encode(), b"workhook csrf", "sha256")
-    return base64.urlsafe_b64encode(digest).decode().rstrip("=")
+    """The `csrf` field of the forms that go with a cookie. It follows from the cookie's value, which it does not tell,
+    so nothing is stored."""
+    return _mac(secret.encode(), "workhook csrf")
 
 
-def own_origins(call: Call) -> set[str]:
-    """Scheme, host and port that this server's pages have."""
-    settings = call.services.settings
-    return {_normal(each) for each in (origin(call.request, settings.trust_proxy), settings.base_url) if each}
+def sign(call: Call, purpose: str, body: str) -> str:
+    """The signature of `body`, by the newest key of the vault for this purpose."""
+    return _mac(call.services.vault.derive(purpose)[0], body)
+
+
+def is_signed(call: Call, purpose: str, body: str, signature: str) -> bool:
+    """Whether `signature` is `body`'s, by any key of the vault."""
+    keys = call.services.vault.derive(purpose)
+    return any(hmac.compare_digest(_mac(key, body).encode(), signature.encode()) for key in keys)
+
+
+def _mac(key: bytes, text: str) -> str:
+    return to_base64(hmac.digest(key, text.encode(), "sha256"))
+
+
+def to_base64(data: bytes) -> str:
+    return base64.urlsafe_b64encode(data).decode().rstrip("=")
 
 
 def is_own_origin(call: Call, text: str) -> bool:
-    return _normal(text) in own_origins(call)
+    """Whether a page of this server has this scheme, host and port."""
+    settings = call.services.settings
+    own = (origin(call.request, settings.trust_proxy), settings.base_url)
+    return _normal(text) in {_normal(each) for each in own if each}
 
 
 def _normal(url: str) -> str:

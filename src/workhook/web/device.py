@@ -2,57 +2,53 @@
 
 from __future__ import annotations
 
-from workhook.core.errors import Forbidden, TooManyRequests
+from workhook.core.errors import TooManyRequests
 from workhook.http.calls import Answer, Call
+from workhook.http.endpoints import Routes
+from workhook.http.operations import PAGES
 from workhook.identity.oauth import devices
 from workhook.identity.oauth.devices import DeviceRequest
 from workhook.identity.oauth.scopes import in_words, wanted
 from workhook.identity.queries import find_account_by_id
 from workhook.identity.signin import throttle
 from workhook.storage import Transaction
-from workhook.web.forms import read_form
-from workhook.web.operations import page_operation
+from workhook.web.forms import read_session_form
 from workhook.web.render import page
 from workhook.web.sessions import Session, record, sign_in_redirect, signed_in
 
 PATH = "/login/device"
 _UNKNOWN = "No device waits for this code. Codes are good for 15 minutes: check it, or let the device show a new one."
+_AGAIN = "Sign in and type the code again."
 _TYPED_MAX_CHARS = 40
 
+routes = Routes(PAGES, "pages", etag=False)
 
-async def show(call: Call) -> Answer:
+
+@routes.get(PATH)
+async def page_device(call: Call) -> Answer:
+    """Ask for the code of a device."""
     session = await signed_in(call)
     if session is None:
         return sign_in_redirect(call)
     return _entry(session, (call.query_text("user_code") or "")[:_TYPED_MAX_CHARS])
 
 
-async def enter(call: Call) -> Answer:
-    """Whose code this is, so that the person can decide."""
-    session = await _session(call)
-    fields = await read_form(call, session)
+@routes.post(PATH)
+async def page_device_enter(call: Call) -> Answer:
+    """Look the code up, and ask the person whether its device may act."""
+    session, fields = await read_session_form(call, _AGAIN)
     typed = fields.get("user_code", "")[:_TYPED_MAX_CHARS]
-    try:
-        request = await _find(call, session, typed)
-    except TooManyRequests as problem:
-        call.refused = problem
-        message = f"Too many codes were wrong. Try again in {problem.headers['Retry-After']} seconds."
-        return _entry(session, typed, message, status=429, headers=problem.headers)
-    if request is None:
-        return _entry(session, typed, _UNKNOWN, status=422)
-    return await _ask(call, session, request)
+    found = await _find(call, session, typed)
+    return found if isinstance(found, Answer) else await _ask(call, session, found)
 
 
-async def decide(call: Call) -> Answer:
-    session = await _session(call)
-    fields = await read_form(call, session)
-    try:
-        request = await _find(call, session, fields.get("user_code", ""))
-    except TooManyRequests as problem:
-        call.refused = problem
-        return _entry(session, "", problem.message, status=429, headers=problem.headers)
-    if request is None:
-        return _entry(session, "", _UNKNOWN, status=422)
+@routes.post(f"{PATH}/decide")
+async def page_device_decide(call: Call) -> Answer:
+    """Take the person's answer."""
+    session, fields = await read_session_form(call, _AGAIN)
+    request = await _find(call, session, fields.get("user_code", "")[:_TYPED_MAX_CHARS])
+    if isinstance(request, Answer):
+        return request
     if fields.get("asked") != _asked(session, request):
         return await _ask(call, session, request)
     approved = fields.get("decision") == "approve"
@@ -68,22 +64,20 @@ async def decide(call: Call) -> Answer:
     return page("device_done.html", session=session, app=request.app, approved=approved)
 
 
-async def _session(call: Call) -> Session:
-    session = await signed_in(call)
-    if session is None:
-        raise Forbidden("You have been signed out. Sign in and type the code again.", code="signed_out")
-    return session
-
-
-async def _find(call: Call, session: Session, typed: str) -> DeviceRequest | None:
-    """Guessing is limited by session and by address (RFC 8628 5.1). Raises `TooManyRequests`."""
-    # No login can be this one: no form takes NUL.
-    attempt = await throttle.begin(
-        call.database, f"\0device {session.id}", call.address, everywhere=throttle.FREE_BY_LOGIN
-    )
+async def _find(call: Call, session: Session, typed: str) -> DeviceRequest | Answer:
+    """The request that has this code, or the page that asks again. Guessing is limited by session and by address
+    (RFC 8628 5.1)."""
+    login = f"\0device {session.id}"  # no login can be this one: no form takes NUL
+    try:
+        attempt = await throttle.begin(call.database, login, call.address, everywhere=throttle.FREE_BY_LOGIN)
+    except TooManyRequests as problem:
+        call.refused = problem
+        message = f"Too many codes were wrong. Try again in {problem.headers['Retry-After']} seconds."
+        return _entry(session, typed, message, status=429, headers=problem.headers)
     request = await devices.find_request(call.database, typed)
-    if request is not None:
-        await call.database.in_transaction(lambda tx: throttle.succeeded(tx, attempt))
+    if request is None:
+        return _entry(session, typed, _UNKNOWN, status=422)
+    await call.database.in_transaction(lambda tx: throttle.succeeded(tx, attempt))
     return request
 
 
@@ -113,10 +107,3 @@ async def _ask(call: Call, session: Session, request: DeviceRequest) -> Answer:
         words=in_words(request.app, asked),
         asked=_asked(session, request),
     )
-
-
-OPERATIONS = (
-    page_operation("GET", PATH, "page_device", "Type the code of a device", show),
-    page_operation("POST", PATH, "page_device_enter", "Look the code up", enter),
-    page_operation("POST", f"{PATH}/decide", "page_device_decide", "The person's answer", decide),
-)

@@ -10,7 +10,7 @@ from workhook.core.errors import Forbidden, Malformed, UnsupportedMediaType
 from workhook.http.calls import Call
 from workhook.identity.signin import sessions
 from workhook.web import cookies
-from workhook.web.sessions import Session, new_form_secret
+from workhook.web.sessions import Session, signed_in
 
 FORM_MAX_BYTES = 64 * 1024
 FIELDS_MAX = 200
@@ -34,7 +34,7 @@ def form_key(call: Call) -> FormKey:
     known = cookies.read(call, cookies.FORM)
     if known is not None:
         return FormKey(cookies.csrf_of(known), {})
-    secret = new_form_secret()
+    secret = secrets.token_urlsafe(32)
     return FormKey(cookies.csrf_of(secret), cookies.write(call, cookies.FORM, secret))
 
 
@@ -59,6 +59,15 @@ async def read_form(call: Call, session: Session | None) -> dict[str, str]:
     if session is not None and not await sessions.is_alive(call.database, session.id):
         raise Forbidden("You have been signed out. Sign in again.", code="signed_out")
     return fields
+
+
+async def read_session_form(call: Call, again: str) -> tuple[Session, dict[str, str]]:
+    """The session and the fields of a form. Raises what `read_form` does; `again` tells who has been signed out what to
+    do."""
+    session = await signed_in(call)
+    if session is None:
+        raise Forbidden(f"You have been signed out. {again}", code="signed_out")
+    return session, await read_form(call, session)
 
 
 def _csrf_before_session(call: Call) -> str | None:

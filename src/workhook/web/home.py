@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
+
 from workhook.core.errors import Invalid, NotFound, TooManyRequests
 from workhook.http.calls import Answer, Call
-from workhook.identity.schemas import Account
+from workhook.http.endpoints import Routes
+from workhook.http.operations import PAGES
 from workhook.identity.signin import grants, passwords, sessions
 from workhook.identity.signin.actions import Checked, check_password, complete, new_hash, set_password
 from workhook.storage import Transaction
@@ -15,6 +18,8 @@ from workhook.web.sessions import Session, record, redirect, renew_session, sign
 
 _WRONG = "The current password is not right."
 _HELD = "There were too many failed attempts to sign in with your name or e-mail address. Try again in some minutes."
+
+routes = Routes(PAGES, "pages", etag=False)
 
 
 async def home(call: Call) -> Answer:
@@ -30,64 +35,63 @@ async def home(call: Call) -> Answer:
     )
 
 
-async def end_session(call: Call) -> Answer:
-    session = await _session(call)
-    if session is None:
-        return redirect("/login")
-    session_id = call.path_integer("session_id")
+@routes.post("/settings/sessions/{session_id}/end")
+async def page_session_end(call: Call) -> Answer:
+    """End a session."""
 
-    async def step(tx: Transaction) -> None:
+    async def step(tx: Transaction, session: Session) -> None:
+        session_id = call.path_integer("session_id")
         if not await sessions.end(tx, session.user.id, session_id):
             raise NotFound("There is no such session any more.")
         await record(tx, call, session.user, "user.session_end", {"session_id": session_id})
 
-    await call.database.in_transaction(step)
-    return redirect("/")
+    return await _change(call, step)
 
 
-async def end_other_sessions(call: Call) -> Answer:
-    session = await _session(call)
-    if session is None:
-        return redirect("/login")
+@routes.post("/settings/sessions/end-others")
+async def page_sessions_end(call: Call) -> Answer:
+    """End all other sessions."""
 
-    async def step(tx: Transaction) -> None:
+    async def step(tx: Transaction, session: Session) -> None:
         ended = await sessions.end_others(tx, session.user.id, session.id)
         await record(tx, call, session.user, "user.session_end", {"sessions": ended})
 
-    await call.database.in_transaction(step)
-    return redirect("/")
+    return await _change(call, step)
 
 
-async def revoke_grant(call: Call) -> Answer:
-    session = await _session(call)
-    if session is None:
-        return redirect("/login")
+@routes.post("/settings/grants/{grant_id}/revoke")
+async def page_grant(call: Call) -> Answer:
+    """Revoke what an app was allowed."""
 
-    async def step(tx: Transaction) -> None:
+    async def step(tx: Transaction, session: Session) -> None:
         app_id = await grants.revoke(tx, session.user.id, call.path_integer("grant_id"))
         if app_id is None:
             raise NotFound("There is no such authorization any more.")
         await record(tx, call, session.user, "grant.revoke", {"app_id": app_id})
 
-    await call.database.in_transaction(step)
+    return await _change(call, step)
+
+
+async def _change(call: Call, step: Callable[[Transaction, Session], Awaitable[None]]) -> Answer:
+    """Do what a form of the start page asks for, and show that page again."""
+    session = await signed_in(call)
+    if session is None:
+        return redirect("/login")
+    await read_form(call, session)
+    await call.database.in_transaction(lambda tx: step(tx, session))
     return redirect("/")
 
 
-async def _session(call: Call) -> Session | None:
-    """Of a form's sender, which it is checked to be."""
-    session = await signed_in(call)
-    if session is not None:
-        await read_form(call, session)
-    return session
-
-
-async def show_password(call: Call) -> Answer:
+@routes.get("/settings/password")
+async def page_password(call: Call) -> Answer:
+    """Ask for a new password."""
     session = await signed_in(call)
     return sign_in_redirect(call) if session is None else await _password_form(call, session, [])
 
 
-async def change_password(call: Call) -> Answer:
-    """Every other session ends, and this one gets a new cookie."""
+@routes.post("/settings/password")
+async def page_password_post(call: Call) -> Answer:
+    """Change the password. Every other session ends, and this one gets a new cookie."""
     session = await signed_in(call)
     if session is None:
         return sign_in_redirect(call)
@@ -107,7 +111,8 @@ async def change_password(call: Call) -> Answer:
         return await _password_form(call, session, [each.message or "" for each in problem.faults])
 
     async def step(tx: Transaction) -> dict[str, str] | None:
-        if await (_has_none(tx, user) if checked is None else complete(tx, checked)):
+        allowed = await passwords.hash_of(tx, user.id) is None if checked is None else await complete(tx, checked)
+        if allowed:
             await set_password(tx, user, hashed)
             await record(tx, call, user, "user.password_change", {"how": "settings"})
             return await renew_session(tx, call, user)
@@ -125,10 +130,6 @@ async def _check_current(call: Call, session: Session, current: str) -> Checked 
     if await passwords.hash_of(call.database, session.user.id) is None:
         return None
     return await check_password(call.database, session.user.login, current, call.address, known_device.finder(call))
-
-
-async def _has_none(tx: Transaction, user: Account) -> bool:
-    return await passwords.hash_of(tx, user.id) is None
 
 
 async def _password_form(

@@ -9,6 +9,8 @@ from urllib.parse import quote
 
 from workhook.core.errors import Fault, Forbidden, Invalid, NotFound, shown
 from workhook.http.calls import Answer, Call
+from workhook.http.endpoints import Routes
+from workhook.http.operations import PAGES
 from workhook.identity.apps import actions, app_queries, queries
 from workhook.identity.apps.manage_api import change
 from workhook.identity.apps.schemas import App, Installation
@@ -19,8 +21,7 @@ from workhook.identity.schemas import Account
 from workhook.storage import Reader, Transaction
 from workhook.storage.pages import Page
 from workhook.web.authorize import onwards
-from workhook.web.forms import read_form
-from workhook.web.operations import page_operation
+from workhook.web.forms import read_session_form
 from workhook.web.render import page
 from workhook.web.sessions import Session, as_actor, redirect, sign_in_redirect, signed_in
 
@@ -29,6 +30,8 @@ LISTED_MAX = 100  # repositories to tick; the names of others are typed
 _TICKED = re.compile(r"repository-([0-9]{1,15})")
 _SEPARATORS = re.compile(r"[\s,]+")
 _NUMBER = re.compile(r"[0-9]{1,15}")
+
+routes = Routes(PAGES, "pages", etag=False)
 
 
 class Sent(NamedTuple):
@@ -40,8 +43,13 @@ class Sent(NamedTuple):
     state: str = ""
 
 
-async def show(call: Call) -> Answer:
-    """Straight to the one organization that there is, or that the address names; else to choose among them."""
+@routes.get(PATH)
+@routes.get(f"{PATH}/permissions", name="page_install_permissions")  # where clients of GitHub link to
+async def page_install(call: Call) -> Answer:
+    """Ask an owner where an app is to be installed.
+
+    The page asks about the organization that the address names, or about the only one; else it lists them all.
+    """
     session = await signed_in(call)
     if session is None:  # who has not signed in is not told which apps there are
         return sign_in_redirect(call)
@@ -58,11 +66,10 @@ async def show(call: Call) -> Answer:
     return page("install_where.html", session=session, app=app, owner=owner, free=free, taken=taken, state=state)
 
 
-async def decide(call: Call) -> Answer:
-    session = await signed_in(call)
-    if session is None:
-        raise Forbidden("You have been signed out. Sign in and open the page again.", code="signed_out")
-    fields = await read_form(call, session)
+@routes.post(PATH)
+async def page_install_decide(call: Call) -> Answer:
+    """Install the app."""
+    session, fields = await read_session_form(call, "Sign in and open the page again.")
     app = await _app(call, session)
     if fields.get("decision") != "install":
         return redirect("/")
@@ -174,10 +181,3 @@ async def _ask(
         faults=faults,
         changed=changed,
     )
-
-
-OPERATIONS = (
-    page_operation("GET", PATH, "page_install", "Ask an owner where an app is to be installed", show),
-    page_operation("GET", f"{PATH}/permissions", "page_install_permissions", "The same, where clients link to", show),
-    page_operation("POST", PATH, "page_install_decide", "Install the app", decide),
-)

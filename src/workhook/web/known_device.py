@@ -6,8 +6,6 @@ keep the user out here. Each entry is signed by the vault's key, for one user an
 
 from __future__ import annotations
 
-import base64
-import hmac
 import re
 import secrets
 from functools import partial
@@ -52,7 +50,7 @@ def remember(call: Call, user_id: int, changed_at: int) -> dict[str, str]:
     """The cookie with the user in it, as a header. The other users of this browser stay."""
     device = find(call, user_id, changed_at) or secrets.token_hex(16)
     body = f"{user_id}-{device}-{changed_at}-{now_ms() // 1000 + LASTS_S}"
-    entry = f"{body}.{_signature(call.services.vault.derive(_PURPOSE)[0], body)}"
+    entry = f"{body}.{cookies.sign(call, _PURPOSE, body)}"
     others = [each.text for each in _entries(call) if each.user_id != user_id]
     cookie = cookies.write(call, COOKIE, "~".join([entry, *others][:USERS_MAX]), max_age_s=LASTS_S)
     return {"Set-cookie": cookie["Set-Cookie"]}  # beside the session's: two headers that differ in case for a dict only
@@ -63,15 +61,8 @@ def _entries(call: Call) -> list[_Entry]:
     found = []
     for text in (cookies.read(call, COOKIE, length_max=_COOKIE_MAX_CHARS) or "").split("~")[:USERS_MAX]:
         parts = _ENTRY.fullmatch(text)
-        if parts is not None and int(parts["until"]) > now_ms() // 1000 and _is_signed(call, parts):
+        if parts is None or int(parts["until"]) <= now_ms() // 1000:
+            continue
+        if cookies.is_signed(call, _PURPOSE, parts["body"], parts["sign"]):
             found.append(_Entry(int(parts["user"]), parts["device"], int(parts["changed"]), text))
     return found
-
-
-def _is_signed(call: Call, parts: re.Match[str]) -> bool:
-    keys = call.services.vault.derive(_PURPOSE)
-    return any(hmac.compare_digest(_signature(key, parts["body"]), parts["sign"]) for key in keys)
-
-
-def _signature(key: bytes, body: str) -> str:
-    return base64.urlsafe_b64encode(hmac.digest(key, body.encode(), "sha256")).decode().rstrip("=")

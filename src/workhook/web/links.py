@@ -5,6 +5,8 @@ from __future__ import annotations
 
 from workhook.core.errors import NotFound
 from workhook.http.calls import Answer, Call
+from workhook.http.endpoints import Routes
+from workhook.http.operations import PAGES
 from workhook.identity.signin import links, passwords
 from workhook.identity.signin.actions import new_hash, set_password
 from workhook.storage import Transaction
@@ -14,12 +16,18 @@ from workhook.web.sessions import record, redirect, start_session
 
 _GONE = "This link is not good any more: it was used, or its time is over. Ask whoever runs the server for another."
 
+routes = Routes(PAGES, "pages", etag=False)
 
-async def show(call: Call) -> Answer:
+
+@routes.get("/login/link/{token}")
+async def page_link(call: Call) -> Answer:
+    """Show a link that signs in."""
     return _form(call, await _find(call), [])
 
 
-async def use(call: Call) -> Answer:
+@routes.post("/login/link/{token}")
+async def page_link_post(call: Call) -> Answer:
+    """Use the link."""
     fields = await read_form(call, None)
     link = await _find(call)
     hashed = None

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from functools import partial
 from urllib.parse import quote
 
 from workhook.core.errors import TooManyRequests
 from workhook.http.calls import Answer, Call
+from workhook.http.endpoints import Routes
+from workhook.http.operations import PAGES
 from workhook.identity.signin import sessions
 from workhook.identity.signin.actions import LOGIN_MAX_CHARS, check_password, complete
 from workhook.storage import Transaction
@@ -15,7 +16,6 @@ from workhook.web.forms import form_key, read_form
 from workhook.web.render import page
 from workhook.web.sessions import (
     QUERY_MAX_CHARS,
-    Session,
     record,
     record_failure,
     redirect,
@@ -28,15 +28,21 @@ from workhook.web.sessions import (
 _WRONG = "The login or the password is not right. After many failed attempts none is taken for some minutes."
 _FOR_OTHERS = "/login/oauth/"  # pages that can lead on to a program's own address
 
+routes = Routes(PAGES, "pages", etag=False)
 
-async def show(call: Call) -> Answer:
+
+@routes.get("/login")
+async def page_login(call: Call) -> Answer:
+    """Ask who signs in."""
     return_to = safe_return_to(call.query_text("return_to"))
     if await signed_in(call) is not None:
         return onwards(return_to, {})
     return _form(call, return_to)
 
 
-async def sign_in(call: Call) -> Answer:
+@routes.post("/login")
+async def page_login_post(call: Call) -> Answer:
+    """Sign in."""
     fields = await read_form(call, None)
     return_to, login = safe_return_to(fields.get("return_to")), fields.get("login", "")
     try:
@@ -89,18 +95,23 @@ def onwards(return_to: str, headers: dict[str, str]) -> Answer:
     return redirect(return_to, headers)
 
 
-async def go_on(call: Call) -> Answer:
+@routes.get("/login/continue")
+async def page_login_continue(call: Call) -> Answer:
+    """Lead on to the address that the person came from."""
     return page("continue.html", to=safe_return_to(call.query_text("to")))
 
 
-async def sign_out(call: Call) -> Answer:
+@routes.post("/logout")
+async def page_logout(call: Call) -> Answer:
+    """Sign out."""
     session = await signed_in(call)
     if session is not None:
+        user, session_id = session.user, session.id
         await read_form(call, session)
-        await call.database.in_transaction(partial(_end, call=call, session=session))
+
+        async def end(tx: Transaction) -> None:
+            await sessions.end(tx, user.id, session_id)
+            await record(tx, call, user, "user.sign_out")
+
+        await call.database.in_transaction(end)
     return redirect("/login", cookies.write(call, cookies.SESSION, "", max_age_s=0))
-
-
-async def _end(tx: Transaction, call: Call, session: Session) -> None:
-    await sessions.end(tx, session.user.id, session.id)
-    await record(tx, call, session.user, "user.sign_out")

@@ -8,23 +8,21 @@ from __future__ import annotations
 
 import base64
 import binascii
-import hmac
 import secrets
 
 import msgspec
 
 from workhook.core.clock import MINUTE_MS, now_ms
 from workhook.core.errors import Forbidden, Malformed, NotFound, Problem, Unavailable
-from workhook.core.vault import Vault
 from workhook.http.calls import Answer, Call
-from workhook.http.operations import Operation
+from workhook.http.endpoints import Routes
+from workhook.http.operations import PAGES
 from workhook.identity.signin import identities, throttle
 from workhook.identity.signin.oidc import Attempt, Claims, Provider, SignInRefused
 from workhook.storage import Transaction
 from workhook.storage.database import UniqueViolation
 from workhook.web import cookies
 from workhook.web.login import onwards
-from workhook.web.operations import page_operation
 from workhook.web.sessions import record, redirect, safe_return_to, start_session
 
 COOKIE = "workhook_oidc"
@@ -35,10 +33,11 @@ _COOKIE_MAX_CHARS = 3500
 _TRIES = 3
 _PURPOSE = "oidc sign-in"
 
+_ANSWER = ("state", "code", "iss", "error")
+
 _providers: dict[tuple[str, str], Provider] = {}
 
-
-_ANSWER = ("state", "code", "iss", "error")
+routes = Routes(PAGES, "pages", etag=False)
 
 
 class _Begun(msgspec.Struct, frozen=True):
@@ -52,19 +51,27 @@ class _Begun(msgspec.Struct, frozen=True):
         return f"_Begun(return_to={self.return_to!r})"
 
 
-async def begin(call: Call) -> Answer:
-    """To the provider. Raises `NotFound` without one, `Unavailable` if it cannot be reached."""
+@routes.get("/login/oidc", head=False)
+async def page_oidc(call: Call) -> Answer:
+    """Send the browser to the identity provider.
+
+    Raises `NotFound` without one, `Unavailable` if it cannot be reached.
+    """
     provider = _provider(call)
     return_to = safe_return_to(call.query_text("return_to"))
     attempt = Attempt.new()
     address = await provider.authorization_url(attempt, _redirect_uri(call))
     kept = _Begun(attempt, return_to if len(return_to) <= RETURN_TO_MAX_CHARS else "/", now_ms() + LASTS_MS)
-    cookie = cookies.write(call, COOKIE, _sign(call.services.vault, kept), max_age_s=LASTS_MS // 1000)
+    cookie = cookies.write(call, COOKIE, _signed(call, kept), max_age_s=LASTS_MS // 1000)
     return redirect(address, {**cookie, "Referrer-Policy": "no-referrer"})
 
 
-async def finish(call: Call) -> Answer:
-    """Back from the provider. Raises `SignInRefused`, `Forbidden`, `Malformed`, `TooManyRequests`, `Unavailable`."""
+@routes.get("/login/oidc/callback", head=False)
+async def page_oidc_callback(call: Call) -> Answer:
+    """Sign in the person whom the identity provider has sent back.
+
+    Raises `SignInRefused`, `Forbidden`, `Malformed`, `TooManyRequests`, `Unavailable`.
+    """
     provider = _provider(call)
     if any(len(call.query.get(name, ())) > 1 for name in _ANSWER):  # RFC 6749 3.1
         raise Malformed("The identity provider's answer has a parameter twice. Begin again at /login.")
@@ -96,7 +103,7 @@ def _redirect_uri(call: Call) -> str:
 
 def _begun(call: Call) -> _Begun:
     """What this browser has begun, if the request's `state` says that this is its end. Raises `Forbidden`."""
-    begun = _verified(call.services.vault, cookies.read(call, COOKIE, length_max=_COOKIE_MAX_CHARS))
+    begun = _verified(call, cookies.read(call, COOKIE, length_max=_COOKIE_MAX_CHARS))
     state = call.query_text("state") or ""
     if begun is None or not secrets.compare_digest(state.encode(), begun.attempt.state.encode()):
         raise Forbidden("This sign-in was not begun in this browser, or over ten minutes ago. Begin again at /login.")
@@ -142,29 +149,17 @@ async def _let_in(call: Call, claims: Claims) -> dict[str, str]:
     raise Unavailable("Somebody else is just signing in for the first time. Try again.")
 
 
-def _sign(vault: Vault, begun: _Begun) -> str:
-    body = base64.urlsafe_b64encode(msgspec.json.encode(begun)).decode().rstrip("=")
-    return f"{body}.{_signature(vault.derive(_PURPOSE)[0], body)}"
+def _signed(call: Call, begun: _Begun) -> str:
+    body = cookies.to_base64(msgspec.json.encode(begun))
+    return f"{body}.{cookies.sign(call, _PURPOSE, body)}"
 
 
-def _verified(vault: Vault, cookie: str | None) -> _Begun | None:
+def _verified(call: Call, cookie: str | None) -> _Begun | None:
     body, _, signature = (cookie or "").partition(".")
-    if not any(hmac.compare_digest(_signature(key, body), signature) for key in vault.derive(_PURPOSE)):
+    if not cookies.is_signed(call, _PURPOSE, body, signature):
         return None
     try:
         begun = msgspec.json.decode(base64.urlsafe_b64decode(body + "=" * (-len(body) % 4)), type=_Begun)
     except (binascii.Error, msgspec.MsgspecError):
         return None
     return begun if begun.expires_at > now_ms() else None
-
-
-def _signature(key: bytes, body: str) -> str:
-    return base64.urlsafe_b64encode(hmac.digest(key, body.encode(), "sha256")).decode().rstrip("=")
-
-
-OPERATIONS: tuple[Operation, ...] = (
-    page_operation("GET", "/login/oidc", "page_oidc", "Signing in with the identity provider", begin, head=False),
-    page_operation(
-        "GET", "/login/oidc/callback", "page_oidc_callback", "Back from the identity provider", finish, head=False
-    ),
-)

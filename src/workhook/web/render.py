@@ -13,6 +13,8 @@ from urllib.parse import urlsplit
 from workhook.core.clock import to_seconds_text
 from workhook.core.errors import NotFound, Problem
 from workhook.http.calls import Answer, Call
+from workhook.http.endpoints import Routes
+from workhook.http.operations import PAGES
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -21,6 +23,8 @@ _HTML = "text/html; charset=utf-8"
 _STATIC = {"pages.css": "text/css; charset=utf-8", "icon.svg": "image/svg+xml"}
 _HOST = re.compile(r"[A-Za-z0-9._-]+(:\d{1,5})?")
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*")
+
+routes = Routes(PAGES, "pages")
 
 
 def page(
@@ -71,9 +75,9 @@ _TITLES = {
 }
 
 
-async def static(call: Call) -> Answer:
-    """A file of `web/static`. Its address changes with its content, so that it can be kept for good."""
-    name = call.path("name")
+@routes.get("/static/{name}")
+async def page_static(call: Call, name: str) -> Answer:
+    """Send a file of `web/static`. Its address changes with its content, so that browsers may keep it for ever."""
     if name not in _STATIC:
         raise NotFound()
     headers = {"Cache-Control": "public, max-age=31536000, immutable"}

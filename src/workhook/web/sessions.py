@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 from typing import NamedTuple
 from urllib.parse import quote, unquote, urlsplit
 
@@ -146,7 +145,3 @@ def _is_plain_path(path: str) -> bool:
         and path.isprintable()
         and not {".", ".."} & set(segments)
     )
-
-
-def new_form_secret() -> str:
-    return secrets.token_urlsafe(32)

@@ -16,9 +16,9 @@ import msgspec
 import sqlalchemy as sa
 
 from workhook.core.errors import Conflict, Forbidden, NotFound
-from workhook.identity.queries import repository_columns, repository_of, role_columns
+from workhook.identity.queries import by_membership, repository_columns, repository_of, role_columns
 from workhook.identity.schemas import Account, Actor, Repository
-from workhook.identity.tables import accounts, projects
+from workhook.identity.tables import accounts, collaborators, memberships, projects
 from workhook.identity.tokens.reach import check_reach
 from workhook.storage import Reader, Row
 from workhook.storage.metadata import big
@@ -95,6 +95,19 @@ is_client = sa.exists().where(
     _looking.c.repository_id == projects.c.repository_id, _looking.c.user_id == big("user_id")
 )
 """Whether the parameter `user_id` is a client of the project."""
+
+
+def is_insider(user_id: sa.ColumnElement[Any]) -> sa.ColumnElement[bool]:
+    """Whether the user has a role in the project, as `identity.queries` finds it; others are clients, if anything."""
+    return sa.or_(
+        projects.c.account_id == user_id,
+        sa.exists().where(
+            memberships.c.organization_id == projects.c.account_id, memberships.c.user_id == user_id, by_membership
+        ),
+        sa.exists().where(
+            collaborators.c.repository_id == projects.c.repository_id, collaborators.c.user_id == user_id
+        ),
+    )
 
 
 def with_access(statement: sa.Select[Any], repository_id: sa.ColumnElement[Any]) -> sa.Select[Any]:

@@ -9,14 +9,7 @@ import msgspec
 from workhook.events import outbox
 from workhook.events.outbox import Draft
 from workhook.identity.context import Write
-from workhook.identity.schemas import (
-    Account,
-    Actor,
-    Repository,
-    account_shape,
-    organization_shape,
-    repository_shape,
-)
+from workhook.identity.schemas import Account, Repository, account_shape, organization_shape, repository_shape
 
 Changes = Mapping[str, Mapping[str, object]]
 
@@ -45,54 +38,48 @@ async def announce(
     It reaches the hooks of the repository and of its organization. `repository` and `record` are as they are after the
     change. A user's own project has no `organization`. The sender is null where Workhook acts by itself.
     """
-    outbox.add(write.tx, [_draft(write.caller, Happening(repository, noun, action, record, changes), write.base)])
+    outbox.add(write.tx, [_draft(write, repository.owner, repository, noun, action, record, changes)])
 
 
 async def announce_many(write: Write, happened: Sequence[Happening]) -> None:
     """`announce` for each, in their order, in few statements however many they are."""
-    outbox.add(write.tx, [_draft(write.caller, each, write.base) for each in happened])
-
-
-def _draft(actor: Actor | None, happening: Happening, base: str) -> Draft:
-    repository = happening.repository
-    payload: dict[str, object] = {"action": happening.action, happening.noun: happening.record}
-    if happening.changes is not None:
-        payload["changes"] = happening.changes
-    payload["repository"] = repository_shape(repository, base)
-    if repository.organization:
-        payload["organization"] = organization_shape(repository.organization, base)
-    payload["sender"] = account_shape(actor.user, base) if actor else None
-    return Draft(
-        account_id=repository.owner.id,
-        repository_id=repository.id,
-        name=happening.noun,
-        action=happening.action,
-        payload=payload,
-        actor_id=actor.user.id if actor else None,
-        installation_id=actor.installation_id if actor else None,
-    )
+    outbox.add(write.tx, [_draft(write, each.repository.owner, *msgspec.structs.astuple(each)) for each in happened])
 
 
 async def announce_in_account(
     write: Write, account: Account, noun: str, action: str, record: msgspec.Struct, *, changes: Changes | None = None
 ) -> None:
     """`announce` for what belongs to an account and to no project: only the organization's own hooks get it."""
+    outbox.add(write.tx, [_draft(write, account, None, noun, action, record, changes)])
+
+
+def _draft(
+    write: Write,
+    account: Account,
+    repository: Repository | None,
+    noun: str,
+    action: str,
+    record: msgspec.Struct,
+    changes: Changes | None,
+) -> Draft:
+    actor = write.caller
     payload: dict[str, object] = {"action": action, noun: record}
     if changes is not None:
         payload["changes"] = changes
+    if repository is not None:
+        payload["repository"] = repository_shape(repository, write.base)
     if account.kind == "organization":
         payload["organization"] = organization_shape(account, write.base)
-    payload["sender"] = account_shape(write.caller.user, write.base) if write.caller else None
-    draft = Draft(
+    payload["sender"] = account_shape(actor.user, write.base) if actor else None
+    return Draft(
         account_id=account.id,
-        repository_id=None,
+        repository_id=repository.id if repository is not None else None,
         name=noun,
         action=action,
         payload=payload,
-        actor_id=write.caller.user.id if write.caller else None,
-        installation_id=write.caller.installation_id if write.caller else None,
+        actor_id=actor.user.id if actor else None,
+        installation_id=actor.installation_id if actor else None,
     )
-    outbox.add(write.tx, [draft])
 
 
 def differences(

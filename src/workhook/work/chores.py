@@ -90,14 +90,6 @@ async def run_once(services: Services, chore: Chore, now: int) -> int:
     return count
 
 
-async def _forget_idempotency_keys(services: Services, now: int) -> int:
-    return await idempotency.prune(services.database, now)
-
-
-async def _forget_tokens_and_sessions(services: Services, now: int) -> int:
-    return await tokens_prune.prune(services.database, now)
-
-
 async def _forget_audit_entries(services: Services, now: int) -> int:
     days = services.settings.audit_retention_days
     return await audit_queries.prune(services.database, now - days * DAY_MS) if days else 0
@@ -105,8 +97,8 @@ async def _forget_audit_entries(services: Services, now: int) -> int:
 
 # Every chore of the program, a line each.
 CHORES: tuple[Chore, ...] = (
-    Chore("idempotency_keys", HOUR_S, _forget_idempotency_keys),
-    Chore("tokens_and_sessions", HOUR_S, _forget_tokens_and_sessions),
+    Chore("idempotency_keys", HOUR_S, lambda services, now: idempotency.prune(services.database, now)),
+    Chore("tokens_and_sessions", HOUR_S, lambda services, now: tokens_prune.prune(services.database, now)),
     Chore("audit_log", HOUR_S, _forget_audit_entries),
     Chore("deleted_tasks", HOUR_S, tasks_trash.purge),
     Chore("deleted_files", HOUR_S, files_trash.purge),

@@ -56,7 +56,8 @@ async def choose_owner(reader: Reader, actor: Actor, login: str | UnsetType) -> 
     for owner in every:
         if key_of(owner.account.login) == key_of(login):
             return _chosen(actor, owner)
-    raise Invalid(faults=[Fault(field="organization", message=f"organization {login}: you are in none of this login")])
+    message = f'You are not a member of the organization "{login}".'
+    raise Invalid(faults=[Fault(field="organization", message=message)])
 
 
 def _chosen(actor: Actor, owner: Owner) -> Owner:

@@ -134,7 +134,7 @@ async def find_reaching(reader: Reader, app: App, owner: str, name: str) -> Inst
 
 
 async def find_reaching_by_id(reader: Reader, app: App, repository_id: int) -> Installation | None:
-    """Likewise, by the repository's number."""
+    """Of the app, where it reaches the repository with this number."""
     return _if_reached(await reader.fetch_one(_on_repository_by_id, {"app_id": app.id, "repository_id": repository_id}))
 
 

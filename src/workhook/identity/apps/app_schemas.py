@@ -14,7 +14,7 @@ from msgspec import UNSET, Meta, UnsetType
 
 from workhook.core.clock import to_seconds_text
 from workhook.core.secrecy import Secretive
-from workhook.http.fields import Time, Unserved, Url
+from workhook.http.wire_types import Time, Unserved, Url
 from workhook.identity.apps.schemas import App, Installation
 from workhook.identity.schemas import (
     Account,

@@ -9,7 +9,7 @@ from msgspec import UNSET, Meta, UnsetType
 
 from workhook.core.clock import to_seconds_text
 from workhook.core.secrecy import Secretive
-from workhook.http.fields import Time, Url
+from workhook.http.wire_types import Time, Url
 from workhook.identity.apps import rules
 from workhook.identity.apps.actions import BOT_SUFFIX
 from workhook.identity.apps.app_schemas import InstallationShape, PermissionMap, Selection

@@ -142,7 +142,7 @@ async def _token(reader: Reader, app: App, token: str) -> Row:
 
 
 async def locked(tx: Transaction, app: App, token: str) -> Row:
-    """Likewise, with its grant held: nothing else is issued or ended beside this."""
+    """Such a token with its grant locked: nothing else is issued or ended meanwhile."""
     row = await _token(tx, app, token)
     await hold(tx, app.id, row["user_id"])
     return await _token(tx, app, token)

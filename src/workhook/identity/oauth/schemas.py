@@ -7,7 +7,7 @@ from typing import Annotated
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from workhook.http.fields import Time, Url
+from workhook.http.wire_types import Time, Url
 from workhook.identity.apps.app_schemas import OwnerShape, PermissionMap, Selection
 from workhook.identity.schemas import AccountShape
 

@@ -99,7 +99,7 @@ async def find(reader: Reader, token_id: int) -> Details | None:
 
 
 async def every(reader: Reader, user_id: int | None = None) -> list[Details]:
-    """Oldest first, likewise."""
+    """All tokens, oldest first, also those that are revoked."""
     rows = await reader.fetch_all(_every_of, {"user_id": user_id}) if user_id else await reader.fetch_all(_every)
     return await _with_names(reader, rows, None)
 

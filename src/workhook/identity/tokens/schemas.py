@@ -10,7 +10,7 @@ from msgspec import UNSET, Meta, UnsetType
 
 from workhook.core.clock import to_seconds_text
 from workhook.core.secrecy import Secretive
-from workhook.http.fields import Time, Url
+from workhook.http.wire_types import Time, Url
 from workhook.identity.policy import PERMISSIONS, SCOPES
 
 EXPIRES_MAX_DAYS = 36_500

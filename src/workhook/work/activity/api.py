@@ -3,26 +3,67 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Annotated
 
 import msgspec
-from msgspec import UnsetType
+from msgspec import UNSET, Meta, UnsetType
 
 from workhook.core.clock import to_millis_text
 from workhook.core.errors import Fault, Invalid
 from workhook.http import lists
 from workhook.http.calls import Answer, Call
 from workhook.http.endpoints import Listed, Routes
+from workhook.http.lists import ListQuery
 from workhook.http.operations import AREA_A
+from workhook.http.parameters import Moment
 from workhook.identity.guard import actor_of
 from workhook.storage import Row
 from workhook.work.access import find_access
 from workhook.work.activity import live, queries
-from workhook.work.activity.schemas import ActivityAnswer, ActivityQuery, ActivityShape, StreamQuery
-from workhook.work.people import person_of_row
+from workhook.work.people import PersonShape, person_of_row
+from workhook.work.schemas import given
 
 routes = Routes(AREA_A, "Activity", read="work.read", write="work.write")
 ID_MAX = 2**53 - 1
 LAST_EVENT_ID = "Last-Event-ID"
+
+Payload = Annotated[
+    msgspec.Raw,
+    Meta(description="What webhooks get.", extra_json_schema={"type": "object", "additionalProperties": True}),
+]
+
+
+class ActivityQuery(ListQuery):
+    """`event`: its name. `actor`: a username. `since`: nothing older."""
+
+    event: Annotated[str, Meta(description="Name of the event.")] | UnsetType = UNSET
+    actor: Annotated[str, Meta(description="Username of who did it.")] | UnsetType = UNSET
+    since: Moment | UnsetType = UNSET
+
+
+class ActivityShape(msgspec.Struct):
+    """`actor` is null where Workhook acted by itself."""
+
+    id: int
+    event: str
+    action: str | None
+    actor: PersonShape | None
+    created_at: str
+    payload: Payload
+
+
+class ActivityAnswer(msgspec.Struct):
+    activity: list[ActivityShape]
+    success: bool = True
+
+
+class StreamQuery(msgspec.Struct):
+    """The header `Last-Event-ID` wins."""
+
+    last_event_id: (
+        Annotated[int, Meta(ge=0, le=2**53 - 1, description="Everything after this event; without it what is new.")]
+        | UnsetType
+    ) = UNSET
 
 
 @routes.get("/projects/{id}/activity")
@@ -40,9 +81,9 @@ async def list_activity(call: Call, project_id: str, query: ActivityQuery) -> Li
         access.repository.id,
         before=max(0, min(key[0], ID_MAX)) if key else ID_MAX,
         limit=query.limit + 1,
-        event=_given(query.event),
-        actor=_given(query.actor),
-        since=None if isinstance(query.since, UnsetType) else query.since,
+        event=given(query.event, None),
+        actor=given(query.actor, None),
+        since=given(query.since, None),
     )
     shown, headers = lists.page(call, rows, _as_much_as_came(query, rows), lambda row: (row["id"],))
     return Listed(ActivityAnswer([_shape(row) for row in shown]), headers)
@@ -52,10 +93,6 @@ def _as_much_as_came(query: ActivityQuery, rows: Sequence[Row]) -> ActivityQuery
     """A page that is shorter where the payloads are very long."""
     came = sum(row["payload"] is not None for row in rows)
     return msgspec.structs.replace(query, per_page=came) if came < min(len(rows), query.limit) else query
-
-
-def _given(text: str | UnsetType) -> str | None:
-    return None if isinstance(text, UnsetType) else text
 
 
 def _shape(row: Row) -> ActivityShape:
@@ -84,8 +121,8 @@ async def follow_project(call: Call, project_id: str, query: StreamQuery) -> Ans
     to it, and when the server stops: come back with the last id. Not for clients.
     """
     after = _last_event(call)
-    if after is None and not isinstance(query.last_event_id, UnsetType):
-        after = query.last_event_id
+    if after is None:
+        after = given(query.last_event_id, None)
     access = await find_access(call.database, actor_of(call), project_id)
     access.require_member("follow what happens in a project")
     party = live.party(actor_of(call), access.repository.owner.id)

@@ -1,13 +1,13 @@
-"""What happens in projects, told as it happens to those who listen.
+"""The live stream of a project: its events, sent to each listener as they happen.
 
-A `Hub` looks for all streams of its process: when a signal says that something happened in a project with listeners,
-and every other moment in any case, since signals may be lost. It reads each event once and hands it to every stream of
-the project. How far it has got in a project is `Place.settled`: whatever will ever be up to there was handed out
-(`events.order` tells how that can be known).
+A `Hub` polls for all streams of its process: when a signal says that something happened in a project with listeners,
+and every two seconds in any case, since signals may be lost. It reads each event once and hands it to every stream of
+the project. Every event up to `ProjectStreams.complete_until` was handed out, and no earlier one can still be committed
+(`events.order` tells how that is known).
 
-A stream that comes with the id of its last event, or that its client reads too slowly, is not handed events but reads
-what it lacks by itself, page by page as the client takes them, until it has caught up with `settled`. So what waits in
-memory for a client is bounded, nothing is lost, and nothing comes twice.
+A stream that resumes after an event, or whose client reads too slowly, reads what it lacks by itself, page by page as
+the client takes them, until it has reached `complete_until`. So little waits in memory for a client, nothing is lost,
+and nothing comes twice.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from workhook.storage.signals import EVENTS
 from workhook.work.activity import frames, queries
 
 LOOK_S = 2.0  # how late an event is whose signal was lost
-HELD_LOOK_S = 0.25  # likewise while an earlier event may still come: one that is rolled back sends no signal
+HELD_LOOK_S = 0.25  # the same while an earlier event may still come: one that is rolled back sends no signal
 GATHER_S = 0.01  # so many signals are one look
 CHECK_S = 0.8  # how long somebody listens on who may no more: a token is revoked within a second
 HEARTBEAT_S = 15.0
@@ -61,40 +61,47 @@ def party(actor: Actor, account_id: int) -> Party:
     return Party(actor.token_id, f"user:{actor.user.id}:app:{actor.app_id or ''}", account_id)
 
 
-class _Fence:
+class _Watermark:
     """The newest event that was seen, and who may still commit an earlier one."""
 
     def __init__(self, upto: int, held_by: frozenset[str], waiting: list[asyncio.Future[int]]) -> None:
         self.upto, self.held_by, self.waiting = upto, held_by, waiting
 
 
-class Place:
+class ProjectStreams:
     """A project with listeners."""
 
     def __init__(self, repository_id: int) -> None:
         self.repository_id = repository_id
         self.streams: set[Stream] = set()
-        self.settled: int | None = None
-        self.fence: _Fence | None = None
-        self.waiting: list[asyncio.Future[int]] = []  # for a fence that is set up from now on
+        self.complete_until: int | None = None
+        self.watermark: _Watermark | None = None
+        self.waiting: list[asyncio.Future[int]] = []  # for a watermark that is set up from now on
 
-    def meet(self, survey: order.CommitSnapshot) -> bool:
-        """Whether the fence is free: all who could commit below it have ended."""
+    def reaches_watermark(self, survey: order.CommitSnapshot) -> bool:
+        """Whether all transactions that could commit below the watermark have ended."""
         appending = survey.appending_to(self.repository_id)
-        if self.fence is None:
-            self.fence = _Fence(max(survey.newest, self.settled or 0), appending, self.waiting)
+        if self.watermark is None:
+            self.watermark = _Watermark(max(survey.newest, self.complete_until or 0), appending, self.waiting)
             self.waiting = []
         else:
-            self.fence.held_by &= appending
-        return not self.fence.held_by
+            self.watermark.held_by &= appending
+        return not self.watermark.held_by
 
-    def pass_fence(self) -> None:
-        fence, self.fence = self.fence, None
-        assert fence is not None, "it was met"
-        self.settled = fence.upto
-        for waiting in fence.waiting:
+    @property
+    def is_behind(self) -> bool:
+        """Whether events up to the watermark are still to be handed out."""
+        return (
+            self.complete_until is not None and self.watermark is not None and self.complete_until < self.watermark.upto
+        )
+
+    def pass_watermark(self) -> None:
+        watermark, self.watermark = self.watermark, None
+        assert watermark is not None, "it was met"
+        self.complete_until = watermark.upto
+        for waiting in watermark.waiting:
             if not waiting.done():
-                waiting.set_result(fence.upto)
+                waiting.set_result(watermark.upto)
         for stream in self.streams:
             stream.catch_up()
 
@@ -102,9 +109,9 @@ class Place:
 class Stream(streams.Endless):
     """One listener: an iterator over what is sent to it."""
 
-    def __init__(self, hub: Hub, place: Place, party: Party, position: int | None) -> None:
+    def __init__(self, hub: Hub, project: ProjectStreams, party: Party, position: int | None) -> None:
         super().__init__()
-        self._hub, self.place, self.party, self.token_id = hub, place, party, party.token_id
+        self._hub, self.project, self.party, self.token_id = hub, project, party, party.token_id
         self.position = position or 0  # the last event that was sent
         self._opening = True
         self._handed = False  # the hub hands events over; otherwise they are read here
@@ -176,14 +183,14 @@ class Stream(streams.Endless):
 
     async def _catch_up(self) -> bytes:
         """A page of what was missed. From where nothing is missed on, the hub hands over: no await lies between."""
-        while not self._handed and (settled := self.place.settled) is not None and not self._ended:
-            if self.position > settled:  # another process was quicker to tell the client
+        while not self._handed and (complete_until := self.project.complete_until) is not None and not self._ended:
+            if self.position > complete_until:  # another process was quicker to tell the client
                 break
-            if self.position == settled:
+            if self.position == complete_until:
                 self._handed = True
                 break
-            rows, complete = await self._hub.read(self.place, self.position, settled)
-            self.position = settled if complete else rows[-1]["id"]
+            rows, complete = await self._hub.read(self.project, self.position, complete_until)
+            self.position = complete_until if complete else rows[-1]["id"]
             if rows:
                 return b"".join(map(frames.frame, rows))
         return b""
@@ -194,7 +201,7 @@ class Hub:
 
     def __init__(self, services: Services) -> None:
         self._database, self._stopping = services.database, services.stopping
-        self._places: dict[int, Place] = {}
+        self._projects: dict[int, ProjectStreams] = {}
         self._woken = asyncio.Event()
         self._unlisten = services.database.signals.listen(EVENTS, self._heard)
         self._tasks = [
@@ -205,15 +212,15 @@ class Hub:
     def join(self, repository_id: int, party: Party, position: int | None) -> Stream:
         """Raises `TooManyRequests`."""
         self._require_room(party)
-        place = self._places.setdefault(repository_id, Place(repository_id))
-        stream = Stream(self, place, party, position)
-        place.streams.add(stream)
+        project = self._projects.setdefault(repository_id, ProjectStreams(repository_id))
+        stream = Stream(self, project, party, position)
+        project.streams.add(stream)
         self._woken.set()
         return stream
 
     def _require_room(self, party: Party) -> None:
         """Nobody takes all streams of the process, neither one who listens nor all the people of an organization."""
-        there = [stream.party for place in self._places.values() for stream in place.streams]
+        there = [stream.party for project in self._projects.values() for stream in project.streams]
         if sum(each.counted_as == party.counted_as for each in there) >= PER_PARTY_MAX:
             message = f"You have {PER_PARTY_MAX} streams open, all your tokens together, which is the most."
         elif sum(each.account_id == party.account_id for each in there) >= per_account_max():
@@ -226,38 +233,38 @@ class Hub:
         """Begin with what is new: whoever was at it meanwhile has ended. Raises `Unavailable`."""
         try:
             async with asyncio.timeout(START_S):
-                stream.position = await self._next_fence(stream.place)
+                stream.position = await self._next_watermark(stream.project)
         except TimeoutError:
             raise Unavailable("The project is being changed for very long.", code="busy") from None
 
-    def _next_fence(self, place: Place) -> asyncio.Future[int]:
+    def _next_watermark(self, project: ProjectStreams) -> asyncio.Future[int]:
         """Done when everything that is committed by now was handed out."""
-        settled: asyncio.Future[int] = asyncio.get_running_loop().create_future()
-        place.waiting.append(settled)
+        handed_out: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+        project.waiting.append(handed_out)
         self._woken.set()
-        return settled
+        return handed_out
 
     async def resume(self, stream: Stream, after: int) -> None:
         """Go on behind `after`. An id from the future is one that never was: what is new from now on is told."""
         stream.position = min(after, (await order.commit_snapshot(self._database)).newest)
 
     async def leave(self, stream: Stream) -> None:
-        place = stream.place
-        place.streams.discard(stream)
-        if not place.streams and self._places.get(place.repository_id) is place:
-            del self._places[place.repository_id]
-        if not self._places and _hubs.get(self._database) is self:
+        project = stream.project
+        project.streams.discard(stream)
+        if not project.streams and self._projects.get(project.repository_id) is project:
+            del self._projects[project.repository_id]
+        if not self._projects and _hubs.get(self._database) is self:
             del _hubs[self._database]
             self._unlisten()
             for task in self._tasks:
                 task.cancel()
             await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    async def read(self, place: Place, after: int, upto: int) -> tuple[Sequence[Row], bool]:
-        return await order.between(self._database, [place.repository_id], after, upto)
+    async def read(self, project: ProjectStreams, after: int, upto: int) -> tuple[Sequence[Row], bool]:
+        return await order.between(self._database, [project.repository_id], after, upto)
 
     def _heard(self, repository_ids: frozenset[int] | None) -> None:
-        if repository_ids is None or not repository_ids.isdisjoint(self._places):
+        if repository_ids is None or not repository_ids.isdisjoint(self._projects):
             self._woken.set()
 
     async def _look_on(self) -> None:
@@ -279,47 +286,47 @@ class Hub:
 
     async def _look(self) -> float:
         """Answers when to look again, at the latest."""
-        places = list(self._places.values())
+        projects = list(self._projects.values())
         survey = await order.commit_snapshot(self._database)
-        free = [place for place in places if place.meet(survey)]
-        behind = [each for each in free if each.settled is not None and each.fence and each.settled < each.fence.upto]
-        await self._hand_out({place.repository_id: place for place in behind})
-        older = any(place.fence is not None and place.fence.upto < survey.newest for place in free)
-        for place in free:
-            place.pass_fence()
-        if older or any(place.waiting for place in free):
+        free = [project for project in projects if project.reaches_watermark(survey)]
+        behind = [each for each in free if each.is_behind]
+        await self._hand_out({project.repository_id: project for project in behind})
+        older = any(project.watermark is not None and project.watermark.upto < survey.newest for project in free)
+        for project in free:
+            project.pass_watermark()
+        if older or any(project.waiting for project in free):
             return 0
-        return HELD_LOOK_S if len(free) < len(places) else LOOK_S
+        return HELD_LOOK_S if len(free) < len(projects) else LOOK_S
 
-    async def _hand_out(self, places: dict[int, Place]) -> None:
-        """What is between `settled` and the fence of each. `settled` moves with every page, before anything else runs:
-        a stream that catches up meanwhile goes on where the page ended."""
-        complete = not places
-        after = min((place.settled or 0 for place in places.values()), default=0)
-        upto = max((place.fence.upto for place in places.values() if place.fence), default=0)
+    async def _hand_out(self, projects: dict[int, ProjectStreams]) -> None:
+        """Hand out what is between `complete_until` and the watermark of each. `complete_until` moves with every page,
+        before all else: a stream that catches up meanwhile goes on where the page ended."""
+        complete = not projects
+        after = min((project.complete_until or 0 for project in projects.values()), default=0)
+        upto = max((project.watermark.upto for project in projects.values() if project.watermark), default=0)
         while not complete:
-            rows, complete = await order.between(self._database, list(places), after, upto)
+            rows, complete = await order.between(self._database, list(projects), after, upto)
             after = upto if complete else rows[-1]["id"]
             for row in rows:
-                place = places[row["repository_id"]]
-                assert place.fence is not None
-                assert place.settled is not None
-                if place.settled < row["id"] <= place.fence.upto and place.streams:
+                project = projects[row["repository_id"]]
+                assert project.watermark is not None
+                assert project.complete_until is not None
+                if project.complete_until < row["id"] <= project.watermark.upto and project.streams:
                     data = frames.frame(row)
-                    for stream in place.streams:
+                    for stream in project.streams:
                         stream.offer(row["id"], data)
-            for place in places.values():
-                if place.fence is not None and place.settled is not None:
-                    place.settled = max(place.settled, min(after, place.fence.upto))
+            for project in projects.values():
+                if project.watermark is not None and project.complete_until is not None:
+                    project.complete_until = max(project.complete_until, min(after, project.watermark.upto))
 
     async def _check_on(self) -> None:
         """Ask again whether those who listen still may."""
         while True:
             await asyncio.sleep(CHECK_S)
             refused: list[Stream] = []
-            for place in list(self._places.values()):
+            for project in list(self._projects.values()):
                 try:
-                    refused += await self._refused(place)
+                    refused += await self._refused(project)
                 except Exception:
                     TROUBLE.labels("check").inc()
                     log.exception("streams_check_failed", again_in_s=CHECK_S)
@@ -328,12 +335,12 @@ class Hub:
                 self._tasks.append(leaving)
                 leaving.add_done_callback(self._tasks.remove)
 
-    async def _refused(self, place: Place) -> list[Stream]:
+    async def _refused(self, project: ProjectStreams) -> list[Stream]:
         """Whose token is no longer good is cut off here and now."""
-        asked = {stream.token_id for stream in place.streams if not stream.leaving}
-        refused = asked - await queries.who_may_follow(self._database, place.repository_id, asked)
+        asked = {stream.token_id for stream in project.streams if not stream.leaving}
+        refused = asked - await queries.who_may_follow(self._database, project.repository_id, asked)
         good = await queries.which_are_good(self._database, refused)
-        found = [stream for stream in place.streams if stream.token_id in refused and not stream.leaving]
+        found = [stream for stream in project.streams if stream.token_id in refused and not stream.leaving]
         for stream in found:
             stream.leaving = True
             if stream.token_id not in good:
@@ -344,15 +351,15 @@ class Hub:
         """After what was committed until they were refused: that they were removed, or the project, they still hear."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(START_S):
-                await asyncio.gather(*map(self._next_fence, {stream.place for stream in refused}))
+                await asyncio.gather(*map(self._next_watermark, {stream.project for stream in refused}))
         for stream in refused:
             stream.end()
 
     async def _end_in_time(self) -> None:
         """A process that stops waits for no listener: they come back, and find another or the next."""
         await self._stopping.wait()
-        for place in list(self._places.values()):
-            for stream in place.streams:
+        for project in list(self._projects.values()):
+            for stream in project.streams:
                 stream.cut()
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from functools import partial
 from itertools import combinations
 from typing import Any
 
@@ -11,8 +12,8 @@ import sqlalchemy as sa
 from workhook.core.clock import MINUTE_MS, now_ms
 from workhook.events import order
 from workhook.events.tables import events
-from workhook.identity.queries import by_membership, key_of
-from workhook.identity.tables import accounts, collaborators, memberships, projects, tokens
+from workhook.identity.queries import key_of
+from workhook.identity.tables import accounts, projects, tokens
 from workhook.identity.tokens.kinds import KINDS
 from workhook.identity.tokens.lookup import find_actors
 from workhook.identity.tokens.reach import may_reach
@@ -20,8 +21,9 @@ from workhook.storage import Reader, Row
 from workhook.storage.dialects import any_of
 from workhook.storage.index_ranges import Alike, TimeIndex, index_range
 from workhook.storage.metadata import big
-from workhook.storage.statements import PerDialect
+from workhook.work.access import is_insider
 from workhook.work.people import membership_of, person_columns
+from workhook.work.places import written
 
 FOLLOWING = ("work", "read")  # what it asks of a token that is confined
 PAGE_BYTES = 4 * 1024 * 1024  # of payloads in one answer; at least one event is
@@ -31,11 +33,7 @@ _FILTERS = ("actor_id", "event", "since")
 _actor_of = sa.select(accounts.c.id).where(accounts.c.login_key == sa.bindparam("login_key"))
 
 
-def _page(filters: frozenset[str]) -> PerDialect:
-    return PerDialect(sqlite=_written("sqlite", filters), postgresql=_written("postgresql", filters))
-
-
-def _written(dialect: str, filters: frozenset[str]) -> sa.Select[Any]:
+def _page(dialect: str, filters: frozenset[str]) -> sa.Select[Any]:
     page = order.page(_found(dialect, filters), newest_first=True)
     with_actor = page.join(accounts, accounts.c.id == events.c.actor_id, isouter=True)
     return with_actor.add_columns(*person_columns(membership_of(big("repository_id"))))
@@ -94,7 +92,7 @@ def _names(filters: frozenset[str]) -> sa.Select[Any]:
 
 
 _PAGES = {
-    frozenset(given): _page(frozenset(given))
+    frozenset(given): written(partial(_page, filters=frozenset(given)))
     for size in range(len(_FILTERS) + 1)
     for given in combinations(_FILTERS, size)
 }
@@ -141,17 +139,7 @@ _may_follow = (
         sa.or_(tokens.c.expires_at.is_(None), tokens.c.expires_at > big("now")),
         accounts.c.disabled_at.is_(None),
         projects.c.deleted_at.is_(None),
-        sa.or_(
-            projects.c.account_id == _user,
-            sa.exists().where(
-                memberships.c.organization_id == projects.c.account_id,
-                memberships.c.user_id == _user,
-                by_membership,
-            ),
-            sa.exists().where(
-                collaborators.c.repository_id == projects.c.repository_id, collaborators.c.user_id == _user
-            ),
-        ),
+        is_insider(_user),
     )
 )
 

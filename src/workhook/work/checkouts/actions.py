@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from workhook.core.errors import Fault, Invalid
 from workhook.core.ids import new_id
-from workhook.http.values import AMOUNT_MAX_MINOR
+from workhook.http.wire_types import AMOUNT_MAX_MINOR
 from workhook.identity.context import Write
 from workhook.identity.schemas import Actor, Repository
 from workhook.storage import Reader, Transaction

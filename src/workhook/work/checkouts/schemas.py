@@ -8,8 +8,8 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from workhook.core.clock import to_millis_text
-from workhook.http.fields import Time
 from workhook.http.parameters import LongText
+from workhook.http.wire_types import Time
 from workhook.identity.schemas import Repository
 from workhook.work.checkouts.periods import months_between
 from workhook.work.checkouts.rules import State, Status, Terms

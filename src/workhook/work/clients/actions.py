@@ -46,12 +46,12 @@ async def get_client(reader: Reader, actor: Actor, client_id: str) -> Client:
 
 
 async def take_client(tx: Transaction, actor: Actor, client_id: str) -> Client:
-    """Likewise for a change: nobody else removes it until the transaction ends."""
+    """A client that is to be changed: nobody else removes it until the transaction ends."""
     return _visible(await queries.lock_client(tx, actor, client_id))
 
 
 async def take_own(tx: Transaction, actor: Actor, repository_id: int) -> Client | None:
-    """The caller as a client of the project, likewise; None: they are none."""
+    """The caller as a client, whom nobody else removes until the transaction ends; None: the caller is no client."""
     return await queries.lock_own(tx, actor, repository_id)
 
 

@@ -120,12 +120,12 @@ async def find_client(reader: Reader, actor: Actor, client_id: str) -> Client:
 
 
 async def lock_client(tx: Transaction, actor: Actor, client_id: str) -> Client:
-    """Likewise; until the transaction ends nobody else removes it."""
+    """The client, whom nobody else removes until the transaction ends. Raises `NotFound`."""
     return _client_of(await tx.fetch_one(_locked, {"id": client_id, "user_id": actor.user.id}), actor)
 
 
 async def lock_own(tx: Transaction, actor: Actor, repository_id: int) -> Client | None:
-    """Likewise what the caller is in the project; None: no client."""
+    """The caller as a client, whom nobody else removes until the transaction ends; None: the caller is no client."""
     row = await tx.fetch_one(_own_locked, {"repository_id": repository_id, "user_id": actor.user.id})
     return _client_of(row, actor) if row else None
 

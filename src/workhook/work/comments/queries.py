@@ -104,7 +104,7 @@ _length_of_replies = (
 
 
 def _file_comments_seen(everything: bool) -> sa.Select[Any]:
-    """Likewise."""
+    """Of one file, with their replies. Without `everything` private ones are left out."""
     listed = sa.select(file_comments.c.id).where(
         file_comments.c.file_id == sa.bindparam("file_id"), file_comments.c.id > big("after")
     )
@@ -208,7 +208,7 @@ async def list_task_comments(
 async def list_file_comments(
     reader: Reader, file_id: str, *, everything: bool, after: int, limit: int
 ) -> Found[FileComment]:
-    """Likewise; each has all its replies."""
+    """By id, from behind `after`, each with its replies. Without `everything` private ones are left out."""
     params = {"file_id": file_id, "after": after, "limit": limit}
     statement = _file_comments_of[everything]
     return await fetch(reader, statement, params, lambda row: file_comment_of(row, _replies_of(row["replies"])))
@@ -220,7 +220,8 @@ async def lock_task_comment(tx: Transaction, comment_id: int, user_id: int) -> R
 
 
 async def lock_file_comment(tx: Transaction, comment_id: int, user_id: int) -> Row | None:
-    """For `file_comment_of` and `access_of`, likewise; nobody replies to it either. `file_private` is its file's."""
+    """For `file_comment_of` and `access_of`; nobody else changes it, deletes it or replies to it until the transaction
+    ends. `file_private` is its file's."""
     return await tx.fetch_one(_file_comment, {"id": comment_id, "user_id": user_id})
 
 
@@ -230,7 +231,7 @@ async def replies_to(reader: Reader, comment_id: int) -> tuple[Reply, ...]:
 
 
 async def hold_file_comment(tx: Transaction, comment_id: int, user_id: int) -> Row | None:
-    """Likewise; nobody changes or deletes it or its file until the transaction ends."""
+    """The comment; nobody changes or deletes it or its file until the transaction ends."""
     return await tx.fetch_one(_file_comment_held, {"id": comment_id, "user_id": user_id})
 
 

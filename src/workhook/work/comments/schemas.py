@@ -9,7 +9,7 @@ from msgspec import UNSET, Meta, UnsetType
 
 from workhook.core.clock import to_millis_text
 from workhook.http.parameters import LongText, Prepared, Read
-from workhook.http.values import WIRE_TYPE
+from workhook.http.wire_types import WIRE_TYPE
 from workhook.work.comments.markup import read_markup
 from workhook.work.files.links import Links
 from workhook.work.people import PersonShape
@@ -154,7 +154,7 @@ class TaskComment(msgspec.Struct, frozen=True):
 
 
 class Reply(msgspec.Struct, frozen=True):
-    """Likewise. `body` was cleaned."""
+    """A reply as it is stored. `body` was cleaned."""
 
     id: int
     body: str
@@ -166,7 +166,7 @@ class Reply(msgspec.Struct, frozen=True):
 
 
 class FileComment(msgspec.Struct, frozen=True):
-    """Likewise, with all its replies by id."""
+    """A comment on a file as it is stored, with all its replies by id."""
 
     id: int
     text: str

@@ -7,7 +7,7 @@ from msgspec import UnsetType
 
 from workhook.core.clock import to_millis_text
 from workhook.core.errors import Conflict, Fault, Invalid
-from workhook.http.values import AMOUNT_MAX_MINOR, to_amount
+from workhook.http.wire_types import AMOUNT_MAX_MINOR, to_amount
 from workhook.identity.context import Write
 from workhook.identity.schemas import Actor
 from workhook.storage import Reader, Row, Transaction

@@ -8,7 +8,7 @@ from workhook.http.calls import Answer, Call
 from workhook.http.endpoints import Listed, Routes
 from workhook.http.lists import ListQuery
 from workhook.http.operations import AREA_A
-from workhook.http.values import to_amount
+from workhook.http.wire_types import to_amount
 from workhook.identity.context import Write
 from workhook.identity.guard import actor_of
 from workhook.work.credits import actions, queries

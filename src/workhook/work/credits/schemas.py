@@ -10,7 +10,7 @@ from msgspec import UNSET, Meta, UnsetType
 from workhook.core.clock import to_millis_text
 from workhook.core.errors import Fault
 from workhook.http.parameters import LongText, Moment, Read
-from workhook.http.values import AMOUNT_MAX_MINOR, WIRE_TYPE, read_money, to_amount
+from workhook.http.wire_types import AMOUNT_MAX_MINOR, WIRE_TYPE, read_money, to_amount
 from workhook.storage import Row
 from workhook.work.credits.rules import Kind
 from workhook.work.people import PersonShape, person_of_row

@@ -50,7 +50,7 @@ def links_of(call: Call) -> Links:
 
 
 def links_from(vault: Vault, base: str) -> Links:
-    """Likewise where nobody called. `base`: scheme, host, port and prefix, as `Call.base_for_others` has it."""
+    """For events that no call leads to. `base`: scheme, host, port and prefix, as `Call.base_for_others` has it."""
     return Links(base, vault.derive(_PURPOSE)[0], _expiry_s(now_ms()))
 
 

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import msgspec
 
-from workhook.work.imports.nodes import Node, NotUsable, name_of, parse_json
+from workhook.work.imports.json_reader import Node, NotUsable, name_of, parse_json
 
 ACTIONS_MAX = 1_000  # Trello leaves older ones out of an export
 
 _COMMENTS = ("commentCard", "copyCommentCard")  # the second: it came along when its card was copied
 
 
-class Member(msgspec.Struct, frozen=True):
+class TrelloMember(msgspec.Struct, frozen=True):
     id: str
     username: str
     full_name: str
@@ -39,40 +39,40 @@ class List(msgspec.Struct, frozen=True):
     id: str
     name: str
     closed: bool
-    position: float
+    position: float = msgspec.field(name="pos")
 
 
 class Attachment(msgspec.Struct, frozen=True):
     id: str
     name: str
     url: str
-    is_upload: bool
+    is_upload: bool = msgspec.field(name="isUpload")
 
 
 class CustomItem(msgspec.Struct, frozen=True):
     """The value of a custom field on a card: `text`, or the option of a list."""
 
-    field_id: str
+    field_id: str = msgspec.field(name="idCustomField")
     text: str
-    option_id: str
+    option_id: str = msgspec.field(name="idValue")
 
 
 class Card(msgspec.Struct, frozen=True):
     id: str
     name: str
-    description: str
+    description: str = msgspec.field(name="desc")
     closed: bool
-    position: float
+    position: float = msgspec.field(name="pos")
     due: str
-    due_complete: bool
+    due_complete: bool = msgspec.field(name="dueComplete")
     start: str
     url: str
     last_activity: str
-    list_id: str
-    member_ids: list[str]
-    label_ids: list[str]
+    list_id: str = msgspec.field(name="idList")
+    member_ids: list[str] = msgspec.field(name="idMembers")
+    label_ids: list[str] = msgspec.field(name="idLabels")
     labels: list[Label]
-    checklist_ids: list[str]
+    checklist_ids: list[str] = msgspec.field(name="idChecklists")
     cover_url: str
     cover_id: str  # of an attachment
     attachments: list[Attachment]
@@ -82,14 +82,14 @@ class Card(msgspec.Struct, frozen=True):
 class CheckItem(msgspec.Struct, frozen=True):
     name: str
     complete: bool
-    position: float
+    position: float = msgspec.field(name="pos")
 
 
 class Checklist(msgspec.Struct, frozen=True):
     id: str
     card_id: str
     name: str
-    position: float
+    position: float = msgspec.field(name="pos")
     items: list[CheckItem]
 
 
@@ -98,7 +98,7 @@ class Comment(msgspec.Struct, frozen=True):
     card_id: str
     text: str
     date: str
-    author: Member
+    author: TrelloMember
 
 
 class CustomField(msgspec.Struct, frozen=True):
@@ -112,12 +112,12 @@ class CustomField(msgspec.Struct, frozen=True):
 class Export(msgspec.Struct, frozen=True):
     id: str
     name: str
-    description: str
+    description: str = msgspec.field(name="desc")
     lists: list[List]
     cards: list[Card]
     labels: list[Label]
     checklists: list[Checklist]
-    members: list[Member]
+    members: list[TrelloMember]
     custom_fields: list[CustomField]
     comments: list[Comment]
     actions: int  # how many the file has, of any type
@@ -147,13 +147,10 @@ def _export(board: Node) -> Export:
     actions = list(board.nodes("actions"))
     cards = list(board.nodes("cards"))
     nested = [_checklist(each, card.text("id")) for card in cards for each in card.nodes("checklists")]
-    return Export(
+    return board.read(
+        Export,
         id=board.text("id") or board.text("shortLink") or board.text("shortUrl") or board.text("url"),
-        name=board.text("name"),
-        description=board.text("desc"),
-        lists=[_list(each) for each in board.nodes("lists")],
         cards=[_card(each) for each in cards],
-        labels=[_label(each) for each in board.nodes("labels")],
         checklists=_without_repeats([*(_checklist(each, "") for each in board.nodes("checklists")), *nested]),
         members=[_member(each, "id") for each in board.nodes("members")],
         custom_fields=[_custom_field(each) for each in board.nodes("customFields")],
@@ -163,79 +160,48 @@ def _export(board: Node) -> Export:
 
 
 def _without_repeats(checklists: list[Checklist]) -> list[Checklist]:
-    """Some exports have them twice: of the board, and inside of their cards."""
-    known: set[str] = set()
-    kept = []
-    for each in checklists:
-        if each.id not in known:
-            kept.append(each)
-        known |= {each.id} - {""}
-    return kept
+    """Some exports have a checklist twice: of the board, and inside of its card. One without an id is kept."""
+    by_id: dict[str | int, Checklist] = {}
+    for index, each in enumerate(checklists):
+        by_id.setdefault(each.id or index, each)
+    return list(by_id.values())
 
 
-def _list(node: Node) -> List:
-    return List(node.text("id"), node.text("name"), node.flag("closed"), node.position())
-
-
-def _label(node: Node) -> Label:
-    return Label(node.text("id"), node.text("name"), node.text("color"))
-
-
-def _member(node: Node, key: str) -> Member:
-    return Member(node.text(key), node.text("username"), node.text("fullName"))
+def _member(node: Node, key: str) -> TrelloMember:
+    return TrelloMember(node.text(key), node.text("username"), node.text("fullName"))
 
 
 def _card(node: Node) -> Card:
     cover = node.node("cover")
-    return Card(
+    return node.read(
+        Card,
         id=node.text("id") or node.text("shortLink"),
-        name=node.text("name"),
-        description=node.text("desc"),
-        closed=node.flag("closed"),
-        position=node.position(),
-        due=node.text("due"),
-        due_complete=node.flag("dueComplete"),
-        start=node.text("start"),
         url=node.text("shortUrl") or node.text("url"),
         last_activity=node.text("dateClosed") or node.text("dateLastActivity"),
-        list_id=node.text("idList"),
-        member_ids=node.texts("idMembers"),
-        label_ids=node.texts("idLabels"),
-        labels=[_label(each) for each in node.nodes("labels")],
-        checklist_ids=node.texts("idChecklists"),
         cover_url=cover.text("sharedSourceUrl") or cover.text("url"),
         cover_id=cover.text("idAttachment") or node.text("idAttachmentCover"),
-        attachments=[_attachment(each) for each in node.nodes("attachments")],
         custom=[_custom_item(each) for each in node.nodes("customFieldItems")],
     )
 
 
-def _attachment(node: Node) -> Attachment:
-    return Attachment(node.text("id"), node.text("name"), node.text("url"), node.flag("isUpload"))
-
-
 def _custom_item(node: Node) -> CustomItem:
     value = node.node("value")
-    text = next((found for key in value.values if (found := value.scalar(key))), "")
-    return CustomItem(node.text("idCustomField"), text, node.text("idValue"))
+    return node.read(CustomItem, text=next((found for key in value.values if (found := value.scalar(key))), ""))
 
 
 def _custom_field(node: Node) -> CustomField:
     options = {each.text("id"): each.node("value").scalar("text") for each in node.nodes("options")}
-    return CustomField(node.text("id"), node.text("name"), options)
+    return node.read(CustomField, options=options)
 
 
 def _checklist(node: Node, card_id: str) -> Checklist:
-    items = [
-        CheckItem(each.text("name"), each.text("state") == "complete", each.position())
-        for each in node.nodes("checkItems")
-    ]
-    return Checklist(node.text("id"), node.text("idCard") or card_id, node.text("name"), node.position(), items)
+    items = [each.read(CheckItem, complete=each.text("state") == "complete") for each in node.nodes("checkItems")]
+    return node.read(Checklist, card_id=node.text("idCard") or card_id, items=items)
 
 
 def _comment(node: Node) -> Comment:
     data = node.node("data")
     author = _member(node.node("memberCreator"), "id")
     if not author.id:
-        author = Member(node.text("idMemberCreator"), author.username, author.full_name)
-    return Comment(node.text("id"), data.node("card").text("id"), data.text("text"), node.text("date"), author)
+        author = TrelloMember(node.text("idMemberCreator"), author.username, author.full_name)
+    return node.read(Comment, card_id=data.node("card").text("id"), text=data.text("text"), author=author)

@@ -14,7 +14,7 @@ from typing import Literal
 import msgspec
 
 from workhook.core.clock import HOUR_MS
-from workhook.http.values import AMOUNT_MAX_MINOR
+from workhook.http.wire_types import AMOUNT_MAX_MINOR
 from workhook.work.timesheets.rules import amount_minor as worth_of
 
 Status = Literal["draft", "sent", "paid", "void"]
@@ -87,7 +87,7 @@ def read_qty(raw: object) -> Decimal:
 
 
 def read_percent(raw: object) -> int:
-    """Likewise; millionths."""
+    """Millionths of a parameter. Raises `ValueError` that says what it has to be."""
     wanted = "a number from 0 to 100 with at most four decimals"
     percent = _decimal(raw, wanted)
     if not 0 <= percent <= 100 or percent != round(percent, TAX_DECIMALS):
@@ -96,7 +96,7 @@ def read_percent(raw: object) -> int:
 
 
 def read_number(raw: object) -> str:
-    """Likewise; a JSON number becomes its digits."""
+    """Text of a parameter; a JSON number becomes its digits. Raises `ValueError` that says what it has to be."""
     wanted = f"a number, or text of 1 to {NUMBER_MAX_CHARS} characters"
     if isinstance(raw, bool) or not isinstance(raw, (str, int, float)):
         raise ValueError(wanted)

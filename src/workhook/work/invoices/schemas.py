@@ -13,7 +13,7 @@ from workhook.core.clock import to_millis_text
 from workhook.http.currencies import Currency
 from workhook.http.lists import ListQuery
 from workhook.http.parameters import DayOrMoment, LongText, Money, Prepared, Read
-from workhook.http.values import WIRE_TYPE, to_amount
+from workhook.http.wire_types import WIRE_TYPE, to_amount
 from workhook.storage import Row
 from workhook.work.invoices import rules
 from workhook.work.invoices.queries import items_of

@@ -11,8 +11,8 @@ from workhook.core.clock import now_ms, to_millis_text
 from workhook.core.errors import Forbidden, NotFound
 from workhook.http.calls import Call
 from workhook.http.endpoints import Routes
-from workhook.http.fields import Time
 from workhook.http.operations import AREA_A
+from workhook.http.wire_types import Time
 from workhook.identity.guard import actor_of
 from workhook.identity.queries import find_organization, key_of
 from workhook.identity.schemas import Account, Actor

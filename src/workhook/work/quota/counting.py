@@ -83,7 +83,7 @@ NOT_COUNTED: dict[str, str] = {
 """Every other table, and why its rows do not count."""
 
 
-class Usage(msgspec.Struct, frozen=True):
+class StoredUsage(msgspec.Struct, frozen=True):
     """What an account has stored, the trash included. `rows` counts events, too."""
 
     file_bytes: int
@@ -93,6 +93,11 @@ class Usage(msgspec.Struct, frozen=True):
     @property
     def bytes(self) -> int:
         return self.file_bytes + self.event_bytes
+
+    def __add__(self, more: StoredUsage) -> StoredUsage:
+        return StoredUsage(
+            self.file_bytes + more.file_bytes, self.event_bytes + more.event_bytes, self.rows + more.rows
+        )
 
 
 def _table(name: str, *columns: str) -> sa.TableClause:
@@ -130,7 +135,7 @@ def _statement() -> sa.Select[Any]:
 _count = _statement()
 
 
-async def count(reader: Reader, account_id: int) -> Usage:
+async def count(reader: Reader, account_id: int) -> StoredUsage:
     """Looks at every row. Raises `storage.slow.TooSlow`."""
     [row] = await reader.fetch_slow(_count, {"account_id": account_id})
-    return Usage(row["file_bytes"], row["event_bytes"], row["rows"])
+    return StoredUsage(row["file_bytes"], row["event_bytes"], row["rows"])

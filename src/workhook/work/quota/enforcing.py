@@ -11,7 +11,7 @@ from workhook.http.operations import AREA_B, Operation
 from workhook.identity.guard import Caller
 from workhook.identity.queries import find_member_role
 from workhook.storage import Reader, Transaction
-from workhook.work.quota.counting import Usage
+from workhook.work.quota.counting import StoredUsage
 from workhook.work.quota.memory import MIB, REFUSALS, Memory, memory_of
 
 TELLING = frozenset(
@@ -38,23 +38,15 @@ REMEDY = (
     "removed. Delete what is not needed, or ask whoever runs the server for more."
 )
 _GROWTH = object()
-_NONE = Usage(0, 0, 0)
 
 
 class _Growth(msgspec.Struct):
     """Of one account in one transaction. `asked`: something of it can be refused. `file_bytes`: what its files have, if
     that was counted in the transaction."""
 
-    usage: Usage = _NONE
+    usage: StoredUsage = StoredUsage(0, 0, 0)
     asked: bool = False
     file_bytes: int | None = None
-
-    def add(self, more: Usage) -> None:
-        self.usage = plus(self.usage, more)
-
-
-def plus(one: Usage, other: Usage) -> Usage:
-    return Usage(one.file_bytes + other.file_bytes, one.event_bytes + other.event_bytes, one.rows + other.rows)
 
 
 def watch(tx: Transaction, draft: Draft, size: int) -> None:
@@ -65,14 +57,14 @@ def watch(tx: Transaction, draft: Draft, size: int) -> None:
         return
     made = _makes(call.operation, draft)
     growth = _growth_of(tx, call, memory, draft.account_id)
-    growth.add(Usage(0, size, 2 if made else 1))  # the event, and the record that it tells of
+    growth.usage += StoredUsage(0, size, 2 if made else 1)  # the event, and the record that it tells of
     growth.asked |= made or call.operation.name in TELLING
 
 
 def takes_file(tx: Transaction, call: Call, memory: Memory, account_id: int, more_bytes: int, *, beside: int) -> None:
     """No event tells the size of a file. Who calls has counted the files that are there, `beside`, under a lock."""
     growth = _growth_of(tx, call, memory, account_id)
-    growth.add(Usage(more_bytes, 0, 0))
+    growth.usage += StoredUsage(more_bytes, 0, 0)
     growth.file_bytes = beside
 
 

@@ -15,7 +15,7 @@ from workhook.core.config import Settings
 from workhook.core.errors import Unavailable
 from workhook.http.calls import Services
 from workhook.storage import Database
-from workhook.work.quota.counting import Usage, count
+from workhook.work.quota.counting import StoredUsage, count
 
 MIB = 2**20
 AGAIN_S = 60.0
@@ -50,14 +50,14 @@ class Limits(msgspec.Struct, frozen=True):
     def bytes(self) -> int:
         return self.mb * MIB
 
-    def part(self, usage: Usage) -> float:
+    def part(self, usage: StoredUsage) -> float:
         """Of the limit that is nearer, how much is used: 1.0 is all of it."""
         parts = [used / limit for used, limit in ((usage.bytes, self.bytes), (usage.rows, self.rows)) if limit]
         return max(parts, default=0.0)
 
 
 class _Known(msgspec.Struct):
-    usage: Usage | None  # None: counting it took too long
+    usage: StoredUsage | None  # None: counting it took too long
     until_s: float
 
 
@@ -70,7 +70,7 @@ class Memory:
         self._known: dict[int, _Known] = {}
         self._turns: defaultdict[int, asyncio.Lock] = defaultdict(asyncio.Lock)
 
-    async def usage(self, account_id: int) -> Usage | None:
+    async def usage(self, account_id: int) -> StoredUsage | None:
         """What was counted within a minute or so, and what this process added. None if counting takes too long."""
         known = self._known.get(account_id)
         if known is not None and time.monotonic() < known.until_s:
@@ -91,7 +91,7 @@ class Memory:
     async def _count(self, account_id: int) -> _Known:
         begun_s = time.monotonic()
         try:
-            usage: Usage | None = await count(self._database, account_id)
+            usage: StoredUsage | None = await count(self._database, account_id)
         except Unavailable as problem:
             GIVEN_UP.inc()
             log.warning("quota_not_counted", account_id=account_id, error=str(problem))
@@ -106,13 +106,11 @@ class Memory:
         self._show()
         return known
 
-    def add(self, account_id: int, more: Usage) -> None:
+    def add(self, account_id: int, more: StoredUsage) -> None:
         """What this process has committed, until it is counted anew."""
         known = self._known.get(account_id)
-        if known is None or known.usage is None:
-            return
-        old = known.usage
-        known.usage = Usage(old.file_bytes + more.file_bytes, old.event_bytes + more.event_bytes, old.rows + more.rows)
+        if known is not None and known.usage is not None:
+            known.usage += more
 
     def _show(self) -> None:
         ORGANIZATIONS.labels("nearly_full").set_function(lambda: self._number(NEARLY))

@@ -25,19 +25,13 @@ async def search(call: Call, query: SearchQuery) -> Listed[SearchAnswer]:
     sees are found: `incomplete_results` says whether there are more, and more words, `type` and `project_id` narrow
     it down. A search that takes seconds is given up with 503.
     """
-    after = lists.after(query, queries.Key)
+    after = lists.after(query, queries.ResultKey)
     actor, words = actor_of(call), words_of(query.q)
     project_id = query.project_id if isinstance(query.project_id, str) else None
     if project_id is not None:
         await find_access(call.database, actor, project_id)  # 404, rather than nothing found
     searched = await queries.search(
-        call.database,
-        actor,
-        words,
-        kinds=query.kinds,
-        project_id=project_id,
-        after=after,
-        limit=query.limit,
+        call.database, actor, words, kinds=query.kinds, project_id=project_id, after=after, limit=query.limit
     )
     shown, headers = lists.page(call, searched.found, query, queries.key_of, last_seen=searched.more_behind)
     results = [search_result(each, words) for each in shown]

@@ -100,7 +100,7 @@ def _matches_sqlite(element: matches, compiler: SQLCompiler, **kw: Any) -> str:
     return f"{row_id} IN ({found})"
 
 
-class has_words(sa.ColumnElement[bool]):  # noqa: N801  # likewise
+class has_words(sa.ColumnElement[bool]):  # noqa: N801  # reads like the SQL it stands for
     """On SQLite: whether a row of the full-text table `index` has the words of `q`. Read by `rowid` backwards, the
     newest come first, and only as many as are wanted."""
 

@@ -12,10 +12,10 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from workhook.identity.queries import by_membership
 from workhook.identity.tables import collaborators, memberships, projects
 from workhook.identity.tokens.reach import within_reach
 from workhook.storage.metadata import big
+from workhook.work.access import is_insider
 from workhook.work.clients.tables import clients
 from workhook.work.comments.tables import file_comment_replies, file_comments, task_comments
 from workhook.work.files.tables import files
@@ -30,22 +30,11 @@ _given = (
     .where(collaborators.c.user_id == _caller)
     .union_all(sa.select(clients.c.repository_id).where(clients.c.user_id == _caller))
 )
-# As `identity.queries` finds a role; whoever has none is a client, if anything.
-_insider = sa.or_(
-    projects.c.account_id == _caller,
-    sa.exists().where(
-        memberships.c.organization_id == projects.c.account_id,
-        memberships.c.user_id == _caller,
-        by_membership,
-    ),
-    sa.exists().where(collaborators.c.repository_id == projects.c.repository_id, collaborators.c.user_id == _caller),
-)
+_insider = is_insider(_caller)
 _client = sa.exists().where(clients.c.repository_id == projects.c.repository_id, clients.c.user_id == _caller)
 seen = (
     sa.select(
-        projects.c.repository_id,
-        projects.c.id.label("project_id"),
-        sa.case((_insider, 1), else_=0).label("insider"),
+        projects.c.repository_id, projects.c.id.label("project_id"), sa.case((_insider, 1), else_=0).label("insider")
     )
     # The first is for the sake of indexes, the second decides.
     .where(sa.or_(projects.c.account_id.in_(_owners), projects.c.repository_id.in_(_given)))
@@ -61,7 +50,7 @@ _NO_TEXT: sa.ColumnElement[str] = sa.cast(sa.null(), sa.Text)
 
 
 @dataclass(frozen=True)
-class Place:
+class SearchScope:
     """Where a kind is found: `table` holds it, `owner` is it or the task or file that it is about, `joined` is all that
     is read. None of `private` may hold for a client to see it."""
 
@@ -81,7 +70,7 @@ class Place:
         return sa.and_(project, self._lives, sa.or_(_insider, sa.and_(_client, self._open)))
 
     def is_among_seen(self) -> sa.ColumnElement[bool]:
-        """Likewise of a row that is joined with `seen`."""
+        """Whether the caller sees a row, which is joined with `seen`: for those who look at very many rows."""
         return sa.and_(self._lives, sa.or_(seen.c.insider == 1, self._open))
 
     @property
@@ -101,9 +90,9 @@ _of_task = task_comments.join(tasks, tasks.c.id == task_comments.c.task_id)
 _of_file = file_comments.join(files, files.c.id == file_comments.c.file_id)
 _of_comment = file_comment_replies.join(_of_file, file_comments.c.id == file_comment_replies.c.file_comment_id)
 
-PLACES: Mapping[Kind, Place] = {
-    "task": Place(tasks, tasks, tasks, task_matches(), text=tasks.c.description),
-    "task_comment": Place(
+SCOPES: Mapping[Kind, SearchScope] = {
+    "task": SearchScope(tasks, tasks, tasks, task_matches(), text=tasks.c.description),
+    "task_comment": SearchScope(
         task_comments,
         tasks,
         _of_task,
@@ -111,8 +100,8 @@ PLACES: Mapping[Kind, Place] = {
         private=(task_comments.c.private,),
         text=task_comments.c.text,
     ),
-    "file": Place(files, files, files, matches(files.c.id, files.c.title), private=(files.c.private,)),
-    "file_comment": Place(
+    "file": SearchScope(files, files, files, matches(files.c.id, files.c.title), private=(files.c.private,)),
+    "file_comment": SearchScope(
         file_comments,
         files,
         _of_file,
@@ -120,7 +109,7 @@ PLACES: Mapping[Kind, Place] = {
         private=(files.c.private, file_comments.c.private),
         text=file_comments.c.text,
     ),
-    "file_comment_reply": Place(
+    "file_comment_reply": SearchScope(
         file_comment_replies,
         files,
         _of_comment,

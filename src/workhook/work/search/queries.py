@@ -21,14 +21,14 @@ from workhook.storage import Reader, Row
 from workhook.storage.dialects import any_of
 from workhook.storage.statements import PerDialect
 from workhook.work.search.match import are_found, has_words, index_of, matches, number_of, numbers
-from workhook.work.search.places import PLACES, Place, seen
-from workhook.work.search.schemas import KINDS, Found, FoundIn, Kind
+from workhook.work.search.places import SCOPES, SearchScope, seen
+from workhook.work.search.schemas import KINDS, FoundIn, FoundRecord, Kind
 
 TEXT_CHARS = 4000
 """How much of a text is read to make an excerpt of."""
 
 
-class Bounds(NamedTuple):
+class SearchLimits(NamedTuple):
     """Of each kind. `candidates`: no more are found, the newest that the caller sees. `rows`: on PostgreSQL so many of
     the newest are looked at first, with so many `characters` in all: to take a text apart costs more than to read it.
     `matches`: on SQLite, whose index of words gives the newest first; `rows_of_project`: there, within one project,
@@ -41,13 +41,13 @@ class Bounds(NamedTuple):
     rows_of_project: int
 
 
-BOUNDS = Bounds(candidates=50, rows=200, characters=30_000, matches=500, rows_of_project=1_000)
+LIMITS = SearchLimits(candidates=50, rows=200, characters=30_000, matches=500, rows_of_project=1_000)
 
 _Integer = Annotated[int, Meta(ge=0, le=2**63 - 1)]  # what both databases take for one
 
 
-class Key(NamedTuple):
-    """What results are ordered by, from high to low; `kind` is its place in `KINDS`."""
+class ResultKey(NamedTuple):
+    """What results are ordered by, from high to low; `kind` is its scope in `KINDS`."""
 
     created_at: _Integer
     kind: _Integer
@@ -59,21 +59,21 @@ class Searched(NamedTuple):
     """`incomplete`: the caller sees more that has the words than was looked for. `more_behind`: the key behind which a
     next page begins, if there is one."""
 
-    found: list[Found]
+    found: list[FoundRecord]
     incomplete: bool
-    more_behind: Key | None
+    more_behind: ResultKey | None
 
 
-def _candidates(kind: Kind, bounds: Bounds) -> sa.Select[Any]:
+def _candidates(kind: Kind, limits: SearchLimits) -> sa.Select[Any]:
     """Of a kind, the newest of those that were made. Imports say when their things were made, so that the time does
     not tell."""
-    place = PLACES[kind]
+    scope = SCOPES[kind]
     return sa.select(
         _rank(kind).label("kind"),
-        place.table.c.created_at,
-        place.number.label("number"),
-        place.owner.c.id.label("place_id"),
-    ).limit(_bound(bounds.candidates + 1))
+        scope.table.c.created_at,
+        scope.number.label("number"),
+        scope.owner.c.id.label("place_id"),
+    ).limit(_bound(limits.candidates + 1))
 
 
 def _bound(rows: int) -> sa.ColumnElement[int]:
@@ -85,37 +85,37 @@ def _in_project() -> sa.BindParameter[str]:
     return sa.bindparam("project_id", type_=sa.Text)
 
 
-def _newest(kind: Kind, bounds: Bounds, *, in_project: bool, dialect: str) -> sa.Select[Any]:
+def _newest(kind: Kind, limits: SearchLimits, *, in_project: bool, dialect: str) -> sa.Select[Any]:
     """Among the newest rows. A kind of which these hold too few is asked for again by `_indexed`."""
-    place = PLACES[kind]
+    scope = SCOPES[kind]
     if dialect == "postgresql":
-        rows = _newest_rows(place, bounds, in_project)
+        rows = _newest_rows(scope, limits, in_project)
     else:
-        rows = _newest_of_project(place, bounds) if in_project else _newest_matches(place, bounds)
+        rows = _newest_of_project(scope, limits) if in_project else _newest_matches(scope, limits)
     found = (
-        _candidates(kind, bounds)
+        _candidates(kind, limits)
         .select_from(
-            place.joined.join(rows, rows.c.id == place.table.c.id).join(
-                projects, projects.c.repository_id == place.table.c.repository_id
+            scope.joined.join(rows, rows.c.id == scope.table.c.id).join(
+                projects, projects.c.repository_id == scope.table.c.repository_id
             )
         )
-        .where(place.sees())
+        .where(scope.sees())
         .order_by(rows.c.at.desc())
     )
     if dialect == "postgresql":
         # Of the texts that were read there: no index leads to them, whatever the planner thinks of the words.
-        texts = (rows.c[each.name] for each in place.matching.texts)
-        found = found.where(matches(place.table.c.id, *texts))
+        texts = (rows.c[each.name] for each in scope.matching.texts)
+        found = found.where(matches(scope.table.c.id, *texts))
     return found.where(projects.c.id == _in_project()) if in_project else found
 
 
-def _newest_rows(place: Place, bounds: Bounds, in_project: bool) -> sa.Subquery:
+def _newest_rows(scope: SearchScope, limits: SearchLimits, in_project: bool) -> sa.Subquery:
     """With their texts, until these are too many characters."""
-    names = [each.name for each in place.matching.texts]
-    rows = place.table.alias("rows")
-    newest = sa.select(rows.c.id, *(rows.c[name] for name in names)).limit(_bound(bounds.rows))
+    names = [each.name for each in scope.matching.texts]
+    rows = scope.table.alias("rows")
+    newest = sa.select(rows.c.id, *(rows.c[name] for name in names)).limit(_bound(limits.rows))
     order = [rows.c.id.desc()]
-    if in_project and place.table is place.owner:  # which has an index for it
+    if in_project and scope.table is scope.owner:  # which has an index for it
         repository = _repository()
         # Said so that only this index has the order: by the primary key all that is newer would be passed.
         newest = newest.where(rows.c.repository_id.between(repository, repository))
@@ -125,7 +125,7 @@ def _newest_rows(place: Place, bounds: Bounds, in_project: bool) -> sa.Subquery:
     read = sa.func.sum(sa.func.length(whole)).over(order_by=some.c.id.desc()).label("characters")
     texts = [some.c[name] for name in names]
     known = sa.select(some.c.id, some.c.id.label("at"), *texts, read).subquery("known")
-    return sa.select(known).where(known.c.characters <= _bound(bounds.characters)).subquery("newest")
+    return sa.select(known).where(known.c.characters <= _bound(limits.characters)).subquery("newest")
 
 
 def _repository() -> sa.ScalarSelect[int]:
@@ -133,44 +133,44 @@ def _repository() -> sa.ScalarSelect[int]:
     return sa.select(named.c.repository_id).where(named.c.id == _in_project()).scalar_subquery()
 
 
-def _newest_of_project(place: Place, bounds: Bounds) -> sa.Subquery:
+def _newest_of_project(scope: SearchScope, limits: SearchLimits) -> sa.Subquery:
     """On SQLite: those of its newest rows that have the words."""
-    rows = place.table.alias("rows")
+    rows = scope.table.alias("rows")
     newest = (
         sa.select(rows.c.id, number_of(rows.c.id).label("number"))
         .where(rows.c.repository_id == _repository())
         .order_by(rows.c.id.desc())
-        .limit(_bound(bounds.rows_of_project))
-        .cte(f"newest_{place.table.name}")
+        .limit(_bound(limits.rows_of_project))
+        .cte(f"newest_{scope.table.name}")
     )
-    return sa.select(newest.c.id, newest.c.id.label("at")).where(are_found(newest, place.table)).subquery("newest")
+    return sa.select(newest.c.id, newest.c.id.label("at")).where(are_found(newest, scope.table)).subquery("newest")
 
 
-def _newest_matches(place: Place, bounds: Bounds) -> sa.Subquery:
-    words = index_of(place.table)
+def _newest_matches(scope: SearchScope, limits: SearchLimits) -> sa.Subquery:
+    words = index_of(scope.table)
     newest = (
         sa.select(words.c.rowid.label("at"))
         .where(has_words(words.name))
         .order_by(words.c.rowid.desc())
-        .limit(_bound(bounds.matches))
+        .limit(_bound(limits.matches))
         .subquery("matching")
     )
-    if not isinstance(place.table.c.id.type, sa.Text):
+    if not isinstance(scope.table.c.id.type, sa.Text):
         return sa.select(newest.c.at.label("id"), newest.c.at).subquery("newest")
     numbered = newest.join(numbers, numbers.c.number == newest.c.at)
     return sa.select(numbers.c.id, newest.c.at).select_from(numbered).subquery("newest")
 
 
-def _indexed(kind: Kind, bounds: Bounds, *, in_project: bool) -> sa.Select[Any]:
+def _indexed(kind: Kind, limits: SearchLimits, *, in_project: bool) -> sa.Select[Any]:
     """Among all rows, by the index of words."""
-    place = PLACES[kind]
-    row_id = place.table.c.id
+    scope = SCOPES[kind]
+    row_id = scope.table.c.id
     # In an order that no index has, which would lead past all that does not have the words.
     order = row_id.concat("") if isinstance(row_id.type, sa.Text) else row_id + sa.literal_column("0")
     found = (
-        _candidates(kind, bounds)
-        .select_from(place.joined.join(seen, seen.c.repository_id == place.table.c.repository_id))
-        .where(place.is_among_seen(), place.matching)
+        _candidates(kind, limits)
+        .select_from(scope.joined.join(seen, seen.c.repository_id == scope.table.c.repository_id))
+        .where(scope.is_among_seen(), scope.matching)
         .order_by(order.desc())
     )
     return found.where(seen.c.project_id == _in_project()) if in_project else found
@@ -185,38 +185,39 @@ def _all_of(each: list[sa.Select[Any]]) -> sa.CompoundSelect[Any]:
 
 
 @cache
-def _newest_of(kinds: tuple[Kind, ...], bounds: Bounds, *, in_project: bool) -> PerDialect:
+def _newest_of(kinds: tuple[Kind, ...], limits: SearchLimits, *, in_project: bool) -> PerDialect:
     """One for each combination, since a statement is compiled once."""
+
     sqlite, postgresql = (
-        _all_of([_newest(kind, bounds, in_project=in_project, dialect=dialect) for kind in kinds])
+        _all_of([_newest(kind, limits, in_project=in_project, dialect=dialect) for kind in kinds])
         for dialect in ("sqlite", "postgresql")
     )
     return PerDialect(sqlite=sqlite, postgresql=postgresql)
 
 
 @cache
-def _indexed_of(kinds: tuple[Kind, ...], bounds: Bounds, *, in_project: bool) -> sa.CompoundSelect[Any]:
-    return _all_of([_indexed(kind, bounds, in_project=in_project) for kind in kinds])
+def _indexed_of(kinds: tuple[Kind, ...], limits: SearchLimits, *, in_project: bool) -> sa.CompoundSelect[Any]:
+    return _all_of([_indexed(kind, limits, in_project=in_project) for kind in kinds])
 
 
 def _shown(kind: Kind) -> sa.Select[Any]:
     """What a page shows of some. Somebody may have written since they were found: who sees them is asked again."""
-    place = PLACES[kind]
+    scope = SCOPES[kind]
     return (
         sa.select(
             _rank(kind).label("kind"),
-            place.number.label("number"),
-            place.owner.c.id.label("place_id"),
-            place.owner.c.title,
-            sa.func.substr(place.text, 1, sa.literal_column(str(TEXT_CHARS))).label("text"),
-            place.comment_id.label("file_comment_id"),
-            place.table.c.created_at,
-            place.table.c.updated_at,
+            scope.number.label("number"),
+            scope.owner.c.id.label("place_id"),
+            scope.owner.c.title,
+            sa.func.substr(scope.text, 1, sa.literal_column(str(TEXT_CHARS))).label("text"),
+            scope.comment_id.label("file_comment_id"),
+            scope.table.c.created_at,
+            scope.table.c.updated_at,
             projects.c.id.label("project_id"),
             projects.c.title.label("project_title"),
         )
-        .select_from(place.joined.join(projects, projects.c.repository_id == place.table.c.repository_id))
-        .where(any_of(place.table.c.id, _ids(kind)), place.sees())
+        .select_from(scope.joined.join(projects, projects.c.repository_id == scope.table.c.repository_id))
+        .where(any_of(scope.table.c.id, _ids(kind)), scope.sees())
     )
 
 
@@ -236,7 +237,7 @@ async def search(
     *,
     kinds: tuple[Kind, ...],
     project_id: str | None,
-    after: Key | None,
+    after: ResultKey | None,
     limit: int,
 ) -> Searched:
     """What the caller sees and has all of `words` (`match.words_of`), the newest first, from behind `after`.
@@ -246,36 +247,38 @@ async def search(
     params: dict[str, object] = {"user_id": actor.user.id, "q": words, "project_id": project_id}
     params |= reach_params(actor)
     by_kind = await _find(reader, kinds, params)
-    keys = sorted((each for some in by_kind.values() for each in some[: BOUNDS.candidates]), reverse=True)
+    keys = sorted((each for some in by_kind.values() for each in some[: LIMITS.candidates]), reverse=True)
     behind = [each for each in keys if after is None or each < after]
     page = behind[:limit]
     return Searched(
         await _read(reader, page, params),
-        incomplete=any(len(some) > BOUNDS.candidates for some in by_kind.values()),
+        incomplete=any(len(some) > LIMITS.candidates for some in by_kind.values()),
         more_behind=page[-1] if len(behind) > limit else None,
     )
 
 
-async def _find(reader: Reader, kinds: tuple[Kind, ...], params: Mapping[str, object]) -> Mapping[Kind, list[Key]]:
+async def _find(
+    reader: Reader, kinds: tuple[Kind, ...], params: Mapping[str, object]
+) -> Mapping[Kind, list[ResultKey]]:
     """Of each kind the newest first, one more than are candidates if there are."""
     in_project = params["project_id"] is not None
-    rows = await reader.fetch_slow(_newest_of(kinds, BOUNDS, in_project=in_project), params)
+    rows = await reader.fetch_slow(_newest_of(kinds, LIMITS, in_project=in_project), params)
     found = _by_kind(kinds, rows)
-    lacking = tuple(kind for kind in kinds if len(found[kind]) <= BOUNDS.candidates)
+    lacking = tuple(kind for kind in kinds if len(found[kind]) <= LIMITS.candidates)
     if not lacking:
         return found
-    rows = await reader.fetch_slow(_indexed_of(lacking, BOUNDS, in_project=in_project), params)
+    rows = await reader.fetch_slow(_indexed_of(lacking, LIMITS, in_project=in_project), params)
     return {**found, **_by_kind(lacking, rows)}
 
 
-def _by_kind(kinds: tuple[Kind, ...], rows: Sequence[Row]) -> dict[Kind, list[Key]]:
-    found: dict[Kind, list[Key]] = {kind: [] for kind in kinds}
+def _by_kind(kinds: tuple[Kind, ...], rows: Sequence[Row]) -> dict[Kind, list[ResultKey]]:
+    found: dict[Kind, list[ResultKey]] = {kind: [] for kind in kinds}
     for row in rows:
-        found[KINDS[row["kind"]]].append(Key(*(row[name] for name in Key._fields)))
+        found[KINDS[row["kind"]]].append(ResultKey(*(row[name] for name in ResultKey._fields)))
     return found
 
 
-async def _read(reader: Reader, page: Sequence[Key], params: Mapping[str, object]) -> list[Found]:
+async def _read(reader: Reader, page: Sequence[ResultKey], params: Mapping[str, object]) -> list[FoundRecord]:
     ids: dict[str, list[object]] = {}
     for key in page:
         ids.setdefault(_ids(KINDS[key.kind]), []).append(key.number or key.place_id)
@@ -286,8 +289,8 @@ async def _read(reader: Reader, page: Sequence[Key], params: Mapping[str, object
     return sorted(map(_found_of, rows), key=key_of, reverse=True)
 
 
-def _found_of(row: Row) -> Found:
-    return Found(
+def _found_of(row: Row) -> FoundRecord:
+    return FoundRecord(
         kind=KINDS[row["kind"]],
         number=row["number"],
         place_id=row["place_id"],
@@ -300,6 +303,6 @@ def _found_of(row: Row) -> Found:
     )
 
 
-def key_of(found: Found) -> Key:
+def key_of(found: FoundRecord) -> ResultKey:
     """What the order of results goes by."""
-    return Key(found.created_at, KINDS.index(found.kind), found.number, found.place_id)
+    return ResultKey(found.created_at, KINDS.index(found.kind), found.number, found.place_id)

@@ -76,7 +76,7 @@ class SearchAnswer(msgspec.Struct):
     success: bool = True
 
 
-class Found(msgspec.Struct, frozen=True):
+class FoundRecord(msgspec.Struct, frozen=True):
     """As it is stored. `number` is the id of a comment or reply, else 0; `place_id` that of the task or file."""
 
     kind: Kind
@@ -90,7 +90,7 @@ class Found(msgspec.Struct, frozen=True):
     updated_at: int
 
 
-def search_result(found: Found, words: str) -> SearchResult:
+def search_result(found: FoundRecord, words: str) -> SearchResult:
     """`words` is what was searched for, as `match.words_of` made it."""
     place = FoundIn(found.place_id, found.title)
     in_task = found.kind in ("task", "task_comment")

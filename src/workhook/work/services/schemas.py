@@ -9,10 +9,9 @@ from msgspec import UNSET, Meta, UnsetType
 
 from workhook.core.clock import to_millis_text
 from workhook.http.currencies import Currency
-from workhook.http.fields import Time, Url
 from workhook.http.lists import ListQuery
 from workhook.http.parameters import LongText, Money, Title, WebAddress
-from workhook.http.values import to_amount
+from workhook.http.wire_types import Time, Url, to_amount
 from workhook.identity.schemas import Account
 from workhook.work.services.rules import Interval, Offer, Price
 

@@ -153,7 +153,7 @@ def update_task(tx: Transaction, task: Task) -> None:
 
 
 async def move_task(tx: Transaction, task: Task, spot: Spot) -> None:
-    """Likewise, and it comes to a place; also out of the trash."""
+    """Write what it says, and where it stands; it may come out of the trash."""
     await tx.flush()
     await _put(tx, _move, {**_said(task), **_order(spot)}, spot)
 

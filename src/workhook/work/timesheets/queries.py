@@ -175,7 +175,7 @@ async def find_timesheet(reader: Reader, actor: Actor, timesheet_id: str) -> tup
 
 
 async def lock_timesheet(tx: Transaction, actor: Actor, timesheet_id: str) -> tuple[Timesheet, Access]:
-    """Likewise; nobody else changes it until the transaction ends."""
+    """The timesheet, which nobody else changes until the transaction ends. Raises `NotFound`."""
     return await _find(tx, _locked, timesheet_id, actor)
 
 

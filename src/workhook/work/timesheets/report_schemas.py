@@ -10,7 +10,7 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from workhook.http.parameters import DAY_OR_MOMENT, Checked, Read
-from workhook.http.values import read_day_or_moment, to_amount
+from workhook.http.wire_types import read_day_or_moment, to_amount
 from workhook.work.people import PersonShape
 from workhook.work.timesheets import rules
 from workhook.work.timesheets.schemas import ShortDurationShape, TimesheetProjectShape, TimesheetTaskShape, given

@@ -8,10 +8,9 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from workhook.core.clock import DAY_MS, to_millis_text
-from workhook.http.fields import Time
 from workhook.http.lists import ListQuery
 from workhook.http.parameters import DayOrMoment, LongText, Moment, Read
-from workhook.http.values import WIRE_TYPE, read_money, to_amount
+from workhook.http.wire_types import WIRE_TYPE, Time, read_money, to_amount
 from workhook.identity.schemas import Repository
 from workhook.work.people import PersonShape
 from workhook.work.timesheets import rules

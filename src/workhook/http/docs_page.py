@@ -4,23 +4,13 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 
 
-@dataclass(frozen=True)
-class Page:
-    """A page and the headers that confine it."""
-
-    html: bytes
-    headers: Mapping[str, str]
-
-
 @cache
-def docs_page() -> Page:
-    """The page with its script and style in it; the policy lets exactly these two run, by their hashes."""
+def docs_page() -> tuple[bytes, dict[str, str]]:
+    """The page with script and style in it, and its headers. The policy lets these two run alone, by their hashes."""
     folder = files("workhook.http")
     style, script = (folder.joinpath(f"docs.{kind}").read_text("utf-8") for kind in ("css", "js"))
     html = folder.joinpath("docs.html").read_text("utf-8").replace("{{style}}", style).replace("{{script}}", script)
@@ -34,8 +24,7 @@ def docs_page() -> Page:
         "form-action 'none'",
         "frame-ancestors 'none'",
     )
-    headers = {"Content-Security-Policy": "; ".join(policy), "Referrer-Policy": "no-referrer"}
-    return Page(html.encode(), headers)
+    return html.encode(), {"Content-Security-Policy": "; ".join(policy), "Referrer-Policy": "no-referrer"}
 
 
 def _hash(text: str) -> str:

@@ -5,11 +5,16 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar, get_args
+
+import msgspec
 
 from workhook.core.errors import Malformed, shown
 from workhook.core.json import decode_untrusted
+
+S = TypeVar("S", bound=msgspec.Struct)
 
 FAULTS_MAX = 20  # what is told of one file
 
@@ -27,21 +32,17 @@ class NotUsable(Exception):
 def parse_json(data: bytes) -> object:
     """JSON in UTF-8, -16 or -32, with or without a byte order mark, and with halves of characters, which some programs
     leave where they cut a text. Raises `NotUsable` that says where it ends being JSON."""
-    try:
-        found: object = decode_untrusted(data)
+    found: object
+    with suppress(Malformed):  # the slower parser takes more, and says where it fails
+        found = decode_untrusted(data)
         return found
-    except Malformed:  # the slower parser takes more, and says where it fails
-        return _parse_slowly(data)
-
-
-def _parse_slowly(data: bytes) -> object:
     try:
-        found: object = json.loads(data, parse_constant=_refuse)
-        return found
+        found = json.loads(data, parse_constant=_refuse)
     except json.JSONDecodeError as error:
         raise NotUsable([f"it is not JSON: line {error.lineno}, column {error.colno}: {error.msg}"]) from None
     except (ValueError, RecursionError) as error:
         raise NotUsable([f"it is not JSON: {error}"]) from None
+    return found
 
 
 def _refuse(constant: str) -> object:
@@ -63,6 +64,20 @@ class Node:
     path: str
     faults: list[str] = field(default_factory=list)
 
+    def read(self, kind: type[S], **known: Any) -> S:
+        """A struct of which each field is `known` or is read from the key that it has in JSON, by its type."""
+        readers = {str: self.text, bool: self.flag, float: self.number, list[str]: self.texts}
+        values = dict(known)
+        for each in msgspec.structs.fields(kind):
+            if each.name in known:
+                continue
+            if each.type in readers:
+                values[each.name] = readers[each.type](each.encode_name)
+            else:
+                (item,) = get_args(each.type)
+                values[each.name] = [node.read(item) for node in self.nodes(each.encode_name)]
+        return kind(**values)
+
     def text(self, key: str) -> str:
         value = self._value(key, str, "text")
         return clean(value) if isinstance(value, str) else ""
@@ -70,8 +85,8 @@ class Node:
     def flag(self, key: str) -> bool:
         return self._value(key, bool, "true or false") is True
 
-    def position(self, key: str = "pos") -> float:
-        """Without one: behind those that have one."""
+    def number(self, key: str) -> float:
+        """Of a position; what has none stands behind those that have one."""
         value = self.values.get(key)
         if isinstance(value, bool) or not isinstance(value, (int, float)):
             self._value(key, type(None), "a number")

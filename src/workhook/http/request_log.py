@@ -1,19 +1,28 @@
-"""A line in the log for each refused request, so that whoever is told a request id can look it up."""
+"""Metrics of requests, and a line in the log for each refused one, so that its request id can be looked up."""
 
 from __future__ import annotations
 
 import time
 
 import structlog
+from prometheus_client import Counter, Histogram
 
 from workhook.core.errors import Problem
+
+REQUESTS = Counter("workhook_requests_total", "Requests answered.", ["method", "route", "status"])
+REQUEST_SECONDS = Histogram(
+    "workhook_request_seconds",
+    "Time from the request's headers to the answer.",
+    ["method", "route"],
+    buckets=(0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10),
+)
 
 LINES_A_MINUTE = 600  # in one process: strangers can be refused as often as they like
 
 log = structlog.get_logger(__name__)
 
 
-class _Budget:
+class _LogBudget:
     """Lines of this minute, and how many refusals it left out."""
 
     def __init__(self) -> None:
@@ -21,10 +30,10 @@ class _Budget:
         self.lines = self.left_out = 0
 
 
-_budget = _Budget()
+_budget = _LogBudget()
 
 
-def note(problem: Problem, *, request_id: str, method: str, route: str) -> None:
+def note_refusal(problem: Problem, *, request_id: str, method: str, route: str) -> None:
     """`route` is the pattern, without what stands in its place: paths and queries can hold secrets."""
     now_s = time.monotonic()
     if now_s - _budget.began_s >= 60:
@@ -36,10 +45,5 @@ def note(problem: Problem, *, request_id: str, method: str, route: str) -> None:
         return
     _budget.lines += 1
     log.info(
-        "request_refused",
-        request_id=request_id,
-        method=method,
-        route=route,
-        status=problem.status,
-        code=problem.code,
+        "request_refused", request_id=request_id, method=method, route=route, status=problem.status, code=problem.code
     )

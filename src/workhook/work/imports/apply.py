@@ -4,34 +4,49 @@ over the API. What is made is linked to what it was made of in the same commit, 
 from __future__ import annotations
 
 import asyncio
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 
 import msgspec
 
+from workhook.core import json
 from workhook.core.errors import Conflict
+from workhook.core.ids import new_id
 from workhook.identity.context import Write
 from workhook.identity.schemas import Account, Actor, Repository
 from workhook.storage import Database, Transaction
+from workhook.storage.metadata import insert_into
 from workhook.work.access import Access, find_access
 from workhook.work.announce import Happening, announce_many
 from workhook.work.columns import actions as columns
 from workhook.work.columns.schemas import ColumnCreate
 from workhook.work.comments.queries import insert_task_comment
 from workhook.work.comments.schemas import CommentedTask, TaskComment, task_comment_shape
-from workhook.work.imports import queries
-from workhook.work.imports.appending import append_tasks
-from workhook.work.imports.people import People
-from workhook.work.imports.plan import Plan, PlannedColumn, PlannedComment, PlannedTask, fingerprint
-from workhook.work.imports.remaining import Counts, Remaining, batches_of, remaining_of, together
-from workhook.work.imports.settling import authored, listed, settle, unknown_people
+from workhook.work.imports.diff import Counts, Remaining, batches_of, forget_links, insert_links, remaining_of, together
+from workhook.work.imports.plan import (
+    AssignedTask,
+    ImportPlan,
+    People,
+    PlannedColumn,
+    PlannedComment,
+    PlannedTask,
+    assign,
+    author_and_text,
+    fingerprint,
+    name_some,
+    unknown_people,
+)
 from workhook.work.people import person_shape
 from workhook.work.projects import actions as projects
 from workhook.work.projects.queries import lock_names
 from workhook.work.projects.schemas import ProjectCreate
 from workhook.work.tasks.assignees import find_people
-from workhook.work.tasks.queries import Target, lock_column
+from workhook.work.tasks.order import BUCKET_FILL, STEP, Bucket, new_bucket_id
+from workhook.work.tasks.queries import Target, lock_column, project_of
+from workhook.work.tasks.rows import CONTENT
 from workhook.work.tasks.schemas import Task, task_shape
+from workhook.work.tasks.tables import task_assignees, task_buckets, tasks
 
 BATCH = 250
 """Tasks and comments that one transaction makes: others write in between."""
@@ -67,7 +82,7 @@ class Imported(msgspec.Struct, frozen=True):
 class Import(msgspec.Struct, frozen=True):
     """One plan, where it goes, and who brings it. `base` is what links in events start with."""
 
-    plan: Plan
+    plan: ImportPlan
     organization: Account
     actor: Actor
     people: People
@@ -77,7 +92,7 @@ class Import(msgspec.Struct, frozen=True):
 async def preview(database: Database, this: Import) -> Imported:
     """What `import_plan` would do now."""
     rest = await remaining_of(database, this.organization, this.plan, this.actor.user.id)
-    return _told(this, rest, rest.repository)
+    return _summary(this, rest, rest.repository)
 
 
 async def import_plan(database: Database, this: Import, progress: Progress) -> Imported:
@@ -91,7 +106,7 @@ async def import_plan(database: Database, this: Import, progress: Progress) -> I
     """
     rest = await remaining_of(database, this.organization, this.plan, this.actor.user.id)
     if rest.is_nothing:
-        return _told(this, rest, rest.repository)
+        return _summary(this, rest, rest.repository)
     place, done = rest.repository, list[Remaining]()
     for part in batches_of(this.plan, rest, BATCH):
         if done and database.name == "sqlite":
@@ -100,7 +115,7 @@ async def import_plan(database: Database, this: Import, progress: Progress) -> I
         batch = partial(_write, this=msgspec.structs.replace(this, plan=part), begun=place, progress=counted)
         made, place = await database.in_transaction(batch)
         done.append(made)
-    return _told(this, together(this.plan, rest, done), place)
+    return _summary(this, together(this.plan, rest, done), place)
 
 
 async def _write(
@@ -151,7 +166,7 @@ class _Writer:
 
     async def write(self, rest: Remaining) -> None:
         this, source = self._this, self._this.plan.source
-        await queries.forget_links(self._tx, this.organization.id, source, rest.again)
+        await forget_links(self._tx, this.organization.id, source, rest.again)
         if rest.repository is None:
             self._link("project", this.plan.key, self.access.repository.project_id, "")
         column_ids = rest.columns | await self._columns(rest.new_columns)
@@ -162,7 +177,7 @@ class _Writer:
             for comment in planned.comments
         ]
         await self._comments([*rest.comments, *on_new])
-        await queries.insert_links(self._tx, this.organization.id, source, self.access.repository.id, self._links)
+        await insert_links(self._tx, this.organization.id, source, self.access.repository.id, self._links)
 
     def _link(self, kind: str, key: str, internal_id: str, mark: str) -> None:
         self._links.append({"kind": kind, "external_id": key, "internal_id": internal_id, "fingerprint": mark})
@@ -181,8 +196,8 @@ class _Writer:
     async def _tasks(self, wanted: Sequence[PlannedTask], column_ids: Mapping[str, str]) -> list[Task]:
         targets = await self._targets({each.column_key: column_ids[each.column_key] for each in wanted})
         seeing = await self._seeing(wanted)
-        settled = [settle(each, self._this.people, seeing) for each in wanted]
-        made = await append_tasks(self._tx, self.access, targets, settled, self._context.now)
+        assigned = [assign(each, self._this.people, seeing) for each in wanted]
+        made = await append_tasks(self._tx, self.access, targets, assigned, self._context.now)
         for number, (planned, task) in enumerate(zip(wanted, made, strict=True), 1):
             self._link("task", planned.key, task.id, fingerprint(planned))
             self._progress("tasks", number, len(wanted))
@@ -206,7 +221,7 @@ class _Writer:
     async def _comments(self, wanted: Sequence[tuple[CommentedTask, PlannedComment]]) -> None:
         shapes = []
         for number, (task, planned) in enumerate(wanted, 1):
-            author, text = authored(planned, self._this.people, self.access.user)
+            author, text = author_and_text(planned, self._this.people, self.access.user)
             at = min(planned.created_at or self._context.now, self._context.now)
             places = {"task_id": task.id, "repository_id": self.access.repository.id, "user_id": author.id}
             values = {"text": text, "private": False, "created_at": at, "updated_at": at}
@@ -222,7 +237,7 @@ class _Writer:
         await announce_many(self._context, created)
 
 
-def _told(this: Import, rest: Remaining, repository: Repository | None) -> Imported:
+def _summary(this: Import, rest: Remaining, repository: Repository | None) -> Imported:
     labels = {label for task in rest.new_tasks for label in task.labels}
     made = rest.created
     return Imported(
@@ -240,5 +255,91 @@ def _about(this: Import, rest: Remaining) -> list[str]:
     said = unknown_people(rest.new_tasks, [comment for _, comment in rest.comments], this.people)
     if rest.changed:
         number = f"{len(rest.changed):,} task{'s have' if len(rest.changed) > 1 else ' has'}"
-        said.append(f"{number} changed there since, and stayed as here: {listed(rest.changed)}")
+        said.append(f"{number} changed there since, and stayed as here: {name_some(rest.changed)}")
     return said
+
+
+_ALWAYS = ("id", "repository_id", "user_id", "created_at", "updated_at")
+_insert = insert_into(tasks, *_ALWAYS, *CONTENT, "column_id", "bucket_id", "rank")
+_insert_bucket = insert_into(task_buckets, "id", "column_id", "rank", "size")
+_insert_assignee = insert_into(task_assignees, "task_id", "user_id")
+
+
+async def append_tasks(
+    tx: Transaction, access: Access, targets: Mapping[str, Target], wanted: Sequence[AssignedTask], now: int
+) -> list[Task]:
+    """Insert tasks at the ends of their columns, in few statements: an import holds locks for as long as it writes.
+
+    Returns them in the order of `wanted`, in which their ids sort, too. `targets`: locked columns, by the keys of the
+    plan. `work/tasks/tables.py` says how the order of a column is stored; here whole buckets are added to it.
+    """
+    made = []
+    by_column: dict[str, list[Task]] = defaultdict(list)
+    for task_id, each in zip(sorted(new_id("tsk") for _ in wanted), wanted, strict=True):
+        target = targets[each.task.column_key]
+        tasks_there = by_column[target.column.id]
+        position = sum(bucket.size for bucket in target.buckets) + len(tasks_there)
+        made.append(_task(access, target, task_id, each, position, now))
+        tasks_there.append(made[-1])
+    rows: dict[str, dict[str, object]] = {}
+    for target in {each.column.id: each for each in targets.values()}.values():
+        new_tasks = by_column[target.column.id]
+        buckets, reused = _buckets(target, len(new_tasks))
+        for at, task in enumerate(new_tasks):
+            rows[task.id] = _row(access, task, buckets[at // BUCKET_FILL].id, at % BUCKET_FILL * STEP)
+        new_buckets = [
+            {"id": each.id, "column_id": target.column.id, "rank": each.rank, "size": 0} for each in buckets[reused:]
+        ]
+        await tx.execute_many(_insert_bucket, new_buckets)  # a trigger counts what is in a bucket
+    await tx.execute_many(_insert, [rows[task.id] for task in made])
+    people = [{"task_id": each.id, "user_id": person.id} for each in made for person in each.assignees]
+    await tx.execute_many(_insert_assignee, people)
+    return made
+
+
+def _buckets(target: Target, number: int) -> tuple[list[Bucket], int]:
+    """Buckets for so many tasks at the end of a column, and how many of them are there: a last one that is empty."""
+    last = target.buckets[-1]
+    buckets = [Bucket(last.id, last.rank, 0)] if last.size == 0 else []
+    reused = len(buckets)
+    while len(buckets) * BUCKET_FILL < number:
+        buckets.append(Bucket(new_bucket_id(), last.rank + STEP * (len(buckets) + 1 - reused), 0))
+    return buckets, reused
+
+
+def _task(access: Access, target: Target, task_id: str, assigned: AssignedTask, position: int, now: int) -> Task:
+    said = assigned.task
+    finished_at = min(said.finished_at or now, now)
+    return Task(
+        id=task_id,
+        project=project_of(access),
+        column=target.column,
+        title=said.title,
+        description=said.description,
+        cover_url=said.cover_url,
+        priority=None,
+        deadline=said.deadline,
+        position=position,
+        fields=json.encode_text(assigned.fields),
+        sections=json.encode_text(said.sections),
+        labels=json.encode_text(said.labels),
+        assignees=tuple(person_shape(each) for each in sorted(assigned.assignees, key=lambda one: one.id)),
+        user_id=access.user.id,
+        completed_at=finished_at if said.finished or target.completes else None,
+        created_at=min(said.created_at or now, now),
+        updated_at=now,
+    )
+
+
+def _row(access: Access, task: Task, bucket_id: int, rank: int) -> dict[str, object]:
+    return {
+        **{name: getattr(task, name) for name in CONTENT},
+        "id": task.id,
+        "repository_id": access.repository.id,
+        "user_id": task.user_id,
+        "created_at": task.created_at,
+        "updated_at": task.updated_at,
+        "column_id": task.column.id,
+        "bucket_id": bucket_id,
+        "rank": rank,
+    }

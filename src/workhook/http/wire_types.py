@@ -1,13 +1,24 @@
-"""Values that are one thing in JSON and another inside: times and amounts of money."""
+"""Values that are one thing in JSON and another inside (times, amounts of money), and types that many answers have."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
 from decimal import Decimal, InvalidOperation
-from typing import Any
+from typing import Annotated, Any
+
+from msgspec import Meta
 
 from workhook.core.clock import parse_rfc3339
+
+Time = Annotated[str, Meta(extra_json_schema={"format": "date-time"}, examples=["2026-11-20T09:00:00Z"])]
+"""UTC with `Z`, to the second or to the millisecond."""
+
+Url = Annotated[str, Meta(extra_json_schema={"format": "uri"})]
+"""An absolute URL that starts with the base the request came by."""
+
+Unserved = Annotated[Url, Meta(description="For clients that insist on the key: nothing is served there.")]
+"""A link that is there for its key alone."""
 
 WIRE_TYPE = "x-wire-type"
 """In the extra JSON Schema of an annotation: the JSON type of a value that inside is of another."""
@@ -37,7 +48,7 @@ def read_moment(raw: object) -> int:
 
 
 def read_day_or_moment(raw: object) -> int:
-    """Likewise; a bare date is midnight UTC."""
+    """Milliseconds since the epoch; a bare date is midnight UTC."""
     if isinstance(raw, str) and _DATE.fullmatch(raw.strip()):
         return _in_range(f"{raw.strip()}T00:00:00Z", "a date that exists, such as 2026-11-20")
     try:
