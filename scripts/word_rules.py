@@ -36,22 +36,17 @@ REPEATED_CLASSES: Mapping[str, int] = {
     "Key": 2,
     "Listed": 4,
     "Membership": 2,
-    "Page": 2,
     "Person": 3,
-    "Place": 3,
+    "Place": 2,
     "Plan": 2,
-    "Prepared": 2,
-    "Question": 2,
-    "Standing": 2,
     "Step": 2,
     "Taken": 2,
     "Target": 2,
     "Viewer": 2,
-    "_Plain": 2,
 }
 # Files of one folder whose names say nearly the same.
 ALIKE_FILES: frozenset[tuple[str, str]] = frozenset(
-    {("app", "apps"), ("issued", "issuing"), ("record", "recording"), ("scoped", "scopes"), ("table", "tables")}
+    {("app", "apps"), ("issued", "issuing"), ("scoped", "scopes"), ("table", "tables")}
 )
 
 _ENDING = re.compile(r"(?<=\w{3})(ings?|ers?|ed|es|s|e|_?\d+)$")

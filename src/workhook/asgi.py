@@ -59,7 +59,7 @@ def described() -> tuple[Operation, ...]:
     return operations(_of_no_server, _of_no_server)
 
 
-def build_watch_app(services: Services, checks: Callable[[], dict[str, str]]) -> routing.App:
+def build_watch_app(services: Services, checks: Callable[[], dict[str, str]]) -> routing.AsgiApp:
     """Health and metrics alone, for a process that only delivers. Nobody has to say who they are; what they may read
     is decided by `http.system`."""
 
@@ -71,7 +71,7 @@ def build_watch_app(services: Services, checks: Callable[[], dict[str, str]]) ->
     return routing.build(system.operations(probe, checks, schema=schema), lambda: services, anybody)
 
 
-def build_app(services: Services, checks: Callable[[], dict[str, str]] = dict) -> routing.App:
+def build_app(services: Services, checks: Callable[[], dict[str, str]] = dict) -> routing.AsgiApp:
     limiter, refusals = RateLimiter(services.settings.api_rate_limit, services.database), Refusals(services.database)
     guard = Guard(limiter, services.database)
     services.closing.extend((limiter.close, refusals.close, lambda: guard.close(services.settings.drain_s)))

@@ -28,7 +28,7 @@ from workhook.delivery.worker import Worker
 from workhook.hooks import redelivery
 from workhook.http.calls import Services
 from workhook.http.protocol import REQUESTS_MAX, BoundedProtocol
-from workhook.http.routing import App
+from workhook.http.routing import AsgiApp
 from workhook.work.chores import CHORES, Chore, Chores
 
 SERVER_FILE = "server.json"
@@ -108,7 +108,7 @@ class _Server(uvicorn.Server):
             await self._ready()
 
 
-def _server(app: App, settings: Settings, ready: Callable[[], Awaitable[None]]) -> _Server:
+def _server(app: AsgiApp, settings: Settings, ready: Callable[[], Awaitable[None]]) -> _Server:
     """Every server of a process has the same bounds on connections and requests."""
     config = uvicorn.Config(
         app,

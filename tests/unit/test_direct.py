@@ -24,7 +24,7 @@ async def _missing(call: Call) -> Answer:
     raise NotFound()
 
 
-def _app() -> routing.App:
+def _app() -> routing.AsgiApp:
     async def anybody(call: Call) -> None:
         return None
 

@@ -14,6 +14,7 @@ from workhook.bootstrap import open_services
 from workhook.core.clock import parse_rfc3339
 from workhook.core.config import load
 from workhook.http.calls import Services
+from workhook.identity.context import Write
 from workhook.identity.queries import find_account
 from workhook.identity.schemas import Actor
 from workhook.work.checkouts import actions, scheduler
@@ -82,7 +83,7 @@ class Shop:
             actor = Actor(user, token_id=0, token_kind="classic", scopes=frozenset())
             async with services.database.transaction() as tx:
                 taken = await actions.take_checkout(tx, actor, checkout["id"])
-                await _STEPS[step](tx, actor, taken, now=millis(time), base=BASE)
+                await _STEPS[step](Write(tx, actor, BASE, moment=millis(time)), taken)
 
         self.studio.server.run(run)
 

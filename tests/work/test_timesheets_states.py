@@ -260,7 +260,7 @@ def _start_for(studio: Studio, caller: Caller, task_id: str) -> None:
     async def start(services: Services) -> None:
         access = await _access(services, studio, caller)
         async with services.database.transaction() as tx:
-            await timers.start_for(Write(tx, None, "http://workhook.invalid", moment=now_ms()), access, task_id)
+            await timers.start_for(Write(tx, access.actor, "http://workhook.invalid"), access, task_id)
 
     studio.server.run(start)
 
@@ -269,7 +269,7 @@ def _finish_running(studio: Studio, *task_ids: str) -> None:
     async def finish(services: Services) -> None:
         access = await _access(services, studio, studio.owner)
         async with services.database.transaction() as tx:
-            await timers.finish_running(Write(tx, None, "http://workhook.invalid", moment=now_ms()), access, task_ids)
+            await timers.finish_running(Write(tx, access.actor, "http://workhook.invalid"), access, task_ids)
 
     studio.server.run(finish)
 

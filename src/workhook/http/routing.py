@@ -43,7 +43,7 @@ def build(
     *,
     refused: Refused = lambda call, problem: None,
     problem_page: ProblemPage | None = None,
-) -> App:
+) -> AsgiApp:
     """The application. `services` is asked per request, so that the database may open after the routes are made."""
     routes = PathTree[Handle]()
     for each in operations:
@@ -51,10 +51,10 @@ def build(
             handle = _handle(each, prefix, services, guard, refused, problem_page)
             for method in ("GET", "HEAD") if each.method == "GET" and each.head else (each.method,):
                 routes.add(prefix + each.path, method, handle)
-    return App(routes, services, problem_page)
+    return AsgiApp(routes, services, problem_page)
 
 
-class App:
+class AsgiApp:
     """An application of ASGI: it answers each request by the operation that its path and method lead to."""
 
     def __init__(
@@ -239,4 +239,4 @@ def _outside(request: Request, error: Exception, services: Services, problem_pag
     return _problem_response(problem, area, request_id, documentation, {} if of_the_api else {"Vary": "Accept"})
 
 
-__all__ = ["App", "Guard", "build"]
+__all__ = ["AsgiApp", "Guard", "build"]

@@ -57,7 +57,7 @@ Progress = Callable[[str, int, int], None]
 """What is done, how much of it, of how much."""
 
 
-class Created(msgspec.Struct, frozen=True):
+class CreatedCounts(msgspec.Struct, frozen=True):
     """`labels`: how many different ones the new tasks have."""
 
     projects: int
@@ -73,7 +73,7 @@ class Imported(msgspec.Struct, frozen=True):
     title: str
     project_id: str | None
     repository: str | None
-    created: Created
+    created: CreatedCounts
     skipped: Counts
     changed: int
     warnings: list[str]
@@ -244,7 +244,7 @@ def _summary(this: Import, rest: Remaining, repository: Repository | None) -> Im
         title=this.plan.title,
         project_id=repository.project_id if repository else None,
         repository=repository.full_name if repository else None,
-        created=Created(int(rest.repository is None), made.columns, made.tasks, made.comments, len(labels)),
+        created=CreatedCounts(int(rest.repository is None), made.columns, made.tasks, made.comments, len(labels)),
         skipped=rest.skipped,
         changed=len(rest.changed),
         warnings=[*this.plan.warnings, *_about(this, rest)],
