@@ -123,22 +123,9 @@ async def insert_dispatches(tx: Transaction, pairs: Sequence[tuple[int, int]], *
     if not pairs:
         return
     now = now_ms()
-    await tx.execute_many(
-        _insert,
-        [
-            {
-                "event_id": event_id,
-                "hook_id": hook_id,
-                "guid": new_guid(),
-                "attempts": 0,
-                "retries": 0,
-                "wanted": int(by_hand),
-                "next_attempt_at": now,
-                "created_at": now,
-            }
-            for event_id, hook_id in pairs
-        ],
-    )
+    new = {"attempts": 0, "retries": 0, "wanted": int(by_hand), "next_attempt_at": now, "created_at": now}
+    rows = [{**new, "event_id": event_id, "hook_id": hook_id, "guid": new_guid()} for event_id, hook_id in pairs]
+    await tx.execute_many(_insert, rows)
     tx.signal(DUE, {hook_id for _, hook_id in pairs})
 
 
