@@ -13,7 +13,7 @@ from workhook.core.ids import new_guid
 from workhook.events import order, outbox
 from workhook.events.catalog import ANY_EVENT
 from workhook.events.outbox import Event
-from workhook.hooks.records import Viewer
+from workhook.hooks.records import HookViewer
 from workhook.hooks.sending import send_on_postgresql, send_on_sqlite, send_params
 from workhook.hooks.tables import dispatches, hooks
 from workhook.storage import Row, Transaction
@@ -99,7 +99,7 @@ async def _send_deferred(tx: Transaction, count: int) -> None:
     await tx.defer_fetch(_reached_by_new, counted, tell)
 
 
-def reached(tx: Transaction, event_id: int, viewer: Viewer) -> int:
+def reached(tx: Transaction, event_id: int, viewer: HookViewer) -> int:
     """How many of the hooks that the viewer sees get an event that was fanned out."""
     apps: Counter[tuple[int, int | None]] = tx.state.get(_REACHED, Counter())
     if viewer.everything:

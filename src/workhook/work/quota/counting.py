@@ -131,6 +131,6 @@ _count = _statement()
 
 
 async def count(reader: Reader, account_id: int) -> Usage:
-    """Looks at every row. Raises `storage.slow.TooSlow`."""
+    """Looks at every row. Raises `storage.slow.QueryTooSlow`."""
     [row] = await reader.fetch_slow(_count, {"account_id": account_id})
     return Usage(row["file_bytes"], row["event_bytes"], row["rows"])
