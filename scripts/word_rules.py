@@ -22,11 +22,9 @@ REPEATED_CLASSES: Mapping[str, int] = {
     "Access": 2,
     "Answer": 2,
     "Attempt": 2,
-    "Budget": 2,
     "Checked": 2,
     "Client": 2,
     "Content": 2,
-    "Draft": 2,
     "Entry": 2,
     "EventType": 2,
     "Folder": 2,
@@ -35,14 +33,11 @@ REPEATED_CLASSES: Mapping[str, int] = {
     "Invitation": 2,
     "Key": 2,
     "Listed": 4,
-    "Membership": 2,
     "Person": 3,
     "Place": 2,
     "Plan": 2,
     "Step": 2,
     "Taken": 2,
-    "Target": 2,
-    "Viewer": 2,
 }
 # Files of one folder whose names say nearly the same.
 ALIKE_FILES: frozenset[tuple[str, str]] = frozenset(

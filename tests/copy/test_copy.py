@@ -288,7 +288,7 @@ def test_a_file_that_is_in_use_is_refused(file: Path, url: str) -> None:
 
 
 def test_nobody_uses_the_file_while_it_is_copied(file: Path, url: str) -> None:
-    source = copy_source.Source.open(file)
+    source = copy_source.CopySource.open(file)
     try:
         with pytest.raises(AssertionError, match="locked"):
             Server(file.parent, {}).start()

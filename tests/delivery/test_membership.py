@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
 
 from tests.harness.depth import deep
-from workhook.delivery.membership import VIEWS_MAX, Member, Membership, Seen, View
+from workhook.delivery.membership import VIEWS_MAX, LaneAssignment, Seen, View, WorkerRow
 
 LANES = range(1, 13)
 LEASE = 10
@@ -35,7 +35,7 @@ class Process:
     """What `Leases` and `LeasedLanes` are in a real one."""
 
     owner: str
-    membership: Membership
+    membership: LaneAssignment
     epoch: int = 0
     good_until: int = 0
     in_flight: Counter[int] = field(default_factory=Counter)  # of this life
@@ -65,7 +65,7 @@ class Processes(RuleBasedStateMachine):
 
     def _seen(self) -> Seen:
         members = [
-            Member(owner, row.epoch, row.until - self.now, row.acknowledged, row.finishing, row.leaving)
+            WorkerRow(owner, row.epoch, row.until - self.now, row.acknowledged, row.finishing, row.leaving)
             for owner, row in self.rows.items()
         ]
         return Seen(self.generation, members)
@@ -78,7 +78,7 @@ class Processes(RuleBasedStateMachine):
     @rule(target=made)
     def a_process_starts(self) -> Process:
         owner = f"p{len(self.processes)}"
-        self.processes.append(Process(owner, Membership(owner)))
+        self.processes.append(Process(owner, LaneAssignment(owner)))
         return self.processes[-1]
 
     @rule(process=made)
@@ -210,10 +210,10 @@ def test_lanes_are_shared_about_evenly() -> None:
     assert all(2200 < share < 2800 for share in shares.values())
 
 
-def two() -> tuple[Membership, Membership]:
+def two() -> tuple[LaneAssignment, LaneAssignment]:
     """One that has been there, and one that comes."""
-    here, newcomer = Membership("a"), Membership("b")
-    here.see(Seen(1, [Member("a", 1, 10, 1, frozenset())]))
+    here, newcomer = LaneAssignment("a"), LaneAssignment("b")
+    here.see(Seen(1, [WorkerRow("a", 1, 10, 1, frozenset())]))
     return here, newcomer
 
 
@@ -221,29 +221,29 @@ def test_a_newcomer_waits_for_what_is_in_flight() -> None:
     here, newcomer = two()
     lane = next(lane for lane in LANES if View(2, ["a", "b"]).owner_of(lane) == "b")
     other = next(each for each in LANES if View(2, ["a", "b"]).owner_of(each) == "b" and each != lane)
-    coming = [Member("a", 1, 10, 1, frozenset()), Member("b", 2, 10, 2, frozenset())]
+    coming = [WorkerRow("a", 1, 10, 1, frozenset()), WorkerRow("b", 2, 10, 2, frozenset())]
     newcomer.see(Seen(2, coming))
     assert not newcomer.may_work_on(lane)
     assert newcomer.is_own(lane)
     here.see(Seen(2, coming))
     assert not here.may_work_on(lane)
-    finishing = [Member("a", 1, 10, 2, frozenset({lane})), Member("b", 2, 10, 2, frozenset())]
+    finishing = [WorkerRow("a", 1, 10, 2, frozenset({lane})), WorkerRow("b", 2, 10, 2, frozenset())]
     newcomer.see(Seen(2, finishing))
     assert not newcomer.may_work_on(lane)
     assert newcomer.may_work_on(other)
     assert not newcomer.settled
-    newcomer.see(Seen(2, [Member("a", 1, 10, 2, frozenset()), Member("b", 2, 10, 2, frozenset())]))
+    newcomer.see(Seen(2, [WorkerRow("a", 1, 10, 2, frozenset()), WorkerRow("b", 2, 10, 2, frozenset())]))
     assert newcomer.may_work_on(lane)
     assert newcomer.settled
 
 
 def test_who_stops_ends_what_is_in_flight_and_others_have_the_rest() -> None:
     here, other = two()
-    both = [Member("a", 1, 10, 2, frozenset()), Member("b", 2, 10, 2, frozenset())]
+    both = [WorkerRow("a", 1, 10, 2, frozenset()), WorkerRow("b", 2, 10, 2, frozenset())]
     for each in (here, other):
         each.see(Seen(2, both))
     lane, further = [lane for lane in LANES if here.is_own(lane)][:2]
-    other.see(Seen(3, [Member("a", 1, 10, 3, frozenset({lane}), leaving=True), both[1]]))
+    other.see(Seen(3, [WorkerRow("a", 1, 10, 3, frozenset({lane}), leaving=True), both[1]]))
     assert not other.may_work_on(lane)
     assert other.may_work_on(further)
 
@@ -251,7 +251,9 @@ def test_who_stops_ends_what_is_in_flight_and_others_have_the_rest() -> None:
 def test_who_is_never_answered_keeps_nothing_for_ever() -> None:
     here, _ = two()
     for generation in range(2, 3 * VIEWS_MAX):
-        here.see(Seen(generation, [Member("a", 1, 10, generation, frozenset()), Member("b", 2, 10, 1, frozenset())]))
+        here.see(
+            Seen(generation, [WorkerRow("a", 1, 10, generation, frozenset()), WorkerRow("b", 2, 10, 1, frozenset())])
+        )
     assert not any(here.may_work_on(lane) for lane in LANES)
 
 

@@ -15,7 +15,7 @@ from workhook.core.config import load
 from workhook.hooks import history
 from workhook.http.calls import Services
 from workhook.storage import migrate
-from workhook.storage.index_ranges import Bounds
+from workhook.storage.index_ranges import IdRange
 
 HOOK = 1
 NUMBER = 12_000
@@ -90,7 +90,7 @@ def test_they_are_found_by_time(backend: Databases, tmp_path: Path) -> None:
         pages = []
         for since, until in asked:
             filters = history.Filters(since=since, until=until)
-            rows = await history.page(services.database, HOOK, filters, Bounds(), limit=NUMBER, newest_first=False)
+            rows = await history.page(services.database, HOOK, filters, IdRange(), limit=NUMBER, newest_first=False)
             pages.append([row["id"] for row in rows])
         return pages
 

@@ -26,7 +26,7 @@ from workhook.identity import audit_queries
 from workhook.identity.audit_phrase import Selection
 from workhook.identity.tables import audit_log
 from workhook.storage import Reader, Row, dialects
-from workhook.storage.index_ranges import HIGHEST, Bounds
+from workhook.storage.index_ranges import HIGHEST, IdRange
 from workhook.storage.metadata import big
 from workhook.work.activity import queries as activity
 
@@ -43,7 +43,7 @@ class Case(NamedTuple):
 
 def _deliveries(**filters: Any) -> Callable[[Reader, int], Awaitable[Sequence[Row]]]:
     wanted = history.Filters(**filters)
-    return lambda reader, hook: history.page(reader, hook, wanted, Bounds(), limit=SHOWN, newest_first=True)
+    return lambda reader, hook: history.page(reader, hook, wanted, IdRange(), limit=SHOWN, newest_first=True)
 
 
 def _activity(**filters: Any) -> Callable[[Reader, int], Awaitable[Sequence[Row]]]:

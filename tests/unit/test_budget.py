@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import asyncio
 
-from workhook.delivery.budget import Budget
+from workhook.delivery.budget import MemoryBudget
 
 
-async def hold(budget: Budget, size: int) -> None:
+async def hold(budget: MemoryBudget, size: int) -> None:
     async with budget.of(size):
         await asyncio.Event().wait()
 
 
 async def test_all_who_wait_can_be_cancelled_at_once() -> None:
-    budget = Budget(10)
+    budget = MemoryBudget(10)
     tasks = [asyncio.create_task(hold(budget, 10)) for _ in range(4)]
     await asyncio.sleep(0)
     for task in tasks:

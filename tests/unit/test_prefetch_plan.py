@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from tests.unit.lane_kit import lane_with
 from workhook.delivery.lanes import Lane
-from workhook.delivery.prefetcher import LANE_MAX, PAGE_LEAST, READY_LOW, READY_MAX, SLOW_MAX, DuePage, plan
+from workhook.delivery.prefetcher import LANE_MAX, PAGE_LEAST, READY_LOW, READY_MAX, SLOW_MAX, ReadPlan, plan
 
 NOW = 0
 
@@ -19,7 +19,7 @@ def lanes(number: int, *, waiting: int, slow: bool = False, first: int = 1) -> l
     return made
 
 
-def read(pages: list[DuePage]) -> dict[int, int]:
+def read(pages: list[ReadPlan]) -> dict[int, int]:
     return {lane.hook.id: page.per_lane for page in pages for lane in page.lanes}
 
 

@@ -6,7 +6,7 @@ import asyncio
 from collections import Counter
 
 from tests.unit.lane_kit import lane_with
-from workhook.delivery.budget import Budget
+from workhook.delivery.budget import MemoryBudget
 from workhook.delivery.lanes import Work
 from workhook.delivery.slots import Slots
 
@@ -64,7 +64,7 @@ def test_slow_receivers_have_half_of_the_process_at_most() -> None:
 
 
 async def test_a_budget_is_never_overdrawn_and_never_deadlocks() -> None:
-    budget = Budget(100)
+    budget = MemoryBudget(100)
     inside = most = 0
 
     async def hold(size: int) -> None:

@@ -53,7 +53,7 @@ async def test_a_slow_read_is_ended(services: Services, monkeypatch: pytest.Monk
         patch.setattr(slow, "TIMEOUT_S", 0.5)
         for _ in range(slow.AT_ONCE + 1):  # also the next one on the same connection
             async with asyncio.timeout(WAIT_S):
-                with pytest.raises(slow.TooSlow) as refused:
+                with pytest.raises(slow.QueryTooSlow) as refused:
                     await services.database.fetch_slow(_endless)
     assert refused.value.status == 503
     assert refused.value.headers["Retry-After"] == "10"
@@ -75,7 +75,7 @@ async def test_slow_reads_wait_for_their_turn_and_others_for_none(
             monkeypatch.setattr(slow, "TIMEOUT_S", 0.5)
             waiting = [services.database.fetch_slow(_endless) for _ in range(20)]
             outcomes = await asyncio.gather(*waiting, return_exceptions=True)
-            assert {type(each) for each in outcomes} == {slow.TooSlow}
+            assert {type(each) for each in outcomes} == {slow.QueryTooSlow}
             for _ in range(10):
                 await services.database.fetch_one(_quick)
         assert not any(read.done() for read in reads)
@@ -86,7 +86,7 @@ async def test_slow_reads_wait_for_their_turn_and_others_for_none(
             for read in reads:
                 read.cancel()
         ends = await asyncio.gather(*reads, return_exceptions=True)  # else a thread may go on reading for an hour
-    assert {type(each) for each in ends} <= {slow.TooSlow, asyncio.CancelledError}
+    assert {type(each) for each in ends} <= {slow.QueryTooSlow, asyncio.CancelledError}
     await services.database.fetch_slow(_quick)
 
 

@@ -53,8 +53,8 @@ class Counted:
             if _inside.get() or given[1:] == ([],):  # one method calls another; nothing is sent for no rows
                 return await method(*given)
             # What waits is one trip: with this one, or before it.
-            along = [_text(each.statement) for each in getattr(what, "waiting", ())]
-            if (question := getattr(what, "question", None)) is not None:
+            along = [_text(each.statement) for each in getattr(what, "deferred", ())]
+            if (question := getattr(what, "deferred_read", None)) is not None:
                 along.append(_text(question.statement))
             asked = [_text(each) for each in given[:1]]
             trips = [along + asked] if name == "fetch_with_deferred" else [along, asked]

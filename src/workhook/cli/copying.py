@@ -61,11 +61,11 @@ async def copy(
 @command(app, "release", settings=())
 async def release(context: Context, *, file: Annotated[str, _FILE]) -> None:
     """Let servers use a file again that was copied, or whose copy was begun. The copy then is another database."""
-    from workhook.storage.copy_source import Source
+    from workhook.storage.copy_source import CopySource
 
     path = _path(file)
     with _in_words(context, path, None):
-        source = Source.open(path)
+        source = CopySource.open(path)
         try:
             mark = source.release()
         finally:

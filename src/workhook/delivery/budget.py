@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 
-class Budget:
+class MemoryBudget:
     """`total` bytes, granted in the order of the requests. A request for more than `total` gets all of it."""
 
     def __init__(self, total: int) -> None:

@@ -21,7 +21,7 @@ import structlog
 
 from workhook.core.clock import now_ms
 from workhook.delivery import metrics, processes
-from workhook.delivery.membership import Member, Membership, Seen
+from workhook.delivery.membership import LaneAssignment, Seen, WorkerRow
 from workhook.storage import Database, Transaction
 from workhook.storage.signals import WORKERS
 
@@ -92,7 +92,7 @@ class Leases:
         self._beat_ms = min(BEAT_MS, round(lease_ms * BEATS))
         self.owner = new_owner()
         self.epoch = 0  # changes each time it joins; 0: it is no member
-        self.membership = Membership(self.owner)
+        self.membership = LaneAssignment(self.owner)
         self._good_until = self._renew_at = self._look_at = 0  # by `_clock_ms`
         self._missed = False  # the last heartbeat or look has failed
         self._patient_until = 0  # until then these may have had no chance to renew, and are not removed
@@ -234,7 +234,7 @@ class Leases:
             await self._remove_dead(dead)
         self._look_at = self._next_look(others, now)
 
-    def _next_look(self, others: Sequence[Member], now: int) -> int:
+    def _next_look(self, others: Sequence[WorkerRow], now: int) -> int:
         """When the first lease of another process ends unless renewed; sooner while the view is not settled."""
         at = now + min((max(UNSETTLED_MS, each.left_ms + 1) for each in others), default=self._lease_ms)
         if self.membership.held_up:

@@ -19,7 +19,7 @@ KNOWN_MAX = 50_000  # lanes whose process a view remembers
 VIEWS_MAX = 16  # views that wait to be acknowledged; with more, a process works on nothing
 
 
-class Member(NamedTuple):
+class WorkerRow(NamedTuple):
     """The row of a process that delivers. `epoch` 0: of an earlier version, which leases each lane. `left_ms`: until
     its lease ends; below 0 if it has ended. `leaving`: it stops, and only ends its attempts in flight."""
 
@@ -35,7 +35,7 @@ class Seen(NamedTuple):
     """The generation and all rows, read at one moment."""
 
     generation: int
-    members: Sequence[Member]
+    members: Sequence[WorkerRow]
 
 
 _NOBODY = ("",)
@@ -63,7 +63,7 @@ class View:
         return owner
 
 
-class Membership:
+class LaneAssignment:
     """The lanes that one process may work on, by the views that it has seen."""
 
     def __init__(self, owner: str) -> None:

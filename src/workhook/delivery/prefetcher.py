@@ -29,7 +29,7 @@ RECORDED_MAX = 4096  # how many recorded dispatches are remembered
 
 
 @dataclass(frozen=True)
-class DuePage:
+class ReadPlan:
     """At most `per_lane` dispatches are to be read for each of these lanes."""
 
     lanes: Sequence[Lane]
@@ -129,7 +129,7 @@ class Prefetcher:
             if lane.in_flight:
                 self._bytes += sum(work.held for work in lane.in_flight.values())
 
-    async def _read(self, page: DuePage) -> bool:
+    async def _read(self, page: ReadPlan) -> bool:
         by_id = {lane.hook.id: lane for lane in page.lanes}
         in_hand = {lane.hook.id: [*lane.ready, *lane.in_flight.values()] for lane in page.lanes}
         busy = [work.id for works in in_hand.values() for work in works]
@@ -184,7 +184,7 @@ class Prefetcher:
         return found
 
 
-def plan(lanes: Iterable[Lane], now: int, *, idle: bool) -> list[DuePage]:
+def plan(lanes: Iterable[Lane], now: int, *, idle: bool) -> list[ReadPlan]:
     """What to read for which lanes. First, slow lanes put back more than their receivers take."""
     brisk: list[Lane] = []
     slow: list[Lane] = []
@@ -217,13 +217,13 @@ def _put_back(slow: Sequence[Lane]) -> int:
     return ready
 
 
-def _page(low: Collection[Lane], room: int, least: int, most: int) -> list[DuePage]:
+def _page(low: Collection[Lane], room: int, least: int, most: int) -> list[ReadPlan]:
     """A page of `least` to `most` each for the emptiest lanes, and of these for those that were read longest ago."""
     if not low or room <= 0:
         return []
     number = min(len(low), max(1, room // least))
     chosen = heapq.nsmallest(number, low, key=lambda lane: (len(lane.ready), lane.read_turn))
-    return [DuePage(chosen, max(1, min(most, room // number)))]
+    return [ReadPlan(chosen, max(1, min(most, room // number)))]
 
 
 def _is_for(row: Row, lane: Lane) -> bool:

@@ -11,7 +11,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from workhook.core import json
-from workhook.delivery.membership import Member, Seen
+from workhook.delivery.membership import Seen, WorkerRow
 from workhook.hooks.tables import lanes, worker_generation, workers
 from workhook.storage import Reader, Row, Transaction
 from workhook.storage.dialects import any_of, server_now, upsert
@@ -109,9 +109,9 @@ async def seen(reader: Reader) -> Seen:
     return Seen(generation, [_member(row) for row in rows if row["owner"] is not None])
 
 
-def _member(row: Row) -> Member:
+def _member(row: Row) -> WorkerRow:
     finishing: Any = json.decode(row["finishing"]) if row["finishing"] != "[]" else ()
-    return Member(
+    return WorkerRow(
         row["owner"], row["epoch"], row["left_ms"], row["acknowledged"], frozenset(finishing), bool(row["leaving"])
     )
 

@@ -14,7 +14,7 @@ from workhook.core.errors import Unavailable
 from workhook.delivery import metrics, queries
 from workhook.delivery.address_policy import OwnTrouble
 from workhook.delivery.attempt import Finished, attempt, reason_to_deactivate
-from workhook.delivery.budget import Budget
+from workhook.delivery.budget import MemoryBudget
 from workhook.delivery.lanes import Lane, Work
 from workhook.delivery.leased_lanes import POLL_MS, LeasedLanes
 from workhook.delivery.outcome_writer import OutcomeWriter
@@ -53,7 +53,7 @@ class Worker:
         # Two halves: payloads that wait must not take the room of those that are loaded when their turn comes.
         payload_bytes = settings.delivery_memory_mb * 1024 * 1024
         self._prefetcher = Prefetcher(self._database, self._leased, payload_bytes // 2)
-        self._loading = Budget(payload_bytes // 2)
+        self._loading = MemoryBudget(payload_bytes // 2)
         self._paused_until = 0
         self._stopping = asyncio.Event()
         self._all_finished = asyncio.Event()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlalchemy as sa
 
-from workhook.storage.metadata import BigId, Millis, metadata
+from workhook.storage.metadata import BigId, Millis, metadata, partial_index
 
 events = sa.Table(
     "events",
@@ -26,22 +26,10 @@ events = sa.Table(
     sqlite_autoincrement=True,
 )
 # What happened in a project, in order.
-activity_index = sa.Index(
-    "ix_events_activity",
-    events.c.repository_id,
-    events.c.id,
-    sqlite_where=events.c.listed,
-    postgresql_where=events.c.listed,
-)
+activity_index = partial_index("ix_events_activity", events.c.repository_id, events.c.id, where=events.c.listed)
 # What somebody did there, event by event.
-sa.Index(
-    "ix_events_actor",
-    events.c.repository_id,
-    events.c.actor_id,
-    events.c.name,
-    events.c.id,
-    sqlite_where=events.c.listed,
-    postgresql_where=events.c.listed,
+partial_index(
+    "ix_events_actor", events.c.repository_id, events.c.actor_id, events.c.name, events.c.id, where=events.c.listed
 )
 
 event_keys = sa.Table(

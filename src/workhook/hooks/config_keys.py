@@ -127,9 +127,10 @@ def _read_url(change: ConfigChange, value: Any) -> str | None:
 
 
 def _read_rotation(change: ConfigChange, value: Any) -> str | None:
-    change.previous_secret_expires_in_s = seconds = whole_number(value)
+    seconds = whole_number(value)
     if seconds is None or not 0 <= seconds <= ROTATION_MAX_S:
         return f"{_ROTATION} must be seconds, at most {ROTATION_MAX_S}"
+    change.previous_secret_expires_in_s = seconds
     return None
 
 

@@ -23,7 +23,7 @@ from workhook.hooks.schemas import DeliveryDetail, DeliveryItem, DeliveryRequest
 from workhook.hooks.tables import deliveries, dispatches, hooks, lanes
 from workhook.storage import Reader, Row, Transaction
 from workhook.storage.dialects import any_of
-from workhook.storage.index_ranges import Bounds
+from workhook.storage.index_ranges import IdRange
 from workhook.storage.metadata import big
 from workhook.storage.signals import DUE
 
@@ -158,12 +158,12 @@ def parse_cursor(text: str | None) -> int | None:
 async def list_deliveries(
     reader: Reader, hook_id: int, filters: Filters, *, cursor: int | None, per_page: int
 ) -> DeliveryPage:
-    """Newest first. A cursor is the id of the first delivery of its page. Raises `storage.slow.TooSlow`."""
-    older = Bounds() if cursor is None else Bounds(high=cursor + 1)
+    """Newest first. A cursor is the id of the first delivery of its page. Raises `storage.slow.QueryTooSlow`."""
+    older = IdRange() if cursor is None else IdRange(high=cursor + 1)
     rows = await history.page(reader, hook_id, filters, older, limit=per_page + 1, newest_first=True)
     prev_cursor = None
     if cursor is not None:
-        later = Bounds(low=cursor)
+        later = IdRange(low=cursor)
         newer = await history.page(reader, hook_id, filters, later, limit=per_page, newest_first=False)
         prev_cursor = f"{_CURSOR}{newer[-1]['id']}" if newer else None
     next_cursor = f"{_CURSOR}{rows[per_page]['id']}" if len(rows) > per_page else None

@@ -13,7 +13,7 @@ from workhook.core.ids import new_guid
 from workhook.events import order, outbox
 from workhook.events.catalog import ANY_EVENT
 from workhook.events.outbox import Event
-from workhook.hooks.records import Viewer
+from workhook.hooks.records import HookViewer
 from workhook.hooks.sending import send_on_postgresql, send_on_sqlite, send_params
 from workhook.hooks.tables import dispatches, hooks
 from workhook.storage import Row, Transaction
@@ -99,7 +99,7 @@ async def _send_deferred(tx: Transaction, count: int) -> None:
     await tx.defer_fetch(_reached_by_new, counted, tell)
 
 
-def reached(tx: Transaction, event_id: int, viewer: Viewer) -> int:
+def reached(tx: Transaction, event_id: int, viewer: HookViewer) -> int:
     """How many of the hooks that the viewer sees get an event that was fanned out."""
     apps: Counter[tuple[int, int | None]] = tx.state.get(_REACHED, Counter())
     if viewer.everything:
@@ -123,22 +123,9 @@ async def insert_dispatches(tx: Transaction, pairs: Sequence[tuple[int, int]], *
     if not pairs:
         return
     now = now_ms()
-    await tx.execute_many(
-        _insert,
-        [
-            {
-                "event_id": event_id,
-                "hook_id": hook_id,
-                "guid": new_guid(),
-                "attempts": 0,
-                "retries": 0,
-                "wanted": int(by_hand),
-                "next_attempt_at": now,
-                "created_at": now,
-            }
-            for event_id, hook_id in pairs
-        ],
-    )
+    new = {"attempts": 0, "retries": 0, "wanted": int(by_hand), "next_attempt_at": now, "created_at": now}
+    rows = [{**new, "event_id": event_id, "hook_id": hook_id, "guid": new_guid()} for event_id, hook_id in pairs]
+    await tx.execute_many(_insert, rows)
     tx.signal(DUE, {hook_id for _, hook_id in pairs})
 
 

@@ -19,7 +19,7 @@ import sqlalchemy as sa
 from workhook.hooks.tables import deliveries, succeeded
 from workhook.storage import Reader, Row
 from workhook.storage.dialects import any_of
-from workhook.storage.index_ranges import Bounds, TimeIndex, index_range
+from workhook.storage.index_ranges import IdRange, TimeIndex, index_range
 from workhook.storage.metadata import big
 from workhook.storage.statements import PerDialect
 
@@ -110,7 +110,7 @@ async def page(
     reader: Reader,
     hook_id: int,
     filters: Filters,
-    within: Bounds,
+    within: IdRange,
     *,
     limit: int,
     newest_first: bool,
@@ -118,8 +118,8 @@ async def page(
     more: Mapping[str, object] | None = None,
 ) -> Sequence[Row]:
     """At most `limit` deliveries with ids within the bounds. `answered` are the columns (one function for one set: a
-    statement is kept for each), `more` their parameters. Raises `storage.slow.TooSlow`."""
-    times = Bounds()
+    statement is kept for each), `more` their parameters. Raises `storage.slow.QueryTooSlow`."""
+    times = IdRange()
     if filters.guid is None and filters.ids is None:  # these are few anyway
         times = await moments.bounds(reader, since=filters.since, until=filters.until)
     params = {

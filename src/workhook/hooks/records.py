@@ -19,7 +19,7 @@ from workhook.identity.tokens.kinds import OAUTH
 from workhook.storage import Row
 
 
-class Viewer(msgspec.Struct, frozen=True):
+class HookViewer(msgspec.Struct, frozen=True):
     """Who looks at hooks. An OAuth app sees the hooks that it made; nobody else sees them (Authentication 3 of the
     spec).
 
@@ -30,11 +30,11 @@ class Viewer(msgspec.Struct, frozen=True):
     everything: bool = False
 
 
-OPERATOR = Viewer(everything=True)
+OPERATOR = HookViewer(everything=True)
 
 
-def viewer_of(actor: Actor) -> Viewer:
-    return Viewer(actor.app_id if actor.token_kind == OAUTH.name else None)
+def viewer_of(actor: Actor) -> HookViewer:
+    return HookViewer(actor.app_id if actor.token_kind == OAUTH.name else None)
 
 
 class HookOwner(msgspec.Struct, frozen=True):
@@ -42,7 +42,7 @@ class HookOwner(msgspec.Struct, frozen=True):
 
     account: Account
     repository: Repository | None = None
-    viewer: Viewer = OPERATOR
+    viewer: HookViewer = OPERATOR
 
     @property
     def target(self) -> str:

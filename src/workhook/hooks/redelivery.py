@@ -23,7 +23,7 @@ from workhook.hooks.schemas import RedeliveryShape
 from workhook.hooks.tables import deliveries, dispatches, lanes, redeliveries, succeeded
 from workhook.http.calls import Services
 from workhook.storage import Database, Reader, Row, Transaction
-from workhook.storage.index_ranges import Bounds
+from workhook.storage.index_ranges import IdRange
 from workhook.storage.metadata import big, insert_into
 from workhook.storage.sweeping import for_each_isolated
 
@@ -123,7 +123,7 @@ async def find(reader: Reader, hook_id: int, redelivery_id: int) -> Redelivery:
 
 async def advance(database: Database, redelivery_id: int) -> Redelivery | None:
     """Do one batch and return the job, or None if the hook was deleted. If another process does the same batch, only
-    one of them succeeds. Raises `storage.slow.TooSlow`."""
+    one of them succeeds. Raises `storage.slow.QueryTooSlow`."""
     row = await database.fetch_one(_one, {"id": redelivery_id})
     if row is None or row["finished_at"] is not None:
         return _redelivery_of(row) if row else None
@@ -133,7 +133,7 @@ async def advance(database: Database, redelivery_id: int) -> Redelivery | None:
         database,
         job.hook_id,
         filters,
-        Bounds(job.after_id, job.upto_id + 1),
+        IdRange(job.after_id, job.upto_id + 1),
         limit=BATCH,
         newest_first=False,
         answered=_answered,

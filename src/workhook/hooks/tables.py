@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlalchemy as sa
 
-from workhook.storage.metadata import BigId, Millis, metadata
+from workhook.storage.metadata import BigId, Millis, metadata, partial_index
 
 hooks = sa.Table(
     "hooks",
@@ -29,20 +29,8 @@ hooks = sa.Table(
     sqlite_autoincrement=True,
 )
 # An organization's own, and those that apps made in it, of many that its repositories have.
-sa.Index(
-    "ix_hooks_organization",
-    hooks.c.account_id,
-    hooks.c.id,
-    sqlite_where=hooks.c.repository_id.is_(None),
-    postgresql_where=hooks.c.repository_id.is_(None),
-)
-sa.Index(
-    "ix_hooks_app",
-    hooks.c.account_id,
-    hooks.c.id,
-    sqlite_where=hooks.c.app_id.is_not(None),
-    postgresql_where=hooks.c.app_id.is_not(None),
-)
+partial_index("ix_hooks_organization", hooks.c.account_id, hooks.c.id, where=hooks.c.repository_id.is_(None))
+partial_index("ix_hooks_app", hooks.c.account_id, hooks.c.id, where=hooks.c.app_id.is_not(None))
 
 lanes = sa.Table(
     "lanes",
@@ -95,13 +83,12 @@ dispatches = sa.Table(
     sqlite_autoincrement=True,
 )
 # What is due, hook by hook: only rows with work are in it, however many are kept.
-due_index = sa.Index(
+due_index = partial_index(
     "ix_dispatches_due",
     dispatches.c.hook_id,
     dispatches.c.next_attempt_at,
     dispatches.c.id,
-    sqlite_where=dispatches.c.next_attempt_at.is_not(None),
-    postgresql_where=dispatches.c.next_attempt_at.is_not(None),
+    where=dispatches.c.next_attempt_at.is_not(None),
 )
 
 deliveries = sa.Table(
@@ -153,7 +140,7 @@ sa.Index(
     deliveries.c.redelivery,
     deliveries.c.id,
 )
-sa.Index(
+partial_index(
     "ix_deliveries_action",
     deliveries.c.hook_id,
     deliveries.c.action,
@@ -161,15 +148,10 @@ sa.Index(
     _SUCCEEDED,
     deliveries.c.redelivery,
     deliveries.c.id,
-    sqlite_where=deliveries.c.action.is_not(None),
-    postgresql_where=deliveries.c.action.is_not(None),
+    where=deliveries.c.action.is_not(None),
 )
-sa.Index(
-    "ix_deliveries_recorded_at",
-    deliveries.c.hook_id,
-    deliveries.c.id,
-    sqlite_where=deliveries.c.recorded_at.is_not(None),
-    postgresql_where=deliveries.c.recorded_at.is_not(None),
+partial_index(
+    "ix_deliveries_recorded_at", deliveries.c.hook_id, deliveries.c.id, where=deliveries.c.recorded_at.is_not(None)
 )
 
 # Somebody asked for many deliveries again. It is done in batches, oldest first, and goes on after a crash.
@@ -189,11 +171,7 @@ redeliveries = sa.Table(
     sqlite_autoincrement=True,
 )
 # One at a time for each hook; and the way to those that are not done.
-sa.Index(
-    "ix_redeliveries_running",
-    redeliveries.c.hook_id,
-    unique=True,
-    sqlite_where=redeliveries.c.finished_at.is_(None),
-    postgresql_where=redeliveries.c.finished_at.is_(None),
+partial_index(
+    "ix_redeliveries_running", redeliveries.c.hook_id, unique=True, where=redeliveries.c.finished_at.is_(None)
 )
 sa.Index("ix_redeliveries_hook_id", redeliveries.c.hook_id, redeliveries.c.id)

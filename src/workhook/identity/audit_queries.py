@@ -101,7 +101,7 @@ async def read(
 ) -> Sequence[Row]:
     """At most `limit` entries in this order, past the id `beyond`.
 
-    Raises `storage.slow.TooSlow`, unless `patient`: for a command, which keeps nobody waiting.
+    Raises `storage.slow.QueryTooSlow`, unless `patient`: for a command, which keeps nobody waiting.
     """
     given = _given(selection)
     names, params = frozenset(given), {**_params(given), "limit": limit, "cursor": beyond}

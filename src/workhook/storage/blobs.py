@@ -58,7 +58,7 @@ class Incoming:
     def __init__(self, blobs: Blobs) -> None:
         self.name = new_id("blb")
         self._blobs = blobs
-        self._draft = Draft(blobs.drafts / self.name)
+        self._draft = UploadDraft(blobs.drafts / self.name)
         self._waiting = bytearray()
 
     @property
@@ -97,7 +97,7 @@ class Incoming:
         await asyncio.shield(self._blobs.run(self._draft.discard))
 
 
-class Draft:
+class UploadDraft:
     """The file of an upload, used by one thread at a time: a cancelled upload does not wait for its last write."""
 
     def __init__(self, path: Path) -> None:
@@ -202,7 +202,7 @@ class Blobs(ABC):
         """Names of the blobs that were kept before this time, some hundreds at once. Raises `Unavailable`."""
 
     @abstractmethod
-    async def keep(self, draft: Draft, name: str) -> None: ...
+    async def keep(self, draft: UploadDraft, name: str) -> None: ...
 
     @abstractmethod
     async def read_range(self, name: str, start: int, length: int) -> bytes: ...
@@ -236,7 +236,7 @@ class FolderBlobs(Blobs):
     async def exists(self, name: str) -> bool:
         return await self.run(self._path(name).is_file)
 
-    async def keep(self, draft: Draft, name: str) -> None:
+    async def keep(self, draft: UploadDraft, name: str) -> None:
         await self.run(partial(draft.move_to, self._path(name)))
 
     async def read_range(self, name: str, start: int, length: int) -> bytes:

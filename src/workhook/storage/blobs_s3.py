@@ -14,7 +14,7 @@ import structlog
 from obstore.exceptions import BaseError
 from obstore.store import S3Store
 
-from workhook.storage.blobs import BATCH, NAME, BlobMissing, Blobs, Draft, checked, first_line, unavailable
+from workhook.storage.blobs import BATCH, NAME, BlobMissing, Blobs, UploadDraft, checked, first_line, unavailable
 
 log = structlog.get_logger(__name__)
 
@@ -52,7 +52,7 @@ class S3Blobs(Blobs):
             return False
         return True
 
-    async def keep(self, draft: Draft, name: str) -> None:
+    async def keep(self, draft: UploadDraft, name: str) -> None:
         async with self._turn:
             try:
                 with _speaking_s3():

@@ -41,8 +41,8 @@ class Part(NamedTuple):
     last: list[Any]
 
 
-class Source:
-    """Open with `Source.open(path)`. Raises `CopyRefused` and `sqlite3.Error`."""
+class CopySource:
+    """Open with `CopySource.open(path)`. Raises `CopyRefused` and `sqlite3.Error`."""
 
     def __init__(self, path: Path, connection: sqlite3.Connection) -> None:
         self.path = path

@@ -34,8 +34,8 @@ class Interfered(Exception):
     """Another process copies into the same database."""
 
 
-class Target:
-    """Open with `await Target.open(url, tables)`. Raises what the driver raises."""
+class CopyTarget:
+    """Open with `await CopyTarget.open(url, tables)`. Raises what the driver raises."""
 
     def __init__(self, url: str, tables: Sequence[sa.Table], connection: Any) -> None:
         self._url, self._tables, self._connection = url, tables, connection

@@ -21,8 +21,8 @@ from workhook.core.errors import Unavailable
 from workhook.storage import dialects
 from workhook.storage.checksums import Sum
 from workhook.storage.connection_cache import DRIVER_ERRORS
-from workhook.storage.copy_source import ROWS_A_PART, CopyRefused, Mark, Source
-from workhook.storage.copy_target import Interfered, Target
+from workhook.storage.copy_source import ROWS_A_PART, CopyRefused, CopySource, Mark
+from workhook.storage.copy_target import CopyTarget, Interfered
 from workhook.storage.dialects import place
 from workhook.storage.migrate import release_command
 
@@ -44,8 +44,8 @@ class Copied(NamedTuple):
 
 @dataclass
 class _Copy:
-    source: Source
-    target: Target
+    source: CopySource
+    target: CopyTarget
     tables: Sequence[sa.Table]
     progress: Progress
     rows_a_part: int
@@ -126,9 +126,9 @@ async def copy(
 ) -> Copied:
     """`tables`: in an order in which each comes after those that it refers to. Raises `CopyRefused`, and what the
     drivers raise."""
-    source = Source.open(path)
+    source = CopySource.open(path)
     try:
-        target = await Target.open(url, tables)
+        target = await CopyTarget.open(url, tables)
         try:
             mark, resumed = await _begin(source, target, place(url))
             work = _Copy(source, target, tables, progress, rows_a_part)
@@ -146,7 +146,7 @@ async def copy(
     return Copied(work.sums, resumed, place(url))
 
 
-async def _begin(source: Source, target: Target, where: str) -> tuple[Mark, bool]:
+async def _begin(source: CopySource, target: CopyTarget, where: str) -> tuple[Mark, bool]:
     """Which copy this is, and whether it was begun before. Marks both sides; the file first."""
     mark, token = source.mark(), await target.unfinished()
     if token is not None:

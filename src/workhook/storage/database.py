@@ -79,8 +79,8 @@ class Reader(Protocol):
         return rows[0] if rows else None
 
     async def fetch_slow(self, statement: Executable, params: Params | None = None) -> Sequence[Row]:
-        """`fetch_all` for a query that may look at many rows. Outside of transactions it raises `storage.slow.TooSlow`
-        when that takes seconds."""
+        """`fetch_all` for a query that may look at many rows. Outside of transactions it raises
+        `storage.slow.QueryTooSlow` when that takes seconds."""
         return await self.fetch_all(statement, params)
 
 

@@ -46,7 +46,7 @@ def index_range(
     return sa.select(number).where(*conditions).order_by(*falling).limit(big("limit"))
 
 
-class Bounds(msgspec.Struct, frozen=True):
+class IdRange(msgspec.Struct, frozen=True):
     """Ids above `low` and below `high`."""
 
     low: int = 0
@@ -67,14 +67,14 @@ class TimeIndex:
         self._slack_ms = slack_ms
         self._statement = _halving(table, at, in_time)
 
-    async def bounds(self, reader: Reader, *, since: int | None = None, until: int | None = None) -> Bounds:
+    async def bounds(self, reader: Reader, *, since: int | None = None, until: int | None = None) -> IdRange:
         """The ids of the rows from `since` to `until` (milliseconds, both included)."""
         low, high = 0, HIGHEST
         if since is not None:
             low = (await self._halve(reader, since - self._slack_ms - 1))[0]
         if until is not None:
             high = (await self._halve(reader, until + self._slack_ms))[1]
-        return Bounds(low, high)
+        return IdRange(low, high)
 
     async def _halve(self, reader: Reader, moment: int) -> tuple[int, int]:
         """Two ids: rows up to the first are of `moment` or earlier, rows from the second on are of later times."""

@@ -28,6 +28,11 @@ OPEN: dict[str, Any] = {"sqlite_where": sa.text("private IS 0"), "postgresql_whe
 """Of an index: over what is not private, as `private.is_(false())` is written on either database."""
 
 
+def partial_index(name: str, *columns: Any, where: sa.ColumnElement[bool], **options: Any) -> sa.Index:
+    """An index over the rows for which `where` is true, on either database."""
+    return sa.Index(name, *columns, sqlite_where=where, postgresql_where=where, **options)
+
+
 def insert_into(table: sa.Table, *columns: str) -> sa.Insert:
     """`INSERT` of exactly these columns, each a parameter of its own name."""
     return sa.insert(table).values({name: sa.bindparam(name) for name in columns})

@@ -144,7 +144,7 @@ class PostgresDatabase(Database):
                     known.sql, *known.arguments(params), timeout=slow.TIMEOUT_S
                 )
             except TimeoutError:
-                raise slow.TooSlow() from None
+                raise slow.QueryTooSlow() from None
             return rows
 
     async def write(self, steps: Sequence[Step]) -> None:

@@ -19,7 +19,7 @@ TIMEOUT_S = 5.0  # for its turn, and again for the read itself
 _STEPS = 20_000  # of SQLite's machine between two looks at the clock: about a millisecond
 
 
-class TooSlow(Unavailable):
+class QueryTooSlow(Unavailable):
     """The read was given up."""
 
     code = "too_slow"
@@ -36,12 +36,12 @@ class Turns:
 
     @asynccontextmanager
     async def turn(self) -> AsyncIterator[None]:
-        """Wait for a turn. Raises `TooSlow` after `TIMEOUT_S`."""
+        """Wait for a turn. Raises `QueryTooSlow` after `TIMEOUT_S`."""
         try:
             async with asyncio.timeout(TIMEOUT_S):
                 await self._free.acquire()
         except TimeoutError:
-            raise TooSlow() from None
+            raise QueryTooSlow() from None
         try:
             yield
         finally:
@@ -49,14 +49,14 @@ class Turns:
 
 
 def fetch_sqlite(connection: sqlite3.Connection, sql: str, arguments: Sequence[object]) -> Sequence[Row]:
-    """Raises `TooSlow`."""
+    """Raises `QueryTooSlow`."""
     end = time.monotonic() + TIMEOUT_S
     connection.set_progress_handler(lambda: time.monotonic() > end, _STEPS)
     try:
         return connection.execute(sql, arguments).fetchall()
     except sqlite3.OperationalError as error:
         if getattr(error, "sqlite_errorname", "") == "SQLITE_INTERRUPT":
-            raise TooSlow() from error
+            raise QueryTooSlow() from error
         raise
     finally:
         connection.set_progress_handler(None, 0)

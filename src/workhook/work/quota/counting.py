@@ -136,6 +136,6 @@ _count = _statement()
 
 
 async def count(reader: Reader, account_id: int) -> StoredUsage:
-    """Looks at every row. Raises `storage.slow.TooSlow`."""
+    """Looks at every row. Raises `storage.slow.QueryTooSlow`."""
     [row] = await reader.fetch_slow(_count, {"account_id": account_id})
     return StoredUsage(row["file_bytes"], row["event_bytes"], row["rows"])

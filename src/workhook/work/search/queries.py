@@ -242,7 +242,7 @@ async def search(
 ) -> Searched:
     """What the caller sees and has all of `words` (`match.words_of`), the newest first, from behind `after`.
 
-    Raises `storage.slow.TooSlow`.
+    Raises `storage.slow.QueryTooSlow`.
     """
     params: dict[str, object] = {"user_id": actor.user.id, "q": words, "project_id": project_id}
     params |= reach_params(actor)

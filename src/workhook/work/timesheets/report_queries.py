@@ -133,7 +133,7 @@ async def is_outside(reader: Reader, user_id: int) -> bool:
 async def sum_up(reader: Reader, actor: Actor, query: ReportQuery, *, now: int, limit: int) -> Sequence[Group]:
     """One group for each user (by login), task, project (by id) or day; `limit` of them at most.
 
-    Raises `storage.slow.TooSlow`.
+    Raises `storage.slow.QueryTooSlow`.
     """
     group_by: GroupBy = given(query.group_by) or "user"
     filters = _filters_of(query)
