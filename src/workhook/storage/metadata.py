@@ -28,6 +28,12 @@ OPEN: dict[str, Any] = {"sqlite_where": sa.text("private IS 0"), "postgresql_whe
 """Of an index: over what is not private, as `private.is_(false())` is written on either database."""
 
 
+def in_project() -> sa.Column[Any]:
+    """The column `repository_id` of a table whose rows belong to a project, and go with it."""
+    project = sa.ForeignKey("projects.repository_id", ondelete="CASCADE")
+    return sa.Column("repository_id", sa.BigInteger, project, nullable=False)
+
+
 def insert_into(table: sa.Table, *columns: str) -> sa.Insert:
     """`INSERT` of exactly these columns, each a parameter of its own name."""
     return sa.insert(table).values({name: sa.bindparam(name) for name in columns})

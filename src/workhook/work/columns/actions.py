@@ -12,6 +12,7 @@ import msgspec
 from workhook.core.clock import now_ms
 from workhook.core.errors import Conflict, Fault, Invalid
 from workhook.core.ids import new_id
+from workhook.core.records import to_response
 from workhook.identity.schemas import Actor
 from workhook.storage import Transaction
 from workhook.work.access import Access
@@ -23,7 +24,6 @@ from workhook.work.columns.schemas import (
     Column,
     ColumnCreate,
     ColumnEdit,
-    column_shape,
     require_flags_that_fit,
 )
 from workhook.work.schemas import given
@@ -54,7 +54,7 @@ async def create_column(tx: Transaction, actor: Actor, project_id: str, create: 
     require_flags_that_fit(column.stage, column.finished, column.start_timer)
     await queries.insert_column(tx, access.repository.id, column)
     await _keep_room(tx, access, column)
-    await announce(tx, actor, access.repository, "column", "created", column_shape(column), base=base)
+    await announce(tx, actor, access.repository, "column", "created", to_response(column), base=base)
     return column
 
 
@@ -84,9 +84,9 @@ async def edit_column(tx: Transaction, found: Found, edit: ColumnEdit, *, base: 
     await queries.update_column(tx, after)
     if position != before.position:
         await _keep_room(tx, access, after)
-    shape = column_shape(after)
+    shape = to_response(after)
     action = "edited" if position == before.position else "moved"
-    changes = differences(column_shape(before), shape)
+    changes = differences(to_response(before), shape)
     await announce(tx, access.actor, access.repository, "column", action, shape, base=base, changes=changes)
     return after
 
@@ -103,7 +103,7 @@ async def delete_column(tx: Transaction, doomed: Emptied, *, base: str) -> None:
     if doomed.holds:
         await emptying.move_all(tx, access, column, doomed.heir, base=base)
     await queries.delete_column(tx, column.id)
-    await announce(tx, access.actor, access.repository, "column", "deleted", column_shape(column), base=base)
+    await announce(tx, access.actor, access.repository, "column", "deleted", to_response(column), base=base)
 
 
 def _require_board(access: Access) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from msgspec import UNSET
 
+from workhook.core.records import to_response
 from workhook.http import conditions, lists, parameters
 from workhook.http.calls import Answer, Call
 from workhook.http.lists import ListQuery
@@ -20,7 +21,6 @@ from workhook.work.columns.schemas import (
     ColumnEdit,
     ColumnsAnswer,
     CursorInteger,
-    column_shape,
 )
 from workhook.work.schemas import Done
 
@@ -28,7 +28,7 @@ TAG = "Columns"
 
 
 def _shown(column: Column) -> ColumnAnswer:
-    return ColumnAnswer(column_shape(column))
+    return ColumnAnswer(to_response(column))
 
 
 async def list_columns(call: Call) -> Answer:
@@ -39,7 +39,7 @@ async def list_columns(call: Call) -> Answer:
     if key is not None:
         found = [each for each in found if (each.rank, each.id) > key]
     columns, headers = lists.page(call, found, query, lambda column: (column.rank, column.id))
-    return Answer(ColumnsAnswer([column_shape(each) for each in columns]), headers=headers)
+    return Answer(ColumnsAnswer([to_response(each) for each in columns]), headers=headers)
 
 
 async def create_column(call: Call) -> Answer:

@@ -1,0 +1,203 @@
+"""Records: each is declared once, as a struct, and its JSON form is made from that declaration.
+
+    class Column(Record):
+        '''A column of a board.'''
+
+        id: Annotated[str, resource_id("col")]
+        title: str
+        stage: Stage | None
+        created_at: Millis
+        rank: Annotated[int, HIDDEN]
+
+A record holds what the program works with: times are integers, texts of JSON are texts. The annotations say what JSON
+has instead. `to_response` copies a record into its JSON form, `Wire[Column]`, a struct with the same fields in the same
+order but for those that are `HIDDEN`, which stand last. `storage.record_rows` makes table columns and copiers of rows
+from the same declaration, and `scripts.event_schemas` the schemas of events.
+"""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Callable, Mapping
+from functools import cache
+from typing import TYPE_CHECKING, Annotated, Any, Generic, TypeVar, Union, get_args, get_origin, get_type_hints
+
+import msgspec
+from msgspec.structs import astuple
+
+from workhook.core.clock import to_millis_text
+
+
+class Record(msgspec.Struct, frozen=True):
+    """What the declaration of a record inherits from."""
+
+
+R = TypeVar("R", bound=Record)
+
+
+class Mark(msgspec.Struct, frozen=True):
+    """Something that an annotation says about a field of a record, and that JSON Schema does not show."""
+
+
+class JsonForm(Mark, frozen=True):
+    """JSON has the value as another type, `kind`, which `convert` makes. None stays None."""
+
+    kind: Any
+    convert: Callable[[Any], object]
+
+
+class Stored(Mark, frozen=True):
+    """The name of the table's column, where it is not that of the field. None: no column of the table has the value."""
+
+    column: str | None
+
+
+class EventSchema(Mark, frozen=True):
+    """The JSON Schema of the field in events, where its type does not say all. `optional`: it may be absent there."""
+
+    schema: Mapping[str, object] | None = None
+    optional: bool = False
+
+
+class _Hidden(Mark, frozen=True):
+    """See `HIDDEN`."""
+
+
+HIDDEN = _Hidden()
+"""The field is the program's alone. Hidden fields stand after all others."""
+
+COMPUTED = Stored(None)
+"""Whoever reads the record from a row gives the value."""
+
+Millis = Annotated[
+    int, JsonForm(str, to_millis_text), EventSchema({"type": "string", "format": "date-time"})
+]  # fmt: skip
+"""Milliseconds since the epoch; `2026-11-20T09:00:00.123Z` in JSON."""
+
+
+def resource_id(prefix: str) -> EventSchema:
+    """The field is an id as `core.ids.new_id(prefix)` makes it."""
+    return EventSchema({"type": "string", "pattern": f"^{prefix}_[0-9a-z]{{26}}$"})
+
+
+class RecordField(msgspec.Struct, frozen=True):
+    """A field of a record, as it is declared. `plain` is its type without marks and without None."""
+
+    name: str
+    hint: Any
+    plain: Any
+    nullable: bool
+    marks: tuple[Mark, ...]
+
+    def mark(self, kind: type[M]) -> M | None:
+        """The outermost mark of this kind."""
+        return next((each for each in self.marks if isinstance(each, kind)), None)
+
+    @property
+    def hidden(self) -> bool:
+        return HIDDEN in self.marks
+
+
+M = TypeVar("M", bound=Mark)
+
+
+@cache
+def fields_of(struct: type[msgspec.Struct]) -> tuple[RecordField, ...]:
+    """The fields of a record, or of any struct, in their order."""
+    hints = get_type_hints(struct, include_extras=True)
+    return tuple(_field(name, hints[name]) for name in struct.__struct_fields__)
+
+
+def _field(name: str, hint: Any) -> RecordField:
+    plain, nullable, marks = hint, False, list[Mark]()
+    while True:
+        options = _options(plain)
+        if get_origin(plain) is Annotated:
+            marks += [each for each in plain.__metadata__ if isinstance(each, Mark)]
+            plain = plain.__origin__
+        elif type(None) in options:
+            rest = [each for each in options if each is not type(None)]
+            plain, nullable = rest[0] if len(rest) == 1 else Union[tuple(rest)], True  # noqa: UP007  # made of a list
+        else:
+            return RecordField(name, hint, plain, nullable, tuple(marks))
+
+
+def _options(hint: Any) -> tuple[Any, ...]:
+    return get_args(hint) if get_origin(hint) in (Union, types.UnionType) else ()
+
+
+# --- the JSON form ----------------------------------------------------------------------------------------------------
+
+if TYPE_CHECKING:
+
+    class Wire(msgspec.Struct, Generic[R]):
+        """The JSON form of a record. Nothing reads its fields but what writes JSON."""
+
+else:
+
+    class Wire:
+        """`Wire[Task]` is the struct that `wire_of(Task)` makes."""
+
+        def __class_getitem__(cls, record: type[Record]) -> type[msgspec.Struct]:
+            return wire_of(record)
+
+
+@cache
+def wire_of(record: type[Record]) -> type[msgspec.Struct]:
+    """The struct that JSON is made of; it has the record's name and docstring."""
+    shown = [(each.name, _json_type(each.hint)[0]) for each in fields_of(record) if not each.hidden]
+    return msgspec.defstruct(record.__name__, shown, namespace={"__doc__": record.__doc__}, module=record.__module__)
+
+
+def _json_type(hint: Any) -> tuple[Any, Callable[[Any], object] | None]:
+    """The type that JSON has for a type of a record's field, and what makes the one from the other."""
+    if get_origin(hint) is Annotated:
+        kind, convert = _json_type(hint.__origin__)
+        for each in hint.__metadata__:
+            if isinstance(each, JsonForm):
+                kind, convert = each.kind, each.convert
+        rest = tuple(each for each in hint.__metadata__ if not isinstance(each, Mark))
+        return (Annotated[(kind, *rest)] if rest else kind), convert
+    if options := _options(hint):
+        made = [_json_type(each) for each in options]
+        convert = next((each for _, each in made if each is not None), None)
+        return Union[tuple(kind for kind, _ in made)], convert  # noqa: UP007  # made of a list
+    if get_origin(hint) is tuple and (inner := _json_type(get_args(hint)[0]))[1] is not None:
+        return list[inner[0]], _for_each(inner[1])  # type: ignore[valid-type]  # a type that was just made
+    if isinstance(hint, type) and issubclass(hint, Record):
+        return wire_of(hint), to_response
+    return hint, None
+
+
+def _for_each(convert: Callable[[Any], object]) -> Callable[[Any], object]:
+    return lambda values: [convert(each) for each in values]
+
+
+def to_response(record: R) -> Wire[R]:
+    """The JSON form of the record."""
+    return _responder(record.__class__)(record)
+
+
+@cache
+def _responder(record: type[R]) -> Callable[[R], Wire[R]]:
+    fields = fields_of(record)
+    wire: Any = wire_of(record)
+    shown = len(wire.__struct_fields__)
+    assert not any(each.hidden for each in fields[:shown]), f"the hidden fields of {record.__name__} stand last"
+    converted = [
+        (index, convert)
+        for index, each in enumerate(fields[:shown])
+        if (convert := _json_type(each.hint)[1]) is not None
+    ]
+
+    def respond(found: R) -> Wire[R]:
+        values: list[Any] = list(astuple(found))
+        del values[shown:]
+        for index, convert in converted:
+            value = values[index]
+            if value is not None:
+                values[index] = convert(value)
+        made: Wire[R] = wire(*values)
+        return made
+
+    return respond
