@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from functools import cache
 from operator import attrgetter
-from typing import Any, Generic, Literal, TypeVar, get_args, get_origin
+from typing import Any, Literal, TypeVar, get_args, get_origin
 
 import sqlalchemy as sa
 
-from workhook.core.records import Record, RecordField, Stored, fields_of
+from workhook.core.records import Record, RecordField, Stored, Wire, compiled, converted, fields_of, wire_of
 from workhook.storage.metadata import BigId
 
 R = TypeVar("R", bound=Record)
@@ -58,7 +58,7 @@ def table_columns(record: type[Record], **references: sa.ForeignKey) -> list[sa.
 
 
 def selected(record: type[Record], table: sa.FromClause, prefix: str = "") -> list[sa.Label[Any]]:
-    """What `RowReader` reads: put these first in the SELECT."""
+    """What `row_reader` reads: put these first in the SELECT."""
     return [table.c[name].label(prefix + name) for name in _columns(record)]
 
 
@@ -67,28 +67,36 @@ def assigned(names: Collection[str]) -> dict[str, sa.BindParameter[Any]]:
     return {name: sa.bindparam(name) for name in names}
 
 
-class RowReader(Generic[R]):
-    """Makes records of rows that begin with the columns of `selected`, or have them from `start` on. Fields without a
-    column are given by their names. Columns are read by their place: SQLite looks up a name by going through all."""
+def row_reader(record: type[R], start: int = 0) -> Callable[..., R]:
+    """What makes records of rows that have the columns of `selected` from `start` on. Fields without a column are given
+    to it by their names. Columns are read by their place: to find a name SQLite goes through all."""
+    values = _values(record, start)
+    arguments = ", ".join(values.get(each.name, each.name) for each in fields_of(record))
+    made: Callable[..., R] = compiled(f"lambda {_parameters(record)}: make({arguments})", {"make": record})
+    return made
 
-    def __init__(self, record: type[R]) -> None:
-        stored = [each.name for each in _columns(record).values()]
-        order = [each.name for each in fields_of(record)]
-        self._record: Callable[..., R] = record
-        self._count = len(stored)
-        # The columns come in the order of the fields, so that the values that are given go between them.
-        assert stored == [name for name in order if name in stored]
-        self._given = [(index, name) for index, name in enumerate(order) if name not in stored]
-        # SQLite has numbers for booleans.
-        self._flags = [stored.index(each.name) for each in _columns(record).values() if each.plain is bool]
 
-    def __call__(self, row: Any, start: int = 0, **given: object) -> R:
-        values = list(row[start : start + self._count])
-        for index in self._flags:
-            values[index] = bool(values[index])
-        for index, name in self._given:
-            values.insert(index, given[name])
-        return self._record(*values)
+def form_reader(record: type[R], start: int = 0) -> Callable[..., Wire[R]]:
+    """What makes the JSON forms of records of such rows, without the records: for the longest lists."""
+    values = _values(record, start)
+    form = converted(record, {name: values.get(name, name) for name in wire_of(record).__struct_fields__})
+    names = {"make": wire_of(record), **form.names}
+    made: Callable[..., Wire[R]] = compiled(f"lambda {_parameters(record)}: make({form.text})", names)
+    return made
+
+
+def _values(record: type[Record], start: int) -> dict[str, str]:
+    """The values of fields in a row, in Python. SQLite has numbers for booleans."""
+    return {
+        each.name: f"bool(row[{index}])" if each.plain is bool else f"row[{index}]"
+        for index, each in enumerate(_columns(record).values(), start)
+    }
+
+
+def _parameters(record: type[Record]) -> str:
+    stored = {each.name for each in _columns(record).values()}
+    given = [each.name for each in fields_of(record) if each.name not in stored]
+    return ", ".join(["row", *given])
 
 
 def values_of(record: Record) -> dict[str, object]:

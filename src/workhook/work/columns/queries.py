@@ -19,14 +19,14 @@ from workhook.identity.tables import projects
 from workhook.storage import Reader, Row, Transaction
 from workhook.storage.dialects import json_rows
 from workhook.storage.metadata import big, insert_into
-from workhook.storage.record_rows import RowReader, assigned, selected, stored_names, values_of
+from workhook.storage.record_rows import assigned, row_reader, selected, stored_names, values_of
 from workhook.work.access import Access, access_of, with_access
 from workhook.work.columns.schemas import Column
 from workhook.work.columns.tables import columns
 from workhook.work.tasks.tables import tasks
 
 _SELECTED = selected(Column, columns, "column_")
-_read = RowReader(Column)
+_read = row_reader(Column)
 
 
 class Ranked(msgspec.Struct, array_like=True, order=True):

@@ -14,17 +14,17 @@ from workhook.core import json
 from workhook.core.ids import new_id
 from workhook.storage import Transaction
 from workhook.storage.metadata import insert_into
+from workhook.storage.record_rows import stored_names, values_of
 from workhook.work.access import Access
 from workhook.work.imports.settling import Settled
 from workhook.work.people import person_shape
+from workhook.work.tasks.actions import blank_task
 from workhook.work.tasks.order import BUCKET_FILL, STEP, Bucket, new_bucket_id
-from workhook.work.tasks.queries import Target, project_of
-from workhook.work.tasks.rows import CONTENT
+from workhook.work.tasks.queries import Target
 from workhook.work.tasks.schemas import Task
 from workhook.work.tasks.tables import task_assignees, task_buckets, tasks
 
-_ALWAYS = ("id", "repository_id", "user_id", "created_at", "updated_at")
-_insert = insert_into(tasks, *_ALWAYS, *CONTENT, "column_id", "bucket_id", "rank")
+_insert = insert_into(tasks, "repository_id", "column_id", "bucket_id", "rank", *stored_names(Task))
 _insert_bucket = insert_into(task_buckets, "id", "column_id", "rank", "size")
 _insert_assignee = insert_into(task_assignees, "task_id", "user_id")
 
@@ -85,24 +85,17 @@ def _place(target: Target, some: Sequence[Task]) -> tuple[list[Bucket], list[_Pl
 def _task(access: Access, target: Target, task_id: str, settled: Settled, now: int) -> Task:
     said = settled.task
     finished_at = min(said.finished_at or now, now)
-    return Task(
-        id=task_id,
-        project=project_of(access),
-        column=target.column,
-        title=said.title,
+    return msgspec.structs.replace(
+        blank_task(access, target, task_id, said.title, now),
         description=said.description,
         cover_url=said.cover_url,
-        priority=None,
         deadline=said.deadline,
-        position=0,
         fields=json.encode_text(settled.fields),
         sections=json.encode_text(said.sections),
         labels=json.encode_text(said.labels),
         assignees=tuple(person_shape(each) for each in sorted(settled.assignees, key=lambda one: one.id)),
-        user_id=access.user.id,
         completed_at=finished_at if said.finished or target.completes else None,
         created_at=min(said.created_at or now, now),
-        updated_at=now,
     )
 
 
@@ -110,12 +103,8 @@ def _rows(access: Access, placed: Iterable[_Placed]) -> Iterable[dict[str, objec
     for each in placed:
         task = each.task
         yield {
-            **{name: getattr(task, name) for name in CONTENT},
-            "id": task.id,
+            **values_of(task),
             "repository_id": access.repository.id,
-            "user_id": task.user_id,
-            "created_at": task.created_at,
-            "updated_at": task.updated_at,
             "column_id": task.column.id,
             "bucket_id": each.bucket_id,
             "rank": each.rank,

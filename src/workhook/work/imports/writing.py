@@ -11,6 +11,7 @@ import msgspec
 
 from workhook.core.clock import now_ms
 from workhook.core.errors import Conflict
+from workhook.core.records import to_response
 from workhook.identity.schemas import Account, Actor, Repository
 from workhook.storage import Database, Transaction
 from workhook.work.access import Access, find_access
@@ -31,7 +32,7 @@ from workhook.work.projects.queries import lock_names
 from workhook.work.projects.schemas import ProjectCreate
 from workhook.work.tasks.assignees import find_people
 from workhook.work.tasks.queries import Target, lock_column
-from workhook.work.tasks.schemas import Task, task_shape
+from workhook.work.tasks.schemas import Task
 
 BATCH = 250
 """Tasks and comments that one transaction makes: others write in between."""
@@ -188,7 +189,7 @@ class _Writer:
         for number, (planned, task) in enumerate(zip(wanted, made, strict=True), 1):
             self._link("task", planned.key, task.id, fingerprint(planned))
             self._progress("tasks", number, len(wanted))
-        await self._announce("task", [task_shape(each) for each in made])
+        await self._announce("task", [to_response(each) for each in made])
         return made
 
     async def _targets(self, column_ids: Mapping[str, str]) -> dict[str, Target]:

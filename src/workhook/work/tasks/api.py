@@ -6,6 +6,7 @@ from contextlib import suppress
 
 import msgspec
 
+from workhook.core.records import to_response
 from workhook.http import conditions, lists, parameters
 from workhook.http.calls import Answer, Call
 from workhook.http.idempotency import Change
@@ -27,7 +28,6 @@ from workhook.work.tasks.schemas import (
     TaskEdit,
     TasksAnswer,
     TasksQuery,
-    task_shape,
 )
 
 TAG = "Tasks"
@@ -36,7 +36,7 @@ BUSY_TRIES = 20
 
 
 def _shown(task: Task) -> TaskAnswer:
-    return TaskAnswer(task_shape(task))
+    return TaskAnswer(to_response(task))
 
 
 async def _write(call: Call, change: Change) -> Answer:
@@ -52,9 +52,8 @@ async def list_column_tasks(call: Call) -> Answer:
     after = lists.after(query, tuple[CursorInteger, CursorInteger])
     read = await reading.read_column(call.database, actor_of(call), call.path("id"), after=after, limit=query.limit + 1)
     actions.require_project(read.access, query.project_id)
-    tasks, headers = lists.page(call, read.tasks, query, lambda placed: placed.key, cut=read.cut)
-    seen = await assignees.as_seen(call.database, read.access, reading.shown(read, len(tasks)))
-    return Answer(TasksAnswer(seen), headers=headers)
+    rows, headers = lists.page(call, read.rows, query, reading.sort_key, cut=read.cut)
+    return Answer(TasksAnswer(await reading.shown(call.database, read, rows)), headers=headers)
 
 
 async def create_task(call: Call) -> Answer:
@@ -81,7 +80,7 @@ async def list_project_tasks(call: Call) -> Answer:
         call, found.tasks, query, lambda pair: pair[1], cut=found.cut, last_seen=found.last_seen
     )
     seen = await assignees.as_seen(call.database, access, [task for task, _ in shown])
-    return Answer(TasksAnswer([task_shape(task) for task in seen]), headers=headers)
+    return Answer(TasksAnswer([to_response(task) for task in seen]), headers=headers)
 
 
 async def get_task(call: Call) -> Answer:
@@ -95,7 +94,7 @@ async def change_tasks(call: Call) -> Answer:
 
     async def change(tx: Transaction) -> Answer:
         done = await bulk.do_all(tx, actor_of(call), wanted.operations, base=base_of(call))
-        return Answer(TasksBulkAnswer([task_shape(task) if task else None for task in done]))
+        return Answer(TasksBulkAnswer([to_response(task) if task else None for task in done]))
 
     return await _write(call, change)
 
