@@ -16,7 +16,7 @@ from workhook.identity.schemas import Actor
 from workhook.identity.tables import accounts
 from workhook.storage import Transaction
 from workhook.work.clients import actions as clients
-from workhook.work.clients.schemas import ClientCreate, ClientShape
+from workhook.work.clients.schemas import Client, ClientCreate
 
 BASE = "http://work.example.com"
 
@@ -42,7 +42,7 @@ async def test_one_address_becomes_one_account(services: Services, beside: Besid
     here, there = await make_world(services), await make_world(services)
     by_here, by_there = await _owner(services, here), await _owner(services, there)
 
-    async def invite(tx: Transaction) -> ClientShape:
+    async def invite(tx: Transaction) -> Client:
         create = ClientCreate(email=second, username=f"second-{by_there.user.id}")
         return await clients.add_client(tx, by_there, there.project_id, create, base=BASE)
 
@@ -51,7 +51,7 @@ async def test_one_address_becomes_one_account(services: Services, beside: Besid
         made = await clients.add_client(tx, by_here, here.project_id, create, base=BASE)
         inviting = await beside.begin(invite)
     linked = await inviting
-    assert isinstance(linked, ClientShape)
+    assert isinstance(linked, Client)
     found = sa.select(accounts.c.login).where(sa.func.lower(accounts.c.email) == sa.func.lower(sa.literal(first)))
     assert [row["login"] for row in await services.database.fetch_all(found)] == [made.username]
     assert linked.username == made.username
@@ -61,7 +61,7 @@ async def test_another_address_does_not_wait(services: Services, beside: Beside)
     here, there = await make_world(services), await make_world(services)
     by_here, by_there = await _owner(services, here), await _owner(services, there)
 
-    async def invite(tx: Transaction, email: str, by: Actor, world: World) -> ClientShape:
+    async def invite(tx: Transaction, email: str, by: Actor, world: World) -> Client:
         return await clients.add_client(tx, by, world.project_id, ClientCreate(email=email), base=BASE)
 
     async with services.database.transaction() as tx:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from workhook.core.records import to_response
 from workhook.http import conditions, lists, parameters
 from workhook.http.calls import Answer, Call
 from workhook.http.lists import ListQuery
@@ -11,7 +12,7 @@ from workhook.storage import Transaction
 from workhook.storage.database import UniqueViolation
 from workhook.work.announce import base_of
 from workhook.work.clients import actions
-from workhook.work.clients.schemas import ClientAnswer, ClientCreate, ClientsAnswer, client_shape
+from workhook.work.clients.schemas import ClientAnswer, ClientCreate, ClientsAnswer
 from workhook.work.schemas import Done
 
 TAG = "Clients"
@@ -23,8 +24,8 @@ async def list_clients(call: Call) -> Answer:
     found = await actions.list_clients(
         call.database, actor_of(call), call.path("id"), after=key[0] if key else "", limit=query.limit + 1
     )
-    rows, headers = lists.page(call, found, query, lambda row: (row["id"],))
-    return Answer(ClientsAnswer([client_shape(row) for row in rows]), headers=headers)
+    clients, headers = lists.page(call, found, query, lambda client: (client.id,))
+    return Answer(ClientsAnswer([to_response(each) for each in clients]), headers=headers)
 
 
 async def add_client(call: Call) -> Answer:
@@ -32,7 +33,7 @@ async def add_client(call: Call) -> Answer:
 
     async def change(tx: Transaction) -> Answer:
         added = await actions.add_client(tx, actor_of(call), call.path("id"), create, base=base_of(call))
-        return Answer(ClientAnswer(added))
+        return Answer(ClientAnswer(to_response(added)))
 
     try:
         return await call.write(change)
@@ -41,15 +42,15 @@ async def add_client(call: Call) -> Answer:
 
 
 async def get_client(call: Call) -> Answer:
-    client = await actions.get_client(call.database, actor_of(call), call.path("id"))
-    return Answer(ClientAnswer(client.shape))
+    found = await actions.get_client(call.database, actor_of(call), call.path("id"))
+    return Answer(ClientAnswer(to_response(found.client)))
 
 
 async def remove_client(call: Call) -> Answer:
     async def change(tx: Transaction) -> Answer:
-        client = await actions.take_client(tx, actor_of(call), call.path("id"))
-        conditions.require_match(call, ClientAnswer(client.shape))
-        await actions.remove_client(tx, actor_of(call), client, base=base_of(call))
+        found = await actions.take_client(tx, actor_of(call), call.path("id"))
+        conditions.require_match(call, ClientAnswer(to_response(found.client)))
+        await actions.remove_client(tx, actor_of(call), found, base=base_of(call))
         return Answer(Done())
 
     return await call.write(change)
