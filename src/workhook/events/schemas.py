@@ -7,7 +7,9 @@ publish is not held against them.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
+from workhook.core import json
 from workhook.events.fragments import (
     CHANGES,
     EMAIL,
@@ -25,7 +27,9 @@ from workhook.events.fragments import (
     one_of,
     record,
 )
-from workhook.events.resources import HOOK, RESOURCES
+
+RESOURCES_FILE = Path(__file__).with_name("resources.json")
+"""The schemas of the work API's records, by the name of the event: `scripts/event_schemas.py` writes them."""
 
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
@@ -37,6 +41,37 @@ _EDITED_HAS_CHANGES: Schema = {
     "if": {"properties": {"action": {"const": "edited"}}},
     "then": {"required": ["changes"], "properties": {"changes": {"minProperties": 1}}},
 }
+
+
+_HOOK_CONFIG = record(
+    {"url": TEXT, "content_type": TEXT, "insecure_ssl": one_of("0", "1"), "secret": TEXT},
+    optional=("url", "content_type", "insecure_ssl", "secret"),
+)
+
+_LAST_RESPONSE = record({"code": nullable({"type": "integer"}), "status": nullable(TEXT), "message": nullable(TEXT)})
+
+HOOK = record(
+    {
+        "type": one_of("Repository", "Organization"),
+        "id": INTEGER_ID,
+        "name": one_of("web"),
+        "active": FLAG,
+        "events": list_of(TEXT),
+        "config": _HOOK_CONFIG,
+        "created_at": MOMENT,
+        "updated_at": MOMENT,
+        "url": LINK,
+        "ping_url": LINK,
+        "deliveries_url": LINK,
+        "test_url": LINK,
+        "last_response": nullable(_LAST_RESPONSE),
+    },
+    optional=("test_url", "last_response"),
+)
+
+RESOURCES: dict[str, Schema] = {**json.decode(RESOURCES_FILE.read_bytes()), "hook": HOOK}
+"""The record that each of Workhook's own events carries, as the API shows it: every field is always present, null while
+it is unset. The key is the name of the event, which is also the name of the record in its payload."""
 
 
 def _document(title: str, body: Schema) -> Schema:

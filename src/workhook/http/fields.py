@@ -6,10 +6,12 @@ from typing import Annotated
 
 from msgspec import Meta
 
-Time = Annotated[str, Meta(extra_json_schema={"format": "date-time"}, examples=["2026-11-20T09:00:00Z"])]
+from workhook.core.records import LINK, MOMENT
+
+Time = Annotated[str, Meta(extra_json_schema={"format": "date-time"}, examples=["2026-11-20T09:00:00Z"]), MOMENT]
 """UTC with `Z`, to the second or to the millisecond."""
 
-Url = Annotated[str, Meta(extra_json_schema={"format": "uri"})]
+Url = Annotated[str, Meta(extra_json_schema={"format": "uri"}), LINK]
 """An absolute URL that starts with the base the request came by."""
 
 Unserved = Annotated[Url, Meta(description="For clients that insist on the key: nothing is served there.")]

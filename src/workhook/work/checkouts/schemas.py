@@ -8,6 +8,7 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from workhook.core.clock import to_millis_text
+from workhook.core.records import CURRENCY, EventSchema, resource_id
 from workhook.http.fields import Time
 from workhook.http.parameters import LongText
 from workhook.identity.schemas import Repository
@@ -37,18 +38,18 @@ class ServiceCheckoutCancel(msgspec.Struct):
 class CheckoutServiceShape(msgspec.Struct):
     """The service that was bought."""
 
-    id: str
+    id: Annotated[str, resource_id("svc")]
     title: str
 
 
 class ServiceCheckoutShape(msgspec.Struct):
     """`status` and what depends on the time are as they are when it is asked for."""
 
-    id: str
+    id: Annotated[str, resource_id("sco")]
     service: CheckoutServiceShape
     service_price: ServicePriceShape | None
-    qty: int
-    currency: str | None
+    qty: Annotated[int, EventSchema({"minimum": 1})]
+    currency: Annotated[str | None, CURRENCY]
     default: Annotated[bool, Meta(description="Its price is the service's default price.")]
     status: Status
     completed: bool
@@ -60,7 +61,11 @@ class ServiceCheckoutShape(msgspec.Struct):
     days_left: Annotated[int | None, Meta(description="Of the period; they stand still in a pause.")]
     months_since_creation: int
     disable_pause: bool
-    addons_purchased: Annotated[list[CheckoutServiceShape], Meta(description="Always empty: add-ons are checkouts.")]
+    addons_purchased: Annotated[
+        list[CheckoutServiceShape],
+        Meta(description="Always empty: add-ons are checkouts."),
+        EventSchema({"description": "the add-ons that were bought with it"}),
+    ]
     retention_coupon_used: Annotated[bool, Meta(description="Always false: there are no coupons.")]
     unsubscribe_reason: str | None
     unsubscribed_feedback: str | None

@@ -8,6 +8,7 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from workhook.core.clock import to_millis_text
+from workhook.core.records import LINK, EventSchema, resource_id
 from workhook.http.parameters import LongText, Prepared, Read
 from workhook.http.values import WIRE_TYPE
 from workhook.work.comments.markup import read_markup
@@ -72,16 +73,16 @@ class ReplyEdit(msgspec.Struct):
 class CommentedTask(msgspec.Struct, frozen=True):
     """The task that a comment is about."""
 
-    id: str
+    id: Annotated[str, resource_id("tsk")]
     title: str
 
 
 class CommentedFile(msgspec.Struct, frozen=True):
     """The file that a comment is about. `link` leads to its content and works without a token for a day at least."""
 
-    id: str
+    id: Annotated[str, resource_id("fil")]
     title: str
-    link: str
+    link: Annotated[str, LINK]
 
 
 class TaskCommentShape(msgspec.Struct):
@@ -100,7 +101,7 @@ class ReplyShape(msgspec.Struct):
     """A reply to a comment on a file. `body` may hold markup, which is harmless."""
 
     id: int
-    body: str
+    body: Annotated[str, EventSchema({"description": "may hold markup, sanitised"})]
     file_comment_id: int
     private: bool
     user: PersonShape

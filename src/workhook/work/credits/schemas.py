@@ -9,6 +9,7 @@ from msgspec import UNSET, Meta, UnsetType
 
 from workhook.core.clock import to_millis_text
 from workhook.core.errors import Fault
+from workhook.core.records import EventSchema, resource_id
 from workhook.http.parameters import LongText, Moment, Read
 from workhook.http.values import AMOUNT_MAX_MINOR, WIRE_TYPE, read_money, to_amount
 from workhook.storage import Row
@@ -64,22 +65,32 @@ def faults_of(create: TaskCreditCreate, now: int) -> list[Fault]:
 class CreditTaskShape(msgspec.Struct):
     """The task that was paid for, with the title that it had then."""
 
-    id: str
+    id: Annotated[str, resource_id("tsk")]
     title: str
 
 
 class TaskCreditShape(msgspec.Struct):
     """An entry of the ledger. `reverses` is the entry that a reversal undoes; the entry itself shows `reversed`."""
 
-    id: str
+    id: Annotated[str, resource_id("crd")]
     kind: Kind
-    amount: Annotated[int | float, Meta(description="Signed: what the balance grew by.")]
+    amount: Annotated[
+        int | float,
+        Meta(description="Signed: what the balance grew by."),
+        EventSchema({"description": "signed: what the balance grew by"}),
+    ]
     balance_after: int | float
     task: CreditTaskShape | None
     notes: str | None
-    user: Annotated[PersonShape | None, Meta(description="Null where Workhook made the entry by itself.")]
+    user: Annotated[
+        PersonShape | None,
+        Meta(description="Null where Workhook made the entry by itself."),
+        EventSchema({"description": "null when the service made the entry by itself"}),
+    ]
     reversed: bool
-    reverses: str | None
+    reverses: Annotated[
+        str | None, EventSchema({"description": "of a reversal: the id of the entry that it undoes"}, optional=True)
+    ]
     expires_at: str | None
     created_at: str
     updated_at: str

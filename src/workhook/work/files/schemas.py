@@ -8,6 +8,7 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from workhook.core.clock import to_millis_text
+from workhook.core.records import LINK, EventSchema, resource_id
 from workhook.http.lists import ListQuery
 from workhook.http.parameters import Title
 from workhook.identity.schemas import Repository
@@ -34,28 +35,28 @@ class FolderCreate(msgspec.Struct):
 
 
 class FileProject(msgspec.Struct, frozen=True):
-    id: str
+    id: Annotated[str, resource_id("prj")]
     title: str
 
 
 class FileFolder(msgspec.Struct, frozen=True):
-    id: str
+    id: Annotated[str, resource_id("fld")]
     title: str
 
 
 class FileShape(msgspec.Struct):
     """`file_link` is the content, for whoever has it: it needs no token, and expires. `size` is in bytes."""
 
-    id: str
+    id: Annotated[str, resource_id("fil")]
     title: str
-    file_link: str
+    file_link: Annotated[str, LINK]
     user: PersonShape
     project: FileProject
     private: bool
     folder: FileFolder | None
-    size: int
+    size: Annotated[int, EventSchema({"description": "bytes"})]
     content_type: str
-    sha256: str
+    sha256: Annotated[str, EventSchema({"pattern": "^[0-9a-f]{64}$"})]
     created_at: str
     updated_at: str
 
@@ -71,7 +72,7 @@ class FilesAnswer(msgspec.Struct):
 
 
 class FolderShape(msgspec.Struct):
-    id: str
+    id: Annotated[str, resource_id("fld")]
     title: str
     created_at: str
     updated_at: str

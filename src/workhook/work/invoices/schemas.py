@@ -10,6 +10,7 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from workhook.core.clock import to_millis_text
+from workhook.core.records import CURRENCY, MOMENT, EventSchema, resource_id
 from workhook.http.currencies import Currency
 from workhook.http.lists import ListQuery
 from workhook.http.parameters import DayOrMoment, LongText, Money, Prepared, Read
@@ -95,30 +96,39 @@ class InvoiceList(ListQuery):
     overdue: Annotated[bool, Meta(description="Sent, and due in the past.")] | UnsetType = UNSET
 
 
+_NUMBER = EventSchema({"type": "number"})
+
+
 class InvoiceItemShape(msgspec.Struct):
     """A line."""
 
     description: str
-    qty: int | float
+    qty: Annotated[int | float, _NUMBER]
     unit_price: int | float
 
 
 class InvoiceShape(msgspec.Struct):
     """An invoice; `total` is `amount` and the tax on it."""
 
-    id: str
-    name: str
-    invoice_number: Annotated[str | None, Meta(description="Null until one is given, or the invoice is sent.")]
+    id: Annotated[str, resource_id("inv")]
+    name: Annotated[str, EventSchema({"type": ["string", "null"]})]
+    invoice_number: Annotated[
+        str | None,
+        Meta(description="Null until one is given, or the invoice is sent."),
+        EventSchema({"description": "null until a number is given, or the invoice is sent"}),
+    ]
     status: Status
     bill_from: str | None
     bill_to: str | None
     address: str | None
-    amount: Annotated[int | float, Meta(description="Before tax.")]
-    tax: Annotated[int | float | None, Meta(description="Percent.")]
+    amount: Annotated[int | float, Meta(description="Before tax."), EventSchema({"description": "before tax"})]
+    tax: Annotated[
+        int | float | None, Meta(description="Percent."), EventSchema({"type": "number", "description": "percent"})
+    ]
     total: int | float
-    currency: str
-    issued: str | None
-    due: str | None
+    currency: Annotated[str, CURRENCY]
+    issued: Annotated[str | None, MOMENT]
+    due: Annotated[str | None, MOMENT]
     paid_at: str | None
     overdue: bool
     payment_method: str | None
@@ -126,7 +136,11 @@ class InvoiceShape(msgspec.Struct):
     credit_type: Annotated[str | None, Meta(description="`true` or `false`.")]
     invoice_items: list[InvoiceItemShape]
     recurring_invoice_items: Annotated[list[InvoiceItemShape], Meta(description="What a service checkout bills.")]
-    user: Annotated[PersonShape | None, Meta(description="Null where Workhook made the invoice by itself.")]
+    user: Annotated[
+        PersonShape | None,
+        Meta(description="Null where Workhook made the invoice by itself."),
+        EventSchema({"description": "null when the service made the invoice by itself"}),
+    ]
     created_at: str
     updated_at: str
 

@@ -8,6 +8,7 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from workhook.core.clock import to_millis_text
+from workhook.core.records import CURRENCY, EventSchema, resource_id
 from workhook.http.currencies import Currency
 from workhook.http.fields import Time, Url
 from workhook.http.lists import ListQuery
@@ -91,9 +92,9 @@ class ServiceQuery(ListQuery):
 class ServicePriceShape(msgspec.Struct):
     """`amount` is a number with at most two decimals, in every currency; `credits` are task credits."""
 
-    id: str
+    id: Annotated[str, resource_id("prc")]
     amount: int | float
-    currency: str
+    currency: Annotated[str, CURRENCY]
     interval: Interval
     credits: int | float | None
 
@@ -101,9 +102,9 @@ class ServicePriceShape(msgspec.Struct):
 class ServiceShape(msgspec.Struct):
     """`organization` is the owner's login. `default_price` is the first of the prices."""
 
-    id: str
+    id: Annotated[str, resource_id("svc")]
     title: str
-    organization: str
+    organization: Annotated[str, EventSchema({"description": "the organization's login"}, optional=True)]
     description: str | None
     active: bool
     addon: bool
