@@ -31,7 +31,7 @@ from workhook.events.schemas import RESOURCES_FILE
 from workhook.work.checkouts.schemas import ServiceCheckoutShape
 from workhook.work.clients.schemas import Client
 from workhook.work.columns.schemas import Column
-from workhook.work.comments.schemas import FileCommentShape, ReplyShape, TaskCommentShape
+from workhook.work.comments.schemas import FileComment, Reply, TaskComment
 from workhook.work.credits.schemas import TaskCreditShape
 from workhook.work.files.schemas import FileShape, FolderShape
 from workhook.work.invoices.schemas import InvoiceShape
@@ -45,8 +45,8 @@ RECORDS: dict[str, type[msgspec.Struct]] = {
     "client": Client,
     "column": Column,
     "file": FileShape,
-    "file_comment": FileCommentShape,
-    "file_comment_reply": ReplyShape,
+    "file_comment": FileComment,
+    "file_comment_reply": Reply,
     "folder": FolderShape,
     "invoice": InvoiceShape,
     "member": PersonShape,
@@ -54,7 +54,7 @@ RECORDS: dict[str, type[msgspec.Struct]] = {
     "service": ServiceShape,
     "service_checkout": ServiceCheckoutShape,
     "task": Task,
-    "task_comment": TaskCommentShape,
+    "task_comment": TaskComment,
     "task_credit": TaskCreditShape,
     "timesheet": TimesheetShape,
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from workhook.core.records import to_response
 from workhook.http import conditions, lists, parameters
 from workhook.http.calls import Answer, Call
 from workhook.http.lists import ListQuery
@@ -17,7 +18,6 @@ from workhook.work.comments.schemas import (
     TaskComment,
     TaskCommentAnswer,
     TaskCommentsAnswer,
-    task_comment_shape,
 )
 from workhook.work.schemas import Done
 
@@ -26,7 +26,7 @@ INTEGER = {"id": "integer"}
 
 
 def _shown(comment: TaskComment) -> TaskCommentAnswer:
-    return TaskCommentAnswer(task_comment_shape(comment))
+    return TaskCommentAnswer(to_response(comment))
 
 
 async def list_comments(call: Call) -> Answer:
@@ -36,7 +36,7 @@ async def list_comments(call: Call) -> Answer:
         call.database, actor_of(call), call.path("id"), after=key.id if key else 0, limit=query.limit + 1
     )
     comments, headers = lists.page(call, found, query, lambda comment: (comment.id,))
-    return Answer(TaskCommentsAnswer([task_comment_shape(each) for each in comments]), headers=headers)
+    return Answer(TaskCommentsAnswer([to_response(each) for each in comments]), headers=headers)
 
 
 async def create_comment(call: Call) -> Answer:

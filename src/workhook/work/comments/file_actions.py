@@ -14,7 +14,7 @@ from workhook.work.access import Access, access_of
 from workhook.work.announce import announce, differences
 from workhook.work.comments import queries
 from workhook.work.comments.common import edited, privacy, require_deletable, require_editable
-from workhook.work.comments.schemas import CommentCreate, CommentEdit, FileComment, file_comment_shape
+from workhook.work.comments.schemas import CommentCreate, CommentedFile, CommentEdit, FileComment, file_comment_response
 from workhook.work.files.links import Links
 from workhook.work.people import person_shape
 
@@ -50,14 +50,13 @@ async def create_comment(
         id=await queries.insert_file_comment(tx, {**values, **places}),
         text=create.text,
         private=bool(values["private"]),
-        file_id=file_id,
-        file_title=row["title"],
+        file=CommentedFile(file_id, row["title"], ""),
         user=person_shape(actor.user),
         comments=(),
         created_at=now,
         updated_at=now,
     )
-    await announce(tx, actor, access.repository, NOUN, "created", file_comment_shape(comment, links), base=base)
+    await announce(tx, actor, access.repository, NOUN, "created", file_comment_response(comment, links), base=base)
     return comment
 
 
@@ -79,8 +78,8 @@ async def edit_comment(
     after = edited(access, before, edit)
     if after is not before:
         await queries.update(tx, after)
-        record = file_comment_shape(after, links)
-        changes = differences(file_comment_shape(before, links), record)
+        record = file_comment_response(after, links)
+        changes = differences(file_comment_response(before, links), record)
         await announce(tx, access.actor, access.repository, NOUN, "edited", record, base=base, changes=changes)
     return after
 
@@ -95,7 +94,7 @@ async def delete_comment(tx: Transaction, access: Access, comment: FileComment, 
         await _clear(tx, access, comment, base=base, links=links)
         return
     await queries.delete(tx, comment)
-    record = file_comment_shape(comment, links)
+    record = file_comment_response(comment, links)
     await announce(tx, access.actor, access.repository, NOUN, "deleted", record, base=base)
 
 
@@ -104,6 +103,6 @@ async def _clear(tx: Transaction, access: Access, before: FileComment, *, base: 
     now = max(now_ms(), before.updated_at + 1)
     after = msgspec.structs.replace(before, text="", private=True, updated_at=now)
     await queries.update(tx, after)
-    record = file_comment_shape(after, links)
-    changes = differences(file_comment_shape(before, links), record)
+    record = file_comment_response(after, links)
+    changes = differences(file_comment_response(before, links), record)
     await announce(tx, access.actor, access.repository, NOUN, "edited", record, base=base, changes=changes)

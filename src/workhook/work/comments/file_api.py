@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from workhook.core.records import Wire
 from workhook.http import conditions, lists, parameters
 from workhook.http.calls import Answer, Call
 from workhook.http.lists import ListQuery
@@ -17,8 +18,7 @@ from workhook.work.comments.schemas import (
     CommentEdit,
     FileComment,
     FileCommentAnswer,
-    FileCommentShape,
-    file_comment_shape,
+    file_comment_response,
 )
 from workhook.work.files.links import Links, links_of
 from workhook.work.schemas import Done
@@ -30,7 +30,7 @@ INTEGER = {"file_comment_id": "integer"}
 
 
 def _shown(access: Access, comment: FileComment, links: Links) -> FileCommentAnswer:
-    return FileCommentAnswer(file_comment_shape(comment, links, to_client=access.is_client))
+    return FileCommentAnswer(file_comment_response(comment, links, to_client=access.is_client))
 
 
 async def list_comments(call: Call) -> Answer:
@@ -41,7 +41,7 @@ async def list_comments(call: Call) -> Answer:
     )
     comments, headers = lists.page(call, found, query, lambda comment: (comment.id,))
     links = links_of(call)
-    shown = [file_comment_shape(each, links, to_client=access.is_client) for each in comments]
+    shown = [file_comment_response(each, links, to_client=access.is_client) for each in comments]
     return Answer(shown, headers=headers)
 
 
@@ -53,7 +53,7 @@ async def create_comment(call: Call) -> Answer:
         made = await file_actions.create_comment(
             tx, actor_of(call), call.path("file_id"), create, base=base_of(call), links=links
         )
-        return Answer(file_comment_shape(made, links))
+        return Answer(file_comment_response(made, links))
 
     return await call.write(change)
 
@@ -94,7 +94,7 @@ OPERATIONS: tuple[Operation, ...] = (
         "work.read",
         tag=TAG,
         query=parameters.documented(ListQuery),
-        answers={200: list[FileCommentShape]},
+        answers={200: list[Wire[FileComment]]},
         problems=(404, 422),
         description="The answer is the list itself.",
     ),
@@ -109,7 +109,7 @@ OPERATIONS: tuple[Operation, ...] = (
         tag=TAG,
         body=CommentCreate,
         query=parameters.documented(CommentCreate, or_body=True),
-        answers={200: FileCommentShape},
+        answers={200: Wire[FileComment]},
         problems=(400, 403, 404, 409, 413, 415, 422),
         description="The answer is the comment itself.",
     ),

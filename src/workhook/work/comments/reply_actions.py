@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from workhook.core.clock import now_ms
+from workhook.core.records import to_response
 from workhook.identity.schemas import Actor
 from workhook.storage import Transaction
 from workhook.work.access import Access, access_of
 from workhook.work.announce import announce, differences
 from workhook.work.comments import queries
 from workhook.work.comments.common import edited, privacy, require_deletable, require_editable
-from workhook.work.comments.schemas import Reply, ReplyCreate, ReplyEdit, reply_shape
+from workhook.work.comments.schemas import Reply, ReplyCreate, ReplyEdit
 from workhook.work.people import person_shape
 
 NOUN = "file_comment_reply"
@@ -34,7 +35,7 @@ async def create_reply(tx: Transaction, actor: Actor, comment_id: int, create: R
         created_at=now,
         updated_at=now,
     )
-    await announce(tx, actor, access.repository, NOUN, "created", reply_shape(reply), base=base)
+    await announce(tx, actor, access.repository, NOUN, "created", to_response(reply), base=base)
     return reply
 
 
@@ -55,8 +56,8 @@ async def edit_reply(tx: Transaction, access: Access, before: Reply, edit: Reply
     after = edited(access, before, edit)
     if after is not before:
         await queries.update(tx, after)
-        record = reply_shape(after)
-        changes = differences(reply_shape(before), record)
+        record = to_response(after)
+        changes = differences(to_response(before), record)
         await announce(tx, access.actor, access.repository, NOUN, "edited", record, base=base, changes=changes)
     return after
 
@@ -65,4 +66,4 @@ async def delete_reply(tx: Transaction, access: Access, reply: Reply, *, base: s
     """Raises `Forbidden`, `Conflict`."""
     require_deletable(access, reply.user.id)
     await queries.delete(tx, reply)
-    await announce(tx, access.actor, access.repository, NOUN, "deleted", reply_shape(reply), base=base)
+    await announce(tx, access.actor, access.repository, NOUN, "deleted", to_response(reply), base=base)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from workhook.core.records import to_response
 from workhook.http import conditions, parameters
 from workhook.http.calls import Answer, Call
 from workhook.http.operations import AREA_A, Operation
@@ -10,7 +11,7 @@ from workhook.storage import Transaction
 from workhook.work.access import Access
 from workhook.work.announce import base_of
 from workhook.work.comments import reply_actions
-from workhook.work.comments.schemas import Reply, ReplyAnswer, ReplyCreate, ReplyEdit, reply_shape
+from workhook.work.comments.schemas import Reply, ReplyAnswer, ReplyCreate, ReplyEdit
 from workhook.work.schemas import Done
 
 TAG = "File comments"
@@ -20,7 +21,7 @@ INTEGERS = {"file_comment_id": "integer", "id": "integer"}
 
 
 def _shown(reply: Reply) -> ReplyAnswer:
-    return ReplyAnswer(reply_shape(reply))
+    return ReplyAnswer(to_response(reply))
 
 
 async def create_reply(call: Call) -> Answer:

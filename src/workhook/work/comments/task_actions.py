@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from workhook.core.clock import now_ms
+from workhook.core.records import to_response
 from workhook.identity.schemas import Actor
 from workhook.storage import Reader, Transaction
 from workhook.work.access import Access, access_of
 from workhook.work.announce import announce, differences
 from workhook.work.comments import queries
 from workhook.work.comments.common import edited, privacy, require_deletable, require_editable
-from workhook.work.comments.schemas import CommentCreate, CommentEdit, CommentedTask, TaskComment, task_comment_shape
+from workhook.work.comments.schemas import CommentCreate, CommentEdit, CommentedTask, TaskComment
 from workhook.work.people import person_shape
 
 NOUN = "task_comment"
@@ -42,7 +43,7 @@ async def create_comment(
         created_at=now,
         updated_at=now,
     )
-    await announce(tx, actor, access.repository, NOUN, "created", task_comment_shape(comment), base=base)
+    await announce(tx, actor, access.repository, NOUN, "created", to_response(comment), base=base)
     return comment
 
 
@@ -65,8 +66,8 @@ async def edit_comment(
     after = edited(access, before, edit)
     if after is not before:
         await queries.update(tx, after)
-        record = task_comment_shape(after)
-        changes = differences(task_comment_shape(before), record)
+        record = to_response(after)
+        changes = differences(to_response(before), record)
         await announce(tx, access.actor, access.repository, NOUN, "edited", record, base=base, changes=changes)
     return after
 
@@ -75,4 +76,4 @@ async def delete_comment(tx: Transaction, access: Access, comment: TaskComment, 
     """Raises `Forbidden`, `Conflict`."""
     require_deletable(access, comment.user.id)
     await queries.delete(tx, comment)
-    await announce(tx, access.actor, access.repository, NOUN, "deleted", task_comment_shape(comment), base=base)
+    await announce(tx, access.actor, access.repository, NOUN, "deleted", to_response(comment), base=base)

@@ -19,7 +19,7 @@ from workhook.work.announce import Happening, announce_many
 from workhook.work.columns import actions as columns
 from workhook.work.columns.schemas import ColumnCreate
 from workhook.work.comments.queries import insert_task_comment
-from workhook.work.comments.schemas import CommentedTask, TaskComment, task_comment_shape
+from workhook.work.comments.schemas import CommentedTask, TaskComment
 from workhook.work.imports import queries
 from workhook.work.imports.appending import append_tasks
 from workhook.work.imports.people import People
@@ -216,7 +216,7 @@ class _Writer:
             comment_id = await insert_task_comment(self._tx, {**places, **values})
             self._link("task_comment", planned.key, str(comment_id), fingerprint(planned))
             comment = TaskComment(comment_id, text, False, task, person_shape(author), at, at)
-            shapes.append(task_comment_shape(comment))
+            shapes.append(to_response(comment))
             self._progress("comments", number, len(wanted))
         await self._announce("task_comment", shapes)
 
