@@ -33,7 +33,7 @@ from workhook.work.clients.schemas import Client
 from workhook.work.columns.schemas import Column
 from workhook.work.comments.schemas import FileComment, Reply, TaskComment
 from workhook.work.credits.schemas import TaskCreditShape
-from workhook.work.files.schemas import FileShape, FolderShape
+from workhook.work.files.schemas import FileShape, Folder
 from workhook.work.invoices.schemas import InvoiceShape
 from workhook.work.people import PersonShape
 from workhook.work.projects.schemas import ProjectShape
@@ -47,7 +47,7 @@ RECORDS: dict[str, type[msgspec.Struct]] = {
     "file": FileShape,
     "file_comment": FileComment,
     "file_comment_reply": Reply,
-    "folder": FolderShape,
+    "folder": Folder,
     "invoice": InvoiceShape,
     "member": PersonShape,
     "project": ProjectShape,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlalchemy as sa
 
-from workhook.storage.metadata import Millis, metadata
+from workhook.storage.metadata import Millis, in_project, metadata
 
 # `remaining_minor` is what of a grant nobody has spent, lost or taken back; of every other entry it is 0. So the
 # grants that are left to spend from are found without reading the ledger, and the balance is their sum.
@@ -13,9 +13,7 @@ task_credits = sa.Table(
     "task_credits",
     metadata,
     sa.Column("id", sa.Text, primary_key=True),
-    sa.Column(
-        "repository_id", sa.BigInteger, sa.ForeignKey("projects.repository_id", ondelete="CASCADE"), nullable=False
-    ),
+    in_project(),
     sa.Column("kind", sa.Text, nullable=False),
     sa.Column("amount_minor", sa.BigInteger, nullable=False),
     sa.Column("balance_after_minor", sa.BigInteger, nullable=False),

@@ -12,6 +12,7 @@ from msgspec import UnsetType
 from workhook.core.clock import now_ms
 from workhook.core.errors import Conflict, Fault, Forbidden, Invalid, NotFound
 from workhook.core.ids import new_id
+from workhook.core.records import Wire, to_response
 from workhook.identity.schemas import Actor
 from workhook.storage import Reader, Transaction
 from workhook.work import others
@@ -26,9 +27,7 @@ from workhook.work.files.schemas import (
     FileFolder,
     FileShape,
     Folder,
-    FolderShape,
     file_shape,
-    folder_shape,
 )
 from workhook.work.invoices import issued
 from workhook.work.people import person_shape
@@ -100,7 +99,7 @@ async def restore_file(tx: Transaction, actor: Actor, file_id: str, *, links: Li
     return await _announce_file(tx, access, "created", restored, links, base)
 
 
-async def create_folder(tx: Transaction, actor: Actor, project_id: str, title: str, *, base: str) -> FolderShape:
+async def create_folder(tx: Transaction, actor: Actor, project_id: str, title: str, *, base: str) -> Wire[Folder]:
     """Raises `NotFound`, `Forbidden`, `Conflict`."""
     access = await find_access(tx, actor, project_id)
     access.require_writable()
@@ -108,7 +107,7 @@ async def create_folder(tx: Transaction, actor: Actor, project_id: str, title: s
     now = now_ms()
     folder = Folder(new_id("fld"), title, now, now)
     await queries.insert_folder(tx, access.repository.id, folder)
-    shape = folder_shape(folder)
+    shape = to_response(folder)
     await announce(tx, actor, access.repository, "folder", "created", shape, base=base)
     return shape
 
@@ -119,7 +118,7 @@ async def delete_folder(tx: Transaction, access: Access, folder: Folder, *, base
     access.require_member("delete folders")
     if not await queries.delete_empty_folder(tx, folder.id):
         raise Conflict("The folder holds files; delete them first.", code="not_empty")
-    await announce(tx, access.actor, access.repository, "folder", "deleted", folder_shape(folder), base=base)
+    await announce(tx, access.actor, access.repository, "folder", "deleted", to_response(folder), base=base)
 
 
 async def _place(

@@ -7,6 +7,7 @@ from typing import Any
 
 from workhook.core import json
 from workhook.core.errors import Invalid, PreconditionFailed
+from workhook.core.records import to_response
 from workhook.http import conditions, lists, parameters
 from workhook.http.calls import Answer, Call
 from workhook.http.lists import ListQuery
@@ -30,7 +31,6 @@ from workhook.work.files.schemas import (
     FolderCreate,
     FoldersAnswer,
     file_shape,
-    folder_shape,
 )
 from workhook.work.files.upload import FORM, Form, least_file_bytes, parameters_of, read_form
 from workhook.work.schemas import Done
@@ -167,7 +167,7 @@ async def list_folders(call: Call) -> Answer:
         call.database, access.repository.id, after=key[0] if key else None, limit=query.limit + 1
     )
     folders, headers = lists.page(call, found, query, lambda folder: (folder.id,))
-    return Answer(FoldersAnswer([folder_shape(each) for each in folders]), headers=headers)
+    return Answer(FoldersAnswer([to_response(each) for each in folders]), headers=headers)
 
 
 async def create_folder(call: Call) -> Answer:
@@ -183,7 +183,7 @@ async def create_folder(call: Call) -> Answer:
 async def delete_folder(call: Call) -> Answer:
     async def change(tx: Transaction) -> Answer:
         access, folder = await queries.take_folder(tx, actor_of(call), call.path("id"))
-        conditions.require_match(call, FolderAnswer(folder_shape(folder)))
+        conditions.require_match(call, FolderAnswer(to_response(folder)))
         await actions.delete_folder(tx, access, folder, base=base_of(call))
         return Answer(Done())
 

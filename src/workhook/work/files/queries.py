@@ -13,6 +13,7 @@ from workhook.identity.tables import accounts, projects
 from workhook.storage import Reader, Row, Transaction
 from workhook.storage.dialects import any_of
 from workhook.storage.metadata import big, insert_into
+from workhook.storage.record_rows import row_reader, selected, stored_names, values_of
 from workhook.work.access import Access, access_of, with_access
 from workhook.work.files.schemas import Content, File, FileFolder, Folder
 from workhook.work.files.tables import files, folders
@@ -60,7 +61,8 @@ _set_deleted = (
     .values(deleted_at=big("deleted_at"), updated_at=big("updated_at"))
 )
 
-_folder_columns = (folders.c.id, folders.c.title, folders.c.created_at, folders.c.updated_at)
+_folder_columns = selected(Folder, folders)
+_folder_of_row = row_reader(Folder)
 _folder = with_access(sa.select(*_folder_columns), folders.c.repository_id).where(
     folders.c.id == sa.bindparam("folder_id")
 )
@@ -76,7 +78,7 @@ _first_folders = (
     .limit(big("limit"))
 )
 _next_folders = _first_folders.where(folders.c.id > sa.bindparam("after"))
-_insert_folder = insert_into(folders, "id", "repository_id", "title", "created_at", "updated_at")
+_insert_folder = insert_into(folders, "repository_id", *stored_names(Folder))
 # A statement after the lock: what it sees is what is there now.
 _delete_empty_folder = sa.delete(folders).where(
     folders.c.id == sa.bindparam("folder_id"),
@@ -116,10 +118,6 @@ def _file_of_row(row: Row) -> File:
 
 def _content_of_row(row: Row) -> Content:
     return Content(row["name"], row["content_type"], row["size"], row["sha256"], row["blob"])
-
-
-def _folder_of_row(row: Row) -> Folder:
-    return Folder(row["id"], row["title"], row["created_at"], row["updated_at"])
 
 
 async def find_file(reader: Reader, actor: Actor, file_id: str) -> tuple[Access, File]:
@@ -194,11 +192,7 @@ async def list_folders(reader: Reader, repository_id: int, *, after: str | None,
 
 
 async def insert_folder(tx: Transaction, repository_id: int, folder: Folder) -> None:
-    await tx.execute(_insert_folder, {"repository_id": repository_id, **_fields(folder)})
-
-
-def _fields(folder: Folder) -> dict[str, object]:
-    return {name: getattr(folder, name) for name in Folder.__struct_fields__}
+    await tx.execute(_insert_folder, {"repository_id": repository_id, **values_of(folder)})
 
 
 async def delete_empty_folder(tx: Transaction, folder_id: str) -> bool:

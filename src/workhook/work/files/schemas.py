@@ -8,7 +8,7 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from workhook.core.clock import to_millis_text
-from workhook.core.records import LINK, EventSchema, resource_id
+from workhook.core.records import LINK, EventSchema, Millis, Record, Wire, resource_id
 from workhook.http.lists import ListQuery
 from workhook.http.parameters import Title
 from workhook.identity.schemas import Repository
@@ -71,20 +71,20 @@ class FilesAnswer(msgspec.Struct):
     success: bool = True
 
 
-class FolderShape(msgspec.Struct):
+class Folder(Record, frozen=True):
     id: Annotated[str, resource_id("fld")]
     title: str
-    created_at: str
-    updated_at: str
+    created_at: Millis
+    updated_at: Millis
 
 
 class FolderAnswer(msgspec.Struct):
-    folder: FolderShape
+    folder: Wire[Folder]
     success: bool = True
 
 
 class FoldersAnswer(msgspec.Struct):
-    folders: list[FolderShape]
+    folders: list[Wire[Folder]]
     success: bool = True
 
 
@@ -112,13 +112,6 @@ class File(msgspec.Struct, frozen=True):
     deleted_at: int | None = None
 
 
-class Folder(msgspec.Struct, frozen=True):
-    id: str
-    title: str
-    created_at: int
-    updated_at: int
-
-
 def file_shape(file: File, repository: Repository, links: Links) -> FileShape:
     return FileShape(
         id=file.id,
@@ -134,7 +127,3 @@ def file_shape(file: File, repository: Repository, links: Links) -> FileShape:
         created_at=to_millis_text(file.created_at),
         updated_at=to_millis_text(file.updated_at),
     )
-
-
-def folder_shape(folder: Folder) -> FolderShape:
-    return FolderShape(folder.id, folder.title, to_millis_text(folder.created_at), to_millis_text(folder.updated_at))

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import sqlalchemy as sa
 
-from workhook.storage.metadata import OPEN, Millis, metadata
+from workhook.storage.metadata import OPEN, Millis, in_project, metadata
+from workhook.storage.record_rows import table_columns
+from workhook.work.files.schemas import Folder
 
 folders = sa.Table(
     "folders",
     metadata,
-    sa.Column("id", sa.Text, primary_key=True),
-    sa.Column(
-        "repository_id", sa.BigInteger, sa.ForeignKey("projects.repository_id", ondelete="CASCADE"), nullable=False
-    ),
-    sa.Column("title", sa.Text, nullable=False),
-    sa.Column("created_at", Millis, nullable=False),
-    sa.Column("updated_at", Millis, nullable=False),
+    in_project(),
+    *table_columns(Folder),
     sa.Index("ix_folders_repository_id", "repository_id"),
 )
 
@@ -25,9 +22,7 @@ files = sa.Table(
     "files",
     metadata,
     sa.Column("id", sa.Text, primary_key=True),
-    sa.Column(
-        "repository_id", sa.BigInteger, sa.ForeignKey("projects.repository_id", ondelete="CASCADE"), nullable=False
-    ),
+    in_project(),
     # A folder that is deleted may hold files that were deleted before it.
     sa.Column("folder_id", sa.Text, sa.ForeignKey("folders.id", ondelete="SET NULL")),
     sa.Column("title", sa.Text, nullable=False),

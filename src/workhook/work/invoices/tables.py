@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlalchemy as sa
 
-from workhook.storage.metadata import Millis, metadata
+from workhook.storage.metadata import Millis, in_project, metadata
 
 # `items` and `recurring_items` are JSON: `[[description, quantity in decimal, unit price in minor units, the timesheet
 # that the item was made from, its time in milliseconds], …]`, the last two null for others. `credit_type` is `true` or
@@ -13,9 +13,7 @@ invoices = sa.Table(
     "invoices",
     metadata,
     sa.Column("id", sa.Text, primary_key=True),
-    sa.Column(
-        "repository_id", sa.BigInteger, sa.ForeignKey("projects.repository_id", ondelete="CASCADE"), nullable=False
-    ),
+    in_project(),
     sa.Column("account_id", sa.BigInteger, sa.ForeignKey("accounts.id"), nullable=False),
     sa.Column("user_id", sa.BigInteger, sa.ForeignKey("accounts.id")),
     sa.Column("service_checkout_id", sa.Text),
