@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import json
 import types
-from typing import Any, Literal, Union, get_args, get_origin
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 import msgspec
 
-from workhook.core.records import EventSchema, JsonForm, RecordField, fields_of
+from workhook.core.records import EventSchema, JsonForm, RecordField, shown_fields
 from workhook.events.fragments import (
     AMOUNT,
     COUNT,
@@ -37,7 +37,7 @@ from workhook.work.files.schemas import FileShape, Folder
 from workhook.work.invoices.schemas import InvoiceShape
 from workhook.work.people import PersonShape
 from workhook.work.projects.schemas import ProjectShape
-from workhook.work.services.schemas import ServiceShape
+from workhook.work.services.schemas import Service
 from workhook.work.tasks.schemas import Task
 from workhook.work.timesheets.schemas import TimesheetShape
 
@@ -51,7 +51,7 @@ RECORDS: dict[str, type[msgspec.Struct]] = {
     "invoice": InvoiceShape,
     "member": PersonShape,
     "project": ProjectShape,
-    "service": ServiceShape,
+    "service": Service,
     "service_checkout": ServiceCheckoutShape,
     "task": Task,
     "task_comment": TaskComment,
@@ -71,10 +71,9 @@ def schemas() -> dict[str, Schema]:
 def _of_struct(struct: type[msgspec.Struct]) -> Schema:
     if struct is PersonShape:  # events carry people of other sources, too
         return USER
-    fields = [each for each in fields_of(struct) if not each.hidden]
-    marks = {each.name: each.mark(EventSchema) for each in fields}
-    optional = [name for name, mark in marks.items() if mark is not None and mark.optional]
-    return record({each.name: _of_field(each, marks[each.name]) for each in fields}, optional=optional)
+    marks = {each: each.mark(EventSchema) for each in shown_fields(struct)}
+    optional = [each.json_name for each, mark in marks.items() if mark is not None and mark.optional]
+    return record({each.json_name: _of_field(each, mark) for each, mark in marks.items()}, optional=optional)
 
 
 def _of_field(field: RecordField, mark: EventSchema | None) -> Schema:
@@ -87,6 +86,8 @@ def _of_field(field: RecordField, mark: EventSchema | None) -> Schema:
 
 def _of_type(kind: Any, name: str) -> Schema:
     """`name`: of the field; some say what their numbers and texts are."""
+    if get_origin(kind) is Annotated:
+        return _of_type(kind.__origin__, name)
     arguments = get_args(kind)
     if get_origin(kind) is Literal:
         return one_of(*arguments)

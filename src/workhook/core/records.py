@@ -51,6 +51,12 @@ class Stored(Mark, frozen=True):
     column: str | None
 
 
+class JsonName(Mark, frozen=True):
+    """The name of the field in JSON, where it is another."""
+
+    name: str
+
+
 class EventSchema(Mark, frozen=True, eq=False):
     """What the schemas of events say about the field beyond its type; with `type`, it is all that they say. `optional`:
     the field may be absent there."""
@@ -100,8 +106,9 @@ class RecordField(msgspec.Struct, frozen=True):
         return next((each for each in self.marks if isinstance(each, kind)), None)
 
     @property
-    def hidden(self) -> bool:
-        return HIDDEN in self.marks
+    def json_name(self) -> str:
+        mark = self.mark(JsonName)
+        return self.name if mark is None else mark.name
 
 
 M = TypeVar("M", bound=Mark)
@@ -112,6 +119,11 @@ def fields_of(struct: type[msgspec.Struct]) -> tuple[RecordField, ...]:
     """The fields of a record, or of any struct, in their order."""
     hints = get_type_hints(struct, include_extras=True)
     return tuple(_field(name, hints[name]) for name in struct.__struct_fields__)
+
+
+def shown_fields(struct: type[msgspec.Struct]) -> list[RecordField]:
+    """Those that JSON has."""
+    return [each for each in fields_of(struct) if HIDDEN not in each.marks]
 
 
 def _field(name: str, hint: Any) -> RecordField:
@@ -151,7 +163,7 @@ else:
 @cache
 def wire_of(record: type[Record]) -> type[msgspec.Struct]:
     """The struct that JSON is made of; it has the record's name and docstring."""
-    shown = [(each.name, _json_type(each.hint)[0]) for each in fields_of(record) if not each.hidden]
+    shown = [(each.json_name, _json_type(each.hint)[0]) for each in shown_fields(record)]
     return msgspec.defstruct(record.__name__, shown, namespace={"__doc__": record.__doc__}, module=record.__module__)
 
 
@@ -162,7 +174,7 @@ def _json_type(hint: Any) -> tuple[Any, Callable[[Any], object] | None]:
         for each in hint.__metadata__:
             if isinstance(each, JsonForm):
                 kind, convert = each.kind, each.convert
-        rest = tuple(each for each in hint.__metadata__ if not isinstance(each, Mark))
+        rest = tuple(each for each in hint.__metadata__ if isinstance(each, EventSchema) or not isinstance(each, Mark))
         return (Annotated[(kind, *rest)] if rest else kind), convert
     if options := _options(hint):
         made = [_json_type(each) for each in options]
@@ -186,8 +198,7 @@ def to_response(record: R) -> Wire[R]:
 
 @cache
 def _responder(record: type[R]) -> Callable[[R], Wire[R]]:
-    shown = [each.name for each in fields_of(record) if not each.hidden]
-    values = converted(record, {name: f"record.{name}" for name in shown})
+    values = converted(record, {each.name: f"record.{each.name}" for each in shown_fields(record)})
     return compiled(f"lambda record: make({values.text})", {"make": wire_of(record), **values.names})
 
 

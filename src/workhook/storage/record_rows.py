@@ -13,7 +13,17 @@ from typing import Any, Literal, TypeVar, get_args, get_origin
 
 import sqlalchemy as sa
 
-from workhook.core.records import Record, RecordField, Stored, Wire, compiled, converted, fields_of, wire_of
+from workhook.core.records import (
+    Record,
+    RecordField,
+    Stored,
+    Wire,
+    compiled,
+    converted,
+    fields_of,
+    shown_fields,
+    wire_of,
+)
 from workhook.storage.metadata import BigId
 
 R = TypeVar("R", bound=Record)
@@ -79,7 +89,7 @@ def row_reader(record: type[R], start: int = 0) -> Callable[..., R]:
 def form_reader(record: type[R], start: int = 0) -> Callable[..., Wire[R]]:
     """What makes the JSON forms of records of such rows, without the records: for the longest lists."""
     values = _values(record, start)
-    form = converted(record, {name: values.get(name, name) for name in wire_of(record).__struct_fields__})
+    form = converted(record, {each.name: values.get(each.name, each.name) for each in shown_fields(record)})
     names = {"make": wire_of(record), **form.names}
     made: Callable[..., Wire[R]] = compiled(f"lambda {_parameters(record)}: make({form.text})", names)
     return made

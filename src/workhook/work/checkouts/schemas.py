@@ -8,14 +8,13 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from workhook.core.clock import to_millis_text
-from workhook.core.records import CURRENCY, EventSchema, resource_id
+from workhook.core.records import CURRENCY, EventSchema, Wire, resource_id, to_response
 from workhook.http.fields import Time
 from workhook.http.parameters import LongText
 from workhook.identity.schemas import Repository
 from workhook.work.checkouts.periods import months_between
 from workhook.work.checkouts.rules import State, Status, Terms
-from workhook.work.services.rules import Price
-from workhook.work.services.schemas import ServicePriceShape, price_shape
+from workhook.work.services.rules import ServicePrice
 
 QTY_MAX = 10_000
 
@@ -47,7 +46,7 @@ class ServiceCheckoutShape(msgspec.Struct):
 
     id: Annotated[str, resource_id("sco")]
     service: CheckoutServiceShape
-    service_price: ServicePriceShape | None
+    service_price: Wire[ServicePrice] | None
     qty: Annotated[int, EventSchema({"minimum": 1})]
     currency: Annotated[str | None, CURRENCY]
     default: Annotated[bool, Meta(description="Its price is the service's default price.")]
@@ -92,7 +91,7 @@ class Bought(msgspec.Struct, frozen=True):
     title: str
     offered: bool
     disable_quantity: bool
-    prices: tuple[Price, ...]
+    prices: tuple[ServicePrice, ...]
 
 
 class Checkout(msgspec.Struct, frozen=True):
@@ -102,7 +101,7 @@ class Checkout(msgspec.Struct, frozen=True):
     repository: Repository
     service: Bought
     terms: Terms
-    price: Price | None
+    price: ServicePrice | None
     qty: int
     state: State
     unsubscribe_reason: str | None
@@ -117,7 +116,7 @@ def checkout_shape(checkout: Checkout, now: int) -> ServiceCheckoutShape:
     return ServiceCheckoutShape(
         id=checkout.id,
         service=CheckoutServiceShape(service.id, service.title),
-        service_price=price_shape(price) if price else None,
+        service_price=to_response(price) if price else None,
         qty=checkout.qty,
         currency=price.currency if price else None,
         default=price is not None and service.prices[:1] == (price,),

@@ -11,6 +11,7 @@ from msgspec import UnsetType
 
 from workhook.core.errors import NotFound
 from workhook.core.ids import new_id
+from workhook.core.records import to_response
 from workhook.identity.schemas import Actor
 from workhook.identity.tokens.reach import check_whole_account
 from workhook.storage import Reader, Transaction
@@ -18,8 +19,8 @@ from workhook.work.announce import announce_in_account, differences
 from workhook.work.invoices import issued
 from workhook.work.owners import Owner, choose_owner
 from workhook.work.services import queries
-from workhook.work.services.rules import Price, replaced
-from workhook.work.services.schemas import Content, Service, ServiceCreate, ServiceEdit, service_shape
+from workhook.work.services.rules import ServicePrice, replaced
+from workhook.work.services.schemas import Service, ServiceCreate, ServiceEdit, with_prices
 
 _NOUN = "service"
 
@@ -42,13 +43,23 @@ async def create_service(tx: Transaction, actor: Actor, create: ServiceCreate, *
     check_whole_account(actor, owner.account.id)
     owner.require_owner("change its services")
     prices = replaced((), [each.offer() for each in create.service_prices])
-    service_id, position = new_id("svc"), None if isinstance(create.position, UnsetType) else create.position
-    values = {name: getattr(create, name) for name in Content.__struct_fields__} | {"position": position}
-    written = {**values, "prices": queries.prices_text(prices), "created_at": now, "updated_at": now}
-    values["position"] = await queries.insert_service(tx, service_id, owner.account.id, written)
-    await queries.insert_prices(tx, service_id, prices)
-    service = Service(service_id, owner.account, owner.role, Content(**values), prices, now, now)
-    await announce_in_account(tx, actor, service.owner, _NOUN, "created", service_shape(service), base=base)
+    last = isinstance(create.position, UnsetType)
+    said = {name: getattr(create, name) for name in queries.CONTENT} | ({"position": 0} if last else {})
+    blank = Service(
+        **said,
+        id=new_id("svc"),
+        organization=owner.account.login,
+        service_prices=(),
+        default_price=None,
+        checkout_link=None,
+        created_at=now,
+        updated_at=now,
+        owner=owner.account,
+        role=owner.role,
+    )
+    service = await queries.insert_service(tx, with_prices(blank, prices), last=last)
+    await queries.insert_prices(tx, service.id, prices)
+    await announce_in_account(tx, actor, service.owner, _NOUN, "created", to_response(service), base=base)
     return service
 
 
@@ -59,21 +70,16 @@ async def edit_service(
 
     An edit that changes nothing writes nothing and has no event.
     """
-    given = {name: getattr(edit, name) for name in Content.__struct_fields__}
-    content = msgspec.structs.replace(
-        service.content, **{name: value for name, value in given.items() if not isinstance(value, UnsetType)}
-    )
-    prices = _prices_after(service, edit)
-    if content == service.content and prices == service.prices:
+    said = {name: value for name in queries.CONTENT if not isinstance(value := getattr(edit, name), UnsetType)}
+    edited = with_prices(msgspec.structs.replace(service, **said), _prices_after(service, edit))
+    if edited == service:
         return service
-    edited = msgspec.structs.replace(
-        service, content=content, prices=prices, updated_at=max(now, service.updated_at + 1)
-    )
-    values = {**msgspec.structs.asdict(content), "prices": queries.prices_text(prices)}
-    await queries.update_service(tx, service.id, {**values, "updated_at": edited.updated_at})
-    await queries.insert_prices(tx, service.id, [each for each in prices if each not in service.prices])
-    after = service_shape(edited)
-    changes = differences(service_shape(service), after)
+    edited = msgspec.structs.replace(edited, updated_at=max(now, service.updated_at + 1))
+    await queries.update_service(tx, edited)
+    had = service.service_prices
+    await queries.insert_prices(tx, service.id, [each for each in edited.service_prices if each not in had])
+    after = to_response(edited)
+    changes = differences(to_response(service), after)
     await announce_in_account(tx, actor, service.owner, _NOUN, "edited", after, base=base, changes=changes)
     return edited
 
@@ -82,7 +88,7 @@ async def delete_service(tx: Transaction, actor: Actor, service: Service, *, now
     """Checkouts of it go on. `service` is what `take_service` gave. Raises `Conflict` for one on issued invoices."""
     await issued.require_none_of_service(tx, service.id)
     await queries.delete_service(tx, service.id, now)
-    await announce_in_account(tx, actor, service.owner, _NOUN, "deleted", service_shape(service), base=base)
+    await announce_in_account(tx, actor, service.owner, _NOUN, "deleted", to_response(service), base=base)
 
 
 def _found(service: Service | None) -> Service:
@@ -91,7 +97,7 @@ def _found(service: Service | None) -> Service:
     return service
 
 
-def _prices_after(service: Service, edit: ServiceEdit) -> tuple[Price, ...]:
+def _prices_after(service: Service, edit: ServiceEdit) -> tuple[ServicePrice, ...]:
     if isinstance(edit.service_prices, UnsetType):
-        return service.prices
-    return replaced(service.prices, [each.offer() for each in edit.service_prices])
+        return service.service_prices
+    return replaced(service.service_prices, [each.offer() for each in edit.service_prices])

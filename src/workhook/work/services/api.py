@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from workhook.core.clock import now_ms
+from workhook.core.records import to_response
 from workhook.http import conditions, lists, parameters
 from workhook.http.calls import Answer, Call
 from workhook.http.operations import AREA_A, Operation
@@ -18,14 +19,13 @@ from workhook.work.services.schemas import (
     ServiceEdit,
     ServiceQuery,
     ServicesAnswer,
-    service_shape,
 )
 
 TAG = "Services"
 
 
 def _shown(service: Service) -> ServiceAnswer:
-    return ServiceAnswer(service_shape(service))
+    return ServiceAnswer(to_response(service))
 
 
 async def list_services(call: Call) -> Answer:
@@ -33,7 +33,7 @@ async def list_services(call: Call) -> Answer:
     key = lists.after(query, tuple[str])
     found = await queries.list_services(call.database, actor_of(call), query, after=key[0] if key else None)
     services, headers = lists.page(call, found, query, lambda service: (service.id,))
-    return Answer(ServicesAnswer([service_shape(each) for each in services]), headers=headers)
+    return Answer(ServicesAnswer([to_response(each) for each in services]), headers=headers)
 
 
 async def create_service(call: Call) -> Answer:
