@@ -32,7 +32,7 @@ from workhook.work.checkouts.schemas import ServiceCheckoutShape
 from workhook.work.clients.schemas import Client
 from workhook.work.columns.schemas import Column
 from workhook.work.comments.schemas import FileComment, Reply, TaskComment
-from workhook.work.credits.schemas import TaskCreditShape
+from workhook.work.credits.schemas import TaskCredit
 from workhook.work.files.schemas import FileShape, Folder
 from workhook.work.invoices.schemas import InvoiceShape
 from workhook.work.people import PersonShape
@@ -55,7 +55,7 @@ RECORDS: dict[str, type[msgspec.Struct]] = {
     "service_checkout": ServiceCheckoutShape,
     "task": Task,
     "task_comment": TaskComment,
-    "task_credit": TaskCreditShape,
+    "task_credit": TaskCredit,
     "timesheet": TimesheetShape,
 }
 """The record that each event carries, by the name of the event."""

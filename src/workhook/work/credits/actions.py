@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 from msgspec import UnsetType
 
-from workhook.core.clock import now_ms, to_millis_text
+from workhook.core.clock import now_ms
 from workhook.core.errors import Conflict, Fault, Invalid
 from workhook.http.values import AMOUNT_MAX_MINOR, to_amount
 from workhook.identity.schemas import Actor
@@ -13,7 +13,7 @@ from workhook.storage import Reader, Row, Transaction
 from workhook.work.access import Access, access_of, find_access
 from workhook.work.credits import queries, rules
 from workhook.work.credits.ledger import Pen, Words, settle, write, write_all, write_grant
-from workhook.work.credits.schemas import TaskCreditCreate, TaskCreditShape, faults_of, task_credit_shape
+from workhook.work.credits.schemas import CreditTaskShape, TaskCredit, TaskCreditCreate, faults_of
 
 
 async def look_into(reader: Reader, actor: Actor, project_id: str) -> int:
@@ -23,9 +23,7 @@ async def look_into(reader: Reader, actor: Actor, project_id: str) -> int:
     return access.repository.id
 
 
-async def create(
-    tx: Transaction, actor: Actor, project_id: str, wanted: TaskCreditCreate, *, base: str
-) -> TaskCreditShape:
+async def create(tx: Transaction, actor: Actor, project_id: str, wanted: TaskCreditCreate, *, base: str) -> TaskCredit:
     """Grant or spend. Raises `NotFound`, `Forbidden`, `Invalid`, and `Conflict` if the project is archived or there is
     not enough to spend."""
     task_id = wanted.task_id or None
@@ -39,13 +37,13 @@ async def create(
     if faults:
         raise Invalid(faults=faults)
     pen = Pen(tx, access.repository, now, base)
-    words = Words(actor, wanted.notes or None, (task_id, row["task_title"]) if task_id else None)
+    words = Words(actor, wanted.notes or None, CreditTaskShape(task_id, row["task_title"]) if task_id else None)
     if wanted.kind == "grant":
         return await _grant(pen, words, wanted)
     return await _spend(pen, words, wanted.amount)
 
 
-async def _grant(pen: Pen, words: Words, wanted: TaskCreditCreate) -> TaskCreditShape:
+async def _grant(pen: Pen, words: Words, wanted: TaskCreditCreate) -> TaskCredit:
     position = await settle(pen)
     if position.balance_minor + wanted.amount > AMOUNT_MAX_MINOR:
         message = f"amount must leave the balance at {AMOUNT_MAX_MINOR // 100} or less"
@@ -54,7 +52,7 @@ async def _grant(pen: Pen, words: Words, wanted: TaskCreditCreate) -> TaskCredit
     return await write_grant(pen, position, words, wanted.amount, expires_at)
 
 
-async def _spend(pen: Pen, words: Words, amount_minor: int) -> TaskCreditShape:
+async def _spend(pen: Pen, words: Words, amount_minor: int) -> TaskCredit:
     position = await settle(pen, enough_minor=amount_minor)
     step = rules.spend(position.balance_minor, position.lots, amount_minor)
     if step is None:
@@ -67,9 +65,8 @@ class Taken(msgspec.Struct, frozen=True):
     """An entry whose ledger nobody else changes until the transaction ends."""
 
     access: Access
-    row: Row
+    entry: TaskCredit
     position: queries.Position
-    record: TaskCreditShape
 
 
 async def take(tx: Transaction, actor: Actor, entry_id: str) -> Taken:
@@ -77,12 +74,12 @@ async def take(tx: Transaction, actor: Actor, entry_id: str) -> Taken:
     row = await queries.lock_entry(tx, entry_id, actor.user.id)
     access = _writer(row, actor)
     assert row is not None, "access_of refuses none"
-    lot_ids = [use.grant_id for use in queries.uses_of(row)]
+    entry = queries.entry_of(row)
+    lot_ids = [use.grant_id for use in queries.uses_of(entry)]
     # What the lock returned is of before it was waited for.
     position, fresh = await queries.position_of(tx, access.repository.id, entry_id, lot_ids)
-    record = task_credit_shape(row)
-    record.reversed, record.updated_at = bool(fresh["reversed"]), to_millis_text(fresh["updated_at"])
-    return Taken(access, row, position, record)
+    entry = msgspec.structs.replace(entry, reversed=bool(fresh["reversed"]), updated_at=fresh["updated_at"])
+    return Taken(access, entry, position)
 
 
 async def reverse(tx: Transaction, actor: Actor, taken: Taken, *, base: str) -> None:
@@ -90,19 +87,18 @@ async def reverse(tx: Transaction, actor: Actor, taken: Taken, *, base: str) -> 
 
     Raises `Conflict` for a grant that was used, and for what cannot be undone.
     """
-    row, now = taken.row, now_ms()
-    if taken.record.reversed:
+    entry, now = taken.entry, now_ms()
+    if entry.reversed:
         return
-    if row["kind"] not in ("grant", "spend"):
+    if entry.kind not in ("grant", "spend"):
         raise Conflict("Only grants and spends can be reversed.", code="not_reversible")
     lots = {each.id: each for each in taken.position.lots}
     balance = taken.position.balance_minor
-    if row["kind"] == "grant":
-        steps = _taken_back(balance, lots[row["id"]], now)
+    if entry.kind == "grant":
+        steps = _taken_back(balance, lots[entry.id], now)
     else:
-        steps = rules.reverse_spend(balance, queries.uses_of(row), lots.values(), now)
-    task = (row["task_id"], row["task_title"]) if row["task_id"] else None
-    first = Words(actor, task=task, reverses_id=row["id"], reverses_at=row["updated_at"])
+        steps = rules.reverse_spend(balance, queries.uses_of(entry), lots.values(), now)
+    first = Words(actor, task=entry.task, reverses_id=entry.id, reverses_at=entry.updated_at)
     pen = Pen(tx, taken.access.repository, now, base)
     await write_all(pen, taken.position.last_id, [(step, Words() if n else first) for n, step in enumerate(steps)])
 

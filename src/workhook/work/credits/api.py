@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from workhook.core.clock import now_ms, to_millis_text
+from workhook.core.records import to_response
 from workhook.http import conditions, lists, parameters
 from workhook.http.calls import Answer, Call
 from workhook.http.lists import ListQuery
@@ -17,7 +18,6 @@ from workhook.work.credits.schemas import (
     TaskCreditBalance,
     TaskCreditCreate,
     TaskCreditsAnswer,
-    task_credit_shape,
 )
 from workhook.work.schemas import Done
 
@@ -30,8 +30,8 @@ async def list_task_credits(call: Call) -> Answer:
     repository_id = await actions.look_into(call.database, actor_of(call), call.path("id"))
     after = key[0] if key else None
     found = await queries.list_entries(call.database, repository_id, after=after, limit=query.limit + 1)
-    rows, headers = lists.page(call, found, query, lambda row: (row["id"],))
-    return Answer(TaskCreditsAnswer([task_credit_shape(row) for row in rows]), headers=headers)
+    entries, headers = lists.page(call, found, query, lambda entry: (entry.id,))
+    return Answer(TaskCreditsAnswer([to_response(each) for each in entries]), headers=headers)
 
 
 async def create_task_credit(call: Call) -> Answer:
@@ -39,7 +39,7 @@ async def create_task_credit(call: Call) -> Answer:
 
     async def change(tx: Transaction) -> Answer:
         made = await actions.create(tx, actor_of(call), call.path("id"), wanted, base=base_of(call))
-        return Answer(TaskCreditAnswer(made))
+        return Answer(TaskCreditAnswer(to_response(made)))
 
     return await call.write(change)
 
@@ -61,7 +61,7 @@ async def get_balance(call: Call) -> Answer:
 async def reverse_task_credit(call: Call) -> Answer:
     async def change(tx: Transaction) -> Answer:
         taken = await actions.take(tx, actor_of(call), call.path("task_credit_id"))
-        conditions.require_match(call, TaskCreditAnswer(taken.record))
+        conditions.require_match(call, TaskCreditAnswer(to_response(taken.entry)))
         await actions.reverse(tx, actor_of(call), taken, base=base_of(call))
         return Answer(Done())
 

@@ -7,14 +7,13 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from workhook.core.clock import to_millis_text
 from workhook.core.errors import Fault
-from workhook.core.records import EventSchema, resource_id
+from workhook.core.records import HIDDEN, EventSchema, JsonName, Millis, Record, Wire, resource_id
+from workhook.http.fields import Minor
 from workhook.http.parameters import LongText, Moment, Read
-from workhook.http.values import AMOUNT_MAX_MINOR, WIRE_TYPE, read_money, to_amount
-from workhook.storage import Row
+from workhook.http.values import AMOUNT_MAX_MINOR, WIRE_TYPE, read_money
 from workhook.work.credits.rules import Kind
-from workhook.work.people import PersonShape, person_of_row
+from workhook.work.people import PersonShape
 
 
 def _read_credits(raw: object) -> int:
@@ -69,17 +68,18 @@ class CreditTaskShape(msgspec.Struct):
     title: str
 
 
-class TaskCreditShape(msgspec.Struct):
+class TaskCredit(Record, frozen=True):
     """An entry of the ledger. `reverses` is the entry that a reversal undoes; the entry itself shows `reversed`."""
 
     id: Annotated[str, resource_id("crd")]
     kind: Kind
-    amount: Annotated[
-        int | float,
+    amount_minor: Annotated[
+        Minor,
+        JsonName("amount"),
         Meta(description="Signed: what the balance grew by."),
         EventSchema({"description": "signed: what the balance grew by"}),
     ]
-    balance_after: int | float
+    balance_after_minor: Annotated[Minor, JsonName("balance_after")]
     task: CreditTaskShape | None
     notes: str | None
     user: Annotated[
@@ -88,21 +88,28 @@ class TaskCreditShape(msgspec.Struct):
         EventSchema({"description": "null when the service made the entry by itself"}),
     ]
     reversed: bool
-    reverses: Annotated[
-        str | None, EventSchema({"description": "of a reversal: the id of the entry that it undoes"}, optional=True)
+    reverses_id: Annotated[
+        str | None,
+        JsonName("reverses"),
+        EventSchema({"description": "of a reversal: the id of the entry that it undoes"}, optional=True),
     ]
-    expires_at: str | None
-    created_at: str
-    updated_at: str
+    expires_at: Millis | None
+    created_at: Millis
+    updated_at: Millis
+    # What of a grant nobody has spent, lost or taken back; of every other entry 0. So the grants that are left to spend
+    # from are found without reading the ledger, and the balance is their sum.
+    remaining_minor: Annotated[int, HIDDEN]
+    # JSON, `[[grant's id, minor units], …]`: which grants a spend took from or an expiry took away.
+    uses: Annotated[str, HIDDEN]
 
 
 class TaskCreditAnswer(msgspec.Struct):
-    task_credit: TaskCreditShape
+    task_credit: Wire[TaskCredit]
     success: bool = True
 
 
 class TaskCreditsAnswer(msgspec.Struct):
-    task_credits: list[TaskCreditShape]
+    task_credits: list[Wire[TaskCredit]]
     success: bool = True
 
 
@@ -114,21 +121,3 @@ class TaskCreditBalance(msgspec.Struct):
     used: int | float
     expires_next: Annotated[str | None, Meta(description="When unspent credits are lost next.")]
     success: bool = True
-
-
-def task_credit_shape(row: Row) -> TaskCreditShape:
-    """From a row of the table with the person's columns."""
-    return TaskCreditShape(
-        id=row["id"],
-        kind=row["kind"],
-        amount=to_amount(row["amount_minor"]),
-        balance_after=to_amount(row["balance_after_minor"]),
-        task=CreditTaskShape(row["task_id"], row["task_title"]) if row["task_id"] else None,
-        notes=row["notes"],
-        user=person_of_row(row) if row["user_id"] else None,
-        reversed=bool(row["reversed"]),
-        reverses=row["reverses_id"],
-        expires_at=to_millis_text(row["expires_at"]) if row["expires_at"] is not None else None,
-        created_at=to_millis_text(row["created_at"]),
-        updated_at=to_millis_text(row["updated_at"]),
-    )
