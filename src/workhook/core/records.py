@@ -11,7 +11,7 @@
 
 A record holds what the program works with: times are integers, texts of JSON are texts. The annotations say what JSON
 has instead. `to_response` copies a record into its JSON form, `Wire[Column]`, a struct with the same fields in the same
-order but for those that are `HIDDEN`, which stand last. `storage.record_rows` makes table columns and copiers of rows
+order but for those that are `HIDDEN`. `storage.record_rows` makes table columns and copiers of rows
 from the same declaration, and `scripts.event_schemas` the schemas of events.
 """
 
@@ -34,30 +34,30 @@ class Record(msgspec.Struct, frozen=True):
 R = TypeVar("R", bound=Record)
 
 
-class Mark(msgspec.Struct, frozen=True):
+class FieldMark(msgspec.Struct, frozen=True):
     """Something that an annotation says about a field of a record, and that JSON Schema does not show."""
 
 
-class JsonForm(Mark, frozen=True):
+class JsonForm(FieldMark, frozen=True):
     """JSON has the value as another type, `kind`, which `convert` makes. None stays None."""
 
     kind: Any
     convert: Callable[[Any], object]
 
 
-class Stored(Mark, frozen=True):
+class Stored(FieldMark, frozen=True):
     """The name of the table's column, where it is not that of the field. None: no column of the table has the value."""
 
     column: str | None
 
 
-class JsonName(Mark, frozen=True):
+class JsonName(FieldMark, frozen=True):
     """The name of the field in JSON, where it is another."""
 
     name: str
 
 
-class EventSchema(Mark, frozen=True, eq=False):
+class EventSchema(FieldMark, frozen=True, eq=False):
     """What the schemas of events say about the field beyond its type; with `type`, it is all that they say. `optional`:
     the field may be absent there."""
 
@@ -65,26 +65,19 @@ class EventSchema(Mark, frozen=True, eq=False):
     optional: bool = False
 
 
-class _Hidden(Mark, frozen=True):
-    """See `HIDDEN`."""
-
-
-HIDDEN = _Hidden()
-"""The field is the program's alone. Hidden fields stand after all others."""
+HIDDEN = FieldMark()
+"""JSON does not have the field."""
 
 COMPUTED = Stored(None)
 """Whoever reads the record from a row gives the value."""
 
 MOMENT = EventSchema({"format": "date-time"})
-
-Millis = Annotated[
-    int, JsonForm(str, to_millis_text), EventSchema({"type": "string", "format": "date-time"})
-]  # fmt: skip
-"""Milliseconds since the epoch; `2026-11-20T09:00:00.123Z` in JSON."""
-
-
 LINK = EventSchema({"format": "uri"})
 CURRENCY = EventSchema({"pattern": "^[A-Z]{3}$", "description": "ISO 4217"})
+
+
+Millis = Annotated[int, JsonForm(str, to_millis_text), MOMENT]
+"""Milliseconds since the epoch; `2026-11-20T09:00:00.123Z` in JSON."""
 
 
 def resource_id(prefix: str) -> EventSchema:
@@ -99,7 +92,7 @@ class RecordField(msgspec.Struct, frozen=True):
     hint: Any
     plain: Any
     nullable: bool
-    marks: tuple[Mark, ...]
+    marks: tuple[FieldMark, ...]
 
     def mark(self, kind: type[M]) -> M | None:
         """The outermost mark of this kind."""
@@ -111,7 +104,7 @@ class RecordField(msgspec.Struct, frozen=True):
         return self.name if mark is None else mark.name
 
 
-M = TypeVar("M", bound=Mark)
+M = TypeVar("M", bound=FieldMark)
 
 
 @cache
@@ -127,11 +120,11 @@ def shown_fields(struct: type[msgspec.Struct]) -> list[RecordField]:
 
 
 def _field(name: str, hint: Any) -> RecordField:
-    plain, nullable, marks = hint, False, list[Mark]()
+    plain, nullable, marks = hint, False, list[FieldMark]()
     while True:
         options = _options(plain)
         if get_origin(plain) is Annotated:
-            marks += [each for each in plain.__metadata__ if isinstance(each, Mark)]
+            marks += [each for each in plain.__metadata__ if isinstance(each, FieldMark)]
             plain = plain.__origin__
         elif type(None) in options:
             rest = [each for each in options if each is not type(None)]
@@ -174,7 +167,9 @@ def _json_type(hint: Any) -> tuple[Any, Callable[[Any], object] | None]:
         for each in hint.__metadata__:
             if isinstance(each, JsonForm):
                 kind, convert = each.kind, each.convert
-        rest = tuple(each for each in hint.__metadata__ if isinstance(each, EventSchema) or not isinstance(each, Mark))
+        rest = tuple(
+            each for each in hint.__metadata__ if isinstance(each, EventSchema) or not isinstance(each, FieldMark)
+        )
         return (Annotated[(kind, *rest)] if rest else kind), convert
     if options := _options(hint):
         made = [_json_type(each) for each in options]
