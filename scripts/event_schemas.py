@@ -33,7 +33,7 @@ from workhook.work.clients.schemas import Client
 from workhook.work.columns.schemas import Column
 from workhook.work.comments.schemas import FileComment, Reply, TaskComment
 from workhook.work.credits.schemas import TaskCredit
-from workhook.work.files.schemas import FileShape, Folder
+from workhook.work.files.schemas import File, Folder
 from workhook.work.invoices.schemas import InvoiceShape
 from workhook.work.people import PersonShape
 from workhook.work.projects.schemas import ProjectShape
@@ -44,7 +44,7 @@ from workhook.work.timesheets.schemas import TimesheetShape
 RECORDS: dict[str, type[msgspec.Struct]] = {
     "client": Client,
     "column": Column,
-    "file": FileShape,
+    "file": File,
     "file_comment": FileComment,
     "file_comment_reply": Reply,
     "folder": Folder,

@@ -14,7 +14,13 @@ from workhook.work.access import Access, access_of
 from workhook.work.announce import announce, differences
 from workhook.work.comments import queries
 from workhook.work.comments.common import edited, privacy, require_deletable, require_editable
-from workhook.work.comments.schemas import CommentCreate, CommentedFile, CommentEdit, FileComment, file_comment_response
+from workhook.work.comments.schemas import (
+    CommentCreate,
+    CommentedFile,
+    CommentEdit,
+    FileComment,
+    file_comment_to_response,
+)
 from workhook.work.files.links import Links
 from workhook.work.people import person_shape
 
@@ -56,7 +62,7 @@ async def create_comment(
         created_at=now,
         updated_at=now,
     )
-    await announce(tx, actor, access.repository, NOUN, "created", file_comment_response(comment, links), base=base)
+    await announce(tx, actor, access.repository, NOUN, "created", file_comment_to_response(comment, links), base=base)
     return comment
 
 
@@ -78,8 +84,8 @@ async def edit_comment(
     after = edited(access, before, edit)
     if after is not before:
         await queries.update(tx, after)
-        record = file_comment_response(after, links)
-        changes = differences(file_comment_response(before, links), record)
+        record = file_comment_to_response(after, links)
+        changes = differences(file_comment_to_response(before, links), record)
         await announce(tx, access.actor, access.repository, NOUN, "edited", record, base=base, changes=changes)
     return after
 
@@ -94,7 +100,7 @@ async def delete_comment(tx: Transaction, access: Access, comment: FileComment, 
         await _clear(tx, access, comment, base=base, links=links)
         return
     await queries.delete(tx, comment)
-    record = file_comment_response(comment, links)
+    record = file_comment_to_response(comment, links)
     await announce(tx, access.actor, access.repository, NOUN, "deleted", record, base=base)
 
 
@@ -103,6 +109,6 @@ async def _clear(tx: Transaction, access: Access, before: FileComment, *, base: 
     now = max(now_ms(), before.updated_at + 1)
     after = msgspec.structs.replace(before, text="", private=True, updated_at=now)
     await queries.update(tx, after)
-    record = file_comment_response(after, links)
-    changes = differences(file_comment_response(before, links), record)
+    record = file_comment_to_response(after, links)
+    changes = differences(file_comment_to_response(before, links), record)
     await announce(tx, access.actor, access.repository, NOUN, "edited", record, base=base, changes=changes)

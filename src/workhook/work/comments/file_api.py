@@ -18,7 +18,7 @@ from workhook.work.comments.schemas import (
     CommentEdit,
     FileComment,
     FileCommentAnswer,
-    file_comment_response,
+    file_comment_to_response,
 )
 from workhook.work.files.links import Links, links_of
 from workhook.work.schemas import Done
@@ -30,7 +30,7 @@ INTEGER = {"file_comment_id": "integer"}
 
 
 def _shown(access: Access, comment: FileComment, links: Links) -> FileCommentAnswer:
-    return FileCommentAnswer(file_comment_response(comment, links, to_client=access.is_client))
+    return FileCommentAnswer(file_comment_to_response(comment, links, to_client=access.is_client))
 
 
 async def list_comments(call: Call) -> Answer:
@@ -41,7 +41,7 @@ async def list_comments(call: Call) -> Answer:
     )
     comments, headers = lists.page(call, found, query, lambda comment: (comment.id,))
     links = links_of(call)
-    shown = [file_comment_response(each, links, to_client=access.is_client) for each in comments]
+    shown = [file_comment_to_response(each, links, to_client=access.is_client) for each in comments]
     return Answer(shown, headers=headers)
 
 
@@ -53,7 +53,7 @@ async def create_comment(call: Call) -> Answer:
         made = await file_actions.create_comment(
             tx, actor_of(call), call.path("file_id"), create, base=base_of(call), links=links
         )
-        return Answer(file_comment_response(made, links))
+        return Answer(file_comment_to_response(made, links))
 
     return await call.write(change)
 

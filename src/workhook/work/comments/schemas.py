@@ -141,7 +141,7 @@ class ReplyAnswer(msgspec.Struct):
     success: bool = True
 
 
-def file_comment_response(comment: FileComment, links: Links, *, to_client: bool = False) -> Wire[FileComment]:
+def file_comment_to_response(comment: FileComment, links: Links, *, to_client: bool = False) -> Wire[FileComment]:
     """With the link to the file. `to_client` leaves out the private replies."""
     file = msgspec.structs.replace(comment.file, link=links(comment.file.id))
     replies = tuple(each for each in comment.comments if not (to_client and each.private))

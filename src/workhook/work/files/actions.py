@@ -25,9 +25,9 @@ from workhook.work.files.schemas import (
     File,
     FileCreate,
     FileFolder,
-    FileShape,
+    FileProject,
     Folder,
-    file_shape,
+    file_to_response,
 )
 from workhook.work.invoices import issued
 from workhook.work.people import person_shape
@@ -42,7 +42,7 @@ async def require_upload(reader: Reader, actor: Actor, project_id: str) -> Acces
 
 async def create_file(
     tx: Transaction, actor: Actor, project_id: str, create: FileCreate, content: Content, *, links: Links, base: str
-) -> FileShape:
+) -> Wire[File]:
     """`content` is in the store already. Raises `NotFound`, `Forbidden`, `Conflict`, `Invalid`."""
     access, folder = await _place(tx, actor, project_id, create.folder)
     access.require_writable()
@@ -52,12 +52,15 @@ async def create_file(
     file = File(
         id=new_id("fil"),
         title=content.name if isinstance(create.title, UnsetType) else create.title,
-        content=content,
+        file_link="",
         user=person_shape(actor.user),
+        project=FileProject(access.repository.project_id, access.repository.title),
         private=private,
         folder=folder,
         created_at=now,
         updated_at=now,
+        deleted_at=None,
+        **msgspec.structs.asdict(content),
     )
     await queries.insert_file(tx, access.repository, file)
     return await _announce_file(tx, access, "created", file, links, base)
@@ -86,12 +89,12 @@ async def delete_file(tx: Transaction, access: Access, file: File, *, links: Lin
     await _announce_file(tx, access, "deleted", deleted, links, base)
 
 
-async def restore_file(tx: Transaction, actor: Actor, file_id: str, *, links: Links, base: str) -> FileShape:
+async def restore_file(tx: Transaction, actor: Actor, file_id: str, *, links: Links, base: str) -> Wire[File]:
     """It is there again, with its comments. Raises `NotFound` for one that was purged, `Forbidden`, `Conflict`."""
     access, file = await queries.take_file(tx, actor, file_id)
     access.require_sight(file.private)
     if file.deleted_at is None:
-        return file_shape(file, access.repository, links)
+        return file_to_response(file, links)
     access.require_writable()
     access.require_own(file.user.id, "restore")
     restored = msgspec.structs.replace(file, deleted_at=None, updated_at=max(now_ms(), file.updated_at + 1))
@@ -148,7 +151,7 @@ def _visible(access: Access, file: File) -> tuple[Access, File]:
 
 async def _announce_file(
     tx: Transaction, access: Access, action: str, file: File, links: Links, base: str
-) -> FileShape:
-    shape = file_shape(file, access.repository, links)
+) -> Wire[File]:
+    shape = file_to_response(file, links)
     await announce(tx, access.actor, access.repository, "file", action, shape, base=base)
     return shape

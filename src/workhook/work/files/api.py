@@ -15,7 +15,7 @@ from workhook.http.operations import AREA_A, Operation, Query
 from workhook.identity.guard import actor_of
 from workhook.storage import Transaction
 from workhook.storage.blobs import Incoming
-from workhook.work.access import Access, find_access
+from workhook.work.access import find_access
 from workhook.work.announce import base_of
 from workhook.work.files import actions, queries, quota
 from workhook.work.files.content import get_content
@@ -30,7 +30,7 @@ from workhook.work.files.schemas import (
     FolderAnswer,
     FolderCreate,
     FoldersAnswer,
-    file_shape,
+    file_to_response,
 )
 from workhook.work.files.upload import FORM, Form, least_file_bytes, parameters_of, read_form
 from workhook.work.schemas import Done
@@ -38,8 +38,8 @@ from workhook.work.schemas import Done
 TAG = "Files"
 
 
-def _shown(access: Access, file: File, links: Links) -> FileAnswer:
-    return FileAnswer(file_shape(file, access.repository, links))
+def _shown(file: File, links: Links) -> FileAnswer:
+    return FileAnswer(file_to_response(file, links))
 
 
 async def list_files(call: Call) -> Answer:
@@ -48,7 +48,7 @@ async def list_files(call: Call) -> Answer:
     access = await find_access(call.database, actor_of(call), call.path("id"))
     found = await queries.list_files(
         call.database,
-        access.repository.id,
+        access.repository,
         folder_id=query.folder if isinstance(query.folder, str) else None,
         not_private=access.is_client,
         after=key[0] if key else None,
@@ -56,7 +56,7 @@ async def list_files(call: Call) -> Answer:
     )
     files, headers = lists.page(call, found, query, lambda file: (file.id,))
     links = links_of(call)
-    return Answer(FilesAnswer([file_shape(each, access.repository, links) for each in files]), headers=headers)
+    return Answer(FilesAnswer([file_to_response(each, links) for each in files]), headers=headers)
 
 
 async def create_file(call: Call) -> Answer:
@@ -127,26 +127,27 @@ async def _write_or_forget(
 
 
 async def get_file(call: Call) -> Answer:
-    return Answer(_shown(*await actions.get_file(call.database, actor_of(call), call.path("id")), links_of(call)))
+    _, file = await actions.get_file(call.database, actor_of(call), call.path("id"))
+    return Answer(_shown(file, links_of(call)))
 
 
 async def delete_file(call: Call) -> Answer:
     async def change(tx: Transaction) -> Answer:
         access, file = await actions.take_file(tx, actor_of(call), call.path("id"))
         links = links_of(call)
-        _require_match(call, access, file, links)
+        _require_match(call, file, links)
         await actions.delete_file(tx, access, file, links=links, base=base_of(call))
         return Answer(Done())
 
     return await call.write(change)
 
 
-def _require_match(call: Call, access: Access, file: File, links: Links) -> None:
+def _require_match(call: Call, file: File, links: Links) -> None:
     """A file has not changed because its link is another one since midnight."""
     try:
-        conditions.require_match(call, _shown(access, file, links.earlier()))
+        conditions.require_match(call, _shown(file, links.earlier()))
     except PreconditionFailed:
-        conditions.require_match(call, _shown(access, file, links))
+        conditions.require_match(call, _shown(file, links))
 
 
 async def restore_file(call: Call) -> Answer:
