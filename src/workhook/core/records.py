@@ -194,7 +194,9 @@ def to_response(record: R) -> Wire[R]:
 @cache
 def _responder(record: type[R]) -> Callable[[R], Wire[R]]:
     values = converted(record, {each.name: f"record.{each.name}" for each in shown_fields(record)})
-    return compiled(f"lambda record: make({values.text})", {"make": wire_of(record), **values.names})
+    names = {"make": wire_of(record), **values.names}
+    respond: Callable[[R], Wire[R]] = compiled(f"lambda record: make({values.text})", names)
+    return respond
 
 
 class Expression(msgspec.Struct, frozen=True):

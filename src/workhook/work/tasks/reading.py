@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import count
+from types import GenericAlias
 from typing import Any
 
 import msgspec
@@ -106,8 +107,9 @@ _next = hot(_with_tasks(_next_page, _buckets_passed.scalar_subquery() + _tasks_p
 
 
 _KEY = 2  # the sort key of a task in its column: the rank of its bucket, and its own
-_Row = tuple[(int, int, *([Any] * len(stored_names(Task))), str, int)]  # type: ignore[misc]  # as long as the record
-_decoder: msgspec.json.Decoder[list[Any]] = msgspec.json.Decoder(list[_Row])
+# Tuples of a known length are decoded faster than lists.
+_row = GenericAlias(tuple, (int, int, *([Any] * len(stored_names(Task))), str, int))
+_decoder: msgspec.json.Decoder[list[Any]] = msgspec.json.Decoder(GenericAlias(list, (_row,)))
 _form = form_reader(Task, _KEY)
 
 
