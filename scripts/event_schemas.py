@@ -34,7 +34,7 @@ from workhook.work.columns.schemas import Column
 from workhook.work.comments.schemas import FileComment, Reply, TaskComment
 from workhook.work.credits.schemas import TaskCredit
 from workhook.work.files.schemas import File, Folder
-from workhook.work.invoices.schemas import InvoiceShape
+from workhook.work.invoices.schemas import Invoice
 from workhook.work.people import PersonShape
 from workhook.work.projects.schemas import ProjectShape
 from workhook.work.services.schemas import Service
@@ -48,7 +48,7 @@ RECORDS: dict[str, type[msgspec.Struct]] = {
     "file_comment": FileComment,
     "file_comment_reply": Reply,
     "folder": Folder,
-    "invoice": InvoiceShape,
+    "invoice": Invoice,
     "member": PersonShape,
     "project": ProjectShape,
     "service": Service,

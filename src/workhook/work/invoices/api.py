@@ -8,6 +8,7 @@ from functools import partial
 from msgspec import UnsetType
 
 from workhook.core.clock import now_ms
+from workhook.core.records import Wire
 from workhook.http import conditions, lists, parameters
 from workhook.http.calls import Answer, Call
 from workhook.http.operations import AREA_A, Operation
@@ -17,20 +18,20 @@ from workhook.work.access import find_access
 from workhook.work.announce import base_of
 from workhook.work.invoices import actions, pdf, printing, queries
 from workhook.work.invoices.schemas import (
+    Invoice,
     InvoiceAnswer,
     InvoiceCreate,
     InvoiceEdit,
     InvoiceList,
     InvoicesAnswer,
-    InvoiceShape,
-    invoice_shape,
+    invoice_to_response,
 )
 from workhook.work.schemas import Done
 
 TAG = "Invoices"
 PDF = "application/pdf"
 
-Verb = Callable[..., Awaitable[InvoiceShape]]
+Verb = Callable[..., Awaitable[Wire[Invoice]]]
 
 
 async def list_invoices(call: Call) -> Answer:
@@ -48,8 +49,8 @@ async def list_invoices(call: Call) -> Answer:
         after=key[0] if key else None,
         limit=query.limit + 1,
     )
-    rows, headers = lists.page(call, found, query, lambda row: (row["id"],))
-    return Answer(InvoicesAnswer([invoice_shape(row, now) for row in rows]), headers=headers)
+    invoices, headers = lists.page(call, found, query, lambda invoice: (invoice.id,))
+    return Answer(InvoicesAnswer([invoice_to_response(each, now) for each in invoices]), headers=headers)
 
 
 async def create_invoice(call: Call) -> Answer:
@@ -111,17 +112,17 @@ async def _do(call: Call, verb: Verb) -> Answer:
 async def get_invoice_pdf(call: Call) -> Answer:
     seen = await actions.look_at(call.database, actor_of(call), call.path("invoice_id"))
     repository, file = seen.access.repository, None
-    if file_id := pdf.file_id_of(seen.row["project_avatar"], (call.base, call.base_for_others)):
+    if file_id := pdf.file_id_of(seen.avatar, (call.base, call.base_for_others)):
         file = await queries.find_logo(call.database, repository.id, file_id)
     job = pdf.PdfJob(
         account_id=repository.owner.id,
-        invoice_id=seen.row["id"],
-        document=printing.printed(seen.row, repository),
-        timestamp_s=printing.timestamp_s(seen.row),
+        invoice_id=seen.invoice.id,
+        document=printing.printed(seen.invoice, repository),
+        timestamp_s=printing.timestamp_s(seen.invoice),
         logo=file if pdf.is_logo(file) else None,
     )
     made = await pdf.printer().make(job, partial(pdf.read_logo, call.services.blobs))
-    headers = {"Content-Disposition": f'inline; filename="{printing.file_name(seen.row)}"'}
+    headers = {"Content-Disposition": f'inline; filename="{printing.file_name(seen.invoice)}"'}
     if made.missing is not None:
         headers["X-Missing-Characters"] = made.missing
     return Answer(made.content, headers=headers, media_type=PDF)
