@@ -9,9 +9,11 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
+from scripts.event_schemas import rendered
 from workhook.core.json import encode
 from workhook.events.catalog import CATALOG, HookTarget, known, listing, valid_for
 from workhook.events.ping_quotes import PING_QUOTES, random_quote
+from workhook.events.schemas import RESOURCES, RESOURCES_FILE
 
 Payload = dict[str, Any]
 
@@ -141,6 +143,25 @@ def test_schemas_are_valid_and_only_for_what_workhook_makes() -> None:
         schema = CATALOG[name].schema
         assert schema is not None
         Draft202012Validator.check_schema(schema)
+
+
+def test_the_schemas_of_records_are_those_of_their_declarations() -> None:
+    assert RESOURCES_FILE.read_text(encoding="utf-8") == rendered(), "run python -m scripts.event_schemas"
+
+
+def test_the_schema_of_a_column_is_the_one_written_here_by_hand() -> None:
+    moment = {"type": "string", "format": "date-time"}
+    properties = {
+        "id": {"type": "string", "pattern": "^col_[0-9a-z]{26}$"},
+        "title": {"type": "string"},
+        "position": {"type": "integer", "minimum": 0},
+        "stage": {"type": ["string", "null"], "enum": ["in_queue", "in_progress", "done", None]},
+        "finished": {"type": "boolean"},
+        "start_timer": {"type": "boolean"},
+        "created_at": moment,
+        "updated_at": moment,
+    }
+    assert RESOURCES["column"] == {"type": "object", "required": list(properties), "properties": properties}
 
 
 def test_every_event_is_described_in_one_line() -> None:

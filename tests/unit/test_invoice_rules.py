@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 from workhook.work.invoices import rules
 from workhook.work.invoices.printing import initials_of
-from workhook.work.invoices.queries import items_of, items_text
-from workhook.work.invoices.rules import Item, Time
+from workhook.work.invoices.rules import Item, Time, items_of, items_text
 from workhook.work.timesheets import rules as timesheets
 
 QUANTITIES = st.integers(1, rules.QTY_MAX * 10**6).map(lambda millionths: Decimal(millionths).scaleb(-6))

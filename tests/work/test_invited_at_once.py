@@ -17,7 +17,7 @@ from workhook.identity.schemas import Actor
 from workhook.identity.tables import accounts
 from workhook.storage import Transaction
 from workhook.work.clients import actions as clients
-from workhook.work.clients.schemas import ClientCreate, ClientShape
+from workhook.work.clients.schemas import Client, ClientCreate
 
 BASE = "http://work.example.com"
 
@@ -43,7 +43,7 @@ async def test_one_address_becomes_one_account(services: Services, beside: Besid
     here, there = await make_world(services), await make_world(services)
     by_here, by_there = await _owner(services, here), await _owner(services, there)
 
-    async def invite(tx: Transaction) -> ClientShape:
+    async def invite(tx: Transaction) -> Client:
         create = ClientCreate(email=second, username=f"second-{by_there.user.id}")
         return await clients.add_client(Write(tx, by_there, BASE), there.project_id, create)
 
@@ -52,7 +52,7 @@ async def test_one_address_becomes_one_account(services: Services, beside: Besid
         made = await clients.add_client(Write(tx, by_here, BASE), here.project_id, create)
         inviting = await beside.begin(invite)
     linked = await inviting
-    assert isinstance(linked, ClientShape)
+    assert isinstance(linked, Client)
     found = sa.select(accounts.c.login).where(sa.func.lower(accounts.c.email) == sa.func.lower(sa.literal(first)))
     assert [row["login"] for row in await services.database.fetch_all(found)] == [made.username]
     assert linked.username == made.username
@@ -62,7 +62,7 @@ async def test_another_address_does_not_wait(services: Services, beside: Beside)
     here, there = await make_world(services), await make_world(services)
     by_here, by_there = await _owner(services, here), await _owner(services, there)
 
-    async def invite(tx: Transaction, email: str, by: Actor, world: World) -> ClientShape:
+    async def invite(tx: Transaction, email: str, by: Actor, world: World) -> Client:
         return await clients.add_client(Write(tx, by, BASE), world.project_id, ClientCreate(email=email))
 
     async with services.database.transaction() as tx:

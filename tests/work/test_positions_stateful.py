@@ -54,6 +54,11 @@ _crowded = sa.select(tasks.c.id).where(tasks.c.rank % 2 != 0)
 which, where = st.integers(0, 10**6), st.integers(0, 30)
 
 
+def _ids(read: reading.ReadColumn) -> list[str]:
+    """Of the tasks, in their order: behind the sort key a row has what `selected` names first."""
+    return [row[2] for row in read.rows]
+
+
 class Runner:
     """An open database on a loop of its own."""
 
@@ -211,8 +216,8 @@ class Board(RuleBasedStateMachine):
         database, actor = self.runner.services.database, self.runner.actor
         for column_id, wanted in zip(self.columns, self.lists, strict=True):
             read = self.runner.run(reading.read_column(database, actor, column_id, after=None, limit=1000))
-            assert [each.id for each in read.tasks] == wanted
-            assert len({each.key for each in read.tasks}) == len(wanted)
+            assert _ids(read) == wanted
+            assert len(set(map(reading.sort_key, read.rows))) == len(wanted)
         buckets = [row for row in self.runner.run(database.fetch_all(_counted)) if row["column_id"] in self.columns]
         assert all(row["size"] == row["held"] <= BUCKET for row in buckets)
         for column_id, wanted in zip(self.columns, self.lists, strict=True):
@@ -250,7 +255,7 @@ def test_inserts_at_one_place_until_there_is_no_room_between_buckets(runner: Run
                 wanted.insert(9, task.id)
         read = await reading.read_column(database, actor, made.id, after=None, limit=1000)
         rows = await database.fetch_all(_counted)
-        return wanted, [each.id for each in read.tasks], [row["size"] for row in rows if row["column_id"] == made.id]
+        return wanted, _ids(read), [row["size"] for row in rows if row["column_id"] == made.id]
 
     wanted, found, sizes = runner.run(work())
     assert found == wanted

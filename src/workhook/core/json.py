@@ -24,6 +24,9 @@ _LINE_BREAKS = re.compile(rb"\xc2\x85|\xe2\x80[\xa8\xa9]")  # U+0085, U+2028 and
 
 encode = _encoder.encode
 
+decode = _decoder.decode
+"""Parses JSON that Workhook itself wrote: bytes or text."""
+
 
 def encode_for(viewer: Viewer, value: object) -> bytes:
     """`encode`, with those texts about people that the viewer may see."""
@@ -41,11 +44,6 @@ def on_one_line(data: bytes) -> bytes:
     For where every line is a record. Other line breaks are escaped in any JSON.
     """
     return _LINE_BREAKS.sub(lambda found: b"\\u%04x" % ord(found[0].decode()), data)
-
-
-def decode(data: bytes | str) -> Any:
-    """Parse JSON that Workhook itself wrote."""
-    return _decoder.decode(data)
 
 
 def decode_untrusted(data: bytes) -> Any:

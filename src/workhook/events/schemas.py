@@ -7,10 +7,14 @@ publish is not held against them.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
+from workhook.core import json
 from workhook.events import json_schema as s
 from workhook.events.json_schema import Schema
-from workhook.events.resources import HOOK, RESOURCES
+
+RESOURCES_FILE = Path(__file__).with_name("resources.json")
+"""The schemas of the work API's records, by the name of the event: `scripts/event_schemas.py` writes them."""
 
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
@@ -22,6 +26,39 @@ _EDITED_HAS_CHANGES: Schema = {
     "if": {"properties": {"action": {"const": "edited"}}},
     "then": {"required": ["changes"], "properties": {"changes": {"minProperties": 1}}},
 }
+
+
+_HOOK_CONFIG = s.record(
+    {"url": s.TEXT, "content_type": s.TEXT, "insecure_ssl": s.one_of("0", "1"), "secret": s.TEXT},
+    optional=("url", "content_type", "insecure_ssl", "secret"),
+)
+
+_LAST_RESPONSE = s.record(
+    {"code": s.nullable({"type": "integer"}), "status": s.nullable(s.TEXT), "message": s.nullable(s.TEXT)}
+)
+
+HOOK = s.record(
+    {
+        "type": s.one_of("Repository", "Organization"),
+        "id": s.INTEGER_ID,
+        "name": s.one_of("web"),
+        "active": s.FLAG,
+        "events": s.list_of(s.TEXT),
+        "config": _HOOK_CONFIG,
+        "created_at": s.MOMENT,
+        "updated_at": s.MOMENT,
+        "url": s.LINK,
+        "ping_url": s.LINK,
+        "deliveries_url": s.LINK,
+        "test_url": s.LINK,
+        "last_response": s.nullable(_LAST_RESPONSE),
+    },
+    optional=("test_url", "last_response"),
+)
+
+RESOURCES: dict[str, Schema] = {**json.decode(RESOURCES_FILE.read_bytes()), "hook": HOOK}
+"""The record that each of Workhook's own events carries, as the API shows it: every field is always present, null while
+it is unset. The key is the name of the event, which is also the name of the record in its payload."""
 
 
 def _document(title: str, body: Schema) -> Schema:

@@ -9,12 +9,16 @@ from typing import Annotated, Any
 
 from msgspec import Meta
 
-from workhook.core.clock import parse_rfc3339
+from workhook.core.clock import parse_rfc3339, to_millis_text
+from workhook.core.records import LINK, MOMENT, JsonForm
 
-Time = Annotated[str, Meta(extra_json_schema={"format": "date-time"}, examples=["2026-11-20T09:00:00Z"])]
+Time = Annotated[str, Meta(extra_json_schema={"format": "date-time"}, examples=["2026-11-20T09:00:00Z"]), MOMENT]
 """UTC with `Z`, to the second or to the millisecond."""
 
-Url = Annotated[str, Meta(extra_json_schema={"format": "uri"})]
+Timestamp = Annotated[int, JsonForm(Time, to_millis_text), MOMENT]
+"""Milliseconds since the epoch in a record, a `Time` to the millisecond in JSON."""
+
+Url = Annotated[str, Meta(extra_json_schema={"format": "uri"}), LINK]
 """An absolute URL that starts with the base the request came by."""
 
 Unserved = Annotated[Url, Meta(description="For clients that insist on the key: nothing is served there.")]
@@ -91,6 +95,10 @@ def read_money(raw: object) -> int:
 def to_amount(minor: int) -> int | float:
     """Minor units as the number that JSON shows: `12`, `12.5`, `12.05`. Exact up to 15 digits."""
     return minor // 100 if minor % 100 == 0 else minor / 100
+
+
+Minor = Annotated[int, JsonForm(int | float, to_amount)]
+"""Hundredths in a record, a number with at most two decimals in JSON."""
 
 
 def with_wire_type(schema: Mapping[str, Any]) -> dict[str, Any]:

@@ -33,6 +33,12 @@ def partial_index(name: str, *columns: Any, where: sa.ColumnElement[bool], **opt
     return sa.Index(name, *columns, sqlite_where=where, postgresql_where=where, **options)
 
 
+def in_project() -> sa.Column[Any]:
+    """The column `repository_id` of a table whose rows belong to a project, and go with it."""
+    project = sa.ForeignKey("projects.repository_id", ondelete="CASCADE")
+    return sa.Column("repository_id", sa.BigInteger, project, nullable=False)
+
+
 def insert_into(table: sa.Table, *columns: str) -> sa.Insert:
     """`INSERT` of exactly these columns, each a parameter of its own name."""
     return sa.insert(table).values({name: sa.bindparam(name) for name in columns})

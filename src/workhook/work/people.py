@@ -61,14 +61,6 @@ def membership_of(repository_id: sa.ColumnElement[int], people: sa.FromClause = 
     )
 
 
-def person_values(account: Account | None) -> dict[str, object]:
-    """What `person_columns` would select of the account, but for its id; nothing for nobody. Its own caller sees it."""
-    if account is None:
-        return {}
-    values = {f"user_{name}": getattr(account, name) for name in ("login", "email", "avatar")}
-    return {**values, "user_organization_id": None}
-
-
 def person_of_row(row: Row, prefix: str = "user_") -> PersonShape:
     return person_of_values(*(row[prefix + name] for name in ("id", "login", "email", "avatar", "organization_id")))
 

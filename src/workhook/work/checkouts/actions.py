@@ -27,7 +27,7 @@ from workhook.work.checkouts.schemas import (
     ServiceCheckoutCreate,
     checkout_shape,
 )
-from workhook.work.services.rules import Price
+from workhook.work.services.rules import ServicePrice
 
 _NOUN = "service_checkout"
 
@@ -141,7 +141,7 @@ def _not_offered(service_id: str) -> Fault:
     return Fault(field="service_id", code="not_offered", message=message)
 
 
-def _choose(service: Bought, create: ServiceCheckoutCreate) -> Price | None:
+def _choose(service: Bought, create: ServiceCheckoutCreate) -> ServicePrice | None:
     """The price of a new checkout; None if the service has none. Raises `Invalid`."""
     faults: list[Fault] = []
     price = service.prices[0] if service.prices else None

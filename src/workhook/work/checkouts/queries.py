@@ -19,7 +19,7 @@ from workhook.work.checkouts.schemas import Bought, Checkout
 from workhook.work.checkouts.tables import service_checkout_periods, service_checkouts
 from workhook.work.pages import bounded, fetch, length
 from workhook.work.services.queries import prices_of_text
-from workhook.work.services.rules import Price
+from workhook.work.services.rules import ServicePrice
 from workhook.work.services.tables import service_prices, services
 
 _STATE = State.__struct_fields__
@@ -36,7 +36,7 @@ _alive = (
     sa.select(
         service_checkouts,
         *_service_columns(),
-        *(service_prices.c[name].label("price_" + name) for name in Price.__struct_fields__),
+        *(service_prices.c[name].label("price_" + name) for name in ServicePrice.__struct_fields__),
     )
     .join_from(service_checkouts, services, services.c.id == service_checkouts.c.service_id)
     .outerjoin(service_prices, service_prices.c.id == service_checkouts.c.service_price_id)
@@ -182,7 +182,7 @@ async def insert_period(
 def checkout_of(row: Row) -> Checkout:
     price = None
     if row["price_id"] is not None:
-        price = Price(*(row["price_" + name] for name in Price.__struct_fields__))
+        price = ServicePrice(*(row["price_" + name] for name in ServicePrice.__struct_fields__))
     return Checkout(
         id=row["id"],
         repository=repository_of(row, 0, "project_"),
@@ -218,7 +218,7 @@ def _bought(row: Row) -> Bought:
     )
 
 
-def _terms(row: Row, price: Price | None) -> Terms:
+def _terms(row: Row, price: ServicePrice | None) -> Terms:
     return Terms(
         interval=price.interval if price else None,
         disable_pause=bool(row["service_disable_pause"]),

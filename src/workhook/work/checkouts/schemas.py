@@ -8,13 +8,13 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from workhook.core.clock import to_millis_text
+from workhook.core.records import CURRENCY, EventSchema, Wire, resource_id, to_response
 from workhook.http.parameters import LongText
 from workhook.http.wire_types import Time
 from workhook.identity.schemas import Repository
 from workhook.work.checkouts.periods import months_between
 from workhook.work.checkouts.rules import State, Status, Terms
-from workhook.work.services.rules import Price
-from workhook.work.services.schemas import ServicePriceShape, price_shape
+from workhook.work.services.rules import ServicePrice
 
 QTY_MAX = 10_000
 
@@ -37,18 +37,18 @@ class ServiceCheckoutCancel(msgspec.Struct):
 class CheckoutServiceShape(msgspec.Struct):
     """The service that was bought."""
 
-    id: str
+    id: Annotated[str, resource_id("svc")]
     title: str
 
 
 class ServiceCheckoutShape(msgspec.Struct):
     """`status` and what depends on the time are as they are when it is asked for."""
 
-    id: str
+    id: Annotated[str, resource_id("sco")]
     service: CheckoutServiceShape
-    service_price: ServicePriceShape | None
-    qty: int
-    currency: str | None
+    service_price: Wire[ServicePrice] | None
+    qty: Annotated[int, EventSchema({"minimum": 1})]
+    currency: Annotated[str | None, CURRENCY]
     default: Annotated[bool, Meta(description="Its price is the service's default price.")]
     status: Status
     completed: bool
@@ -60,7 +60,11 @@ class ServiceCheckoutShape(msgspec.Struct):
     days_left: Annotated[int | None, Meta(description="Of the period; they stand still in a pause.")]
     months_since_creation: int
     disable_pause: bool
-    addons_purchased: Annotated[list[CheckoutServiceShape], Meta(description="Always empty: add-ons are checkouts.")]
+    addons_purchased: Annotated[
+        list[CheckoutServiceShape],
+        Meta(description="Always empty: add-ons are checkouts."),
+        EventSchema({"description": "the add-ons that were bought with it"}),
+    ]
     retention_coupon_used: Annotated[bool, Meta(description="Always false: there are no coupons.")]
     unsubscribe_reason: str | None
     unsubscribed_feedback: str | None
@@ -87,7 +91,7 @@ class Bought(msgspec.Struct, frozen=True):
     title: str
     offered: bool
     disable_quantity: bool
-    prices: tuple[Price, ...]
+    prices: tuple[ServicePrice, ...]
 
 
 class Checkout(msgspec.Struct, frozen=True):
@@ -97,7 +101,7 @@ class Checkout(msgspec.Struct, frozen=True):
     repository: Repository
     service: Bought
     terms: Terms
-    price: Price | None
+    price: ServicePrice | None
     qty: int
     state: State
     unsubscribe_reason: str | None
@@ -112,7 +116,7 @@ def checkout_shape(checkout: Checkout, now: int) -> ServiceCheckoutShape:
     return ServiceCheckoutShape(
         id=checkout.id,
         service=CheckoutServiceShape(service.id, service.title),
-        service_price=price_shape(price) if price else None,
+        service_price=to_response(price) if price else None,
         qty=checkout.qty,
         currency=price.currency if price else None,
         default=price is not None and service.prices[:1] == (price,),

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import sqlalchemy as sa
 
-from workhook.storage.metadata import Millis, metadata
+from workhook.storage.metadata import Millis, in_project, metadata
 
 service_checkouts = sa.Table(
     "service_checkouts",
     metadata,
     sa.Column("id", sa.Text, primary_key=True),
-    sa.Column(
-        "repository_id", sa.BigInteger, sa.ForeignKey("projects.repository_id", ondelete="CASCADE"), nullable=False
-    ),
+    in_project(),
     sa.Column("service_id", sa.Text, sa.ForeignKey("services.id"), nullable=False),
     sa.Column("service_price_id", sa.Text, sa.ForeignKey("service_prices.id")),
     sa.Column("user_id", sa.BigInteger, sa.ForeignKey("accounts.id"), nullable=False),

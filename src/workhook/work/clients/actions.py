@@ -10,52 +10,50 @@ from msgspec import UnsetType
 
 from workhook.core.errors import Fault, Forbidden, Invalid, NotFound
 from workhook.core.ids import new_id
+from workhook.core.records import to_response
 from workhook.identity import audit, removal
 from workhook.identity.actions import create_account, hold_address
 from workhook.identity.audit_actions import verb_of
 from workhook.identity.context import Write
 from workhook.identity.queries import key_of
 from workhook.identity.schemas import Account, Actor
-from workhook.storage import Reader, Row, Transaction
+from workhook.storage import Reader, Transaction
 from workhook.storage.database import UniqueViolation
 from workhook.work.access import Access, find_access
 from workhook.work.announce import announce
 from workhook.work.clients import queries
+from workhook.work.clients.queries import FoundClient, Invitation, Person
 from workhook.work.clients.schemas import (
     Client,
     ClientCreate,
-    ClientShape,
-    Invitation,
-    Person,
-    client_shape,
     first_free,
     login_from,
 )
 
 
-async def list_clients(reader: Reader, actor: Actor, project_id: str, *, after: str, limit: int) -> list[Row]:
+async def list_clients(reader: Reader, actor: Actor, project_id: str, *, after: str, limit: int) -> list[Client]:
     """Raises `NotFound`, `Forbidden`."""
     access = await find_access(reader, actor, project_id)
     access.require_member("see who else is a client")
-    return list(await queries.list_clients(reader, access.repository.id, after=after, limit=limit))
+    return await queries.list_clients(reader, access.repository.id, after=after, limit=limit)
 
 
-async def get_client(reader: Reader, actor: Actor, client_id: str) -> Client:
+async def get_client(reader: Reader, actor: Actor, client_id: str) -> FoundClient:
     """A client finds itself only. Raises `NotFound`."""
     return _visible(await queries.find_client(reader, actor, client_id))
 
 
-async def take_client(tx: Transaction, actor: Actor, client_id: str) -> Client:
+async def take_client(tx: Transaction, actor: Actor, client_id: str) -> FoundClient:
     """A client that is to be changed: nobody else removes it until the transaction ends."""
     return _visible(await queries.lock_client(tx, actor, client_id))
 
 
-async def take_own(tx: Transaction, actor: Actor, repository_id: int) -> Client | None:
+async def take_own(tx: Transaction, actor: Actor, repository_id: int) -> FoundClient | None:
     """The caller as a client, whom nobody else removes until the transaction ends; None: the caller is no client."""
     return await queries.lock_own(tx, actor, repository_id)
 
 
-async def add_client(write: Write, project_id: str, create: ClientCreate) -> ClientShape:
+async def add_client(write: Write, project_id: str, create: ClientCreate) -> Client:
     """Who is a client already stays as they are: no event.
 
     Raises `NotFound`, `Forbidden`, `Conflict`, `Invalid`; `UniqueViolation` if somebody else took the login meanwhile:
@@ -81,16 +79,17 @@ async def add_client(write: Write, project_id: str, create: ClientCreate) -> Cli
     return await _link(write, access, account, create.email)
 
 
-async def remove_client(write: Write, client: Client) -> None:
-    """The account stays. `client` is what `take_client` or `take_own` gave. Raises `Forbidden`, `Conflict`."""
+async def remove_client(write: Write, found: FoundClient) -> None:
+    """The account stays. `found` is what `take_client` or `take_own` gave. Raises `Forbidden`, `Conflict`."""
+    access, client = found.access, found.client
     if client.user_id != write.actor.user.id:  # anybody can leave
-        _require_person(write.actor, client.access, "remove clients")
-    await queries.delete_client(write.tx, client.shape.id)
-    here = client.access.repository
+        _require_person(write.actor, access, "remove clients")
+    await queries.delete_client(write.tx, client.id)
+    here = access.repository
     await removal.rights_lost(
         write.tx, here.owner.id, here.id, user_id=client.user_id, actor=write.actor, base=write.base
     )
-    await _tell(write, client.access, client.shape, "removed")
+    await _tell(write, access, client, "removed")
 
 
 def _require_person(actor: Actor, access: Access, doing: str) -> None:
@@ -102,10 +101,10 @@ def _require_person(actor: Actor, access: Access, doing: str) -> None:
     access.require_writable()
 
 
-def _visible(client: Client) -> Client:
-    if client.access.is_client and client.user_id != client.access.user.id:
+def _visible(found: FoundClient) -> FoundClient:
+    if found.access.is_client and found.client.user_id != found.access.user.id:
         raise NotFound()
-    return client
+    return found
 
 
 def _meant(invitation: Invitation, email: str, username: str | None) -> Person | None:
@@ -136,23 +135,21 @@ def _same(one: str | None, other: str) -> bool:
     return one is not None and one.casefold() == other.casefold()
 
 
-async def _link(write: Write, access: Access, account: Account, email: str) -> ClientShape:
-    values: dict[str, object] = {"id": new_id("cli"), "email": email, "created_at": write.now, "updated_at": write.now}
-    shape = client_shape({**values, "username": account.login})
-    keys = {"repository_id": access.repository.id, "user_id": account.id}
-    if not await queries.insert_client(write.tx, {**values, **keys}):
+async def _link(write: Write, access: Access, account: Account, email: str) -> Client:
+    client = Client(new_id("cli"), account.login, email, write.now, write.now, account.id)
+    if not await queries.insert_client(write.tx, access.repository.id, client):
         raise UniqueViolation("somebody else invited the same person meanwhile")
-    await _tell(write, access, shape, "added")
-    return shape
+    await _tell(write, access, client, "added")
+    return client
 
 
 def _wrong(field: str, message: str, code: str) -> Invalid:
     return Invalid(faults=[Fault(field=field, code=code, message=message)])
 
 
-async def _tell(write: Write, access: Access, client: ClientShape, action: str) -> None:
+async def _tell(write: Write, access: Access, client: Client, action: str) -> None:
     repository = access.repository
-    await announce(write, repository, "client", action, client)
+    await announce(write, repository, "client", action, to_response(client))
     await audit.record(
         write.tx,
         write.actor,

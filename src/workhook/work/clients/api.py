@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from workhook.core.records import to_response
 from workhook.http import lists
 from workhook.http.calls import Call
 from workhook.http.endpoints import Listed, Routes
@@ -11,7 +12,7 @@ from workhook.identity.context import Write
 from workhook.identity.guard import actor_of
 from workhook.storage.database import UniqueViolation
 from workhook.work.clients import actions
-from workhook.work.clients.schemas import ClientAnswer, ClientCreate, ClientsAnswer, client_shape
+from workhook.work.clients.schemas import ClientAnswer, ClientCreate, ClientsAnswer
 from workhook.work.schemas import Done
 
 routes = Routes(AREA_A, "Clients", read="work.read", write="work.write")
@@ -27,8 +28,8 @@ async def list_clients(call: Call, project_id: str, query: ListQuery) -> Listed[
     found = await actions.list_clients(
         call.database, actor_of(call), project_id, after=key[0] if key else "", limit=query.limit + 1
     )
-    rows, headers = lists.page(call, found, query, lambda row: (row["id"],))
-    return Listed(ClientsAnswer([client_shape(row) for row in rows]), headers)
+    clients, headers = lists.page(call, found, query, lambda client: (client.id,))
+    return Listed(ClientsAnswer([to_response(each) for each in clients]), headers)
 
 
 @routes.post("/projects/{id}/clients", again_on=UniqueViolation)  # somebody else invited them, or took the login, too
@@ -39,7 +40,7 @@ async def add_client(write: Write, project_id: str, create: ClientCreate) -> Cli
     linked; else an account is made, without a token. No mail is sent: whoever runs the server gives the client a
     token (`workhook token create`). Inviting somebody again changes nothing.
     """
-    return ClientAnswer(await actions.add_client(write, project_id, create))
+    return ClientAnswer(to_response(await actions.add_client(write, project_id, create)))
 
 
 @routes.get("/clients/{id}")
@@ -48,8 +49,8 @@ async def get_client(call: Call, client_id: str) -> ClientAnswer:
 
     A client sees itself only.
     """
-    client = await actions.get_client(call.database, actor_of(call), client_id)
-    return ClientAnswer(client.shape)
+    found = await actions.get_client(call.database, actor_of(call), client_id)
+    return ClientAnswer(to_response(found.client))
 
 
 @routes.delete("/clients/{id}")
@@ -58,7 +59,7 @@ async def remove_client(write: Write, client_id: str) -> Done:
 
     For the team of the project, not for an app by itself; a client can leave. The account stays, with what it made.
     """
-    client = await actions.take_client(write.tx, write.actor, client_id)
-    write.require_match(ClientAnswer(client.shape))
-    await actions.remove_client(write, client)
+    found = await actions.take_client(write.tx, write.actor, client_id)
+    write.require_match(ClientAnswer(to_response(found.client)))
+    await actions.remove_client(write, found)
     return Done()

@@ -2,32 +2,53 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from typing import Any
 
+import msgspec
 import sqlalchemy as sa
 
 from workhook.core import json
-from workhook.core.clock import to_millis_text
 from workhook.identity.queries import key_of
 from workhook.identity.schemas import Account, Actor
 from workhook.identity.tables import accounts, collaborators, memberships, projects
 from workhook.storage import Reader, Row, Transaction
 from workhook.storage.dialects import json_rows, upsert
 from workhook.storage.metadata import big
-from workhook.work.access import access_of, with_access
-from workhook.work.clients.schemas import LOGIN_MAX_CHARS, Client, ClientShape, Invitation, Person, client_shape
+from workhook.storage.record_rows import assigned, row_reader, selected, stored_names, values_of
+from workhook.work.access import Access, access_of, with_access
+from workhook.work.clients.schemas import LOGIN_MAX_CHARS, Client
 from workhook.work.clients.tables import clients
 
+
+class FoundClient(msgspec.Struct, frozen=True):
+    """A client with the place of the caller in the project."""
+
+    access: Access
+    client: Client
+
+
+class Person(msgspec.Struct, frozen=True):
+    """Somebody who may be meant by an invitation. `client` is their record in this project."""
+
+    account: Account
+    has_place: bool
+    client: Client | None
+
+
+class Invitation(msgspec.Struct, frozen=True):
+    """What is known when somebody is invited: who fits the address or the name, and which logins are taken."""
+
+    access: Access
+    people: list[Person]
+    taken: set[str]
+
+
 _person = accounts.alias("person")
-_fields = (
-    clients.c.id,
-    _person.c.login.label("username"),
-    clients.c.email,
-    clients.c.created_at,
-    clients.c.updated_at,
+_each = sa.select(*selected(Client, clients, "client_"), _person.c.login.label("client_username")).select_from(
+    clients.join(_person, _person.c.id == clients.c.user_id)
 )
-_clients = clients.join(_person, _person.c.id == clients.c.user_id)
-_each = sa.select(*(each.label(f"client_{each.name}") for each in (*_fields, clients.c.user_id))).select_from(_clients)
+_read = row_reader(Client)
 _one = with_access(_each.where(clients.c.id == sa.bindparam("id")), clients.c.repository_id)
 _locked = _one.with_for_update(of=clients)
 _own_locked = with_access(
@@ -35,9 +56,7 @@ _own_locked = with_access(
     clients.c.repository_id,
 ).with_for_update(of=clients)
 _page = (
-    sa.select(*_fields)
-    .select_from(_clients)
-    .where(clients.c.repository_id == big("repository_id"), clients.c.id > sa.bindparam("after"))
+    _each.where(clients.c.repository_id == big("repository_id"), clients.c.id > sa.bindparam("after"))
     .order_by(clients.c.id)
     .limit(big("limit"))
 )
@@ -65,10 +84,7 @@ _people = (
         json_rows(
             *(_person.c[name] for name in Account.__struct_fields__),
             sa.case((sa.or_(_person.c.id == _place.c.account_id, _owner, _added), 1), else_=0),
-            _here.c.id,
-            _here.c.email,
-            _here.c.created_at,
-            _here.c.updated_at,
+            *selected(Client, _here),
         )
     )
     .select_from(
@@ -100,40 +116,40 @@ _invitation = with_access(
     _place.c.repository_id,
 )
 
-_COLUMNS = ("id", "repository_id", "user_id", "email", "created_at", "updated_at")
 _insert = (
     upsert(clients)
-    .values({name: sa.bindparam(name) for name in _COLUMNS})
+    .values(assigned(("repository_id", *stored_names(Client))))
     .on_conflict_do_nothing(index_elements=["repository_id", "user_id"])
 )
 _delete = sa.delete(clients).where(clients.c.id == sa.bindparam("id"))
 
 
-async def list_clients(reader: Reader, repository_id: int, *, after: str, limit: int) -> Sequence[Row]:
-    """By id; rows that `schemas.client_shape` takes."""
-    return await reader.fetch_all(_page, {"repository_id": repository_id, "after": after, "limit": limit})
+async def list_clients(reader: Reader, repository_id: int, *, after: str, limit: int) -> list[Client]:
+    """By id, behind `after`."""
+    rows = await reader.fetch_all(_page, {"repository_id": repository_id, "after": after, "limit": limit})
+    return [_read(row, row["client_username"]) for row in rows]
 
 
-async def find_client(reader: Reader, actor: Actor, client_id: str) -> Client:
+async def find_client(reader: Reader, actor: Actor, client_id: str) -> FoundClient:
     """Raises `NotFound`."""
     return _client_of(await reader.fetch_one(_one, {"id": client_id, "user_id": actor.user.id}), actor)
 
 
-async def lock_client(tx: Transaction, actor: Actor, client_id: str) -> Client:
+async def lock_client(tx: Transaction, actor: Actor, client_id: str) -> FoundClient:
     """The client, whom nobody else removes until the transaction ends. Raises `NotFound`."""
     return _client_of(await tx.fetch_one(_locked, {"id": client_id, "user_id": actor.user.id}), actor)
 
 
-async def lock_own(tx: Transaction, actor: Actor, repository_id: int) -> Client | None:
+async def lock_own(tx: Transaction, actor: Actor, repository_id: int) -> FoundClient | None:
     """The caller as a client, whom nobody else removes until the transaction ends; None: the caller is no client."""
     row = await tx.fetch_one(_own_locked, {"repository_id": repository_id, "user_id": actor.user.id})
     return _client_of(row, actor) if row else None
 
 
-def _client_of(row: Row | None, actor: Actor) -> Client:
+def _client_of(row: Row | None, actor: Actor) -> FoundClient:
     access = access_of(row, actor)
     assert row is not None, "access_of raises for no row"
-    return Client(access, row["client_user_id"], client_shape(row, "client_"))
+    return FoundClient(access, _read(row, row["client_username"]))
 
 
 async def find_invitation(
@@ -155,20 +171,18 @@ async def find_invitation(
     return Invitation(access, people, {login_key for (login_key,) in json.decode(row["taken"])})
 
 
-def _person_of(fields: Sequence[object]) -> Person:
-    count = len(Account.__struct_fields__)
-    account = Account(*fields[:count])  # type: ignore[arg-type]  # as the columns are
-    has_place, client_id, email, created_at, updated_at = fields[count:]
-    client = None
-    if client_id is not None:
-        times = [to_millis_text(each) for each in (created_at, updated_at) if isinstance(each, int)]
-        client = ClientShape(str(client_id), account.login, str(email), *times)
-    return Person(account, bool(has_place), client)
+_OF_ACCOUNT = len(Account.__struct_fields__)
+_read_linked = row_reader(Client, _OF_ACCOUNT + 1)
 
 
-async def insert_client(tx: Transaction, values: Mapping[str, object]) -> bool:
-    """`values`: id, repository_id, user_id, email, created_at, updated_at. False: the user is a client there."""
-    return await tx.execute(_insert, values) > 0
+def _person_of(row: Sequence[Any]) -> Person:
+    account, has_place, client_id = Account(*row[:_OF_ACCOUNT]), *row[_OF_ACCOUNT : _OF_ACCOUNT + 2]
+    return Person(account, bool(has_place), None if client_id is None else _read_linked(row, account.login))
+
+
+async def insert_client(tx: Transaction, repository_id: int, client: Client) -> bool:
+    """False: the user is a client there."""
+    return await tx.execute(_insert, {"repository_id": repository_id, **values_of(client)}) > 0
 
 
 async def delete_client(tx: Transaction, client_id: str) -> None:

@@ -9,11 +9,8 @@ from typing import Annotated
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from workhook.core.clock import to_millis_text
+from workhook.core.records import COMPUTED, HIDDEN, EventSchema, Millis, Record, Wire, resource_id
 from workhook.http.parameters import Checked, Prepared
-from workhook.identity.schemas import Account
-from workhook.storage import Row
-from workhook.work.access import Access
 
 EMAIL_MAX_CHARS = 254
 LOGIN_MAX_CHARS = 39
@@ -56,58 +53,25 @@ class ClientCreate(msgspec.Struct):
     username: Username | UnsetType = UNSET
 
 
-class ClientShape(msgspec.Struct):
+class Client(Record, frozen=True):
     """`email` is the address that they were invited by."""
 
-    id: str
-    username: str
-    email: str
-    created_at: str
-    updated_at: str
+    id: Annotated[str, resource_id("cli")]
+    username: Annotated[str, COMPUTED, EventSchema({"type": ["string", "null"]})]
+    email: Annotated[str, EventSchema({"format": "email"})]
+    created_at: Millis
+    updated_at: Millis
+    user_id: Annotated[int, HIDDEN]
 
 
 class ClientAnswer(msgspec.Struct):
-    client: ClientShape
+    client: Wire[Client]
     success: bool = True
 
 
 class ClientsAnswer(msgspec.Struct):
-    clients: list[ClientShape]
+    clients: list[Wire[Client]]
     success: bool = True
-
-
-class Client(msgspec.Struct, frozen=True):
-    """A client with the place of the caller in the project."""
-
-    access: Access
-    user_id: int
-    shape: ClientShape
-
-
-class Person(msgspec.Struct, frozen=True):
-    """Somebody who may be meant by an invitation. `client` is their record in this project."""
-
-    account: Account
-    has_place: bool
-    client: ClientShape | None
-
-
-class Invitation(msgspec.Struct, frozen=True):
-    """What is known when somebody is invited: who fits the address or the name, and which logins are taken."""
-
-    access: Access
-    people: list[Person]
-    taken: set[str]
-
-
-def client_shape(row: Row, prefix: str = "") -> ClientShape:
-    return ClientShape(
-        id=row[prefix + "id"],
-        username=row[prefix + "username"],
-        email=row[prefix + "email"],
-        created_at=to_millis_text(row[prefix + "created_at"]),
-        updated_at=to_millis_text(row[prefix + "updated_at"]),
-    )
 
 
 def login_from(email: str) -> str:

@@ -4,19 +4,15 @@ from __future__ import annotations
 
 import sqlalchemy as sa
 
-from workhook.storage.metadata import Millis, metadata
+from workhook.storage.metadata import in_project, metadata
+from workhook.storage.record_rows import table_columns
+from workhook.work.clients.schemas import Client
 
 clients = sa.Table(
     "clients",
     metadata,
-    sa.Column("id", sa.Text, primary_key=True),
-    sa.Column(
-        "repository_id", sa.BigInteger, sa.ForeignKey("projects.repository_id", ondelete="CASCADE"), nullable=False
-    ),
-    sa.Column("user_id", sa.BigInteger, sa.ForeignKey("accounts.id"), nullable=False),
-    sa.Column("email", sa.Text, nullable=False),
-    sa.Column("created_at", Millis, nullable=False),
-    sa.Column("updated_at", Millis, nullable=False),
+    in_project(),
+    *table_columns(Client, user_id=sa.ForeignKey("accounts.id")),
     sa.UniqueConstraint("repository_id", "user_id"),
     sa.Index("ix_clients_user", "user_id", "repository_id"),
 )

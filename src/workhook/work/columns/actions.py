@@ -13,6 +13,7 @@ from msgspec import UNSET
 from workhook.core.clock import now_ms
 from workhook.core.errors import Conflict, Fault, Invalid
 from workhook.core.ids import new_id
+from workhook.core.records import to_response
 from workhook.identity.context import Write
 from workhook.storage import Transaction
 from workhook.work.access import Access
@@ -24,7 +25,6 @@ from workhook.work.columns.schemas import (
     Column,
     ColumnCreate,
     ColumnEdit,
-    column_shape,
     require_flags_that_fit,
 )
 from workhook.work.schemas import given
@@ -54,7 +54,7 @@ async def create_column(write: Write, project_id: str, create: ColumnCreate) -> 
     require_flags_that_fit(column.stage, column.finished, column.start_timer)
     await queries.insert_column(write.tx, access.repository.id, column)
     await _keep_room(write.tx, access, column)
-    await announce(write, access.repository, "column", "created", column_shape(column))
+    await announce(write, access.repository, "column", "created", to_response(column))
     return column
 
 
@@ -95,9 +95,9 @@ async def edit_column(write: Write, found: Found, edit: ColumnEdit) -> Column:
     await queries.update_column(write.tx, after)
     if position != before.position:
         await _keep_room(write.tx, access, after)
-    shape = column_shape(after)
+    shape = to_response(after)
     action = "edited" if position == before.position else "moved"
-    changes = differences(column_shape(before), shape)
+    changes = differences(to_response(before), shape)
     await announce(write, access.repository, "column", action, shape, changes=changes)
     return after
 
@@ -114,7 +114,7 @@ async def delete_column(write: Write, doomed: Emptied) -> None:
     if doomed.holds:
         await emptying.move_all(write, access, column, doomed.heir)
     await queries.delete_column(write.tx, column.id)
-    await announce(write, access.repository, "column", "deleted", column_shape(column))
+    await announce(write, access.repository, "column", "deleted", to_response(column))
 
 
 def _require_board(access: Access) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from workhook.core.records import to_response
 from workhook.http import lists
 from workhook.http.calls import Call
 from workhook.http.endpoints import Listed, Routes
@@ -18,7 +19,6 @@ from workhook.work.columns.schemas import (
     ColumnEdit,
     ColumnsAnswer,
     CursorInteger,
-    column_shape,
 )
 from workhook.work.schemas import Done
 
@@ -26,7 +26,7 @@ routes = Routes(AREA_A, "Columns", read="work.read", write="work.write")
 
 
 def _shown(column: Column) -> ColumnAnswer:
-    return ColumnAnswer(column_shape(column))
+    return ColumnAnswer(to_response(column))
 
 
 @routes.get("/projects/{id}/columns")
@@ -38,7 +38,7 @@ async def list_columns(call: Call, project_id: str, query: ListQuery) -> Listed[
     if key is not None:
         found = [each for each in found if (each.rank, each.id) > key]
     columns, headers = lists.page(call, found, query, lambda column: (column.rank, column.id))
-    return Listed(ColumnsAnswer([column_shape(each) for each in columns]), headers)
+    return Listed(ColumnsAnswer([to_response(each) for each in columns]), headers)
 
 
 @routes.post("/projects/{id}/columns")

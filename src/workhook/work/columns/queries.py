@@ -19,13 +19,14 @@ from workhook.identity.tables import projects
 from workhook.storage import Reader, Row, Transaction
 from workhook.storage.dialects import json_rows
 from workhook.storage.metadata import big, insert_into
+from workhook.storage.record_rows import assigned, row_reader, selected, stored_names, values_of
 from workhook.work.access import Access, access_of, with_access
 from workhook.work.columns.schemas import Column
 from workhook.work.columns.tables import columns
 from workhook.work.tasks.tables import tasks
 
-_CONTENT = ("title", "position", "stage", "finished", "start_timer")
-_FIELDS = ("id", *_CONTENT, "created_at", "updated_at")
+_SELECTED = selected(Column, columns, "column_")
+_read = row_reader(Column)
 
 
 class Ranked(msgspec.Struct, array_like=True, order=True):
@@ -49,15 +50,13 @@ _project = with_access(
     sa.select(_board(_place.c.repository_id)).where(_place.c.id == sa.bindparam("project_id")), _place.c.repository_id
 )
 _one = with_access(
-    sa.select(*(columns.c[name].label(f"column_{name}") for name in _FIELDS), _board(columns.c.repository_id)).where(
-        columns.c.id == sa.bindparam("column_id")
-    ),
+    sa.select(*_SELECTED, _board(columns.c.repository_id)).where(columns.c.id == sa.bindparam("column_id")),
     columns.c.repository_id,
 )
 # Others may go on to put tasks into the column: that takes a key share of its row, which this lock lets through.
 _locked = _one.with_for_update(of=columns, key_share=True)
 _all = (
-    sa.select(*(columns.c[name].label(f"column_{name}") for name in _FIELDS))
+    sa.select(*_SELECTED)
     .where(columns.c.repository_id == big("repository_id"))
     .order_by(columns.c.position, columns.c.id)
 )
@@ -65,7 +64,7 @@ _holder = columns.alias("holder")
 _seen = columns.alias("seen")
 _whole_board = with_access(
     sa.select(
-        *(columns.c[name].label(f"column_{name}") for name in _FIELDS),
+        *_SELECTED,
         sa.exists().where(tasks.c.column_id == columns.c.id, tasks.c.deleted_at.is_(None)).label("holds"),
         # What a wait for the lock made out of date.
         (columns.c.revision == sa.select(_seen.c.revision).where(_seen.c.id == columns.c.id).scalar_subquery()).label(
@@ -85,30 +84,16 @@ _ranks = (
     .where(columns.c.repository_id == big("repository_id"))
     .order_by(columns.c.position, columns.c.id)
 )
-_insert = insert_into(columns, "id", "repository_id", *_CONTENT, "created_at", "updated_at")
+_insert = insert_into(columns, "repository_id", *stored_names(Column))
 _update = (
     sa.update(columns)
     .where(columns.c.id == sa.bindparam("column_id"))
-    .values({name: sa.bindparam(name) for name in (*_CONTENT, "updated_at")})
+    .values(assigned(stored_names(Column, without=("id", "created_at"))))
 )
 _set_rank = (
     sa.update(columns).where(columns.c.id == sa.bindparam("column_id")).values(position=sa.bindparam("position"))
 )
 _delete = sa.delete(columns).where(columns.c.id == sa.bindparam("column_id"))
-
-
-def _column_of(row: Row, position: int) -> Column:
-    return Column(
-        id=row["column_id"],
-        title=row["column_title"],
-        rank=row["column_position"],
-        position=position,
-        stage=row["column_stage"],
-        finished=bool(row["column_finished"]),
-        start_timer=bool(row["column_start_timer"]),
-        created_at=row["column_created_at"],
-        updated_at=row["column_updated_at"],
-    )
 
 
 def _board_of(row: Row) -> list[Ranked]:
@@ -129,7 +114,7 @@ async def _find(reader: Reader, statement: sa.Select[Any], actor: Actor, column_
     assert row is not None, "`access_of` says that it is not there"
     board = _board_of(row)
     position = next(number for number, each in enumerate(board) if each.id == column_id)
-    return Found(access, _column_of(row, position), board)
+    return Found(access, _read(row, position=position), board)
 
 
 async def find_column(reader: Reader, actor: Actor, column_id: str) -> Found:
@@ -151,7 +136,7 @@ async def lock_order(tx: Transaction, actor: Actor, column_id: str) -> Found:
     for position, each in enumerate(board):
         if each.id == column_id:
             row = next(row for row in rows if row["column_id"] == column_id)
-            return Found(access, _column_of(row, position), board)
+            return Found(access, _read(row, position=position), board)
     raise NotFound()  # it was deleted while this waited
 
 
@@ -172,7 +157,7 @@ async def lock_board(tx: Transaction, actor: Actor, column_id: str) -> Emptied:
             break
     access = access_of(rows[0] if rows else None, actor)
     board = sorted(rows, key=lambda row: (row["column_position"], row["column_id"]))
-    found = {row["column_id"]: _column_of(row, position) for position, row in enumerate(board)}
+    found = {row["column_id"]: _read(row, position=position) for position, row in enumerate(board)}
     if column_id not in found:  # somebody else was faster
         raise NotFound()
     holds = next(bool(row["holds"]) for row in rows if row["column_id"] == column_id)
@@ -191,7 +176,7 @@ async def find_board(reader: Reader, actor: Actor, project_id: str) -> tuple[Acc
 async def list_columns(reader: Reader, repository_id: int) -> list[Column]:
     """All of the project's, in their order."""
     rows = await reader.fetch_all(_all, {"repository_id": repository_id})
-    return [_column_of(row, position) for position, row in enumerate(rows)]
+    return [_read(row, position=position) for position, row in enumerate(rows)]
 
 
 async def ranks(tx: Transaction, repository_id: int) -> list[Ranked]:
@@ -200,11 +185,11 @@ async def ranks(tx: Transaction, repository_id: int) -> list[Ranked]:
 
 
 async def insert_column(tx: Transaction, repository_id: int, column: Column) -> None:
-    await tx.execute(_insert, {"id": column.id, "repository_id": repository_id, **_content(column)})
+    await tx.execute(_insert, {"repository_id": repository_id, **values_of(column)})
 
 
 async def update_column(tx: Transaction, column: Column) -> None:
-    await tx.execute(_update, {"column_id": column.id, **_content(column)})
+    await tx.execute(_update, {"column_id": column.id, **values_of(column)})
 
 
 async def set_ranks(tx: Transaction, ranked: Mapping[str, int]) -> None:
@@ -215,15 +200,3 @@ async def set_ranks(tx: Transaction, ranked: Mapping[str, int]) -> None:
 async def delete_column(tx: Transaction, column_id: str) -> None:
     """Tasks of it that were deleted are in no column then."""
     await tx.execute(_delete, {"column_id": column_id})
-
-
-def _content(column: Column) -> dict[str, object]:
-    return {
-        "title": column.title,
-        "position": column.rank,
-        "stage": column.stage,
-        "finished": column.finished,
-        "start_timer": column.start_timer,
-        "created_at": column.created_at,
-        "updated_at": column.updated_at,
-    }

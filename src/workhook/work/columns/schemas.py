@@ -7,8 +7,8 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from workhook.core.clock import to_millis_text
 from workhook.core.errors import Fault, Invalid
+from workhook.core.records import COMPUTED, HIDDEN, Millis, Record, Stored, Wire, resource_id
 from workhook.http.parameters import Title
 
 Stage = Literal["in_queue", "in_progress", "done"]
@@ -42,54 +42,28 @@ class ColumnEdit(msgspec.Struct):
     start_timer: bool | UnsetType = UNSET
 
 
-class ColumnShape(msgspec.Struct):
+class Column(Record, frozen=True):
     """`stage` done or `finished`: tasks that enter are completed. `start_timer`: the mover's timer starts."""
 
-    id: str
+    id: Annotated[str, resource_id("col")]
     title: str
-    position: int
+    position: Annotated[int, COMPUTED]
     stage: Stage | None
     finished: bool
     start_timer: bool
-    created_at: str
-    updated_at: str
+    created_at: Millis
+    updated_at: Millis
+    rank: Annotated[int, HIDDEN, Stored("position")]
 
 
 class ColumnAnswer(msgspec.Struct):
-    column: ColumnShape
+    column: Wire[Column]
     success: bool = True
 
 
 class ColumnsAnswer(msgspec.Struct):
-    columns: list[ColumnShape]
+    columns: list[Wire[Column]]
     success: bool = True
-
-
-class Column(msgspec.Struct, frozen=True):
-    """A column. `rank` is what the table calls its position, `position` what callers do."""
-
-    id: str
-    title: str
-    rank: int
-    position: int
-    stage: Stage | None
-    finished: bool
-    start_timer: bool
-    created_at: int
-    updated_at: int
-
-
-def column_shape(column: Column) -> ColumnShape:
-    return ColumnShape(
-        id=column.id,
-        title=column.title,
-        position=column.position,
-        stage=column.stage,
-        finished=column.finished,
-        start_timer=column.start_timer,
-        created_at=to_millis_text(column.created_at),
-        updated_at=to_millis_text(column.updated_at),
-    )
 
 
 def completes(stage: str | None, finished: bool) -> bool:

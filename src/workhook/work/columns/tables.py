@@ -9,22 +9,15 @@ from __future__ import annotations
 
 import sqlalchemy as sa
 
-from workhook.storage.metadata import Millis, metadata
+from workhook.storage.metadata import in_project, metadata
+from workhook.storage.record_rows import table_columns
+from workhook.work.columns.schemas import Column
 
 columns = sa.Table(
     "columns",
     metadata,
-    sa.Column("id", sa.Text, primary_key=True),
-    sa.Column(
-        "repository_id", sa.BigInteger, sa.ForeignKey("projects.repository_id", ondelete="CASCADE"), nullable=False
-    ),
-    sa.Column("title", sa.Text, nullable=False),
-    sa.Column("position", sa.BigInteger, nullable=False),
-    sa.Column("stage", sa.Text),
-    sa.Column("finished", sa.Boolean, nullable=False),
-    sa.Column("start_timer", sa.Boolean, nullable=False),
+    in_project(),
+    *table_columns(Column),
     sa.Column("revision", sa.BigInteger, nullable=False, server_default=sa.text("0")),
-    sa.Column("created_at", Millis, nullable=False),
-    sa.Column("updated_at", Millis, nullable=False),
     sa.Index("ix_columns_repository_id", "repository_id", "position"),
 )

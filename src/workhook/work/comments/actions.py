@@ -11,6 +11,7 @@ from typing import TypeVar
 import msgspec
 from msgspec import UNSET, UnsetType
 
+from workhook.core.records import to_response
 from workhook.identity.context import Write
 from workhook.identity.schemas import Actor
 from workhook.storage import Reader, Row, Transaction
@@ -19,6 +20,7 @@ from workhook.work.announce import announce, differences
 from workhook.work.comments import queries
 from workhook.work.comments.schemas import (
     CommentCreate,
+    CommentedFile,
     CommentEdit,
     CommentedTask,
     FileComment,
@@ -26,9 +28,7 @@ from workhook.work.comments.schemas import (
     ReplyCreate,
     ReplyEdit,
     TaskComment,
-    file_comment_shape,
-    reply_shape,
-    task_comment_shape,
+    file_comment_to_response,
 )
 from workhook.work.files.links import Links
 from workhook.work.people import person_shape
@@ -70,7 +70,7 @@ async def create_task_comment(write: Write, task_id: str, create: CommentCreate)
         created_at=write.now,
         updated_at=write.now,
     )
-    await _announce(write, access, "created", comment, task_comment_shape)
+    await _announce(write, access, "created", comment, to_response)
     return comment
 
 
@@ -83,14 +83,13 @@ async def create_file_comment(write: Write, file_id: str, create: CommentCreate,
         id=await queries.insert_file_comment(write.tx, {**values, "file_id": file_id, "text": create.text}),
         text=create.text,
         private=bool(values["private"]),
-        file_id=file_id,
-        file_title=row["title"],
+        file=CommentedFile(file_id, row["title"], ""),
         user=person_shape(write.actor.user),
         comments=(),
         created_at=write.now,
         updated_at=write.now,
     )
-    await _announce(write, access, "created", comment, lambda each: file_comment_shape(each, links))
+    await _announce(write, access, "created", comment, lambda each: file_comment_to_response(each, links))
     return comment
 
 
@@ -108,7 +107,7 @@ async def create_reply(write: Write, comment_id: int, create: ReplyCreate) -> Re
         created_at=write.now,
         updated_at=write.now,
     )
-    await _announce(write, access, "created", reply, reply_shape)
+    await _announce(write, access, "created", reply, to_response)
     return reply
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from functools import partial
 
+from workhook.core.records import Wire, to_response
 from workhook.http import lists
 from workhook.http.calls import Call
 from workhook.http.endpoints import Listed, Routes
@@ -22,15 +23,12 @@ from workhook.work.comments.schemas import (
     CommentEdit,
     FileComment,
     FileCommentAnswer,
-    FileCommentShape,
     ReplyAnswer,
     ReplyCreate,
     ReplyEdit,
     TaskCommentAnswer,
     TaskCommentsAnswer,
-    file_comment_shape,
-    reply_shape,
-    task_comment_shape,
+    file_comment_to_response,
 )
 from workhook.work.files.links import Links, links_of
 from workhook.work.schemas import Done
@@ -47,39 +45,39 @@ async def list_task_comments(call: Call, task_id: str, query: ListQuery) -> List
         call.database, actor_of(call), task_id, after=key.id if key else 0, limit=query.limit + 1
     )
     comments, headers = lists.page(call, found, query, lambda comment: (comment.id,))
-    return Listed(TaskCommentsAnswer([task_comment_shape(each) for each in comments]), headers)
+    return Listed(TaskCommentsAnswer([to_response(each) for each in comments]), headers)
 
 
 @of_tasks.post("/tasks/{id}/task_comments")
 async def create_task_comment(write: Write, task_id: str, create: CommentCreate) -> TaskCommentAnswer:
     """Comment on a task."""
-    return TaskCommentAnswer(task_comment_shape(await actions.create_task_comment(write, task_id, create)))
+    return TaskCommentAnswer(to_response(await actions.create_task_comment(write, task_id, create)))
 
 
 @of_tasks.patch("/task_comments/{id}")
 async def edit_task_comment(write: Write, task_comment_id: int, edit: CommentEdit) -> TaskCommentAnswer:
     """Change a comment on a task."""
     access, comment = await actions.lock_task_comment(write.tx, write.actor, task_comment_id)
-    write.require_match(TaskCommentAnswer(task_comment_shape(comment)))
-    after = await actions.edit(write, access, comment, edit, task_comment_shape)
-    return TaskCommentAnswer(task_comment_shape(after))
+    write.require_match(TaskCommentAnswer(to_response(comment)))
+    after = await actions.edit(write, access, comment, edit, to_response)
+    return TaskCommentAnswer(to_response(after))
 
 
 @of_tasks.delete("/task_comments/{id}")
 async def delete_task_comment(write: Write, task_comment_id: int) -> Done:
     """Delete a comment on a task."""
     access, comment = await actions.lock_task_comment(write.tx, write.actor, task_comment_id)
-    write.require_match(TaskCommentAnswer(task_comment_shape(comment)))
-    await actions.delete(write, access, comment, task_comment_shape)
+    write.require_match(TaskCommentAnswer(to_response(comment)))
+    await actions.delete(write, access, comment, to_response)
     return Done()
 
 
 def _file_comment(access: Access, comment: FileComment, links: Links) -> FileCommentAnswer:
-    return FileCommentAnswer(file_comment_shape(comment, links, to_client=access.is_client))
+    return FileCommentAnswer(file_comment_to_response(comment, links, to_client=access.is_client))
 
 
 @of_files.get("/files/{file_id}/file_comments")
-async def list_file_comments(call: Call, file_id: str, query: ListQuery) -> Listed[list[FileCommentShape]]:
+async def list_file_comments(call: Call, file_id: str, query: ListQuery) -> Listed[list[Wire[FileComment]]]:
     """List the comments on a file with their replies, the newest last.
 
     The answer is the list itself.
@@ -90,17 +88,17 @@ async def list_file_comments(call: Call, file_id: str, query: ListQuery) -> List
     )
     comments, headers = lists.page(call, found, query, lambda comment: (comment.id,))
     links = links_of(call)
-    return Listed([file_comment_shape(each, links, to_client=access.is_client) for each in comments], headers)
+    return Listed([file_comment_to_response(each, links, to_client=access.is_client) for each in comments], headers)
 
 
 @of_files.post("/files/{file_id}/file_comments")
-async def create_file_comment(write: Write, file_id: str, create: CommentCreate) -> FileCommentShape:
+async def create_file_comment(write: Write, file_id: str, create: CommentCreate) -> Wire[FileComment]:
     """Comment on a file.
 
     The answer is the comment itself.
     """
     links = links_of(write.call)
-    return file_comment_shape(await actions.create_file_comment(write, file_id, create, links), links)
+    return file_comment_to_response(await actions.create_file_comment(write, file_id, create, links), links)
 
 
 @of_files.patch("/file_comments/{file_comment_id}")
@@ -109,7 +107,7 @@ async def edit_file_comment(write: Write, file_comment_id: int, edit: CommentEdi
     links = links_of(write.call)
     access, comment = await actions.lock_file_comment(write.tx, write.actor, file_comment_id)
     write.require_match(_file_comment(access, comment, links))
-    after = await actions.edit(write, access, comment, edit, partial(file_comment_shape, links=links))
+    after = await actions.edit(write, access, comment, edit, partial(file_comment_to_response, links=links))
     return _file_comment(access, after, links)
 
 
@@ -123,7 +121,7 @@ async def delete_file_comment(write: Write, file_comment_id: int) -> Done:
     links = links_of(write.call)
     access, comment = await actions.lock_file_comment(write.tx, write.actor, file_comment_id)
     write.require_match(_file_comment(access, comment, links))
-    await actions.delete_file_comment(write, access, comment, partial(file_comment_shape, links=links))
+    await actions.delete_file_comment(write, access, comment, partial(file_comment_to_response, links=links))
     return Done()
 
 
@@ -134,23 +132,23 @@ async def create_file_comment_reply(write: Write, file_comment_id: int, create: 
     `body` may hold markup. Only headings, paragraphs, lists, quotes, code, emphasis and links to `http`, `https` and
     `mailto` are kept of it; what remains is stored and answered.
     """
-    return ReplyAnswer(reply_shape(await actions.create_reply(write, file_comment_id, create)))
+    return ReplyAnswer(to_response(await actions.create_reply(write, file_comment_id, create)))
 
 
 @of_files.patch("/file_comments/{file_comment_id}/comments/{id}")
 async def edit_file_comment_reply(write: Write, file_comment_id: int, comment_id: int, edit: ReplyEdit) -> ReplyAnswer:
     """Change a reply."""
     access, reply = await actions.lock_reply(write.tx, write.actor, file_comment_id, comment_id)
-    write.require_match(ReplyAnswer(reply_shape(reply)))
-    return ReplyAnswer(reply_shape(await actions.edit(write, access, reply, edit, reply_shape)))
+    write.require_match(ReplyAnswer(to_response(reply)))
+    return ReplyAnswer(to_response(await actions.edit(write, access, reply, edit, to_response)))
 
 
 @of_files.delete("/file_comments/{file_comment_id}/comments/{id}")
 async def delete_file_comment_reply(write: Write, file_comment_id: int, comment_id: int) -> Done:
     """Delete a reply."""
     access, reply = await actions.lock_reply(write.tx, write.actor, file_comment_id, comment_id)
-    write.require_match(ReplyAnswer(reply_shape(reply)))
-    await actions.delete(write, access, reply, reply_shape)
+    write.require_match(ReplyAnswer(to_response(reply)))
+    await actions.delete(write, access, reply, to_response)
     return Done()
 
 

@@ -14,21 +14,23 @@ from workhook.identity.tables import accounts
 from workhook.storage import Reader, Row, Transaction
 from workhook.storage.dialects import json_rows
 from workhook.storage.metadata import big, insert_into
+from workhook.storage.record_rows import row_reader, selected, stored_names
 from workhook.work.access import with_access
 from workhook.work.comments.markup import plain
-from workhook.work.comments.schemas import CommentedTask, FileComment, Reply, TaskComment
+from workhook.work.comments.schemas import CommentedFile, CommentedTask, FileComment, Reply, TaskComment
 from workhook.work.comments.tables import file_comment_replies, file_comments, task_comments
 from workhook.work.files.tables import files
 from workhook.work.pages import bounded, fetch, length
-from workhook.work.people import membership_of, person_columns, person_of_row
+from workhook.work.people import membership_of, person_columns, person_of_row, person_of_values
 from workhook.work.tasks.tables import tasks
 
 _authors = accounts.alias("authors")
 _repliers = accounts.alias("repliers")
 
-_OF_COMMENT = ("id", "text", "private", "created_at", "updated_at")
-_OF_REPLY = ("id", "body", "file_comment_id", "private", "created_at", "updated_at")
-_NESTED = (*_OF_REPLY, "user_id", "user_login", "user_email", "user_avatar", "user_organization_id")
+_task_comment_of = row_reader(TaskComment)
+_file_comment_of = row_reader(FileComment)
+_reply_of = row_reader(Reply)
+_REPLY_COLUMNS = len(stored_names(Reply))
 # Whoever comments on something keeps it from being deleted meanwhile.
 _task = with_access(
     sa.select(tasks.c.id, tasks.c.title).where(tasks.c.id == sa.bindparam("id"), tasks.c.deleted_at.is_(None)),
@@ -45,7 +47,7 @@ _file_held = _file.with_for_update(of=files, read=True)
 
 _task_comments = (
     sa.select(
-        *(task_comments.c[name] for name in _OF_COMMENT),
+        *selected(TaskComment, task_comments),
         tasks.c.id.label("task_id"),
         tasks.c.title.label("task_title"),
         *person_columns(membership_of(task_comments.c.repository_id, _authors), _authors),
@@ -75,7 +77,7 @@ _task_comment = with_access(
 _nested = (
     sa.select(
         json_rows(
-            *(file_comment_replies.c[name] for name in _OF_REPLY),
+            *selected(Reply, file_comment_replies),
             *person_columns(membership_of(file_comment_replies.c.repository_id, _repliers), _repliers),
         )
     )
@@ -86,7 +88,7 @@ _nested = (
 )
 _file_comments = (
     sa.select(
-        *(file_comments.c[name] for name in _OF_COMMENT),
+        *selected(FileComment, file_comments),
         files.c.id.label("file_id"),
         files.c.title.label("file_title"),
         files.c.private.label("file_private"),
@@ -121,7 +123,7 @@ _file_comment = _one_file_comment.with_for_update(of=file_comments)
 _file_comment_held = _one_file_comment.with_for_update(of=[file_comments, files], read=True)
 
 _reply_columns = (
-    *(file_comment_replies.c[name] for name in _OF_REPLY),
+    *selected(Reply, file_comment_replies),
     *person_columns(membership_of(file_comment_replies.c.repository_id, _authors), _authors),
 )
 _replies_to = (
@@ -242,46 +244,21 @@ async def lock_reply(tx: Transaction, comment_id: int, reply_id: int, user_id: i
 
 
 def task_comment_of(row: Row) -> TaskComment:
-    return TaskComment(
-        id=row["id"],
-        text=row["text"],
-        private=bool(row["private"]),
-        task=CommentedTask(row["task_id"], row["task_title"]),
-        user=person_of_row(row),
-        created_at=row["created_at"],
-        updated_at=row["updated_at"],
-    )
+    return _task_comment_of(row, CommentedTask(row["task_id"], row["task_title"]), person_of_row(row))
 
 
 def file_comment_of(row: Row, replies: tuple[Reply, ...]) -> FileComment:
-    return FileComment(
-        id=row["id"],
-        text=row["text"],
-        private=bool(row["private"]),
-        file_id=row["file_id"],
-        file_title=row["file_title"],
-        user=person_of_row(row),
-        comments=replies,
-        created_at=row["created_at"],
-        updated_at=row["updated_at"],
-    )
+    """Its file has no link yet."""
+    return _file_comment_of(row, CommentedFile(row["file_id"], row["file_title"], ""), person_of_row(row), replies)
 
 
 def reply_of(row: Row) -> Reply:
-    return Reply(
-        id=row["id"],
-        body=row["body"],
-        file_comment_id=row["file_comment_id"],
-        private=bool(row["private"]),
-        user=person_of_row(row),
-        created_at=row["created_at"],
-        updated_at=row["updated_at"],
-    )
+    return _reply_of(row, person_of_row(row))
 
 
 def _replies_of(text: str) -> tuple[Reply, ...]:
     rows = sorted(json.decode(text))  # the first column is the id
-    return tuple(reply_of(dict(zip(_NESTED, row, strict=True))) for row in rows)
+    return tuple(_reply_of(row, person_of_values(*row[_REPLY_COLUMNS:])) for row in rows)
 
 
 async def insert_task_comment(tx: Transaction, values: Mapping[str, object]) -> int:

@@ -7,7 +7,7 @@ from typing import Annotated, NamedTuple
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from workhook.core.clock import to_millis_text
+from workhook.core.records import LINK, EventSchema, Millis, Record, Wire, resource_id, to_response
 from workhook.http.parameters import LongText, Prepared, Read
 from workhook.http.wire_types import WIRE_TYPE
 from workhook.work.comments.markup import read_markup
@@ -72,19 +72,19 @@ class ReplyEdit(msgspec.Struct):
 class CommentedTask(msgspec.Struct, frozen=True):
     """The task that a comment is about."""
 
-    id: str
+    id: Annotated[str, resource_id("tsk")]
     title: str
 
 
 class CommentedFile(msgspec.Struct, frozen=True):
     """The file that a comment is about. `link` leads to its content and works without a token for a day at least."""
 
-    id: str
+    id: Annotated[str, resource_id("fil")]
     title: str
-    link: str
+    link: Annotated[str, LINK]
 
 
-class TaskCommentShape(msgspec.Struct):
+class TaskComment(Record, frozen=True):
     """A comment on a task."""
 
     id: int
@@ -92,23 +92,23 @@ class TaskCommentShape(msgspec.Struct):
     private: bool
     task: CommentedTask
     user: PersonShape
-    created_at: str
-    updated_at: str
+    created_at: Millis
+    updated_at: Millis
 
 
-class ReplyShape(msgspec.Struct):
+class Reply(Record, frozen=True):
     """A reply to a comment on a file. `body` may hold markup, which is harmless."""
 
     id: int
-    body: str
+    body: Annotated[str, EventSchema({"description": "may hold markup, sanitised"})]
     file_comment_id: int
     private: bool
     user: PersonShape
-    created_at: str
-    updated_at: str
+    created_at: Millis
+    updated_at: Millis
 
 
-class FileCommentShape(msgspec.Struct):
+class FileComment(Record, frozen=True):
     """A comment on a file, with the replies to it that the caller may see, the newest last."""
 
     id: int
@@ -116,102 +116,33 @@ class FileCommentShape(msgspec.Struct):
     private: bool
     file: CommentedFile
     user: PersonShape
-    comments: list[ReplyShape]
-    created_at: str
-    updated_at: str
+    comments: tuple[Reply, ...]
+    created_at: Millis
+    updated_at: Millis
 
 
 class TaskCommentAnswer(msgspec.Struct):
-    task_comment: TaskCommentShape
+    task_comment: Wire[TaskComment]
     success: bool = True
 
 
 class TaskCommentsAnswer(msgspec.Struct):
-    task_comments: list[TaskCommentShape]
+    task_comments: list[Wire[TaskComment]]
     success: bool = True
 
 
 class FileCommentAnswer(msgspec.Struct):
-    file_comment: FileCommentShape
+    file_comment: Wire[FileComment]
     success: bool = True
 
 
 class ReplyAnswer(msgspec.Struct):
-    comment: ReplyShape
+    comment: Wire[Reply]
     success: bool = True
 
 
-class TaskComment(msgspec.Struct, frozen=True):
-    """A comment as it is stored; times are milliseconds since the epoch."""
-
-    id: int
-    text: str
-    private: bool
-    task: CommentedTask
-    user: PersonShape
-    created_at: int
-    updated_at: int
-
-
-class Reply(msgspec.Struct, frozen=True):
-    """A reply as it is stored. `body` was cleaned."""
-
-    id: int
-    body: str
-    file_comment_id: int
-    private: bool
-    user: PersonShape
-    created_at: int
-    updated_at: int
-
-
-class FileComment(msgspec.Struct, frozen=True):
-    """A comment on a file as it is stored, with all its replies by id."""
-
-    id: int
-    text: str
-    private: bool
-    file_id: str
-    file_title: str
-    user: PersonShape
-    comments: tuple[Reply, ...]
-    created_at: int
-    updated_at: int
-
-
-def task_comment_shape(comment: TaskComment) -> TaskCommentShape:
-    return TaskCommentShape(
-        id=comment.id,
-        text=comment.text,
-        private=comment.private,
-        task=comment.task,
-        user=comment.user,
-        created_at=to_millis_text(comment.created_at),
-        updated_at=to_millis_text(comment.updated_at),
-    )
-
-
-def reply_shape(reply: Reply) -> ReplyShape:
-    return ReplyShape(
-        id=reply.id,
-        body=reply.body,
-        file_comment_id=reply.file_comment_id,
-        private=reply.private,
-        user=reply.user,
-        created_at=to_millis_text(reply.created_at),
-        updated_at=to_millis_text(reply.updated_at),
-    )
-
-
-def file_comment_shape(comment: FileComment, links: Links, *, to_client: bool = False) -> FileCommentShape:
-    """`to_client` leaves out the private replies."""
-    return FileCommentShape(
-        id=comment.id,
-        text=comment.text,
-        private=comment.private,
-        file=CommentedFile(comment.file_id, comment.file_title, links(comment.file_id)),
-        user=comment.user,
-        comments=[reply_shape(each) for each in comment.comments if not (to_client and each.private)],
-        created_at=to_millis_text(comment.created_at),
-        updated_at=to_millis_text(comment.updated_at),
-    )
+def file_comment_to_response(comment: FileComment, links: Links, *, to_client: bool = False) -> Wire[FileComment]:
+    """With the link to the file. `to_client` leaves out the private replies."""
+    file = msgspec.structs.replace(comment.file, link=links(comment.file.id))
+    replies = tuple(each for each in comment.comments if not (to_client and each.private))
+    return to_response(msgspec.structs.replace(comment, file=file, comments=replies))

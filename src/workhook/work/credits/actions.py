@@ -5,7 +5,6 @@ from __future__ import annotations
 import msgspec
 from msgspec import UnsetType
 
-from workhook.core.clock import to_millis_text
 from workhook.core.errors import Conflict, Fault, Invalid
 from workhook.http.wire_types import AMOUNT_MAX_MINOR, to_amount
 from workhook.identity.context import Write
@@ -14,7 +13,7 @@ from workhook.storage import Reader, Row, Transaction
 from workhook.work.access import Access, access_of, find_access
 from workhook.work.credits import queries, rules
 from workhook.work.credits.ledger import Pen, Words, settle, write, write_all, write_grant
-from workhook.work.credits.schemas import TaskCreditCreate, TaskCreditShape, faults_of, task_credit_shape
+from workhook.work.credits.schemas import CreditTaskShape, TaskCredit, TaskCreditCreate, faults_of
 
 
 async def look_into(reader: Reader, actor: Actor, project_id: str) -> int:
@@ -24,7 +23,7 @@ async def look_into(reader: Reader, actor: Actor, project_id: str) -> int:
     return access.repository.id
 
 
-async def create(write: Write, project_id: str, wanted: TaskCreditCreate) -> TaskCreditShape:
+async def create(write: Write, project_id: str, wanted: TaskCreditCreate) -> TaskCredit:
     """Grant or spend. Raises `NotFound`, `Forbidden`, `Invalid`, and `Conflict` if the project is archived or there is
     not enough to spend."""
     task_id = wanted.task_id or None
@@ -37,13 +36,13 @@ async def create(write: Write, project_id: str, wanted: TaskCreditCreate) -> Tas
     if faults:
         raise Invalid(faults=faults)
     pen = Pen(write, access.repository)
-    words = Words(write.actor, wanted.notes or None, (task_id, row["task_title"]) if task_id else None)
+    words = Words(write.actor, wanted.notes or None, CreditTaskShape(task_id, row["task_title"]) if task_id else None)
     if wanted.kind == "grant":
         return await _grant(pen, words, wanted)
     return await _spend(pen, words, wanted.amount)
 
 
-async def _grant(pen: Pen, words: Words, wanted: TaskCreditCreate) -> TaskCreditShape:
+async def _grant(pen: Pen, words: Words, wanted: TaskCreditCreate) -> TaskCredit:
     position = await settle(pen)
     if position.balance_minor + wanted.amount > AMOUNT_MAX_MINOR:
         message = f"amount must leave the balance at {AMOUNT_MAX_MINOR // 100} or less"
@@ -52,7 +51,7 @@ async def _grant(pen: Pen, words: Words, wanted: TaskCreditCreate) -> TaskCredit
     return await write_grant(pen, position, words, wanted.amount, expires_at)
 
 
-async def _spend(pen: Pen, words: Words, amount_minor: int) -> TaskCreditShape:
+async def _spend(pen: Pen, words: Words, amount_minor: int) -> TaskCredit:
     position = await settle(pen, enough_minor=amount_minor)
     step = rules.spend(position.balance_minor, position.lots, amount_minor)
     if step is None:
@@ -65,9 +64,8 @@ class Taken(msgspec.Struct, frozen=True):
     """An entry whose ledger nobody else changes until the transaction ends."""
 
     access: Access
-    row: Row
+    entry: TaskCredit
     position: queries.Position
-    record: TaskCreditShape
 
 
 async def take(tx: Transaction, actor: Actor, entry_id: str) -> Taken:
@@ -75,12 +73,12 @@ async def take(tx: Transaction, actor: Actor, entry_id: str) -> Taken:
     row = await queries.lock_entry(tx, entry_id, actor.user.id)
     access = _writer(row, actor)
     assert row is not None, "access_of refuses none"
-    lot_ids = [use.grant_id for use in queries.uses_of(row)]
+    entry = queries.entry_of(row)
+    lot_ids = [use.grant_id for use in queries.uses_of(entry)]
     # What the lock returned is of before it was waited for.
     position, fresh = await queries.position_of(tx, access.repository.id, entry_id, lot_ids)
-    record = task_credit_shape(row)
-    record.reversed, record.updated_at = bool(fresh["reversed"]), to_millis_text(fresh["updated_at"])
-    return Taken(access, row, position, record)
+    entry = msgspec.structs.replace(entry, reversed=bool(fresh["reversed"]), updated_at=fresh["updated_at"])
+    return Taken(access, entry, position)
 
 
 async def reverse(write: Write, taken: Taken) -> None:
@@ -88,19 +86,18 @@ async def reverse(write: Write, taken: Taken) -> None:
 
     Raises `Conflict` for a grant that was used, and for what cannot be undone.
     """
-    row, now = taken.row, write.now
-    if taken.record.reversed:
+    entry, now = taken.entry, write.now
+    if entry.reversed:
         return
-    if row["kind"] not in ("grant", "spend"):
+    if entry.kind not in ("grant", "spend"):
         raise Conflict("Only grants and spends can be reversed.", code="not_reversible")
     lots = {each.id: each for each in taken.position.lots}
     balance = taken.position.balance_minor
-    if row["kind"] == "grant":
-        steps = _taken_back(balance, lots[row["id"]], now)
+    if entry.kind == "grant":
+        steps = _taken_back(balance, lots[entry.id], now)
     else:
-        steps = rules.reverse_spend(balance, queries.uses_of(row), lots.values(), now)
-    task = (row["task_id"], row["task_title"]) if row["task_id"] else None
-    first = Words(write.actor, task=task, reverses_id=row["id"], reverses_at=row["updated_at"])
+        steps = rules.reverse_spend(balance, queries.uses_of(entry), lots.values(), write.now)
+    first = Words(write.actor, task=entry.task, reverses_id=entry.id, reverses_at=entry.updated_at)
     pen = Pen(write, taken.access.repository)
     await write_all(pen, taken.position.last_id, [(step, Words() if n else first) for n, step in enumerate(steps)])
 

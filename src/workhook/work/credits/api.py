@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from workhook.core.clock import now_ms, to_millis_text
+from workhook.core.records import to_response
 from workhook.http import lists
 from workhook.http.calls import Answer, Call
 from workhook.http.endpoints import Listed, Routes
@@ -17,7 +18,6 @@ from workhook.work.credits.schemas import (
     TaskCreditBalance,
     TaskCreditCreate,
     TaskCreditsAnswer,
-    task_credit_shape,
 )
 from workhook.work.schemas import Done
 
@@ -31,8 +31,8 @@ async def list_task_credits(call: Call, project_id: str, query: ListQuery) -> Li
     repository_id = await actions.look_into(call.database, actor_of(call), project_id)
     after = key[0] if key else None
     found = await queries.list_entries(call.database, repository_id, after=after, limit=query.limit + 1)
-    rows, headers = lists.page(call, found, query, lambda row: (row["id"],))
-    return Listed(TaskCreditsAnswer([task_credit_shape(row) for row in rows]), headers)
+    entries, headers = lists.page(call, found, query, lambda entry: (entry.id,))
+    return Listed(TaskCreditsAnswer([to_response(each) for each in entries]), headers)
 
 
 @routes.post("/projects/{id}/task_credits")
@@ -42,7 +42,7 @@ async def create_task_credit(write: Write, project_id: str, wanted: TaskCreditCr
     The oldest grant is spent first. More than the balance is refused with `insufficient_credits`.
     """
     made = await actions.create(write, project_id, wanted)
-    return TaskCreditAnswer(made)
+    return TaskCreditAnswer(to_response(made))
 
 
 @routes.get("/projects/{id}/task_credits/balance", answers={200: TaskCreditBalance})
@@ -69,6 +69,6 @@ async def delete_task_credit(write: Write, task_credit_id: str) -> Done:
     once.
     """
     taken = await actions.take(write.tx, write.actor, task_credit_id)
-    write.require_match(TaskCreditAnswer(taken.record))
+    write.require_match(TaskCreditAnswer(to_response(taken.entry)))
     await actions.reverse(write, taken)
     return Done()

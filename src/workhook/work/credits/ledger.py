@@ -12,14 +12,15 @@ import msgspec
 from workhook.core import json
 from workhook.core.errors import NotFound
 from workhook.core.ids import new_id
+from workhook.core.records import to_response
 from workhook.identity.context import Write
 from workhook.identity.schemas import Actor, Repository
 from workhook.work.announce import announce
 from workhook.work.credits import queries, rules
 from workhook.work.credits.queries import Position
 from workhook.work.credits.rules import Step
-from workhook.work.credits.schemas import TaskCreditShape, task_credit_shape
-from workhook.work.people import person_values
+from workhook.work.credits.schemas import CreditTaskShape, TaskCredit
+from workhook.work.people import person_shape
 
 _ACTIONS = {"grant": "granted", "spend": "spent", "expire": "expired", "reversal": "reversed"}
 
@@ -29,7 +30,7 @@ class Words(msgspec.Struct, frozen=True):
 
     actor: Actor | None = None
     notes: str | None = None
-    task: tuple[str, str] | None = None  # id and title
+    task: CreditTaskShape | None = None
     reverses_id: str | None = None
     reverses_at: int = 0  # when that was changed last
 
@@ -60,7 +61,7 @@ async def grant(pen: Pen, *, amount_minor: int, notes: str | None, expires_at: i
 
 async def write_grant(
     pen: Pen, position: Position, words: Words, amount_minor: int, expires_at: int | None
-) -> TaskCreditShape:
+) -> TaskCredit:
     """Behind `position`, which is settled."""
     step = Step("grant", amount_minor, position.balance_minor + amount_minor, expires_at=expires_at)
     return await write(pen, position.last_id, step, words)
@@ -89,35 +90,30 @@ async def write_all(pen: Pen, last_id: str, entries: Sequence[tuple[Step, Words]
     return last_id
 
 
-async def write(pen: Pen, last_id: str, step: Step, words: Words) -> TaskCreditShape:
+async def write(pen: Pen, last_id: str, step: Step, words: Words) -> TaskCredit:
     """Append one entry behind `last_id`, change the lots that it changes, and announce it."""
     user = words.actor.user if words.actor else None
-    task_id, task_title = words.task or (None, None)
-    values: dict[str, object] = {
-        "id": rules.id_after(last_id, new_id("crd")),
-        "repository_id": pen.repository.id,
-        "kind": step.kind,
-        "amount_minor": step.amount_minor,
-        "balance_after_minor": step.balance_after_minor,
-        "remaining_minor": step.amount_minor if step.kind == "grant" else 0,
-        "uses": json.encode_text(step.uses),
-        "task_id": task_id,
-        "task_title": task_title,
-        "user_id": user.id if user else None,
-        "notes": words.notes,
-        "expires_at": step.expires_at,
-        "reverses_id": words.reverses_id,
-        "reversed": False,
-        "created_at": pen.context.now,
-        "updated_at": pen.context.now,
-    }
-    await queries.insert_entry(pen.context.tx, values)
+    entry = TaskCredit(
+        id=rules.id_after(last_id, new_id("crd")),
+        kind=step.kind,
+        amount_minor=step.amount_minor,
+        balance_after_minor=step.balance_after_minor,
+        task=words.task,
+        notes=words.notes,
+        user=person_shape(user) if user else None,
+        reversed=False,
+        reverses_id=words.reverses_id,
+        expires_at=step.expires_at,
+        created_at=pen.context.now,
+        updated_at=pen.context.now,
+        remaining_minor=step.amount_minor if step.kind == "grant" else 0,
+        uses=json.encode_text(step.uses),
+    )
+    await queries.insert_entry(pen.context.tx, pen.repository.id, entry)
     await queries.change_entries(
         pen.context.tx, step.lots, reversed_id=words.reverses_id, changed_at=max(pen.context.now, words.reverses_at + 1)
     )
-    record = task_credit_shape({**values, **person_values(user)})
     action = _ACTIONS[step.kind]
-    await announce(
-        pen.context if words.actor else pen.context.by_itself(), pen.repository, "task_credit", action, record
-    )
-    return record
+    context = pen.context if words.actor else pen.context.by_itself()
+    await announce(context, pen.repository, "task_credit", action, to_response(entry))
+    return entry

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import msgspec
@@ -14,11 +14,13 @@ from workhook.identity.tables import accounts, projects
 from workhook.storage import Reader, Row, Transaction
 from workhook.storage.dialects import any_of
 from workhook.storage.metadata import big, insert_into
+from workhook.storage.record_rows import row_reader, selected, values_of
 from workhook.work.access import with_access
 from workhook.work.credits.rules import Lot, Use
+from workhook.work.credits.schemas import CreditTaskShape, TaskCredit
 from workhook.work.credits.tables import task_credits
 from workhook.work.pages import bounded, fetch, length
-from workhook.work.people import membership_of, person_columns
+from workhook.work.people import membership_of, person_columns, person_of_row
 from workhook.work.tasks.tables import tasks
 
 LOTS_AT_FIRST = 100
@@ -37,9 +39,12 @@ _in_project = task_credits.c.repository_id == big("repository_id")
 _something_left = task_credits.c.remaining_minor > sa.literal_column("0")
 _open = sa.and_(_in_project, _something_left)
 _due = task_credits.c.expires_at <= big("now")
+_read = row_reader(TaskCredit)
 _people = accounts.alias("people")
 _entry_columns = [
-    *(each for each in task_credits.c if each.name not in ("repository_id", "user_id")),
+    *selected(TaskCredit, task_credits),
+    task_credits.c.task_id,
+    task_credits.c.task_title,
     *person_columns(membership_of(task_credits.c.repository_id, _people), _people),
 ]
 
@@ -190,10 +195,10 @@ async def position_of(
     return _position_of(rows), next(row for row in rows if row["id"] == entry_id)
 
 
-async def list_entries(reader: Reader, repository_id: int, *, after: str | None, limit: int) -> Found[Row]:
+async def list_entries(reader: Reader, repository_id: int, *, after: str | None, limit: int) -> Found[TaskCredit]:
     """By id; `after` is the id behind which to start."""
     params = {"repository_id": repository_id, "limit": limit, "after": after}
-    return await fetch(reader, _listed if after is None else _listed_after, params, lambda row: row)
+    return await fetch(reader, _listed if after is None else _listed_after, params, entry_of)
 
 
 async def balance(reader: Reader, repository_id: int, now: int) -> Row:
@@ -209,8 +214,10 @@ async def overdue_ledgers(reader: Reader, now: int, after: int, limit: int) -> l
     return [row["repository_id"] for row in rows]
 
 
-async def insert_entry(tx: Transaction, values: Mapping[str, object]) -> None:
-    tx.defer(_insert, [values])
+async def insert_entry(tx: Transaction, repository_id: int, entry: TaskCredit) -> None:
+    task = {"task_id": entry.task and entry.task.id, "task_title": entry.task and entry.task.title}
+    user_id = entry.user and entry.user.id
+    tx.defer(_insert, [{**values_of(entry), **task, "user_id": user_id, "repository_id": repository_id}])
 
 
 async def change_entries(
@@ -228,8 +235,14 @@ async def change_entries(
         await tx.execute_many(_change, rows)
 
 
-def uses_of(row: Row) -> tuple[Use, ...]:
-    return tuple(Use(*each) for each in json.decode(row["uses"]))
+def entry_of(row: Row) -> TaskCredit:
+    """From a row of `lock_entry`."""
+    task = CreditTaskShape(row["task_id"], row["task_title"]) if row["task_id"] else None
+    return _read(row, task=task, user=person_of_row(row) if row["user_id"] else None)
+
+
+def uses_of(entry: TaskCredit) -> tuple[Use, ...]:
+    return tuple(Use(*each) for each in json.decode(entry.uses))
 
 
 def _position_of(rows: Sequence[Row]) -> Position:

@@ -7,13 +7,12 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from workhook.core.clock import to_millis_text
 from workhook.core.errors import Fault
+from workhook.core.records import HIDDEN, EventSchema, JsonName, Millis, Record, Wire, resource_id
 from workhook.http.parameters import LongText, Moment, Read
-from workhook.http.wire_types import AMOUNT_MAX_MINOR, WIRE_TYPE, read_money, to_amount
-from workhook.storage import Row
+from workhook.http.wire_types import AMOUNT_MAX_MINOR, WIRE_TYPE, Minor, read_money
 from workhook.work.credits.rules import Kind
-from workhook.work.people import PersonShape, person_of_row
+from workhook.work.people import PersonShape
 
 
 def _read_credits(raw: object) -> int:
@@ -64,34 +63,52 @@ def faults_of(create: TaskCreditCreate, now: int) -> list[Fault]:
 class CreditTaskShape(msgspec.Struct):
     """The task that was paid for, with the title that it had then."""
 
-    id: str
+    id: Annotated[str, resource_id("tsk")]
     title: str
 
 
-class TaskCreditShape(msgspec.Struct):
+class TaskCredit(Record, frozen=True):
     """An entry of the ledger. `reverses` is the entry that a reversal undoes; the entry itself shows `reversed`."""
 
-    id: str
+    id: Annotated[str, resource_id("crd")]
     kind: Kind
-    amount: Annotated[int | float, Meta(description="Signed: what the balance grew by.")]
-    balance_after: int | float
+    amount_minor: Annotated[
+        Minor,
+        JsonName("amount"),
+        Meta(description="Signed: what the balance grew by."),
+        EventSchema({"description": "signed: what the balance grew by"}),
+    ]
+    balance_after_minor: Annotated[Minor, JsonName("balance_after")]
     task: CreditTaskShape | None
     notes: str | None
-    user: Annotated[PersonShape | None, Meta(description="Null where Workhook made the entry by itself.")]
+    user: Annotated[
+        PersonShape | None,
+        Meta(description="Null where Workhook made the entry by itself."),
+        EventSchema({"description": "null when the service made the entry by itself"}),
+    ]
     reversed: bool
-    reverses: str | None
-    expires_at: str | None
-    created_at: str
-    updated_at: str
+    reverses_id: Annotated[
+        str | None,
+        JsonName("reverses"),
+        EventSchema({"description": "of a reversal: the id of the entry that it undoes"}, optional=True),
+    ]
+    expires_at: Millis | None
+    created_at: Millis
+    updated_at: Millis
+    # What of a grant nobody has spent, lost or taken back; of every other entry 0. So the grants that are left to spend
+    # from are found without reading the ledger, and the balance is their sum.
+    remaining_minor: Annotated[int, HIDDEN]
+    # JSON, `[[grant's id, minor units], …]`: which grants a spend took from or an expiry took away.
+    uses: Annotated[str, HIDDEN]
 
 
 class TaskCreditAnswer(msgspec.Struct):
-    task_credit: TaskCreditShape
+    task_credit: Wire[TaskCredit]
     success: bool = True
 
 
 class TaskCreditsAnswer(msgspec.Struct):
-    task_credits: list[TaskCreditShape]
+    task_credits: list[Wire[TaskCredit]]
     success: bool = True
 
 
@@ -103,21 +120,3 @@ class TaskCreditBalance(msgspec.Struct):
     used: int | float
     expires_next: Annotated[str | None, Meta(description="When unspent credits are lost next.")]
     success: bool = True
-
-
-def task_credit_shape(row: Row) -> TaskCreditShape:
-    """From a row of the table with the person's columns."""
-    return TaskCreditShape(
-        id=row["id"],
-        kind=row["kind"],
-        amount=to_amount(row["amount_minor"]),
-        balance_after=to_amount(row["balance_after_minor"]),
-        task=CreditTaskShape(row["task_id"], row["task_title"]) if row["task_id"] else None,
-        notes=row["notes"],
-        user=person_of_row(row) if row["user_id"] else None,
-        reversed=bool(row["reversed"]),
-        reverses=row["reverses_id"],
-        expires_at=to_millis_text(row["expires_at"]) if row["expires_at"] is not None else None,
-        created_at=to_millis_text(row["created_at"]),
-        updated_at=to_millis_text(row["updated_at"]),
-    )

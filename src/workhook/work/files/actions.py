@@ -11,6 +11,7 @@ from msgspec import UnsetType
 
 from workhook.core.errors import Conflict, Fault, Forbidden, Invalid, NotFound
 from workhook.core.ids import new_id
+from workhook.core.records import Wire, to_response
 from workhook.identity.context import Write
 from workhook.identity.schemas import Actor
 from workhook.storage import Reader, Transaction
@@ -24,11 +25,9 @@ from workhook.work.files.schemas import (
     File,
     FileCreate,
     FileFolder,
-    FileShape,
+    FileProject,
     Folder,
-    FolderShape,
-    file_shape,
-    folder_shape,
+    file_to_response,
 )
 from workhook.work.invoices import issued
 from workhook.work.people import person_shape
@@ -43,7 +42,7 @@ async def require_upload(reader: Reader, actor: Actor, project_id: str) -> Acces
 
 async def create_file(
     write: Write, project_id: str, create: FileCreate, content: Content, *, links: Links
-) -> FileShape:
+) -> Wire[File]:
     """`content` is in the store already. Raises `NotFound`, `Forbidden`, `Conflict`, `Invalid`."""
     access, folder = await _place(write.tx, write.actor, project_id, create.folder)
     access.require_writable()
@@ -52,12 +51,15 @@ async def create_file(
     file = File(
         id=new_id("fil"),
         title=content.name if isinstance(create.title, UnsetType) else create.title,
-        content=content,
+        file_link="",
         user=person_shape(write.actor.user),
+        project=FileProject(access.repository.project_id, access.repository.title),
         private=private,
         folder=folder,
         created_at=write.now,
         updated_at=write.now,
+        deleted_at=None,
+        **msgspec.structs.asdict(content),
     )
     await queries.insert_file(write.tx, access.repository, file)
     return await _announce_file(write, access, "created", file, links)
@@ -86,12 +88,12 @@ async def delete_file(write: Write, access: Access, file: File, *, links: Links)
     await _announce_file(write, access, "deleted", deleted, links)
 
 
-async def restore_file(write: Write, file_id: str, *, links: Links) -> FileShape:
+async def restore_file(write: Write, file_id: str, *, links: Links) -> Wire[File]:
     """It is there again, with its comments. Raises `NotFound` for one that was purged, `Forbidden`, `Conflict`."""
     access, file = await queries.take_file(write.tx, write.actor, file_id)
     access.require_sight(file.private)
     if file.deleted_at is None:
-        return file_shape(file, access.repository, links)
+        return file_to_response(file, links)
     access.require_writable()
     access.require_own(file.user.id, "restore")
     restored = msgspec.structs.replace(file, deleted_at=None, updated_at=max(write.now, file.updated_at + 1))
@@ -99,14 +101,14 @@ async def restore_file(write: Write, file_id: str, *, links: Links) -> FileShape
     return await _announce_file(write, access, "created", restored, links)
 
 
-async def create_folder(write: Write, project_id: str, title: str) -> FolderShape:
+async def create_folder(write: Write, project_id: str, title: str) -> Wire[Folder]:
     """Raises `NotFound`, `Forbidden`, `Conflict`."""
     access = await find_access(write.tx, write.actor, project_id)
     access.require_writable()
     access.require_member("create folders")
     folder = Folder(new_id("fld"), title, write.now, write.now)
     await queries.insert_folder(write.tx, access.repository.id, folder)
-    shape = folder_shape(folder)
+    shape = to_response(folder)
     await announce(write, access.repository, "folder", "created", shape)
     return shape
 
@@ -117,7 +119,7 @@ async def delete_folder(write: Write, access: Access, folder: Folder) -> None:
     access.require_member("delete folders")
     if not await queries.delete_empty_folder(write.tx, folder.id):
         raise Conflict("The folder holds files; delete them first.", code="not_empty")
-    await announce(write, access.repository, "folder", "deleted", folder_shape(folder))
+    await announce(write, access.repository, "folder", "deleted", to_response(folder))
 
 
 async def _place(
@@ -145,7 +147,7 @@ def _visible(access: Access, file: File) -> tuple[Access, File]:
     return access, file
 
 
-async def _announce_file(write: Write, access: Access, action: str, file: File, links: Links) -> FileShape:
-    shape = file_shape(file, access.repository, links)
+async def _announce_file(write: Write, access: Access, action: str, file: File, links: Links) -> Wire[File]:
+    shape = file_to_response(file, links)
     await announce(write, access.repository, "file", action, shape)
     return shape

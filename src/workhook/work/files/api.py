@@ -7,6 +7,7 @@ from typing import Any
 
 from workhook.core import json
 from workhook.core.errors import Invalid, PreconditionFailed
+from workhook.core.records import to_response
 from workhook.http import conditions, idempotency, lists, parameters
 from workhook.http.calls import Answer, Call
 from workhook.http.endpoints import Listed, Routes
@@ -16,7 +17,7 @@ from workhook.identity.context import Write
 from workhook.identity.guard import actor_of
 from workhook.storage import Transaction
 from workhook.storage.blobs import Incoming
-from workhook.work.access import Access, find_access
+from workhook.work.access import find_access
 from workhook.work.files import actions, queries, quota
 from workhook.work.files.content import get_content
 from workhook.work.files.links import Links, links_of
@@ -30,8 +31,7 @@ from workhook.work.files.schemas import (
     FolderAnswer,
     FolderCreate,
     FoldersAnswer,
-    file_shape,
-    folder_shape,
+    file_to_response,
 )
 from workhook.work.files.upload import FORM, Form, least_file_bytes, parameters_of, read_form
 from workhook.work.schemas import Done
@@ -51,8 +51,8 @@ _UPLOAD: Mapping[str, Any] = {
 _BYTES: Mapping[str, Any] = {"type": "string", "format": "binary"}
 
 
-def _shown(access: Access, file: File, links: Links) -> FileAnswer:
-    return FileAnswer(file_shape(file, access.repository, links))
+def _shown(file: File, links: Links) -> FileAnswer:
+    return FileAnswer(file_to_response(file, links))
 
 
 @routes.get("/projects/{id}/files")
@@ -62,7 +62,7 @@ async def list_files(call: Call, project_id: str, query: FileQuery) -> Listed[Fi
     access = await find_access(call.database, actor_of(call), project_id)
     found = await queries.list_files(
         call.database,
-        access.repository.id,
+        access.repository,
         folder_id=query.folder if isinstance(query.folder, str) else None,
         not_private=access.is_client,
         after=key[0] if key else None,
@@ -70,7 +70,7 @@ async def list_files(call: Call, project_id: str, query: FileQuery) -> Listed[Fi
     )
     files, headers = lists.page(call, found, query, lambda file: (file.id,))
     links = links_of(call)
-    return Listed(FilesAnswer([file_shape(each, access.repository, links) for each in files]), headers)
+    return Listed(FilesAnswer([file_to_response(each, links) for each in files]), headers)
 
 
 @routes.post(
@@ -159,7 +159,8 @@ async def get_file(call: Call, file_id: str) -> FileAnswer:
 
     `file_link` gives the content without a token, for a day at least.
     """
-    return _shown(*await actions.get_file(call.database, actor_of(call), file_id), links_of(call))
+    _, file = await actions.get_file(call.database, actor_of(call), file_id)
+    return _shown(file, links_of(call))
 
 
 @routes.delete("/files/{id}")
@@ -170,17 +171,17 @@ async def delete_file(write: Write, file_id: str) -> Done:
     """
     access, file = await actions.take_file(write.tx, write.actor, file_id)
     links = links_of(write.call)
-    _require_match(write.call, access, file, links)
+    _require_match(write.call, file, links)
     await actions.delete_file(write, access, file, links=links)
     return Done()
 
 
-def _require_match(call: Call, access: Access, file: File, links: Links) -> None:
+def _require_match(call: Call, file: File, links: Links) -> None:
     """A file has not changed because its link is another one since midnight."""
     try:
-        conditions.require_match(call, _shown(access, file, links.earlier()))
+        conditions.require_match(call, _shown(file, links.earlier()))
     except PreconditionFailed:
-        conditions.require_match(call, _shown(access, file, links))
+        conditions.require_match(call, _shown(file, links))
 
 
 @routes.post("/files/{id}/restore")
@@ -220,7 +221,7 @@ async def list_folders(call: Call, project_id: str, query: ListQuery) -> Listed[
         call.database, access.repository.id, after=key[0] if key else None, limit=query.limit + 1
     )
     folders, headers = lists.page(call, found, query, lambda folder: (folder.id,))
-    return Listed(FoldersAnswer([folder_shape(each) for each in folders]), headers)
+    return Listed(FoldersAnswer([to_response(each) for each in folders]), headers)
 
 
 @routes.post("/projects/{id}/folders")
@@ -234,6 +235,6 @@ async def create_folder(write: Write, project_id: str, create: FolderCreate) -> 
 async def delete_folder(write: Write, folder_id: str) -> Done:
     """Delete a folder that is empty."""
     access, folder = await queries.take_folder(write.tx, write.actor, folder_id)
-    write.require_match(FolderAnswer(folder_shape(folder)))
+    write.require_match(FolderAnswer(to_response(folder)))
     await actions.delete_folder(write, access, folder)
     return Done()

@@ -15,7 +15,7 @@ from workhook.work.files import actions, queries
 from workhook.work.files.links import is_signed
 from workhook.work.files.names import attachment
 from workhook.work.files.ranges import Unsatisfiable, read_range
-from workhook.work.files.schemas import Content
+from workhook.work.files.schemas import Content, content_of
 
 CUT = Counter("workhook_files_downloads_cut_total", "Downloads that ended early because the store failed.")
 
@@ -69,7 +69,8 @@ async def _allowed(call: Call) -> Content:
     if actor is None:
         raise Unauthenticated("Requires authentication", headers={"WWW-Authenticate": "Bearer"})
     actor = policy.admit(actor, policy.RULES["work.read"])
-    return (await actions.get_file(call.database, actor, file_id))[1].content
+    _, file = await actions.get_file(call.database, actor, file_id)
+    return content_of(file)
 
 
 def _range(call: Call, content: Content, tag: str) -> tuple[int, int] | None:

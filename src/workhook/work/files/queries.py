@@ -13,17 +13,18 @@ from workhook.identity.tables import accounts, projects
 from workhook.storage import Reader, Row, Transaction
 from workhook.storage.dialects import any_of
 from workhook.storage.metadata import big, insert_into
+from workhook.storage.record_rows import row_reader, selected, stored_names, values_of
 from workhook.work.access import Access, access_of, with_access
-from workhook.work.files.schemas import Content, File, FileFolder, Folder
+from workhook.work.files.schemas import Content, File, FileFolder, FileProject, Folder
 from workhook.work.files.tables import files, folders
 from workhook.work.people import membership_of, person_columns, person_of_row
 
 _people = accounts.alias("people")
-_COLUMNS = ("id", "title", "private", "name", "content_type", "size", "sha256", "blob")
-_TIMES = ("created_at", "updated_at", "deleted_at")
+_CONTENT = Content.__struct_fields__
+_read_file = row_reader(File)
 _shown = (
     sa.select(
-        *(files.c[name] for name in (*_COLUMNS, *_TIMES)),
+        *selected(File, files),
         folders.c.id.label("folder_id"),
         folders.c.title.label("folder_title"),
         *person_columns(membership_of(files.c.repository_id, _people), _people),
@@ -34,7 +35,7 @@ _shown = (
 _one = with_access(_shown, files.c.repository_id).where(files.c.id == sa.bindparam("file_id"))
 _locked = _one.with_for_update(of=files)
 _content = (
-    sa.select(*(files.c[name] for name in ("name", "content_type", "size", "sha256", "blob")))
+    sa.select(*(files.c[name] for name in _CONTENT))
     .join(projects, projects.c.repository_id == files.c.repository_id)
     .where(files.c.id == sa.bindparam("file_id"), files.c.deleted_at.is_(None), projects.c.deleted_at.is_(None))
 )
@@ -53,14 +54,15 @@ def _list(in_folder: bool, not_private: bool, later: bool) -> sa.Select[Any]:
 
 _lists = {which: _list(*which) for which in product((False, True), repeat=3)}
 
-_insert = insert_into(files, *_COLUMNS, "repository_id", "folder_id", "user_id", "created_at", "updated_at")
+_insert = insert_into(files, "repository_id", "folder_id", "user_id", *stored_names(File))
 _set_deleted = (
     sa.update(files)
     .where(files.c.id == sa.bindparam("file_id"))
     .values(deleted_at=big("deleted_at"), updated_at=big("updated_at"))
 )
 
-_folder_columns = (folders.c.id, folders.c.title, folders.c.created_at, folders.c.updated_at)
+_folder_columns = selected(Folder, folders)
+_folder_of_row = row_reader(Folder)
 _folder = with_access(sa.select(*_folder_columns), folders.c.repository_id).where(
     folders.c.id == sa.bindparam("folder_id")
 )
@@ -76,7 +78,7 @@ _first_folders = (
     .limit(big("limit"))
 )
 _next_folders = _first_folders.where(folders.c.id > sa.bindparam("after"))
-_insert_folder = insert_into(folders, "id", "repository_id", "title", "created_at", "updated_at")
+_insert_folder = insert_into(folders, "repository_id", *stored_names(Folder))
 # A statement after the lock: what it sees is what is there now.
 _delete_empty_folder = sa.delete(folders).where(
     folders.c.id == sa.bindparam("folder_id"),
@@ -99,27 +101,16 @@ _first_account_at = sa.select(accounts.c.created_at).order_by(accounts.c.id).lim
 _blobs_in_use = sa.select(files.c.blob).where(any_of(files.c.blob, "blobs"))
 
 
-def _file_of_row(row: Row) -> File:
+def _file_of_row(row: Row, repository: Repository) -> File:
+    """It has no link yet."""
     folder_id = row["folder_id"]
-    return File(
-        id=row["id"],
-        title=row["title"],
-        content=_content_of_row(row),
+    return _read_file(
+        row,
+        file_link="",
         user=person_of_row(row),
-        private=bool(row["private"]),
+        project=FileProject(repository.project_id, repository.title),
         folder=None if folder_id is None else FileFolder(folder_id, row["folder_title"]),
-        created_at=row["created_at"],
-        updated_at=row["updated_at"],
-        deleted_at=row["deleted_at"],
     )
-
-
-def _content_of_row(row: Row) -> Content:
-    return Content(row["name"], row["content_type"], row["size"], row["sha256"], row["blob"])
-
-
-def _folder_of_row(row: Row) -> Folder:
-    return Folder(row["id"], row["title"], row["created_at"], row["updated_at"])
 
 
 async def find_file(reader: Reader, actor: Actor, file_id: str) -> tuple[Access, File]:
@@ -137,30 +128,27 @@ async def take_file(tx: Transaction, actor: Actor, file_id: str) -> tuple[Access
 def _found_file(row: Row | None, actor: Actor) -> tuple[Access, File]:
     access = access_of(row, actor)
     assert row is not None, "access_of raises for none"
-    return access, _file_of_row(row)
+    return access, _file_of_row(row, access.repository)
 
 
 async def find_content(reader: Reader, file_id: str) -> Content | None:
     """Of a file that is there, for who has been let through already."""
     row = await reader.fetch_one(_content, {"file_id": file_id})
-    return _content_of_row(row) if row else None
+    return Content(*(row[name] for name in _CONTENT)) if row else None
 
 
 async def list_files(
-    reader: Reader, repository_id: int, *, folder_id: str | None, not_private: bool, after: str | None, limit: int
+    reader: Reader, repository: Repository, *, folder_id: str | None, not_private: bool, after: str | None, limit: int
 ) -> list[File]:
     """By id; `after` is the id behind which to start."""
-    params = {"repository_id": repository_id, "folder_id": folder_id, "after": after, "limit": limit}
+    params = {"repository_id": repository.id, "folder_id": folder_id, "after": after, "limit": limit}
     rows = await reader.fetch_all(_lists[folder_id is not None, not_private, after is not None], params)
-    return [_file_of_row(row) for row in rows]
+    return [_file_of_row(row, repository) for row in rows]
 
 
 async def insert_file(tx: Transaction, repository: Repository, file: File) -> None:
-    content = {name: getattr(file.content, name) for name in Content.__struct_fields__}
-    values = {"id": file.id, "title": file.title, "private": file.private, **content}
-    folder_id = file.folder.id if file.folder else None
-    values |= {"repository_id": repository.id, "folder_id": folder_id, "user_id": file.user.id}
-    tx.defer(_insert, [{**values, "created_at": file.created_at, "updated_at": file.updated_at}])
+    places = {"repository_id": repository.id, "folder_id": file.folder and file.folder.id, "user_id": file.user.id}
+    tx.defer(_insert, [{**values_of(file), **places}])
 
 
 async def set_deleted(tx: Transaction, file: File) -> None:
@@ -194,11 +182,7 @@ async def list_folders(reader: Reader, repository_id: int, *, after: str | None,
 
 
 async def insert_folder(tx: Transaction, repository_id: int, folder: Folder) -> None:
-    await tx.execute(_insert_folder, {"repository_id": repository_id, **_fields(folder)})
-
-
-def _fields(folder: Folder) -> dict[str, object]:
-    return {name: getattr(folder, name) for name in Folder.__struct_fields__}
+    await tx.execute(_insert_folder, {"repository_id": repository_id, **values_of(folder)})
 
 
 async def delete_empty_folder(tx: Transaction, folder_id: str) -> bool:

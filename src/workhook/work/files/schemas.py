@@ -7,10 +7,9 @@ from typing import Annotated
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from workhook.core.clock import to_millis_text
+from workhook.core.records import COMPUTED, HIDDEN, LINK, EventSchema, Millis, Record, Wire, resource_id, to_response
 from workhook.http.lists import ListQuery
 from workhook.http.parameters import Title
-from workhook.identity.schemas import Repository
 from workhook.work.files.links import Links
 from workhook.work.people import PersonShape
 
@@ -34,56 +33,59 @@ class FolderCreate(msgspec.Struct):
 
 
 class FileProject(msgspec.Struct, frozen=True):
-    id: str
+    id: Annotated[str, resource_id("prj")]
     title: str
 
 
 class FileFolder(msgspec.Struct, frozen=True):
-    id: str
+    id: Annotated[str, resource_id("fld")]
     title: str
 
 
-class FileShape(msgspec.Struct):
+class File(Record, frozen=True):
     """`file_link` is the content, for whoever has it: it needs no token, and expires. `size` is in bytes."""
 
-    id: str
+    id: Annotated[str, resource_id("fil")]
     title: str
-    file_link: str
+    file_link: Annotated[str, COMPUTED, LINK]
     user: PersonShape
     project: FileProject
     private: bool
     folder: FileFolder | None
-    size: int
+    size: Annotated[int, EventSchema({"description": "bytes"})]
     content_type: str
-    sha256: str
-    created_at: str
-    updated_at: str
+    sha256: Annotated[str, EventSchema({"pattern": "^[0-9a-f]{64}$"})]
+    created_at: Millis
+    updated_at: Millis
+    name: Annotated[str, HIDDEN]  # under which it is saved by who downloads it
+    blob: Annotated[str, HIDDEN]  # where it is in the store
+    deleted_at: Annotated[int | None, HIDDEN]
 
 
 class FileAnswer(msgspec.Struct):
-    file: FileShape
+    file: Wire[File]
     success: bool = True
 
 
 class FilesAnswer(msgspec.Struct):
-    files: list[FileShape]
+    files: list[Wire[File]]
     success: bool = True
 
 
-class FolderShape(msgspec.Struct):
-    id: str
+class Folder(Record, frozen=True):
+    id: Annotated[str, resource_id("fld")]
     title: str
-    created_at: str
-    updated_at: str
+    created_at: Millis
+    updated_at: Millis
 
 
 class FolderAnswer(msgspec.Struct):
-    folder: FolderShape
+    folder: Wire[Folder]
     success: bool = True
 
 
 class FoldersAnswer(msgspec.Struct):
-    folders: list[FolderShape]
+    folders: list[Wire[Folder]]
     success: bool = True
 
 
@@ -97,43 +99,10 @@ class Content(msgspec.Struct, frozen=True):
     blob: str
 
 
-class File(msgspec.Struct, frozen=True):
-    """A row, with whom and what it refers to."""
-
-    id: str
-    title: str
-    content: Content
-    user: PersonShape
-    private: bool
-    folder: FileFolder | None
-    created_at: int
-    updated_at: int
-    deleted_at: int | None = None
+def content_of(file: File) -> Content:
+    return Content(file.name, file.content_type, file.size, file.sha256, file.blob)
 
 
-class Folder(msgspec.Struct, frozen=True):
-    id: str
-    title: str
-    created_at: int
-    updated_at: int
-
-
-def file_shape(file: File, repository: Repository, links: Links) -> FileShape:
-    return FileShape(
-        id=file.id,
-        title=file.title,
-        file_link=links(file.id),
-        user=file.user,
-        project=FileProject(repository.project_id, repository.title),
-        private=file.private,
-        folder=file.folder,
-        size=file.content.size,
-        content_type=file.content.content_type,
-        sha256=file.content.sha256,
-        created_at=to_millis_text(file.created_at),
-        updated_at=to_millis_text(file.updated_at),
-    )
-
-
-def folder_shape(folder: Folder) -> FolderShape:
-    return FolderShape(folder.id, folder.title, to_millis_text(folder.created_at), to_millis_text(folder.updated_at))
+def file_to_response(file: File, links: Links) -> Wire[File]:
+    """With the link to the content."""
+    return to_response(msgspec.structs.replace(file, file_link=links(file.id)))

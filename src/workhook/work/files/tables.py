@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import sqlalchemy as sa
 
-from workhook.storage.metadata import OPEN, Millis, metadata
+from workhook.storage.metadata import OPEN, in_project, metadata
+from workhook.storage.record_rows import table_columns
+from workhook.work.files.schemas import File, Folder
 
 folders = sa.Table(
     "folders",
     metadata,
-    sa.Column("id", sa.Text, primary_key=True),
-    sa.Column(
-        "repository_id", sa.BigInteger, sa.ForeignKey("projects.repository_id", ondelete="CASCADE"), nullable=False
-    ),
-    sa.Column("title", sa.Text, nullable=False),
-    sa.Column("created_at", Millis, nullable=False),
-    sa.Column("updated_at", Millis, nullable=False),
+    in_project(),
+    *table_columns(Folder),
     sa.Index("ix_folders_repository_id", "repository_id"),
 )
 
@@ -24,23 +21,11 @@ _deleted = sa.text("deleted_at IS NOT NULL")
 files = sa.Table(
     "files",
     metadata,
-    sa.Column("id", sa.Text, primary_key=True),
-    sa.Column(
-        "repository_id", sa.BigInteger, sa.ForeignKey("projects.repository_id", ondelete="CASCADE"), nullable=False
-    ),
+    in_project(),
     # A folder that is deleted may hold files that were deleted before it.
     sa.Column("folder_id", sa.Text, sa.ForeignKey("folders.id", ondelete="SET NULL")),
-    sa.Column("title", sa.Text, nullable=False),
-    sa.Column("name", sa.Text, nullable=False),  # under which it is saved by who downloads it
     sa.Column("user_id", sa.BigInteger, sa.ForeignKey("accounts.id"), nullable=False),
-    sa.Column("private", sa.Boolean, nullable=False),
-    sa.Column("size", sa.BigInteger, nullable=False),
-    sa.Column("content_type", sa.Text, nullable=False),
-    sa.Column("sha256", sa.Text, nullable=False),
-    sa.Column("blob", sa.Text, nullable=False),
-    sa.Column("deleted_at", Millis),
-    sa.Column("created_at", Millis, nullable=False),
-    sa.Column("updated_at", Millis, nullable=False),
+    *table_columns(File),
     sa.Index("ix_files_repository_id", "repository_id", "id"),
     sa.Index("ix_files_folder_id", "folder_id"),
     sa.Index("ix_files_in_folder", "repository_id", "folder_id", "id"),

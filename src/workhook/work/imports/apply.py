@@ -13,16 +13,18 @@ import msgspec
 from workhook.core import json
 from workhook.core.errors import Conflict
 from workhook.core.ids import new_id
+from workhook.core.records import to_response
 from workhook.identity.context import Write
 from workhook.identity.schemas import Account, Actor, Repository
 from workhook.storage import Database, Transaction
 from workhook.storage.metadata import insert_into
+from workhook.storage.record_rows import stored_names, values_of
 from workhook.work.access import Access, find_access
 from workhook.work.announce import Happening, announce_many
 from workhook.work.columns import actions as columns
 from workhook.work.columns.schemas import ColumnCreate
 from workhook.work.comments.queries import insert_task_comment
-from workhook.work.comments.schemas import CommentedTask, TaskComment, task_comment_shape
+from workhook.work.comments.schemas import CommentedTask, TaskComment
 from workhook.work.imports.diff import Counts, Remaining, batches_of, forget_links, insert_links, remaining_of, together
 from workhook.work.imports.plan import (
     AssignedTask,
@@ -41,11 +43,11 @@ from workhook.work.people import person_shape
 from workhook.work.projects import actions as projects
 from workhook.work.projects.queries import lock_names
 from workhook.work.projects.schemas import ProjectCreate
+from workhook.work.tasks.actions import blank_task
 from workhook.work.tasks.assignees import find_people
 from workhook.work.tasks.order import BUCKET_FILL, STEP, Bucket, new_bucket_id
-from workhook.work.tasks.queries import Target, lock_column, project_of
-from workhook.work.tasks.rows import CONTENT
-from workhook.work.tasks.schemas import Task, task_shape
+from workhook.work.tasks.queries import Target, lock_column
+from workhook.work.tasks.schemas import Task
 from workhook.work.tasks.tables import task_assignees, task_buckets, tasks
 
 BATCH = 250
@@ -201,7 +203,7 @@ class _Writer:
         for number, (planned, task) in enumerate(zip(wanted, made, strict=True), 1):
             self._link("task", planned.key, task.id, fingerprint(planned))
             self._progress("tasks", number, len(wanted))
-        await self._announce("task", [task_shape(each) for each in made])
+        await self._announce("task", [to_response(each) for each in made])
         return made
 
     async def _targets(self, column_ids: Mapping[str, str]) -> dict[str, Target]:
@@ -228,7 +230,7 @@ class _Writer:
             comment_id = await insert_task_comment(self._tx, {**places, **values})
             self._link("task_comment", planned.key, str(comment_id), fingerprint(planned))
             comment = TaskComment(comment_id, text, False, task, person_shape(author), at, at)
-            shapes.append(task_comment_shape(comment))
+            shapes.append(to_response(comment))
             self._progress("comments", number, len(wanted))
         await self._announce("task_comment", shapes)
 
@@ -259,8 +261,7 @@ def _about(this: Import, rest: Remaining) -> list[str]:
     return said
 
 
-_ALWAYS = ("id", "repository_id", "user_id", "created_at", "updated_at")
-_insert = insert_into(tasks, *_ALWAYS, *CONTENT, "column_id", "bucket_id", "rank")
+_insert = insert_into(tasks, "repository_id", "column_id", "bucket_id", "rank", *stored_names(Task))
 _insert_bucket = insert_into(task_buckets, "id", "column_id", "rank", "size")
 _insert_assignee = insert_into(task_assignees, "task_id", "user_id")
 
@@ -310,35 +311,25 @@ def _buckets(target: Target, number: int) -> tuple[list[Bucket], int]:
 def _task(access: Access, target: Target, task_id: str, assigned: AssignedTask, position: int, now: int) -> Task:
     said = assigned.task
     finished_at = min(said.finished_at or now, now)
-    return Task(
-        id=task_id,
-        project=project_of(access),
-        column=target.column,
-        title=said.title,
+    return msgspec.structs.replace(
+        blank_task(access, target, task_id, said.title, now),
         description=said.description,
         cover_url=said.cover_url,
-        priority=None,
         deadline=said.deadline,
         position=position,
         fields=json.encode_text(assigned.fields),
         sections=json.encode_text(said.sections),
         labels=json.encode_text(said.labels),
         assignees=tuple(person_shape(each) for each in sorted(assigned.assignees, key=lambda one: one.id)),
-        user_id=access.user.id,
         completed_at=finished_at if said.finished or target.completes else None,
         created_at=min(said.created_at or now, now),
-        updated_at=now,
     )
 
 
 def _row(access: Access, task: Task, bucket_id: int, rank: int) -> dict[str, object]:
     return {
-        **{name: getattr(task, name) for name in CONTENT},
-        "id": task.id,
+        **values_of(task),
         "repository_id": access.repository.id,
-        "user_id": task.user_id,
-        "created_at": task.created_at,
-        "updated_at": task.updated_at,
         "column_id": task.column.id,
         "bucket_id": bucket_id,
         "rank": rank,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlalchemy as sa
 
-from workhook.storage.metadata import metadata
+from workhook.storage.metadata import in_project, metadata
 
 import_links = sa.Table(
     "import_links",
@@ -12,9 +12,7 @@ import_links = sa.Table(
     sa.Column("account_id", sa.BigInteger, sa.ForeignKey("accounts.id"), primary_key=True),
     sa.Column("source", sa.Text, primary_key=True),  # trello
     sa.Column("external_id", sa.Text, primary_key=True),  # `KIND:ID`, the id as the other service calls it
-    sa.Column(
-        "repository_id", sa.BigInteger, sa.ForeignKey("projects.repository_id", ondelete="CASCADE"), nullable=False
-    ),
+    in_project(),
     sa.Column("kind", sa.Text, nullable=False),  # project | column | task | task_comment
     sa.Column("internal_id", sa.Text, nullable=False),  # no foreign key: what is deleted here is not made again
     sa.Column("fingerprint", sa.Text, nullable=False),  # of what the other service had when it was imported

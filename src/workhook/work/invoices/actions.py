@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 import msgspec
 
 from workhook.core.clock import now_ms
 from workhook.core.errors import Conflict, NotFound
-from workhook.core.ids import new_id
+from workhook.core.records import Wire
 from workhook.identity.context import Write
 from workhook.identity.schemas import Actor
 from workhook.storage import Reader, Row, Transaction
@@ -16,9 +14,7 @@ from workhook.work.access import Access, access_of
 from workhook.work.announce import announce, differences
 from workhook.work.invoices import drafting, issued, queries, rules
 from workhook.work.invoices.drafting import Plan
-from workhook.work.invoices.queries import CONTENT
-from workhook.work.invoices.schemas import InvoiceCreate, InvoiceEdit, InvoiceShape, invoice_shape
-from workhook.work.people import person_values
+from workhook.work.invoices.schemas import Invoice, InvoiceCreate, InvoiceEdit, blank_invoice, invoice_to_response
 
 # What no amount follows from, and what does not name the invoice.
 _AFTER_SENDING = frozenset({"bill_to", "bill_from", "address", "payment_terms", "payment_method", "due", "credit_type"})
@@ -29,13 +25,16 @@ class Taken(msgspec.Struct, frozen=True):
     """An invoice of somebody who sees it; for a change nobody else changes it until the transaction ends."""
 
     access: Access
-    row: Row
-    record: InvoiceShape
+    invoice: Invoice
+    record: Wire[Invoice]
+    avatar: str | None = None  # of the project, for who looks at it
 
 
 async def look_at(reader: Reader, actor: Actor, invoice_id: str) -> Taken:
     """Raises `NotFound`; drafts do not exist for clients."""
-    return _seen(await queries.find_invoice(reader, invoice_id, actor.user.id), actor)
+    row = await queries.find_invoice(reader, invoice_id, actor.user.id)
+    seen = _seen(row, actor)
+    return msgspec.structs.replace(seen, avatar=row["project_avatar"] if row else None)
 
 
 async def take(tx: Transaction, actor: Actor, invoice_id: str) -> Taken:
@@ -46,56 +45,43 @@ async def take(tx: Transaction, actor: Actor, invoice_id: str) -> Taken:
     return taken
 
 
-async def create(write: Write, project_id: str, wanted: InvoiceCreate) -> InvoiceShape:
+async def create(write: Write, project_id: str, wanted: InvoiceCreate) -> Wire[Invoice]:
     """A draft. Raises `NotFound`, `Forbidden`, `Conflict` if the project is archived, `Invalid`."""
     row = await queries.find_project(write.tx, project_id, write.actor.user.id)
     access = access_of(row, write.actor)
     access.require_writable()
     access.require_member(_DOING)
     assert row is not None, "access_of refuses none"
-    now, user, repository = write.now, write.actor.user, access.repository
-    fresh = {
-        "id": new_id("inv"),
-        "repository_id": repository.id,
-        "account_id": repository.owner.id,
-        "user_id": user.id,
-        "service_checkout_id": None,
-        **dict.fromkeys(CONTENT),
-        "status": "draft",
-        "currency": row["last_currency"] or rules.DEFAULT_CURRENCY,
-        "items": queries.items_text(()),
-        "recurring_items": queries.items_text(()),
-        "created_at": now,
-        "updated_at": now,
-    }
-    plan = await drafting.plan(write.tx, repository, fresh, wanted)
-    values = {**fresh, **plan.values}
-    await queries.insert_invoice(write.tx, values)
-    await _claim(write.tx, access, str(values["id"]), plan)
-    record = invoice_shape({**values, **person_values(user)}, now)
+    repository = access.repository
+    blank = blank_invoice(row["last_currency"] or rules.DEFAULT_CURRENCY, write.actor.user, write.now)
+    plan = await drafting.plan(write.tx, repository, blank, wanted)
+    invoice = msgspec.structs.replace(blank, **plan.values)
+    await queries.insert_invoice(write.tx, repository, invoice)
+    await _claim(write.tx, access, invoice.id, plan)
+    record = invoice_to_response(invoice, write.now)
     await announce(write, repository, "invoice", "created", record)
     return record
 
 
-async def edit(write: Write, taken: Taken, wanted: InvoiceEdit) -> InvoiceShape:
+async def edit(write: Write, taken: Taken, wanted: InvoiceEdit) -> Wire[Invoice]:
     """The invoice after the change; nothing happens if there is none. `taken` is what `take` gave.
 
     Raises `Invalid`, and `Conflict` for what may not change any more.
     """
-    row = taken.row
-    plan = await drafting.plan(write.tx, taken.access.repository, row, wanted)
-    changed = {name for name, value in plan.values.items() if value != row[name]}
+    invoice = taken.invoice
+    plan = await drafting.plan(write.tx, taken.access.repository, invoice, wanted)
+    changed = {name for name, value in plan.values.items() if value != getattr(invoice, name)}
     if plan.claims_differ:
         changed.add("timesheet_ids")
     if not changed:
         return taken.record
-    if row["status"] == "void" or (row["status"] != "draft" and not changed <= _AFTER_SENDING):
-        stays = "everything" if row["status"] == "void" else "what its amounts follow from, and its number,"
-        message = f"The invoice is {row['status']}; {stays} stays as it is."
-        raise Conflict(message, code=f"invoice_{row['status']}")
+    if invoice.status == "void" or (invoice.status != "draft" and not changed <= _AFTER_SENDING):
+        stays = "everything" if invoice.status == "void" else "what its amounts follow from, and its number,"
+        message = f"The invoice is {invoice.status}; {stays} stays as it is."
+        raise Conflict(message, code=f"invoice_{invoice.status}")
     if plan.claims_differ:
-        await queries.release(write.tx, row["id"], but=plan.kept_ids)
-    await _claim(write.tx, taken.access, row["id"], plan)
+        await queries.release(write.tx, invoice.id, but=plan.kept_ids)
+    await _claim(write.tx, taken.access, invoice.id, plan)
     claims: dict[str, dict[str, object]] = {}
     if plan.claims_differ:
         claims["timesheet_ids"] = {"from": plan.claimed_before, "to": plan.timesheet_ids}
@@ -104,13 +90,13 @@ async def edit(write: Write, taken: Taken, wanted: InvoiceEdit) -> InvoiceShape:
 
 async def delete(write: Write, taken: Taken) -> None:
     """`taken` is what `take` gave. Raises `Conflict` unless it is a draft."""
-    if taken.row["status"] != "draft":
-        raise Conflict("Only drafts can be deleted.", code=f"invoice_{taken.row['status']}")
-    await queries.delete_invoice(write.tx, taken.row["id"])
+    if taken.invoice.status != "draft":
+        raise Conflict("Only drafts can be deleted.", code=f"invoice_{taken.invoice.status}")
+    await queries.delete_invoice(write.tx, taken.invoice.id)
     await announce(write, taken.access.repository, "invoice", "deleted", taken.record)
 
 
-async def send(write: Write, taken: Taken) -> InvoiceShape:
+async def send(write: Write, taken: Taken) -> Wire[Invoice]:
     """A draft is issued: it gets its number, and its amounts stay. Raises `Conflict` if it is paid or void."""
     if _is_already(taken, "sent", possible_from="draft"):
         return taken.record
@@ -118,18 +104,18 @@ async def send(write: Write, taken: Taken) -> InvoiceShape:
     return await _write(write, taken, "sent", {"status": "sent", "issued": write.now}, number=True)
 
 
-async def pay(write: Write, taken: Taken) -> InvoiceShape:
+async def pay(write: Write, taken: Taken) -> Wire[Invoice]:
     """Raises `Conflict` unless it was sent."""
     if _is_already(taken, "paid", possible_from="sent"):
         return taken.record
     return await _write(write, taken, "paid", {"status": "paid", "paid_at": write.now})
 
 
-async def void(write: Write, taken: Taken) -> InvoiceShape:
+async def void(write: Write, taken: Taken) -> Wire[Invoice]:
     """Its timesheets can be invoiced again. Raises `Conflict` unless it was sent."""
     if _is_already(taken, "void", possible_from="sent"):
         return taken.record
-    await queries.release(write.tx, taken.row["id"])
+    await queries.release(write.tx, taken.invoice.id)
     return await _write(write, taken, "voided", {"status": "void"})
 
 
@@ -137,12 +123,13 @@ def _seen(row: Row | None, actor: Actor) -> Taken:
     access = access_of(row, actor)
     if row is None:
         raise NotFound()
-    access.require_sight(row["status"] == "draft")
-    return Taken(access, row, invoice_shape(row, now_ms()))
+    invoice = queries.invoice_of(row)
+    access.require_sight(invoice.status == "draft")
+    return Taken(access, invoice, invoice_to_response(invoice, now_ms()))
 
 
 def _is_already(taken: Taken, status: str, *, possible_from: str) -> bool:
-    current = taken.row["status"]
+    current = taken.invoice.status
     if current not in (status, possible_from):
         message = f"The invoice is {current}; it would have to be {possible_from}."
         raise Conflict(message, code=f"invoice_{current}")
@@ -162,17 +149,15 @@ async def _write(
     *,
     more_changes: dict[str, dict[str, object]] | None = None,
     number: bool = False,
-) -> InvoiceShape:
+) -> Wire[Invoice]:
     """`number`: give it the next number, unless it has one."""
-    now, row = write.now, taken.row
-    names: Iterable[str] = row.keys()
-    after = {**{name: row[name] for name in names}, **values, "updated_at": max(now, row["updated_at"] + 1)}
-    content = {name: after[name] for name in CONTENT}
-    if number and row["invoice_number"] is None:
-        after |= await queries.update_and_number(write.tx, row["id"], taken.access.repository.owner.id, content)
+    before = taken.invoice
+    after = msgspec.structs.replace(before, **values, updated_at=max(write.now, before.updated_at + 1))
+    if number and before.invoice_number is None:
+        after = await queries.update_and_number(write.tx, after, taken.access.repository.owner.id)
     else:
-        await queries.update_invoice(write.tx, row["id"], content)
-    record = invoice_shape(after, now)
+        await queries.update_invoice(write.tx, after)
+    record = invoice_to_response(after, write.now)
     changes = {**differences(taken.record, record), **(more_changes or {})}
     await announce(write, taken.access.repository, "invoice", action, record, changes=changes)
     return record

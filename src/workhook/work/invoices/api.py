@@ -21,7 +21,7 @@ from workhook.work.invoices.schemas import (
     InvoiceEdit,
     InvoiceList,
     InvoicesAnswer,
-    invoice_shape,
+    invoice_to_response,
 )
 from workhook.work.schemas import Done
 
@@ -48,8 +48,8 @@ async def list_invoices(call: Call, project_id: str, query: InvoiceList) -> List
         after=key[0] if key else None,
         limit=query.limit + 1,
     )
-    rows, headers = lists.page(call, found, query, lambda row: (row["id"],))
-    return Listed(InvoicesAnswer([invoice_shape(row, now) for row in rows]), headers)
+    invoices, headers = lists.page(call, found, query, lambda invoice: (invoice.id,))
+    return Listed(InvoicesAnswer([invoice_to_response(each, now) for each in invoices]), headers)
 
 
 @routes.post("/projects/{id}/invoices")
@@ -125,17 +125,17 @@ async def get_invoice_pdf(call: Call, invoice_id: str) -> Answer:
     """
     seen = await actions.look_at(call.database, actor_of(call), invoice_id)
     repository, file = seen.access.repository, None
-    if file_id := pdf.file_id_of(seen.row["project_avatar"], (call.base, call.base_for_others)):
+    if file_id := pdf.file_id_of(seen.avatar, (call.base, call.base_for_others)):
         file = await queries.find_logo(call.database, repository.id, file_id)
     job = pdf.PdfJob(
         account_id=repository.owner.id,
-        invoice_id=seen.row["id"],
-        document=printing.printed(seen.row, repository),
-        timestamp_s=printing.timestamp_s(seen.row),
+        invoice_id=seen.invoice.id,
+        document=printing.printed(seen.invoice, repository),
+        timestamp_s=printing.timestamp_s(seen.invoice),
         logo=file if pdf.is_logo(file) else None,
     )
     made = await pdf.printer().make(job, partial(pdf.read_logo, call.services.blobs))
-    headers = {"Content-Disposition": f'inline; filename="{printing.file_name(seen.row)}"'}
+    headers = {"Content-Disposition": f'inline; filename="{printing.file_name(seen.invoice)}"'}
     if made.missing is not None:
         headers["X-Missing-Characters"] = made.missing
     return Answer(made.content, headers=headers, media_type=PDF)

@@ -9,10 +9,10 @@ from msgspec import UnsetType
 
 from workhook.core.errors import Fault, Invalid, shown
 from workhook.identity.schemas import Repository
-from workhook.storage import Row, Transaction
+from workhook.storage import Transaction
 from workhook.work.invoices import queries, rules
 from workhook.work.invoices.rules import Item, Time
-from workhook.work.invoices.schemas import InvoiceCreate
+from workhook.work.invoices.schemas import Invoice, InvoiceCreate
 
 _AS_GIVEN = ("bill_to", "bill_from", "address", "payment_terms", "due", "payment_method", "invoice_number", "currency")
 
@@ -40,8 +40,8 @@ class Plan(msgspec.Struct, frozen=True):
         return [each for each in self.claimed_before if each in set(self.timesheet_ids)]
 
 
-async def plan(tx: Transaction, repository: Repository, row: Row | Mapping[str, object], wanted: InvoiceCreate) -> Plan:
-    """From the invoice as it is (`row`) and what the caller says. Nothing is written, but the account's numbers and the
+async def plan(tx: Transaction, repository: Repository, invoice: Invoice, wanted: InvoiceCreate) -> Plan:
+    """From the invoice as it is  and what the caller says. Nothing is written, but the account's numbers and the
     timesheets are locked. Raises `Invalid`."""
     values: dict[str, object] = {
         name: given for name in _AS_GIVEN if not isinstance(given := getattr(wanted, name), UnsetType)
@@ -50,48 +50,50 @@ async def plan(tx: Transaction, repository: Repository, row: Row | Mapping[str, 
         values["tax_millionths"] = wanted.tax
     if not isinstance(wanted.credit_type, UnsetType):
         values["credit_type"] = None if wanted.credit_type is None else str(wanted.credit_type).lower()
-    faults = await _number_faults(tx, repository, row, values.get("invoice_number"))
-    items = list(queries.items_of(str(row["items"])))
+    faults = await _number_faults(tx, repository, invoice, values.get("invoice_number"))
+    items = list(rules.items_of(invoice.items))
     if not isinstance(wanted.invoice_items, UnsetType):
         given = [Item(each.description, each.qty, each.unit_price) for each in wanted.invoice_items]
         items = rules.replaced(items, given)
     ids, before = [], []
     if not isinstance(wanted.timesheet_ids, UnsetType):
         asked = list(dict.fromkeys(wanted.timesheet_ids))
-        times = {each.id: each for each in await queries.lock_times(tx, repository.id, asked, str(row["id"]))}
-        faults += _time_faults(wanted.timesheet_ids, times, str(row["id"]))
-        before = sorted(each.id for each in times.values() if each.invoice_id == row["id"])
+        times = {each.id: each for each in await queries.lock_times(tx, repository.id, asked, invoice.id)}
+        faults += _time_faults(wanted.timesheet_ids, times, invoice.id)
+        before = sorted(each.id for each in times.values() if each.invoice_id == invoice.id)
         ids = sorted(asked)
         added = [times[each] for each in asked if each in times and each not in set(before)]
         items = rules.with_times(items, set(before) - set(asked), added)
-    values["items"] = queries.items_text(items)
-    faults += _amounts(row, values, items)
-    faults += _length_faults(row, values, items)
+    values["items"] = rules.items_text(items)
+    faults += _amounts(invoice, values, items)
+    faults += _length_faults(invoice, values, items)
     if faults:
         raise Invalid(faults=faults)
     return Plan(values, ids, before)
 
 
-def _amounts(row: Row | Mapping[str, object], values: dict[str, object], items: Sequence[Item]) -> list[Fault]:
+def _amounts(invoice: Invoice, values: dict[str, object], items: Sequence[Item]) -> list[Fault]:
     """Adds the amounts to `values`."""
-    amount = rules.amount_minor([*items, *queries.items_of(str(row["recurring_items"]))])
+    amount = rules.amount_minor([*items, *rules.items_of(invoice.recurring_items)])
     if rules.too_much(amount):
         return [Fault(field="invoice_items", message="invoice_items: the sum is more than an invoice can have")]
-    millionths = values.get("tax_millionths", row["tax_millionths"])
+    millionths = values.get("tax_millionths", invoice.tax_millionths)
     assert millionths is None or isinstance(millionths, int)
     values["amount_minor"] = amount
     values["total_minor"] = amount + rules.tax_minor(amount, millionths)
     return []
 
 
-def _length_faults(row: Row | Mapping[str, object], values: Mapping[str, object], items: Sequence[Item]) -> list[Fault]:
+def _length_faults(invoice: Invoice, values: Mapping[str, object], items: Sequence[Item]) -> list[Fault]:
     """What is too long already (from before there was this limit) may change, but not grow."""
-    recurring = queries.items_of(str(row["recurring_items"]))
-    before = rules.printed_chars(_texts(row), [*queries.items_of(str(row["items"])), *recurring])
-    chars = rules.printed_chars(_texts({**{name: row[name] for name in _PRINTED}, **values}), [*items, *recurring])
+    recurring = rules.items_of(invoice.recurring_items)
+    before = rules.printed_chars(_texts(invoice), [*rules.items_of(invoice.items), *recurring])
+    after = msgspec.structs.replace(invoice, **values)
+    chars = rules.printed_chars(_texts(after), [*items, *recurring])
     if chars <= max(before, rules.PRINTED_MAX_CHARS):
         return []
-    field = next((name for name in _PRINTED if name in values and values[name] != row[name]), "invoice_items")
+    changed = (name for name in _PRINTED if getattr(after, name) != getattr(invoice, name))
+    field = next(changed, "invoice_items")
     message = (
         f"{field}: the texts of the invoice would be {chars} characters together; at most {rules.PRINTED_MAX_CHARS} "
         "can be printed. Shorten them, or make several invoices"
@@ -99,14 +101,12 @@ def _length_faults(row: Row | Mapping[str, object], values: Mapping[str, object]
     return [Fault(field=field, code="too_long", message=message)]
 
 
-def _texts(values: Row | Mapping[str, object]) -> list[str | None]:
-    return [None if values[name] is None else str(values[name]) for name in _PRINTED]
+def _texts(invoice: Invoice) -> list[str | None]:
+    return [getattr(invoice, name) for name in _PRINTED]
 
 
-async def _number_faults(
-    tx: Transaction, repository: Repository, row: Row | Mapping[str, object], number: object
-) -> list[Fault]:
-    if not isinstance(number, str) or number == row["invoice_number"]:
+async def _number_faults(tx: Transaction, repository: Repository, invoice: Invoice, number: object) -> list[Fault]:
+    if not isinstance(number, str) or number == invoice.invoice_number:
         return []
     if await queries.is_free(tx, repository.owner.id, number):
         return []

@@ -10,10 +10,9 @@ from decimal import Decimal
 import msgspec
 
 from workhook.identity.schemas import Repository
-from workhook.storage import Row
-from workhook.work.invoices.queries import items_of
+from workhook.work.invoices import rules
 from workhook.work.invoices.rules import Item
-from workhook.work.invoices.schemas import name_of, percent_of
+from workhook.work.invoices.schemas import Invoice, name_of, percent_of
 
 _MARKS = {"draft": "DRAFT", "void": "VOID"}
 _LONG_WORD = re.compile(r"\S{25,}")
@@ -48,27 +47,27 @@ class Printed(msgspec.Struct):
     logo: str | None = None
 
 
-def printed(row: Row, repository: Repository) -> Printed:
-    """From a row of the table. Nothing that may change once the invoice was sent is on the page."""
+def printed(invoice: Invoice, repository: Repository) -> Printed:
+    """Nothing that may change once the invoice was sent is on the page."""
     seller = repository.owner.name or repository.owner.login
-    currency, amount, total = row["currency"], row["amount_minor"], row["total_minor"]
+    currency, amount, total = invoice.currency, invoice.amount_minor, invoice.total_minor
     sums = [("Subtotal", _money(amount, currency))]
-    if row["tax_millionths"] is not None:
-        sums.append((f"Tax {_plain(percent_of(row['tax_millionths']))} %", _money(total - amount, currency)))
-    bill_to = "\n".join(each for each in (row["bill_to"], row["address"]) if each)
+    if invoice.tax_millionths is not None:
+        sums.append((f"Tax {_plain(percent_of(invoice.tax_millionths))} %", _money(total - amount, currency)))
+    bill_to = "\n".join(each for each in (invoice.bill_to, invoice.address) if each)
     return Printed(
-        name=_text(name_of(row["invoice_number"])),
-        number=_text(row["invoice_number"]) if row["invoice_number"] else None,
+        name=_text(name_of(invoice.invoice_number)),
+        number=_text(invoice.invoice_number) if invoice.invoice_number else None,
         seller=_text(seller),
         initials=initials_of(seller),
-        mark=_MARKS.get(row["status"]),
-        bill_from=_text(row["bill_from"] or seller),
+        mark=_MARKS.get(invoice.status),
+        bill_from=_text(invoice.bill_from or seller),
         bill_to=_text(bill_to),
-        facts=_facts(row, repository.title),
-        items=[_line(each) for each in (*items_of(row["items"]), *items_of(row["recurring_items"]))],
+        facts=_facts(invoice, repository.title),
+        items=[_line(each) for each in (*rules.items_of(invoice.items), *rules.items_of(invoice.recurring_items))],
         sums=sums,
         total=_money(total, currency),
-        payment_terms=_text(row["payment_terms"]) if row["payment_terms"] else None,
+        payment_terms=_text(invoice.payment_terms) if invoice.payment_terms else None,
     )
 
 
@@ -78,8 +77,8 @@ def initials_of(name: str) -> str:
     return "".join([each for each in letters if each][:2]).upper()
 
 
-def _facts(row: Row, project: str) -> list[tuple[str, str]]:
-    days = [("Issued", row["issued"]), ("Due", row["due"])]
+def _facts(invoice: Invoice, project: str) -> list[tuple[str, str]]:
+    days = [("Issued", invoice.issued), ("Due", invoice.due)]
     return [*((name, _day(at_ms)) for name, at_ms in days if at_ms is not None), ("Project", _text(project))]
 
 
@@ -118,12 +117,12 @@ def _breakable(word: str) -> str:
     return _MAY_BREAK.join(word[at : at + _BREAK_EVERY] for at in range(0, len(word), _BREAK_EVERY))
 
 
-def timestamp_s(row: Row) -> int:
+def timestamp_s(invoice: Invoice) -> int:
     """When the document was made, as it says itself: the same invoice is the same file, to the byte."""
-    return int((row["issued"] or row["created_at"]) // 1000)
+    return int((invoice.issued or invoice.created_at) // 1000)
 
 
-def file_name(row: Row) -> str:
+def file_name(invoice: Invoice) -> str:
     """ASCII without what file systems do not like."""
-    plain = unicodedata.normalize("NFKD", name_of(row["invoice_number"])).encode("ascii", "ignore").decode()
+    plain = unicodedata.normalize("NFKD", name_of(invoice.invoice_number)).encode("ascii", "ignore").decode()
     return re.sub(r"[^A-Za-z0-9._-]+", "-", plain).strip("-.") + ".pdf"

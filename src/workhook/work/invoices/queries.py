@@ -5,34 +5,31 @@ Locks are taken in this order: the invoice, the account's counter of numbers, ti
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from decimal import Decimal
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 import sqlalchemy as sa
 
-from workhook.core import json
 from workhook.core.clock import to_millis_text
 from workhook.http.lists import Found
+from workhook.identity.schemas import Repository
 from workhook.identity.tables import accounts, projects
 from workhook.storage import Reader, Row, Transaction
 from workhook.storage.dialects import any_of, upsert
 from workhook.storage.metadata import big, insert_into
+from workhook.storage.record_rows import row_reader, selected, stored_names, values_of
 from workhook.work.access import with_access
 from workhook.work.files.tables import files
-from workhook.work.invoices.rules import Item, Time, number_text
+from workhook.work.invoices.rules import Time, number_text
+from workhook.work.invoices.schemas import Invoice
 from workhook.work.invoices.tables import invoice_numbers, invoices
 from workhook.work.pages import bounded, fetch, length
-from workhook.work.people import membership_of, person_columns
+from workhook.work.people import membership_of, person_columns, person_of_row
 from workhook.work.tasks.tables import tasks
 from workhook.work.timesheets.tables import timesheets
 
-CONTENT = (
-    "invoice_number", "status", "bill_from", "bill_to", "address", "tax_millionths", "amount_minor", "total_minor",
-    "currency", "issued", "due", "paid_at", "payment_method", "payment_terms", "credit_type", "items", "updated_at",
-)  # fmt: skip
-"""What changes."""
+_CHANGING = stored_names(Invoice, without=("id", "service_checkout_id", "recurring_items", "created_at"))
 _TEXTS = ("bill_from", "bill_to", "address", "payment_method", "payment_terms")
 
 
@@ -44,9 +41,10 @@ class LogoFile(msgspec.Struct, frozen=True):
     blob: str
 
 
+_read = row_reader(Invoice)
 _people = accounts.alias("people")
 _columns = [
-    *(each for each in invoices.c if each.name not in ("account_id", "user_id")),
+    *selected(Invoice, invoices),
     *person_columns(membership_of(invoices.c.repository_id, _people), _people),
 ]
 _invoices = sa.select(*_columns).join_from(invoices, _people, _people.c.id == invoices.c.user_id, isouter=True)
@@ -121,7 +119,7 @@ _release = sa.update(timesheets).where(timesheets.c.id.in_(sa.select(_released.c
 _update = (
     sa.update(invoices)
     .where(invoices.c.id == sa.bindparam("invoice_id"))
-    .values({name: sa.bindparam(name, type_=invoices.c[name].type) for name in CONTENT})
+    .values({name: sa.bindparam(name, type_=invoices.c[name].type) for name in _CHANGING})
 )
 _others = invoices.alias("others")
 _update_numbered = _update.where(
@@ -155,7 +153,7 @@ async def find_project(reader: Reader, project_id: str, user_id: int) -> Row | N
 
 
 async def find_invoice(reader: Reader, invoice_id: str, user_id: int) -> Row | None:
-    """For `access_of` and `invoice_shape`; with `project_avatar`."""
+    """For `access_of` and `invoice_of`; with `project_avatar`."""
     return await reader.fetch_one(_printed, {"id": invoice_id, "user_id": user_id})
 
 
@@ -166,7 +164,7 @@ async def find_logo(reader: Reader, repository_id: int, file_id: str) -> LogoFil
 
 
 async def lock_invoice(tx: Transaction, invoice_id: str, user_id: int) -> Row | None:
-    """For `access_of` and `invoice_shape`; until the transaction ends nobody else changes it."""
+    """For `access_of` and `invoice_of`; until the transaction ends nobody else changes it."""
     return await tx.fetch_one(_locked, {"id": invoice_id, "user_id": user_id})
 
 
@@ -180,7 +178,7 @@ async def list_invoices(
     now: int,
     after: str | None,
     limit: int,
-) -> Found[Row]:
+) -> Found[Invoice]:
     """By id; `after` is the id behind which to start."""
     late: sa.ColumnElement[Any] = sa.and_(
         invoices.c.status == "sent", invoices.c.due.is_not(None), invoices.c.due < big("now")
@@ -196,7 +194,7 @@ async def list_invoices(
         query = query.where(invoices.c.id > sa.bindparam("after"))
     params = {"repository_id": repository_id, "status": status, "now": now, "after": after, "limit": limit}
     bound = bounded(_invoices, query.order_by(invoices.c.id).limit(big("limit")), invoices.c.id, _weight)
-    return await fetch(reader, bound, params, lambda row: row)
+    return await fetch(reader, bound, params, invoice_of)
 
 
 async def lock_times(tx: Transaction, repository_id: int, timesheet_ids: Sequence[str], invoice_id: str) -> list[Time]:
@@ -215,19 +213,17 @@ async def release(tx: Transaction, invoice_id: str, *, but: Sequence[str] = ()) 
     await tx.execute(_release, {"claimed_by": invoice_id, "kept_ids": but})
 
 
-async def update_and_number(
-    tx: Transaction, invoice_id: str, account_id: int, values: Mapping[str, object]
-) -> dict[str, object]:
-    """`update_invoice`, with the account's next number (see `next_number`); the values with it."""
+async def update_and_number(tx: Transaction, invoice: Invoice, account_id: int) -> Invoice:
+    """`update_invoice`, with the account's next number (see `next_number`); the invoice with it."""
     while True:
-        numbered = {**values, "invoice_number": await _count_one(tx, account_id)}
-        if await tx.execute(_update_numbered, {**numbered, "invoice_id": invoice_id, "account_id": account_id}):
+        numbered = msgspec.structs.replace(invoice, invoice_number=await _count_one(tx, account_id))
+        values = {**values_of(numbered), "invoice_id": invoice.id, "account_id": account_id}
+        if await tx.execute(_update_numbered, values):
             return numbered
 
 
-async def update_invoice(tx: Transaction, invoice_id: str, values: Mapping[str, object]) -> None:
-    """`values`: CONTENT."""
-    await tx.execute(_update, {**values, "invoice_id": invoice_id})
+async def update_invoice(tx: Transaction, invoice: Invoice) -> None:
+    await tx.execute(_update, {**values_of(invoice), "invoice_id": invoice.id})
 
 
 async def delete_invoice(tx: Transaction, invoice_id: str) -> None:
@@ -236,8 +232,13 @@ async def delete_invoice(tx: Transaction, invoice_id: str) -> None:
     tx.defer(_delete, [{"id": invoice_id}])
 
 
-async def insert_invoice(tx: Transaction, values: Mapping[str, object]) -> None:
-    await tx.execute(_insert, values)
+async def insert_invoice(tx: Transaction, repository: Repository, invoice: Invoice) -> None:
+    places = {"repository_id": repository.id, "account_id": repository.owner.id}
+    await tx.execute(_insert, {**values_of(invoice), **places, "user_id": invoice.user and invoice.user.id})
+
+
+def invoice_of(row: Row) -> Invoice:
+    return _read(row, name="", overdue=False, user=person_of_row(row) if row["user_id"] is not None else None)
 
 
 async def next_number(tx: Transaction, account_id: int) -> str:
@@ -262,16 +263,6 @@ async def is_free(tx: Transaction, account_id: int, number: str) -> bool:
 
 async def _is_taken(tx: Transaction, account_id: int, number: str) -> bool:
     return await tx.fetch_one(_numbered, {"account_id": account_id, "invoice_number": number}) is not None
-
-
-def items_text(items: Iterable[Item]) -> str:
-    """As the columns hold them."""
-    rows = [(e.description, f"{e.qty:f}", e.unit_price_minor, e.timesheet_id, e.duration_ms) for e in items]
-    return json.encode_text(rows)
-
-
-def items_of(text: str) -> tuple[Item, ...]:
-    return tuple(Item(each[0], Decimal(each[1]), *each[2:]) for each in json.decode(text))
 
 
 def _time_of(row: Row) -> Time:

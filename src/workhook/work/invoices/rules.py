@@ -13,6 +13,7 @@ from typing import Literal
 
 import msgspec
 
+from workhook.core import json
 from workhook.core.clock import HOUR_MS
 from workhook.http.wire_types import AMOUNT_MAX_MINOR
 from workhook.work.timesheets.rules import amount_minor as worth_of
@@ -48,6 +49,16 @@ class Item(msgspec.Struct, frozen=True):
         if self.duration_ms is not None:
             return worth_of(self.duration_ms, self.unit_price_minor)
         return _half_up(int(self.qty * _MILLION) * self.unit_price_minor)
+
+
+def items_text(items: Iterable[Item]) -> str:
+    """As the columns hold them."""
+    rows = [(e.description, f"{e.qty:f}", e.unit_price_minor, e.timesheet_id, e.duration_ms) for e in items]
+    return json.encode_text(rows)
+
+
+def items_of(text: str) -> tuple[Item, ...]:
+    return tuple(Item(each[0], Decimal(each[1]), *each[2:]) for each in json.decode(text))
 
 
 def amount_minor(items: Iterable[Item]) -> int:

@@ -2,23 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from decimal import Decimal
 from typing import Annotated
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from workhook.core.clock import to_millis_text
+from workhook.core.ids import new_id
+from workhook.core.records import (
+    COMPUTED,
+    CURRENCY,
+    HIDDEN,
+    EventSchema,
+    JsonForm,
+    JsonName,
+    Millis,
+    Record,
+    Wire,
+    resource_id,
+    to_response,
+)
 from workhook.http.currencies import Currency
 from workhook.http.lists import ListQuery
 from workhook.http.parameters import DayOrMoment, LongText, Money, Prepared, Read
-from workhook.http.wire_types import WIRE_TYPE, to_amount
-from workhook.storage import Row
+from workhook.http.wire_types import WIRE_TYPE, Minor, to_amount
+from workhook.identity.schemas import Account
 from workhook.work.invoices import rules
-from workhook.work.invoices.queries import items_of
-from workhook.work.invoices.rules import Item, Status
-from workhook.work.people import PersonShape, person_of_row
+from workhook.work.invoices.rules import Status
+from workhook.work.people import PersonShape, person_shape
 
 ITEMS_MAX = 1000
 TIMESHEETS_MAX = 1000
@@ -95,83 +106,22 @@ class InvoiceList(ListQuery):
     overdue: Annotated[bool, Meta(description="Sent, and due in the past.")] | UnsetType = UNSET
 
 
+_NUMBER = EventSchema({"type": "number"})
+
+
 class InvoiceItemShape(msgspec.Struct):
     """A line."""
 
     description: str
-    qty: int | float
+    qty: Annotated[int | float, _NUMBER]
     unit_price: int | float
 
 
-class InvoiceShape(msgspec.Struct):
-    """An invoice; `total` is `amount` and the tax on it."""
-
-    id: str
-    name: str
-    invoice_number: Annotated[str | None, Meta(description="Null until one is given, or the invoice is sent.")]
-    status: Status
-    bill_from: str | None
-    bill_to: str | None
-    address: str | None
-    amount: Annotated[int | float, Meta(description="Before tax.")]
-    tax: Annotated[int | float | None, Meta(description="Percent.")]
-    total: int | float
-    currency: str
-    issued: str | None
-    due: str | None
-    paid_at: str | None
-    overdue: bool
-    payment_method: str | None
-    payment_terms: str | None
-    credit_type: Annotated[str | None, Meta(description="`true` or `false`.")]
-    invoice_items: list[InvoiceItemShape]
-    recurring_invoice_items: Annotated[list[InvoiceItemShape], Meta(description="What a service checkout bills.")]
-    user: Annotated[PersonShape | None, Meta(description="Null where Workhook made the invoice by itself.")]
-    created_at: str
-    updated_at: str
-
-
-class InvoiceAnswer(msgspec.Struct):
-    invoice: InvoiceShape
-    success: bool = True
-
-
-class InvoicesAnswer(msgspec.Struct):
-    invoices: list[InvoiceShape]
-    success: bool = True
-
-
-def invoice_shape(row: Row, now: int) -> InvoiceShape:
-    """From a row of the table with the person's columns."""
-    return InvoiceShape(
-        id=row["id"],
-        name=name_of(row["invoice_number"]),
-        invoice_number=row["invoice_number"],
-        status=row["status"],
-        bill_from=row["bill_from"],
-        bill_to=row["bill_to"],
-        address=row["address"],
-        amount=to_amount(row["amount_minor"]),
-        tax=None if row["tax_millionths"] is None else to_number(percent_of(row["tax_millionths"])),
-        total=to_amount(row["total_minor"]),
-        currency=row["currency"],
-        issued=_moment(row["issued"]),
-        due=_moment(row["due"]),
-        paid_at=_moment(row["paid_at"]),
-        overdue=rules.is_overdue(row["status"], row["due"], now),
-        payment_method=row["payment_method"],
-        payment_terms=row["payment_terms"],
-        credit_type=row["credit_type"],
-        invoice_items=_items(items_of(row["items"])),
-        recurring_invoice_items=_items(items_of(row["recurring_items"])),
-        user=person_of_row(row) if row["user_id"] is not None else None,
-        created_at=to_millis_text(row["created_at"]),
-        updated_at=to_millis_text(row["updated_at"]),
-    )
-
-
-def name_of(invoice_number: str | None) -> str:
-    return f"Invoice {invoice_number}" if invoice_number else "Draft invoice"
+def _shown_items(text: str) -> list[InvoiceItemShape]:
+    return [
+        InvoiceItemShape(each.description, to_number(each.qty), to_amount(each.unit_price_minor))
+        for each in rules.items_of(text)
+    ]
 
 
 def to_number(value: Decimal) -> int | float:
@@ -183,9 +133,100 @@ def percent_of(millionths: int) -> Decimal:
     return Decimal(millionths) / 10_000
 
 
-def _moment(at_ms: int | None) -> str | None:
-    return None if at_ms is None else to_millis_text(at_ms)
+_ItemsText = Annotated[str, JsonForm(list[InvoiceItemShape], _shown_items)]
 
 
-def _items(items: Iterable[Item]) -> list[InvoiceItemShape]:
-    return [InvoiceItemShape(each.description, to_number(each.qty), to_amount(each.unit_price_minor)) for each in items]
+class Invoice(Record, frozen=True):
+    """An invoice; `total` is `amount` and the tax on it."""
+
+    id: Annotated[str, resource_id("inv")]
+    name: Annotated[str, COMPUTED, EventSchema({"type": ["string", "null"]})]
+    invoice_number: Annotated[
+        str | None,
+        Meta(description="Null until one is given, or the invoice is sent."),
+        EventSchema({"description": "null until a number is given, or the invoice is sent"}),
+    ]
+    status: Status
+    bill_from: str | None
+    bill_to: str | None
+    address: str | None
+    amount_minor: Annotated[
+        Minor, JsonName("amount"), Meta(description="Before tax."), EventSchema({"description": "before tax"})
+    ]
+    tax_millionths: Annotated[
+        Annotated[int, JsonForm(int | float, lambda millionths: to_number(percent_of(millionths)))] | None,
+        JsonName("tax"),
+        Meta(description="Percent."),
+        EventSchema({"type": "number", "description": "percent"}),
+    ]
+    total_minor: Annotated[Minor, JsonName("total")]
+    currency: Annotated[str, CURRENCY]
+    issued: Millis | None
+    due: Millis | None
+    paid_at: Millis | None
+    overdue: Annotated[bool, COMPUTED]
+    payment_method: str | None
+    payment_terms: str | None
+    credit_type: Annotated[str | None, Meta(description="`true` or `false`.")]
+    items: Annotated[_ItemsText, JsonName("invoice_items")]
+    recurring_items: Annotated[
+        _ItemsText, JsonName("recurring_invoice_items"), Meta(description="What a service checkout bills.")
+    ]
+    user: Annotated[
+        PersonShape | None,
+        Meta(description="Null where Workhook made the invoice by itself."),
+        EventSchema({"description": "null when the service made the invoice by itself"}),
+    ]
+    created_at: Millis
+    updated_at: Millis
+    service_checkout_id: Annotated[str | None, HIDDEN]
+
+
+class InvoiceAnswer(msgspec.Struct):
+    invoice: Wire[Invoice]
+    success: bool = True
+
+
+class InvoicesAnswer(msgspec.Struct):
+    invoices: list[Wire[Invoice]]
+    success: bool = True
+
+
+def invoice_to_response(invoice: Invoice, now: int) -> Wire[Invoice]:
+    """With its name, and whether it is overdue now."""
+    name, overdue = name_of(invoice.invoice_number), rules.is_overdue(invoice.status, invoice.due, now)
+    return to_response(msgspec.structs.replace(invoice, name=name, overdue=overdue))
+
+
+def name_of(invoice_number: str | None) -> str:
+    return f"Invoice {invoice_number}" if invoice_number else "Draft invoice"
+
+
+def blank_invoice(currency: str, user: Account | None, now: int) -> Invoice:
+    """A draft that says nothing. `user`: who makes it; None: Workhook."""
+    return Invoice(
+        id=new_id("inv"),
+        name="",
+        invoice_number=None,
+        status="draft",
+        bill_from=None,
+        bill_to=None,
+        address=None,
+        amount_minor=0,
+        tax_millionths=None,
+        total_minor=0,
+        currency=currency,
+        issued=None,
+        due=None,
+        paid_at=None,
+        overdue=False,
+        payment_method=None,
+        payment_terms=None,
+        credit_type=None,
+        items=rules.items_text(()),
+        recurring_items=rules.items_text(()),
+        user=person_shape(user) if user else None,
+        created_at=now,
+        updated_at=now,
+        service_checkout_id=None,
+    )

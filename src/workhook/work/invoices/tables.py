@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import sqlalchemy as sa
 
-from workhook.storage.metadata import Millis, metadata
+from workhook.storage.metadata import in_project, metadata
+from workhook.storage.record_rows import table_columns
+from workhook.work.invoices.schemas import Invoice
 
 # `items` and `recurring_items` are JSON: `[[description, quantity in decimal, unit price in minor units, the timesheet
 # that the item was made from, its time in milliseconds], …]`, the last two null for others. `credit_type` is `true` or
@@ -12,32 +14,10 @@ from workhook.storage.metadata import Millis, metadata
 invoices = sa.Table(
     "invoices",
     metadata,
-    sa.Column("id", sa.Text, primary_key=True),
-    sa.Column(
-        "repository_id", sa.BigInteger, sa.ForeignKey("projects.repository_id", ondelete="CASCADE"), nullable=False
-    ),
+    in_project(),
     sa.Column("account_id", sa.BigInteger, sa.ForeignKey("accounts.id"), nullable=False),
     sa.Column("user_id", sa.BigInteger, sa.ForeignKey("accounts.id")),
-    sa.Column("service_checkout_id", sa.Text),
-    sa.Column("invoice_number", sa.Text),
-    sa.Column("status", sa.Text, nullable=False),
-    sa.Column("bill_from", sa.Text),
-    sa.Column("bill_to", sa.Text),
-    sa.Column("address", sa.Text),
-    sa.Column("tax_millionths", sa.BigInteger),
-    sa.Column("amount_minor", sa.BigInteger, nullable=False),
-    sa.Column("total_minor", sa.BigInteger, nullable=False),
-    sa.Column("currency", sa.Text, nullable=False),
-    sa.Column("issued", Millis),
-    sa.Column("due", Millis),
-    sa.Column("paid_at", Millis),
-    sa.Column("payment_method", sa.Text),
-    sa.Column("payment_terms", sa.Text),
-    sa.Column("credit_type", sa.Text),
-    sa.Column("items", sa.Text, nullable=False),
-    sa.Column("recurring_items", sa.Text, nullable=False),
-    sa.Column("created_at", Millis, nullable=False),
-    sa.Column("updated_at", Millis, nullable=False),
+    *table_columns(Invoice),
     sa.UniqueConstraint("account_id", "invoice_number"),
     sa.Index("ix_invoices_repository_id", "repository_id", "id"),
     sa.Index("ix_invoices_status", "repository_id", "status", "id"),

@@ -10,6 +10,7 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from workhook.core.clock import to_millis_text
+from workhook.core.records import LINK, resource_id
 from workhook.http.parameters import Checked, Title, WebAddress
 from workhook.identity.schemas import Repository
 
@@ -60,12 +61,12 @@ class ProjectEdit(msgspec.Struct):
 class ProjectShape(msgspec.Struct):
     """`repository_id` is the id that the webhook API shows; `full_name` is `owner/name`."""
 
-    id: str
+    id: Annotated[str, resource_id("prj")]
     repository_id: int
     title: str
     name: str
     full_name: str
-    avatar: str | None
+    avatar: Annotated[str | None, LINK]
     private: bool
     archive: bool
     created_at: str

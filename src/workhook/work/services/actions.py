@@ -11,6 +11,7 @@ from msgspec import UnsetType
 
 from workhook.core.errors import NotFound
 from workhook.core.ids import new_id
+from workhook.core.records import to_response
 from workhook.identity.context import Write
 from workhook.identity.schemas import Actor
 from workhook.identity.tokens.reach import check_whole_account
@@ -19,8 +20,8 @@ from workhook.work.announce import announce_in_account, differences
 from workhook.work.invoices import issued
 from workhook.work.owners import Owner, choose_owner
 from workhook.work.services import queries
-from workhook.work.services.rules import Price, replaced
-from workhook.work.services.schemas import Content, Service, ServiceCreate, ServiceEdit, service_shape
+from workhook.work.services.rules import ServicePrice, replaced
+from workhook.work.services.schemas import Service, ServiceCreate, ServiceEdit, with_prices
 
 _NOUN = "service"
 
@@ -43,13 +44,23 @@ async def create_service(write: Write, create: ServiceCreate) -> Service:
     check_whole_account(write.actor, owner.account.id)
     owner.require_owner("change its services")
     prices = replaced((), [each.offer() for each in create.service_prices])
-    service_id, position = new_id("svc"), None if isinstance(create.position, UnsetType) else create.position
-    values = {name: getattr(create, name) for name in Content.__struct_fields__} | {"position": position}
-    written = {**values, "prices": queries.prices_text(prices), "created_at": write.now, "updated_at": write.now}
-    values["position"] = await queries.insert_service(write.tx, service_id, owner.account.id, written)
-    await queries.insert_prices(write.tx, service_id, prices)
-    service = Service(service_id, owner.account, owner.role, Content(**values), prices, write.now, write.now)
-    await announce_in_account(write, service.owner, _NOUN, "created", service_shape(service))
+    last = isinstance(create.position, UnsetType)
+    said = {name: getattr(create, name) for name in queries.CONTENT} | ({"position": 0} if last else {})
+    blank = Service(
+        **said,
+        id=new_id("svc"),
+        organization=owner.account.login,
+        service_prices=(),
+        default_price=None,
+        checkout_link=None,
+        created_at=write.now,
+        updated_at=write.now,
+        owner=owner.account,
+        role=owner.role,
+    )
+    service = await queries.insert_service(write.tx, with_prices(blank, prices), last=last)
+    await queries.insert_prices(write.tx, service.id, prices)
+    await announce_in_account(write, service.owner, _NOUN, "created", to_response(service))
     return service
 
 
@@ -58,21 +69,16 @@ async def edit_service(write: Write, service: Service, edit: ServiceEdit) -> Ser
 
     An edit that changes nothing writes nothing and has no event.
     """
-    given = {name: getattr(edit, name) for name in Content.__struct_fields__}
-    content = msgspec.structs.replace(
-        service.content, **{name: value for name, value in given.items() if not isinstance(value, UnsetType)}
-    )
-    prices = _prices_after(service, edit)
-    if content == service.content and prices == service.prices:
+    said = {name: value for name in queries.CONTENT if not isinstance(value := getattr(edit, name), UnsetType)}
+    edited = with_prices(msgspec.structs.replace(service, **said), _prices_after(service, edit))
+    if edited == service:
         return service
-    edited = msgspec.structs.replace(
-        service, content=content, prices=prices, updated_at=max(write.now, service.updated_at + 1)
-    )
-    values = {**msgspec.structs.asdict(content), "prices": queries.prices_text(prices)}
-    await queries.update_service(write.tx, service.id, {**values, "updated_at": edited.updated_at})
-    await queries.insert_prices(write.tx, service.id, [each for each in prices if each not in service.prices])
-    after = service_shape(edited)
-    changes = differences(service_shape(service), after)
+    edited = msgspec.structs.replace(edited, updated_at=max(write.now, service.updated_at + 1))
+    await queries.update_service(write.tx, edited)
+    had = service.service_prices
+    await queries.insert_prices(write.tx, service.id, [each for each in edited.service_prices if each not in had])
+    after = to_response(edited)
+    changes = differences(to_response(service), after)
     await announce_in_account(write, service.owner, _NOUN, "edited", after, changes=changes)
     return edited
 
@@ -81,7 +87,7 @@ async def delete_service(write: Write, service: Service) -> None:
     """Checkouts of it go on. `service` is what `take_service` gave. Raises `Conflict` for one on issued invoices."""
     await issued.require_none_of_service(write.tx, service.id)
     await queries.delete_service(write.tx, service.id, write.now)
-    await announce_in_account(write, service.owner, _NOUN, "deleted", service_shape(service))
+    await announce_in_account(write, service.owner, _NOUN, "deleted", to_response(service))
 
 
 def _found(service: Service | None) -> Service:
@@ -90,7 +96,7 @@ def _found(service: Service | None) -> Service:
     return service
 
 
-def _prices_after(service: Service, edit: ServiceEdit) -> tuple[Price, ...]:
+def _prices_after(service: Service, edit: ServiceEdit) -> tuple[ServicePrice, ...]:
     if isinstance(edit.service_prices, UnsetType):
-        return service.prices
-    return replaced(service.prices, [each.offer() for each in edit.service_prices])
+        return service.service_prices
+    return replaced(service.service_prices, [each.offer() for each in edit.service_prices])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from workhook.core.records import to_response
 from workhook.http import lists
 from workhook.http.calls import Call
 from workhook.http.endpoints import Listed, Routes
@@ -17,14 +18,13 @@ from workhook.work.services.schemas import (
     ServiceEdit,
     ServiceQuery,
     ServicesAnswer,
-    service_shape,
 )
 
 routes = Routes(AREA_A, "Services", read="work.read", write="work.write")
 
 
 def _shown(service: Service) -> ServiceAnswer:
-    return ServiceAnswer(service_shape(service))
+    return ServiceAnswer(to_response(service))
 
 
 @routes.get("/services")
@@ -33,7 +33,7 @@ async def list_services(call: Call, query: ServiceQuery) -> Listed[ServicesAnswe
     key = lists.after(query, tuple[str])
     found = await queries.list_services(call.database, actor_of(call), query, after=key[0] if key else None)
     services, headers = lists.page(call, found, query, lambda service: (service.id,))
-    return Listed(ServicesAnswer([service_shape(each) for each in services]), headers)
+    return Listed(ServicesAnswer([to_response(each) for each in services]), headers)
 
 
 @routes.post("/services")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
@@ -18,24 +18,27 @@ from workhook.identity.tables import accounts, memberships
 from workhook.identity.tokens.reach import check_reach, check_whole_account, reach_params
 from workhook.storage import Reader, Row, Transaction
 from workhook.storage.metadata import big, insert_into
+from workhook.storage.record_rows import assigned, row_reader, selected, stored_names, values_of
 from workhook.storage.statements import PerDialect
 from workhook.work.pages import bounded, fetch, length
 from workhook.work.places import Columns, first_of, first_of_each, places, with_flag, written
-from workhook.work.services.rules import Price
-from workhook.work.services.schemas import Content, Service, ServiceQuery
+from workhook.work.services.rules import ServicePrice
+from workhook.work.services.schemas import Service, ServiceQuery
 from workhook.work.services.tables import service_prices, services
 
-_CONTENT = Content.__struct_fields__
-_FLAGS = ("active", "addon", "disable_pause", "disable_quantity", "cancel_at_period_end", "require_payment_method")
-_WRITTEN = (*_CONTENT, "prices", "updated_at")
+CONTENT = stored_names(Service, without=("id", "created_at", "updated_at"))
+"""What an owner says of a service, but for its prices."""
+
+_WRITTEN = (*CONTENT, "prices", "updated_at")
+_read = row_reader(Service)
 
 
-def prices_text(prices: Sequence[Price]) -> str:
+def _prices_text(prices: Sequence[ServicePrice]) -> str:
     return json.encode_text([list(msgspec.structs.astuple(each)) for each in prices])
 
 
-def prices_of_text(text: str) -> tuple[Price, ...]:
-    return tuple(Price(*columns) for columns in json.decode(text))
+def prices_of_text(text: str) -> tuple[ServicePrice, ...]:
+    return tuple(ServicePrice(*columns) for columns in json.decode(text))
 
 
 _role = (
@@ -46,7 +49,9 @@ _role = (
 )
 _existing = (
     sa.select(
-        services,
+        *selected(Service, services),
+        services.c.account_id,
+        services.c.prices,
         _role,
         *(accounts.c[name].label("owner_" + name) for name in Account.__struct_fields__),
     )
@@ -61,17 +66,13 @@ _behind_the_others = sa.select(sa.func.coalesce(sa.func.max(services.c.position)
 )
 _insert = (
     sa.insert(services)
-    .values({name: sa.bindparam(name) for name in ("id", "account_id", *_WRITTEN, "created_at")})
+    .values(assigned(("id", "account_id", *_WRITTEN, "created_at")))
     .values(position=sa.func.coalesce(big("position"), _behind_the_others.scalar_subquery()))
     .returning(services.c.position)
 )
-_update = (
-    sa.update(services)
-    .where(services.c.id == sa.bindparam("id"))
-    .values({name: sa.bindparam(name) for name in _WRITTEN})
-)
+_update = sa.update(services).where(services.c.id == sa.bindparam("id")).values(assigned(_WRITTEN))
 _delete = sa.update(services).where(services.c.id == sa.bindparam("id")).values(deleted_at=big("now"))
-_insert_prices = insert_into(service_prices, "service_id", *Price.__struct_fields__)
+_insert_prices = insert_into(service_prices, "service_id", *stored_names(ServicePrice))
 
 
 async def find_service(reader: Reader, service_id: str, actor: Actor) -> Service | None:
@@ -138,25 +139,25 @@ def _listed(confined: bool, given: frozenset[str], active: bool | None) -> PerDi
     return written(make)
 
 
-async def insert_service(tx: Transaction, service_id: str, account_id: int, values: Mapping[str, object]) -> int:
-    """`values`: the fields of `Content` (position None: behind the others), prices, created_at, updated_at.
-
-    Answers the position.
-    """
-    row = await tx.fetch_one(_insert, {**values, "id": service_id, "account_id": account_id})
+async def insert_service(tx: Transaction, service: Service, *, last: bool) -> Service:
+    """The service with its position: behind the others if it is `last`."""
+    values = {**_values(service), "account_id": service.owner.id}
+    row = await tx.fetch_one(_insert, {**values, "position": None} if last else values)
     assert row is not None
-    position: int = row["position"]
-    return position
+    return msgspec.structs.replace(service, position=row["position"])
 
 
-async def insert_prices(tx: Transaction, service_id: str, prices: Sequence[Price]) -> None:
-    rows = [{**msgspec.structs.asdict(each), "service_id": service_id} for each in prices]
+def _values(service: Service) -> dict[str, object]:
+    return {**values_of(service), "prices": _prices_text(service.service_prices)}
+
+
+async def insert_prices(tx: Transaction, service_id: str, prices: Sequence[ServicePrice]) -> None:
+    rows = [{**values_of(each), "service_id": service_id} for each in prices]
     await tx.execute_many(_insert_prices, rows)
 
 
-async def update_service(tx: Transaction, service_id: str, values: Mapping[str, object]) -> None:
-    """`values`: the fields of `Content`, prices, updated_at."""
-    tx.defer(_update, [{**values, "id": service_id}])
+async def update_service(tx: Transaction, service: Service) -> None:
+    tx.defer(_update, [_values(service)])
 
 
 async def delete_service(tx: Transaction, service_id: str, now: int) -> None:
@@ -165,15 +166,13 @@ async def delete_service(tx: Transaction, service_id: str, now: int) -> None:
 
 
 def _service_of(row: Row, user_id: int) -> Service:
-    content = Content(*(row[name] for name in _CONTENT))
-    flags = {name: bool(row[name]) for name in _FLAGS}
-    owner = account_of(row, "owner_")
-    return Service(
-        id=row["id"],
+    owner, prices = account_of(row, "owner_"), prices_of_text(row["prices"])
+    return _read(
+        row,
+        organization=owner.login,
+        service_prices=prices,
+        default_price=next(iter(prices), None),
+        checkout_link=None,
         owner=owner,
         role="owner" if owner.id == user_id else row["role"],
-        content=msgspec.structs.replace(content, **flags),
-        prices=prices_of_text(row["prices"]),
-        created_at=row["created_at"],
-        updated_at=row["updated_at"],
     )

@@ -7,13 +7,13 @@ from typing import Annotated
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from workhook.core.clock import to_millis_text
+from workhook.core.records import COMPUTED, HIDDEN, EventSchema, Record, Wire, resource_id
 from workhook.http.currencies import Currency
 from workhook.http.lists import ListQuery
 from workhook.http.parameters import LongText, Money, Title, WebAddress
-from workhook.http.wire_types import Time, Url, to_amount
+from workhook.http.wire_types import Timestamp, Url
 from workhook.identity.schemas import Account
-from workhook.work.services.rules import Interval, Offer, Price
+from workhook.work.services.rules import Interval, Offer, ServicePrice
 
 PRICES_MAX = 50
 COUNT_MAX = 10_000
@@ -87,22 +87,12 @@ class ServiceQuery(ListQuery):
     active: bool | UnsetType = UNSET
 
 
-class ServicePriceShape(msgspec.Struct):
-    """`amount` is a number with at most two decimals, in every currency; `credits` are task credits."""
-
-    id: str
-    amount: int | float
-    currency: str
-    interval: Interval
-    credits: int | float | None
-
-
-class ServiceShape(msgspec.Struct):
+class Service(Record, frozen=True):
     """`organization` is the owner's login. `default_price` is the first of the prices."""
 
-    id: str
+    id: Annotated[str, resource_id("svc")]
     title: str
-    organization: str
+    organization: Annotated[str, COMPUTED, EventSchema({"description": "the organization's login"}, optional=True)]
     description: str | None
     active: bool
     addon: bool
@@ -114,71 +104,24 @@ class ServiceShape(msgspec.Struct):
     cancel_at_period_end: bool
     require_payment_method: bool
     preview_image: Url | None
-    service_prices: list[ServicePriceShape]
-    default_price: ServicePriceShape | None
-    checkout_link: Annotated[Url | None, Meta(description="Null: there is no page to check out at.")]
-    created_at: Time
-    updated_at: Time
+    service_prices: tuple[ServicePrice, ...]  # those that can be chosen now, in their order
+    default_price: ServicePrice | None
+    checkout_link: Annotated[Url | None, COMPUTED, Meta(description="Null: there is no page to check out at.")]
+    created_at: Timestamp
+    updated_at: Timestamp
+    owner: Annotated[Account, HIDDEN]
+    role: Annotated[str, COMPUTED, HIDDEN]  # the caller's in the owner's account
 
 
 class ServiceAnswer(msgspec.Struct):
-    service: ServiceShape
+    service: Wire[Service]
     success: bool = True
 
 
 class ServicesAnswer(msgspec.Struct):
-    services: list[ServiceShape]
+    services: list[Wire[Service]]
     success: bool = True
 
 
-class Content(msgspec.Struct, frozen=True):
-    """What an owner says of a service, but for its prices: the fields are columns of the table."""
-
-    title: str
-    description: str | None
-    active: bool
-    addon: bool
-    position: int
-    disable_pause: bool
-    disable_quantity: bool
-    limit_pausing: int | None
-    minimum_months: int | None
-    cancel_at_period_end: bool
-    require_payment_method: bool
-    preview_image: str | None
-
-
-class Service(msgspec.Struct, frozen=True):
-    """`prices` are those that can be chosen now, in their order. `role` is the caller's in the owner's account."""
-
-    id: str
-    owner: Account
-    role: str
-    content: Content
-    prices: tuple[Price, ...]
-    created_at: int
-    updated_at: int
-
-
-def price_shape(price: Price) -> ServicePriceShape:
-    return ServicePriceShape(
-        id=price.id,
-        amount=to_amount(price.amount_minor),
-        currency=price.currency,
-        interval=price.interval,
-        credits=None if price.credits_minor is None else to_amount(price.credits_minor),
-    )
-
-
-def service_shape(service: Service) -> ServiceShape:
-    prices = [price_shape(each) for each in service.prices]
-    return ServiceShape(
-        id=service.id,
-        organization=service.owner.login,
-        service_prices=prices,
-        default_price=prices[0] if prices else None,
-        checkout_link=None,
-        created_at=to_millis_text(service.created_at),
-        updated_at=to_millis_text(service.updated_at),
-        **msgspec.structs.asdict(service.content),
-    )
+def with_prices(service: Service, prices: tuple[ServicePrice, ...]) -> Service:
+    return msgspec.structs.replace(service, service_prices=prices, default_price=next(iter(prices), None))

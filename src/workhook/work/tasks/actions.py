@@ -11,6 +11,7 @@ from msgspec import UNSET, UnsetType
 from workhook.core import json
 from workhook.core.errors import Fault, Invalid, NotFound
 from workhook.core.ids import new_id
+from workhook.core.records import to_response
 from workhook.identity.context import Write
 from workhook.identity.schemas import Actor
 from workhook.storage import Reader, Transaction
@@ -22,7 +23,8 @@ from workhook.work.people import PersonShape
 from workhook.work.schemas import given as given
 from workhook.work.tasks import assignees, queries, writes
 from workhook.work.tasks.queries import FoundTask, Movable, Target
-from workhook.work.tasks.schemas import Task, TaskContent, TaskCreate, TaskEdit, task_shape
+from workhook.work.tasks.rows import CONTENT
+from workhook.work.tasks.schemas import Task, TaskContent, TaskCreate, TaskEdit
 from workhook.work.timesheets import timers
 
 OWN = "change or delete"  # what a client does only to its own tasks
@@ -62,7 +64,7 @@ async def create_task(write: Write, column_id: str, create: TaskCreate) -> Task:
     spot = await writes.make_spot(write.tx, target.column.id, target.buckets, given(create.position, None))
     task = msgspec.structs.replace(task, position=spot.position)
     await writes.insert_task(write.tx, access.repository.id, task, spot)
-    await announce(write, access.repository, "task", "created", task_shape(task))
+    await announce(write, access.repository, "task", "created", to_response(task))
     return await assignees.one_as_seen(write.tx, access, task)
 
 
@@ -98,7 +100,7 @@ async def delete_task(write: Write, found: Movable) -> None:
     bucket = found.source.buckets[found.bucket]
     bucket.size -= 1
     await writes.drop_if_empty(write.tx, found.source.buckets, bucket)
-    await announce(write, access.repository, "task", "deleted", task_shape(task))
+    await announce(write, access.repository, "task", "deleted", to_response(task))
 
 
 async def restore_task(write: Write, task_id: str, *, project_id: str | UnsetType) -> Task:
@@ -119,7 +121,7 @@ async def restore_task(write: Write, task_id: str, *, project_id: str | UnsetTyp
     )
     spot = await writes.make_spot(write.tx, found.target.column.id, found.target.buckets, None)
     await writes.move_task(write.tx, after, spot)
-    await announce(write, access.repository, "task", "created", task_shape(after))
+    await announce(write, access.repository, "task", "created", to_response(after))
     if found.target.completes:
         await timers.finish_running(write, access, [after.id])
     return await assignees.one_as_seen(write.tx, access, after)
@@ -150,11 +152,14 @@ def completed_at(target: Target, before: int | None, now: int) -> int | None:
 def new_task(
     access: Access, target: Target, create: TaskCreate, people: tuple[PersonShape, ...] | UnsetType, now: int
 ) -> Task:
-    blank = Task(
-        id=new_id("tsk"),
-        project=queries.project_of(access),
-        column=target.column,
-        title=create.title,
+    return _with_content(blank_task(access, target, new_id("tsk"), create.title, now), create, people)
+
+
+def blank_task(access: Access, target: Target, task_id: str, title: str, now: int) -> Task:
+    """A task of which nothing is known but its title."""
+    return Task(
+        id=task_id,
+        title=title,
         description=None,
         cover_url=None,
         priority=None,
@@ -162,14 +167,15 @@ def new_task(
         position=0,
         fields="{}",
         sections="{}",
-        labels="[]",
+        project=queries.project_of(access),
+        column=target.column,
         assignees=(),
-        user_id=access.user.id,
+        labels="[]",
         completed_at=completed_at(target, None, now),
         created_at=now,
         updated_at=now,
+        user_id=access.user.id,
     )
-    return _with_content(blank, create, people)
 
 
 def edited(before: Task, edit: TaskEdit, people: tuple[PersonShape, ...] | UnsetType, now: int) -> Task:
@@ -193,7 +199,7 @@ def moved(task: Task, source: Target, target: Target, position: int, now: int) -
 
 def edit_of(access: Access, before: Task, after: Task) -> Happening:
     """One event, whatever was changed: completed or reopened before moved before edited."""
-    old, new = task_shape(before), task_shape(after)
+    old, new = to_response(before), to_response(after)
     changes = differences(old, new, ignore=("updated_at", "column"))
     if before.column.id != after.column.id:
         changes["column_id"] = {"from": before.column.id, "to": after.column.id}
@@ -213,13 +219,14 @@ async def run_timers(write: Write, access: Access, target: Target, task_id: str)
         await timers.start_for(write, access, task_id)
 
 
+_SAID = frozenset(TaskContent.__struct_fields__).intersection(CONTENT) - {"fields", "sections", "labels"}
+
+
 def _with_content(task: Task, content: TaskContent, people: tuple[PersonShape, ...] | UnsetType) -> Task:
+    said = {name: value for name in _SAID if (value := getattr(content, name)) is not UNSET}
     return msgspec.structs.replace(
         task,
-        description=given(content.description, task.description),
-        cover_url=given(content.cover_url, task.cover_url),
-        priority=given(content.priority, task.priority),
-        deadline=given(content.deadline, task.deadline),
+        **said,
         fields=_stored(content.fields, task.fields, {}),
         sections=_stored(content.sections, task.sections, {}),
         labels=_stored(_once_each(content.labels), task.labels, []),

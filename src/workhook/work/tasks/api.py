@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from workhook.core.records import to_response
 from workhook.http import lists
 from workhook.http.calls import Call
 from workhook.http.endpoints import Listed, Routes
@@ -24,14 +25,13 @@ from workhook.work.tasks.schemas import (
     TaskEdit,
     TasksAnswer,
     TasksQuery,
-    task_shape,
 )
 
 routes = Routes(AREA_A, "Tasks", read="work.read", write="work.write", again_on=queries.Busy)
 
 
 def _shown(task: Task) -> TaskAnswer:
-    return TaskAnswer(task_shape(task))
+    return TaskAnswer(to_response(task))
 
 
 @routes.get("/columns/{id}/tasks")
@@ -40,9 +40,8 @@ async def list_column_tasks(call: Call, column_id: str, query: ColumnTasksQuery)
     after = lists.after(query, tuple[CursorInteger, CursorInteger])
     read = await reading.read_column(call.database, actor_of(call), column_id, after=after, limit=query.limit + 1)
     actions.require_project(read.access, query.project_id)
-    tasks, headers = lists.page(call, read.tasks, query, lambda placed: placed.key, cut=read.cut)
-    seen = await assignees.as_seen(call.database, read.access, reading.shown(read, len(tasks)))
-    return Listed(TasksAnswer(seen), headers)
+    rows, headers = lists.page(call, read.rows, query, reading.sort_key, cut=read.cut)
+    return Listed(TasksAnswer(await reading.shown(call.database, read, rows)), headers)
 
 
 @routes.post("/columns/{id}/tasks")
@@ -69,7 +68,7 @@ async def list_project_tasks(call: Call, project_id: str, query: TasksQuery) -> 
         call, found.tasks, query, lambda pair: pair[1], cut=found.cut, last_seen=found.last_seen
     )
     seen = await assignees.as_seen(call.database, access, [task for task, _ in shown])
-    return Listed(TasksAnswer([task_shape(task) for task in seen]), headers)
+    return Listed(TasksAnswer([to_response(task) for task in seen]), headers)
 
 
 @routes.post("/tasks/bulk", query=(), body_required=True)
@@ -79,7 +78,7 @@ async def change_tasks(write: Write, wanted: TasksBulk) -> TasksBulkAnswer:
     All of it is done, or nothing. The tasks may be in several projects.
     """
     done = await bulk.do_all(write, wanted.operations)
-    return TasksBulkAnswer([task_shape(task) if task else None for task in done])
+    return TasksBulkAnswer([to_response(task) if task else None for task in done])
 
 
 @routes.get("/tasks/{id}")

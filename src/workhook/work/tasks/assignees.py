@@ -7,7 +7,6 @@ itself. Other clients, and those who left the team, stay on a task without being
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from typing import TypeVar
 
 import msgspec
 import sqlalchemy as sa
@@ -21,9 +20,7 @@ from workhook.storage.metadata import big
 from workhook.work.access import Access
 from workhook.work.clients.tables import clients
 from workhook.work.people import PersonShape, membership_of, person_columns, person_of_row
-from workhook.work.tasks.schemas import Task, TaskShape
-
-T = TypeVar("T", Task, TaskShape)
+from workhook.work.tasks.schemas import Task
 
 _on_team = sa.or_(
     accounts.c.id == projects.c.account_id,
@@ -85,16 +82,25 @@ def chosen(
     return tuple(found[user_id] for user_id in sorted(found))
 
 
-async def as_seen(reader: Reader, access: Access, tasks: Sequence[T]) -> list[T]:
+People = tuple[PersonShape, ...]
+
+
+async def as_seen(reader: Reader, access: Access, tasks: Sequence[Task]) -> list[Task]:
     """The tasks of one project as the caller may see them: a client sees the team and itself on them."""
-    if not access.is_client or not any(task.assignees for task in tasks):
-        return list(tasks)
-    people = await _find_seen(reader, access, [], [person for task in tasks for person in task.assignees])
-    seen = {each.id: each for each in people}
+    people = await seen_people(reader, access, [task.assignees for task in tasks])
     return [
-        msgspec.structs.replace(task, assignees=tuple(seen[each.id] for each in task.assignees if each.id in seen))
-        for task in tasks
+        task if task.assignees is each else msgspec.structs.replace(task, assignees=each)
+        for task, each in zip(tasks, people, strict=True)
     ]
+
+
+async def seen_people(reader: Reader, access: Access, assigned: Sequence[People]) -> Sequence[People]:
+    """Of the people of each task those whom the caller sees."""
+    if not access.is_client or not any(assigned):
+        return assigned
+    people = await _find_seen(reader, access, [], [person for each in assigned for person in each])
+    seen = {each.id: each for each in people}
+    return [tuple(seen[person.id] for person in each if person.id in seen) for each in assigned]
 
 
 async def one_as_seen(reader: Reader, access: Access, task: Task) -> Task:

@@ -9,6 +9,7 @@ import msgspec
 from msgspec import UnsetType
 
 from workhook.core.errors import Fault, Invalid, NotFound, TooLarge
+from workhook.core.records import to_response
 from workhook.identity.context import Write
 from workhook.work import others
 from workhook.work.access import Access
@@ -21,7 +22,7 @@ from workhook.work.tasks.assignees import Assignable
 from workhook.work.tasks.bulk_queries import Known, Written
 from workhook.work.tasks.bulk_schemas import TaskOperation, field_of, require_parameters
 from workhook.work.tasks.queries import Target
-from workhook.work.tasks.schemas import Task, TaskCreate, TaskEdit, task_shape
+from workhook.work.tasks.schemas import Task, TaskCreate, TaskEdit
 from workhook.work.tasks.shelf import Shelf
 from workhook.work.timesheets import timers
 
@@ -290,7 +291,7 @@ class _Run:
         return actions.edit_of(self.columns[written.after.column.id][0], written.before, written.after)
 
     def _told(self, task: Task, action: str) -> Happening:
-        return Happening(self.columns[task.column.id][0].repository, "task", action, task_shape(task))
+        return Happening(self.columns[task.column.id][0].repository, "task", action, to_response(task))
 
     async def _run_timers(self) -> None:
         """As single moves do; of several tasks that would start the mover's timer, the last one has it."""

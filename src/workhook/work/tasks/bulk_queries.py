@@ -13,6 +13,7 @@ from workhook.identity.schemas import Actor
 from workhook.storage import Transaction
 from workhook.storage.dialects import any_of
 from workhook.storage.metadata import big, insert_into
+from workhook.storage.record_rows import assigned, stored_names, values_of
 from workhook.work.access import Access, access_of, with_access
 from workhook.work.columns.tables import columns
 from workhook.work.tasks import queries, writes
@@ -48,20 +49,14 @@ _lock_tasks = (
 )
 _standing = sa.select(tasks.c.id, tasks.c.bucket_id, tasks.c.rank).where(any_of(tasks.c.bucket_id, "bucket_ids"))
 
-_insert = insert_into(
-    tasks,
-    "id", "repository_id", "column_id", "bucket_id", "rank", "user_id", "created_at", "updated_at", *CONTENT,
-)  # fmt: skip
+_insert = insert_into(tasks, "repository_id", "column_id", "bucket_id", "rank", *stored_names(Task))
 _this = tasks.c.id == sa.bindparam("task_id")
 _place = {"bucket_id": big("to_bucket"), "rank": big("to_rank")}
 _shift = sa.update(tasks).where(_this).values(_place)
 _rewrite = (
     sa.update(tasks)
     .where(_this)
-    .values(
-        {**_place, "column_id": sa.bindparam("to_column"), "updated_at": big("updated_at")}
-        | {name: sa.bindparam(name) for name in CONTENT}
-    )
+    .values({**_place, "column_id": sa.bindparam("to_column"), "updated_at": big("updated_at"), **assigned(CONTENT)})
 )
 _delete_assignee = sa.delete(task_assignees).where(
     task_assignees.c.task_id == sa.bindparam("task_id"), task_assignees.c.user_id == big("user_id")
@@ -186,18 +181,13 @@ async def _write_assignees(tx: Transaction, written: Sequence[Written]) -> None:
     await tx.execute_many(_insert_assignee, added)
 
 
-def _said(task: Task) -> dict[str, object]:
-    return {**{name: getattr(task, name) for name in CONTENT}, "updated_at": task.updated_at}
-
-
 def _row(made: Written) -> dict[str, object]:
     task = made.after
     place = {"column_id": task.column.id, "bucket_id": made.standing.bucket_id, "rank": made.standing.rank}
-    owned = {"repository_id": made.repository_id, "user_id": task.user_id, "created_at": task.created_at}
-    return {"id": task.id, **place, **owned, **_said(task)}
+    return {"repository_id": made.repository_id, **place, **values_of(task)}
 
 
 def _change(changed: Written) -> dict[str, object]:
     task, standing = changed.after, changed.standing
     place = {"to_column": task.column.id, "to_bucket": standing.bucket_id, "to_rank": standing.rank}
-    return {"task_id": task.id, **place, **_said(task)}
+    return {"task_id": task.id, **place, **values_of(task)}

@@ -9,8 +9,9 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from workhook.core.errors import Fault, Invalid
+from workhook.core.records import Wire
 from workhook.http.parameters import Title
-from workhook.work.tasks.schemas import ColumnId, TaskContent, TaskShape
+from workhook.work.tasks.schemas import ColumnId, Task, TaskContent
 
 OPERATIONS_MAX = 1000
 
@@ -34,7 +35,7 @@ class TasksBulk(msgspec.Struct):
 class TasksBulkAnswer(msgspec.Struct):
     """`tasks`: as they are after all of it, one for each operation; null for what was deleted."""
 
-    tasks: list[TaskShape | None]
+    tasks: list[Wire[Task] | None]
     success: bool = True
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 import sqlalchemy as sa
 
+from workhook.core.records import to_response
 from workhook.identity.context import Write
 from workhook.storage.metadata import big
 from workhook.work.access import Access
@@ -14,7 +15,7 @@ from workhook.work.columns.tables import columns
 from workhook.work.tasks.order import STEP
 from workhook.work.tasks.queries import project_of
 from workhook.work.tasks.rows import listed_task_of, task_columns
-from workhook.work.tasks.schemas import Task, TaskColumnShape, task_shape
+from workhook.work.tasks.schemas import Task, TaskColumnShape
 from workhook.work.tasks.tables import task_buckets, tasks
 from workhook.work.timesheets import timers
 
@@ -78,7 +79,7 @@ def _reference(column: Column) -> TaskColumnShape:
 
 def _happening(access: Access, before: Task, after: Task) -> Happening:
     """It was moved, also where it is done by that: what was done is done to the column."""
-    old, new = task_shape(before), task_shape(after)
+    old, new = to_response(before), to_response(after)
     changes = differences(old, new, ignore=("updated_at", "column"))
     changes["column_id"] = {"from": before.column.id, "to": after.column.id}
     return Happening(access.repository, "task", "moved", new, changes)

@@ -6,20 +6,24 @@ has to win it back, and every value of a row is looked up by its name.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import count
+from types import GenericAlias
 from typing import Any
 
 import msgspec
 import sqlalchemy as sa
 
-from workhook.core import json
-from workhook.core.clock import to_millis_text
+from workhook.core.records import Wire
 from workhook.identity.schemas import Actor
 from workhook.storage import Reader
 from workhook.storage.dialects import json_rows
 from workhook.storage.metadata import big
+from workhook.storage.record_rows import form_reader, selected, stored_names
 from workhook.storage.statements import PerDialect, hot
 from workhook.work.access import Access, access_of, with_access
 from workhook.work.columns.tables import columns
+from workhook.work.tasks.assignees import seen_people
 from workhook.work.tasks.queries import project_of
 from workhook.work.tasks.rows import (
     assignees,
@@ -29,40 +33,12 @@ from workhook.work.tasks.rows import (
     people_of,
     weight,
 )
-from workhook.work.tasks.schemas import Level, TaskColumnShape, TaskProjectShape, TaskShape
+from workhook.work.tasks.schemas import Task, TaskColumnShape
 from workhook.work.tasks.tables import task_buckets, tasks
-
-
-class Placed(msgspec.Struct, array_like=True, order=True, gc=False):
-    """A task as the statement tells it. `key` is its sort key in its column: the rank of its bucket, and its own.
-    `found`: how many there are, with those that are cut; 0 where none is."""
-
-    bucket_rank: int
-    rank: int
-    id: str
-    title: str
-    description: str | None
-    cover_url: str | None
-    priority: Level | None
-    deadline: int | None
-    fields: str
-    sections: str
-    labels: str
-    completed_at: int | None
-    created_at: int
-    updated_at: int
-    assignees: str
-    found: int
-
-    @property
-    def key(self) -> tuple[int, int]:
-        return self.bucket_rank, self.rank
-
 
 # More than anybody can ask for. PostgreSQL's plan for all values would take a limit that it does not know for a tenth
 # of the rows. SQLite would fetch as many.
 _MOST: sa.ColumnElement[int] = sa.literal_column("1024")
-_TOLD = Placed.__struct_fields__[2:-2]
 _page = (
     sa.select(tasks.c.id, task_buckets.c.rank.label("bucket_rank"), tasks.c.rank.label("rank"), weight.label("weight"))
     .select_from(task_buckets.join(tasks, tasks.c.bucket_id == task_buckets.c.id))
@@ -105,7 +81,7 @@ def _of_page(page: sa.Select[Any], dialect: str) -> sa.ScalarSelect[str]:
     # SQLite goes through an outer join from left to right, and else through all tasks that there are.
     whole = sized.join(tasks, tasks.c.id == sized.c.id, isouter=dialect == "sqlite")
     told = (
-        sa.select(sized.c.bucket_rank, sized.c.rank, *(tasks.c[name] for name in _TOLD), _people, sized.c.found)
+        sa.select(sized.c.bucket_rank, sized.c.rank, *selected(Task, tasks), _people, sized.c.found)
         .select_from(whole)
         .where(on_page(sized))
         .subquery("told")
@@ -129,17 +105,22 @@ def _with_tasks(page: sa.Select[Any], passed: sa.ColumnElement[int]) -> PerDiale
 _first = hot(_with_tasks(_page, sa.literal_column("0")))
 _next = hot(_with_tasks(_next_page, _buckets_passed.scalar_subquery() + _tasks_passed.scalar_subquery()))
 
-_decoder = msgspec.json.Decoder(list[Placed])
+
+_KEY = 2  # the sort key of a task in its column: the rank of its bucket, and its own
+# Tuples of a known length are decoded faster than lists.
+_row = GenericAlias(tuple, (int, int, *([Any] * len(stored_names(Task))), str, int))
+_decoder: msgspec.json.Decoder[list[Any]] = msgspec.json.Decoder(GenericAlias(list, (_row,)))
+_form = form_reader(Task, _KEY)
 
 
 class ReadColumn(msgspec.Struct, frozen=True):
-    """`first`: the position of the first of the tasks. `cut`: there would be more (`pages.PAGE_CHARS`)."""
+    """`first`: the position of the first task. `rows`: a row for each, with its sort key, the people, and how many
+    there are with those that are cut. `cut`: there would be more (`pages.PAGE_CHARS`)."""
 
     access: Access
     column: TaskColumnShape
-    project: TaskProjectShape
     first: int
-    tasks: list[Placed]
+    rows: list[Any]
     cut: bool
 
 
@@ -153,34 +134,20 @@ async def read_column(
     row = await reader.fetch_one(_first if after is None else _next, params)
     access = access_of(row, actor)
     assert row is not None, "`access_of` says that it is not there"
+    found = sorted(_decoder.decode(row["tasks"]))  # the sort key is first, then the id
     column = TaskColumnShape(row["column_id"], row["column_title"])
-    found = sorted(_decoder.decode(row["tasks"]))
-    cut = bool(found) and len(found) < found[0].found
-    return ReadColumn(access, column, project_of(access), row["passed"], found, cut)
+    return ReadColumn(access, column, row["passed"], found, cut=bool(found) and len(found) < found[0][-1])
 
 
-def shown(read: ReadColumn, count: int) -> list[TaskShape]:
-    """The first `count` of the tasks, as the API shows them."""
-    return [_shape(read, position, task) for position, task in enumerate(read.tasks[:count], read.first)]
+def sort_key(row: Any) -> tuple[int, int]:
+    return row[0], row[1]
 
 
-def _shape(read: ReadColumn, position: int, task: Placed) -> TaskShape:
-    """In the order of the fields: names would cost as much again as the rest."""
-    return TaskShape(
-        task.id,
-        task.title,
-        task.description,
-        task.cover_url,
-        task.priority,
-        None if task.deadline is None else to_millis_text(task.deadline),
-        position,
-        json.decode(task.fields) if task.fields != "{}" else {},
-        json.decode(task.sections) if task.sections != "{}" else {},
-        read.project,
-        read.column,
-        people_of(task.assignees),
-        json.decode(task.labels) if task.labels != "[]" else [],
-        None if task.completed_at is None else to_millis_text(task.completed_at),
-        to_millis_text(task.created_at),
-        to_millis_text(task.updated_at),
-    )
+async def shown(reader: Reader, read: ReadColumn, rows: Sequence[Any]) -> list[Wire[Task]]:
+    """The first of the tasks, as the caller may see them."""
+    project = project_of(read.access)
+    people = await seen_people(reader, read.access, [people_of(row[-2]) for row in rows])
+    return [
+        _form(row, position, project, read.column, each)
+        for position, row, each in zip(count(read.first), rows, people, strict=False)
+    ]

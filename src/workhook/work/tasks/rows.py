@@ -11,14 +11,16 @@ from workhook.core import json
 from workhook.identity.tables import accounts
 from workhook.storage import Row
 from workhook.storage.dialects import json_rows
+from workhook.storage.record_rows import row_reader, selected, stored_names
 from workhook.work.columns.tables import columns
 from workhook.work.pages import PAGE_CHARS
 from workhook.work.people import PersonShape, membership_of, person_columns, person_of_values
 from workhook.work.tasks.schemas import Task, TaskColumnShape, TaskProjectShape
 from workhook.work.tasks.tables import task_assignees, task_buckets, tasks
 
-CONTENT = ("title", "description", "priority", "deadline", "cover_url", "fields", "sections", "labels", "completed_at")
-_FIELDS = ("id", *CONTENT, "user_id", "created_at", "updated_at")
+CONTENT = stored_names(Task, without=("id", "user_id", "created_at", "updated_at"))
+
+read_task = row_reader(Task)
 
 _before = task_buckets.alias("before")
 _neighbours = tasks.alias("neighbours")
@@ -51,8 +53,8 @@ has_assignees = sa.exists().where(task_assignees.c.task_id == tasks.c.id)
 
 
 def task_columns() -> list[sa.Label[Any]]:
-    """Of the tasks table alone; `task_of` needs the position and the column's title besides."""
-    return [*(tasks.c[name].label(f"task_{name}") for name in _FIELDS), assignees]
+    """Of the tasks table alone: put these first. `task_of` needs the position and the column's title besides."""
+    return [*selected(Task, tasks, "task_"), assignees]
 
 
 weight: sa.ColumnElement[int] = sa.cast(
@@ -95,25 +97,8 @@ def task_of(row: Row, project: TaskProjectShape) -> Task:
 
 def listed_task_of(row: Row, project: TaskProjectShape, column: TaskColumnShape, position: int) -> Task:
     """From a row of `task_columns`, where the rest is known already."""
-    return Task(
-        id=row["task_id"],
-        project=project,
-        column=column,
-        title=row["task_title"],
-        description=row["task_description"],
-        cover_url=row["task_cover_url"],
-        priority=row["task_priority"],
-        deadline=row["task_deadline"],
-        position=position,
-        fields=row["task_fields"],
-        sections=row["task_sections"],
-        labels=row["task_labels"],
-        assignees=people_of(row["task_assignees"]),
-        user_id=row["task_user_id"],
-        completed_at=row["task_completed_at"],
-        created_at=row["task_created_at"],
-        updated_at=row["task_updated_at"],
-    )
+    people = people_of(row["task_assignees"])
+    return read_task(row, position=position, project=project, column=column, assignees=people)
 
 
 def people_of(text: str) -> tuple[PersonShape, ...]:

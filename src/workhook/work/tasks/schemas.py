@@ -9,7 +9,7 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from workhook.core import json
-from workhook.core.clock import to_millis_text
+from workhook.core.records import COMPUTED, HIDDEN, LINK, JsonForm, Millis, Record, Wire, resource_id
 from workhook.http.lists import ListQuery
 from workhook.http.parameters import DayOrMoment, LongText, Prepared, Title, WebAddress
 from workhook.work.people import PersonShape
@@ -93,84 +93,42 @@ class TasksQuery(ListQuery):
 
 
 class TaskProjectShape(msgspec.Struct):
-    id: str
+    id: Annotated[str, resource_id("prj")]
     title: str
 
 
 class TaskColumnShape(msgspec.Struct):
-    id: str
+    id: Annotated[str, resource_id("col")]
     title: str
 
 
-class TaskShape(msgspec.Struct):
+class Task(Record, frozen=True):
     """`position` is 0-based in the task's column."""
 
-    id: str
+    id: Annotated[str, resource_id("tsk")]
     title: str
     description: str | None
-    cover_url: str | None
+    cover_url: Annotated[str | None, LINK]
     priority: Level | None
-    deadline: str | None
-    position: int
-    fields: dict[str, str]
-    sections: dict[str, dict[str, str]]
+    deadline: Millis | None
+    position: Annotated[int, COMPUTED]
+    fields: Annotated[str, JsonForm(dict[str, str], json.decode)]
+    sections: Annotated[str, JsonForm(dict[str, dict[str, str]], json.decode)]
     project: TaskProjectShape
     column: TaskColumnShape
-    assignees: Sequence[PersonShape]
-    labels: Sequence[str]
-    completed_at: str | None
-    created_at: str
-    updated_at: str
+    assignees: tuple[PersonShape, ...]
+    labels: Annotated[str, JsonForm(list[str], json.decode)]
+    completed_at: Millis | None
+    created_at: Millis
+    updated_at: Millis
+    user_id: Annotated[int, HIDDEN]  # who made it
 
 
 class TaskAnswer(msgspec.Struct):
-    task: TaskShape
+    task: Wire[Task]
     success: bool = True
 
 
 class TasksAnswer(msgspec.Struct):
-    tasks: Sequence[TaskShape]
+    tasks: Sequence[Wire[Task]]
     success: bool = True
-
-
-class Task(msgspec.Struct, frozen=True):
-    """A task. `fields`, `sections` and `labels` are JSON, as they are stored."""
-
-    id: str
-    project: TaskProjectShape
-    column: TaskColumnShape
-    title: str
-    description: str | None
-    cover_url: str | None
-    priority: Level | None
-    deadline: int | None
-    position: int
-    fields: str
-    sections: str
-    labels: str
-    assignees: tuple[PersonShape, ...]
-    user_id: int
-    completed_at: int | None
-    created_at: int
-    updated_at: int
-
-
-def task_shape(task: Task) -> TaskShape:
-    return TaskShape(
-        id=task.id,
-        title=task.title,
-        description=task.description,
-        cover_url=task.cover_url,
-        priority=task.priority,
-        deadline=None if task.deadline is None else to_millis_text(task.deadline),
-        position=task.position,
-        fields=json.decode(task.fields) if task.fields != "{}" else {},
-        sections=json.decode(task.sections) if task.sections != "{}" else {},
-        project=task.project,
-        column=task.column,
-        assignees=task.assignees,
-        labels=json.decode(task.labels) if task.labels != "[]" else [],
-        completed_at=None if task.completed_at is None else to_millis_text(task.completed_at),
-        created_at=to_millis_text(task.created_at),
-        updated_at=to_millis_text(task.updated_at),
-    )

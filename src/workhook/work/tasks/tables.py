@@ -12,7 +12,9 @@ from __future__ import annotations
 
 import sqlalchemy as sa
 
-from workhook.storage.metadata import Millis, metadata
+from workhook.storage.metadata import in_project, metadata
+from workhook.storage.record_rows import table_columns
+from workhook.work.tasks.schemas import Task
 
 task_buckets = sa.Table(
     "task_buckets",
@@ -30,26 +32,12 @@ LATER_THAN_ALL, EARLIER_THAN_ALL = 1 << 62, -1
 tasks = sa.Table(
     "tasks",
     metadata,
-    sa.Column("id", sa.Text, primary_key=True),
-    sa.Column(
-        "repository_id", sa.BigInteger, sa.ForeignKey("projects.repository_id", ondelete="CASCADE"), nullable=False
-    ),
+    in_project(),
     sa.Column("column_id", sa.Text, sa.ForeignKey("columns.id", ondelete="SET NULL")),
     sa.Column("bucket_id", sa.BigInteger, sa.ForeignKey("task_buckets.id", ondelete="SET NULL")),
     sa.Column("rank", sa.BigInteger),
-    sa.Column("title", sa.Text, nullable=False),
-    sa.Column("description", sa.Text),
-    sa.Column("priority", sa.Text),
-    sa.Column("deadline", Millis),
-    sa.Column("cover_url", sa.Text),
-    sa.Column("fields", sa.Text, nullable=False),
-    sa.Column("sections", sa.Text, nullable=False),
-    sa.Column("labels", sa.Text, nullable=False),
-    sa.Column("user_id", sa.BigInteger, sa.ForeignKey("accounts.id"), nullable=False),
-    sa.Column("completed_at", Millis),
-    sa.Column("deleted_at", Millis),
-    sa.Column("created_at", Millis, nullable=False),
-    sa.Column("updated_at", Millis, nullable=False),
+    sa.Column("deleted_at", sa.BigInteger),
+    *table_columns(Task, user_id=sa.ForeignKey("accounts.id")),
     sa.Index("ix_tasks_column_id", "column_id"),
     sa.Index("ix_tasks_bucket_id", "bucket_id", "rank"),
     sa.Index("ix_tasks_repository_id", "repository_id", "id"),

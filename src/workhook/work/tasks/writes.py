@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from typing import Any
 
 import msgspec
 import sqlalchemy as sa
@@ -12,6 +11,7 @@ from sqlalchemy.sql.expression import Executable
 from workhook.storage import Transaction
 from workhook.storage.dialects import any_of
 from workhook.storage.metadata import big, insert_into
+from workhook.storage.record_rows import assigned, values_of
 from workhook.storage.statements import Params, hot
 from workhook.work.tasks import order
 from workhook.work.tasks.order import STEP, Bucket
@@ -41,7 +41,7 @@ _next = _neighbour(1, big("next_at"))
 # `order.rank_between`, on the database's side: no statement of its own reads the neighbours.
 _rank = sa.func.coalesce((_previous + _next) // 2, _previous + STEP, _next - STEP, 0)
 
-_content: dict[str, sa.BindParameter[Any]] = {name: sa.bindparam(name) for name in CONTENT}
+_content = assigned(CONTENT)
 _insert = hot(
     sa.insert(tasks)
     .values(
@@ -133,17 +133,13 @@ def _order(spot: Spot) -> dict[str, object]:
 
 
 def _said(task: Task) -> dict[str, object]:
-    return {
-        "task_id": task.id,
-        **{name: getattr(task, name) for name in CONTENT},
-        "updated_at": task.updated_at,
-    }
+    return {"task_id": task.id, **values_of(task)}
 
 
 async def insert_task(tx: Transaction, repository_id: int, task: Task, spot: Spot) -> None:
-    params = {**_said(task), **_order(spot), "repository_id": repository_id, "user_id": task.user_id}
+    params = {**_said(task), **_order(spot), "repository_id": repository_id}
     await tx.flush()  # another new task may be waiting, which the place of this one depends on
-    await _put(tx, _insert, {**params, "created_at": task.created_at}, spot)
+    await _put(tx, _insert, params, spot)
     add_assignees(tx, task.id, [person.id for person in task.assignees])
 
 

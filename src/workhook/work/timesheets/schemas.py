@@ -8,6 +8,7 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from workhook.core.clock import DAY_MS, to_millis_text
+from workhook.core.records import EventSchema, resource_id
 from workhook.http.lists import ListQuery
 from workhook.http.parameters import DayOrMoment, LongText, Moment, Read
 from workhook.http.wire_types import WIRE_TYPE, Time, read_money, to_amount
@@ -109,17 +110,20 @@ class TimesheetsQuery(ListQuery):
     from_: From | UnsetType = msgspec.field(name="from", default=UNSET)
 
 
+_MILLISECONDS = EventSchema({"description": "milliseconds"})
+
+
 class TimesheetTaskShape(msgspec.Struct):
     """The task that the time was spent on."""
 
-    id: str
+    id: Annotated[str, resource_id("tsk")]
     title: str
 
 
 class TimesheetProjectShape(msgspec.Struct):
     """The project that the task belongs to."""
 
-    id: str
+    id: Annotated[str, resource_id("prj")]
     title: str
 
 
@@ -127,7 +131,7 @@ class ShortDurationShape(msgspec.Struct):
     """Hours and minutes, to the nearest minute; hours, to the nearest hundredth."""
 
     display: Annotated[str, Meta(examples=["1:30"])]
-    decimal: Annotated[float, Meta(ge=0, examples=[1.5])]
+    decimal: Annotated[float, Meta(ge=0, examples=[1.5]), EventSchema({"type": "number", "minimum": 0})]
 
 
 class TimesheetShape(msgspec.Struct):
@@ -136,7 +140,7 @@ class TimesheetShape(msgspec.Struct):
     Running: `is_active`; paused: neither `is_active` nor `finished`.
     """
 
-    id: str
+    id: Annotated[str, resource_id("tms")]
     task: Annotated[TimesheetTaskShape | None, Meta(description="Null when the task is gone for good.")]
     project: TimesheetProjectShape
     user: PersonShape
@@ -144,14 +148,21 @@ class TimesheetShape(msgspec.Struct):
     finished: bool
     start_time: Time
     end_time: Time | None
-    duration: Annotated[int, Meta(ge=0, description="Milliseconds.")]
-    elapsed_time: Annotated[int, Meta(ge=0, description="The same as `duration`.")]
+    duration: Annotated[int, Meta(ge=0, description="Milliseconds."), _MILLISECONDS]
+    elapsed_time: Annotated[int, Meta(ge=0, description="The same as `duration`."), _MILLISECONDS]
     formatted_duration: Annotated[str, Meta(examples=["1h 30m 5s"])]
     short_formatted_duration: ShortDurationShape
     notes: str | None
     billable: bool
     billable_rate: Annotated[float, Meta(ge=0, description="What an hour costs.")] | None
-    hourly_rate: Annotated[str, Meta(description="`billable_rate` with two decimals.", examples=["80.00"])] | None
+    hourly_rate: (
+        Annotated[
+            str,
+            Meta(description="`billable_rate` with two decimals.", examples=["80.00"]),
+            EventSchema({"pattern": r"^\d+\.\d\d$"}),
+        ]
+        | None
+    )
     created_at: str
     updated_at: str
 

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import sqlalchemy as sa
 
-from workhook.storage.metadata import Millis, metadata
+from workhook.storage.metadata import Millis, in_project, metadata
 
 timesheets = sa.Table(
     "timesheets",
     metadata,
     sa.Column("id", sa.Text, primary_key=True),
-    sa.Column(
-        "repository_id", sa.BigInteger, sa.ForeignKey("projects.repository_id", ondelete="CASCADE"), nullable=False
-    ),
+    in_project(),
     # Time that was spent outlives its task, whatever becomes of what was deleted.
     sa.Column("task_id", sa.Text, sa.ForeignKey("tasks.id", ondelete="SET NULL")),
     sa.Column("user_id", sa.BigInteger, sa.ForeignKey("accounts.id"), nullable=False),

@@ -1,0 +1,119 @@
+"""Writes the schemas of the records that events carry: `python -m scripts.event_schemas`, after every change of one.
+
+They come from the declarations of the records, `workhook.core.records`. The catalogue of events reads the file, so that
+it needs nothing of the work API. A test compares the file with what this makes.
+"""
+
+from __future__ import annotations
+
+import json
+import types
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
+
+import msgspec
+
+from workhook.core.records import EventSchema, JsonForm, RecordField, shown_fields
+from workhook.events.json_schema import (
+    AMOUNT,
+    COUNT,
+    FLAG,
+    INTEGER_ID,
+    TEXT,
+    USER,
+    Schema,
+    list_of,
+    map_of,
+    nullable,
+    one_of,
+    record,
+)
+from workhook.events.schemas import RESOURCES_FILE
+from workhook.work.checkouts.schemas import ServiceCheckoutShape
+from workhook.work.clients.schemas import Client
+from workhook.work.columns.schemas import Column
+from workhook.work.comments.schemas import FileComment, Reply, TaskComment
+from workhook.work.credits.schemas import TaskCredit
+from workhook.work.files.schemas import File, Folder
+from workhook.work.invoices.schemas import Invoice
+from workhook.work.people import PersonShape
+from workhook.work.projects.schemas import ProjectShape
+from workhook.work.services.schemas import Service
+from workhook.work.tasks.schemas import Task
+from workhook.work.timesheets.schemas import TimesheetShape
+
+RECORDS: dict[str, type[msgspec.Struct]] = {
+    "client": Client,
+    "column": Column,
+    "file": File,
+    "file_comment": FileComment,
+    "file_comment_reply": Reply,
+    "folder": Folder,
+    "invoice": Invoice,
+    "member": PersonShape,
+    "project": ProjectShape,
+    "service": Service,
+    "service_checkout": ServiceCheckoutShape,
+    "task": Task,
+    "task_comment": TaskComment,
+    "task_credit": TaskCredit,
+    "timesheet": TimesheetShape,
+}
+"""The record that each event carries, by the name of the event."""
+
+_SIMPLE: dict[Any, Schema] = {str: TEXT, bool: FLAG, int: COUNT, float: AMOUNT, int | float: AMOUNT}
+
+
+def schemas() -> dict[str, Schema]:
+    """By the name of the event."""
+    return {name: _of_struct(struct) for name, struct in RECORDS.items()}
+
+
+def _of_struct(struct: type[msgspec.Struct]) -> Schema:
+    if struct is PersonShape:  # events carry people of other sources, too
+        return USER
+    marks = {each: each.mark(EventSchema) for each in shown_fields(struct)}
+    optional = [each.json_name for each, mark in marks.items() if mark is not None and mark.optional]
+    return record({each.json_name: _of_field(each, mark) for each, mark in marks.items()}, optional=optional)
+
+
+def _of_field(field: RecordField, mark: EventSchema | None) -> Schema:
+    form = field.mark(JsonForm)
+    schema = _of_type(form.kind if form else field.plain, field.name)
+    if mark is not None and mark.schema is not None:
+        schema = dict(mark.schema) if "type" in mark.schema else {**schema, **mark.schema}
+    return nullable(schema) if field.nullable else schema
+
+
+def _of_type(kind: Any, name: str) -> Schema:
+    """`name`: of the field; some say what their numbers and texts are."""
+    if get_origin(kind) is Annotated:
+        return _of_type(kind.__origin__, name)
+    arguments = get_args(kind)
+    if get_origin(kind) is Literal:
+        return one_of(*arguments)
+    if get_origin(kind) in (Union, types.UnionType):
+        return _SIMPLE[int | float]
+    if get_origin(kind) is dict:
+        return map_of(_of_type(arguments[1], ""))
+    if arguments:
+        return list_of(_of_type(arguments[0], ""))
+    if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
+        return _of_struct(kind)
+    if kind is int and (name == "id" or name.endswith("_id")):
+        return INTEGER_ID
+    if kind is str and name.endswith("_at"):
+        return {**TEXT, "format": "date-time"}
+    return _SIMPLE[kind]
+
+
+def rendered() -> str:
+    """What the file holds."""
+    return json.dumps(schemas(), indent=1) + "\n"
+
+
+def main() -> None:
+    RESOURCES_FILE.write_text(rendered(), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

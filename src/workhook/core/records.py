@@ -1,0 +1,226 @@
+"""Records: each is declared once, as a struct, and its JSON form is made from that declaration.
+
+    class Column(Record):
+        '''A column of a board.'''
+
+        id: Annotated[str, resource_id("col")]
+        title: str
+        stage: Stage | None
+        created_at: Millis
+        rank: Annotated[int, HIDDEN]
+
+A record holds what the program works with: times are integers, texts of JSON are texts. The annotations say what JSON
+has instead. `to_response` copies a record into its JSON form, `Wire[Column]`, a struct with the same fields in the same
+order but for those that are `HIDDEN`. `storage.record_rows` makes table columns and copiers of rows
+from the same declaration, and `scripts.event_schemas` the schemas of events.
+"""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Callable, Mapping
+from functools import cache
+from typing import TYPE_CHECKING, Annotated, Any, Generic, TypeVar, Union, get_args, get_origin, get_type_hints
+
+import msgspec
+
+from workhook.core.clock import to_millis_text
+
+
+class Record(msgspec.Struct, frozen=True):
+    """What the declaration of a record inherits from."""
+
+
+R = TypeVar("R", bound=Record)
+
+
+class FieldMark(msgspec.Struct, frozen=True):
+    """Something that an annotation says about a field of a record, and that JSON Schema does not show."""
+
+
+class JsonForm(FieldMark, frozen=True):
+    """JSON has the value as another type, `kind`, which `convert` makes. None stays None."""
+
+    kind: Any
+    convert: Callable[[Any], object]
+
+
+class Stored(FieldMark, frozen=True):
+    """The name of the table's column, where it is not that of the field. None: no column of the table has the value."""
+
+    column: str | None
+
+
+class JsonName(FieldMark, frozen=True):
+    """The name of the field in JSON, where it is another."""
+
+    name: str
+
+
+class EventSchema(FieldMark, frozen=True, eq=False):
+    """What the schemas of events say about the field beyond its type; with `type`, it is all that they say. `optional`:
+    the field may be absent there."""
+
+    schema: Mapping[str, object] | None = None
+    optional: bool = False
+
+
+HIDDEN = FieldMark()
+"""JSON does not have the field."""
+
+COMPUTED = Stored(None)
+"""Whoever reads the record from a row gives the value."""
+
+MOMENT = EventSchema({"format": "date-time"})
+LINK = EventSchema({"format": "uri"})
+CURRENCY = EventSchema({"pattern": "^[A-Z]{3}$", "description": "ISO 4217"})
+
+
+Millis = Annotated[int, JsonForm(str, to_millis_text), MOMENT]
+"""Milliseconds since the epoch; `2026-11-20T09:00:00.123Z` in JSON."""
+
+
+def resource_id(prefix: str) -> EventSchema:
+    """The field is an id as `core.ids.new_id(prefix)` makes it."""
+    return EventSchema({"pattern": f"^{prefix}_[0-9a-z]{{26}}$"})
+
+
+class RecordField(msgspec.Struct, frozen=True):
+    """A field of a record, as it is declared. `plain` is its type without marks and without None."""
+
+    name: str
+    hint: Any
+    plain: Any
+    nullable: bool
+    marks: tuple[FieldMark, ...]
+
+    def mark(self, kind: type[M]) -> M | None:
+        """The outermost mark of this kind."""
+        return next((each for each in self.marks if isinstance(each, kind)), None)
+
+    @property
+    def json_name(self) -> str:
+        mark = self.mark(JsonName)
+        return self.name if mark is None else mark.name
+
+
+M = TypeVar("M", bound=FieldMark)
+
+
+@cache
+def fields_of(struct: type[msgspec.Struct]) -> tuple[RecordField, ...]:
+    """The fields of a record, or of any struct, in their order."""
+    hints = get_type_hints(struct, include_extras=True)
+    return tuple(_field(name, hints[name]) for name in struct.__struct_fields__)
+
+
+def shown_fields(struct: type[msgspec.Struct]) -> list[RecordField]:
+    """Those that JSON has."""
+    return [each for each in fields_of(struct) if HIDDEN not in each.marks]
+
+
+def _field(name: str, hint: Any) -> RecordField:
+    plain, nullable, marks = hint, False, list[FieldMark]()
+    while True:
+        options = _options(plain)
+        if get_origin(plain) is Annotated:
+            marks += [each for each in plain.__metadata__ if isinstance(each, FieldMark)]
+            plain = plain.__origin__
+        elif type(None) in options:
+            rest = [each for each in options if each is not type(None)]
+            plain, nullable = rest[0] if len(rest) == 1 else Union[tuple(rest)], True  # noqa: UP007  # made of a list
+        else:
+            return RecordField(name, hint, plain, nullable, tuple(marks))
+
+
+def _options(hint: Any) -> tuple[Any, ...]:
+    return get_args(hint) if get_origin(hint) in (Union, types.UnionType) else ()
+
+
+# --- the JSON form ----------------------------------------------------------------------------------------------------
+
+if TYPE_CHECKING:
+
+    class Wire(msgspec.Struct, Generic[R]):
+        """The JSON form of a record. Nothing reads its fields but what writes JSON."""
+
+else:
+
+    class Wire:
+        """`Wire[Task]` is the struct that `wire_of(Task)` makes."""
+
+        def __class_getitem__(cls, record: type[Record]) -> type[msgspec.Struct]:
+            return wire_of(record)
+
+
+@cache
+def wire_of(record: type[Record]) -> type[msgspec.Struct]:
+    """The struct that JSON is made of; it has the record's name and docstring."""
+    shown = [(each.json_name, _json_type(each.hint)[0]) for each in shown_fields(record)]
+    return msgspec.defstruct(record.__name__, shown, namespace={"__doc__": record.__doc__}, module=record.__module__)
+
+
+def _json_type(hint: Any) -> tuple[Any, Callable[[Any], object] | None]:
+    """The type that JSON has for a type of a record's field, and what makes the one from the other."""
+    if get_origin(hint) is Annotated:
+        kind, convert = _json_type(hint.__origin__)
+        for each in hint.__metadata__:
+            if isinstance(each, JsonForm):
+                kind, convert = each.kind, each.convert
+        rest = tuple(
+            each for each in hint.__metadata__ if isinstance(each, EventSchema) or not isinstance(each, FieldMark)
+        )
+        return (Annotated[(kind, *rest)] if rest else kind), convert
+    if options := _options(hint):
+        made = [_json_type(each) for each in options]
+        convert = next((each for _, each in made if each is not None), None)
+        return Union[tuple(kind for kind, _ in made)], convert  # noqa: UP007  # made of a list
+    if get_origin(hint) is tuple and (inner := _json_type(get_args(hint)[0]))[1] is not None:
+        return list[inner[0]], _for_each(inner[1])  # type: ignore[valid-type]  # a type that was just made
+    if isinstance(hint, type) and issubclass(hint, Record):
+        return wire_of(hint), to_response
+    return hint, None
+
+
+def _for_each(convert: Callable[[Any], object]) -> Callable[[Any], object]:
+    return lambda values: [convert(each) for each in values]
+
+
+def to_response(record: R) -> Wire[R]:
+    """The JSON form of the record."""
+    return _responder(record.__class__)(record)
+
+
+@cache
+def _responder(record: type[R]) -> Callable[[R], Wire[R]]:
+    values = converted(record, {each.name: f"record.{each.name}" for each in shown_fields(record)})
+    names = {"make": wire_of(record), **values.names}
+    respond: Callable[[R], Wire[R]] = compiled(f"lambda record: make({values.text})", names)
+    return respond
+
+
+class Expression(msgspec.Struct, frozen=True):
+    """The text of arguments in Python, and the values of the names in it."""
+
+    text: str
+    names: Mapping[str, object]
+
+
+def converted(record: type[Record], sources: Mapping[str, str]) -> Expression:
+    """The arguments that make a JSON form; `sources`: what the value of each field of it is, in Python."""
+    hints = {each.name: each for each in fields_of(record)}
+    arguments, names = [], {}
+    for name, source in sources.items():
+        if (convert := _json_type(hints[name].hint)[1]) is None:
+            arguments.append(source)
+            continue
+        names[f"convert_{name}"] = convert
+        call = f"convert_{name}({source})"
+        arguments.append(f"None if {source} is None else {call}" if hints[name].nullable else call)
+    return Expression(", ".join(arguments), names)
+
+
+def compiled(function: str, names: Mapping[str, object]) -> Any:
+    """The function with this text. It is made of the names of fields alone, as `dataclasses` makes `__init__`: a copier
+    that goes through a list of fields takes twice the time."""
+    return eval(function, dict(names))  # noqa: S307  # the text is ours

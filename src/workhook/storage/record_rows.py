@@ -1,0 +1,121 @@
+"""Tables and rows of records: columns, what a SELECT of them names, and the copiers of rows, from the declaration.
+
+A field of a record is stored in the column of its name unless the declaration says another (`core.records.Stored`). A
+field of another type than those that a column can hold has no column: whoever reads the record gives its value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from functools import cache
+from operator import attrgetter
+from typing import Any, Literal, TypeVar, get_args, get_origin
+
+import sqlalchemy as sa
+
+from workhook.core.records import (
+    Record,
+    RecordField,
+    Stored,
+    Wire,
+    compiled,
+    converted,
+    fields_of,
+    shown_fields,
+    wire_of,
+)
+from workhook.storage.metadata import BigId
+
+R = TypeVar("R", bound=Record)
+
+_TYPES: dict[Any, Any] = {str: sa.Text, int: sa.BigInteger, bool: sa.Boolean}
+
+
+@cache
+def _columns(record: type[Record]) -> dict[str, RecordField]:
+    """The fields that are stored, by the name of their column."""
+    found = {}
+    for each in fields_of(record):
+        mark = each.mark(Stored)
+        column = each.name if mark is None else mark.column
+        if column is not None and _base(each) in _TYPES:
+            found[column] = each
+    return found
+
+
+def _base(field: RecordField) -> Any:
+    return type(get_args(field.plain)[0]) if get_origin(field.plain) is Literal else field.plain
+
+
+def stored_names(record: type[Record], *, without: Collection[str] = ()) -> tuple[str, ...]:
+    """The names of the columns that hold a record."""
+    return tuple(name for name in _columns(record) if name not in without)
+
+
+def table_columns(record: type[Record], **references: sa.ForeignKey) -> list[sa.Column[Any]]:
+    """The columns of a record's table, by the types of its fields; `id` is the primary key. `references`: the foreign
+    keys of columns, by their names."""
+    return [
+        sa.Column(
+            name,
+            BigId if name == "id" and each.plain is int else _TYPES[_base(each)],
+            *([references[name]] if name in references else []),
+            primary_key=name == "id",
+            nullable=each.nullable,
+        )
+        for name, each in _columns(record).items()
+    ]
+
+
+def selected(record: type[Record], table: sa.FromClause, prefix: str = "") -> list[sa.Label[Any]]:
+    """What `row_reader` reads: put these first in the SELECT."""
+    return [table.c[name].label(prefix + name) for name in _columns(record)]
+
+
+def assigned(names: Collection[str]) -> dict[str, sa.BindParameter[Any]]:
+    """For the values of an INSERT or UPDATE: each column is a parameter of its name."""
+    return {name: sa.bindparam(name) for name in names}
+
+
+def row_reader(record: type[R], start: int = 0) -> Callable[..., R]:
+    """What makes records of rows that have the columns of `selected` from `start` on. Fields without a column are given
+    to it by their names. Columns are read by their place: to find a name SQLite goes through all."""
+    values = _values(record, start)
+    arguments = ", ".join(values.get(each.name, each.name) for each in fields_of(record))
+    made: Callable[..., R] = compiled(f"lambda {_parameters(record)}: make({arguments})", {"make": record})
+    return made
+
+
+def form_reader(record: type[R], start: int = 0) -> Callable[..., Wire[R]]:
+    """What makes the JSON forms of records of such rows, without the records: for the longest lists."""
+    values = _values(record, start)
+    form = converted(record, {each.name: values.get(each.name, each.name) for each in shown_fields(record)})
+    names = {"make": wire_of(record), **form.names}
+    made: Callable[..., Wire[R]] = compiled(f"lambda {_parameters(record)}: make({form.text})", names)
+    return made
+
+
+def _values(record: type[Record], start: int) -> dict[str, str]:
+    """The values of fields in a row, in Python. SQLite has numbers for booleans."""
+    return {
+        each.name: f"bool(row[{index}])" if each.plain is bool else f"row[{index}]"
+        for index, each in enumerate(_columns(record).values(), start)
+    }
+
+
+def _parameters(record: type[Record]) -> str:
+    stored = {each.name for each in _columns(record).values()}
+    given = [each.name for each in fields_of(record) if each.name not in stored]
+    return ", ".join(["row", *given])
+
+
+def values_of(record: Record) -> dict[str, object]:
+    """The parameters of a statement that stores the record, by the names of its columns."""
+    names, get = _getter(type(record))
+    return dict(zip(names, get(record), strict=True))
+
+
+@cache
+def _getter(record: type[Record]) -> tuple[tuple[str, ...], Callable[[Record], tuple[object, ...]]]:
+    columns = _columns(record)
+    return tuple(columns), attrgetter(*(each.name for each in columns.values()))
