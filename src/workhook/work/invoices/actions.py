@@ -6,7 +6,6 @@ import msgspec
 
 from workhook.core.clock import now_ms
 from workhook.core.errors import Conflict, NotFound
-from workhook.core.records import Wire
 from workhook.identity.schemas import Actor
 from workhook.storage import Reader, Row, Transaction
 from workhook.work.access import Access, access_of
@@ -25,7 +24,6 @@ class Taken(msgspec.Struct, frozen=True):
 
     access: Access
     invoice: Invoice
-    record: Wire[Invoice]
     avatar: str | None = None  # of the project, for who looks at it
 
 
@@ -44,7 +42,7 @@ async def take(tx: Transaction, actor: Actor, invoice_id: str) -> Taken:
     return taken
 
 
-async def create(tx: Transaction, actor: Actor, project_id: str, wanted: InvoiceCreate, *, base: str) -> Wire[Invoice]:
+async def create(tx: Transaction, actor: Actor, project_id: str, wanted: InvoiceCreate, *, base: str) -> Invoice:
     """A draft. Raises `NotFound`, `Forbidden`, `Conflict` if the project is archived, `Invalid`."""
     row = await queries.find_project(tx, project_id, actor.user.id)
     access = access_of(row, actor)
@@ -59,10 +57,10 @@ async def create(tx: Transaction, actor: Actor, project_id: str, wanted: Invoice
     await _claim(tx, access, invoice.id, plan)
     record = invoice_to_response(invoice, now)
     await announce(tx, actor, repository, "invoice", "created", record, base=base)
-    return record
+    return invoice
 
 
-async def edit(tx: Transaction, actor: Actor, taken: Taken, wanted: InvoiceEdit, *, base: str) -> Wire[Invoice]:
+async def edit(tx: Transaction, actor: Actor, taken: Taken, wanted: InvoiceEdit, *, base: str) -> Invoice:
     """The invoice after the change; nothing happens if there is none. `taken` is what `take` gave.
 
     Raises `Invalid`, and `Conflict` for what may not change any more.
@@ -73,7 +71,7 @@ async def edit(tx: Transaction, actor: Actor, taken: Taken, wanted: InvoiceEdit,
     if plan.claims_differ:
         changed.add("timesheet_ids")
     if not changed:
-        return taken.record
+        return taken.invoice
     if invoice.status == "void" or (invoice.status != "draft" and not changed <= _AFTER_SENDING):
         stays = "everything" if invoice.status == "void" else "what its amounts follow from, and its number,"
         message = f"The invoice is {invoice.status}; {stays} stays as it is."
@@ -92,28 +90,29 @@ async def delete(tx: Transaction, actor: Actor, taken: Taken, *, base: str) -> N
     if taken.invoice.status != "draft":
         raise Conflict("Only drafts can be deleted.", code=f"invoice_{taken.invoice.status}")
     await queries.delete_invoice(tx, taken.invoice.id)
-    await announce(tx, actor, taken.access.repository, "invoice", "deleted", taken.record, base=base)
+    record = invoice_to_response(taken.invoice, now_ms())
+    await announce(tx, actor, taken.access.repository, "invoice", "deleted", record, base=base)
 
 
-async def send(tx: Transaction, actor: Actor, taken: Taken, *, base: str) -> Wire[Invoice]:
+async def send(tx: Transaction, actor: Actor, taken: Taken, *, base: str) -> Invoice:
     """A draft is issued: it gets its number, and its amounts stay. Raises `Conflict` if it is paid or void."""
     if _is_already(taken, "sent", possible_from="draft"):
-        return taken.record
+        return taken.invoice
     await issued.hold_project(tx, taken.access.repository.id)
     return await _write(tx, actor, taken, "sent", {"status": "sent", "issued": now_ms()}, base=base, number=True)
 
 
-async def pay(tx: Transaction, actor: Actor, taken: Taken, *, base: str) -> Wire[Invoice]:
+async def pay(tx: Transaction, actor: Actor, taken: Taken, *, base: str) -> Invoice:
     """Raises `Conflict` unless it was sent."""
     if _is_already(taken, "paid", possible_from="sent"):
-        return taken.record
+        return taken.invoice
     return await _write(tx, actor, taken, "paid", {"status": "paid", "paid_at": now_ms()}, base=base)
 
 
-async def void(tx: Transaction, actor: Actor, taken: Taken, *, base: str) -> Wire[Invoice]:
+async def void(tx: Transaction, actor: Actor, taken: Taken, *, base: str) -> Invoice:
     """Its timesheets can be invoiced again. Raises `Conflict` unless it was sent."""
     if _is_already(taken, "void", possible_from="sent"):
-        return taken.record
+        return taken.invoice
     await queries.release(tx, taken.invoice.id)
     return await _write(tx, actor, taken, "voided", {"status": "void"}, base=base)
 
@@ -124,7 +123,7 @@ def _seen(row: Row | None, actor: Actor) -> Taken:
         raise NotFound()
     invoice = queries.invoice_of(row)
     access.require_sight(invoice.status == "draft")
-    return Taken(access, invoice, invoice_to_response(invoice, now_ms()))
+    return Taken(access, invoice)
 
 
 def _is_already(taken: Taken, status: str, *, possible_from: str) -> bool:
@@ -150,7 +149,7 @@ async def _write(
     base: str,
     more_changes: dict[str, dict[str, object]] | None = None,
     number: bool = False,
-) -> Wire[Invoice]:
+) -> Invoice:
     """`number`: give it the next number, unless it has one."""
     now, before = now_ms(), taken.invoice
     after = msgspec.structs.replace(before, **values, updated_at=max(now, before.updated_at + 1))
@@ -159,6 +158,6 @@ async def _write(
     else:
         await queries.update_invoice(tx, after)
     record = invoice_to_response(after, now)
-    changes = {**differences(taken.record, record), **(more_changes or {})}
+    changes = {**differences(invoice_to_response(before, now), record), **(more_changes or {})}
     await announce(tx, actor, taken.access.repository, "invoice", action, record, base=base, changes=changes)
-    return record
+    return after

@@ -8,7 +8,6 @@ from functools import partial
 from msgspec import UnsetType
 
 from workhook.core.clock import now_ms
-from workhook.core.records import Wire
 from workhook.http import conditions, lists, parameters
 from workhook.http.calls import Answer, Call
 from workhook.http.operations import AREA_A, Operation
@@ -31,7 +30,11 @@ from workhook.work.schemas import Done
 TAG = "Invoices"
 PDF = "application/pdf"
 
-Verb = Callable[..., Awaitable[Wire[Invoice]]]
+Verb = Callable[..., Awaitable[Invoice]]
+
+
+def _shown(invoice: Invoice) -> InvoiceAnswer:
+    return InvoiceAnswer(invoice_to_response(invoice, now_ms()))
 
 
 async def list_invoices(call: Call) -> Answer:
@@ -58,14 +61,14 @@ async def create_invoice(call: Call) -> Answer:
 
     async def change(tx: Transaction) -> Answer:
         made = await actions.create(tx, actor_of(call), call.path("id"), wanted, base=base_of(call))
-        return Answer(InvoiceAnswer(made))
+        return Answer(_shown(made))
 
     return await call.write(change)
 
 
 async def get_invoice(call: Call) -> Answer:
     seen = await actions.look_at(call.database, actor_of(call), call.path("invoice_id"))
-    return Answer(InvoiceAnswer(seen.record))
+    return Answer(_shown(seen.invoice))
 
 
 async def edit_invoice(call: Call) -> Answer:
@@ -73,8 +76,8 @@ async def edit_invoice(call: Call) -> Answer:
 
     async def change(tx: Transaction) -> Answer:
         taken = await actions.take(tx, actor_of(call), call.path("invoice_id"))
-        conditions.require_match(call, InvoiceAnswer(taken.record))
-        return Answer(InvoiceAnswer(await actions.edit(tx, actor_of(call), taken, wanted, base=base_of(call))))
+        conditions.require_match(call, _shown(taken.invoice))
+        return Answer(_shown(await actions.edit(tx, actor_of(call), taken, wanted, base=base_of(call))))
 
     return await call.write(change)
 
@@ -82,7 +85,7 @@ async def edit_invoice(call: Call) -> Answer:
 async def delete_invoice(call: Call) -> Answer:
     async def change(tx: Transaction) -> Answer:
         taken = await actions.take(tx, actor_of(call), call.path("invoice_id"))
-        conditions.require_match(call, InvoiceAnswer(taken.record))
+        conditions.require_match(call, _shown(taken.invoice))
         await actions.delete(tx, actor_of(call), taken, base=base_of(call))
         return Answer(Done())
 
@@ -104,7 +107,7 @@ async def void_invoice(call: Call) -> Answer:
 async def _do(call: Call, verb: Verb) -> Answer:
     async def change(tx: Transaction) -> Answer:
         taken = await actions.take(tx, actor_of(call), call.path("invoice_id"))
-        return Answer(InvoiceAnswer(await verb(tx, actor_of(call), taken, base=base_of(call))))
+        return Answer(_shown(await verb(tx, actor_of(call), taken, base=base_of(call))))
 
     return await call.write(change)
 
