@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from workhook.core.clock import now_ms
 from workhook.core.errors import Conflict, NotFound
-from workhook.core.records import Wire
 from workhook.identity.context import Write
 from workhook.identity.schemas import Actor
 from workhook.storage import Reader, Row, Transaction
@@ -26,7 +24,6 @@ class Taken(msgspec.Struct, frozen=True):
 
     access: Access
     invoice: Invoice
-    record: Wire[Invoice]
     avatar: str | None = None  # of the project, for who looks at it
 
 
@@ -45,7 +42,7 @@ async def take(tx: Transaction, actor: Actor, invoice_id: str) -> Taken:
     return taken
 
 
-async def create(write: Write, project_id: str, wanted: InvoiceCreate) -> Wire[Invoice]:
+async def create(write: Write, project_id: str, wanted: InvoiceCreate) -> Invoice:
     """A draft. Raises `NotFound`, `Forbidden`, `Conflict` if the project is archived, `Invalid`."""
     row = await queries.find_project(write.tx, project_id, write.actor.user.id)
     access = access_of(row, write.actor)
@@ -60,10 +57,10 @@ async def create(write: Write, project_id: str, wanted: InvoiceCreate) -> Wire[I
     await _claim(write.tx, access, invoice.id, plan)
     record = invoice_to_response(invoice, write.now)
     await announce(write, repository, "invoice", "created", record)
-    return record
+    return invoice
 
 
-async def edit(write: Write, taken: Taken, wanted: InvoiceEdit) -> Wire[Invoice]:
+async def edit(write: Write, taken: Taken, wanted: InvoiceEdit) -> Invoice:
     """The invoice after the change; nothing happens if there is none. `taken` is what `take` gave.
 
     Raises `Invalid`, and `Conflict` for what may not change any more.
@@ -74,7 +71,7 @@ async def edit(write: Write, taken: Taken, wanted: InvoiceEdit) -> Wire[Invoice]
     if plan.claims_differ:
         changed.add("timesheet_ids")
     if not changed:
-        return taken.record
+        return taken.invoice
     if invoice.status == "void" or (invoice.status != "draft" and not changed <= _AFTER_SENDING):
         stays = "everything" if invoice.status == "void" else "what its amounts follow from, and its number,"
         message = f"The invoice is {invoice.status}; {stays} stays as it is."
@@ -93,28 +90,29 @@ async def delete(write: Write, taken: Taken) -> None:
     if taken.invoice.status != "draft":
         raise Conflict("Only drafts can be deleted.", code=f"invoice_{taken.invoice.status}")
     await queries.delete_invoice(write.tx, taken.invoice.id)
-    await announce(write, taken.access.repository, "invoice", "deleted", taken.record)
+    record = invoice_to_response(taken.invoice, write.now)
+    await announce(write, taken.access.repository, "invoice", "deleted", record)
 
 
-async def send(write: Write, taken: Taken) -> Wire[Invoice]:
+async def send(write: Write, taken: Taken) -> Invoice:
     """A draft is issued: it gets its number, and its amounts stay. Raises `Conflict` if it is paid or void."""
     if _is_already(taken, "sent", possible_from="draft"):
-        return taken.record
+        return taken.invoice
     await issued.hold_project(write.tx, taken.access.repository.id)
     return await _write(write, taken, "sent", {"status": "sent", "issued": write.now}, number=True)
 
 
-async def pay(write: Write, taken: Taken) -> Wire[Invoice]:
+async def pay(write: Write, taken: Taken) -> Invoice:
     """Raises `Conflict` unless it was sent."""
     if _is_already(taken, "paid", possible_from="sent"):
-        return taken.record
+        return taken.invoice
     return await _write(write, taken, "paid", {"status": "paid", "paid_at": write.now})
 
 
-async def void(write: Write, taken: Taken) -> Wire[Invoice]:
+async def void(write: Write, taken: Taken) -> Invoice:
     """Its timesheets can be invoiced again. Raises `Conflict` unless it was sent."""
     if _is_already(taken, "void", possible_from="sent"):
-        return taken.record
+        return taken.invoice
     await queries.release(write.tx, taken.invoice.id)
     return await _write(write, taken, "voided", {"status": "void"})
 
@@ -125,7 +123,7 @@ def _seen(row: Row | None, actor: Actor) -> Taken:
         raise NotFound()
     invoice = queries.invoice_of(row)
     access.require_sight(invoice.status == "draft")
-    return Taken(access, invoice, invoice_to_response(invoice, now_ms()))
+    return Taken(access, invoice)
 
 
 def _is_already(taken: Taken, status: str, *, possible_from: str) -> bool:
@@ -149,7 +147,7 @@ async def _write(
     *,
     more_changes: dict[str, dict[str, object]] | None = None,
     number: bool = False,
-) -> Wire[Invoice]:
+) -> Invoice:
     """`number`: give it the next number, unless it has one."""
     before = taken.invoice
     after = msgspec.structs.replace(before, **values, updated_at=max(write.now, before.updated_at + 1))
@@ -158,6 +156,6 @@ async def _write(
     else:
         await queries.update_invoice(write.tx, after)
     record = invoice_to_response(after, write.now)
-    changes = {**differences(taken.record, record), **(more_changes or {})}
+    changes = {**differences(invoice_to_response(before, write.now), record), **(more_changes or {})}
     await announce(write, taken.access.repository, "invoice", action, record, changes=changes)
-    return record
+    return after

@@ -16,6 +16,7 @@ from workhook.identity.guard import actor_of
 from workhook.work.access import find_access
 from workhook.work.invoices import actions, pdf, printing, queries
 from workhook.work.invoices.schemas import (
+    Invoice,
     InvoiceAnswer,
     InvoiceCreate,
     InvoiceEdit,
@@ -27,6 +28,10 @@ from workhook.work.schemas import Done
 
 routes = Routes(AREA_A, "Invoices", read="work.read", write="work.write")
 PDF = "application/pdf"
+
+
+def _shown(invoice: Invoice) -> InvoiceAnswer:
+    return InvoiceAnswer(invoice_to_response(invoice, now_ms()))
 
 
 @routes.get("/projects/{id}/invoices")
@@ -59,14 +64,14 @@ async def create_invoice(write: Write, project_id: str, wanted: InvoiceCreate) -
     A draft. Its timesheets are claimed: no other invoice can have them.
     """
     made = await actions.create(write, project_id, wanted)
-    return InvoiceAnswer(made)
+    return _shown(made)
 
 
 @routes.get("/invoices/{invoice_id}")
 async def get_invoice(call: Call, invoice_id: str) -> InvoiceAnswer:
     """Get an invoice."""
     seen = await actions.look_at(call.database, actor_of(call), invoice_id)
-    return InvoiceAnswer(seen.record)
+    return _shown(seen.invoice)
 
 
 @routes.patch("/invoices/{invoice_id}")
@@ -76,8 +81,8 @@ async def edit_invoice(write: Write, invoice_id: str, wanted: InvoiceEdit) -> In
     Once it is sent, its lines, timesheets, tax, currency and number stay; once void, all of it.
     """
     taken = await actions.take(write.tx, write.actor, invoice_id)
-    write.require_match(InvoiceAnswer(taken.record))
-    return InvoiceAnswer(await actions.edit(write, taken, wanted))
+    write.require_match(_shown(taken.invoice))
+    return _shown(await actions.edit(write, taken, wanted))
 
 
 @routes.delete("/invoices/{invoice_id}")
@@ -87,7 +92,7 @@ async def delete_invoice(write: Write, invoice_id: str) -> Done:
     Its timesheets can be invoiced again.
     """
     taken = await actions.take(write.tx, write.actor, invoice_id)
-    write.require_match(InvoiceAnswer(taken.record))
+    write.require_match(_shown(taken.invoice))
     await actions.delete(write, taken)
     return Done()
 
@@ -95,13 +100,13 @@ async def delete_invoice(write: Write, invoice_id: str) -> Done:
 @routes.post("/invoices/{invoice_id}/send")
 async def send_invoice(write: Write, invoice_id: str) -> InvoiceAnswer:
     """Issue a draft: it gets its number, and its amounts stay."""
-    return InvoiceAnswer(await actions.send(write, await actions.take(write.tx, write.actor, invoice_id)))
+    return _shown(await actions.send(write, await actions.take(write.tx, write.actor, invoice_id)))
 
 
 @routes.post("/invoices/{invoice_id}/pay")
 async def pay_invoice(write: Write, invoice_id: str) -> InvoiceAnswer:
     """Note that an invoice was paid."""
-    return InvoiceAnswer(await actions.pay(write, await actions.take(write.tx, write.actor, invoice_id)))
+    return _shown(await actions.pay(write, await actions.take(write.tx, write.actor, invoice_id)))
 
 
 @routes.post("/invoices/{invoice_id}/void")
@@ -110,7 +115,7 @@ async def void_invoice(write: Write, invoice_id: str) -> InvoiceAnswer:
 
     It keeps its number; its timesheets can be invoiced again.
     """
-    return InvoiceAnswer(await actions.void(write, await actions.take(write.tx, write.actor, invoice_id)))
+    return _shown(await actions.void(write, await actions.take(write.tx, write.actor, invoice_id)))
 
 
 @routes.get("/invoices/{invoice_id}/pdf", answers={200: {"type": "string", "format": "binary"}}, media_type=PDF)
