@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from urllib.parse import quote, urlsplit
+from urllib.parse import parse_qsl, quote, urlencode, urlsplit
 
 _LOOPBACK = re.compile(r"(http://(?:127\.0\.0\.1|\[::1\]))(?::[0-9]{1,5})?((?:[/?].*)?)", re.DOTALL)
 # A browser runs or shows these itself instead of handing them to an app.
@@ -45,10 +45,10 @@ def can_be_sent_to(uri: str) -> bool:
 
 def with_parameters(uri: str, parameters: Iterable[tuple[str, str | None]]) -> str:
     """The URI with more in its query; parameters that are None are left out."""
-    from authlib.common.urls import add_params_to_uri
-
+    parts = urlsplit(uri)
+    known = parse_qsl(parts.query, keep_blank_values=True)
     given = [(name, value) for name, value in parameters if value is not None]
-    return quote(str(add_params_to_uri(uri, given)), safe=_IN_URIS)
+    return quote(parts._replace(query=urlencode([*known, *given])).geturl(), safe=_IN_URIS)
 
 
 def _scheme(uri: str) -> str:
