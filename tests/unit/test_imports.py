@@ -20,7 +20,7 @@ SERVING = {"aiohttp", "litestar", "uvicorn", "uvloop"}
 STORING = {"cryptography", "sqlalchemy", "structlog", "prometheus_client"}
 # Of a server too only who uses them needs them: PostgreSQL, a database to be migrated, files on S3, people who sign in.
 # Pydantic is Typer's: `workhook.cli.coercion`.
-SELDOM = {"alembic", "argon2", "asyncpg", "authlib", "boto3", "jinja2", "joserfc", "obstore", "pydantic", "typst"}
+SELDOM = {"alembic", "argon2", "asyncpg", "boto3", "jinja2", "joserfc", "obstore", "pydantic", "typst"}
 
 
 def run(data: Path, *words: str, until: str | None = None) -> tuple[list[str], set[str]]:

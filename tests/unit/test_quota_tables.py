@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from workhook.hooks.operations import OPERATIONS as OF_HOOKS
-
 import workhook.web.operations  # noqa: F401  # its tables
+from workhook.hooks.api import OPERATIONS as OF_HOOKS
 from workhook.http.operations import AREA_A, AREA_B
 from workhook.storage.metadata import metadata
-from workhook.work.operations import OF_PEOPLE
+from workhook.work.invitations import organization, repository
 from workhook.work.operations import OPERATIONS as OF_WORK
 from workhook.work.quota.counting import COUNTED, NOT_COUNTED
 from workhook.work.quota.enforcing import MAKING, TELLING
@@ -32,7 +31,9 @@ def test_every_table_is_counted_or_said_not_to_be() -> None:
 
 
 def test_every_operation_that_posts_is_bounded_or_goes_on() -> None:
-    posting = {each.name for each in (*OF_WORK, *OF_PEOPLE, *OF_HOOKS) if each.method == "POST"}
+    posting = {
+        each.name for each in (*OF_WORK, *organization.routes, *repository.routes, *OF_HOOKS) if each.method == "POST"
+    }
     assert posting == (MAKING | (TELLING & posting) | GOING_ON)
     assert not GOING_ON & (MAKING | TELLING)
 
