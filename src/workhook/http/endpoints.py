@@ -133,7 +133,7 @@ class Routes(Sequence[Operation], Declaring):
         """Declare the function below. `facts` are fields of `Operation`, `status` that of the answer."""
 
         def declare(function: H) -> H:
-            said = {"access": self.read if method == "GET" else self.write, "tag": self.tag}
+            said: dict[str, Any] = {"access": self.read if method == "GET" else self.write, "tag": self.tag}
             said |= _facts_of(function, self.area, path, status) | facts
             if any(kind is Page for _, kind in _parameters(function)):
                 said["query"] = (*facts.get("query", ()), *PAGING)
