@@ -20,7 +20,7 @@ from workhook.http.calls import Services
 from workhook.identity import queries
 from workhook.identity.apps import actions as app_actions
 from workhook.identity.oauth.grants import allow, revoke_grant
-from workhook.identity.oauth.issuing import issue_to, renew
+from workhook.identity.oauth.issue_pair import issue_to, renew
 from workhook.identity.oauth.schemas import Refusal, TokenAnswer
 from workhook.identity.tokens.lookup import find_actor
 

@@ -22,7 +22,7 @@ from workhook.identity.audit_phrase import Selection
 from workhook.identity.oauth import devices
 from workhook.identity.oauth.codes import create_code, redeem_code
 from workhook.identity.oauth.grants import allow, revoke_grant
-from workhook.identity.oauth.issuing import renew
+from workhook.identity.oauth.issue_pair import renew
 from workhook.identity.oauth.schemas import TokenAnswer
 from workhook.identity.oauth.tables import authorization_codes, refresh_tokens
 from workhook.identity.signin import actions as signin
@@ -126,7 +126,7 @@ async def test_by_an_index(services: Services, world: World, asked: Asked) -> No
     await sessions.list_of(database, user.id)
     await links.find(database, "secret")
     await credentials.authenticate_client(database, app.client_id, secret)
-    powers = await token_queries.powers_of(database, user.id)
+    powers = await token_queries.permissions_of_tokens(database, user.id)
     await token_queries.some_of(database, user.id, [each.id for each in powers])
     await signin._find(database, "OCTO@example.com")
     for selection in (Selection(account_id=7), Selection(account_id=7, action="task.create")):

@@ -20,7 +20,7 @@ from workhook.identity.apps import actions, keys
 from workhook.identity.apps.schemas import Installation
 from workhook.identity.context import Write
 from workhook.identity.queries import find_account
-from workhook.identity.schemas import Actor, Reach
+from workhook.identity.schemas import Actor, Grant
 from workhook.storage import Transaction
 from workhook.work.columns import actions as columns
 from workhook.work.columns.schemas import ColumnCreate
@@ -179,7 +179,7 @@ class _Robot:
             owner = Actor(boss, token_id=0, token_kind="classic", scopes=frozenset())
             column = await columns.create_column(Write(tx, owner, BASE), world.project_id, ColumnCreate(title="To do"))
             task = await tasks.create_task(Write(tx, owner, BASE), column.id, TaskCreate(title="Draw"))
-        reach = Reach(place.id, PERMISSIONS)
+        reach = Grant(place.id, PERMISSIONS)
         actor = Actor(
             bot,
             token_id=0,

@@ -12,7 +12,7 @@ from workhook.identity import invitations, member_queries
 from workhook.identity.apps.app_schemas import OwnerShape, owner_shape
 from workhook.identity.guard import actor_of, named_organization, named_repository
 from workhook.identity.member_queries import Affiliation, InRepository, MemberRole
-from workhook.identity.member_schemas import (
+from workhook.identity.profile_schemas import (
     CollaboratorPermission,
     CollaboratorShape,
     Membership,

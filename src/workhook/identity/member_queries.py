@@ -6,8 +6,8 @@ from typing import Literal, NamedTuple
 
 import sqlalchemy as sa
 
-from workhook.identity.member_schemas import Role
 from workhook.identity.profile_queries import is_visible
+from workhook.identity.profile_schemas import Role
 from workhook.identity.queries import account_columns, key_of
 from workhook.identity.schemas import Account, Actor, Repository, account_of
 from workhook.identity.tables import accounts, collaborators, memberships

@@ -16,7 +16,7 @@ from workhook.core.errors import Forbidden, NotFound
 from workhook.http.openapi import Access
 from workhook.identity.schemas import Actor, Organization, Repository
 from workhook.identity.tokens.kinds import APP_USER, CLASSIC, FINE_GRAINED, INSTALLATION, KINDS, OAUTH
-from workhook.identity.tokens.reach import allows, check_reach, check_whole_account, in_reach, not_accessible
+from workhook.identity.tokens.reach import allows, check_reach, check_whole_account, covers, not_accessible
 
 SCOPES = (
     "repo", "admin:repo_hook", "write:repo_hook", "read:repo_hook", "admin:org_hook", "admin:org", "work", "work:read",
@@ -197,7 +197,7 @@ def check_repository(repository: Repository | None, rule: Rule, actor: Actor) ->
     """Raises `NotFound` for what the caller cannot see and `Forbidden` for what it may not do."""
     if repository is None:
         raise NotFound()
-    hidden = repository.role is None or not in_reach(actor, repository.owner.id, repository.id)
+    hidden = repository.role is None or not covers(actor, repository.owner.id, repository.id)
     actor.request.touches(repository.owner.id, repository.id, hidden=hidden)
     if repository.role is None or hidden:
         raise NotFound()
@@ -215,7 +215,7 @@ def check_organization(organization: Organization | None, rule: Rule, actor: Act
     if organization is None:
         raise NotFound()
     is_seen = organization.role is not None or (rule.role == "invited" and organization.is_invited)
-    hidden = not is_seen or not in_reach(actor, organization.account.id)
+    hidden = not is_seen or not covers(actor, organization.account.id)
     actor.request.touches(organization.account.id, hidden=hidden)
     if hidden:
         raise NotFound()

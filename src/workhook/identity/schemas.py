@@ -63,7 +63,7 @@ class Repository(msgspec.Struct, frozen=True):
         return self.owner if self.owner.kind == "organization" else None
 
 
-class Reach(msgspec.Struct, frozen=True):
+class Grant(msgspec.Struct, frozen=True):
     """An account that a token is confined to, with what it may do there. `repository_ids` None: all of them."""
 
     account_id: int
@@ -89,7 +89,7 @@ class Actor(msgspec.Struct, frozen=True):
     last_used_at: int | None = None
     app_id: int | None = None
     installation_id: int | None = None
-    reaches: tuple[Reach, ...] | None = None
+    reaches: tuple[Grant, ...] | None = None
     need: tuple[str, str] | None = None
     expires_at: int | None = None
     root_id: int | None = None

@@ -10,7 +10,7 @@ from workhook.core.errors import Fault, Forbidden, Invalid
 from workhook.identity.queries import key_of
 from workhook.identity.schemas import Account, Actor, account_of
 from workhook.identity.tables import accounts, memberships
-from workhook.identity.tokens.reach import in_reach, not_accessible
+from workhook.identity.tokens.reach import covers, not_accessible
 from workhook.storage import Reader
 from workhook.storage.metadata import big
 from workhook.work.access import RANKS
@@ -42,8 +42,8 @@ async def choose_owner(reader: Reader, actor: Actor, login: str | UnsetType) -> 
     nothing.
     """
     rows = await reader.fetch_all(_organizations, {"user_id": actor.user.id})
-    organizations = [Owner(account_of(row), row["role"]) for row in rows if in_reach(actor, row["id"])]
-    own = Owner(actor.user, "owner") if in_reach(actor, actor.user.id) else None
+    organizations = [Owner(account_of(row), row["role"]) for row in rows if covers(actor, row["id"])]
+    own = Owner(actor.user, "owner") if covers(actor, actor.user.id) else None
     every = [*organizations, own] if own else organizations
     if not every:
         raise not_accessible(actor)

@@ -12,14 +12,14 @@ from workhook.http.operations import AREA_B, Query
 from workhook.identity import queries as account_queries
 from workhook.identity.apps import actions, queries
 from workhook.identity.apps import manage_schemas as s
-from workhook.identity.apps.app_schemas import IntegrationShape, installation_shape, integration_shape
+from workhook.identity.apps.app_schemas import IntegrationShape, installation_shape, integration_shape, levels
 from workhook.identity.apps.manage_api import OWNERS, TAG
 from workhook.identity.apps.schemas import App, Installation
 from workhook.identity.context import Write
 from workhook.identity.guard import caller_of, named_organization
 from workhook.identity.queries import key_of
 from workhook.identity.schemas import Account, Actor
-from workhook.identity.tokens.reach import in_reach
+from workhook.identity.tokens.reach import covers
 from workhook.storage import Reader, Transaction
 from workhook.storage.database import UniqueViolation
 from workhook.storage.pages import Page
@@ -37,7 +37,7 @@ def _shape(installation: Installation, base: str) -> s.OwnInstallationShape:
     return s.OwnInstallationShape(
         **common,
         repository_ids=None if chosen is None else sorted(chosen),
-        app_permissions={name: s.level_of(level) for name, level in sorted(installation.app.permissions.items())},
+        app_permissions=levels(installation.app.permissions),
     )
 
 
@@ -207,7 +207,7 @@ async def apps_get_public(call: Call, slug: str) -> IntegrationShape:
 async def _is_insider(call: Call, actor: Actor | None, app: App) -> bool:
     if actor is None:
         return caller_of(call).app == app
-    if not in_reach(actor, app.account_id):
+    if not covers(actor, app.account_id):
         return False
     return await account_queries.find_member_role(call.database, app.account_id, actor.user.id) is not None
 

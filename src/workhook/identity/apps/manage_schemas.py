@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
@@ -12,13 +12,11 @@ from workhook.core.secrecy import Secretive
 from workhook.http.wire_types import Time, Url
 from workhook.identity.apps import rules
 from workhook.identity.apps.actions import BOT_SUFFIX
-from workhook.identity.apps.app_schemas import InstallationShape, PermissionMap, Selection
+from workhook.identity.apps.app_schemas import InstallationShape, Level, PermissionMap, Selection
 from workhook.identity.apps.installing import REPOSITORIES_MAX
 from workhook.identity.apps.keys import PEM_MAX
 from workhook.identity.apps.schemas import App, Key, Secret
 from workhook.identity.schemas import Account, AccountShape, account_shape
-
-Level = Literal["read", "write"]
 
 Name = Annotated[
     str,
@@ -174,11 +172,6 @@ class InstallationEdit(msgspec.Struct, kw_only=True):
     permissions: Annotated[dict[str, Level] | UnsetType, Meta(description="At most what the app asks for.")] = UNSET
     repository_selection: Selection | UnsetType = UNSET
     repositories: Repositories | UnsetType = UNSET
-
-
-def level_of(level: str) -> Level:
-    """As the wire's type has it."""
-    return "write" if level == "write" else "read"
 
 
 def app_path(app: App, organization: Account) -> str:

@@ -18,7 +18,7 @@ from workhook.identity.apps.credentials import authenticate_client, basic_creden
 from workhook.identity.apps.queries import find_client
 from workhook.identity.apps.schemas import App
 from workhook.identity.guard import caller_of
-from workhook.identity.oauth import bodies, codes, devices, issuing
+from workhook.identity.oauth import bodies, codes, devices, issue_pair
 from workhook.identity.oauth.schemas import DeviceAnswer, Refusal, ServerMetadata, TokenAnswer
 from workhook.identity.oauth.scopes import requested
 from workhook.identity.policy import SCOPES
@@ -160,7 +160,7 @@ async def _grant(tx: Transaction, client: Client, fields: Fields) -> TokenAnswer
             secret_shown=client.secret_shown,
         )
     if grant_type == "refresh_token":
-        return await issuing.renew(tx, client.app, fields["refresh_token"], secret_shown=client.secret_shown)
+        return await issue_pair.renew(tx, client.app, fields["refresh_token"], secret_shown=client.secret_shown)
     if not client.app.device_flow:
         return _NO_DEVICE_FLOW
     return await devices.poll(tx, client.app, fields["device_code"])

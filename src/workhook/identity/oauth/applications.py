@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 import msgspec
+import sqlalchemy as sa
 from msgspec import UNSET, UnsetType
 
 from workhook.core import json
@@ -20,15 +21,33 @@ from workhook.identity.apps.queries import find_installation_on
 from workhook.identity.apps.schemas import App
 from workhook.identity.guard import app_of
 from workhook.identity.oauth.grants import hold, revoke_grant
-from workhook.identity.oauth.issuing import APP_USER_TOKEN_S
-from workhook.identity.oauth.queries import find_issued
+from workhook.identity.oauth.issue_pair import APP_USER_TOKEN_S
 from workhook.identity.oauth.schemas import Authorization, AuthorizationApp, ScopedInstallation
+from workhook.identity.queries import account_columns
 from workhook.identity.schemas import account_of, account_shape
+from workhook.identity.tables import accounts, tokens
 from workhook.identity.tokens.issue import IssuedToken, issue, revoke, revoke_with_family
 from workhook.identity.tokens.kinds import APP_USER, OAUTH, digest_of, kind_of
 from workhook.identity.tokens.lookup import weaker
 from workhook.identity.tokens.queries import keep_living
 from workhook.storage import Reader, Row, Transaction
+from workhook.storage.metadata import big
+
+_NAMES = (
+    "id", "kind", "user_id", "scopes", "permissions", "account_id", "repositories", "parent_id", "root_id", "family",
+    "note", "created_at", "expires_at",
+)  # fmt: skip
+_issued = (
+    sa.select(*(tokens.c[name] for name in _NAMES), *account_columns("user_"))
+    .join_from(tokens, accounts, accounts.c.id == tokens.c.user_id)
+    .where(
+        tokens.c.digest == sa.bindparam("digest"),
+        tokens.c.app_id == big("app_id"),
+        tokens.c.revoked_at.is_(None),
+        sa.or_(tokens.c.expires_at.is_(None), tokens.c.expires_at > big("now")),
+        accounts.c.disabled_at.is_(None),
+    )
+)
 
 
 class TokenNamed(Secretive, msgspec.Struct):
@@ -129,6 +148,11 @@ async def _asked(call: Call) -> tuple[App, str]:
         message = "access_token must be the token that this is about"
         raise Invalid(faults=[Fault("access_token", "missing_field", message, resource="OauthAccess")])
     return app, token
+
+
+async def find_issued(reader: Reader, app_id: int, token: str) -> Row | None:
+    """A token that is good now and was issued to the app, with its user (`user_`)."""
+    return await reader.fetch_one(_issued, {"digest": digest_of(token), "app_id": app_id, "now": now_ms()})
 
 
 async def _token(reader: Reader, app: App, token: str) -> Row:

@@ -11,7 +11,7 @@ from workhook.core.ids import new_guid
 from workhook.identity.apps.schemas import App
 from workhook.identity.oauth import pkce
 from workhook.identity.oauth.grants import hold
-from workhook.identity.oauth.issuing import end_stolen, issue_to
+from workhook.identity.oauth.issue_pair import end_stolen, issue_to
 from workhook.identity.oauth.redirects import is_native
 from workhook.identity.oauth.schemas import Refusal, TokenAnswer
 from workhook.identity.oauth.scopes import stored

@@ -14,7 +14,7 @@ from workhook.core.ids import new_guid
 from workhook.identity.apps.queries import find_app
 from workhook.identity.apps.schemas import App
 from workhook.identity.oauth.grants import allow, hold
-from workhook.identity.oauth.issuing import issue_to
+from workhook.identity.oauth.issue_pair import issue_to
 from workhook.identity.oauth.schemas import Refusal, TokenAnswer
 from workhook.identity.oauth.scopes import stored, wanted
 from workhook.identity.oauth.tables import device_codes

@@ -8,8 +8,8 @@ import hmac
 import re
 
 METHOD = "S256"
-_VERIFIER = re.compile(r"[A-Za-z0-9\-._~]{43,128}")
 _CHALLENGE = re.compile(r"[A-Za-z0-9_-]{43}")  # SHA-256 in base64url
+_VERIFIER = re.compile(r"[A-Za-z0-9._~-]{43,128}")
 
 
 def challenge_of(verifier: str) -> str:

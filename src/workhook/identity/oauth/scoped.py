@@ -19,8 +19,7 @@ from workhook.identity.apps import access_tokens, app_queries
 from workhook.identity.apps.app_schemas import AccessTokenBody
 from workhook.identity.apps.queries import find_installation_on
 from workhook.identity.apps.schemas import App, Installation
-from workhook.identity.oauth.applications import authorization, locked, named_app, record
-from workhook.identity.oauth.queries import find_issued
+from workhook.identity.oauth.applications import authorization, find_issued, locked, named_app, record
 from workhook.identity.oauth.schemas import Authorization
 from workhook.identity.queries import find_account, find_account_by_id
 from workhook.identity.tokens.issue import issue

@@ -13,7 +13,7 @@ from workhook.core.clock import now_ms
 from workhook.core.errors import Forbidden
 from workhook.identity.apps.tables import apps, installation_repositories, installations
 from workhook.identity.queries import account_columns
-from workhook.identity.schemas import Actor, Reach, account_of
+from workhook.identity.schemas import Actor, Grant, account_of
 from workhook.identity.tables import accounts, tokens
 from workhook.identity.tokens.kinds import APP_USER, FINE_GRAINED, INSTALLATION, KINDS, OAUTH, digest_of, kind_of
 from workhook.storage import Database, Reader, Row
@@ -126,21 +126,21 @@ def is_current(actor: Actor) -> bool:
     return actor.expires_at is None or actor.expires_at > now_ms()
 
 
-def _reaches_of(row: Row) -> tuple[Reach, ...] | None:
+def _reaches_of(row: Row) -> tuple[Grant, ...] | None:
     kind = KINDS[row["token_kind"]]
     if not kind.confined:
         return None
     own_ids = None if row["token_repositories"] is None else frozenset(json.decode(row["token_repositories"]))
     own = None if row["token_permissions"] is None else json.decode(row["token_permissions"])
     if kind is FINE_GRAINED:
-        return (Reach(row["token_account_id"], own or {}, own_ids),)
+        return (Grant(row["token_account_id"], own or {}, own_ids),)
     found = []
     for account_id, permissions, selection, chosen in json.decode(row["reaches"]):
         granted = json.decode(permissions)
         repository_ids = None if selection == "all" else frozenset(one for (one,) in _rows(chosen))
         if own_ids is not None:
             repository_ids = own_ids if repository_ids is None else own_ids & repository_ids
-        found.append(Reach(account_id, granted if own is None else weaker(own, granted), repository_ids))
+        found.append(Grant(account_id, granted if own is None else weaker(own, granted), repository_ids))
     return tuple(found)
 
 

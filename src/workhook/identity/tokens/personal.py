@@ -21,7 +21,7 @@ from workhook.identity.schemas import Account, Actor
 from workhook.identity.tokens import queries
 from workhook.identity.tokens.issue import IssuedToken, issue, revoke_with_family
 from workhook.identity.tokens.kinds import CLASSIC, FINE_GRAINED
-from workhook.identity.tokens.schemas import Details, Powers, TokenCreate
+from workhook.identity.tokens.schemas import Details, TokenCreate, TokenPermissions
 from workhook.storage import Reader, Transaction
 from workhook.storage.pages import Page
 
@@ -115,12 +115,12 @@ async def find_own(reader: Reader, actor: Actor, token_id: int) -> Details:
 
 async def list_own(reader: Reader, actor: Actor, page: Page) -> tuple[list[Details], int]:
     """A page of what `find_own` finds, newest first, and how many there are in all."""
-    powers = await queries.powers_of(reader, actor.user.id)
+    powers = await queries.permissions_of_tokens(reader, actor.user.id)
     seen = [each.id for each in powers if _sees(actor, each)]
     return await queries.some_of(reader, actor.user.id, seen[page.offset : page.offset + page.limit]), len(seen)
 
 
-def _sees(actor: Actor, token: Powers) -> bool:
+def _sees(actor: Actor, token: TokenPermissions) -> bool:
     needed = {*token.scopes, *(_COVERED_BY[name, level] for name, level in token.allowed.items())}
     return token.id == actor.token_id or needed <= expand(actor.scopes)
 

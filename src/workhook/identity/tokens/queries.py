@@ -13,7 +13,7 @@ from workhook.identity.queries import repositories, repository_of
 from workhook.identity.schemas import Repository
 from workhook.identity.tables import accounts, projects, tokens
 from workhook.identity.tokens.kinds import APP_USER, CLASSIC, FINE_GRAINED
-from workhook.identity.tokens.schemas import Details, Powers, TokenApp
+from workhook.identity.tokens.schemas import Details, TokenApp, TokenPermissions
 from workhook.storage import Reader, Row, Transaction
 from workhook.storage.dialects import any_of
 from workhook.storage.metadata import big
@@ -65,7 +65,7 @@ _named = repositories.where(
 _by_id = repositories.where(any_of(projects.c.repository_id, "repository_ids"))
 
 
-async def powers_of(reader: Reader, user_id: int) -> list[Powers]:
+async def permissions_of_tokens(reader: Reader, user_id: int) -> list[TokenPermissions]:
     """Of each token that stands for the user and is good, newest first."""
     rows = await reader.fetch_all(_my_powers, {"user_id": user_id, "now": now_ms()})
     return [_powers(row) for row in rows]
@@ -154,6 +154,6 @@ def _details(row: Row, chosen: tuple[int, ...] | None, names: dict[int, str]) ->
     )
 
 
-def _powers(row: Row) -> Powers:
+def _powers(row: Row) -> TokenPermissions:
     allowed = json.decode(row["allowed"]) if row["allowed"] is not None else {}
-    return Powers(row["id"], tuple(row["scopes"].split()), allowed)
+    return TokenPermissions(row["id"], tuple(row["scopes"].split()), allowed)

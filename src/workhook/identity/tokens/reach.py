@@ -12,19 +12,19 @@ from typing import Any
 import sqlalchemy as sa
 
 from workhook.core.errors import Forbidden, NotFound
-from workhook.identity.schemas import Actor, Reach
+from workhook.identity.schemas import Actor, Grant
 from workhook.identity.tokens.kinds import KINDS
 from workhook.storage.dialects import any_of
 
 LEVELS = (None, "read", "write")
 
 
-def allows(reach: Reach, need: tuple[str, str] | None) -> bool:
+def allows(reach: Grant, need: tuple[str, str] | None) -> bool:
     """Whether the permissions there are enough. `need`: a permission and its level; write is also read."""
     return need is None or LEVELS.index(reach.permissions.get(need[0])) >= LEVELS.index(need[1])
 
 
-def in_reach(actor: Actor, account_id: int, repository_id: int | None = None) -> bool:
+def covers(actor: Actor, account_id: int, repository_id: int | None = None) -> bool:
     """Whether the token sees the account and, if it is given, the repository of it; permissions aside."""
     return actor.reaches is None or _reach(actor, account_id, repository_id) is not None
 
@@ -62,7 +62,7 @@ def not_accessible(actor: Actor) -> Forbidden:
     return Forbidden(KINDS[actor.token_kind].not_accessible, code="missing_permission")
 
 
-def _reach(actor: Actor, account_id: int, repository_id: int | None) -> Reach | None:
+def _reach(actor: Actor, account_id: int, repository_id: int | None) -> Grant | None:
     for reach in actor.reaches or ():
         if reach.account_id == account_id:
             seen = repository_id is None or reach.repository_ids is None or repository_id in reach.repository_ids

@@ -117,7 +117,7 @@ class CreatedToken(Secretive, TokenShape, kw_only=True):
     token: Annotated[str, Meta(examples=["whp_…"])]
 
 
-class Powers(NamedTuple):
+class TokenPermissions(NamedTuple):
     """What a token can do at most. `allowed`: permissions and their levels, of the kinds that have them."""
 
     id: int
@@ -149,7 +149,7 @@ class Details(msgspec.Struct, frozen=True):
     last_used_at: int | None
     revoked_at: int | None
     family: str | None
-    powers: Powers
+    powers: TokenPermissions
 
     @property
     def confined_to(self) -> list[str] | Literal["all"] | None:

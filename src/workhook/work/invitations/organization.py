@@ -15,9 +15,14 @@ from workhook.identity import invitations, member_queries
 from workhook.identity.actions import hold_owners
 from workhook.identity.context import Write
 from workhook.identity.guard import actor_of, named_organization
-from workhook.identity.invitation_schemas import OrganizationInvitation, organization_invitation
 from workhook.identity.invitations import BY_EMAIL, PENDING_MAX, Invitation, shares_organization
-from workhook.identity.member_schemas import Membership, membership_shape, pending_membership_shape
+from workhook.identity.profile_schemas import (
+    Membership,
+    OrganizationInvitation,
+    membership_shape,
+    organization_invitation,
+    pending_membership_shape,
+)
 from workhook.identity.queries import account_columns, key_of
 from workhook.identity.schemas import Account, Organization, account_of
 from workhook.identity.tables import accounts

@@ -11,8 +11,8 @@ from workhook.http.operations import AREA_B
 from workhook.identity import invitations
 from workhook.identity.context import Write
 from workhook.identity.guard import actor_of, named_repository
-from workhook.identity.invitation_schemas import RepositoryInvitation, repository_invitation
 from workhook.identity.invitations import Invitation, shares_organization
+from workhook.identity.profile_schemas import RepositoryInvitation, repository_invitation
 from workhook.identity.queries import account_columns, find_member_role, key_of
 from workhook.identity.schemas import Account, account_of
 from workhook.identity.tables import accounts
