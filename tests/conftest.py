@@ -16,7 +16,7 @@ from scripts import statement_rules
 from tests.harness import order
 from tests.harness.databases import Databases, PostgresDatabases, databases
 from tests.harness.receiver import Receiver
-from tests.harness.server import Server
+from tests.harness.server import Server, SharedServer
 from tests.harness.world import World
 from workhook.bootstrap import open_services
 from workhook.core.config import load
@@ -27,6 +27,10 @@ KINDS = ("sqlite", "postgresql")
 
 # What is compiled in a test obeys the rule of statements; so it is in the processes that `harness.forging` forks.
 Compiler.inspect = staticmethod(statement_rules.refuse)
+
+# No test speaks to a host outside: to read all authorities that this system trusts would cost each server 60 ms.
+os.environ["SSL_CERT_FILE"] = str(Path(__file__).parent / "harness" / "authority.pem")
+os.environ["SSL_CERT_DIR"] = os.devnull
 
 # No test asserts a time. Where CI is set, Hypothesis has a profile of its own: untimed, and the same examples each run.
 if "CI" not in os.environ:
@@ -88,7 +92,7 @@ async def services(backend: Databases, tmp_path: Path) -> AsyncIterator[Services
 def server(backend: Databases, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """A server process that the tests of a module share; each test makes a world of its own."""
     folder = tmp_path_factory.mktemp("server")
-    server = Server(folder, backend.new(folder)).start()
+    server = SharedServer(folder, backend.new(folder)).start()
     yield server
     server.close()
 

@@ -29,7 +29,7 @@ class Databases(Protocol):
         """A new, migrated database for a server whose data is in `folder`; answers its settings."""
 
     def empty(self, folder: Path) -> dict[str, str]:
-        """Likewise, one without any table."""
+        """A new database without any table; returns its settings."""
 
 
 class SqliteDatabases:
@@ -49,9 +49,18 @@ class SqliteDatabases:
         return {}
 
 
+_NOT_DURABLE = (
+    "fsync = off",
+    "synchronous_commit = off",
+    "full_page_writes = off",
+    "checkpoint_timeout = '1h'",
+    "autovacuum = off",  # it would visit each of the hundreds of databases every minute
+)
+
+
 class PostgresDatabases:
     kind = "postgresql"
-    durable = False  # nothing is to outlive the machine, so nobody waits for its disk
+    durable = False  # nothing is to outlive the machine, so nobody waits for its disk or looks after old rows
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder / "postgresql"
@@ -63,7 +72,7 @@ class PostgresDatabases:
         with _one_at_a_time():
             self._server = self._start()
         if not self.durable:
-            finish(lambda: self._administer("ALTER SYSTEM SET fsync = off"))
+            finish(lambda: self._administer(*(f"ALTER SYSTEM SET {each}" for each in _NOT_DURABLE)))
             finish(lambda: self._administer("SELECT pg_reload_conf()"))
         finish(lambda: self._administer('CREATE DATABASE "template"'))
         finish(lambda: migrate(None, self.url("template")))
@@ -86,10 +95,11 @@ class PostgresDatabases:
     def url(self, name: str) -> str:
         return str(self._server.get_uri(database=name))
 
-    async def _administer(self, statement: str) -> None:
+    async def _administer(self, *statements: str) -> None:
         connection = await asyncpg.connect(self.url("postgres"))
         try:
-            await connection.execute(statement)
+            for each in statements:
+                await connection.execute(each)
         finally:
             await connection.close()
 
@@ -102,7 +112,7 @@ class PostgresDatabases:
     def _create(self, folder: Path, template: str) -> dict[str, str]:
         folder.mkdir(parents=True, exist_ok=True)
         name = f"t{uuid.uuid4().hex}"
-        finish(lambda: self._administer(f'CREATE DATABASE "{name}" TEMPLATE "{template}"'))
+        finish(lambda: self._administer(f'CREATE DATABASE "{name}" TEMPLATE "{template}" STRATEGY file_copy'))
         return {"database_url": self.url(name)}
 
     def close(self) -> None:

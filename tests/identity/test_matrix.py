@@ -42,7 +42,7 @@ from workhook.storage.metadata import metadata
 
 OPERATIONS: tuple[Operation, ...] = described()
 WITH_TOKENS = tuple(each for each in OPERATIONS if each.area in (AREA_A, AREA_B, GRAPHQL))
-CONCURRENCY = 12
+CONCURRENCY = 4  # with each connection, httpx takes longer to choose one
 # Deliveries go on by themselves, and to be refused is noted.
 UNSTEADY = {
     "audit_log",
