@@ -176,10 +176,11 @@ class Studio:
             rows = await services.database.fetch_all(_events, {"project_id": self.project_id, "after": self._seen})
             return [(row["id"], row["name"], row["action"], json.decode(row["payload"])) for row in rows]
 
-        new = []
-        for self._seen, *each in self.server.run(read):
-            new.append(Happened(*each))
-            _validator(new[-1].name).validate(new[-1].payload)
+        found = self.server.run(read)
+        self._seen = max([self._seen, *(each[0] for each in found)])
+        new = [Happened(*each) for _, *each in found]
+        for each in new:
+            _validator(each.name).validate(each.payload)
         return new
 
     def close(self) -> None:
