@@ -38,6 +38,21 @@ if "CI" not in os.environ:
     settings.load_profile("untimed")
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--record-seconds", action="store_true", help="write down how long the tests of each file take")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if config.getoption("--record-seconds") and "PYTEST_XDIST_WORKER" not in os.environ:
+        config.pluginmanager.register(order.Recorder())
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers() -> int:
+    """`-n auto`: three for two cores, since tests wait for servers a third of the time."""
+    return (os.cpu_count() or 1) * 3 // 2
+
+
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     if config.getoption("dist", "no") == "loadfile" or "PYTEST_XDIST_WORKER" in os.environ:
