@@ -85,7 +85,7 @@ def callers(server: Server) -> Iterator[Callers]:
         "app user": user_token(server, app, world.owner),
         "installation": app.token(server),
     }
-    clients = {name: server.client(token, verify=False) for name, token in tokens.items()}
+    clients = {name: server.client(token) for name, token in tokens.items()}
     yield Callers(server, world, app, ids, {name: Api(client) for name, client in clients.items()})
     for client in clients.values():
         client.close()

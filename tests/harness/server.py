@@ -16,6 +16,8 @@ from tests.harness.world import KeptServices, World, make_world, with_services
 
 START_TIMEOUT_S = 60.0
 
+_NO_TLS = httpx.create_ssl_context(verify=False)  # servers speak http: to make one for each client would cost more
+
 
 class Server:
     """`workhook serve` on a port of its own. Unless said otherwise, loopback may receive, limits are off, and receivers
@@ -97,8 +99,7 @@ class Server:
 
     def client(self, token: str | None, **more: Any) -> httpx.Client:
         headers = {"Authorization": f"Bearer {token}"} if token else {}
-        # The server speaks http: to read the CAs would cost more than most tests.
-        return httpx.Client(**{"base_url": self.url, "headers": headers, "timeout": 60, "verify": False, **more})
+        return httpx.Client(**{"base_url": self.url, "headers": headers, "timeout": 60, "verify": _NO_TLS, **more})
 
 
 class SharedServer(Server):

@@ -89,7 +89,7 @@ class Caller:
 
     def __init__(self, server: Server, token: str | None) -> None:
         self.token = token
-        self.http = server.client(token, verify=False)
+        self.http = server.client(token)
 
     def call(self, method: str, path: str, **more: Any) -> httpx.Response:
         return self.http.request(method, f"/api/v1{path}", **more)
