@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import asyncpg
+import sqlalchemy as sa
 
 from tests.harness.waiting import finish, until
 from workhook.storage.migrate import migrate, migrate_sqlite
@@ -31,6 +32,9 @@ class Databases(Protocol):
     def empty(self, folder: Path) -> dict[str, str]:
         """A new database without any table; returns its settings."""
 
+    def copy(self, settings: dict[str, str], source: Path, folder: Path) -> dict[str, str]:
+        """A copy in `folder` of a database with these settings, whose data is in `source` and which nobody has open."""
+
 
 class SqliteDatabases:
     kind = "sqlite"
@@ -46,6 +50,10 @@ class SqliteDatabases:
 
     def empty(self, folder: Path) -> dict[str, str]:
         folder.mkdir(parents=True, exist_ok=True)
+        return {}
+
+    def copy(self, settings: dict[str, str], source: Path, folder: Path) -> dict[str, str]:
+        shutil.copytree(source, folder, dirs_exist_ok=True)
         return {}
 
 
@@ -108,6 +116,10 @@ class PostgresDatabases:
 
     def empty(self, folder: Path) -> dict[str, str]:
         return self._create(folder, "template0")
+
+    def copy(self, settings: dict[str, str], source: Path, folder: Path) -> dict[str, str]:
+        shutil.copytree(source, folder, dirs_exist_ok=True)
+        return self._create(folder, str(sa.make_url(settings["database_url"]).database))
 
     def _create(self, folder: Path, template: str) -> dict[str, str]:
         folder.mkdir(parents=True, exist_ok=True)

@@ -17,6 +17,7 @@ import httpx
 import pytest
 import sqlalchemy as sa
 
+from tests.harness.many_requests import ManyRequests
 from tests.harness.server import Server
 from tests.harness.waiting import finish
 from tests.identity import model
@@ -42,7 +43,7 @@ from workhook.storage.metadata import metadata
 
 OPERATIONS: tuple[Operation, ...] = described()
 WITH_TOKENS = tuple(each for each in OPERATIONS if each.area in (AREA_A, AREA_B, GRAPHQL))
-CONCURRENCY = 4  # with each connection, httpx takes longer to choose one
+CONCURRENCY = 12
 # Deliveries go on by themselves, and to be refused is noted.
 UNSTEADY = {
     "audit_log",
@@ -166,8 +167,7 @@ def cells(site: Site) -> list[Cell]:
 
 @asynccontextmanager
 async def _http(site: Site) -> AsyncIterator[httpx.AsyncClient]:
-    limits = httpx.Limits(max_connections=CONCURRENCY)
-    async with httpx.AsyncClient(base_url=site.server.url, timeout=60, verify=False, limits=limits) as client:
+    async with httpx.AsyncClient(base_url=site.server.url, timeout=60, transport=ManyRequests(CONCURRENCY)) as client:
         yield client
 
 
