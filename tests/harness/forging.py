@@ -23,6 +23,7 @@ import typer.main
 import workhook
 from scripts import statement_rules
 from workhook.cli.app import app
+from workhook.storage import slow
 from workhook.storage.statements import Compiler
 
 
@@ -32,6 +33,7 @@ def import_everything() -> None:
         if not module.name.endswith("__main__") and ".migrations." not in module.name:  # those are scripts
             importlib.import_module(module.name)
     Compiler.inspect = staticmethod(statement_rules.refuse)
+    slow.TIMEOUT_S = 60.0  # a busy machine is no slow search
 
 
 class Forging:
