@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, settings
 
 from scripts import statement_rules
 from tests.harness import order
-from tests.harness.databases import Databases, PostgresDatabases, databases
+from tests.harness.databases import Databases, close_databases, databases
 from tests.harness.receiver import Receiver
 from tests.harness.server import Server, SharedServer
 from tests.harness.world import World
@@ -80,11 +80,7 @@ def _shared_folder() -> Iterator[Path]:
     # Not below pytest's folder: as root, PostgreSQL is another user, and other runs change who may enter that.
     folder = Path(tempfile.mkdtemp(prefix="workhook-databases-"))
     yield folder
-    for kind in KINDS:
-        made = databases(kind, folder) if databases.cache_info().currsize else None
-        if isinstance(made, PostgresDatabases):
-            made.close()
-    databases.cache_clear()
+    close_databases()
     shutil.rmtree(folder, ignore_errors=True)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
-import functools
 import os
 import shutil
 import subprocess
@@ -139,7 +138,19 @@ def _one_at_a_time() -> Iterator[None]:
         yield
 
 
-@functools.cache
+_made: dict[tuple[str, Path], Databases] = {}
+
+
 def databases(kind: str, folder: Path) -> Databases:
     """One of each kind in a run."""
-    return SqliteDatabases(folder) if kind == "sqlite" else PostgresDatabases(folder)
+    if (kind, folder) not in _made:
+        _made[kind, folder] = SqliteDatabases(folder) if kind == "sqlite" else PostgresDatabases(folder)
+    return _made[kind, folder]
+
+
+def close_databases() -> None:
+    """End the servers that were begun."""
+    for each in _made.values():
+        if isinstance(each, PostgresDatabases):
+            each.close()
+    _made.clear()
