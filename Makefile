@@ -18,6 +18,8 @@ install: ## make the environment in .venv; the command is then .venv/bin/workhoo
 install-dev:
 	@scripts/environment dev
 
+# Many processes import the same modules: without compiled ones that would be most of what they do.
+test: export PYTHONDONTWRITEBYTECODE =
 test: git install-dev ## run every test (ARGS="-k hooks" …)
 	@exec $(BIN)/pytest -n auto --dist loadfile $(ARGS)
 

@@ -14,9 +14,9 @@ from hypothesis import HealthCheck, settings
 
 from scripts import statement_rules
 from tests.harness import order
-from tests.harness.databases import Databases, PostgresDatabases, databases
+from tests.harness.databases import Databases, close_databases, databases
 from tests.harness.receiver import Receiver
-from tests.harness.server import Server
+from tests.harness.server import Server, SharedServer
 from tests.harness.world import World
 from workhook.bootstrap import open_services
 from workhook.core.config import load
@@ -28,10 +28,29 @@ KINDS = ("sqlite", "postgresql")
 # What is compiled in a test obeys the rule of statements; so it is in the processes that `harness.forging` forks.
 Compiler.inspect = staticmethod(statement_rules.refuse)
 
+# No test speaks to a host outside: to read all authorities that this system trusts would cost each server 60 ms.
+os.environ["SSL_CERT_FILE"] = str(Path(__file__).parent / "harness" / "authority.pem")
+os.environ["SSL_CERT_DIR"] = os.devnull
+
 # No test asserts a time. Where CI is set, Hypothesis has a profile of its own: untimed, and the same examples each run.
 if "CI" not in os.environ:
     settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
     settings.load_profile("untimed")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--record-seconds", action="store_true", help="write down how long the tests of each file take")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if config.getoption("--record-seconds") and "PYTEST_XDIST_WORKER" not in os.environ:
+        config.pluginmanager.register(order.Recorder())
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers() -> int:
+    """`-n auto`: three for two cores, since tests wait for servers a third of the time."""
+    return (os.cpu_count() or 1) * 3 // 2
 
 
 @pytest.hookimpl(trylast=True)
@@ -61,11 +80,7 @@ def _shared_folder() -> Iterator[Path]:
     # Not below pytest's folder: as root, PostgreSQL is another user, and other runs change who may enter that.
     folder = Path(tempfile.mkdtemp(prefix="workhook-databases-"))
     yield folder
-    for kind in KINDS:
-        made = databases(kind, folder) if databases.cache_info().currsize else None
-        if isinstance(made, PostgresDatabases):
-            made.close()
-    databases.cache_clear()
+    close_databases()
     shutil.rmtree(folder, ignore_errors=True)
 
 
@@ -88,7 +103,7 @@ async def services(backend: Databases, tmp_path: Path) -> AsyncIterator[Services
 def server(backend: Databases, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """A server process that the tests of a module share; each test makes a world of its own."""
     folder = tmp_path_factory.mktemp("server")
-    server = Server(folder, backend.new(folder)).start()
+    server = SharedServer(folder, backend.new(folder)).start()
     yield server
     server.close()
 

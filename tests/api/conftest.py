@@ -30,5 +30,5 @@ def organization(world: World) -> Place:
 @pytest.fixture
 def api(server: Server, world: World) -> Iterator[Api]:
     """The owner's client, with a token of every scope."""
-    with server.client(world.token, verify=False) as client:  # to read the CAs costs more than most of these tests
+    with server.client(world.token) as client:
         yield Api(client)

@@ -32,7 +32,7 @@ def as_app(server: Server, app: Registered) -> Iterator[httpx.Client]:
 @pytest.fixture
 def call(server: Server) -> Iterator[Callable[..., httpx.Response]]:
     """`call(token, method, path, …)`."""
-    with server.client(None, verify=False) as client:
+    with server.client(None) as client:
         yield lambda token, method, path, **more: client.request(
             method, path, headers={"Authorization": f"Bearer {token}"}, **more
         )

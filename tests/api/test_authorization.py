@@ -115,6 +115,7 @@ class Site:
     server: Server
     world: World
     api: Api
+    nobody: httpx.Client  # without a token
     ids: dict[str, dict[str, int]]  # kind of place → hook_id, delivery_id, the number of the place
     callers: dict[str, str]
     scopes: dict[str, str]  # scope, or "" for a token without any
@@ -138,8 +139,7 @@ class Site:
         headers = {"Authorization": f"Bearer {token}"} if token else {}
         body = self.body(operation)
         address = path or operation.path.format(**self.names, **ids)
-        with self.server.client(None, verify=False) as client:
-            return client.request(operation.method, address, headers=headers, json=body)
+        return self.nobody.request(operation.method, address, headers=headers, json=body)
 
     def body(self, operation: Operation) -> dict[str, Any] | None:
         bodies: dict[str, dict[str, Any]] = {
@@ -175,7 +175,7 @@ def site(server: Server) -> Iterator[Site]:
     for scope in ("", *SCOPES):
         given = [scope] if scope else []
         scopes[scope] = server.run(partial(add_token, world=world, scopes=given, member="owner"))
-    with server.client(world.token) as client:
+    with server.client(world.token) as client, server.client(None) as nobody:
         api, ids = Api(client), {}
         for kind in ("repository", "organization"):
             hook = api.hook(Place(kind, world), config={"retries": "0"}, events=["status"], active=True)
@@ -184,7 +184,7 @@ def site(server: Server) -> Iterator[Site]:
             job = api.post(f"{hook['deliveries_url']}/redeliver", json={"ids": [NOBODYS_ID]}).json()["job"]
             made = {"hook_id": hook["id"], "delivery_id": delivery["id"], "redelivery_id": job["id"]}
             ids[kind] = {**made, f"{kind}_id": number}
-        yield Site(server, world, api, ids, callers, scopes)
+        yield Site(server, world, api, nobody, ids, callers, scopes)
 
 
 def outcome(response: httpx.Response, operation: Operation) -> str:
@@ -259,12 +259,12 @@ def test_without_a_good_token(site: Site, operation: Operation) -> None:
     response = site.call(operation, None)
     refused(response, 401, "Requires authentication")
     assert response.headers["www-authenticate"] == "Bearer"
-    with site.server.client(None) as client:
-        path = operation.path.format(**site.names, **site.ids[site.place(operation).kind])
-        for name, token in BAD_TOKENS.items():
-            refused_for = client.request(operation.method, path, headers={b"Authorization": f"Bearer {token}".encode()})
-            refused(refused_for, 401, "Bad credentials")
-            assert refused_for.headers["www-authenticate"] == "Bearer", name
+    path = operation.path.format(**site.names, **site.ids[site.place(operation).kind])
+    for name, token in BAD_TOKENS.items():
+        headers = {b"Authorization": f"Bearer {token}".encode()}
+        refused_for = site.nobody.request(operation.method, path, headers=headers)
+        refused(refused_for, 401, "Bad credentials")
+        assert refused_for.headers["www-authenticate"] == "Bearer", name
 
 
 def test_every_operation_has_a_group() -> None:

@@ -11,7 +11,7 @@ import sqlalchemy as sa
 
 from tests.api.wire import BAD_URL, HOOK_KEYS, REPOSITORY_KEYS, SECONDS, UNUSED, Api, Place, custom, invalid, new_url
 from tests.harness.receiver import Receiver
-from tests.harness.server import Server
+from tests.harness.server import Server, SharedServer
 from workhook.hooks.tables import hooks
 from workhook.http.calls import Services
 from workhook.identity.tables import audit_log
@@ -148,7 +148,7 @@ def closed(backend: Any, tmp_path_factory: pytest.TempPathFactory) -> Any:
     """A server as it is without settings: private addresses are refused, 20 hooks for an event."""
     folder = tmp_path_factory.mktemp("closed")
     given = {**backend.new(folder), "delivery_allow_networks": "", "hooks_per_event": 20}
-    server = Server(folder, given, command=("serve", "--port", "0", "--no-worker")).start()
+    server = SharedServer(folder, given, command=("serve", "--port", "0", "--no-worker")).start()
     world = server.world()
     with server.client(world.token) as client:
         yield server, Api(client), Place("repository", world)

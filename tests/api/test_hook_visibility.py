@@ -14,7 +14,7 @@ from tests.api.wire import Api, Place, custom, invalid, refused
 from tests.harness.apps import PERMISSIONS, Registered, make_app, user_token
 from tests.harness.databases import Databases
 from tests.harness.receiver import Receiver, Reply
-from tests.harness.server import Server
+from tests.harness.server import Server, SharedServer
 from tests.harness.waiting import until
 from tests.harness.world import World
 from workhook.hooks.tables import hooks
@@ -50,7 +50,7 @@ class Callers:
 @pytest.fixture(scope="module")
 def server(backend: Databases, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     folder = tmp_path_factory.mktemp("server")
-    server = Server(folder, {**backend.new(folder), "hooks_per_event": LIMIT}).start()
+    server = SharedServer(folder, {**backend.new(folder), "hooks_per_event": LIMIT}).start()
     yield server
     server.close()
 
@@ -85,7 +85,7 @@ def callers(server: Server) -> Iterator[Callers]:
         "app user": user_token(server, app, world.owner),
         "installation": app.token(server),
     }
-    clients = {name: server.client(token, verify=False) for name, token in tokens.items()}
+    clients = {name: server.client(token) for name, token in tokens.items()}
     yield Callers(server, world, app, ids, {name: Api(client) for name, client in clients.items()})
     for client in clients.values():
         client.close()

@@ -50,7 +50,7 @@ def people(server: Server) -> Iterator[People]:
         "other": server.run(partial(add_user, world=second, member="owner")),
         "third": server.run(partial(add_user, world=second, member="member")),
     }
-    with server.client(None, verify=False) as client:
+    with server.client(None) as client:
         found = People(server, world, second, client, tokens, {})
         found.profiles = {name: found.read(name, "/user") for name in tokens}
         yield found

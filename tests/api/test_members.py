@@ -62,7 +62,7 @@ def cast(server: Server, world: World) -> Iterator[Cast]:
         "client": server.run(lambda services: add_client(services, world)),
         "stranger": server.run(lambda services: add_user(services, world)),
     }
-    with server.client(None, verify=False) as client:
+    with server.client(None) as client:
         cast = Cast(server, world, client, tokens, {})
         cast.logins = {name: str(cast.read(name, "/user")["login"]) for name in tokens}
         yield cast

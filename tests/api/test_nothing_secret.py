@@ -80,7 +80,7 @@ class Witness:
         return client
 
     def client(self, token: str | None = None) -> httpx.Client:
-        return self.watch(self.server.client(token, verify=False))
+        return self.watch(self.server.client(token))
 
     def keep(self, **found: str) -> None:
         for name, secret in found.items():
@@ -543,7 +543,7 @@ def test_a_backup_without_the_key_opens_nothing(backend: Databases, tmp_path: Pa
     server = Server(tmp_path, {**backend.new(tmp_path), **proxy}).start()
     try:
         world = server.world()
-        with server.client(world.token, verify=False) as client:
+        with server.client(world.token) as client:
             api = Api(client)
             config = {"secret": secret, "password": secret, "retries": "0"}
             hook = api.hook(Place("repository", world), config=config, active=True)

@@ -30,7 +30,7 @@ def calling(server: Server) -> Iterator[Calling]:
     clients = []
 
     def make(token: str) -> Api:
-        clients.append(server.client(token, verify=False))
+        clients.append(server.client(token))
         return Api(clients[-1])
 
     yield make

@@ -49,7 +49,7 @@ class Ground:
         self.token = str(self.pair["access_token"])
 
     def call(self, method: str, path: str, token: str, **more: Any) -> httpx.Response:
-        with self.server.client(token, verify=False) as client:
+        with self.server.client(token) as client:
             return client.request(method, path, **more)
 
     def get(self, token: str, path: str) -> httpx.Response:

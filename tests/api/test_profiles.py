@@ -20,7 +20,7 @@ Call = Callable[..., httpx.Response]
 @pytest.fixture
 def call(server: Server) -> Iterator[Call]:
     """`call(token, path)`: GET; other methods by name."""
-    with server.client(None, verify=False) as client:
+    with server.client(None) as client:
         yield lambda token, path, method="GET", **more: client.request(
             method, path, headers={"Authorization": f"Bearer {token}"}, **more
         )

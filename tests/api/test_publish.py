@@ -94,7 +94,7 @@ def test_what_workhook_tells_itself_no_app_tells(server: Server, world: World) -
         "an owner": world.token,
     }
     for caller, token in asking.items():
-        with server.client(token, verify=False) as client:
+        with server.client(token) as client:
             for path in (world.org_path, world.repo_path):
                 for event in ("invoice", "task", "push"):
                     answer = client.post(f"{path}/events", json={"event": event, "payload": {}})

@@ -39,7 +39,7 @@ class Person:
     token: str
 
     def call(self, method: str, path: str, **more: Any) -> httpx.Response:
-        with self.server.client(self.token, verify=False) as client:
+        with self.server.client(self.token) as client:
             return client.request(method, path, **more)
 
     def get(self, path: str) -> Any:

@@ -22,7 +22,7 @@ NOT_ACCESSIBLE = "Resource not accessible by integration"
 @pytest.fixture
 def call(server: Server) -> Iterator[Callable[[str, str, str], httpx.Response]]:
     """`call(token, method, path)`."""
-    with server.client(None, verify=False) as client:
+    with server.client(None) as client:
         yield lambda token, method, path: client.request(method, path, headers={"Authorization": f"Bearer {token}"})
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from tests.delivery.site import Site
 from tests.harness.databases import Databases
-from tests.harness.server import Server
+from tests.harness.server import Server, SharedServer
 
 
 @pytest.fixture(scope="module")
@@ -16,7 +16,7 @@ def quick_server(backend: Databases, tmp_path_factory: pytest.TempPathFactory) -
     """Three further attempts within a second."""
     folder = tmp_path_factory.mktemp("quick")
     settings = {"delivery_retry_first_s": 0.05, "delivery_retries": 3, **backend.new(folder)}
-    server = Server(folder, settings).start()
+    server = SharedServer(folder, settings).start()
     yield server
     server.close()
 

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import re
 import sqlite3
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import AsyncIterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import asyncpg
 import pytest
 import sqlalchemy as sa
 
 from tests.delivery.rows import PLAIN_HOOK, columns, fill_lanes
-from tests.harness.world import World, make_world
+from tests.harness.databases import Databases
+from tests.harness.world import World, make_world, with_services
+from workhook.bootstrap import open_services
 from workhook.core.clock import DAY_MS, now_ms
+from workhook.core.config import load
 from workhook.core.ids import new_guid
 from workhook.delivery import processes, queries
 from workhook.delivery.outcome_queries import DELIVERY_COLUMNS, attempts_of, record
@@ -106,8 +110,15 @@ async def _fill(tx: Transaction, account_id: int) -> None:
     )  # fmt: skip
 
 
-@pytest.fixture
-async def world(services: Services) -> World:
+class Filled(NamedTuple):
+    """A database with many rows that nobody has open, and where its data is."""
+
+    settings: dict[str, str]
+    folder: Path
+    world: World
+
+
+async def _make_filled(services: Services) -> World:
     """Many rows, with the statistics that autovacuum gathers on PostgreSQL. SQLite has none, as in real life."""
     world = await make_world(services)
     async with services.database.transaction() as tx:
@@ -119,6 +130,26 @@ async def world(services: Services) -> World:
         await connection.execute("ANALYZE")
         await connection.close()
     return world
+
+
+@pytest.fixture(scope="module")
+def filled(backend: Databases, tmp_path_factory: pytest.TempPathFactory) -> Filled:
+    """It takes seconds to fill: each test has a copy."""
+    folder = tmp_path_factory.mktemp("filled")
+    settings = backend.new(folder)
+    return Filled(settings, folder, with_services({"data": str(folder), **settings}, _make_filled))
+
+
+@pytest.fixture
+def world(filled: Filled) -> World:
+    return filled.world
+
+
+@pytest.fixture
+async def services(backend: Databases, filled: Filled, tmp_path: Path) -> AsyncIterator[Services]:
+    copied = backend.copy(filled.settings, filled.folder, tmp_path)
+    async with open_services(load({"data": str(tmp_path), **copied}, {}), serving=True) as opened:
+        yield opened
 
 
 @pytest.fixture

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
-import functools
 import os
 import shutil
 import subprocess
@@ -15,6 +14,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import asyncpg
+import sqlalchemy as sa
 
 from tests.harness.waiting import finish, until
 from workhook.storage.migrate import migrate, migrate_sqlite
@@ -29,7 +29,10 @@ class Databases(Protocol):
         """A new, migrated database for a server whose data is in `folder`; answers its settings."""
 
     def empty(self, folder: Path) -> dict[str, str]:
-        """Likewise, one without any table."""
+        """A new database without any table; returns its settings."""
+
+    def copy(self, settings: dict[str, str], source: Path, folder: Path) -> dict[str, str]:
+        """A copy in `folder` of a database with these settings, whose data is in `source` and which nobody has open."""
 
 
 class SqliteDatabases:
@@ -48,10 +51,23 @@ class SqliteDatabases:
         folder.mkdir(parents=True, exist_ok=True)
         return {}
 
+    def copy(self, settings: dict[str, str], source: Path, folder: Path) -> dict[str, str]:
+        shutil.copytree(source, folder, dirs_exist_ok=True)
+        return {}
+
+
+_NOT_DURABLE = (
+    "fsync = off",
+    "synchronous_commit = off",
+    "full_page_writes = off",
+    "checkpoint_timeout = '1h'",
+    "autovacuum = off",  # it would visit each of the hundreds of databases every minute
+)
+
 
 class PostgresDatabases:
     kind = "postgresql"
-    durable = False  # nothing is to outlive the machine, so nobody waits for its disk
+    durable = False  # nothing is to outlive the machine, so nobody waits for its disk or looks after old rows
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder / "postgresql"
@@ -63,7 +79,7 @@ class PostgresDatabases:
         with _one_at_a_time():
             self._server = self._start()
         if not self.durable:
-            finish(lambda: self._administer("ALTER SYSTEM SET fsync = off"))
+            finish(lambda: self._administer(*(f"ALTER SYSTEM SET {each}" for each in _NOT_DURABLE)))
             finish(lambda: self._administer("SELECT pg_reload_conf()"))
         finish(lambda: self._administer('CREATE DATABASE "template"'))
         finish(lambda: migrate(None, self.url("template")))
@@ -86,10 +102,11 @@ class PostgresDatabases:
     def url(self, name: str) -> str:
         return str(self._server.get_uri(database=name))
 
-    async def _administer(self, statement: str) -> None:
+    async def _administer(self, *statements: str) -> None:
         connection = await asyncpg.connect(self.url("postgres"))
         try:
-            await connection.execute(statement)
+            for each in statements:
+                await connection.execute(each)
         finally:
             await connection.close()
 
@@ -99,10 +116,14 @@ class PostgresDatabases:
     def empty(self, folder: Path) -> dict[str, str]:
         return self._create(folder, "template0")
 
+    def copy(self, settings: dict[str, str], source: Path, folder: Path) -> dict[str, str]:
+        shutil.copytree(source, folder, dirs_exist_ok=True)
+        return self._create(folder, str(sa.make_url(settings["database_url"]).database))
+
     def _create(self, folder: Path, template: str) -> dict[str, str]:
         folder.mkdir(parents=True, exist_ok=True)
         name = f"t{uuid.uuid4().hex}"
-        finish(lambda: self._administer(f'CREATE DATABASE "{name}" TEMPLATE "{template}"'))
+        finish(lambda: self._administer(f'CREATE DATABASE "{name}" TEMPLATE "{template}" STRATEGY file_copy'))
         return {"database_url": self.url(name)}
 
     def close(self) -> None:
@@ -117,7 +138,19 @@ def _one_at_a_time() -> Iterator[None]:
         yield
 
 
-@functools.cache
+_made: dict[tuple[str, Path], Databases] = {}
+
+
 def databases(kind: str, folder: Path) -> Databases:
     """One of each kind in a run."""
-    return SqliteDatabases(folder) if kind == "sqlite" else PostgresDatabases(folder)
+    if (kind, folder) not in _made:
+        _made[kind, folder] = SqliteDatabases(folder) if kind == "sqlite" else PostgresDatabases(folder)
+    return _made[kind, folder]
+
+
+def close_databases() -> None:
+    """End the servers that were begun."""
+    for each in _made.values():
+        if isinstance(each, PostgresDatabases):
+            each.close()
+    _made.clear()

@@ -1,39 +1,24 @@
 """Which worker runs what, and when: `pytest -n`.
 
 A unit is what one server serves: the tests of one file on one database. The units that take longest begin, or a worker
-would end alone with one of them.
+would end alone with one of them. `make test ARGS=--record-seconds` writes down how long each took.
 """
 
 from __future__ import annotations
 
+import json
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from pathlib import Path
 
 import pytest
 from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped]  # it has no types
 
 ROOT = Path(__file__).parents[2]
+SECONDS = Path(__file__).with_name("seconds.json")
 
-# The units that take more than some ten seconds, the longest first.
-LONG = (
-    "tests/api/test_schemathesis_work.py",
-    "tests/api/test_schemathesis.py",
-    "tests/crash/test_kill.py",
-    "tests/crash/test_database_trouble.py",
-    "tests/delivery/test_two_workers.py",
-    "tests/crash/test_stop.py",
-    "tests/api/test_cli.py",
-    "tests/work/test_import_trello.py",
-    "tests/api/test_nothing_secret.py",
-    "tests/walls/test_two_of_everything.py",
-    "tests/walls/test_side_effects.py",
-    "tests/work/test_stream.py",
-    "tests/api/test_hardening.py",
-    "tests/delivery/test_worker_retries.py",
-    "tests/identity/test_matrix.py",
-    "tests/work/test_query_counts.py",
-)
+SHORT_S = 1.0  # units that take less are not written down
+USUAL_S = 0.1  # of a test in a unit that is not
 
 
 def unit(name: str) -> str:
@@ -44,16 +29,33 @@ def unit(name: str) -> str:
 
 
 def arrange(items: list[pytest.Item]) -> None:
-    """Units one after the other: the long ones, then those with most tests."""
-    long = {ROOT / file: place for place, file in enumerate(LONG)}
-    assert all(file.is_file() for file in long), "LONG names a file that is not there any more"
-    numbers = Counter(unit(item.nodeid) for item in items)
-    items.sort(
-        key=lambda item: (long.get(item.path, len(long)), -numbers[unit(item.nodeid)], unit(item.nodeid)),
-    )
+    """Units one after the other, those that take longest first."""
+    known: dict[str, float] = json.loads(SECONDS.read_text())
+    units = {item: unit(item.nodeid) for item in items}
+    numbers = Counter(units.values())
+    items.sort(key=lambda item: (-known.get(units[item], numbers[units[item]] * USUAL_S), units[item]))
 
 
-class ByUnit(LoadScopeScheduling):  # type: ignore[misc]  # likewise
+class Recorder:
+    """Writes down at the end how long each unit took that was run."""
+
+    def __init__(self) -> None:
+        self._seconds = defaultdict[str, float](float)
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        self._seconds[unit(report.nodeid)] += report.duration
+
+    def pytest_sessionfinish(self) -> None:
+        known = {**json.loads(SECONDS.read_text()), **self._seconds}
+        kept = {
+            name: round(seconds, 1)
+            for name, seconds in sorted(known.items())
+            if seconds >= SHORT_S and (ROOT / name.split()[0]).is_file()
+        }
+        SECONDS.write_text(json.dumps(kept, indent=0) + "\n")
+
+
+class ByUnit(LoadScopeScheduling):  # type: ignore[misc]  # LoadScopeScheduling has no types
     """Gives a worker the next unit when it has nearly done its last."""
 
     def _split_scope(self, nodeid: str) -> str:

@@ -12,9 +12,11 @@ from typing import IO, Any
 import httpx
 
 from tests.harness import forge
-from tests.harness.world import World, make_world, with_services
+from tests.harness.world import KeptServices, World, make_world, with_services
 
 START_TIMEOUT_S = 60.0
+
+_NO_TLS = httpx.create_ssl_context(verify=False)  # servers speak http: to make one for each client would cost more
 
 
 class Server:
@@ -97,5 +99,21 @@ class Server:
 
     def client(self, token: str | None, **more: Any) -> httpx.Client:
         headers = {"Authorization": f"Bearer {token}"} if token else {}
-        # The server speaks http: to read the CAs would cost more than most tests.
-        return httpx.Client(**{"base_url": self.url, "headers": headers, "timeout": 60, "verify": False, **more})
+        return httpx.Client(**{"base_url": self.url, "headers": headers, "timeout": 60, "verify": _NO_TLS, **more})
+
+
+class SharedServer(Server):
+    """A server for many tests, which is not started again: the services that are opened beside it stay open."""
+
+    _beside: KeptServices | None = None
+
+    def run(self, work: Any) -> Any:
+        if self._beside is None:
+            self._beside = KeptServices(self.settings)
+        return self._beside.run(work)
+
+    def close(self) -> None:
+        if self._beside is not None:
+            self._beside.close()
+            self._beside = None
+        super().close()

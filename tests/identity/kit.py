@@ -25,7 +25,7 @@ class Site:
         self.hooks: dict[tuple[str, str], dict[str, int]] = {}
         for kind in ("classic", "oauth"):
             token = self.tokens.by["owner", kind, " ".join(SCOPES)]
-            self.owners[kind] = Api(server.client(token, verify=False))
+            self.owners[kind] = Api(server.client(token))
             for place in ("repository", "organization"):
                 self.hooks[place, kind] = self._hook(place, kind)
 

@@ -82,7 +82,7 @@ class Stand(NamedTuple):
         body: dict[str, Any] = {"ids": [NOBODYS_ID]} if path.endswith("/redeliver") else {}
         if path.endswith("/hooks"):
             body = {"name": "web", "config": {"url": new_url()}, "active": False}
-        with self.server.client(token, verify=False) as client:
+        with self.server.client(token) as client:
             return client.request(row.method, path, json=body if row.method in ("POST", "PATCH") else None)
 
 
@@ -95,7 +95,7 @@ def stand(server: Server) -> Iterator[Stand]:
         "admin": server.run(lambda services: add_user(services, world, role="admin")),
         "stranger": server.run(lambda services: add_user(services, world)),
     }
-    with server.client(world.token, verify=False) as client:
+    with server.client(world.token) as client:
         tokens = {}
         for scope in SCOPES:
             made = client.post("/user/tokens", json={"scopes": [scope]})
@@ -147,7 +147,7 @@ def test_an_app_user_token_is_its_permissions_and_the_users(stand: Stand) -> Non
     listing = ROWS["repository"][0]
     owner = user_token(stand.server, stand.app, stand.world.owner)
     assert stand.ask(owner, place, listing).is_success
-    with stand.server.client(stand.people["member"], verify=False) as client:
+    with stand.server.client(stand.people["member"]) as client:
         login = client.get("/user").json()["login"]
     refused(stand.ask(user_token(stand.server, stand.app, login), place, listing), 403, ADMIN)
     weak = make_app(stand.server, stand.world, permissions={"work": "write"})
@@ -169,7 +169,7 @@ def test_an_oauth_app_sees_its_own_hooks_and_users_do_not(server: Server) -> Non
             return (await issue(tx, OAUTH, owner.id, scopes=["repo", "admin:org_hook"], app_id=app.id)).token
 
     token = server.run(issued)
-    with server.client(token, verify=False) as client, server.client(world.token, verify=False) as owners:
+    with server.client(token) as client, server.client(world.token) as owners:
         for kind in ("repository", "organization"):
             place = Place(kind, world)
             mine, theirs = Api(client).hook(place), Api(owners).hook(place)

@@ -17,6 +17,7 @@ import httpx
 import pytest
 import sqlalchemy as sa
 
+from tests.harness.many_requests import ManyRequests
 from tests.harness.server import Server
 from tests.harness.waiting import finish
 from tests.identity import model
@@ -166,8 +167,7 @@ def cells(site: Site) -> list[Cell]:
 
 @asynccontextmanager
 async def _http(site: Site) -> AsyncIterator[httpx.AsyncClient]:
-    limits = httpx.Limits(max_connections=CONCURRENCY)
-    async with httpx.AsyncClient(base_url=site.server.url, timeout=60, verify=False, limits=limits) as client:
+    async with httpx.AsyncClient(base_url=site.server.url, timeout=60, transport=ManyRequests(CONCURRENCY)) as client:
         yield client
 
 

@@ -7,6 +7,7 @@ tells the rows that each scan met, those that were thrown away with them, and th
 
 from __future__ import annotations
 
+import asyncio
 import json
 import sqlite3
 from pathlib import Path
@@ -15,7 +16,6 @@ from typing import Any, NamedTuple, Protocol
 import asyncpg
 from sqlalchemy.sql.expression import Executable
 
-from tests.harness.waiting import finish
 from workhook.storage import dialects
 from workhook.storage.sqlite_threads import connect
 from workhook.storage.statements import Compiler, Params
@@ -92,47 +92,43 @@ class PostgresJudge:
     """With a plan for these parameters, and with the one for any."""
 
     def __init__(self, url: str) -> None:
-        self._url = url
         self._compile = Compiler(dialects.POSTGRESQL)
+        self._runner = asyncio.Runner()
+        self._connection = self._runner.run(asyncpg.connect(url, statement_cache_size=0))
 
     def after_filling(self) -> None:
-        finish(self._plant)
+        self._runner.run(self._plant())
 
     async def _plant(self) -> None:
-        connection = await asyncpg.connect(self._url)
-        try:
-            # As autovacuum would, so that it finds nothing to do and leaves what is planted.
-            await connection.execute("VACUUM ANALYZE")
-            # The planner goes by rows a page, and by how many pages there really are.
-            await connection.execute(_PLANT, float(LARGER))
-        finally:
-            await connection.close()
+        # As autovacuum would, so that it finds nothing to do and leaves what is planted.
+        await self._connection.execute("VACUUM ANALYZE")
+        # The planner goes by rows a page, and by how many pages there really are.
+        await self._connection.execute(_PLANT, float(LARGER))
 
     def judge(self, statement: Executable, params: Params) -> list[Verdict]:
-        return finish(lambda: self._judge(statement, params))
+        return self._runner.run(self._judge(statement, params))
 
     async def _judge(self, statement: Executable, params: Params) -> list[Verdict]:
         known = self._compile(statement)
         arguments = known.arguments(params)
-        connection = await asyncpg.connect(self._url, statement_cache_size=0)
-        try:
-            given = [await connection.fetchval("SELECT quote_nullable($1::text)", _text(each)) for each in arguments]
-            await connection.execute(f"PREPARE judged AS {known.sql}")
-            asked = f"EXECUTE judged ({', '.join(given)})" if given else "EXECUTE judged"
-            found = []
-            for mode in ("force_custom_plan", "force_generic_plan"):
-                await connection.execute(f"SET plan_cache_mode = {mode}")
-                async with connection.transaction():  # what writes is taken back
-                    told = await connection.fetchval(f"EXPLAIN (ANALYZE, BUFFERS, TIMING OFF, FORMAT JSON) {asked}")
-                    await connection.execute("ROLLBACK; BEGIN")
-                plan = json.loads(told)[0]["Plan"]
-                found.append(Verdict(round(_met(plan)) + _pages(plan), f"{mode}\n" + "\n".join(_lines(plan))))
-            return found
-        finally:
-            await connection.close()
+        connection = self._connection
+        given = [await connection.fetchval("SELECT quote_nullable($1::text)", _text(each)) for each in arguments]
+        await connection.execute(f"PREPARE judged AS {known.sql}")
+        asked = f"EXECUTE judged ({', '.join(given)})" if given else "EXECUTE judged"
+        found = []
+        for mode in ("force_custom_plan", "force_generic_plan"):
+            await connection.execute(f"SET plan_cache_mode = {mode}")
+            async with connection.transaction():  # what writes is taken back
+                told = await connection.fetchval(f"EXPLAIN (ANALYZE, BUFFERS, TIMING OFF, FORMAT JSON) {asked}")
+                await connection.execute("ROLLBACK; BEGIN")
+            plan = json.loads(told)[0]["Plan"]
+            found.append(Verdict(round(_met(plan)) + _pages(plan), f"{mode}\n" + "\n".join(_lines(plan))))
+        await connection.execute("DEALLOCATE judged")
+        return found
 
     def close(self) -> None:
-        """Nothing is open."""
+        self._runner.run(self._connection.close())
+        self._runner.close()
 
 
 def _text(value: object) -> str | None:

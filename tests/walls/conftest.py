@@ -8,7 +8,7 @@ import pytest
 
 from tests.harness.databases import Databases
 from tests.harness.receiver import Receiver
-from tests.harness.server import Server
+from tests.harness.server import Server, SharedServer
 from tests.walls.dump import Reader
 from tests.walls.world import Walls, build_walls
 
@@ -17,7 +17,7 @@ from tests.walls.world import Walls, build_walls
 def walls(backend: Databases, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Walls]:
     folder, receiver = tmp_path_factory.mktemp("walls"), Receiver()
     settings = backend.new(folder)
-    server = Server(folder, settings, command=("serve", "--port", "0", "--no-worker")).start()
+    server = SharedServer(folder, settings, command=("serve", "--port", "0", "--no-worker")).start()
     worker = Server(folder, settings, command=("worker",)).start()
     reader = Reader(server)
     try:

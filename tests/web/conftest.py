@@ -7,20 +7,20 @@ from collections.abc import Iterator
 import pytest
 
 from tests.harness.databases import Databases
-from tests.harness.server import Server
+from tests.harness.server import Server, SharedServer
 
 
 @pytest.fixture(scope="session")
 def server(backend: Databases, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """One for all of them: each test has people, and each browser an address, of its own."""
     folder = tmp_path_factory.mktemp("web")
-    server = Server(folder, {**backend.new(folder), "trust_proxy": "true"}).start()
+    server = SharedServer(folder, {**backend.new(folder), "trust_proxy": "true"}).start()
     yield server
     server.close()
 
 
 @pytest.fixture(scope="session")
 def second_server(server: Server) -> Iterator[Server]:
-    second = Server(server.data, server.settings).start()
+    second = SharedServer(server.data, server.settings).start()
     yield second
     second.close()

@@ -20,7 +20,7 @@ import sqlalchemy as sa
 
 from tests.harness import forge
 from tests.harness.databases import Databases
-from tests.harness.server import Server
+from tests.harness.server import Server, SharedServer
 from tests.web.browser import Browser, Person, add_person
 from tests.web.providers import CLIENT_ID, CLIENT_SECRET, Claims, Provider
 from workhook.core import json
@@ -90,7 +90,7 @@ def provider() -> Iterator[Provider]:
 @pytest.fixture(scope="module")
 def site(backend: Databases, provider: Provider, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     folder = tmp_path_factory.mktemp("oidc")
-    server = Server(folder, {**backend.new(folder), **settings_for(provider.url)}).start()
+    server = SharedServer(folder, {**backend.new(folder), **settings_for(provider.url)}).start()
     yield Site(server, provider)
     server.close()
 

@@ -14,7 +14,7 @@ import httpx
 import pytest
 
 from tests.harness.databases import Databases
-from tests.harness.server import Server
+from tests.harness.server import Server, SharedServer
 from tests.web.browser import Browser, add_person
 from tests.web.pauses import lengthen_pauses
 from tests.web.providers import CLIENT_ID, CLIENT_SECRET, FORGERIES, Claims, Forger
@@ -54,7 +54,7 @@ def forged(backend: Databases, tmp_path_factory: pytest.TempPathFactory) -> Iter
     folder, forger = tmp_path_factory.mktemp("forged"), Forger()
     settings = {**backend.new(folder), **settings_for(forger.url), "oidc_create_users": "true"}
     settings["trust_proxy"] = "true"  # each browser has an address of its own
-    server = Server(folder, settings).start()
+    server = SharedServer(folder, settings).start()
     yield Forged(server, forger)
     server.close()
     forger.close()

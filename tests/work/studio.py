@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any
 
 import httpx
@@ -24,7 +24,7 @@ JsonObject = dict[str, Any]
 _events = (
     sa.select(events.c.id, events.c.name, events.c.action, events.c.payload)
     .join_from(events, projects, projects.c.account_id == events.c.account_id)
-    .where(projects.c.id == sa.bindparam("project_id"))
+    .where(projects.c.id == sa.bindparam("project_id"), events.c.id > sa.bindparam("after"))
     .order_by(events.c.id)
 )
 
@@ -58,6 +58,13 @@ class Told(dict[str, Any]):
         return cls({name: cls.of(each) for name, each in value.items()}) if isinstance(value, dict) else value
 
 
+@cache
+def _validator(event: str) -> Draft202012Validator:
+    schema = CATALOG[event].schema
+    assert schema is not None, event
+    return Draft202012Validator(schema, format_checker=FormatChecker())
+
+
 @dataclass(frozen=True)
 class Happened:
     """An event that was stored; its payload fits the schema that the catalogue shows."""
@@ -82,7 +89,7 @@ class Caller:
 
     def __init__(self, server: Server, token: str | None) -> None:
         self.token = token
-        self.http = server.client(token, verify=False)
+        self.http = server.client(token)
 
     def call(self, method: str, path: str, **more: Any) -> httpx.Response:
         return self.http.request(method, f"/api/v1{path}", **more)
@@ -166,15 +173,14 @@ class Studio:
         """The events of the organization since this was last asked, each held against its schema."""
 
         async def read(services: Services) -> list[Any]:
-            rows = await services.database.fetch_all(_events, {"project_id": self.project_id})
-            return [(row["name"], row["action"], json.decode(row["payload"])) for row in rows]
+            rows = await services.database.fetch_all(_events, {"project_id": self.project_id, "after": self._seen})
+            return [(row["id"], row["name"], row["action"], json.decode(row["payload"])) for row in rows]
 
-        every = [Happened(*each) for each in self.server.run(read)]
-        new, self._seen = every[self._seen :], len(every)
+        found = self.server.run(read)
+        self._seen = max([self._seen, *(each[0] for each in found)])
+        new = [Happened(*each) for _, *each in found]
         for each in new:
-            schema = CATALOG[each.name].schema
-            assert schema is not None, each.name
-            Draft202012Validator(schema, format_checker=FormatChecker()).validate(each.payload)
+            _validator(each.name).validate(each.payload)
         return new
 
     def close(self) -> None:

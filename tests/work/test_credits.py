@@ -11,7 +11,7 @@ import sqlalchemy as sa
 
 from tests.harness.databases import Databases
 from tests.harness.receiver import Receiver
-from tests.harness.server import Server
+from tests.harness.server import Server, SharedServer
 from tests.work.scene import Scene
 from tests.work.studio import Caller, Studio, without_addresses
 from workhook.core.clock import DAY_MS, now_ms, to_millis_text
@@ -65,7 +65,7 @@ def entries(studio: Studio) -> list[tuple[str, float, float]]:
 def server(backend: Databases, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """One that delivers nothing and so has no chores: its minute may end while a test looks at what has expired."""
     folder = tmp_path_factory.mktemp("server")
-    server = Server(folder, backend.new(folder), command=("serve", "--port", "0", "--no-worker")).start()
+    server = SharedServer(folder, backend.new(folder), command=("serve", "--port", "0", "--no-worker")).start()
     yield server
     server.close()
 

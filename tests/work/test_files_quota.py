@@ -12,7 +12,7 @@ import httpx
 import pytest
 
 from tests.harness.databases import Databases
-from tests.harness.server import Server
+from tests.harness.server import Server, SharedServer
 from tests.work.paper import metric
 from tests.work.studio import Studio
 
@@ -25,7 +25,7 @@ WHOLE = 3 * PART
 def server(backend: Databases, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """One where an organization has 3 MiB."""
     folder = tmp_path_factory.mktemp("server")
-    server = Server(folder, {**backend.new(folder), "organization_max_mb": 3, "upload_max_mb": 10}).start()
+    server = SharedServer(folder, {**backend.new(folder), "organization_max_mb": 3, "upload_max_mb": 10}).start()
     yield server
     server.close()
 

@@ -17,7 +17,7 @@ import psutil
 import pytest
 
 from tests.harness.databases import Databases
-from tests.harness.server import Server
+from tests.harness.server import Server, SharedServer
 from tests.harness.waiting import WAIT_S, until
 from tests.work.studio import Studio
 from workhook.http.calls import Services
@@ -35,7 +35,7 @@ FILE = 'form-data; name="file"; filename="a.txt"'
 def server(backend: Databases, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """One that takes files of 2 MiB."""
     folder = tmp_path_factory.mktemp("server")
-    server = Server(folder, {**backend.new(folder), "upload_max_mb": LIMIT_MIB}).start()
+    server = SharedServer(folder, {**backend.new(folder), "upload_max_mb": LIMIT_MIB}).start()
     yield server
     server.close()
 

@@ -10,7 +10,7 @@ import pytest
 import sqlalchemy as sa
 
 from tests.harness.databases import Databases
-from tests.harness.server import Server
+from tests.harness.server import Server, SharedServer
 from tests.work.paper import metric
 from tests.work.scene import Scene
 from tests.work.studio import Studio
@@ -32,7 +32,7 @@ def server(backend: Databases, tmp_path_factory: pytest.TempPathFactory) -> Iter
     """One where an organization has few records, and 100 MiB."""
     folder = tmp_path_factory.mktemp("server")
     limits = {"organization_max_rows": ROWS, "organization_max_mb": 100}
-    server = Server(folder, {**backend.new(folder), **limits}).start()
+    server = SharedServer(folder, {**backend.new(folder), **limits}).start()
     yield server
     server.close()
 

@@ -14,7 +14,7 @@ import httpx
 import pytest
 
 from tests.harness.databases import databases
-from tests.harness.server import Server
+from tests.harness.server import Server, SharedServer
 from tests.harness.trips import Relay
 from tests.harness.waiting import until
 from tests.identity.asking import basic, is_destructive, is_work, key_of, webhook_request, work_request
@@ -151,7 +151,7 @@ def settings(_shared_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> 
 @pytest.fixture(scope="module")
 def site(settings: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     """Where things are made; it delivers."""
-    server = Server(tmp_path_factory.mktemp("makes"), settings).start()
+    server = SharedServer(tmp_path_factory.mktemp("makes"), settings).start()
     site = build(server, [])
     hook = {"name": "web", "events": ["*"], "config": {"url": "http://127.0.0.1:9/"}}
     assert site.owners["classic"].post(f"{site.here.org_path}/hooks", json=hook).status_code == 201
