@@ -6,9 +6,10 @@ import gc
 from dataclasses import fields
 from typing import Annotated
 
-import typer
+import click
 
 from workhook.cli.common import Context, command
+from workhook.cli.options import Flag
 from workhook.core.config import Settings
 
 _FIRST = ("host", "port", "data", "database_url", "delivery_allow_networks")
@@ -16,10 +17,11 @@ _OF_WORKERS = ("worker_listen",)
 SETTINGS = (*_FIRST, *(each.name for each in fields(Settings) if each.name not in (*_FIRST, *_OF_WORKERS)))
 
 
+@command(None, "serve", settings=SETTINGS, json=False, fast=True)
 async def serve(
     context: Context,
     *,
-    no_worker: Annotated[bool, typer.Option("--no-worker", help="Leave deliveries to `workhook worker`.")] = False,
+    no_worker: Annotated[bool, Flag("Leave deliveries to `workhook worker`.")] = False,
 ) -> int:
     """Serve the API and, unless --no-worker, send deliveries, until SIGTERM.
 
@@ -32,8 +34,4 @@ async def serve(
 
     gc.enable()
 
-    return await process.serve(context.settings, say=typer.echo, work=not no_worker, welcome=welcome)
-
-
-def register(app: typer.Typer) -> None:
-    command(app, "serve", settings=SETTINGS, json=False, fast=True)(serve)
+    return await process.serve(context.settings, say=click.echo, work=not no_worker, welcome=welcome)

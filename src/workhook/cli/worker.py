@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import typer
+import click
 
 from workhook.cli.common import Context, command
 from workhook.cli.serve import SETTINGS as SERVE_SETTINGS
@@ -15,6 +15,7 @@ SETTINGS = (
 )
 
 
+@command(None, "worker", settings=SETTINGS, json=False, fast=True)
 async def worker(context: Context) -> int:
     """Send deliveries, nothing else, until SIGTERM. Any number of workers share the work.
 
@@ -23,8 +24,4 @@ async def worker(context: Context) -> int:
     """
     from workhook import process
 
-    return await process.work(context.settings, say=typer.echo)
-
-
-def register(app: typer.Typer) -> None:
-    command(app, "worker", settings=SETTINGS, json=False, fast=True)(worker)
+    return await process.work(context.settings, say=click.echo)

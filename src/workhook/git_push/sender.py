@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from workhook.cli.git_push import git, payload, spool
-from workhook.cli.git_push.folder import Config, ConfigError, Folder, NoServer, load_config, server_url
-from workhook.cli.git_push.publish import Verdict, post
-from workhook.cli.git_push.turn import Turn
+from workhook.git_push import git, payload, spool
+from workhook.git_push.folder import Config, ConfigError, Folder, NoServer, load_config, server_url
+from workhook.git_push.publish import Verdict, post
+from workhook.git_push.turn import Turn
 
 RETRY_PAUSES_S = (2.0, 5.0, 13.0, 30.0, 60.0)
 """What the detached sender waits between attempts, just under two minutes in all; then the next push tries again."""

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
-from workhook.cli import usage
-from workhook.cli.faults import CliError
+from workhook.cli import options
+from workhook.cli.error_messages import CliError
+from workhook.cli.options import Argument, Flag, Option
 
 if TYPE_CHECKING:
     from workhook.cli.common import Context
@@ -19,22 +18,20 @@ if TYPE_CHECKING:
     from workhook.identity.schemas import Account
     from workhook.storage import Reader
 
-OrganizationOption = Annotated[str, typer.Option(metavar="LOGIN", help="The organization.")]
-AppArgument = Annotated[str, typer.Argument(metavar="APP", help="Its slug or client id.")]
+OrganizationOption = Annotated[str, Option("LOGIN", "The organization.")]
+AppArgument = Annotated[str, Argument("APP", "Its slug or client id.")]
 CallbackOption = Annotated[
-    list[str],
-    typer.Option(
-        metavar="URL", help="Where users are sent back to: https, or http on this machine. May be given several times."
-    ),
+    tuple[str, ...],
+    Option("URL", "Where users are sent back to: https, or http on this machine. May be given several times."),
 ]
-HomepageOption = Annotated[str | None, typer.Option(metavar="URL", help="The app's own page.")]
-DeviceFlowOption = Annotated[bool, typer.Option("--device-flow", help="Users may authorise it on another device.")]
-DescriptionOption = Annotated[str | None, typer.Option(metavar="TEXT", help="What it is for.")]
+HomepageOption = Annotated[str | None, Option("URL", "The app's own page.")]
+DeviceFlowOption = Annotated[bool, Flag("Users may authorise it on another device.")]
+DescriptionOption = Annotated[str | None, Option("TEXT", "What it is for.")]
 
 
 def permission_list(given: str) -> str:
     """Permissions with their levels, separated by commas, as for tokens; or none."""
-    return usage.permission_list(given) if given.strip(", ") else ""
+    return options.permission_list(given) if given.strip(", ") else ""
 
 
 def permissions_of(text: str) -> dict[str, str]:
@@ -76,7 +73,7 @@ def time_text(at_ms: int | None) -> str | None:
     return None if at_ms is None else to_millis_text(at_ms)
 
 
-def shown(app: App, owner: Account) -> dict[str, object]:
+def app_json(app: App, owner: Account) -> dict[str, object]:
     """As JSON has it; nothing secret."""
     data: dict[str, object] = {
         "id": app.id,
@@ -96,12 +93,12 @@ def shown(app: App, owner: Account) -> dict[str, object]:
     return data
 
 
-def shown_secret(secret: Secret) -> dict[str, object]:
+def secret_json(secret: Secret) -> dict[str, object]:
     times = {name: time_text(getattr(secret, name)) for name in ("created_at", "last_used_at")}
     return {"id": secret.id, "last_eight": secret.last_eight, **times}
 
 
-def told(data: dict[str, object]) -> str:
+def to_lines(data: dict[str, object]) -> str:
     """Lines for people: a name and a value each."""
     from workhook.cli.common import cell
 
@@ -146,7 +143,7 @@ def write_key(path: Path | None, pem: str) -> None:
 
 def change_of(
     name: str | None,
-    callback_urls: list[str],
+    callback_urls: Sequence[str],
     *,
     homepage_url: str | None,
     description: str | None,
@@ -169,7 +166,7 @@ def change_of(
 async def delete(context: Context, name: str, *, oauth: bool) -> None:
     from workhook.identity.apps import actions
 
-    async with context.services() as services, services.database.transaction() as tx:
+    async with context.transaction() as tx:
         found = await find_app(tx, name, oauth=oauth)
         await actions.delete_app(tx, None, found)
     context.answer({"slug": found.slug, "client_id": found.client_id, "deleted": True}, f"deleted {found.slug}")
@@ -178,17 +175,17 @@ async def delete(context: Context, name: str, *, oauth: bool) -> None:
 async def new_secret(context: Context, name: str, *, oauth: bool) -> None:
     from workhook.identity.apps import actions
 
-    async with context.services() as services, services.database.transaction() as tx:
+    async with context.transaction() as tx:
         found = await find_app(tx, name, oauth=oauth)
         made, secret = await actions.add_secret(tx, None, found)
-    context.answer({"client_id": found.client_id, **shown_secret(made), "client_secret": secret}, secret)
+    context.answer({"client_id": found.client_id, **secret_json(made), "client_secret": secret}, secret)
 
 
 async def delete_secret(context: Context, name: str, secret_id: int, *, oauth: bool) -> None:
     from workhook.core.errors import NotFound
     from workhook.identity.apps import actions
 
-    async with context.services() as services, services.database.transaction() as tx:
+    async with context.transaction() as tx:
         found = await find_app(tx, name, oauth=oauth)
         try:
             await actions.remove_secret(tx, None, found, secret_id)

@@ -13,7 +13,7 @@ import os
 import select
 from collections.abc import Iterator
 
-from workhook.cli.git_push.folder import Folder
+from workhook.git_push.folder import Folder
 
 
 class Turn:

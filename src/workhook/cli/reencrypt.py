@@ -63,7 +63,7 @@ _open_since = (
 )
 
 
-class Resealed:
+class Reencrypted:
     """How many values came under the newest key, and how many no key opens."""
 
     def __init__(self) -> None:
@@ -71,9 +71,9 @@ class Resealed:
         self.unreadable = 0
 
 
-async def reseal(database: Database, vault: Vault, progress: Progress) -> Resealed:
+async def reencrypt_all(database: Database, vault: Vault, progress: Progress) -> Reencrypted:
     """Bring everything under the newest key, in short transactions, beside whoever works with it."""
-    result = Resealed()
+    result = Reencrypted()
     totals = {name: (await database.fetch_one(statement)) for name, statement in _count.items()}
     total, done = sum(row["number"] for row in totals.values() if row), 0
     for table, names in SEALED.items():
@@ -86,7 +86,7 @@ async def reseal(database: Database, vault: Vault, progress: Progress) -> Reseal
 
 
 async def _reseal_rows(
-    database: Database, vault: Vault, table: str, names: tuple[str, ...], rows: Sequence[Row], result: Resealed
+    database: Database, vault: Vault, table: str, names: tuple[str, ...], rows: Sequence[Row], result: Reencrypted
 ) -> None:
     changes: list[tuple[str, dict[str, object]]] = []
     for row in rows:

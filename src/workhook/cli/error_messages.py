@@ -133,9 +133,9 @@ def _remedy(used: _Used) -> str:
 
 
 def _ours(error: Exception, used: _Used) -> list[str] | None:
-    from workhook.cli.git_push.install import InstallError
     from workhook.core.errors import CannotStart, Problem
     from workhook.core.vault import VaultError
+    from workhook.git_push.install import InstallError
     from workhook.storage.database import UniqueViolation
     from workhook.storage.migrate import NewerSchema
 
