@@ -9,7 +9,6 @@ from workhook.cli import (
     apps,
     audit,
     bench,
-    collaborators,
     copying,
     database,
     deliveries,
@@ -23,29 +22,28 @@ from workhook.cli import (
     setup,
     tokens,
     users,
-    worker,
 )
 from workhook.cli.common import new_app
 
 GROUPS = {
-    "user": users,
-    "member": members,
-    "collaborator": collaborators,
-    "token": tokens,
-    "oauth-app": oauth_apps,
-    "app": apps,
-    "event": events,
-    "git-hook": git_hook,
-    "deliveries": deliveries,
-    "import": imports,
-    "secrets": secrets,
-    "audit": audit,
-    "database": copying,
+    "user": users.app,
+    "member": members.app,
+    "collaborator": members.collaborators,
+    "token": tokens.app,
+    "oauth-app": oauth_apps.app,
+    "app": apps.app,
+    "event": events.app,
+    "git-hook": git_hook.app,
+    "deliveries": deliveries.app,
+    "import": imports.app,
+    "secrets": secrets.app,
+    "audit": audit.app,
+    "database": copying.app,
 }
 
 app = new_app("Work management in which every change is a signed, stored, replayable webhook.")
 click.version_option(__version__, message="workhook %(version)s", help="Print the version and exit.")(app)
-for command in (serve.serve, worker.worker, setup.setup, database.migrate, database.doctor, bench.bench):
+for command in (serve.serve, serve.worker, setup.setup, database.migrate, database.doctor, bench.bench):
     app.add_command(command)
 for name, group in GROUPS.items():
-    app.add_command(group.app, name)
+    app.add_command(group, name)

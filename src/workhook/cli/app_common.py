@@ -9,17 +9,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from workhook.cli import options
+from workhook.cli.common import Context, cell, command
 from workhook.cli.error_messages import CliError
-from workhook.cli.options import Argument, Flag, Option
+from workhook.cli.options import Argument, Flag, Group, Option
 
 if TYPE_CHECKING:
-    from workhook.cli.common import Context
     from workhook.identity.apps.schemas import App, AppChange, Secret
     from workhook.identity.schemas import Account
     from workhook.storage import Reader
 
 OrganizationOption = Annotated[str, Option("LOGIN", "The organization.")]
 AppArgument = Annotated[str, Argument("APP", "Its slug or client id.")]
+IdArgument = Annotated[int, Argument("ID", "The command `show` lists them.", parse=options.row_id)]
 CallbackOption = Annotated[
     tuple[str, ...],
     Option("URL", "Where users are sent back to: https, or http on this machine. May be given several times."),
@@ -100,13 +101,11 @@ def secret_json(secret: Secret) -> dict[str, object]:
 
 def to_lines(data: dict[str, object]) -> str:
     """Lines for people: a name and a value each."""
-    from workhook.cli.common import cell
-
     width = max(map(len, data))
-    return "\n".join(f"{name.replace('_', ' '):<{width}}  {_worded(value, cell)}" for name, value in data.items())
+    return "\n".join(f"{name.replace('_', ' '):<{width}}  {_worded(value)}" for name, value in data.items())
 
 
-def _worded(value: object, cell: Any) -> str:
+def _worded(value: object) -> str:
     if isinstance(value, dict):
         return permissions_text(value)
     if isinstance(value, list) and value and isinstance(value[0], dict):
@@ -163,34 +162,47 @@ def change_of(
     return AppChange(**change)
 
 
-async def delete(context: Context, name: str, *, oauth: bool) -> None:
-    from workhook.identity.apps import actions
+def add_shared_commands(group: Group, *, oauth: bool, deletes: str) -> None:
+    """The commands that both kinds of app have. `deletes`: what deleting one ends."""
 
-    async with context.transaction() as tx:
-        found = await find_app(tx, name, oauth=oauth)
-        await actions.delete_app(tx, None, found)
-    context.answer({"slug": found.slug, "client_id": found.client_id, "deleted": True}, f"deleted {found.slug}")
+    @command(group, "delete", help_text=deletes)
+    async def delete(context: Context, *, name: AppArgument) -> None:
+        from workhook.identity.apps import actions
+
+        async with context.transaction() as tx:
+            found = await find_app(tx, name, oauth=oauth)
+            await actions.delete_app(tx, None, found)
+        context.answer({"slug": found.slug, "client_id": found.client_id, "deleted": True}, f"deleted {found.slug}")
+
+    @command(group, "new-secret")
+    async def new_secret(context: Context, *, name: AppArgument) -> None:
+        """Make another client secret: two at most. This is the only time that it is shown."""
+        from workhook.identity.apps import actions
+
+        async with context.transaction() as tx:
+            found = await find_app(tx, name, oauth=oauth)
+            made, secret = await actions.add_secret(tx, None, found)
+        context.answer({"client_id": found.client_id, **secret_json(made), "client_secret": secret}, secret)
+
+    @command(group, "delete-secret")
+    async def delete_secret(context: Context, *, name: AppArgument, secret_id: IdArgument) -> None:
+        """Delete a client secret: from now on no process takes it."""
+        from workhook.identity.apps import actions
+
+        async with context.transaction() as tx:
+            found = await find_app(tx, name, oauth=oauth)
+            with no_such("secret", secret_id, found):
+                await actions.remove_secret(tx, None, found, secret_id)
+        context.answer({"id": secret_id, "deleted": True}, f"deleted the secret {secret_id}")
 
 
-async def new_secret(context: Context, name: str, *, oauth: bool) -> None:
-    from workhook.identity.apps import actions
-
-    async with context.transaction() as tx:
-        found = await find_app(tx, name, oauth=oauth)
-        made, secret = await actions.add_secret(tx, None, found)
-    context.answer({"client_id": found.client_id, **secret_json(made), "client_secret": secret}, secret)
-
-
-async def delete_secret(context: Context, name: str, secret_id: int, *, oauth: bool) -> None:
+@contextmanager
+def no_such(noun: str, number: int, app: App) -> Iterator[None]:
+    """Says which app has no secret or key of this id. Raises `CliError`."""
     from workhook.core.errors import NotFound
-    from workhook.identity.apps import actions
 
-    async with context.transaction() as tx:
-        found = await find_app(tx, name, oauth=oauth)
-        try:
-            await actions.remove_secret(tx, None, found, secret_id)
-        except NotFound:
-            command = "oauth-app" if oauth else "app"
-            remedy = f"`workhook {command} show {found.slug}` shows their ids."
-            raise CliError(f"{found.slug} has no secret {secret_id}.", remedy) from None
-    context.answer({"id": secret_id, "deleted": True}, f"deleted the secret {secret_id}")
+    try:
+        yield
+    except NotFound:
+        shown_by = f"`workhook {'oauth-app' if app.is_oauth else 'app'} show {app.slug}` shows their ids."
+        raise CliError(f"{app.slug} has no {noun} {number}.", shown_by) from None

@@ -12,9 +12,11 @@ from workhook.cli.app_common import (
     CallbackOption,
     DescriptionOption,
     HomepageOption,
+    IdArgument,
     OrganizationOption,
     app_json,
     find_app,
+    no_such,
     owner_of,
     permissions_of,
     permissions_text,
@@ -24,7 +26,7 @@ from workhook.cli.app_common import (
 )
 from workhook.cli.common import Context, command, find_organization, new_app
 from workhook.cli.error_messages import CliError, Misuse, not_together
-from workhook.cli.options import Argument, Flag, Option, row_id
+from workhook.cli.options import Flag, Option
 
 if TYPE_CHECKING:
     from workhook.identity.apps.keys import NewKey
@@ -176,10 +178,7 @@ async def edit(
     context.answer(data, to_lines(data))
 
 
-@command(app, "delete")
-async def delete(context: Context, *, name: AppArgument) -> None:
-    """Delete an app with its installations and its tokens."""
-    await app_common.delete(context, name, oauth=False)
+app_common.add_shared_commands(app, oauth=False, deletes="Delete an app with its installations and its tokens.")
 
 
 @command(app, "new-key")
@@ -201,41 +200,15 @@ async def new_key(
 
 
 @command(app, "delete-key")
-async def delete_key(
-    context: Context,
-    *,
-    name: AppArgument,
-    key_id: Annotated[int, Argument("ID", "As `app show` shows it.", parse=row_id)],
-) -> None:
+async def delete_key(context: Context, *, name: AppArgument, key_id: IdArgument) -> None:
     """Delete a key: what is signed with it is good no more. The last one stays."""
-    from workhook.core.errors import NotFound
     from workhook.identity.apps import actions
 
     async with context.transaction() as tx:
         found = await find_app(tx, name, oauth=False)
-        try:
+        with no_such("key", key_id, found):
             await actions.remove_key(tx, None, found, key_id)
-        except NotFound:
-            remedy = f"`workhook app show {found.slug}` shows their ids."
-            raise CliError(f"{found.slug} has no key {key_id}.", remedy) from None
     context.answer({"id": key_id, "deleted": True}, f"deleted the key {key_id}")
-
-
-@command(app, "new-secret")
-async def new_secret(context: Context, *, name: AppArgument) -> None:
-    """Make another client secret: two at most. This is the only time that it is shown."""
-    await app_common.new_secret(context, name, oauth=False)
-
-
-@command(app, "delete-secret")
-async def delete_secret(
-    context: Context,
-    *,
-    name: AppArgument,
-    secret_id: Annotated[int, Argument("ID", "As `app show` shows it.", parse=row_id)],
-) -> None:
-    """Delete a client secret: from now on no process takes it."""
-    await app_common.delete_secret(context, name, secret_id, oauth=False)
 
 
 @command(app, "install")

@@ -153,13 +153,19 @@ def cell(value: object) -> str:
 
 
 def command(
-    app: Group | None, name: str, *, settings: Sequence[str] = COMMON_SETTINGS, json: bool = True, fast: bool = False
+    app: Group | None,
+    name: str,
+    *,
+    settings: Sequence[str] = COMMON_SETTINGS,
+    json: bool = True,
+    fast: bool = False,
+    help_text: str = "",
 ) -> Callable[[Body], Command]:
     """Make an async function a command of the group: it takes a `Context` and its own options.
 
-    Each name in `settings` becomes an option of it. `json`: it has `--json`. `fast`: it runs on uvloop. What it returns
-    is the exit status (None: 0); a mistake of the user's is one sentence on standard error and status 1, or 2 for
-    settings and options.
+    Each name in `settings` becomes an option of it. `json`: it has `--json`. `fast`: it runs on uvloop. `help_text`
+    stands for the function's docstring. What the function returns is the exit status (None: 0). A mistake of the user's
+    is one sentence on standard error and status 1, or 2 for settings and options.
     """
 
     def make(body: Body) -> Command:
@@ -171,7 +177,7 @@ def command(
             sys.exit(_run(body, flags, given.pop("as_json", False), given, fast))
 
         parameters = [*map(click_parameter, own), *added]
-        made = Command(name, callback=run, params=parameters, help=inspect.getdoc(body))
+        made = Command(name, callback=run, params=parameters, help=help_text or inspect.getdoc(body))
         if app is not None:
             app.add_command(made)
         return made

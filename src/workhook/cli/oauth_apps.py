@@ -19,7 +19,7 @@ from workhook.cli.app_common import (
     to_lines,
 )
 from workhook.cli.common import Context, command, find_organization, new_app
-from workhook.cli.options import Argument, Flag, Option, row_id
+from workhook.cli.options import Flag, Option
 
 app = new_app("OAuth apps: programs that act for the users who let them.")
 
@@ -105,24 +105,8 @@ async def edit(
     context.answer(data, to_lines(data))
 
 
-@command(app, "delete")
-async def delete(context: Context, *, name: AppArgument) -> None:
-    """Delete an OAuth app with its tokens, what users have granted it, and the webhooks that it made."""
-    await app_common.delete(context, name, oauth=True)
-
-
-@command(app, "new-secret")
-async def new_secret(context: Context, *, name: AppArgument) -> None:
-    """Make another client secret: two at most. This is the only time that it is shown."""
-    await app_common.new_secret(context, name, oauth=True)
-
-
-@command(app, "delete-secret")
-async def delete_secret(
-    context: Context,
-    *,
-    name: AppArgument,
-    secret_id: Annotated[int, Argument("ID", "As `oauth-app show` shows it.", parse=row_id)],
-) -> None:
-    """Delete a client secret: from now on no process takes it."""
-    await app_common.delete_secret(context, name, secret_id, oauth=True)
+app_common.add_shared_commands(
+    app,
+    oauth=True,
+    deletes="Delete an OAuth app with its tokens, what users have granted it, and the webhooks that it made.",
+)

@@ -1,4 +1,4 @@
-"""`workhook serve`."""
+"""`workhook serve` and `workhook worker`."""
 
 from __future__ import annotations
 
@@ -15,6 +15,12 @@ from workhook.core.config import Settings
 _FIRST = ("host", "port", "data", "database_url", "delivery_allow_networks")
 _OF_WORKERS = ("worker_listen",)
 SETTINGS = (*_FIRST, *(each.name for each in fields(Settings) if each.name not in (*_FIRST, *_OF_WORKERS)))
+_OF_THE_API = ("host", "port", "api_rate_limit", "trust_proxy", "hooks_per_event")
+WORKER_SETTINGS = (
+    "worker_listen",
+    "concurrency",
+    *(each for each in SETTINGS if each not in (*_OF_THE_API, "concurrency")),
+)
 
 
 @command(None, "serve", settings=SETTINGS, json=False, fast=True)
@@ -35,3 +41,15 @@ async def serve(
     gc.enable()
 
     return await process.serve(context.settings, say=click.echo, work=not no_worker, welcome=welcome)
+
+
+@command(None, "worker", settings=WORKER_SETTINGS, json=False, fast=True)
+async def worker(context: Context) -> int:
+    """Send deliveries, nothing else, until SIGTERM. Any number of workers share the work.
+
+    With --listen it serves /healthz, /readyz and /metrics there, and prints `workhook: listening on http://HOST:PORT`.
+    When it has begun to deliver it prints `workhook: delivering`.
+    """
+    from workhook import process
+
+    return await process.work(context.settings, say=click.echo)
