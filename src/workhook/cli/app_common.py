@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from workhook.cli import options
-from workhook.cli.common import Context, cell, command
+from workhook.cli.common import Context, cell, command, shown_time
 from workhook.cli.error_messages import CliError
 from workhook.cli.options import Argument, Flag, Group, Option
 
@@ -68,12 +68,6 @@ async def owner_of(reader: Reader, app: App) -> Account:
     return owner
 
 
-def time_text(at_ms: int | None) -> str | None:
-    from workhook.core.clock import to_millis_text
-
-    return None if at_ms is None else to_millis_text(at_ms)
-
-
 def app_json(app: App, owner: Account) -> dict[str, object]:
     """As JSON has it; nothing secret."""
     data: dict[str, object] = {
@@ -86,8 +80,8 @@ def app_json(app: App, owner: Account) -> dict[str, object]:
         "homepage_url": app.homepage_url,
         "callback_urls": list(app.callback_urls),
         "device_flow": app.device_flow,
-        "created_at": time_text(app.created_at),
-        "updated_at": time_text(app.updated_at),
+        "created_at": shown_time(app.created_at),
+        "updated_at": shown_time(app.updated_at),
     }
     if not app.is_oauth:
         data |= {"public": app.public, "permissions": dict(app.permissions)}
@@ -95,7 +89,7 @@ def app_json(app: App, owner: Account) -> dict[str, object]:
 
 
 def secret_json(secret: Secret) -> dict[str, object]:
-    times = {name: time_text(getattr(secret, name)) for name in ("created_at", "last_used_at")}
+    times = {name: shown_time(getattr(secret, name)) for name in ("created_at", "last_used_at")}
     return {"id": secret.id, "last_eight": secret.last_eight, **times}
 
 

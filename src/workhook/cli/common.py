@@ -152,6 +152,13 @@ def cell(value: object) -> str:
     return "-" if value is None else visible(str(value), keep="")
 
 
+def shown_time(at_ms: int | None) -> str | None:
+    """A time, in milliseconds since the epoch, as the API writes it."""
+    from workhook.core.clock import to_millis_text
+
+    return None if at_ms is None else to_millis_text(at_ms)
+
+
 def command(
     app: Group | None,
     name: str,

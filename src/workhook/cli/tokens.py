@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Literal
 
-from workhook.cli.common import Context, command, find_enabled_user, find_user, new_app
+from workhook.cli.common import Context, command, find_enabled_user, find_user, new_app, shown_time
 from workhook.cli.error_messages import CliError, Misuse
 from workhook.cli.options import Argument, Option, days, permission_list, row_id, scope_list
 
@@ -15,12 +15,6 @@ app = new_app("Tokens: how programs come in.")
 
 _FINE_GRAINED = "fine-grained"  # the API writes it with an underscore
 _OF_FINE_GRAINED = ("--permissions", "--organization", "--repositories")
-
-
-def _time(at_ms: int | None) -> str | None:
-    from workhook.core.clock import to_millis_text
-
-    return None if at_ms is None else to_millis_text(at_ms)
 
 
 _Scopes = Annotated[
@@ -71,7 +65,7 @@ async def create(
         "id": made.issued.id,
         "user": who.login,
         "scopes": list(made.details.scopes),
-        "expires_at": _time(made.details.expires_at),
+        "expires_at": shown_time(made.details.expires_at),
     }
     if kind == _FINE_GRAINED:
         data |= _confinement(made.details)
@@ -172,7 +166,10 @@ def _to_json(token: Details) -> dict[str, object]:
         **_confinement(token),
         "app": token.app.slug if token.app else None,
         "note": token.note,
-        **{name: _time(getattr(token, name)) for name in ("created_at", "expires_at", "last_used_at", "revoked_at")},
+        **{
+            name: shown_time(getattr(token, name))
+            for name in ("created_at", "expires_at", "last_used_at", "revoked_at")
+        },
     }
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-from workhook.cli.common import Context, base_address, command, find_enabled_user, find_user, new_app
+from workhook.cli.common import Context, base_address, command, find_enabled_user, find_user, new_app, shown_time
 from workhook.cli.error_messages import CliError, Misuse
 from workhook.cli.options import Argument, Option
 
@@ -23,13 +23,12 @@ async def add(
     name: Annotated[str | None, Option("NAME", "The name in full.")] = None,
 ) -> None:
     """Add a user."""
-    from workhook.core.clock import to_millis_text
     from workhook.identity import actions, audit
 
     async with context.transaction() as tx:
         user = await actions.create_account(tx, "user", login, name=name, email=email)
         await audit.record(tx, None, "user.create", user.login, account_id=user.id)
-    created_at = to_millis_text(user.created_at)
+    created_at = shown_time(user.created_at)
     data = {"id": user.id, "login": user.login, "email": email, "name": name, "created_at": created_at}
     data |= {"disabled_at": None}  # as `user list` shows it
     context.answer(data, f"added the user {user.login}")
@@ -39,7 +38,6 @@ async def add(
 async def list_users(context: Context) -> None:
     """List the users, oldest first."""
     from workhook.cli import queries
-    from workhook.core.clock import to_millis_text
 
     async with context.services() as services:
         users = await queries.users(services.database)
@@ -49,8 +47,8 @@ async def list_users(context: Context) -> None:
             "login": each.login,
             "email": each.email,
             "name": each.name,
-            "created_at": to_millis_text(each.created_at),
-            "disabled_at": None if disabled_at is None else to_millis_text(disabled_at),
+            "created_at": shown_time(each.created_at),
+            "disabled_at": shown_time(disabled_at),
         }
         for each, disabled_at in users
     ]
@@ -70,7 +68,6 @@ async def disable(context: Context, *, login: _Login) -> None:
 
     Streams end and running timers are finished. What they did stays. The last owner of an organization stays enabled.
     """
-    from workhook.core.clock import to_millis_text
     from workhook.identity import disabling
 
     base = base_address(context.settings)
@@ -80,7 +77,7 @@ async def disable(context: Context, *, login: _Login) -> None:
             done = await disabling.disable(tx, user, base=base)
         except disabling.LastOwner as error:
             raise _last_owner(user.login, error.organizations) from error
-    disabled_at = to_millis_text(done.at)
+    disabled_at = shown_time(done.at)
     said = "is disabled" if done.changed else "was disabled already"
     data = {"login": user.login, "disabled_at": disabled_at, "changed": done.changed}
     context.answer(data, f"{user.login} {said}, since {disabled_at}")
@@ -131,7 +128,6 @@ async def password_link(
 
 
 async def _link(context: Context, login: str, purpose: str, minutes: int) -> None:
-    from workhook.core.clock import to_millis_text
     from workhook.identity import audit
     from workhook.identity.signin import links
 
@@ -141,7 +137,7 @@ async def _link(context: Context, login: str, purpose: str, minutes: int) -> Non
         detail = {"purpose": purpose, "minutes": minutes}
         await audit.record(tx, None, "user.link_create", user.login, account_id=user.id, detail=detail)
     url = f"{base_address(context.settings)}{link.path}"
-    expires_at = to_millis_text(link.expires_at)
+    expires_at = shown_time(link.expires_at)
     data = {"login": user.login, "url": url, "purpose": purpose, "expires_at": expires_at}
     context.answer(data, f"{url}\ngood once, for {user.login}, until {expires_at}")
 
