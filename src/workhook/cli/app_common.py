@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from workhook.cli import options
-from workhook.cli.common import Context, cell, command, shown_time
+from workhook.cli.common import Context, cell, command, format_time
 from workhook.cli.error_messages import CliError
 from workhook.cli.options import Argument, Flag, Group, Option
 
@@ -36,7 +36,7 @@ def permission_list(given: str) -> str:
 
 
 def permissions_of(text: str) -> dict[str, str]:
-    """Of a text that `permission_list` has let through."""
+    """The permissions in a text that `permission_list` has accepted."""
     parts = [part.partition("=") for part in text.split(",") if part.strip()]
     return {name.strip(): level.strip() for name, _, level in parts}
 
@@ -69,7 +69,7 @@ async def owner_of(reader: Reader, app: App) -> Account:
 
 
 def app_json(app: App, owner: Account) -> dict[str, object]:
-    """As JSON has it; nothing secret."""
+    """The app for `--json`, without secrets."""
     data: dict[str, object] = {
         "id": app.id,
         "slug": app.slug,
@@ -80,8 +80,8 @@ def app_json(app: App, owner: Account) -> dict[str, object]:
         "homepage_url": app.homepage_url,
         "callback_urls": list(app.callback_urls),
         "device_flow": app.device_flow,
-        "created_at": shown_time(app.created_at),
-        "updated_at": shown_time(app.updated_at),
+        "created_at": format_time(app.created_at),
+        "updated_at": format_time(app.updated_at),
     }
     if not app.is_oauth:
         data |= {"public": app.public, "permissions": dict(app.permissions)}
@@ -89,7 +89,7 @@ def app_json(app: App, owner: Account) -> dict[str, object]:
 
 
 def secret_json(secret: Secret) -> dict[str, object]:
-    times = {name: shown_time(getattr(secret, name)) for name in ("created_at", "last_used_at")}
+    times = {name: format_time(getattr(secret, name)) for name in ("created_at", "last_used_at")}
     return {"id": secret.id, "last_eight": secret.last_eight, **times}
 
 
@@ -144,7 +144,7 @@ def change_of(
     public: bool | None = None,
     permissions: str | None = None,
 ) -> AppChange:
-    """Of options: None was not given, an empty text clears."""
+    """The change that the options ask for: None was not given, an empty text clears."""
     from workhook.identity.apps.schemas import AppChange
 
     given: dict[str, Any] = {"name": name, "device_flow": device_flow, "public": public}

@@ -23,7 +23,7 @@ from workhook.cli.app_common import (
     secret_json,
     to_lines,
 )
-from workhook.cli.common import Context, command, find_organization, new_app, shown_time
+from workhook.cli.common import Context, command, find_organization, format_time, new_app
 from workhook.cli.error_messages import CliError, Misuse, not_together
 from workhook.cli.options import Flag, Option
 
@@ -140,7 +140,7 @@ async def show(context: Context, *, name: AppArgument) -> None:
 
 
 def _key_json(key: Key) -> dict[str, object]:
-    return {"id": key.id, "fingerprint": key.fingerprint, "created_at": shown_time(key.created_at)}
+    return {"id": key.id, "fingerprint": key.fingerprint, "created_at": format_time(key.created_at)}
 
 
 @command(app, "edit")
@@ -343,6 +343,6 @@ def _installation_json(installation: Installation) -> dict[str, object]:
         "permissions": dict(installation.permissions),
         "repository_selection": installation.repository_selection,
         "repository_ids": None if chosen is None else sorted(chosen),
-        "suspended_at": shown_time(installation.suspended_at),
-        "created_at": shown_time(installation.created_at),
+        "suspended_at": format_time(installation.suspended_at),
+        "created_at": format_time(installation.created_at),
     }

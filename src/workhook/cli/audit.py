@@ -12,7 +12,7 @@ from typing import IO, TYPE_CHECKING, Annotated
 from workhook.cli.common import Context, command, find_organization, new_app
 from workhook.cli.error_messages import CliError
 from workhook.cli.options import Argument, Option, time_text, whole_from
-from workhook.cli.progress import Progress, shown_progress
+from workhook.cli.progress import Progress, show_progress
 from workhook.core.terminal import visible_json
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ async def export(
         if output is None:
             await _write(services.database, selection, sys.stdout.buffer, lambda what, done, total: None)
             return
-        with shown_progress() as progress, _whole_file(output) as file:
+        with show_progress() as progress, _whole_file(output) as file:
             number = await _write(services.database, selection, file, progress)
     context.answer({"file": str(output), "entries": number}, f"{output}: {number:,} entries")
 

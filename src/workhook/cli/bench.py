@@ -54,7 +54,7 @@ async def bench(
     100 ms is marked. The status is 0 unless a question was not answered with 200.
     """
     from workhook.cli.filling.plan import LEAST, MOST, Plan
-    from workhook.cli.progress import shown_progress
+    from workhook.cli.progress import show_progress
     from workhook.core import log
 
     if not LEAST <= rows <= MOST:
@@ -63,7 +63,7 @@ async def bench(
         raise Misuse(f"--times is {times}.", "It must be 1 or more.")
     log.configure("error")
     plan = Plan.of(rows)
-    with _folder(keep) as folder, shown_progress() as progress:
+    with _folder(keep) as folder, show_progress() as progress:
         given = "TMPDIR and --keep" if database_url is None else "--database-url"
         with about(context.settings, database_url or f"sqlite:///{folder}/workhook.db", given):
             await _require_room(folder, database_url, plan)

@@ -152,7 +152,7 @@ def cell(value: object) -> str:
     return "-" if value is None else visible(str(value), keep="")
 
 
-def shown_time(at_ms: int | None) -> str | None:
+def format_time(at_ms: int | None) -> str | None:
     """A time, in milliseconds since the epoch, as the API writes it."""
     from workhook.core.clock import to_millis_text
 
@@ -265,7 +265,7 @@ async def find_user(reader: Reader, login: str) -> Account:
 
 
 async def find_enabled_user(reader: Reader, login: str) -> Account:
-    """Of whom something is to be good. Raises `CliError`."""
+    """A user who may get a token or a link. Raises `CliError`."""
     from workhook.identity import queries
 
     user = await find_user(reader, login)

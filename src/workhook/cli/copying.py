@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 from workhook.cli.common import Context, command, complain, new_app
 from workhook.cli.error_messages import CliError, Misuse, explain, require_postgresql
 from workhook.cli.options import Argument
-from workhook.cli.progress import shown_progress
+from workhook.cli.progress import show_progress
 
 if TYPE_CHECKING:
     from workhook.storage.copying import Copied
@@ -51,7 +51,7 @@ async def copy(
     log.configure("warning")
     path = _path(file)
     require_postgresql("POSTGRES_URL", url)
-    with _in_words(context, path, url), _interruptible(path), shown_progress() as progress:
+    with _in_words(context, path, url), _interruptible(path), show_progress() as progress:
         done = await copy_database(path, url, metadata.sorted_tables, progress)
     context.answer(_to_json(path, done), _sentences(path, done))
 

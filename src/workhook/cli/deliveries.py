@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from workhook.cli.common import Context, cell, command, find_organization, find_repository, new_app
 from workhook.cli.error_messages import CliError, Misuse
 from workhook.cli.options import Argument, Option, row_id, time_text, whole_from
-from workhook.cli.progress import Progress, shown_progress
+from workhook.cli.progress import Progress, show_progress
 
 if TYPE_CHECKING:
     from workhook.hooks.history import Filters
@@ -116,7 +116,7 @@ async def redeliver(
             filters = parse_filters(given if any(given.values()) else {"status": "failure"})
             chosen = dict.fromkeys(await _hooks(services.database, hook, repository, organization), filters)
         queued = 0
-        with shown_progress() as progress:
+        with show_progress() as progress:
             for hook_id, wanted in chosen.items():
                 queued += await _redeliver(services.database, hook_id, wanted, progress)
     context.answer({"queued": queued}, f"{queued} will be sent again")

@@ -13,7 +13,7 @@ import click
 from workhook.cli.common import Context, base_address, command, find_organization, find_user, new_app
 from workhook.cli.error_messages import CliError, Misuse
 from workhook.cli.options import Argument, Flag, Option
-from workhook.cli.progress import Progress, shown_progress
+from workhook.cli.progress import Progress, show_progress
 
 if TYPE_CHECKING:
     from workhook.identity.schemas import Account, Actor
@@ -63,7 +63,7 @@ async def trello(
     A board that was imported before gets what is new in its export, and nothing else changes. So an import that was
     interrupted is completed by the same command again.
     """
-    with shown_progress() as progress:
+    with show_progress() as progress:
         plans = _plans(files, done, progress)
         async with context.services() as services:
             wanted = Wanted(organization, member, as_login, dry_run, base_address(context.settings))

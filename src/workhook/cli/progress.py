@@ -15,7 +15,7 @@ Progress = Callable[[str, int, int], None]
 
 
 @contextmanager
-def shown_progress() -> Iterator[Progress]:
+def show_progress() -> Iterator[Progress]:
     if not sys.stderr.isatty():
         yield _lines
         return

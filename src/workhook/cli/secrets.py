@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 from workhook.cli.common import Context, command, new_app
 from workhook.cli.error_messages import CliError
 from workhook.cli.options import Flag
-from workhook.cli.progress import shown_progress
+from workhook.cli.progress import show_progress
 
 if TYPE_CHECKING:
     from workhook.cli.reencrypt import Reencrypted
@@ -59,7 +59,7 @@ async def _rotate_file(context: Context, services: Services, keep_old: bool) -> 
         keys = [new_key(), *keys]
         write_keys(path, keys)
     since = await reencrypt.now_there(services.database)
-    with shown_progress() as progress:
+    with show_progress() as progress:
         done = await reencrypt.reencrypt_all(services.database, services.vault, progress)
     ended = keep_old or await reencrypt.transactions_end(services.database, since)
     dropped = 0
@@ -85,7 +85,7 @@ async def _rotate_setting(context: Context, services: Services) -> None:
     keys = setting_keys(context.settings.secret_key or "")
     if len(keys) == 1:
         raise CliError("WORKHOOK_SECRET_KEY holds one key, and this command does not change settings.", _SETTING_STEPS)
-    with shown_progress() as progress:
+    with show_progress() as progress:
         done = await reencrypt.reencrypt_all(services.database, services.vault, progress)
     answer = {"new_key": False, "resealed": done.changed, "unreadable": done.unreadable, "dropped_keys": 0}
     await _record(services, "WORKHOOK_SECRET_KEY", answer)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Literal
 
-from workhook.cli.common import Context, command, find_enabled_user, find_user, new_app, shown_time
+from workhook.cli.common import Context, command, find_enabled_user, find_user, format_time, new_app
 from workhook.cli.error_messages import CliError, Misuse
 from workhook.cli.options import Argument, Option, days, permission_list, row_id, scope_list
 
@@ -65,7 +65,7 @@ async def create(
         "id": made.issued.id,
         "user": who.login,
         "scopes": list(made.details.scopes),
-        "expires_at": shown_time(made.details.expires_at),
+        "expires_at": format_time(made.details.expires_at),
     }
     if kind == _FINE_GRAINED:
         data |= _confinement(made.details)
@@ -167,7 +167,7 @@ def _to_json(token: Details) -> dict[str, object]:
         "app": token.app.slug if token.app else None,
         "note": token.note,
         **{
-            name: shown_time(getattr(token, name))
+            name: format_time(getattr(token, name))
             for name in ("created_at", "expires_at", "last_used_at", "revoked_at")
         },
     }

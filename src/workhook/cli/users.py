@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-from workhook.cli.common import Context, base_address, command, find_enabled_user, find_user, new_app, shown_time
+from workhook.cli.common import Context, base_address, command, find_enabled_user, find_user, format_time, new_app
 from workhook.cli.error_messages import CliError, Misuse
 from workhook.cli.options import Argument, Option
 
@@ -28,7 +28,7 @@ async def add(
     async with context.transaction() as tx:
         user = await actions.create_account(tx, "user", login, name=name, email=email)
         await audit.record(tx, None, "user.create", user.login, account_id=user.id)
-    created_at = shown_time(user.created_at)
+    created_at = format_time(user.created_at)
     data = {"id": user.id, "login": user.login, "email": email, "name": name, "created_at": created_at}
     data |= {"disabled_at": None}  # as `user list` shows it
     context.answer(data, f"added the user {user.login}")
@@ -47,8 +47,8 @@ async def list_users(context: Context) -> None:
             "login": each.login,
             "email": each.email,
             "name": each.name,
-            "created_at": shown_time(each.created_at),
-            "disabled_at": shown_time(disabled_at),
+            "created_at": format_time(each.created_at),
+            "disabled_at": format_time(disabled_at),
         }
         for each, disabled_at in users
     ]
@@ -77,7 +77,7 @@ async def disable(context: Context, *, login: _Login) -> None:
             done = await disabling.disable(tx, user, base=base)
         except disabling.LastOwner as error:
             raise _last_owner(user.login, error.organizations) from error
-    disabled_at = shown_time(done.at)
+    disabled_at = format_time(done.at)
     said = "is disabled" if done.changed else "was disabled already"
     data = {"login": user.login, "disabled_at": disabled_at, "changed": done.changed}
     context.answer(data, f"{user.login} {said}, since {disabled_at}")
@@ -137,7 +137,7 @@ async def _link(context: Context, login: str, purpose: str, minutes: int) -> Non
         detail = {"purpose": purpose, "minutes": minutes}
         await audit.record(tx, None, "user.link_create", user.login, account_id=user.id, detail=detail)
     url = f"{base_address(context.settings)}{link.path}"
-    expires_at = shown_time(link.expires_at)
+    expires_at = format_time(link.expires_at)
     data = {"login": user.login, "url": url, "purpose": purpose, "expires_at": expires_at}
     context.answer(data, f"{url}\ngood once, for {user.login}, until {expires_at}")
 
