@@ -12,7 +12,7 @@ MAX_FILE_LINES = 400
 MAX_FUNCTION_LINES = 60
 
 PACKAGE = "workhook"
-PRINTING_AREAS = frozenset({"cli"})  # a command's output is its purpose; everything else logs
+PRINTING_AREAS = frozenset({"cli", "git_push"})  # a command's output is its purpose; everything else logs
 RETRYING_AREAS = frozenset({"http", "events", "identity", "work", "hooks", "web"})
 ONCE = frozenset({"workhook.http.system", "workhook.identity.rate"})  # a probe; and what then counts by itself
 LOG_METHODS = frozenset({"debug", "info", "warning", "error", "exception", "critical", "log"})

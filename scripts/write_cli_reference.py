@@ -11,7 +11,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-import typer
+import click
 
 from workhook.cli.app import app
 
@@ -38,13 +38,10 @@ def commands() -> list[list[str]]:
     return list(_below(app, []))
 
 
-def _below(group: typer.Typer, words: list[str]) -> Iterator[list[str]]:
+def _below(command: click.Command, words: list[str]) -> Iterator[list[str]]:
     yield words
-    for command in group.registered_commands:
-        yield [*words, str(command.name)]
-    for inner in group.registered_groups:
-        if inner.typer_instance is not None:
-            yield from _below(inner.typer_instance, [*words, str(inner.name)])
+    for name, inner in command.commands.items() if isinstance(command, click.Group) else ():
+        yield from _below(inner, [*words, name])
 
 
 def help_of(words: list[str]) -> str:

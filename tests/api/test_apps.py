@@ -306,7 +306,7 @@ def test_the_audit_log_tells_of_each_write_and_of_no_secret(server: Server, worl
 # One process for the commands of a test: to begin one takes longer than what it does.
 SHELL = """
 import json, sys
-from typer.testing import CliRunner
+from click.testing import CliRunner
 from workhook.cli.app import app
 for line in sys.stdin:
     done = CliRunner().invoke(app, json.loads(line))

@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import typer
 
 from tests.harness import forge
 from tests.harness.databases import Databases
@@ -274,26 +273,6 @@ def test_a_word_that_is_not_utf_8_is_named_as_any_other_mistake(made_cli: Cli, t
         assert re.search(rf"Invalid value for '{name}': '.*M\\xfcller' is not UTF-8\.", told), told
     made_cli.refused(bad, status=2)
     made_cli.refused("user", f"--{bad}", status=2)
-
-
-def test_a_later_typer_that_keeps_its_conversions_elsewhere_converts_by_itself(made_cli: Cli, tmp_path: Path) -> None:
-    later = tmp_path / "typer"
-    shutil.copytree(Path(typer.__file__).parent, later)
-    core = (later / "core.py").read_text("utf-8")
-    (later / "core.py").write_text(re.sub(r"\b_runtime_param\b", "_kept_elsewhere", core), "utf-8")
-
-    def run(*words: str) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-m", "workhook", *words]
-        environment = {**made_cli.environment, "PYTHONPATH": str(tmp_path)}
-        return subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-
-    done = run("audit", "list", "--limit", "1", "--json")
-    assert (done.returncode, done.stderr) == (0, "")
-    assert len(json.loads(done.stdout)) == 1
-    wrong = run("member", "add", "--role", "king", "--organization", "acme")
-    assert (wrong.returncode, wrong.stdout) == (2, "")
-    assert "--user" in wrong.stderr
-    assert "king" in wrong.stderr
 
 
 # --- tokens ------------------------------------------------------------------------------------------------------
@@ -586,7 +565,7 @@ def test_the_doctor_does_not_make_a_database(cli: Cli) -> None:
     [
         (["--help"], {"uvicorn", "sqlalchemy", "aiohttp", "rich.console", "asyncpg"}),
         (["deliveries", "list", "--help"], {"uvicorn", "sqlalchemy", "aiohttp", "rich.console", "asyncpg"}),
-        (["git-hook", "post-receive"], {"typer", "msgspec", "asyncio", "uvicorn", "rich.console"}),
+        (["git-hook", "post-receive"], {"click", "msgspec", "asyncio", "uvicorn", "rich.console"}),
     ],
     ids=["help", "help-of-a-command", "post-receive"],
 )

@@ -16,7 +16,7 @@ from workhook.asgi import described
 from workhook.bootstrap import open_services
 from workhook.cli import bench
 from workhook.cli.asking.questions import NOT_ASKED, Samples, lists, questions
-from workhook.cli.faults import CliError
+from workhook.cli.error_messages import CliError
 from workhook.cli.filling import history, places
 from workhook.cli.filling.fill import fill, steps
 from workhook.cli.filling.plan import Plan

@@ -7,11 +7,10 @@ import sqlite3
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import pytest
-from typer.core import TyperGroup as Group
-from typer.main import get_command
+from click import Group
 
 from tests.api.test_cli import Cli
 from tests.api.test_cli_terminal import seen
@@ -19,7 +18,7 @@ from tests.harness.receiver import Receiver, Reply
 from tests.harness.server import Server
 from tests.harness.waiting import until
 from workhook.cli.app import app
-from workhook.cli.git_push.folder import Folder
+from workhook.git_push.folder import Folder
 
 MARK = "owned"
 HOSTILE = f"x\x1b]0;{MARK}\x07\x9b31m\u202e\u2066\u200f\u061c\x7f\r\u2028[red]y[/red][link=http://a]z"
@@ -40,7 +39,7 @@ def leaves(group: Group, words: tuple[str, ...] = ()) -> Iterator[tuple[tuple[st
             yield (*words, name), each
 
 
-COMMANDS = dict(leaves(cast("Group", get_command(app))))
+COMMANDS = dict(leaves(app))
 
 
 def obeyed(text: str) -> list[str]:

@@ -27,7 +27,7 @@ from tests.harness.databases import Databases
 from tests.harness.receiver import Received, Receiver
 from tests.harness.server import Server
 from tests.harness.waiting import WAIT_S, until
-from workhook.cli.sealed import BATCH, SEALED
+from workhook.cli.reencrypt import BATCH, SEALED
 from workhook.core.vault import KEY_FILE, new_key, read_keys, write_keys
 from workhook.hooks.records import HOOK_COLUMNS
 from workhook.hooks.tables import hooks

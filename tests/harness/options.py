@@ -7,12 +7,10 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-import typer
-
 Path = tuple[str, ...]
 _OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]*[a-z]")
 _COMMAND = re.compile(r"\bworkhook((?: [a-z][a-z-]*)+)((?: [^`\n.;]*)?)")
-_NOT_THERE = re.compile(r"No such option: \S+")  # what a user wrote
+_NOT_THERE = re.compile(r"No such option:? \S+")  # what a user wrote
 _EVERY = {"--help"}
 
 
@@ -21,7 +19,7 @@ def commands() -> Mapping[Path, frozenset[str]]:
     """The options of each command, by its words."""
     from workhook.cli.app import app
 
-    return {path: frozenset(_options(command)) for path, command in _walk(typer.main.get_command(app), ())}
+    return {path: frozenset(_options(command)) for path, command in _walk(app, ())}
 
 
 def _walk(command: Any, path: Path) -> Iterator[tuple[Path, Any]]:

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from workhook.cli.git_push.install import Installed, install
+from workhook.git_push.install import Installed, install
 
 Json = dict[str, Any]
 

@@ -21,7 +21,7 @@ ORDER = (
     Level(("identity",)),
     Level(("work", "hooks"), siblings=True),
     Level(("delivery",)),
-    Level(("web",)),
+    Level(("web", "git_push"), siblings=True),
     Level(("cli", "bootstrap", "asgi", "process")),
 )
 

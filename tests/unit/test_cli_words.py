@@ -7,8 +7,8 @@ import inspect
 from collections.abc import Iterator
 from pathlib import Path
 
+import click
 import pytest
-import typer
 
 import workhook
 from tests.harness.options import commands, misnamed
@@ -16,10 +16,14 @@ from tests.harness.options import commands, misnamed
 SOURCE = Path(workhook.__file__).parent
 CLI = SOURCE / "cli"
 # Not words of ours: what they hand to Git, and to a process of their own.
-OF_OTHERS = ("git_push/commits.py", "git_push/hook.py", "git_push/install.py", "git_push/refs.py", "asking/server.py")
-MODULES = sorted(
-    path for path in SOURCE.rglob("*.py") if path.relative_to(SOURCE).as_posix() not in {f"cli/{x}" for x in OF_OTHERS}
+OF_OTHERS = (
+    "git_push/commits.py",
+    "git_push/hook.py",
+    "git_push/install.py",
+    "git_push/refs.py",
+    "cli/asking/server.py",
 )
+MODULES = sorted(path for path in SOURCE.rglob("*.py") if path.relative_to(SOURCE).as_posix() not in OF_OTHERS)
 EVERY = frozenset.union(*commands().values())
 
 
@@ -29,15 +33,14 @@ def _by_module() -> dict[str, dict[str, frozenset[str]]]:
 
     found: dict[str, dict[str, frozenset[str]]] = {}
 
-    def walk(group: typer.Typer, path: tuple[str, ...]) -> None:
-        for each in group.registered_commands:
+    def walk(group: click.Group, path: tuple[str, ...]) -> None:
+        for name, each in group.commands.items():
+            if isinstance(each, click.Group):
+                walk(each, (*path, name))
+                continue
             assert each.callback is not None
             body = inspect.getclosurevars(each.callback).nonlocals.get("body", each.callback)
-            options = commands()[(*path, each.name or "")]
-            found.setdefault(inspect.getfile(body), {})[body.__name__] = options
-        for inner in group.registered_groups:
-            assert inner.typer_instance is not None
-            walk(inner.typer_instance, (*path, str(inner.name)))
+            found.setdefault(inspect.getfile(body), {})[body.__name__] = commands()[(*path, name)]
 
     walk(app, ())
     return found

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from tests.unit.git_push_kit import Json, Site, git, use_git_environment
-from workhook.cli.git_push import spool
-from workhook.cli.git_push.payload import PayloadBuilder
+from workhook.git_push import spool
+from workhook.git_push.payload import PayloadBuilder
 
 ZERO = "0" * 40
 

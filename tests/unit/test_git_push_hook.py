@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from tests.unit.git_push_kit import Receiver, Site, eventually, git, use_git_environment
-from workhook.cli.git_push.folder import LOG_BYTES, Folder
-from workhook.cli.git_push.hook import post_receive
-from workhook.cli.git_push.sender import send_pending
+from workhook.git_push.folder import LOG_BYTES, Folder
+from workhook.git_push.hook import post_receive
+from workhook.git_push.sender import send_pending
 
 ZERO = "0" * 40
 
@@ -116,10 +116,10 @@ def test_a_repository_that_is_not_connected_is_left_alone(tmp_path: Path) -> Non
 
 def test_the_hook_imports_little() -> None:
     """A push waits for these imports: nothing that is installed, nothing that takes long."""
-    code = "import sys, workhook.cli.git_push.__main__, workhook.cli.git_push.hook; print(*sys.modules)"
+    code = "import sys, workhook.git_push.__main__, workhook.git_push.hook; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-E", "-P", "-c", code], capture_output=True, text=True, check=True)
     loaded = set(done.stdout.split())
-    assert "workhook.cli.git_push.spool" in loaded
+    assert "workhook.git_push.spool" in loaded
     heavy = {"typer", "click", "rich", "aiohttp", "asyncio", "sqlalchemy", "msgspec", "ssl", "http", "dataclasses"}
     assert not loaded & heavy
 

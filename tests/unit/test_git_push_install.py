@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.unit.git_push_kit import BOUND_S, Receiver, Site, git, use_git_environment
-from workhook.cli.git_push.install import CHAINED, InstallError, find_git_dir, install
+from workhook.git_push.install import CHAINED, InstallError, find_git_dir, install
 
 
 @pytest.fixture(autouse=True)

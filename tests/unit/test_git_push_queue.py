@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from tests.unit.git_push_kit import BOUND_S, Receiver, Site, eventually, git, use_git_environment
-from workhook.cli.git_push import publish, spool
-from workhook.cli.git_push.folder import ConfigError, Folder, NoServer, load_config, server_url
-from workhook.cli.git_push.sender import SendReport, send_pending
+from workhook.git_push import publish, spool
+from workhook.git_push.folder import ConfigError, Folder, NoServer, load_config, server_url
+from workhook.git_push.sender import SendReport, send_pending
 
 ZERO = "0" * 40
 

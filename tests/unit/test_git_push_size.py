@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 
 from tests.unit.git_push_kit import Json
-from workhook.cli.git_push import payload as payload_module
-from workhook.cli.git_push import spool
-from workhook.cli.git_push.payload import bare, request_body
+from workhook.git_push import payload as payload_module
+from workhook.git_push import spool
+from workhook.git_push.payload import bare, request_body
 
 CHANGE = spool.RefUpdate("1.0", "0" * 40, "1" * 40, "refs/heads/main")
 ENTRY = spool.Entry(0, "octo", None, (), (CHANGE,), ())

@@ -12,7 +12,7 @@ import sqlalchemy as sa
 from cryptography.fernet import Fernet
 
 from workhook.bootstrap import open_services
-from workhook.cli.sealed import SEALED
+from workhook.cli.reencrypt import SEALED
 from workhook.core.config import load
 from workhook.core.vault import KEY_FILE, Vault, VaultError, new_key, open_vault, read_keys, write_keys
 from workhook.storage.metadata import metadata

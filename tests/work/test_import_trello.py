@@ -27,7 +27,7 @@ from tests.work.trello_importer import (
     small,
     tasks_of,
 )
-from workhook.cli.faults import CliError
+from workhook.cli.error_messages import CliError
 from workhook.core.errors import Invalid
 
 

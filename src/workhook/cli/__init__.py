@@ -12,7 +12,7 @@ def main() -> None:
     """Run the command line of this process and exit."""
     guard_streams()
     if sys.argv[1:3] == ["git-hook", "post-receive"]:
-        from workhook.cli.git_push.__main__ import main as git_push  # a push waits for it: nothing else is imported
+        from workhook.git_push.__main__ import main as git_push  # a push waits for it: nothing else is imported
 
         sys.exit(git_push(["post-receive"]))
     # Imports make some hundred thousand objects and hardly any garbage: at the default, a sixth of the start goes into

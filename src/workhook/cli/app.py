@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
-import typer
+import click
 
 from workhook import __version__
 from workhook.cli import (
     apps,
     audit,
     bench,
-    collaborators,
     copying,
     database,
     deliveries,
@@ -25,46 +22,28 @@ from workhook.cli import (
     setup,
     tokens,
     users,
-    worker,
 )
 from workhook.cli.common import new_app
 
+GROUPS = {
+    "user": users.app,
+    "member": members.app,
+    "collaborator": members.collaborators,
+    "token": tokens.app,
+    "oauth-app": oauth_apps.app,
+    "app": apps.app,
+    "event": events.app,
+    "git-hook": git_hook.app,
+    "deliveries": deliveries.app,
+    "import": imports.app,
+    "secrets": secrets.app,
+    "audit": audit.app,
+    "database": copying.app,
+}
+
 app = new_app("Work management in which every change is a signed, stored, replayable webhook.")
-
-
-def _version(wanted: bool) -> None:
-    if wanted:
-        typer.echo(f"workhook {__version__}")
-        raise typer.Exit
-
-
-@app.callback()
-def root(
-    version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
-    ] = False,
-) -> None:
-    """Work management in which every change is a signed, stored, replayable webhook."""
-
-
-serve.register(app)
-worker.register(app)
-setup.register(app)
-for name, group in (
-    ("user", users),
-    ("member", members),
-    ("collaborator", collaborators),
-    ("token", tokens),
-    ("oauth-app", oauth_apps),
-    ("app", apps),
-    ("event", events),
-    ("git-hook", git_hook),
-    ("deliveries", deliveries),
-    ("import", imports),
-    ("secrets", secrets),
-    ("audit", audit),
-    ("database", copying),
-):
-    app.add_typer(group.app, name=name)
-database.register(app)
-bench.register(app)
+click.version_option(__version__, message="workhook %(version)s", help="Print the version and exit.")(app)
+for command in (serve.serve, serve.worker, setup.setup, database.migrate, database.doctor, bench.bench):
+    app.add_command(command)
+for name, group in GROUPS.items():
+    app.add_command(group, name)

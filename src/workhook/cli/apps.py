@@ -2,30 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
-from workhook.cli import registered
-from workhook.cli.common import Context, command, find_organization, new_app
-from workhook.cli.faults import CliError, Misuse, not_together
-from workhook.cli.registered import (
+from workhook.cli import app_common
+from workhook.cli.app_common import (
     AppArgument,
     CallbackOption,
     DescriptionOption,
     HomepageOption,
+    IdArgument,
     OrganizationOption,
+    app_json,
     find_app,
+    no_such,
     owner_of,
     permissions_of,
     permissions_text,
-    shown,
-    shown_secret,
-    time_text,
-    told,
+    secret_json,
+    to_lines,
 )
-from workhook.cli.usage import row_id
+from workhook.cli.common import Context, command, find_organization, format_time, new_app
+from workhook.cli.error_messages import CliError, Misuse, not_together
+from workhook.cli.options import Flag, Option
 
 if TYPE_CHECKING:
     from workhook.identity.apps.keys import NewKey
@@ -35,16 +35,9 @@ if TYPE_CHECKING:
 
 app = new_app("Apps: programs that act for themselves where they are installed.")
 
-_Permissions = Annotated[
-    str | None,
-    typer.Option(metavar="NAME:LEVEL,…", parser=registered.permission_list, help="Such as work:write."),
-]
-_KeyFile = Annotated[
-    Path | None, typer.Option(metavar="FILE", help="Where the private key goes, for its owner alone. Else it is shown.")
-]
-_PublicKey = Annotated[
-    Path | None, typer.Option(metavar="FILE", help="PEM of your own RSA public key, instead of a new key.")
-]
+_Permissions = Annotated[str | None, Option("NAME:LEVEL,…", "Such as work:write.", parse=app_common.permission_list)]
+_KeyFile = Annotated[Path | None, Option("FILE", "Where the private key goes, for its owner alone. Else it is shown.")]
+_PublicKey = Annotated[Path | None, Option("FILE", "PEM of your own RSA public key, instead of a new key.")]
 
 
 @command(app, "create")
@@ -52,24 +45,22 @@ async def create(
     context: Context,
     *,
     organization: OrganizationOption,
-    name: Annotated[str, typer.Option(metavar="TEXT", help="What users see. Unlike any other app's.")],
+    name: Annotated[str, Option("TEXT", "What users see. Unlike any other app's.")],
     permissions: _Permissions = None,
-    public: Annotated[bool, typer.Option("--public", help="Other organizations may install it.")] = False,
+    public: Annotated[bool, Flag("Other organizations may install it.")] = False,
     key_file: _KeyFile = None,
     public_key: _PublicKey = None,
-    callback_url: CallbackOption = [],  # noqa: B006  # typer copies it
+    callback_url: CallbackOption = (),
     homepage_url: HomepageOption = None,
     description: DescriptionOption = None,
-    device_flow: Annotated[
-        bool, typer.Option("--device-flow", help="Users may authorise it on another device.")
-    ] = False,
+    device_flow: Annotated[bool, Flag("Users may authorise it on another device.")] = False,
 ) -> None:
     """Register an app. This is the only time that its client secret and its private key are shown."""
     from workhook.identity.apps import actions
 
     key = await _key(public_key, key_file)
-    with registered.key_file(key_file) as kept:
-        async with context.services() as services, services.database.transaction() as tx:
+    with app_common.key_file(key_file) as kept:
+        async with context.transaction() as tx:
             owner = await find_organization(tx, organization)
             made, secret, pem = await actions.create_app(
                 tx,
@@ -84,9 +75,9 @@ async def create(
                 public=public,
                 key=key,
             )
-            registered.write_key(kept, pem)
-    data = {**shown(made, owner), "client_secret": secret, **_told_key(pem, key_file)}
-    lines = told({"id": made.id, "slug": made.slug, "client_id": made.client_id, "client_secret": secret})
+            app_common.write_key(kept, pem)
+    data = {**app_json(made, owner), "client_secret": secret, **_new_key_json(pem, key_file)}
+    lines = to_lines({"id": made.id, "slug": made.slug, "client_id": made.client_id, "client_secret": secret})
     context.answer(data, "\n".join([lines, *_key_lines(pem, key_file)]))
 
 
@@ -107,7 +98,7 @@ async def _key(public_key: Path | None, key_file: Path | None) -> NewKey:
         ) from None
 
 
-def _told_key(pem: str, key_file: Path | None) -> dict[str, object]:
+def _new_key_json(pem: str, key_file: Path | None) -> dict[str, object]:
     if key_file is not None:
         return {"key_file": str(key_file)}
     return {"pem": pem} if pem else {}
@@ -127,7 +118,7 @@ async def list_apps(context: Context, *, organization: OrganizationOption) -> No
     async with context.services() as services:
         owner = await find_organization(services.database, organization)
         found, _ = await queries.list_apps(services.database, owner.id, "app")
-    rows = [shown(each, owner) for each in found]
+    rows = [app_json(each, owner) for each in found]
     if not context.as_json:
         rows = [{**row, "permissions": permissions_text(row["permissions"])} for row in rows]
     columns = ("id", "slug", "client_id", "name", "permissions", "public", "created_at")
@@ -142,14 +133,14 @@ async def show(context: Context, *, name: AppArgument) -> None:
     async with context.services() as services:
         found = await find_app(services.database, name, oauth=False)
         owner = await owner_of(services.database, found)
-        secrets = [shown_secret(each) for each in await queries.list_secrets(services.database, found.id)]
-        keys = [_shown_key(each) for each in await queries.list_keys(services.database, found.id)]
-    data = {**shown(found, owner), "secrets": secrets, "keys": keys}
-    context.answer(data, told(data))
+        secrets = [secret_json(each) for each in await queries.list_secrets(services.database, found.id)]
+        keys = [_key_json(each) for each in await queries.list_keys(services.database, found.id)]
+    data = {**app_json(found, owner), "secrets": secrets, "keys": keys}
+    context.answer(data, to_lines(data))
 
 
-def _shown_key(key: Key) -> dict[str, object]:
-    return {"id": key.id, "fingerprint": key.fingerprint, "created_at": time_text(key.created_at)}
+def _key_json(key: Key) -> dict[str, object]:
+    return {"id": key.id, "fingerprint": key.fingerprint, "created_at": format_time(key.created_at)}
 
 
 @command(app, "edit")
@@ -157,22 +148,20 @@ async def edit(
     context: Context,
     *,
     name: AppArgument,
-    new_name: Annotated[str | None, typer.Option("--name", metavar="TEXT", help="Another name; also its slug.")] = None,
+    new_name: Annotated[str | None, Option("TEXT", "Another name; also its slug.", flag="--name")] = None,
     permissions: _Permissions = None,
-    public: Annotated[
-        bool | None, typer.Option("--public/--private", help="Whether other organizations may install it.")
-    ] = None,
-    callback_url: CallbackOption = [],  # noqa: B006  # typer copies it
+    public: Annotated[bool | None, Flag("Whether other organizations may install it.", off="--private")] = None,
+    callback_url: CallbackOption = (),
     homepage_url: HomepageOption = None,
     description: DescriptionOption = None,
     device_flow: Annotated[
-        bool | None, typer.Option("--device-flow/--no-device-flow", help="Users may authorise it on another device.")
+        bool | None, Flag("Users may authorise it on another device.", off="--no-device-flow")
     ] = None,
 ) -> None:
     """Change an app. What is not given stays; an empty text clears. What it asks for besides has to be granted."""
     from workhook.identity.apps import actions
 
-    change = registered.change_of(
+    change = app_common.change_of(
         new_name,
         callback_url,
         homepage_url=homepage_url,
@@ -181,17 +170,14 @@ async def edit(
         public=public,
         permissions=permissions,
     )
-    async with context.services() as services, services.database.transaction() as tx:
+    async with context.transaction() as tx:
         found = await actions.edit_app(tx, None, await find_app(tx, name, oauth=False), change)
         owner = await owner_of(tx, found)
-    data = shown(found, owner)
-    context.answer(data, told(data))
+    data = app_json(found, owner)
+    context.answer(data, to_lines(data))
 
 
-@command(app, "delete")
-async def delete(context: Context, *, name: AppArgument) -> None:
-    """Delete an app with its installations and its tokens."""
-    await registered.delete(context, name, oauth=False)
+app_common.add_shared_commands(app, oauth=False, deletes="Delete an app with its installations and its tokens.")
 
 
 @command(app, "new-key")
@@ -203,51 +189,25 @@ async def new_key(
 
     key = await _key(public_key, key_file)
     pem = key.private_key or ""
-    with registered.key_file(key_file) as kept:
-        async with context.services() as services, services.database.transaction() as tx:
+    with app_common.key_file(key_file) as kept:
+        async with context.transaction() as tx:
             found = await find_app(tx, name, oauth=False)
             made = await actions.add_key(tx, None, found, key)
-            registered.write_key(kept, pem)
-    data = {"slug": found.slug, **_shown_key(made), **_told_key(pem, key_file)}
+            app_common.write_key(kept, pem)
+    data = {"slug": found.slug, **_key_json(made), **_new_key_json(pem, key_file)}
     context.answer(data, "\n".join([f"{made.id}  {made.fingerprint}", *_key_lines(pem, key_file)]))
 
 
 @command(app, "delete-key")
-async def delete_key(
-    context: Context,
-    *,
-    name: AppArgument,
-    key_id: Annotated[int, typer.Argument(metavar="ID", parser=row_id, help="As `app show` shows it.")],
-) -> None:
+async def delete_key(context: Context, *, name: AppArgument, key_id: IdArgument) -> None:
     """Delete a key: what is signed with it is good no more. The last one stays."""
-    from workhook.core.errors import NotFound
     from workhook.identity.apps import actions
 
-    async with context.services() as services, services.database.transaction() as tx:
+    async with context.transaction() as tx:
         found = await find_app(tx, name, oauth=False)
-        try:
+        with no_such("key", key_id, found):
             await actions.remove_key(tx, None, found, key_id)
-        except NotFound:
-            remedy = f"`workhook app show {found.slug}` shows their ids."
-            raise CliError(f"{found.slug} has no key {key_id}.", remedy) from None
     context.answer({"id": key_id, "deleted": True}, f"deleted the key {key_id}")
-
-
-@command(app, "new-secret")
-async def new_secret(context: Context, *, name: AppArgument) -> None:
-    """Make another client secret: two at most. This is the only time that it is shown."""
-    await registered.new_secret(context, name, oauth=False)
-
-
-@command(app, "delete-secret")
-async def delete_secret(
-    context: Context,
-    *,
-    name: AppArgument,
-    secret_id: Annotated[int, typer.Argument(metavar="ID", parser=row_id, help="As `app show` shows it.")],
-) -> None:
-    """Delete a client secret: from now on no process takes it."""
-    await registered.delete_secret(context, name, secret_id, oauth=False)
 
 
 @command(app, "install")
@@ -258,29 +218,23 @@ async def install(
     organization: OrganizationOption,
     permissions: Annotated[
         str | None,
-        typer.Option(
-            metavar="NAME:LEVEL,…",
-            parser=registered.permission_list,
-            help="At most what it asks for, and all of that when it is installed without this.",
+        Option(
+            "NAME:LEVEL,…",
+            "At most what it asks for, and all of that when it is installed without this.",
+            parse=app_common.permission_list,
         ),
     ] = None,
     repository: Annotated[
-        list[str],
-        typer.Option(
-            metavar="NAME", help="One it may see; installed without this it sees all. May be given several times."
-        ),
-    ] = [],  # noqa: B006  # typer copies it
-    all_permissions: Annotated[
-        bool, typer.Option("--all-permissions", help="All that it asks for now, where it has fewer.")
-    ] = False,
-    all_repositories: Annotated[
-        bool, typer.Option("--all-repositories", help="All repositories and those to come, where it has some.")
-    ] = False,
+        tuple[str, ...],
+        Option("NAME", "A repository it may see; without this it sees all. May be given several times."),
+    ] = (),
+    all_permissions: Annotated[bool, Flag("All that it asks for now, where it has fewer.")] = False,
+    all_repositories: Annotated[bool, Flag("All repositories and those to come, where it has some.")] = False,
 ) -> None:
     """Install an app on an organization, or change what it has there: what is not given stays."""
     not_together({"--permissions": permissions is not None, "--all-permissions": all_permissions})
     not_together({"--repository": bool(repository), "--all-repositories": all_repositories})
-    async with context.services() as services, services.database.transaction() as tx:
+    async with context.transaction() as tx:
         place = await find_organization(tx, organization)
         found = await find_app(tx, name, oauth=False)
         if not found.public and found.account_id != place.id:
@@ -315,7 +269,7 @@ async def _install(
     return before, after
 
 
-async def _chosen(tx: Transaction, place: Account, names: list[str]) -> list[int] | None:
+async def _chosen(tx: Transaction, place: Account, names: Sequence[str]) -> list[int] | None:
     """The ids of these repositories of the organization; None for no names. Raises `CliError` with all unknown ones."""
     from workhook.identity.apps import queries
 
@@ -329,11 +283,11 @@ async def _chosen(tx: Transaction, place: Account, names: list[str]) -> list[int
 
 
 def _answer_installed(context: Context, before: Installation | None, after: Installation) -> None:
-    data, lines = _shown_installation(after), []
-    if before is not None and _shown_installation(before) == data:
+    data, lines = _installation_json(after), []
+    if before is not None and _installation_json(before) == data:
         lines.append(f"{after.app.slug} was installed there already, and nothing has changed.")
         lines.append("--all-permissions and --all-repositories give it more.")
-    context.answer({**data, "changed": not lines}, "\n".join([told(data), *lines]))
+    context.answer({**data, "changed": not lines}, "\n".join([to_lines(data), *lines]))
 
 
 @command(app, "uninstall")
@@ -342,14 +296,12 @@ async def uninstall(
     *,
     name: AppArgument,
     organization: OrganizationOption,
-    remove_webhooks: Annotated[
-        bool, typer.Option("--remove-webhooks", help="Those that it made go with it; without this they stay and go on.")
-    ] = False,
+    remove_webhooks: Annotated[bool, Flag("Those that it made go with it; without this they stay and go on.")] = False,
 ) -> None:
     """Take an app off an organization: its tokens end. Webhooks that it made are the organization's, and stay."""
     from workhook.identity.apps import actions, queries
 
-    async with context.services() as services, services.database.transaction() as tx:
+    async with context.transaction() as tx:
         place = await find_organization(tx, organization)
         found = await find_app(tx, name, oauth=False)
         there = await queries.find_installation_on(tx, found.id, place.id)
@@ -374,14 +326,14 @@ async def installations(context: Context, *, organization: OrganizationOption) -
     async with context.services() as services:
         place = await find_organization(services.database, organization)
         found, _ = await queries.list_installations_on(services.database, place.id)
-    rows = [_shown_installation(each) for each in found]
+    rows = [_installation_json(each) for each in found]
     if not context.as_json:
         rows = [{**row, "permissions": permissions_text(row["permissions"])} for row in rows]
     columns = ("id", "app", "permissions", "repository_selection", "suspended_at", "created_at")
     context.answer_rows(rows, columns, none="No app is installed there: workhook app install")
 
 
-def _shown_installation(installation: Installation) -> dict[str, object]:
+def _installation_json(installation: Installation) -> dict[str, object]:
     chosen = installation.repository_ids
     return {
         "id": installation.id,
@@ -391,6 +343,6 @@ def _shown_installation(installation: Installation) -> dict[str, object]:
         "permissions": dict(installation.permissions),
         "repository_selection": installation.repository_selection,
         "repository_ids": None if chosen is None else sorted(chosen),
-        "suspended_at": time_text(installation.suspended_at),
-        "created_at": time_text(installation.created_at),
+        "suspended_at": format_time(installation.suspended_at),
+        "created_at": format_time(installation.created_at),
     }

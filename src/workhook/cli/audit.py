@@ -9,12 +9,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Annotated
 
-import typer
-
 from workhook.cli.common import Context, command, find_organization, new_app
-from workhook.cli.faults import CliError
-from workhook.cli.progress import Progress, shown_progress
-from workhook.cli.usage import time_text, whole_from
+from workhook.cli.error_messages import CliError
+from workhook.cli.options import Argument, Option, time_text, whole_from
+from workhook.cli.progress import Progress, show_progress
 from workhook.core.terminal import visible_json
 
 if TYPE_CHECKING:
@@ -24,18 +22,11 @@ if TYPE_CHECKING:
 app = new_app("Who did what, from where, and what was refused.")
 
 _Organization = Annotated[
-    str | None,
-    typer.Option(
-        metavar="LOGIN", help="What concerns this organization; without it everything, also what concerns none."
-    ),
+    str | None, Option("LOGIN", "What concerns this organization; without it everything, also what concerns none.")
 ]
-_Since = Annotated[
-    str | None, typer.Option(metavar="TIME", parser=time_text, help="At or after, such as 2026-11-20T09:00:00Z.")
-]
-_Until = Annotated[str | None, typer.Option(metavar="TIME", parser=time_text, help="Before.")]
-_Action = Annotated[
-    str | None, typer.Option(metavar="NAME", help="This action, such as hook.create, or hook for all of these.")
-]
+_Since = Annotated[str | None, Option("TIME", "At or after, such as 2026-11-20T09:00:00Z.", parse=time_text)]
+_Until = Annotated[str | None, Option("TIME", "Before.", parse=time_text)]
+_Action = Annotated[str | None, Option("NAME", "This action, such as hook.create, or hook for all of these.")]
 
 
 @command(app, "list")
@@ -46,7 +37,7 @@ async def list_entries(
     since: _Since = None,
     until: _Until = None,
     action: _Action = None,
-    limit: Annotated[int, typer.Option(metavar="NUMBER", parser=whole_from(1), help="The newest so many.")] = 30,
+    limit: Annotated[int, Option("NUMBER", "The newest so many.", parse=whole_from(1))] = 30,
 ) -> None:
     """List entries of the audit log, newest first."""
     import msgspec
@@ -67,9 +58,7 @@ async def list_entries(
 async def export(
     context: Context,
     *,
-    output: Annotated[
-        Path | None, typer.Argument(metavar="FILE", help="Where to; without it standard output.", show_default=False)
-    ] = None,
+    output: Annotated[Path | None, Argument("FILE", "Where to; without it standard output.")] = None,
     organization: _Organization = None,
     since: _Since = None,
     until: _Until = None,
@@ -84,7 +73,7 @@ async def export(
         if output is None:
             await _write(services.database, selection, sys.stdout.buffer, lambda what, done, total: None)
             return
-        with shown_progress() as progress, _whole_file(output) as file:
+        with show_progress() as progress, _whole_file(output) as file:
             number = await _write(services.database, selection, file, progress)
     context.answer({"file": str(output), "entries": number}, f"{output}: {number:,} entries")
 

@@ -11,10 +11,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
+import click
 
 from workhook.cli.common import Context, command
-from workhook.cli.faults import FAILED, CliError, Misuse, about, require_postgresql
+from workhook.cli.error_messages import FAILED, CliError, Misuse, about, require_postgresql
+from workhook.cli.options import Option
 
 if TYPE_CHECKING:
     from workhook.cli.asking.measuring import Measured
@@ -30,23 +31,22 @@ AND NOT EXISTS (SELECT FROM pg_depend d WHERE d.objid = c.oid AND d.deptype = 'e
 _IS_HERE = "SELECT inet_server_addr() IS NULL OR inet_server_addr() <<= '127.0.0.0/8'"
 
 
+@command(None, "bench", settings=())
 async def bench(
     context: Context,
     *,
     rows: Annotated[
-        int, typer.Option(metavar="N", help="Deliveries to make; of what belongs to them there is more or less.")
+        int, Option("N", "Deliveries to make; of what belongs to them there is more or less.")
     ] = ROWS_DEFAULT,
     database_url: Annotated[
         str | None,
-        typer.Option(
-            metavar="URL",
-            help="An empty PostgreSQL database, which is filled and kept. Otherwise a SQLite file is made and removed.",
+        Option(
+            "URL",
+            "An empty PostgreSQL database, which is filled and kept. Otherwise a SQLite file is made and removed.",
         ),
     ] = None,
-    keep: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="A folder that is not there yet, for all that is made.")
-    ] = None,
-    times: Annotated[int, typer.Option(metavar="N", help="How often each question is asked.")] = TIMES_DEFAULT,
+    keep: Annotated[Path | None, Option("DIR", "A folder that is not there yet, for all that is made.")] = None,
+    times: Annotated[int, Option("N", "How often each question is asked.")] = TIMES_DEFAULT,
 ) -> int:
     """Fill a database of its own with many rows, ask for every list with each of its filters, and print the times.
 
@@ -54,7 +54,7 @@ async def bench(
     100 ms is marked. The status is 0 unless a question was not answered with 200.
     """
     from workhook.cli.filling.plan import LEAST, MOST, Plan
-    from workhook.cli.progress import shown_progress
+    from workhook.cli.progress import show_progress
     from workhook.core import log
 
     if not LEAST <= rows <= MOST:
@@ -63,7 +63,7 @@ async def bench(
         raise Misuse(f"--times is {times}.", "It must be 1 or more.")
     log.configure("error")
     plan = Plan.of(rows)
-    with _folder(keep) as folder, shown_progress() as progress:
+    with _folder(keep) as folder, show_progress() as progress:
         given = "TMPDIR and --keep" if database_url is None else "--database-url"
         with about(context.settings, database_url or f"sqlite:///{folder}/workhook.db", given):
             await _require_room(folder, database_url, plan)
@@ -73,10 +73,6 @@ async def bench(
         found = await _ask(folder, database_url, plan, token, first_hook, times, progress)
     _answer(context, plan, "sqlite" if database_url is None else "postgresql", filled_s, found)
     return FAILED if any(each.status != 200 for each in found) else 0
-
-
-def register(app: typer.Typer) -> None:
-    command(app, "bench", settings=())(bench)
 
 
 @contextmanager
@@ -99,7 +95,7 @@ async def _require_room(folder: Path, url: str | None, plan: Plan) -> None:
         place = await _require_empty(url)
     needed = plan.bytes("sqlite" if url is None else "postgresql")
     if place is None:
-        typer.echo(f"workhook: about {needed / 2**30:,.1f} GiB will be needed where the database is", err=True)
+        click.echo(f"workhook: about {needed / 2**30:,.1f} GiB will be needed where the database is", err=True)
     elif (free := shutil.disk_usage(place).free) < needed:
         message = f"{place} has {free / 2**30:,.1f} GiB free, and about {needed / 2**30:,.1f} GiB are needed."
         remedy = "Give fewer --rows" + (", or set TMPDIR or --keep to another disk." if url is None else ".")

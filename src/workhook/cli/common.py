@@ -1,7 +1,7 @@
 """What every command shares: its settings as options, services, output for people and for scripts, errors in words.
 
 @command(app, "add")
-async def add(context: Context, *, login: Annotated[str, typer.Option(help="…")]) -> None:
+async def add(context: Context, *, login: Annotated[str, Option("LOGIN", "…")]) -> None:
     async with context.services() as services: …
 """
 
@@ -13,19 +13,19 @@ import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-import typer
+import click
 
-from workhook.cli.faults import FAILED, MISUSED, CliError, Misuse, explain, no_data, no_key
-from workhook.cli.usage import Command, Group
+from workhook.cli.error_messages import FAILED, MISUSED, CliError, Misuse, explain, no_data, no_key
+from workhook.cli.options import Command, Group, click_parameter
 from workhook.core.config import Settings, SettingsError, flag_of, load
 from workhook.core.terminal import unguarded, visible, visible_json
 
 if TYPE_CHECKING:
     from workhook.http.calls import Services
     from workhook.identity.schemas import Account, Repository
-    from workhook.storage import Reader
+    from workhook.storage import Reader, Transaction
 
 COMMON_SETTINGS = ("data", "database_url")
 
@@ -35,15 +35,9 @@ _METAVARS = {"data": "DIR", "database_url": "URL", "delivery_allow_networks": "C
 Body = Callable[..., Awaitable[int | None]]
 
 
-def new_app(help_text: str) -> typer.Typer:
-    return typer.Typer(
-        cls=Group,
-        help=help_text,
-        no_args_is_help=True,
-        add_completion=False,
-        rich_markup_mode=None,  # plain help: the same on every terminal, so that the reference can be exact
-        pretty_exceptions_enable=False,
-    )
+def new_app(help_text: str) -> Group:
+    """A group of commands."""
+    return Group(help=help_text, no_args_is_help=True)
 
 
 @dataclass(frozen=True)
@@ -69,12 +63,18 @@ class Context:
         async with opened as services:
             yield services
 
+    @asynccontextmanager
+    async def transaction(self) -> AsyncIterator[Transaction]:
+        """One transaction of the database that `services` opens."""
+        async with self.services() as services, services.database.transaction() as tx:
+            yield tx
+
     def answer(self, data: object, sentence: str) -> None:
         """`data` for scripts, the sentence for people."""
         if self.as_json:
             _print_json(data)
         else:
-            typer.echo(sentence)
+            click.echo(sentence)
 
     def answer_rows(
         self,
@@ -93,7 +93,7 @@ class Context:
         elif rows:
             _print_table(rows, list(columns), narrow)
         else:
-            typer.echo(none)
+            click.echo(none)
 
 
 async def _require_data(settings: Settings) -> None:
@@ -110,7 +110,7 @@ async def _require_data(settings: Settings) -> None:
 def _print_json(data: object) -> None:
     from workhook.core import json
 
-    typer.echo(visible_json(json.encode_text(data)))
+    click.echo(visible_json(json.encode_text(data)))
 
 
 _ANY_WIDTH = 10_000
@@ -135,7 +135,7 @@ def _print_table(
         if shown and width <= console.width:
             console.print(table)
             return
-    typer.echo("\n\n".join(_one_below_the_other(row, columns) for row in rows))
+    click.echo("\n\n".join(_one_below_the_other(row, columns) for row in rows))
 
 
 def _one_below_the_other(row: Mapping[str, object], columns: Sequence[str]) -> str:
@@ -152,31 +152,44 @@ def cell(value: object) -> str:
     return "-" if value is None else visible(str(value), keep="")
 
 
-def command(
-    app: typer.Typer, name: str, *, settings: Sequence[str] = COMMON_SETTINGS, json: bool = True, fast: bool = False
-) -> Callable[[Body], Body]:
-    """Make an async function a command: it takes a `Context` and its own options.
+def format_time(at_ms: int | None) -> str | None:
+    """A time, in milliseconds since the epoch, as the API writes it."""
+    from workhook.core.clock import to_millis_text
 
-    Each name in `settings` becomes an option of it. `json`: it has `--json`. `fast`: it runs on uvloop. What it returns
-    is the exit status (None: 0); a mistake of the user's is one sentence on standard error and status 1, or 2 for
-    settings and options.
+    return None if at_ms is None else to_millis_text(at_ms)
+
+
+def command(
+    app: Group | None,
+    name: str,
+    *,
+    settings: Sequence[str] = COMMON_SETTINGS,
+    json: bool = True,
+    fast: bool = False,
+    help_text: str = "",
+) -> Callable[[Body], Command]:
+    """Make an async function a command of the group: it takes a `Context` and its own options.
+
+    Each name in `settings` becomes an option of it. `json`: it has `--json`. `fast`: it runs on uvloop. `help_text`
+    stands for the function's docstring. What the function returns is the exit status (None: 0). A mistake of the user's
+    is one sentence on standard error and status 1, or 2 for settings and options.
     """
 
-    def register(body: Body) -> Body:
+    def make(body: Body) -> Command:
         own = list(inspect.signature(body, eval_str=True).parameters.values())[1:]
-        added = [*(_setting_option(each) for each in settings), *([_json_option()] if json else [])]
+        added = [*(_setting_option(each) for each in settings), *([_JSON] if json else [])]
 
-        def wrapper(**given: Any) -> None:
+        def run(**given: Any) -> None:
             flags = {each: given.pop(each) or None for each in settings}
             sys.exit(_run(body, flags, given.pop("as_json", False), given, fast))
 
-        wrapper.__doc__ = body.__doc__
-        wrapper.__signature__ = inspect.Signature([*own, *added])  # type: ignore[attr-defined]  # what inspect looks for
-        wrapper.__annotations__ = {each.name: each.annotation for each in (*own, *added)}
-        app.command(name, cls=Command)(wrapper)
-        return body
+        parameters = [*map(click_parameter, own), *added]
+        made = Command(name, callback=run, params=parameters, help=help_text or inspect.getdoc(body))
+        if app is not None:
+            app.add_command(made)
+        return made
 
-    return register
+    return make
 
 
 def _run(body: Body, flags: Mapping[str, Any], as_json: bool, own: Mapping[str, Any], fast: bool) -> int:
@@ -213,32 +226,25 @@ def _fast_loop() -> Callable[[], asyncio.AbstractEventLoop] | None:
 
 def complain(lines: Sequence[str]) -> None:
     """On standard error: what is wrong, then what to do about it."""
-    typer.echo("\n".join([f"workhook: {lines[0]}", *lines[1:]]), err=True)
+    click.echo("\n".join([f"workhook: {lines[0]}", *lines[1:]]), err=True)
 
 
-def _setting_option(name: str) -> inspect.Parameter:
+_JSON = click.Option(["as_json", "--json"], is_flag=True, help="Answer with one line of JSON.")
+
+
+def _setting_option(name: str) -> click.Option:
     """The setting's help text, its variable and its default. The value is checked by `core.config`, with the rest."""
     known = {each.name: each for each in fields(Settings)}[name]
-    flag = flag_of(name)
     notes = [f"env: WORKHOOK_{name.upper()}"]
     if known.default not in (None, ()) and not isinstance(known.default, bool):
         notes.append(f"default: {known.default}")
     text = f"{known.metadata['help']} [{'; '.join(notes)}]"
+    flags = [name, flag_of(name)]
     if isinstance(known.default, bool):
-        kind: Any = Annotated[bool, typer.Option(flag, help=text)]
-        default: Any = False
-    elif isinstance(known.default, tuple):
-        kind = Annotated[list[str], typer.Option(flag, help=f"{text} May be given several times.", metavar="CIDR")]
-        default = []
-    else:
-        kind = Annotated[str | None, typer.Option(flag, help=text, metavar=_METAVARS.get(name, "VALUE"))]
-        default = None
-    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=kind)
-
-
-def _json_option() -> inspect.Parameter:
-    kind = Annotated[bool, typer.Option("--json", help="Answer with one line of JSON.")]
-    return inspect.Parameter("as_json", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=kind)
+        return click.Option(flags, is_flag=True, help=text)
+    if isinstance(known.default, tuple):
+        return click.Option(flags, multiple=True, help=f"{text} May be given several times.", metavar="CIDR")
+    return click.Option(flags, help=text, metavar=_METAVARS.get(name, "VALUE"))
 
 
 def base_address(settings: Settings) -> str:
@@ -259,7 +265,7 @@ async def find_user(reader: Reader, login: str) -> Account:
 
 
 async def find_enabled_user(reader: Reader, login: str) -> Account:
-    """Of whom something is to be good. Raises `CliError`."""
+    """A user who may get a token or a link. Raises `CliError`."""
     from workhook.identity import queries
 
     user = await find_user(reader, login)

@@ -9,18 +9,17 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from workhook.cli.common import Context, command, complain, new_app
-from workhook.cli.faults import CliError, Misuse, explain, require_postgresql
-from workhook.cli.progress import shown_progress
+from workhook.cli.error_messages import CliError, Misuse, explain, require_postgresql
+from workhook.cli.options import Argument
+from workhook.cli.progress import show_progress
 
 if TYPE_CHECKING:
     from workhook.storage.copying import Copied
 
 app = new_app("A database as a whole.")
 
-_FILE = typer.Argument(metavar="SQLITE", help="The database file, such as data/workhook.db.")
+_FILE = Argument("SQLITE", "The database file, such as data/workhook.db.")
 
 
 @command(app, "copy", settings=())
@@ -30,10 +29,9 @@ async def copy(
     file: Annotated[str, _FILE],
     url: Annotated[
         str,
-        typer.Argument(
-            metavar="POSTGRES_URL",
-            help="postgresql://USER@HOST/NAME, an empty database. A password can stay out of it: in PGPASSWORD"
-            " or ~/.pgpass.",
+        Argument(
+            "POSTGRES_URL",
+            "postgresql://USER@HOST/NAME, an empty database. A password can stand in PGPASSWORD or ~/.pgpass instead.",
         ),
     ],
 ) -> None:
@@ -53,9 +51,9 @@ async def copy(
     log.configure("warning")
     path = _path(file)
     require_postgresql("POSTGRES_URL", url)
-    with _in_words(context, path, url), _interruptible(path), shown_progress() as progress:
+    with _in_words(context, path, url), _interruptible(path), show_progress() as progress:
         done = await copy_database(path, url, metadata.sorted_tables, progress)
-    context.answer(_shown(path, done), _sentences(path, done))
+    context.answer(_to_json(path, done), _sentences(path, done))
 
 
 @command(app, "release", settings=())
@@ -118,7 +116,7 @@ def _in_words(context: Context, path: Path, url: str | None) -> Iterator[None]:
         raise CliError(lines[0], "\n".join(lines[1:])) from error
 
 
-def _shown(path: Path, done: Copied) -> dict[str, object]:
+def _to_json(path: Path, done: Copied) -> dict[str, object]:
     from workhook.storage.migrate import HEAD
 
     return {

@@ -7,10 +7,8 @@ from collections.abc import AsyncIterator
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
-import typer
-
 from workhook.cli.common import Context, command
-from workhook.cli.faults import FAILED, explain, no_folder
+from workhook.cli.error_messages import FAILED, explain, no_folder
 from workhook.cli.schema import CONNECT_TIMEOUT_S, key_check, revision
 from workhook.core.clock import host_ahead_ms
 from workhook.core.config import Settings
@@ -30,6 +28,7 @@ class Check(NamedTuple):
     advice: str | None = None
 
 
+@command(None, "migrate")
 async def migrate(context: Context) -> None:
     """Bring the database to the newest schema. Safe while an older version is running."""
     from workhook.core import log
@@ -41,6 +40,7 @@ async def migrate(context: Context) -> None:
     context.answer(data, f"{'migrated to' if done else 'nothing to do: it has'} schema {migrations.HEAD}")
 
 
+@command(None, "doctor")
 async def doctor(context: Context) -> int:
     """Look at the data folder, the key, the database and the queue, and say what is wrong and what to do about it."""
     from workhook.core import log
@@ -55,11 +55,6 @@ async def doctor(context: Context) -> int:
     shown = [check._asdict() | ({"advice": None} if check.ok else {}) for check in checks]
     context.answer({"ok": healthy, "checks": shown}, "\n".join(lines))
     return 0 if healthy else FAILED
-
-
-def register(app: typer.Typer) -> None:
-    command(app, "migrate")(migrate)
-    command(app, "doctor")(doctor)
 
 
 async def _checks(settings: Settings) -> AsyncIterator[Check]:

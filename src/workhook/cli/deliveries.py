@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Literal
 
-import typer
-
 from workhook.cli.common import Context, cell, command, find_organization, find_repository, new_app
-from workhook.cli.faults import CliError, Misuse
-from workhook.cli.progress import Progress, shown_progress
-from workhook.cli.usage import row_id, time_text, whole_from
+from workhook.cli.error_messages import CliError, Misuse
+from workhook.cli.options import Argument, Option, row_id, time_text, whole_from
+from workhook.cli.progress import Progress, show_progress
 
 if TYPE_CHECKING:
     from workhook.hooks.history import Filters
@@ -21,25 +19,16 @@ app = new_app("What was sent to webhooks, and sending it again.")
 
 PAGE = 100
 
-_Hook = Annotated[int | None, typer.Option(metavar="ID", parser=row_id, help="Of this webhook.")]
-_Repository = Annotated[str | None, typer.Option(metavar="OWNER/NAME", help="Of the webhooks of this repository.")]
-_Organization = Annotated[
-    str | None, typer.Option(metavar="LOGIN", help="Of the webhooks of this organization itself.")
-]
-_Status = Annotated[
-    Literal["success", "failure"] | None, typer.Option(metavar="success|failure", help="Success is a 2xx answer.")
-]
-_Event = Annotated[str | None, typer.Option(metavar="NAME", help="Of this event.")]
-_Action = Annotated[str | None, typer.Option(metavar="NAME", help="Of this action.")]
-_Guid = Annotated[str | None, typer.Option(metavar="GUID", help="Attempts that share this guid.")]
-_Since = Annotated[
-    str | None, typer.Option(metavar="TIME", parser=time_text, help="At or after, such as 2026-11-20T09:00:00Z.")
-]
-_Until = Annotated[str | None, typer.Option(metavar="TIME", parser=time_text, help="At or before.")]
-_Redelivery = Annotated[
-    Literal["true", "false"] | None,
-    typer.Option(metavar="true|false", help="Only repeats, or only first attempts."),
-]
+_Hook = Annotated[int | None, Option("ID", "Of this webhook.", parse=row_id)]
+_Repository = Annotated[str | None, Option("OWNER/NAME", "Of the webhooks of this repository.")]
+_Organization = Annotated[str | None, Option("LOGIN", "Of the webhooks of this organization itself.")]
+_Status = Annotated[Literal["success", "failure"] | None, Option("success|failure", "Success is a 2xx answer.")]
+_Event = Annotated[str | None, Option("NAME", "Of this event.")]
+_Action = Annotated[str | None, Option("NAME", "Of this action.")]
+_Guid = Annotated[str | None, Option("GUID", "Attempts that share this guid.")]
+_Since = Annotated[str | None, Option("TIME", "At or after, such as 2026-11-20T09:00:00Z.", parse=time_text)]
+_Until = Annotated[str | None, Option("TIME", "At or before.", parse=time_text)]
+_Redelivery = Annotated[Literal["true", "false"] | None, Option("true|false", "Only repeats, or only first attempts.")]
 
 
 @command(app, "list")
@@ -56,7 +45,7 @@ async def list_deliveries(
     since: _Since = None,
     until: _Until = None,
     redelivery: _Redelivery = None,
-    limit: Annotated[int, typer.Option(metavar="NUMBER", parser=whole_from(1), help="The newest so many.")] = 30,
+    limit: Annotated[int, Option("NUMBER", "The newest so many.", parse=whole_from(1))] = 30,
 ) -> None:
     """List deliveries, newest first. Without --hook those of every webhook of the repository or organization."""
     from workhook.hooks.deliveries import parse_filters
@@ -66,21 +55,21 @@ async def list_deliveries(
     async with context.services() as services:
         found: list[dict[str, object]] = []
         for hook_id in await _hooks(services.database, hook, repository, organization):
-            found += [_shown(each, hook_id) for each in await _newest(services.database, hook_id, filters, limit)]
+            found += [_to_json(each, hook_id) for each in await _newest(services.database, hook_id, filters, limit)]
     found.sort(key=lambda row: int(str(row["id"])), reverse=True)
     columns = ("id", "hook_id", "delivered_at", "event", "action", "status", "status_code", "duration", "redelivery")
     context.answer_rows(found[:limit], columns, none="There is no such delivery.")
 
 
 @command(app, "show")
-async def show(context: Context, *, delivery: Annotated[int, typer.Argument(metavar="ID", parser=row_id)]) -> None:
+async def show(context: Context, *, delivery: Annotated[int, Argument("ID", parse=row_id)]) -> None:
     """Show one delivery: what was sent and what came back."""
     from workhook.hooks.deliveries import find_delivery
 
     async with context.services() as services:
         hook_id = await _hook_of(services.database, delivery)
         found = await find_delivery(services.database, hook_id, delivery)
-    lines = [f"{name}: {cell(value)}" for name, value in _shown(found, hook_id).items()]
+    lines = [f"{name}: {cell(value)}" for name, value in _to_json(found, hook_id).items()]
     lines += [f"url: {found.url}", "", *_headers("> ", found.request.headers), "", _json_text(found.request.payload)]
     lines += ["", *_headers("< ", found.response.headers), "", found.response.payload]
     context.answer(found, "\n".join(lines).rstrip())
@@ -90,7 +79,7 @@ async def show(context: Context, *, delivery: Annotated[int, typer.Argument(meta
 async def redeliver(
     context: Context,
     *,
-    ids: Annotated[list[int] | None, typer.Argument(metavar="ID", parser=row_id, help="Only these deliveries.")] = None,
+    ids: Annotated[tuple[int, ...], Argument("ID", "Only these deliveries.", parse=row_id)] = (),
     hook: _Hook = None,
     repository: _Repository = None,
     organization: _Organization = None,
@@ -127,7 +116,7 @@ async def redeliver(
             filters = parse_filters(given if any(given.values()) else {"status": "failure"})
             chosen = dict.fromkeys(await _hooks(services.database, hook, repository, organization), filters)
         queued = 0
-        with shown_progress() as progress:
+        with show_progress() as progress:
             for hook_id, wanted in chosen.items():
                 queued += await _redeliver(services.database, hook_id, wanted, progress)
     context.answer({"queued": queued}, f"{queued} will be sent again")
@@ -190,7 +179,7 @@ async def _newest(reader: Reader, hook_id: int, filters: Filters, limit: int) ->
     return found
 
 
-def _shown(item: DeliveryItem, hook_id: int) -> dict[str, object]:
+def _to_json(item: DeliveryItem, hook_id: int) -> dict[str, object]:
     names = ("id", "guid", "delivered_at", "redelivery", "duration", "status", "status_code", "event", "action")
     more = ("installation_id", "repository_id", "throttled_at")
     return {**{name: getattr(item, name) for name in (*names, *more)}, "hook_id": hook_id}

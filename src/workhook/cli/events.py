@@ -6,10 +6,9 @@ import sys
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
-
 from workhook.cli.common import Context, base_address, command, find_repository, new_app
-from workhook.cli.faults import CliError
+from workhook.cli.error_messages import CliError
+from workhook.cli.options import Option
 
 app = new_app("Events from elsewhere.")
 
@@ -18,14 +17,12 @@ app = new_app("Events from elsewhere.")
 async def publish(
     context: Context,
     *,
-    repository: Annotated[str, typer.Option(metavar="OWNER/NAME", help="Where it happened.")],
-    event: Annotated[str, typer.Option(metavar="NAME", help="Such as push or pull_request.")],
-    payload: Annotated[
-        str | None, typer.Option(metavar="FILE", help="A JSON object; - reads standard input. Without it {}.")
-    ] = None,
-    action: Annotated[str | None, typer.Option(metavar="NAME", help="Else what the payload says.")] = None,
+    repository: Annotated[str, Option("OWNER/NAME", "Where it happened.")],
+    event: Annotated[str, Option("NAME", "Such as push or pull_request.")],
+    payload: Annotated[str | None, Option("FILE", "A JSON object; - reads standard input. Without it {}.")] = None,
+    action: Annotated[str | None, Option("NAME", "Else what the payload says.")] = None,
     event_id: Annotated[
-        str | None, typer.Option("--id", metavar="ID", help="Your own id: within 24 hours it is published once.")
+        str | None, Option("ID", "Your own id: within 24 hours it is published once.", flag="--id")
     ] = None,
 ) -> None:
     """Publish an event: every webhook that asks for it gets the payload."""

@@ -6,10 +6,9 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from workhook.cli.common import Context, command, complain, find_enabled_user, find_repository, new_app
-from workhook.cli.faults import FAILED, CliError, Misuse
+from workhook.cli.error_messages import FAILED, CliError, Misuse
+from workhook.cli.options import Option
 
 if TYPE_CHECKING:
     from workhook.core.config import Settings
@@ -20,7 +19,7 @@ app = new_app("Pushes to a Git repository as push events.")
 
 SCOPE = "write:repo_hook"  # the least that may publish
 
-_GitDir = Annotated[Path, typer.Option(metavar="DIR", help="A bare repository, a .git folder or a work tree.")]
+_GitDir = Annotated[Path, Option("DIR", "A bare repository, a .git folder or a work tree.")]
 
 
 @command(app, "install")
@@ -28,22 +27,16 @@ async def install(
     context: Context,
     *,
     git_dir: _GitDir,
-    repository: Annotated[str, typer.Option(metavar="OWNER/NAME", help="Where the events are published.")],
-    user: Annotated[
-        str | None, typer.Option(metavar="LOGIN", help="Who publishes; without it an owner of the repository.")
-    ] = None,
-    token: Annotated[
-        str | None, typer.Option(metavar="TOKEN", help="A token to publish with; without it one is issued.")
-    ] = None,
-    url: Annotated[
-        str | None, typer.Option(metavar="URL", help="The server; without it the one that uses the data folder.")
-    ] = None,
+    repository: Annotated[str, Option("OWNER/NAME", "Where the events are published.")],
+    user: Annotated[str | None, Option("LOGIN", "Who publishes; without it an owner of the repository.")] = None,
+    token: Annotated[str | None, Option("TOKEN", "A token to publish with; without it one is issued.")] = None,
+    url: Annotated[str | None, Option("URL", "The server; without it the one that uses the data folder.")] = None,
 ) -> None:
     """Install a post-receive hook that publishes each push. A slow or absent server never holds a push back.
 
     A hook that is there already goes on to run. Installing again updates what was installed and keeps its token.
     """
-    from workhook.cli.git_push import install as git_push
+    from workhook.git_push import install as git_push
 
     where = git_push.find_git_dir(git_dir)
     data_dir = context.settings.data.absolute()
@@ -70,7 +63,7 @@ async def install(
 
 async def _kept_token(services: Services, git_dir: Path, repository: Repository, user: str | None) -> str | None:
     """What an earlier installation publishes with, if that still may."""
-    from workhook.cli.git_push.folder import ConfigError, Folder, load_config
+    from workhook.git_push.folder import ConfigError, Folder, load_config
     from workhook.identity.queries import key_of
 
     try:
@@ -135,7 +128,7 @@ async def _new_token(services: Services, repository: Repository, user: str | Non
 @app.command("post-receive")
 def post_receive() -> None:
     """What Git runs after a push: record it, start the sender, return. Reads BEFORE AFTER REF lines."""
-    from workhook.cli.git_push.__main__ import main
+    from workhook.git_push.__main__ import main
 
     sys.exit(main(["post-receive"]))
 
@@ -143,9 +136,9 @@ def post_receive() -> None:
 @command(app, "send", settings=())
 async def send(context: Context, *, git_dir: _GitDir) -> int:
     """Publish now what waits beside a repository."""
-    from workhook.cli.git_push.folder import Folder
-    from workhook.cli.git_push.install import find_git_dir
-    from workhook.cli.git_push.sender import send_pending
+    from workhook.git_push.folder import Folder
+    from workhook.git_push.install import find_git_dir
+    from workhook.git_push.sender import send_pending
 
     where = find_git_dir(git_dir)
     if not Folder(where).config.exists():
@@ -171,8 +164,8 @@ def _unreachable(git_dir: Path) -> str | None:
     import socket
     from urllib.parse import urlsplit
 
-    from workhook.cli.git_push.folder import ConfigError, Folder, load_config, server_url
-    from workhook.cli.git_push.publish import TIMEOUT_S
+    from workhook.git_push.folder import ConfigError, Folder, load_config, server_url
+    from workhook.git_push.publish import TIMEOUT_S
 
     try:
         url = server_url(load_config(Folder(git_dir)))

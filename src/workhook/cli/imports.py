@@ -8,11 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
+import click
 
 from workhook.cli.common import Context, base_address, command, find_organization, find_user, new_app
-from workhook.cli.faults import CliError, Misuse
-from workhook.cli.progress import Progress, shown_progress
+from workhook.cli.error_messages import CliError, Misuse
+from workhook.cli.options import Argument, Flag, Option
+from workhook.cli.progress import Progress, show_progress
 
 if TYPE_CHECKING:
     from workhook.identity.schemas import Account, Actor
@@ -30,7 +31,7 @@ _HOW = "In Trello: the menu of the board, Print, export and share, Export as JSO
 def _pair(given: str) -> str:
     name, sign, login = given.rpartition("=")
     if not sign or not name.strip() or not login.strip():
-        raise typer.BadParameter(f"{given!r} is not of the form TRELLO=LOGIN.")
+        raise click.BadParameter(f"{given!r} is not of the form TRELLO=LOGIN.")
     return given
 
 
@@ -38,36 +39,35 @@ def _pair(given: str) -> str:
 async def trello(
     context: Context,
     *,
-    files: Annotated[list[Path], typer.Argument(metavar="FILE", help="Exports of boards, as JSON.")],
-    organization: Annotated[str, typer.Option(metavar="LOGIN", help="Where the projects are made.")],
+    files: Annotated[tuple[Path, ...], Argument("FILE", "Exports of boards, as JSON.")],
+    organization: Annotated[str, Option("LOGIN", "Where the projects are made.")],
     member: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="TRELLO=LOGIN",
-            parser=_pair,
-            help="Who a member of the board is here, where the user names differ. May be given several times.",
+        tuple[str, ...],
+        Option(
+            "TRELLO=LOGIN",
+            "Who a member of the board is here, where the user names differ. May be given several times.",
+            parse=_pair,
         ),
-    ] = None,
+    ] = (),
     done: Annotated[
-        list[str] | None,
-        typer.Option(metavar="LIST", help="A list whose cards are finished, as those of Done are. Several times."),
-    ] = None,
+        tuple[str, ...], Option("LIST", "A list whose cards are finished, as those of Done are. Several times.")
+    ] = (),
     as_login: Annotated[
-        str | None, typer.Option("--as", metavar="LOGIN", help="Who imports; else the organization's first owner.")
+        str | None, Option("LOGIN", "Who imports; else the organization's first owner.", flag="--as")
     ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be made.")] = False,
+    dry_run: Annotated[bool, Flag("Only say what would be made.")] = False,
 ) -> None:
     """Make a project of each Trello board: columns, tasks, labels, checklists, comments and who is assigned.
 
     A board that was imported before gets what is new in its export, and nothing else changes. So an import that was
     interrupted is completed by the same command again.
     """
-    with shown_progress() as progress:
-        plans = _plans(files, done or [], progress)
+    with show_progress() as progress:
+        plans = _plans(files, done, progress)
         async with context.services() as services:
-            wanted = Wanted(organization, member or [], as_login, dry_run, base_address(context.settings))
+            wanted = Wanted(organization, member, as_login, dry_run, base_address(context.settings))
             made = await import_boards(services.database, [plan for _, plan in plans], wanted, progress)
-    shown = [_shown(file, each, dry_run) for (file, _), each in zip(plans, made, strict=True)]
+    shown = [_to_json(file, each, dry_run) for (file, _), each in zip(plans, made, strict=True)]
     context.answer(shown[0] if len(shown) == 1 else shown, "\n".join(_sentence(each) for each in shown))
     if not context.as_json:
         _warn(shown)
@@ -100,7 +100,7 @@ async def import_boards(
     return made
 
 
-def _plans(files: list[Path], done: list[str], progress: Progress) -> list[tuple[Path, ImportPlan]]:
+def _plans(files: Sequence[Path], done: Sequence[str], progress: Progress) -> list[tuple[Path, ImportPlan]]:
     """Every file is looked through before anything is written. Raises `CliError` that says what is wrong with any."""
     from workhook.work.imports.json_reader import NotUsable
     from workhook.work.imports.mapping import plan_of
@@ -160,7 +160,7 @@ async def _people(reader: Reader, place: Account, pairs: Sequence[str]) -> Peopl
         ) from error
 
 
-def _shown(file: Path, imported: Imported, dry_run: bool) -> dict[str, Any]:
+def _to_json(file: Path, imported: Imported, dry_run: bool) -> dict[str, Any]:
     import msgspec
 
     return {"file": str(file), **msgspec.to_builtins(imported), "dry_run": dry_run}
@@ -183,6 +183,6 @@ def _warn(shown: list[dict[str, Any]]) -> None:
     for each in shown:
         warnings = each["warnings"]
         for warning in warnings[:WARNINGS_SHOWN]:
-            typer.echo(f"workhook: {each['title']}: {warning}", err=True)
+            click.echo(f"workhook: {each['title']}: {warning}", err=True)
         if len(warnings) > WARNINGS_SHOWN:
-            typer.echo(f"workhook: and {len(warnings) - WARNINGS_SHOWN:,} more; --json has them all", err=True)
+            click.echo(f"workhook: and {len(warnings) - WARNINGS_SHOWN:,} more; --json has them all", err=True)

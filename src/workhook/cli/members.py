@@ -1,34 +1,33 @@
-"""`workhook member`."""
+"""`workhook member` and `workhook collaborator`."""
 
 from __future__ import annotations
 
 from typing import Annotated, Literal
 
-import typer
-
-from workhook.cli.common import Context, base_address, command, find_organization, find_user, new_app
+from workhook.cli.common import Context, base_address, command, find_organization, find_repository, find_user, new_app
+from workhook.cli.options import Option
 
 app = new_app("Who is in an organization.")
+collaborators = new_app("Who may do what in one repository (project) beyond what the organization gives.")
 
-_Organization = Annotated[str, typer.Option(metavar="LOGIN", help="The organization.")]
-_User = Annotated[str, typer.Option(metavar="LOGIN", help="The user.")]
+_Organization = Annotated[str, Option("LOGIN", "The organization.")]
+_Repository = Annotated[str, Option("OWNER/NAME", "The repository.")]
+_User = Annotated[str, Option("LOGIN", "The user.")]
 
 
 @command(app, "add")
-async def add(
+async def add_member(
     context: Context,
     *,
     organization: _Organization,
     user: _User,
-    role: Annotated[
-        Literal["owner", "member"], typer.Option(metavar="owner|member", help="What the user is there.")
-    ] = "member",
+    role: Annotated[Literal["owner", "member"], Option("owner|member", "What the user is there.")] = "member",
 ) -> None:
     """Add a user to an organization, or change the role."""
     from workhook.identity.context import Write
     from workhook.work.members import by_hand
 
-    async with context.services() as services, services.database.transaction() as tx:
+    async with context.transaction() as tx:
         place, who = await find_organization(tx, organization), await find_user(tx, user)
         await by_hand.set_member(Write(tx, None, base_address(context.settings)), place, who, role)
     data = {"organization": place.login, "user": who.login, "role": role}
@@ -36,13 +35,45 @@ async def add(
 
 
 @command(app, "remove")
-async def remove(context: Context, *, organization: _Organization, user: _User) -> None:
+async def remove_member(context: Context, *, organization: _Organization, user: _User) -> None:
     """Take a user out of an organization, and out of its projects."""
     from workhook.identity.context import Write
     from workhook.work.members import by_hand
 
-    async with context.services() as services, services.database.transaction() as tx:
+    async with context.transaction() as tx:
         place, who = await find_organization(tx, organization), await find_user(tx, user)
         removed = await by_hand.remove_member(Write(tx, None, base_address(context.settings)), place, who)
     data = {"organization": place.login, "user": who.login, "removed": removed}
     context.answer(data, f"{who.login} {'is no longer' if removed else 'was not'} in {place.login}")
+
+
+@command(collaborators, "add")
+async def add_collaborator(
+    context: Context,
+    *,
+    repository: _Repository,
+    user: _User,
+    role: Annotated[Literal["read", "write", "admin"], Option("read|write|admin", "What the user may do there.")],
+) -> None:
+    """Add a user to a repository, or change the role."""
+    from workhook.identity.context import Write
+    from workhook.work.members import by_hand
+
+    async with context.transaction() as tx:
+        where, who = await find_repository(tx, repository), await find_user(tx, user)
+        await by_hand.set_collaborator(Write(tx, None, base_address(context.settings)), where, who, role)
+    data = {"repository": where.full_name, "user": who.login, "role": role}
+    context.answer(data, f"{who.login} has the role {role} in {where.full_name}")
+
+
+@command(collaborators, "remove")
+async def remove_collaborator(context: Context, *, repository: _Repository, user: _User) -> None:
+    """Take a user out of a repository. What the organization gives stays."""
+    from workhook.identity.context import Write
+    from workhook.work.members import by_hand
+
+    async with context.transaction() as tx:
+        where, who = await find_repository(tx, repository), await find_user(tx, user)
+        removed = await by_hand.remove_collaborator(Write(tx, None, base_address(context.settings)), where, who)
+    data = {"repository": where.full_name, "user": who.login, "removed": removed}
+    context.answer(data, f"{who.login} {'is no longer' if removed else 'was not'} a collaborator of {where.full_name}")

@@ -4,24 +4,22 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import typer
-
-from workhook.cli import registered
-from workhook.cli.common import Context, command, find_organization, new_app
-from workhook.cli.registered import (
+from workhook.cli import app_common
+from workhook.cli.app_common import (
     AppArgument,
     CallbackOption,
     DescriptionOption,
     DeviceFlowOption,
     HomepageOption,
     OrganizationOption,
+    app_json,
     find_app,
     owner_of,
-    shown,
-    shown_secret,
-    told,
+    secret_json,
+    to_lines,
 )
-from workhook.cli.usage import row_id
+from workhook.cli.common import Context, command, find_organization, new_app
+from workhook.cli.options import Flag, Option
 
 app = new_app("OAuth apps: programs that act for the users who let them.")
 
@@ -31,8 +29,8 @@ async def create(
     context: Context,
     *,
     organization: OrganizationOption,
-    name: Annotated[str, typer.Option(metavar="TEXT", help="What users see. Unlike any other app's.")],
-    callback_url: CallbackOption = [],  # noqa: B006  # typer copies it
+    name: Annotated[str, Option("TEXT", "What users see. Unlike any other app's.")],
+    callback_url: CallbackOption = (),
     homepage_url: HomepageOption = None,
     description: DescriptionOption = None,
     device_flow: DeviceFlowOption = False,
@@ -40,7 +38,7 @@ async def create(
     """Register an OAuth app. This is the only time that its client secret is shown."""
     from workhook.identity.apps import actions
 
-    async with context.services() as services, services.database.transaction() as tx:
+    async with context.transaction() as tx:
         owner = await find_organization(tx, organization)
         made, secret = await actions.create_oauth_app(
             tx,
@@ -52,8 +50,8 @@ async def create(
             description=description,
             device_flow=device_flow,
         )
-    data = {**shown(made, owner), "client_secret": secret}
-    context.answer(data, told({"client_id": made.client_id, "client_secret": secret}))
+    data = {**app_json(made, owner), "client_secret": secret}
+    context.answer(data, to_lines({"client_id": made.client_id, "client_secret": secret}))
 
 
 @command(app, "list")
@@ -65,7 +63,7 @@ async def list_apps(context: Context, *, organization: OrganizationOption) -> No
         owner = await find_organization(services.database, organization)
         found, _ = await queries.list_apps(services.database, owner.id, "oauth")
     columns = ("client_id", "slug", "name", "callback_urls", "device_flow", "created_at")
-    context.answer_rows([shown(each, owner) for each in found], columns, none="There is no OAuth app yet.")
+    context.answer_rows([app_json(each, owner) for each in found], columns, none="There is no OAuth app yet.")
 
 
 @command(app, "show")
@@ -76,9 +74,9 @@ async def show(context: Context, *, name: AppArgument) -> None:
     async with context.services() as services:
         found = await find_app(services.database, name, oauth=True)
         owner = await owner_of(services.database, found)
-        secrets = [shown_secret(each) for each in await queries.list_secrets(services.database, found.id)]
-    data = {**shown(found, owner), "secrets": secrets}
-    context.answer(data, told(data))
+        secrets = [secret_json(each) for each in await queries.list_secrets(services.database, found.id)]
+    data = {**app_json(found, owner), "secrets": secrets}
+    context.answer(data, to_lines(data))
 
 
 @command(app, "edit")
@@ -86,45 +84,29 @@ async def edit(
     context: Context,
     *,
     name: AppArgument,
-    new_name: Annotated[str | None, typer.Option("--name", metavar="TEXT", help="Another name; also its slug.")] = None,
-    callback_url: CallbackOption = [],  # noqa: B006  # typer copies it
+    new_name: Annotated[str | None, Option("TEXT", "Another name; also its slug.", flag="--name")] = None,
+    callback_url: CallbackOption = (),
     homepage_url: HomepageOption = None,
     description: DescriptionOption = None,
     device_flow: Annotated[
-        bool | None, typer.Option("--device-flow/--no-device-flow", help="Users may authorise it on another device.")
+        bool | None, Flag("Users may authorise it on another device.", off="--no-device-flow")
     ] = None,
 ) -> None:
     """Change an OAuth app. What is not given stays; an empty text clears."""
     from workhook.identity.apps import actions
 
-    change = registered.change_of(
+    change = app_common.change_of(
         new_name, callback_url, homepage_url=homepage_url, description=description, device_flow=device_flow
     )
-    async with context.services() as services, services.database.transaction() as tx:
+    async with context.transaction() as tx:
         found = await actions.edit_app(tx, None, await find_app(tx, name, oauth=True), change)
         owner = await owner_of(tx, found)
-    data = shown(found, owner)
-    context.answer(data, told(data))
+    data = app_json(found, owner)
+    context.answer(data, to_lines(data))
 
 
-@command(app, "delete")
-async def delete(context: Context, *, name: AppArgument) -> None:
-    """Delete an OAuth app with its tokens, what users have granted it, and the webhooks that it made."""
-    await registered.delete(context, name, oauth=True)
-
-
-@command(app, "new-secret")
-async def new_secret(context: Context, *, name: AppArgument) -> None:
-    """Make another client secret: two at most. This is the only time that it is shown."""
-    await registered.new_secret(context, name, oauth=True)
-
-
-@command(app, "delete-secret")
-async def delete_secret(
-    context: Context,
-    *,
-    name: AppArgument,
-    secret_id: Annotated[int, typer.Argument(metavar="ID", parser=row_id, help="As `oauth-app show` shows it.")],
-) -> None:
-    """Delete a client secret: from now on no process takes it."""
-    await registered.delete_secret(context, name, secret_id, oauth=True)
+app_common.add_shared_commands(
+    app,
+    oauth=True,
+    deletes="Delete an OAuth app with its tokens, what users have granted it, and the webhooks that it made.",
+)

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-import typer
+import click
 
 from workhook.core.terminal import unguarded, visible
 
@@ -15,7 +15,7 @@ Progress = Callable[[str, int, int], None]
 
 
 @contextmanager
-def shown_progress() -> Iterator[Progress]:
+def show_progress() -> Iterator[Progress]:
     if not sys.stderr.isatty():
         yield _lines
         return
@@ -37,4 +37,4 @@ def shown_progress() -> Iterator[Progress]:
 
 def _lines(what: str, done: int, total: int) -> None:
     if done == total and total:
-        typer.echo(f"workhook: {what}: {total:,}", err=True)
+        click.echo(f"workhook: {what}: {total:,}", err=True)

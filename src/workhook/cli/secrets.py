@@ -9,14 +9,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from workhook.cli.common import Context, command, new_app
-from workhook.cli.faults import CliError
-from workhook.cli.progress import shown_progress
+from workhook.cli.error_messages import CliError
+from workhook.cli.options import Flag
+from workhook.cli.progress import show_progress
 
 if TYPE_CHECKING:
-    from workhook.cli.sealed import Resealed
+    from workhook.cli.reencrypt import Reencrypted
     from workhook.http.calls import Services
 
 app = new_app("The key that encrypts secrets at rest.")
@@ -33,9 +32,7 @@ With WORKHOOK_SECRET_KEY you make the key yourself:
 async def rotate(
     context: Context,
     *,
-    keep_old: Annotated[
-        bool, typer.Option("--keep-old", help="Leave the old key in the file. The next rotation drops it.")
-    ] = False,
+    keep_old: Annotated[bool, Flag("Leave the old key in the file. The next rotation drops it.")] = False,
 ) -> None:
     """Make a new key, encrypt every stored secret with it, and drop the old key; beside servers, which go on.
 
@@ -52,7 +49,7 @@ async def rotate(
 
 
 async def _rotate_file(context: Context, services: Services, keep_old: bool) -> None:
-    from workhook.cli import sealed
+    from workhook.cli import reencrypt
     from workhook.core.vault import KEY_FILE, new_key, read_keys, write_keys
 
     path = context.settings.data / KEY_FILE
@@ -61,13 +58,13 @@ async def _rotate_file(context: Context, services: Services, keep_old: bool) -> 
     if made:
         keys = [new_key(), *keys]
         write_keys(path, keys)
-    since = await sealed.now_there(services.database)
-    with shown_progress() as progress:
-        done = await sealed.reseal(services.database, services.vault, progress)
-    ended = keep_old or await sealed.transactions_end(services.database, since)
+    since = await reencrypt.now_there(services.database)
+    with show_progress() as progress:
+        done = await reencrypt.reencrypt_all(services.database, services.vault, progress)
+    ended = keep_old or await reencrypt.transactions_end(services.database, since)
     dropped = 0
     if ended and not keep_old:
-        _add(done, await sealed.reseal(services.database, services.vault, _quietly))
+        _add(done, await reencrypt.reencrypt_all(services.database, services.vault, _quietly))
         dropped = len(keys) - 1
     answer = {"new_key": made, "resealed": done.changed, "unreadable": done.unreadable, "dropped_keys": dropped}
     await _record(services, KEY_FILE, answer)
@@ -82,14 +79,14 @@ async def _rotate_file(context: Context, services: Services, keep_old: bool) -> 
 
 
 async def _rotate_setting(context: Context, services: Services) -> None:
-    from workhook.cli import sealed
+    from workhook.cli import reencrypt
     from workhook.core.vault import setting_keys
 
     keys = setting_keys(context.settings.secret_key or "")
     if len(keys) == 1:
         raise CliError("WORKHOOK_SECRET_KEY holds one key, and this command does not change settings.", _SETTING_STEPS)
-    with shown_progress() as progress:
-        done = await sealed.reseal(services.database, services.vault, progress)
+    with show_progress() as progress:
+        done = await reencrypt.reencrypt_all(services.database, services.vault, progress)
     answer = {"new_key": False, "resealed": done.changed, "unreadable": done.unreadable, "dropped_keys": 0}
     await _record(services, "WORKHOOK_SECRET_KEY", answer)
     last = "Now take the old keys out of WORKHOOK_SECRET_KEY and restart every process."
@@ -104,7 +101,7 @@ async def _record(services: Services, target: str, answer: Mapping[str, object])
         await audit.record(tx, None, "secrets.rotate", target, account_id=0, detail=answer)
 
 
-def _add(done: Resealed, more: Resealed) -> None:
+def _add(done: Reencrypted, more: Reencrypted) -> None:
     done.changed += more.changed
     done.unreadable = more.unreadable  # the same ones again
 
@@ -113,7 +110,7 @@ def _quietly(what: str, done: int, total: int) -> None:
     """The second look tells nobody anything."""
 
 
-def _sentences(made: bool, done: Resealed, dropped: int) -> Iterator[str]:
+def _sentences(made: bool, done: Reencrypted, dropped: int) -> Iterator[str]:
     number = "1 secret" if done.changed == 1 else f"{done.changed:,} secrets"
     yield f"{'a new key; ' if made else ''}{number} encrypted with the newest key"
     if done.unreadable:

@@ -1,4 +1,4 @@
-"""`workhook serve`."""
+"""`workhook serve` and `workhook worker`."""
 
 from __future__ import annotations
 
@@ -6,20 +6,28 @@ import gc
 from dataclasses import fields
 from typing import Annotated
 
-import typer
+import click
 
 from workhook.cli.common import Context, command
+from workhook.cli.options import Flag
 from workhook.core.config import Settings
 
 _FIRST = ("host", "port", "data", "database_url", "delivery_allow_networks")
 _OF_WORKERS = ("worker_listen",)
 SETTINGS = (*_FIRST, *(each.name for each in fields(Settings) if each.name not in (*_FIRST, *_OF_WORKERS)))
+_OF_THE_API = ("host", "port", "api_rate_limit", "trust_proxy", "hooks_per_event")
+WORKER_SETTINGS = (
+    "worker_listen",
+    "concurrency",
+    *(each for each in SETTINGS if each not in (*_OF_THE_API, "concurrency")),
+)
 
 
+@command(None, "serve", settings=SETTINGS, json=False, fast=True)
 async def serve(
     context: Context,
     *,
-    no_worker: Annotated[bool, typer.Option("--no-worker", help="Leave deliveries to `workhook worker`.")] = False,
+    no_worker: Annotated[bool, Flag("Leave deliveries to `workhook worker`.")] = False,
 ) -> int:
     """Serve the API and, unless --no-worker, send deliveries, until SIGTERM.
 
@@ -32,8 +40,16 @@ async def serve(
 
     gc.enable()
 
-    return await process.serve(context.settings, say=typer.echo, work=not no_worker, welcome=welcome)
+    return await process.serve(context.settings, say=click.echo, work=not no_worker, welcome=welcome)
 
 
-def register(app: typer.Typer) -> None:
-    command(app, "serve", settings=SETTINGS, json=False, fast=True)(serve)
+@command(None, "worker", settings=WORKER_SETTINGS, json=False, fast=True)
+async def worker(context: Context) -> int:
+    """Send deliveries, nothing else, until SIGTERM. Any number of workers share the work.
+
+    With --listen it serves /healthz, /readyz and /metrics there, and prints `workhook: listening on http://HOST:PORT`.
+    When it has begun to deliver it prints `workhook: delivering`.
+    """
+    from workhook import process
+
+    return await process.work(context.settings, say=click.echo)

@@ -6,10 +6,11 @@ from collections.abc import Awaitable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+import click
 
 from workhook.cli.common import Context, base_address, command, find_enabled_user, find_organization
-from workhook.cli.faults import CliError, Misuse
+from workhook.cli.error_messages import CliError, Misuse
+from workhook.cli.options import Flag, Option
 
 if TYPE_CHECKING:
     from workhook.http.calls import Services
@@ -51,14 +52,15 @@ class _Made(dict[str, object]):
             await audit.record(tx, None, "organization.setup", place.login, account_id=place.id, detail=detail)
 
 
+@command(None, "setup")
 async def setup(
     context: Context,
     *,
-    organization: Annotated[str, typer.Option(metavar="LOGIN", help="The organization, such as acme.")],
-    owner: Annotated[str, typer.Option(metavar="LOGIN", help="A user who owns it.")],
-    email: Annotated[str | None, typer.Option(metavar="ADDRESS", help="Of the owner; needed to make a user.")] = None,
-    project: Annotated[str | None, typer.Option(metavar="TITLE", help="A project in it, such as Website.")] = None,
-    new_token: Annotated[bool, typer.Option("--new-token", help="Issue a token also when there was one.")] = False,
+    organization: Annotated[str, Option("LOGIN", "The organization, such as acme.")],
+    owner: Annotated[str, Option("LOGIN", "A user who owns it.")],
+    email: Annotated[str | None, Option("ADDRESS", "Of the owner; needed to make a user.")] = None,
+    project: Annotated[str | None, Option("TITLE", "A project in it, such as Website.")] = None,
+    new_token: Annotated[bool, Flag("Issue a token also when there was one.")] = False,
 ) -> None:
     """Make an organization, its owner, a project and a token with every scope, or what is missing of them.
 
@@ -83,10 +85,6 @@ async def setup(
     if token is None:
         lines.append("token: shown only the first time; --new-token issues another")
     context.answer(data, "\n".join(lines))
-
-
-def register(app: typer.Typer) -> None:
-    command(app, "setup")(setup)
 
 
 async def first_start(services: Services, base: str) -> FirstStart | None:
@@ -118,7 +116,7 @@ async def welcome(services: Services, address: str) -> None:
     base = services.settings.base_url or address
     made = await first_start(services, base)
     if made is not None:
-        typer.echo(
+        click.echo(
             f"workhook: first start: {made.login} owns the organization {made.organization} "
             f"and the project {made.repository}\n"
             f"workhook: sign in as {made.login}, once and within an hour: {base}{made.link}\n"

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Literal
 
-import typer
-
-from workhook.cli.common import Context, command, find_enabled_user, find_user, new_app
-from workhook.cli.faults import CliError, Misuse
-from workhook.cli.usage import days, permission_list, row_id, scope_list
+from workhook.cli.common import Context, command, find_enabled_user, find_user, format_time, new_app
+from workhook.cli.error_messages import CliError, Misuse
+from workhook.cli.options import Argument, Option, days, permission_list, row_id, scope_list
 
 if TYPE_CHECKING:
     from workhook.identity.tokens.schemas import Details, TokenCreate
@@ -19,44 +17,24 @@ _FINE_GRAINED = "fine-grained"  # the API writes it with an underscore
 _OF_FINE_GRAINED = ("--permissions", "--organization", "--repositories")
 
 
-def _time(at_ms: int | None) -> str | None:
-    from workhook.core.clock import to_millis_text
-
-    return None if at_ms is None else to_millis_text(at_ms)
-
-
 _Scopes = Annotated[
-    str | None,
-    typer.Option(metavar="SCOPE,…", parser=scope_list, help="Of a classic token, such as repo,admin:repo_hook,work."),
+    str | None, Option("SCOPE,…", "Of a classic token, such as repo,admin:repo_hook,work.", parse=scope_list)
 ]
 _Kind = Annotated[
     Literal["classic", "fine-grained"],
-    typer.Option(
-        metavar="classic|fine-grained", help="With scopes, or with permissions in one organization or account."
-    ),
+    Option("classic|fine-grained", "With scopes, or with permissions in one organization or account."),
 ]
 _Permissions = Annotated[
     str | None,
-    typer.Option(
-        metavar="NAME=LEVEL,…",
-        parser=permission_list,
-        help="Of a fine-grained token, such as work=read,repository_hooks=write.",
-    ),
+    Option("NAME=LEVEL,…", "Of a fine-grained token, such as work=read,repository_hooks=write.", parse=permission_list),
 ]
 _Organization = Annotated[
-    str | None,
-    typer.Option(
-        metavar="LOGIN", help="Where a fine-grained token reaches: an organization of the user's, or the user."
-    ),
+    str | None, Option("LOGIN", "Where a fine-grained token reaches: an organization of the user's, or the user.")
 ]
-_Repositories = Annotated[
-    str | None, typer.Option(metavar="NAME,…", help="Only these of its repositories; without it all of them.")
-]
+_Repositories = Annotated[str | None, Option("NAME,…", "Only these of its repositories; without it all of them.")]
 _ExpiresIn = Annotated[
     float | None,
-    typer.Option(
-        metavar="DAYS", parser=days, help="Without it a classic token stays good and a fine-grained one has 30 days."
-    ),
+    Option("DAYS", "Without it a classic token stays good and a fine-grained one has 30 days.", parse=days),
 ]
 
 
@@ -64,14 +42,14 @@ _ExpiresIn = Annotated[
 async def create(
     context: Context,
     *,
-    user: Annotated[str, typer.Option(metavar="LOGIN", help="Whose token it is.")],
+    user: Annotated[str, Option("LOGIN", "Whose token it is.")],
     scopes: _Scopes = None,
     kind: _Kind = "classic",
     permissions: _Permissions = None,
     organization: _Organization = None,
     repositories: _Repositories = None,
     expires_in: _ExpiresIn = None,
-    note: Annotated[str | None, typer.Option(metavar="TEXT", help="What it is for.")] = None,
+    note: Annotated[str | None, Option("TEXT", "What it is for.")] = None,
 ) -> None:
     """Issue a token. This is the only time that it is shown."""
     from workhook.identity.tokens import personal
@@ -79,7 +57,7 @@ async def create(
     options = (permissions, organization, repositories)
     _require(kind, scopes, options)
     wanted = _wanted(kind, scopes, options, expires_in, note)
-    async with context.services() as services, services.database.transaction() as tx:
+    async with context.transaction() as tx:
         who = await find_enabled_user(tx, user)
         made = await personal.create(tx, who, wanted, None)
     data: dict[str, object] = {
@@ -87,7 +65,7 @@ async def create(
         "id": made.issued.id,
         "user": who.login,
         "scopes": list(made.details.scopes),
-        "expires_at": _time(made.details.expires_at),
+        "expires_at": format_time(made.details.expires_at),
     }
     if kind == _FINE_GRAINED:
         data |= _confinement(made.details)
@@ -138,14 +116,14 @@ def _listed(text: str | None) -> list[str]:
 async def list_tokens(
     context: Context,
     *,
-    user: Annotated[str | None, typer.Option(metavar="LOGIN", help="Only this user's.")] = None,
+    user: Annotated[str | None, Option("LOGIN", "Only this user's.")] = None,
 ) -> None:
     """List tokens of every kind, oldest first; never the tokens themselves, which are stored nowhere."""
     from workhook.identity.tokens import queries
 
     async with context.services() as services:
         who = await find_user(services.database, user) if user else None
-        rows = [_shown(each) for each in await queries.every(services.database, who.id if who else None)]
+        rows = [_to_json(each) for each in await queries.every(services.database, who.id if who else None)]
     columns = (
         "id", "kind", "user", "scopes", "permissions", "organization", "app", "note",
         "created_at", "expires_at", "last_used_at", "revoked_at",
@@ -179,7 +157,7 @@ def _cut(text: str, width: int) -> str:
     return text if len(text) <= width else f"{text[: width - 1]}…"
 
 
-def _shown(token: Details) -> dict[str, object]:
+def _to_json(token: Details) -> dict[str, object]:
     return {
         "id": token.id,
         "kind": token.kind,
@@ -188,7 +166,10 @@ def _shown(token: Details) -> dict[str, object]:
         **_confinement(token),
         "app": token.app.slug if token.app else None,
         "note": token.note,
-        **{name: _time(getattr(token, name)) for name in ("created_at", "expires_at", "last_used_at", "revoked_at")},
+        **{
+            name: format_time(getattr(token, name))
+            for name in ("created_at", "expires_at", "last_used_at", "revoked_at")
+        },
     }
 
 
@@ -210,12 +191,12 @@ def _in_words(row: dict[str, object]) -> dict[str, object]:
 async def revoke(
     context: Context,
     *,
-    token_id: Annotated[int, typer.Argument(metavar="ID", parser=row_id, help="As `token list` shows it.")],
+    token_id: Annotated[int, Argument("ID", "As `token list` shows it.", parse=row_id)],
 ) -> None:
     """Revoke a token of any kind, and what was made with it: from a second later on no process takes them."""
     from workhook.identity.tokens import personal, queries
 
-    async with context.services() as services, services.database.transaction() as tx:
+    async with context.transaction() as tx:
         found = await queries.find(tx, token_id)
         if found is None:
             raise CliError(f"there is no token {token_id}.", "`workhook token list` shows their ids.")

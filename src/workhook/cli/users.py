@@ -5,10 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
-from workhook.cli.common import Context, base_address, command, find_enabled_user, find_user, new_app
-from workhook.cli.faults import CliError, Misuse
+from workhook.cli.common import Context, base_address, command, find_enabled_user, find_user, format_time, new_app
+from workhook.cli.error_messages import CliError, Misuse
+from workhook.cli.options import Argument, Option
 
 app = new_app("People who can sign in, have tokens and be in organizations.")
 
@@ -19,18 +18,17 @@ _STANDARD_INPUT = Path("-")
 async def add(
     context: Context,
     *,
-    login: Annotated[str, typer.Option(metavar="LOGIN", help="1 to 39 letters, digits and single hyphens.")],
-    email: Annotated[str, typer.Option(metavar="ADDRESS", help="The e-mail address.")],
-    name: Annotated[str | None, typer.Option(metavar="NAME", help="The name in full.")] = None,
+    login: Annotated[str, Option("LOGIN", "1 to 39 letters, digits and single hyphens.")],
+    email: Annotated[str, Option("ADDRESS", "The e-mail address.")],
+    name: Annotated[str | None, Option("NAME", "The name in full.")] = None,
 ) -> None:
     """Add a user."""
-    from workhook.core.clock import to_millis_text
     from workhook.identity import actions, audit
 
-    async with context.services() as services, services.database.transaction() as tx:
+    async with context.transaction() as tx:
         user = await actions.create_account(tx, "user", login, name=name, email=email)
         await audit.record(tx, None, "user.create", user.login, account_id=user.id)
-    created_at = to_millis_text(user.created_at)
+    created_at = format_time(user.created_at)
     data = {"id": user.id, "login": user.login, "email": email, "name": name, "created_at": created_at}
     data |= {"disabled_at": None}  # as `user list` shows it
     context.answer(data, f"added the user {user.login}")
@@ -40,7 +38,6 @@ async def add(
 async def list_users(context: Context) -> None:
     """List the users, oldest first."""
     from workhook.cli import queries
-    from workhook.core.clock import to_millis_text
 
     async with context.services() as services:
         users = await queries.users(services.database)
@@ -50,8 +47,8 @@ async def list_users(context: Context) -> None:
             "login": each.login,
             "email": each.email,
             "name": each.name,
-            "created_at": to_millis_text(each.created_at),
-            "disabled_at": None if disabled_at is None else to_millis_text(disabled_at),
+            "created_at": format_time(each.created_at),
+            "disabled_at": format_time(disabled_at),
         }
         for each, disabled_at in users
     ]
@@ -62,7 +59,7 @@ async def list_users(context: Context) -> None:
     context.answer_rows(rows, columns, none=none)
 
 
-_Login = Annotated[str, typer.Argument(metavar="LOGIN", help="The user.")]
+_Login = Annotated[str, Argument("LOGIN", "The user.")]
 
 
 @command(app, "disable")
@@ -71,17 +68,16 @@ async def disable(context: Context, *, login: _Login) -> None:
 
     Streams end and running timers are finished. What they did stays. The last owner of an organization stays enabled.
     """
-    from workhook.core.clock import to_millis_text
     from workhook.identity import disabling
 
     base = base_address(context.settings)
-    async with context.services() as services, services.database.transaction() as tx:
+    async with context.transaction() as tx:
         user = await find_user(tx, login)
         try:
             done = await disabling.disable(tx, user, base=base)
         except disabling.LastOwner as error:
             raise _last_owner(user.login, error.organizations) from error
-    disabled_at = to_millis_text(done.at)
+    disabled_at = format_time(done.at)
     said = "is disabled" if done.changed else "was disabled already"
     data = {"login": user.login, "disabled_at": disabled_at, "changed": done.changed}
     context.answer(data, f"{user.login} {said}, since {disabled_at}")
@@ -98,7 +94,7 @@ async def enable(context: Context, *, login: _Login) -> None:
     """Let a disabled user in again, with the tokens and the password that they had."""
     from workhook.identity import disabling
 
-    async with context.services() as services, services.database.transaction() as tx:
+    async with context.transaction() as tx:
         user = await find_user(tx, login)
         changed = await disabling.enable(tx, user)
     data = {"login": user.login, "disabled_at": None, "changed": changed}
@@ -109,8 +105,8 @@ async def enable(context: Context, *, login: _Login) -> None:
 async def sign_in_link(
     context: Context,
     *,
-    login: Annotated[str, typer.Option(metavar="LOGIN", help="Whom it signs in.")],
-    minutes: Annotated[int, typer.Option(metavar="N", min=1, max=10_080, help="How long it is good.")] = 15,
+    login: Annotated[str, Option("LOGIN", "Whom it signs in.")],
+    minutes: Annotated[int, Option("N", "How long it is good.", between=(1, 10080))] = 15,
 ) -> None:
     """Make a link that signs a user in, once: also one who has no password, or cannot try it for the moment."""
     from workhook.identity.signin import links
@@ -122,8 +118,8 @@ async def sign_in_link(
 async def password_link(
     context: Context,
     *,
-    login: Annotated[str, typer.Option(metavar="LOGIN", help="Whose password it sets.")],
-    minutes: Annotated[int, typer.Option(metavar="N", min=1, max=10_080, help="How long it is good.")] = 60,
+    login: Annotated[str, Option("LOGIN", "Whose password it sets.")],
+    minutes: Annotated[int, Option("N", "How long it is good.", between=(1, 10080))] = 60,
 ) -> None:
     """Make a link by which a user sets a password, once. Setting it signs the user out everywhere else."""
     from workhook.identity.signin import links
@@ -132,17 +128,16 @@ async def password_link(
 
 
 async def _link(context: Context, login: str, purpose: str, minutes: int) -> None:
-    from workhook.core.clock import to_millis_text
     from workhook.identity import audit
     from workhook.identity.signin import links
 
-    async with context.services() as services, services.database.transaction() as tx:
+    async with context.transaction() as tx:
         user = await find_enabled_user(tx, login)
         link = await links.create(tx, user.id, purpose, minutes=minutes)
         detail = {"purpose": purpose, "minutes": minutes}
         await audit.record(tx, None, "user.link_create", user.login, account_id=user.id, detail=detail)
     url = f"{base_address(context.settings)}{link.path}"
-    expires_at = to_millis_text(link.expires_at)
+    expires_at = format_time(link.expires_at)
     data = {"login": user.login, "url": url, "purpose": purpose, "expires_at": expires_at}
     context.answer(data, f"{url}\ngood once, for {user.login}, until {expires_at}")
 
@@ -151,10 +146,9 @@ async def _link(context: Context, login: str, purpose: str, minutes: int) -> Non
 async def set_password(
     context: Context,
     *,
-    login: Annotated[str, typer.Option(metavar="LOGIN", help="Whose password it is.")],
+    login: Annotated[str, Option("LOGIN", "Whose password it is.")],
     password_file: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Take its first line, - is standard input; without it there is a question."),
+        Path | None, Option("FILE", "Take its first line, - is standard input; without it there is a question.")
     ] = None,
 ) -> None:
     """Set a user's password, and sign the user out everywhere.
@@ -180,13 +174,9 @@ async def set_password(
 async def link_identity(
     context: Context,
     *,
-    login: Annotated[str, typer.Option(metavar="LOGIN", help="Who signs in with it from now on.")],
-    subject: Annotated[
-        str, typer.Option(metavar="TEXT", help="The provider's `sub` for that person, exactly; no address, no name.")
-    ],
-    issuer: Annotated[
-        str | None, typer.Option(metavar="URL", help="The provider. Without this it is the one of oidc_issuer.")
-    ] = None,
+    login: Annotated[str, Option("LOGIN", "Who signs in with it from now on.")],
+    subject: Annotated[str, Option("TEXT", "The provider's `sub` for that person, exactly; no address, no name.")],
+    issuer: Annotated[str | None, Option("URL", "The provider. Without this it is the one of oidc_issuer.")] = None,
 ) -> None:
     """Let a user sign in with an account of the OpenID Connect provider.
 
@@ -201,7 +191,7 @@ async def link_identity(
     if not subject.strip() or not subject.isprintable() or len(subject) > identities.SUBJECT_MAX_CHARS:
         most = identities.SUBJECT_MAX_CHARS
         raise Misuse(f"--subject {subject!r} is no subject.", f"It has 1 to {most} characters that can be printed.")
-    async with context.services() as services, services.database.transaction() as tx:
+    async with context.transaction() as tx:
         user = await find_user(tx, login)
         linked = await identities.link(tx, user, provider, subject)
         if linked:

@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 
 PREFIX = "WORKHOOK_"
 
-# Of those who push, for the Git hook (`cli/git_push/hook.py`): they say who it was.
+# Of those who push, for the Git hook (`git_push/hook.py`): they say who it was.
 _OF_THE_GIT_HOOK = ("WORKHOOK_PUSHER", "WORKHOOK_PUSHER_EMAIL")
 _FLAGS = {
     "delivery_allow_networks": "--allow-network",  # given several times, so that it names one

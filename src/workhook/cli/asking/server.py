@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from workhook.cli.faults import CliError
+from workhook.cli.error_messages import CliError
 
 START_S = 120.0
 STOP_S = 30.0

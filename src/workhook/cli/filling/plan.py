@@ -14,7 +14,7 @@ DAYS = 20  # that the rows are spread over: fewer than any retention takes
 
 PROJECTS = 10  # of each organization
 COLUMNS = 4  # of each project
-PEOPLE = 60  # of whom the first forty are in the first organization, and the last forty in the second
+PEOPLE = 60  # the first forty are in the first organization, the last forty in the second
 IN_BOTH = (21, 40)
 ORGANIZATIONS = ("acme", "globex")
 OWNER, SELDOM = "person1", "person7"  # owns both; did what is seldom, and that long ago

@@ -83,7 +83,7 @@ def spread(number: Whole, total: str) -> Whole:
 
 
 def shuffled(number: Whole, total: str) -> Whole:
-    """When the row came, in no order that anybody could see."""
+    """When the row came, of so many in all, in no visible order."""
     return big("start") + (number * whole(7919) % big(total)) * big("span") // big(total)
 
 

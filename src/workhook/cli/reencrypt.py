@@ -1,4 +1,4 @@
-"""Everything in the database that the vault has sealed, and how it comes under the newest key."""
+"""Encrypts every secret in the database with the newest key."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from workhook.storage.statements import PerDialect
 log = structlog.get_logger(__name__)
 
 SEALED = {hooks: ("secret", "previous_secret", "password"), key_check: ("sealed",)}
-"""By table, whose rows have an `id`. A test compares it with every column of bytes that there is."""
+"""The encrypted columns by table; each table has an `id`. A test compares this with every column of bytes."""
 
 BATCH = 200  # rows; a transaction locks no more of them at once
 TRANSACTIONS_END_MS = 60 * SECOND_MS
@@ -37,7 +37,7 @@ _page = {
     .limit(big("limit"))
     for table, names in SEALED.items()
 }
-# Only what is still what was read: whoever changed it meanwhile sealed it with the newest key.
+# Only values that are still as they were read: what changed meanwhile is encrypted with the newest key.
 _replace = {
     f"{table.name}.{each}": sa.update(table)
     .where(table.c.id == big("row_id"), table.c[each] == sa.bindparam("before", type_=sa.LargeBinary()))
@@ -63,30 +63,30 @@ _open_since = (
 )
 
 
-class Resealed:
-    """How many values came under the newest key, and how many no key opens."""
+class Reencrypted:
+    """How many values were encrypted with the newest key, and how many no key opens."""
 
     def __init__(self) -> None:
         self.changed = 0
         self.unreadable = 0
 
 
-async def reseal(database: Database, vault: Vault, progress: Progress) -> Resealed:
-    """Bring everything under the newest key, in short transactions, beside whoever works with it."""
-    result = Resealed()
+async def reencrypt_all(database: Database, vault: Vault, progress: Progress) -> Reencrypted:
+    """Encrypt everything with the newest key, in short transactions, while servers go on."""
+    result = Reencrypted()
     totals = {name: (await database.fetch_one(statement)) for name, statement in _count.items()}
     total, done = sum(row["number"] for row in totals.values() if row), 0
     for table, names in SEALED.items():
         after_id = 0
         while rows := await database.fetch_all(_page[table.name], {"after_id": after_id, "limit": BATCH}):
-            await _reseal_rows(database, vault, table.name, names, rows, result)
+            await _reencrypt_rows(database, vault, table.name, names, rows, result)
             after_id, done = rows[-1]["id"], done + len(rows)
             progress("rows with secrets", min(done, total), max(total, 1))
     return result
 
 
-async def _reseal_rows(
-    database: Database, vault: Vault, table: str, names: tuple[str, ...], rows: Sequence[Row], result: Resealed
+async def _reencrypt_rows(
+    database: Database, vault: Vault, table: str, names: tuple[str, ...], rows: Sequence[Row], result: Reencrypted
 ) -> None:
     changes: list[tuple[str, dict[str, object]]] = []
     for row in rows:
@@ -115,10 +115,10 @@ async def now_there(database: Database) -> float:
 
 
 async def transactions_end(database: Database, since: float) -> bool:
-    """Wait until every transaction that began before has ended, since what it sealed is not to be seen before that.
-    False: one goes on for too long."""
+    """Wait until every transaction that began before has ended: what it encrypts cannot be seen earlier. Returns False
+    if one goes on for too long."""
     if database.name == "sqlite":
-        async with database.transaction() as tx:  # whoever has sealed something has the file's lock until its commit
+        async with database.transaction() as tx:  # a writer holds the file's lock until its commit
             await tx.execute(_replace["key_check.sealed"], {"row_id": 0, "before": b"", "after": b""})
         return True
     end = now_ms() + TRANSACTIONS_END_MS

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TypeAlias
 
-from workhook.cli.git_push import commits, git
-from workhook.cli.git_push.refs import PushRefs
-from workhook.cli.git_push.spool import Entry, RefUpdate
+from workhook.git_push import commits, git
+from workhook.git_push.refs import PushRefs
+from workhook.git_push.spool import Entry, RefUpdate
 
 Payload: TypeAlias = dict[str, object]
 CommitJson: TypeAlias = dict[str, object]

@@ -1,8 +1,8 @@
-"""Whose turn it is to send: one process at a time, and whoever comes meanwhile is not forgotten.
+"""One process sends at a time, and a push that comes meanwhile is not forgotten.
 
-The mark (a file) is the truth, the pipe only shortens a pause: who comes sets the mark, then tries the lock, then
-knocks. A holder removes the mark before it looks at the spool and looks for a new one after it has unlocked, so between
-"nothing left" and the unlocking nothing can be lost.
+The mark (a file) is the truth, the pipe only shortens a pause. A new process sets the mark, then tries the lock, then
+knocks. The holder removes the mark before it reads the spool, and looks for a new mark after it has unlocked. So a push
+is not lost between "nothing left" and the unlocking.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ import os
 import select
 from collections.abc import Iterator
 
-from workhook.cli.git_push.folder import Folder
+from workhook.git_push.folder import Folder
 
 
-class Turn:
+class SenderLock:
     """The lock, the mark and the pipe of one `workhook` folder."""
 
     def __init__(self, folder: Folder) -> None:
@@ -34,8 +34,8 @@ class Turn:
         self._mark.unlink(missing_ok=True)
 
     @contextlib.contextmanager
-    def taken(self) -> Iterator[bool]:
-        """The turn, or False at once. The kernel gives it back when the process dies, however it dies."""
+    def held(self) -> Iterator[bool]:
+        """Holds the lock, or yields False at once. The kernel unlocks when the process dies, however it dies."""
         target = os.open(self._lock, os.O_RDWR | os.O_CREAT, 0o600)
         try:
             try:

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
 from typing import NamedTuple
 
-from workhook.cli.git_push import git
+from workhook.git_push import git
 
 _IDENTITY = re.compile(rb"(.*?) ?<([^>]*)>(?: (-?\d+) ([+-]\d{4}))?.*", re.DOTALL)
 

@@ -1,4 +1,4 @@
-"""`python -m workhook.cli.git_push post-receive | send GIT_DIR`: the hook's way in, past the imports of the CLI."""
+"""`python -m workhook.git_push post-receive | send GIT_DIR`: the hook's way in, past the imports of the CLI."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ def main(arguments: list[str]) -> int:
     guard_streams()
     match arguments:
         case ["post-receive"]:
-            from workhook.cli.git_push.hook import post_receive
+            from workhook.git_push.hook import post_receive
 
             lines = sys.stdin.buffer.read().decode("utf-8", "surrogateescape").split("\n")
             return post_receive(Path(os.environ.get("GIT_DIR", ".")), lines)
         case ["send", git_dir]:
-            from workhook.cli.git_push.sender import run_detached
+            from workhook.git_push.sender import run_detached
 
             run_detached(Path(git_dir))
             return 0

@@ -10,8 +10,8 @@ import itertools
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from workhook.cli.git_push import git
-from workhook.cli.git_push.spool import Entry, RefUpdate
+from workhook.git_push import git
+from workhook.git_push.spool import Entry, RefUpdate
 
 MAX_COMMITS = 2048
 """GitHub's limit for the commits of one `push` payload; the newest are kept."""

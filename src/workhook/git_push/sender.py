@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from workhook.cli.git_push import git, payload, spool
-from workhook.cli.git_push.folder import Config, ConfigError, Folder, NoServer, load_config, server_url
-from workhook.cli.git_push.publish import Verdict, post
-from workhook.cli.git_push.turn import Turn
+from workhook.git_push import git, payload, spool
+from workhook.git_push.folder import Config, ConfigError, Folder, NoServer, load_config, server_url
+from workhook.git_push.publish import Verdict, post
+from workhook.git_push.sender_lock import SenderLock
 
 RETRY_PAUSES_S = (2.0, 5.0, 13.0, 30.0, 60.0)
 """What the detached sender waits between attempts, just under two minutes in all; then the next push tries again."""
@@ -63,7 +63,7 @@ def run_detached(git_dir: Path) -> None:
 class _Sender:
     def __init__(self, folder: Folder, pauses_s: tuple[float, ...]) -> None:
         self._folder = folder
-        self._turn = Turn(folder)
+        self._lock = SenderLock(folder)
         self._pauses_s = pauses_s
         self._sent = self._rejected = self._corrupt = 0
         self._stopped: str | None = None
@@ -71,13 +71,13 @@ class _Sender:
     def run(self) -> SendReport:
         """No wake-up is lost: who finds the lock taken has left the mark, and its holder looks after unlocking."""
         while True:
-            self._turn.ask()
-            with self._turn.taken() as held:
+            self._lock.ask()
+            with self._lock.held() as held:
                 if not held:
-                    self._turn.knock()
+                    self._lock.knock()
                     return self._report(busy=True)
                 self._until_done()
-            if not self._turn.asked():
+            if not self._lock.asked():
                 return self._report(busy=False)
 
     def _report(self, *, busy: bool) -> SendReport:
@@ -88,7 +88,7 @@ class _Sender:
         pauses_s = list(self._pauses_s)
         spool.sweep(self._folder)
         while True:
-            self._turn.clear()
+            self._lock.clear()
             self._stopped = None
             try:
                 self._drain()
@@ -98,7 +98,7 @@ class _Sender:
                 self._folder.log.error(f"stopped, {len(spool.names(self._folder))} pushes wait: {stop.reason}")
                 if not stop.retry or not pauses_s:
                     return
-            if self._turn.pause(pauses_s.pop(0)):
+            if self._lock.pause(pauses_s.pop(0)):
                 pauses_s = list(self._pauses_s)
 
     def _drain(self) -> None:

@@ -11,9 +11,9 @@ import sys
 from pathlib import Path
 from typing import NamedTuple
 
-from workhook.cli.git_push import git
-from workhook.cli.git_push.folder import Folder, write_durably
-from workhook.cli.git_push.hook import MODULE_FLAGS
+from workhook.git_push import git
+from workhook.git_push.folder import Folder, write_durably
+from workhook.git_push.hook import MODULE_FLAGS
 
 MARK = "# Written by `workhook git-hook install`"
 CHAINED = "post-receive.before-workhook"

@@ -14,7 +14,7 @@ import time
 from pathlib import Path
 from typing import NamedTuple
 
-from workhook.cli.git_push.folder import Folder, sync_dir, write_durably
+from workhook.git_push.folder import Folder, sync_dir, write_durably
 
 VERSION = 1
 STALE_TEMPORARY_S = 3600

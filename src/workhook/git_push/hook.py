@@ -10,12 +10,12 @@ import time
 from collections.abc import Iterable
 from pathlib import Path
 
-from workhook.cli.git_push import git, spool
-from workhook.cli.git_push.folder import Folder
+from workhook.git_push import git, spool
+from workhook.git_push.folder import Folder
 
 SNAPSHOT_TIMEOUT_S = 10.0
 
-MODULE_FLAGS = ("-E", "-P", "-m", "workhook.cli.git_push")
+MODULE_FLAGS = ("-E", "-P", "-m", "workhook.git_push")
 """Neither `PYTHON…` variables of the pusher nor the current folder (the repository!) may choose what is imported."""
 
 

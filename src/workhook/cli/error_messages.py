@@ -1,4 +1,4 @@
-"""Errors in the words of whoever sits at the terminal."""
+"""What an error means for the person at the terminal: what is wrong, and what to do."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Misuse(CliError):
 
 
 class _Used(NamedTuple):
-    """The settings that a command ran with, and what its user gave the database by, where that is no setting."""
+    """The settings of a command, and the argument that names the database if no setting does."""
 
     settings: Settings | None
     given: str | None
@@ -133,9 +133,9 @@ def _remedy(used: _Used) -> str:
 
 
 def _ours(error: Exception, used: _Used) -> list[str] | None:
-    from workhook.cli.git_push.install import InstallError
     from workhook.core.errors import CannotStart, Problem
     from workhook.core.vault import VaultError
+    from workhook.git_push.install import InstallError
     from workhook.storage.database import UniqueViolation
     from workhook.storage.migrate import NewerSchema
 

@@ -3,42 +3,40 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
-from workhook.cli import usage
-from workhook.cli.faults import CliError
+from workhook.cli import options
+from workhook.cli.common import Context, cell, command, format_time
+from workhook.cli.error_messages import CliError
+from workhook.cli.options import Argument, Flag, Group, Option
 
 if TYPE_CHECKING:
-    from workhook.cli.common import Context
     from workhook.identity.apps.schemas import App, AppChange, Secret
     from workhook.identity.schemas import Account
     from workhook.storage import Reader
 
-OrganizationOption = Annotated[str, typer.Option(metavar="LOGIN", help="The organization.")]
-AppArgument = Annotated[str, typer.Argument(metavar="APP", help="Its slug or client id.")]
+OrganizationOption = Annotated[str, Option("LOGIN", "The organization.")]
+AppArgument = Annotated[str, Argument("APP", "Its slug or client id.")]
+IdArgument = Annotated[int, Argument("ID", "The command `show` lists them.", parse=options.row_id)]
 CallbackOption = Annotated[
-    list[str],
-    typer.Option(
-        metavar="URL", help="Where users are sent back to: https, or http on this machine. May be given several times."
-    ),
+    tuple[str, ...],
+    Option("URL", "Where users are sent back to: https, or http on this machine. May be given several times."),
 ]
-HomepageOption = Annotated[str | None, typer.Option(metavar="URL", help="The app's own page.")]
-DeviceFlowOption = Annotated[bool, typer.Option("--device-flow", help="Users may authorise it on another device.")]
-DescriptionOption = Annotated[str | None, typer.Option(metavar="TEXT", help="What it is for.")]
+HomepageOption = Annotated[str | None, Option("URL", "The app's own page.")]
+DeviceFlowOption = Annotated[bool, Flag("Users may authorise it on another device.")]
+DescriptionOption = Annotated[str | None, Option("TEXT", "What it is for.")]
 
 
 def permission_list(given: str) -> str:
     """Permissions with their levels, separated by commas, as for tokens; or none."""
-    return usage.permission_list(given) if given.strip(", ") else ""
+    return options.permission_list(given) if given.strip(", ") else ""
 
 
 def permissions_of(text: str) -> dict[str, str]:
-    """Of a text that `permission_list` has let through."""
+    """The permissions in a text that `permission_list` has accepted."""
     parts = [part.partition("=") for part in text.split(",") if part.strip()]
     return {name.strip(): level.strip() for name, _, level in parts}
 
@@ -70,14 +68,8 @@ async def owner_of(reader: Reader, app: App) -> Account:
     return owner
 
 
-def time_text(at_ms: int | None) -> str | None:
-    from workhook.core.clock import to_millis_text
-
-    return None if at_ms is None else to_millis_text(at_ms)
-
-
-def shown(app: App, owner: Account) -> dict[str, object]:
-    """As JSON has it; nothing secret."""
+def app_json(app: App, owner: Account) -> dict[str, object]:
+    """The app for `--json`, without secrets."""
     data: dict[str, object] = {
         "id": app.id,
         "slug": app.slug,
@@ -88,28 +80,26 @@ def shown(app: App, owner: Account) -> dict[str, object]:
         "homepage_url": app.homepage_url,
         "callback_urls": list(app.callback_urls),
         "device_flow": app.device_flow,
-        "created_at": time_text(app.created_at),
-        "updated_at": time_text(app.updated_at),
+        "created_at": format_time(app.created_at),
+        "updated_at": format_time(app.updated_at),
     }
     if not app.is_oauth:
         data |= {"public": app.public, "permissions": dict(app.permissions)}
     return data
 
 
-def shown_secret(secret: Secret) -> dict[str, object]:
-    times = {name: time_text(getattr(secret, name)) for name in ("created_at", "last_used_at")}
+def secret_json(secret: Secret) -> dict[str, object]:
+    times = {name: format_time(getattr(secret, name)) for name in ("created_at", "last_used_at")}
     return {"id": secret.id, "last_eight": secret.last_eight, **times}
 
 
-def told(data: dict[str, object]) -> str:
+def to_lines(data: dict[str, object]) -> str:
     """Lines for people: a name and a value each."""
-    from workhook.cli.common import cell
-
     width = max(map(len, data))
-    return "\n".join(f"{name.replace('_', ' '):<{width}}  {_worded(value, cell)}" for name, value in data.items())
+    return "\n".join(f"{name.replace('_', ' '):<{width}}  {_worded(value)}" for name, value in data.items())
 
 
-def _worded(value: object, cell: Any) -> str:
+def _worded(value: object) -> str:
     if isinstance(value, dict):
         return permissions_text(value)
     if isinstance(value, list) and value and isinstance(value[0], dict):
@@ -146,7 +136,7 @@ def write_key(path: Path | None, pem: str) -> None:
 
 def change_of(
     name: str | None,
-    callback_urls: list[str],
+    callback_urls: Sequence[str],
     *,
     homepage_url: str | None,
     description: str | None,
@@ -154,7 +144,7 @@ def change_of(
     public: bool | None = None,
     permissions: str | None = None,
 ) -> AppChange:
-    """Of options: None was not given, an empty text clears."""
+    """The change that the options ask for: None was not given, an empty text clears."""
     from workhook.identity.apps.schemas import AppChange
 
     given: dict[str, Any] = {"name": name, "device_flow": device_flow, "public": public}
@@ -166,34 +156,47 @@ def change_of(
     return AppChange(**change)
 
 
-async def delete(context: Context, name: str, *, oauth: bool) -> None:
-    from workhook.identity.apps import actions
+def add_shared_commands(group: Group, *, oauth: bool, deletes: str) -> None:
+    """The commands that both kinds of app have. `deletes`: what deleting one ends."""
 
-    async with context.services() as services, services.database.transaction() as tx:
-        found = await find_app(tx, name, oauth=oauth)
-        await actions.delete_app(tx, None, found)
-    context.answer({"slug": found.slug, "client_id": found.client_id, "deleted": True}, f"deleted {found.slug}")
+    @command(group, "delete", help_text=deletes)
+    async def delete(context: Context, *, name: AppArgument) -> None:
+        from workhook.identity.apps import actions
+
+        async with context.transaction() as tx:
+            found = await find_app(tx, name, oauth=oauth)
+            await actions.delete_app(tx, None, found)
+        context.answer({"slug": found.slug, "client_id": found.client_id, "deleted": True}, f"deleted {found.slug}")
+
+    @command(group, "new-secret")
+    async def new_secret(context: Context, *, name: AppArgument) -> None:
+        """Make another client secret: two at most. This is the only time that it is shown."""
+        from workhook.identity.apps import actions
+
+        async with context.transaction() as tx:
+            found = await find_app(tx, name, oauth=oauth)
+            made, secret = await actions.add_secret(tx, None, found)
+        context.answer({"client_id": found.client_id, **secret_json(made), "client_secret": secret}, secret)
+
+    @command(group, "delete-secret")
+    async def delete_secret(context: Context, *, name: AppArgument, secret_id: IdArgument) -> None:
+        """Delete a client secret: from now on no process takes it."""
+        from workhook.identity.apps import actions
+
+        async with context.transaction() as tx:
+            found = await find_app(tx, name, oauth=oauth)
+            with no_such("secret", secret_id, found):
+                await actions.remove_secret(tx, None, found, secret_id)
+        context.answer({"id": secret_id, "deleted": True}, f"deleted the secret {secret_id}")
 
 
-async def new_secret(context: Context, name: str, *, oauth: bool) -> None:
-    from workhook.identity.apps import actions
-
-    async with context.services() as services, services.database.transaction() as tx:
-        found = await find_app(tx, name, oauth=oauth)
-        made, secret = await actions.add_secret(tx, None, found)
-    context.answer({"client_id": found.client_id, **shown_secret(made), "client_secret": secret}, secret)
-
-
-async def delete_secret(context: Context, name: str, secret_id: int, *, oauth: bool) -> None:
+@contextmanager
+def no_such(noun: str, number: int, app: App) -> Iterator[None]:
+    """Says which app has no secret or key of this id. Raises `CliError`."""
     from workhook.core.errors import NotFound
-    from workhook.identity.apps import actions
 
-    async with context.services() as services, services.database.transaction() as tx:
-        found = await find_app(tx, name, oauth=oauth)
-        try:
-            await actions.remove_secret(tx, None, found, secret_id)
-        except NotFound:
-            command = "oauth-app" if oauth else "app"
-            remedy = f"`workhook {command} show {found.slug}` shows their ids."
-            raise CliError(f"{found.slug} has no secret {secret_id}.", remedy) from None
-    context.answer({"id": secret_id, "deleted": True}, f"deleted the secret {secret_id}")
+    try:
+        yield
+    except NotFound:
+        shown_by = f"`workhook {'oauth-app' if app.is_oauth else 'app'} show {app.slug}` shows their ids."
+        raise CliError(f"{app.slug} has no {noun} {number}.", shown_by) from None

@@ -1,0 +1,239 @@
+"""Options and arguments of commands, declared as annotations of a function's parameters, and the Click commands made of
+them. All faults of a command line are reported at once, with exit status 2.
+
+    async def show(context: Context, *, number: Annotated[int, Argument("ID", parse=row_id)]) -> None: …
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, get_args, get_origin
+
+import click
+
+EXPIRES_MAX_DAYS = 36_500
+IDS_MAX = 2**63 - 1  # what a database keeps
+_TYPES: dict[type, click.ParamType[Any]] = {str: click.STRING, int: click.INT, float: click.FLOAT}
+
+
+@dataclass(frozen=True)
+class Option:
+    """An option with a value; of a tuple it may be given several times."""
+
+    metavar: str
+    help: str
+    flag: str = ""  # if it is not the parameter's name
+    parse: Callable[[str], Any] | None = None  # raises `click.BadParameter`
+    between: tuple[int, int] | None = None
+
+
+@dataclass(frozen=True)
+class Flag:
+    """An option without a value. `off`: the flag that says no; without it there is none."""
+
+    help: str
+    flag: str = ""
+    off: str = ""
+
+
+@dataclass(frozen=True)
+class Argument:
+    """A value without a name; of a tuple there may be several."""
+
+    metavar: str
+    help: str = ""
+    parse: Callable[[str], Any] | None = None
+
+
+def click_parameter(declared: inspect.Parameter) -> click.Parameter:
+    """The Click parameter that an annotated parameter of a function declares."""
+    kind, how = get_args(declared.annotation)[0], declared.annotation.__metadata__[0]
+    required, default = declared.default is declared.empty, declared.default
+    name = declared.name
+    flag = getattr(how, "flag", "") or f"--{name.replace('_', '-')}"
+    if isinstance(how, Flag):
+        switch = f"{flag}/{how.off}" if how.off else flag
+        return click.Option([name, switch], is_flag=True, default=default, help=how.help)
+    several, value_type = _type_of(kind, how)
+    if isinstance(how, Argument):
+        nargs = -1 if several else 1
+        return _HelpfulArgument([name], how, type=value_type, metavar=how.metavar, required=required, nargs=nargs)
+    given: dict[str, Any] = {} if required or several or default is None else {"default": default, "show_default": True}
+    return click.Option(
+        [name, flag], type=value_type, metavar=how.metavar, help=how.help, required=required, multiple=several, **given
+    )
+
+
+def _type_of(kind: Any, how: Option | Argument) -> tuple[bool, click.ParamType[Any]]:
+    """Whether there may be several values, and the type of one."""
+    plain = next((each for each in get_args(kind) if each is not type(None)), kind) if _is_optional(kind) else kind
+    several = get_origin(plain) is tuple
+    one = get_args(plain)[0] if several else plain
+    if how.parse is not None:
+        return several, _Parsed(how.parse)
+    if isinstance(how, Option) and how.between is not None:
+        return several, click.IntRange(*how.between)
+    if get_origin(one) is Literal:
+        return several, click.Choice(get_args(one))
+    return several, click.Path(path_type=Path) if one is Path else _TYPES[one]
+
+
+def _is_optional(kind: Any) -> bool:
+    return type(None) in get_args(kind)
+
+
+class _Parsed(click.ParamType[Any]):
+    """Values that a function reads."""
+
+    name = "text"
+
+    def __init__(self, parse: Callable[[str], Any]) -> None:
+        self._parse = parse
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        return self._parse(value)
+
+
+class _HelpfulArgument(click.Argument):
+    """An argument that the help explains."""
+
+    def __init__(self, names: Sequence[str], how: Argument, **more: Any) -> None:
+        super().__init__(names, **more)
+        self._how = how
+
+    def get_help_record(self, ctx: click.Context) -> tuple[str, str]:
+        return self._how.metavar, "  ".join(
+            [*filter(None, [self._how.help]), *(["[required]"] if self.required else [])]
+        )
+
+
+class Group(click.Group):
+    """A group whose help shows its commands in the order in which they were added."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(self.commands)
+
+
+class Command(click.Command):
+    """A command that names all options that are missing or wrong, not only the first."""
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        shown = [each.get_help_record(ctx) for each in self.params if isinstance(each, _HelpfulArgument)]
+        if shown:
+            with formatter.section("Arguments"):
+                formatter.write_dl(shown)
+        options = [each.get_help_record(ctx) for each in self.get_params(ctx) if isinstance(each, click.Option)]
+        with formatter.section("Options"):
+            formatter.write_dl([each for each in options if each is not None])
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        if not any(each in ctx.help_option_names for each in args):
+            faults = self._faults(ctx, list(args))
+            if len(faults) == 1 and not faults[0].startswith("No such"):  # the parser knows which was meant
+                ctx.fail(faults[0])
+            if len(faults) > 1:
+                ctx.fail("\n".join(["these options cannot be used:", *(f"  {fault}" for fault in faults)]))
+        return super().parse_args(ctx, args)
+
+    def _faults(self, ctx: click.Context, args: list[str]) -> list[str]:
+        parser = self.make_parser(ctx)
+        parser.ignore_unknown_options = True
+        given, rest, _ = parser.parse_args(args=args)
+        faults = []
+        for parameter in self.get_params(ctx):
+            try:
+                _refuse_undecodable(ctx, parameter, given.get(parameter.name or ""))
+                parameter.handle_parse_result(ctx, given, rest)
+            except click.BadParameter as fault:
+                faults.append(fault.format_message())
+        faults += [f"No such option '{each}'." for each in rest if each.startswith("-") and each != "-"]
+        return faults
+
+
+def _refuse_undecodable(ctx: click.Context, parameter: click.Parameter, given: object) -> None:
+    """Raises `click.BadParameter` for words that are not text: no database, answer or terminal takes them."""
+    for word in given if isinstance(given, list | tuple) else [given]:
+        if isinstance(word, str) and any("\ud800" <= each <= "\udfff" for each in word):
+            seen = word.encode(errors="surrogateescape").decode(errors="backslashreplace")
+            raise click.BadParameter(f"'{seen}' is not UTF-8.", ctx=ctx, param=parameter)
+
+
+def time_text(given: str) -> str:
+    """A time as the API takes it."""
+    from workhook.core.clock import parse_rfc3339
+
+    try:
+        parse_rfc3339(given)
+    except ValueError:
+        raise click.BadParameter(f"{given!r} is not a time such as 2026-11-20T09:00:00Z.") from None
+    return given
+
+
+def scope_list(given: str) -> str:
+    """Scopes, separated by commas."""
+    from workhook.identity.policy import SCOPES
+
+    unknown = [each.strip() for each in given.split(",") if each.strip() and each.strip() not in SCOPES]
+    if unknown or not given.strip(", "):
+        raise click.BadParameter(f"{_not_among(unknown or [given])} {', '.join(SCOPES)}.")
+    return given
+
+
+def permission_list(given: str) -> str:
+    """Permissions with a level each, separated by commas: work=read,repository_hooks=write."""
+    from workhook.identity.policy import PERMISSIONS
+
+    wrong = [each for each in given.split(",") if each.strip() and not _is_permission(each, PERMISSIONS)]
+    if wrong or not given.strip(", "):
+        names = ", ".join(PERMISSIONS)
+        raise click.BadParameter(f"{_not_among(wrong or [given])} {names} with =read or =write after it.")
+    return given.replace(":", "=")  # as `workhook app` and the documents write them
+
+
+def _not_among(given: Sequence[str]) -> str:
+    return f"{', '.join(repr(each.strip()) for each in given)} {'are not among' if len(given) > 1 else 'is not one of'}"
+
+
+def _is_permission(text: str, names: Collection[str]) -> bool:
+    name, _, level = text.replace(":", "=").partition("=")
+    return name.strip() in names and level.strip() in ("read", "write")
+
+
+def days(given: str) -> float:
+    """How long from now."""
+    try:
+        number = float(given)
+    except ValueError:
+        number = 0.0
+    if not 0 < number <= EXPIRES_MAX_DAYS:
+        raise click.BadParameter(f"{given!r} is not a number of days above 0, at most {EXPIRES_MAX_DAYS:,}.")
+    return number
+
+
+def whole_from(least: int) -> Callable[[str], int]:
+    """A whole number that is not too small."""
+
+    def parse(given: str | int) -> int:
+        try:
+            number = int(given)
+        except ValueError:
+            number = least - 1
+        if number < least or number > IDS_MAX:
+            raise click.BadParameter(f"{given!r} is not a whole number from {least} on.")
+        return number
+
+    return parse
+
+
+def row_id(given: str | int) -> int:
+    """The id of something that the database numbers."""
+    try:
+        number = int(given)
+    except ValueError:
+        number = 0
+    if not 1 <= number <= IDS_MAX:
+        raise click.BadParameter(f"{given!r} is not an id: a whole number from 1 to {IDS_MAX:,}.")
+    return number
