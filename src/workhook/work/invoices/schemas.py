@@ -133,6 +133,10 @@ def percent_of(millionths: int) -> Decimal:
     return Decimal(millionths) / 10_000
 
 
+def _shown_percent(millionths: int) -> int | float:
+    return to_number(percent_of(millionths))
+
+
 _ItemsText = Annotated[str, JsonForm(list[InvoiceItemShape], _shown_items)]
 
 
@@ -154,7 +158,7 @@ class Invoice(Record, frozen=True):
         Minor, JsonName("amount"), Meta(description="Before tax."), EventSchema({"description": "before tax"})
     ]
     tax_millionths: Annotated[
-        Annotated[int, JsonForm(int | float, lambda millionths: to_number(percent_of(millionths)))] | None,
+        Annotated[int, JsonForm(int | float, _shown_percent)] | None,
         JsonName("tax"),
         Meta(description="Percent."),
         EventSchema({"type": "number", "description": "percent"}),
