@@ -42,7 +42,7 @@ def operations(document: dict[str, Any]) -> Iterator[Operation]:
     """All of the document, those last that end what others need."""
     found = [
         _operation(document, method.upper(), path, item[method])
-        for path, item in document["paths"].items()
+        for path, item in sorted(document["paths"].items())
         for method in item
         if method.upper() in METHODS
     ]
@@ -171,7 +171,7 @@ class Attempts:
 
 def try_other_methods(recorder: Recorder, things: Things, document: dict[str, Any]) -> None:
     """Each path with OPTIONS, and with the first method that it has not."""
-    for path, item in document["paths"].items():
+    for path, item in sorted(document["paths"].items()):
         there = {method.upper() for method in item}
         names = dict.fromkeys(_names(path), "1")
         other = next(each for each in reversed((*METHODS, "PROPFIND")) if each not in there)
