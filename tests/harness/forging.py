@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import atexit
 import contextlib
-import functools
 import gc
 import importlib
 import json
@@ -18,11 +17,8 @@ import sys
 import threading
 from typing import Any
 
-import typer.main
-
 import workhook
 from scripts import statement_rules
-from workhook.cli.app import app
 from workhook.storage import slow
 from workhook.storage.statements import Compiler
 
@@ -115,8 +111,6 @@ def main() -> None:
     import_everything()
     alone = len(os.listdir("/proc/self/task")) == threading.active_count() == 1
     assert alone, "an import has started a thread, which no child would have"
-    typer.main.get_command = functools.cache(typer.main.get_command)  # the words of all commands are looked at once
-    typer.main.get_command(app)
     gc.collect()
     gc.freeze()  # or the children's collections copy what they share
     wanted = Forging(socket.socket(fileno=int(sys.argv[1]))).serve()

@@ -42,7 +42,7 @@ def test_an_operation_that_is_bounded_says_how_it_is_refused() -> None:
     for each in (*OF_WORK, *OF_HOOKS):
         if each.name in MAKING:
             assert each.area is AREA_A
-            assert {409, 413} <= set(each.problems), each.name
+            assert {409, 413} <= each.all_problems, each.name
         elif each.name in TELLING:
             assert each.area is AREA_B
-            assert 413 in each.problems, each.name
+            assert 413 in each.all_problems, each.name

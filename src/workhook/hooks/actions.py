@@ -155,7 +155,8 @@ async def delete_hook(tx: Transaction, actor: Actor, owner: HookOwner, hook_id: 
 
 async def deactivate_failing(services: Services, seen: Hook, reason: str) -> None:
     """Turn a hook off, unless it was changed since its receiver failed: `seen` is the hook at that time."""
-    async with services.database.transaction() as tx:
+
+    async def change(tx: Transaction) -> None:
         repository = None
         if seen.repository_id is not None:
             repository = await identity_queries.find_repository_by_id(tx, seen.repository_id)
@@ -166,6 +167,8 @@ async def deactivate_failing(services: Services, seen: Hook, reason: str) -> Non
         hook = await queries.find_hook(tx, owner, seen.id, for_update=True)
         if hook is not None and hook.active and hook.version == seen.version:
             await deactivate(tx, owner, hook, reason, services.base)
+
+    await services.database.in_transaction(change)
 
 
 async def deactivate(tx: Transaction, owner: HookOwner, hook: Hook, reason: str, base: str) -> None:
