@@ -154,7 +154,7 @@ class Board(RuleBasedStateMachine):
 
         async def work(tx: Transaction) -> int:
             taken = await actions.take_task(tx, self.runner.actor, task_id, edit)
-            return (await actions.edit_task(Write(tx, None, BASE), taken, edit)).position
+            return (await actions.edit_task(Write(tx, self.runner.actor, BASE), taken, edit)).position
 
         shown = self.change(work)
         if source != side or position is not None:
@@ -184,7 +184,7 @@ class Board(RuleBasedStateMachine):
 
         async def work(tx: Transaction) -> None:
             taken = await actions.take_to_delete(tx, self.runner.actor, task_id, self.runner.world.project_id)
-            await actions.delete_task(Write(tx, None, BASE), taken)
+            await actions.delete_task(Write(tx, self.runner.actor, BASE), taken)
 
         self.change(work)
         self.lists[side].remove(task_id)

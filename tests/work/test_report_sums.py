@@ -178,7 +178,7 @@ def _key_of(group: Group, group_by: str) -> Any:
 
 async def _check(scene: Scene, person: int, params: Mapping[str, Any]) -> None:
     now = now_ms()
-    query = ReportQuery(**params)
+    query = ReportQuery(**{"from_" if name == "from" else name: value for name, value in params.items()})
     told = await report_queries.sum_up(scene.services.database, scene.actor(person), query, now=now, limit=10_000)
     found = {_key_of(each, params["group_by"]): each.spent for each in told}
     assert len(found) == len(told)

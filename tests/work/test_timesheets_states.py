@@ -314,8 +314,8 @@ def test_movers_neither_deadlock_nor_leave_two_running(studio: Studio, desk: Des
         async with services.database.transaction() as tx:
             moved = [tasks[number % 4], tasks[(number * 3 + 1) % 4]]
             now, base = now_ms(), "http://workhook.invalid"
-            await timers.finish_running(Write(tx, None, base, moment=now), access, moved)
-            await timers.start_for(Write(tx, None, base, moment=now), access, moved[0])
+            await timers.finish_running(Write(tx, access.actor, base, moment=now), access, moved)
+            await timers.start_for(Write(tx, access.actor, base, moment=now), access, moved[0])
 
     async def race(services: Services) -> None:
         places = [await _access(services, studio, caller) for caller in callers]

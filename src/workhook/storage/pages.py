@@ -24,25 +24,34 @@ EVERYTHING = Page(2**31)
 
 @dataclass(frozen=True)
 class Listed:
-    """The statement of one page, and the one that counts all rows."""
+    """The statement of one page, and the one that counts all rows. `counts`: the page's rows have the `total`, too."""
 
     page: sa.Select[*tuple[Any, ...]]
     count: sa.Select[*tuple[Any, ...]]
+    counts: bool
 
 
-def listed(statement: sa.Select[*tuple[Any, ...]], *order: sa.ColumnElement[Any]) -> Listed:
-    """`statement` in this order, by page. Its parameters are those of the statement."""
+def listed(statement: sa.Select[*tuple[Any, ...]], *order: sa.ColumnElement[Any], counts: bool = True) -> Listed:
+    """`statement` in this order, by page. Its parameters are those of the statement.
+
+    With `counts` all rows are counted with the page. That also keeps PostgreSQL from going through the whole table in
+    this order for a page that it takes for the first of very many; it is not needed where an index has the order.
+    """
+    page = statement.add_columns(sa.func.count().over().label("total")) if counts else statement
     return Listed(
-        statement.order_by(*order).limit(big("limit")).offset(big("offset")),
+        page.order_by(*order).limit(big("limit")).offset(big("offset")),
         sa.select(sa.func.count().label("total")).select_from(statement.subquery()),
+        counts,
     )
 
 
 async def read_page(
     reader: Reader, what: Listed, params: Mapping[str, object], page: Page
 ) -> tuple[Sequence[Row], int]:
-    """The rows, and how many there are on all pages; they are counted only where this page does not tell."""
+    """The rows, and how many there are on all pages; they are counted apart only where this page does not tell."""
     rows = await reader.fetch_all(what.page, {**params, **page._asdict()})
+    if rows and what.counts:
+        return rows, rows[0]["total"]
     if len(rows) < page.limit and (rows or not page.offset):
         return rows, page.offset + len(rows)
     return rows, await count(reader, what, params)

@@ -71,7 +71,7 @@ _of_user = _of_app.where(
     sa.or_(big("place_id") == 0, installations.c.account_id == big("place_id")),
 )
 _one_of_user = _of_user.where(installations.c.id == big("installation_id"))
-_list_of_user = listed(_of_user, installations.c.id)
+_list_of_user = listed(_of_user, installations.c.id, counts=False)
 
 _here = sa.and_(installations.c.account_id == accounts.c.id, installations.c.app_id == big("app_id"))
 _owned = (
@@ -95,7 +95,7 @@ sees = sa.or_(
 )
 """Whether `repository_of` finds a role in it for the parameter `user_id`, so that a page is as long as it says."""
 _seen = _reached.where(sees)
-_seen_list = listed(_seen, projects.c.repository_id)
+_seen_list = listed(_seen, projects.c.repository_id, counts=False)
 _named = _reached.where(
     sa.or_(any_of(projects.c.name_key, "name_keys"), any_of(projects.c.repository_id, "named_ids"))
 ).order_by(projects.c.repository_id)
