@@ -49,22 +49,27 @@ _lock_repository = (
 )
 
 
-def _keep(*conditions: sa.ColumnElement[bool]) -> sa.Select[tuple[int]]:
-    """Many can lock the user and the rows of the conditions at once, but nobody changes, removes or disables them."""
-    user = (accounts.c.id == big("user_id"), accounts.c.disabled_at.is_(None))
-    return sa.select(accounts.c.id).where(*user, *conditions).with_for_update(read=True)
-
-
-_keep_user = _keep()
-_keep_owner = _keep(
-    memberships.c.user_id == accounts.c.id,
-    memberships.c.organization_id == big("account_id"),
-    memberships.c.role == "owner",
+# Many can lock a right together with the user, but nobody changes, removes or disables them meanwhile. The right comes
+# first, as with whoever takes it away: PostgreSQL locks in the order of FROM, and two orders would meet in a deadlock.
+_keep_user = (
+    sa.select(accounts.c.id)
+    .where(accounts.c.id == big("user_id"), accounts.c.disabled_at.is_(None))
+    .with_for_update(read=True)
 )
+
+
+def _keep(right: sa.Table, *conditions: sa.ColumnElement[bool]) -> sa.Select[tuple[str]]:
+    return (
+        sa.select(right.c.role)
+        .join_from(right, accounts, accounts.c.id == right.c.user_id)
+        .where(right.c.user_id == big("user_id"), accounts.c.disabled_at.is_(None), *conditions)
+        .with_for_update(read=True)
+    )
+
+
+_keep_owner = _keep(memberships, memberships.c.organization_id == big("account_id"), memberships.c.role == "owner")
 _keep_admin = _keep(
-    collaborators.c.user_id == accounts.c.id,
-    collaborators.c.repository_id == big("repository_id"),
-    collaborators.c.role == "admin",
+    collaborators, collaborators.c.repository_id == big("repository_id"), collaborators.c.role == "admin"
 )
 _lock_account = sa.select(accounts.c.login).where(accounts.c.id == big("id")).with_for_update()
 

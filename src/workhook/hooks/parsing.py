@@ -93,7 +93,3 @@ def unknown_events(names: list[str], target: str) -> list[Fault]:
 def _echo(value: object) -> object:
     encoded = msgspec.json.encode(value)
     return value if len(encoded) <= 4 * SHOWN_MAX_CHARS else shown(encoded.decode())
-
-
-def _complained(faults: list[Fault], field: str) -> bool:
-    return any(each.field == field for each in faults)

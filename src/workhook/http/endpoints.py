@@ -25,7 +25,7 @@ import re
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import Any, Generic, Protocol, Self, TypeVar, get_args, get_origin, get_type_hints
+from typing import Any, Generic, NamedTuple, Protocol, Self, TypeVar, get_args, get_origin, get_type_hints
 
 import msgspec
 
@@ -35,8 +35,6 @@ from workhook.http.operations import AREA_A, Area, Operation
 from workhook.http.paging import PAGING, page_link, page_of
 from workhook.storage import Transaction
 from workhook.storage.pages import Page
-
-BUSY_TRIES = 20
 
 B = TypeVar("B")
 H = TypeVar("H", bound=Callable[..., Awaitable[object]])
@@ -71,6 +69,13 @@ class Created(msgspec.Struct, Generic[B], frozen=True):
     headers: Mapping[str, str] = {}
 
 
+class Retry(NamedTuple):
+    """A change that raises `error` is tried again, `tries` times in all: others were faster at what it is about."""
+
+    error: type[Exception]
+    tries: int = 2
+
+
 class Declaring:
     """A decorator for each method."""
 
@@ -96,8 +101,8 @@ class Declaring:
 class Routes(Sequence[Operation], Declaring):
     """The operations of one area and tag, in the order in which they are declared.
 
-    `read` and `write` name who may call a GET and anything else (`Operation.access`). A change that raises `again_on`
-    is tried again, since others were faster at what it is about. `resource` is what faults call the bodies,
+    `read` and `write` name who may call a GET and anything else (`Operation.access`). `retry`: which changes are
+    tried again. `resource` is what faults call the bodies,
     `facts` are fields of every `Operation` here.
     """
 
@@ -108,11 +113,11 @@ class Routes(Sequence[Operation], Declaring):
         *,
         read: str | None = None,
         write: str | None = None,
-        again_on: type[Exception] | None = None,
+        retry: Retry | None = None,
         resource: str | None = None,
         **facts: Any,
     ) -> None:
-        self.area, self.read, self.write, self.again_on = area, read, write, again_on
+        self.area, self.read, self.write, self.retry = area, read, write, retry
         self.facts = {"tag": tag, **facts}
         self.resource = resource
         self.operations: list[Operation] = []
@@ -129,7 +134,7 @@ class Routes(Sequence[Operation], Declaring):
         path: str,
         *,
         status: int = 200,
-        again_on: type[Exception] | None = None,
+        retry: Retry | None = None,
         resource: str | None = None,
         called: str = "",
         **facts: Any,
@@ -143,7 +148,7 @@ class Routes(Sequence[Operation], Declaring):
                 said["query"] = (*facts.get("query", ()), *PAGING)
             for text in ("summary", "description"):
                 said[text] = said[text].replace("{called}", called)
-            again, thing = again_on or self.again_on, resource or self.resource
+            again, thing = retry or self.retry, resource or self.resource
             handler = _handler_of(function, self.area, path, status, again, thing)
             self.operations.append(Operation(self.area, method, path, handler, **said))
             return function
@@ -237,7 +242,7 @@ def _handler_of(
     area: Area,
     path: str,
     status: int,
-    again_on: type[Exception] | None,
+    retry: Retry | None,
     resource: str | None,
 ) -> Callable[[Call], Awaitable[Answer]]:
     first, *_ = inspect.signature(function).parameters
@@ -271,9 +276,9 @@ def _handler_of(
 
         # Only the work API knows `Idempotency-Key`.
         run = partial(idempotency.write, call) if area is AREA_A else call.database.in_transaction
-        if again_on is not None:
-            for _ in range(BUSY_TRIES - 1):
-                with suppress(again_on):
+        if retry is not None:
+            for _ in range(retry.tries - 1):
+                with suppress(retry.error):
                     return await run(change)
         return await run(change)
 

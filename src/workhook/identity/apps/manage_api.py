@@ -10,7 +10,7 @@ from msgspec import UNSET
 
 from workhook.core.errors import Fault, Invalid, NotFound
 from workhook.http.calls import NOT_KEPT, Call
-from workhook.http.endpoints import Created, Every, Paged, Routes
+from workhook.http.endpoints import Created, Every, Paged, Retry, Routes
 from workhook.http.operations import AREA_B
 from workhook.identity.apps import actions, queries
 from workhook.identity.apps import manage_schemas as s
@@ -25,8 +25,8 @@ from workhook.storage.pages import Page
 R = TypeVar("R")
 
 TAG, OWNERS = "app management", "organization.admin"
-oauth_apps = Routes(AREA_B, TAG, read=OWNERS, write=OWNERS, again_on=UniqueViolation, resource="OauthApp")
-apps = Routes(AREA_B, TAG, read=OWNERS, write=OWNERS, again_on=UniqueViolation, resource="App")
+oauth_apps = Routes(AREA_B, TAG, read=OWNERS, write=OWNERS, resource="OauthApp")
+apps = Routes(AREA_B, TAG, read=OWNERS, write=OWNERS, resource="App")
 both = Every(
     (oauth_apps, "/orgs/{org}/oauth-apps/{client_id}", "oauth_apps", "OAuth app"),
     (apps, "/orgs/{org}/apps/{slug}", "apps", "app"),
@@ -96,7 +96,7 @@ async def apps_list(call: Call, page: Page) -> Paged[list[s.AppShape]]:
     return _listed(call, await queries.list_apps(call.database, named_organization(call).account.id, "app", page))
 
 
-@oauth_apps.post("/orgs/{org}/oauth-apps")
+@oauth_apps.post("/orgs/{org}/oauth-apps", retry=Retry(UniqueViolation))
 async def oauth_apps_create(write: Write, create: s.OauthAppCreate) -> Created[s.OauthAppShape]:
     """Register an OAuth app."""
     organization = named_organization(write.call).account
@@ -143,13 +143,13 @@ async def _edited(write: Write, edit: s.OauthAppEdit) -> App:
     return await actions.edit_app(write.tx, write.actor, await _app_of(write.call, write.tx), AppChange(**given))
 
 
-@oauth_apps.patch("/orgs/{org}/oauth-apps/{client_id}")
+@oauth_apps.patch("/orgs/{org}/oauth-apps/{client_id}", retry=Retry(UniqueViolation))
 async def oauth_apps_update(write: Write, edit: s.OauthAppEdit) -> s.OauthAppShape:
     """Change an OAuth app."""
     return await _with_secrets(write.call, write.tx, await _edited(write, edit))
 
 
-@apps.patch("/orgs/{org}/apps/{slug}")
+@apps.patch("/orgs/{org}/apps/{slug}", retry=Retry(UniqueViolation))
 async def apps_update(write: Write, edit: s.AppEdit) -> s.AppShape:
     """Change an app."""
     return await _with_keys(write.call, write.tx, await _edited(write, edit))

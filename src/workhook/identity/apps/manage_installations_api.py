@@ -7,7 +7,7 @@ from msgspec import UNSET, UnsetType
 
 from workhook.core.errors import Fault, Forbidden, Invalid, NotFound, shown
 from workhook.http.calls import Call
-from workhook.http.endpoints import Created, Paged, Routes
+from workhook.http.endpoints import Created, Paged, Retry, Routes
 from workhook.http.operations import AREA_B, Query
 from workhook.identity import queries as account_queries
 from workhook.identity.apps import actions, queries
@@ -59,7 +59,7 @@ async def installations_list(call: Call, page: Page) -> Paged[s.OwnInstallations
     return Paged(s.OwnInstallations(total, [_shape(each, call.base) for each in found]), total)
 
 
-@routes.post("/orgs/{org}/installations", again_on=UniqueViolation)
+@routes.post("/orgs/{org}/installations", retry=Retry(UniqueViolation))
 async def installations_create(write: Write, create: s.InstallationCreate) -> Created[s.OwnInstallationShape]:
     """Install an app on the organization."""
     organization, base = named_organization(write.call).account, write.call.base

@@ -5,7 +5,7 @@ from __future__ import annotations
 from workhook.core.records import to_response
 from workhook.http import lists
 from workhook.http.calls import Call
-from workhook.http.endpoints import Listed, Routes
+from workhook.http.endpoints import Listed, Retry, Routes
 from workhook.http.lists import ListQuery
 from workhook.http.operations import AREA_A
 from workhook.identity.context import Write
@@ -32,7 +32,9 @@ async def list_clients(call: Call, project_id: str, query: ListQuery) -> Listed[
     return Listed(ClientsAnswer([to_response(each) for each in clients]), headers)
 
 
-@routes.post("/projects/{id}/clients", again_on=UniqueViolation)  # somebody else invited them, or took the login, too
+@routes.post(
+    "/projects/{id}/clients", retry=Retry(UniqueViolation)
+)  # somebody else invited them, or took the login, too
 async def add_client(write: Write, project_id: str, create: ClientCreate) -> ClientAnswer:
     """Invite a client to a project.
 

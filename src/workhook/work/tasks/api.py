@@ -7,7 +7,7 @@ import msgspec
 from workhook.core.records import to_response
 from workhook.http import lists
 from workhook.http.calls import Call
-from workhook.http.endpoints import Listed, Routes
+from workhook.http.endpoints import Listed, Retry, Routes
 from workhook.http.operations import AREA_A
 from workhook.identity.context import Write
 from workhook.identity.guard import actor_of
@@ -27,7 +27,7 @@ from workhook.work.tasks.schemas import (
     TasksQuery,
 )
 
-routes = Routes(AREA_A, "Tasks", read="work.read", write="work.write", again_on=queries.Busy)
+routes = Routes(AREA_A, "Tasks", read="work.read", write="work.write", retry=Retry(queries.Busy, 20))
 
 
 def _shown(task: Task) -> TaskAnswer:
