@@ -73,7 +73,7 @@ async def test_a_drain_beside_an_old_snapshot(
     postgresql: Databases, tmp_path: Path, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # What is done every few seconds would count how quick this machine is.
-    monkeypatch.setattr(lanes, "WHOLE_MS", LONG_MS)
+    monkeypatch.setattr(lanes, "FULL_READ_MS", LONG_MS)
     monkeypatch.setattr(leased_lanes, "SEARCH_MS", LONG_MS)
     monkeypatch.setattr(leased_lanes, "SEARCH_MAX_MS", LONG_MS)
     few = await _drain(postgresql, tmp_path / "few", receiver, FEW)

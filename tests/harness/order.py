@@ -45,7 +45,9 @@ class Recorder:
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         self._seconds[unit(report.nodeid)] += report.duration
 
-    def pytest_sessionfinish(self) -> None:
+    def pytest_sessionfinish(self, exitstatus: int) -> None:
+        if exitstatus != pytest.ExitCode.OK:
+            return  # of what failed or was cut off the seconds say little
         known = {**json.loads(SECONDS.read_text()), **self._seconds}
         kept = {
             name: round(seconds, 1)

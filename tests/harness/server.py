@@ -113,7 +113,9 @@ class SharedServer(Server):
         return self._beside.run(work)
 
     def close(self) -> None:
-        if self._beside is not None:
-            self._beside.close()
+        try:
+            if self._beside is not None:
+                self._beside.close()
+        finally:
             self._beside = None
-        super().close()
+            super().close()

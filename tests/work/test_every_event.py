@@ -193,7 +193,7 @@ def _expiry(studio: Studio, scene: Scene) -> set[tuple[str, str]]:
 
 
 def _all(studio: Studio) -> list[Any]:
-    studio._seen = 0
+    studio._seen = set()
     return [each for each in studio.happened() if each.name != "ping"]
 
 

@@ -33,4 +33,5 @@ async def project_ends(write: Write, repository: Repository) -> None:
     """
     rows = await rights.lock_all_running(write.tx, repository.owner.id, repository.id)
     running = [replace(each, repository_gone=False) for each in queries.timesheets_of(rows, 0)]
-    await timers.finish(write, running)
+    # They run until now: deleting the project may have waited long for its locks.
+    await timers.finish(Write(write.tx, write.caller, write.base), running)
