@@ -17,10 +17,9 @@ from workhook.storage import Transaction
 class Write:
     """One try of a change: its transaction, who makes it, and what links start with in what others will read.
 
-    `caller` and `request` are None where Workhook acts by itself, or a command does; `caller` also where an app
-    calls. `moment` is when it happens, in
-    milliseconds since the epoch; without it, when `now` is asked first. Ask once the locks are held, since
-    what waited for another change comes after it.
+    `caller` and `request` are None where Workhook acts by itself, or a command does; `caller` also where an app calls.
+    `moment` is when it happens, in milliseconds since the epoch; without it, when `now` is asked first. Ask once the
+    locks are held, since what waited for another change comes after it.
     """
 
     tx: Transaction
