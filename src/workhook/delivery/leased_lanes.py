@@ -62,6 +62,7 @@ class LeasedLanes:
         self._ending: dict[int, Lane] = {}  # lost to other processes, with attempts still in flight
         self._due: dict[int, int] = {}  # hooks with work whose lanes are to be loaded → since when
         self._not_before: dict[int, int] = {}  # hooks that could not be loaded → when to try again
+        self._read_again: set[int] = set()  # hooks whose secret could not be decrypted as it was read first
         self._changed: set[int] = set()  # hooks that changed since the last reload began
         self._keeper: asyncio.Task[None] | None = None
         self._trouble: str | None = None
@@ -174,6 +175,8 @@ class LeasedLanes:
                 self.lanes[hook.id] = Lane(
                     hook, signer, until, failing.get(hook.id), signer_until(hook, now), idle_since=now, epoch=epoch
                 )
+            elif hook.id in self._read_again:
+                self._due[hook.id] = now
         await self._drop_gone(set(wanted) - {hook.id for hook in hooks})
         metrics.LANES.set(len(self.lanes))
 
@@ -206,8 +209,14 @@ class LeasedLanes:
     def _signer(self, hook: Hook) -> Signer | None:
         try:
             prefix = self._services.settings.header_prefix
-            return Signer(profile_of(hook, self._services.vault, prefix, now_ms()))
+            signer = Signer(profile_of(hook, self._services.vault, prefix, now_ms()))
+            self._read_again.discard(hook.id)
+            return signer
         except VaultError as error:
+            if hook.id not in self._read_again:  # a rotation may have stored it anew, and dropped its key, meanwhile
+                self._read_again.add(hook.id)
+                return None
+            self._read_again.discard(hook.id)
             # Nothing may be sent with a wrong signature: the hook waits for a process that has the key.
             metrics.TROUBLE.labels("secret").inc()
             log.error("secret_unreadable", hook_id=hook.id, error=str(error))
