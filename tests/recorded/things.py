@@ -15,12 +15,12 @@ import httpx
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import padding, rsa
 
+from tests.harness.waiting import until
 from tests.recorded.recorder import Recorder
 
 FULL = {"repository_hooks": "write", "organization_hooks": "write", "work": "write"}
 CALLBACK = "http://127.0.0.1:9/back"
 SCOPES = "admin:org,admin:org_hook,admin:repo_hook,repo,work"
-WAIT_S = 60
 
 
 class Things:
@@ -86,13 +86,12 @@ class Things:
 
     def until(self, path: str, done: Any) -> Any:
         """What GET answers as soon as `done` says yes to it. The answers before are not recorded."""
-        end = time.monotonic() + WAIT_S
-        while time.monotonic() < end:
+
+        def look() -> Any:
             answer = self.recorder.look(path, self.by["owner"]).json()
-            if done(answer):
-                return answer
-            time.sleep(0.02)  # between two looks at a condition
-        raise TimeoutError(path)
+            return answer if done(answer) else None
+
+        return until(look)
 
     # --- work management -----------------------------------------------------------------------------------------
 

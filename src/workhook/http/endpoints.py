@@ -6,8 +6,8 @@
     async def edit_column(write: Write, column_id: str, edit: ColumnEdit) -> ColumnAnswer:
         \"\"\"Change or move a column.\"\"\"
 
-The signature says the rest. The first parameter is the `Call` or, for a change, a context that is made for each
-transaction (`WriteContext`); the handler of a change runs in one, once for each `Idempotency-Key`. A parameter of type
+The signature says the rest. The first parameter is the `Call` or, for a change, a context that `for_call` of its class
+makes for each transaction; the handler of a change runs in one, once for each `Idempotency-Key`. A parameter of type
 str or int is the part of the path that has its name; `…_id` may stand for `{id}`. `query` is read from the query
 string, a `Page` from its `page` and `per_page`; any other struct from the JSON body or, in the work API, the query
 string. The return type is the body of the answer: None is 204 without one, `Listed` and `Paged` are a page of a list,
@@ -22,10 +22,10 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import Any, Generic, NamedTuple, Protocol, Self, TypeVar, get_args, get_origin, get_type_hints
+from typing import Any, Generic, NamedTuple, TypeVar, get_args, get_origin, get_type_hints
 
 import msgspec
 
@@ -38,13 +38,6 @@ from workhook.storage.pages import Page
 
 B = TypeVar("B")
 H = TypeVar("H", bound=Callable[..., Awaitable[object]])
-
-
-class WriteContext(Protocol):
-    """What the handler of a change works with."""
-
-    @classmethod
-    def for_call(cls, call: Call, tx: Transaction) -> Self: ...
 
 
 class Listed(msgspec.Struct, Generic[B], frozen=True):
@@ -143,13 +136,14 @@ class Routes(Sequence[Operation], Declaring):
 
         def declare(function: H) -> H:
             said: dict[str, Any] = {"access": self.read if method == "GET" else self.write, **self.facts}
-            said |= _facts_of(function, self.area, path, status) | facts
-            if any(kind is Page for _, kind in _parameters(function)):
+            signature = _signature_of(function, path)
+            said |= _facts_of(function, signature, self.area, status) | facts
+            if any(kind is Page for _, kind in signature.structs):
                 said["query"] = (*facts.get("query", ()), *PAGING)
             for text in ("summary", "description"):
                 said[text] = said[text].replace("{called}", called)
             again, thing = retry or self.retry, resource or self.resource
-            handler = _handler_of(function, self.area, path, status, again, thing)
+            handler = _handler_of(function, signature, self.area, status, again, thing)
             self.operations.append(Operation(self.area, method, path, handler, **said))
             return function
 
@@ -177,16 +171,40 @@ class Every(Declaring):
         return declare
 
 
-def _facts_of(function: Callable[..., Any], area: Area, path: str, status: int) -> dict[str, Any]:
+class _Signature(NamedTuple):
+    """What a handler's signature says. `parts`: parameter, part of the path, type; `structs`: the other parameters."""
+
+    context: Any
+    parts: Sequence[tuple[str, str, Any]]
+    structs: Sequence[tuple[str, Any]]
+    answer: Any
+
+
+def _signature_of(function: Callable[..., Any], path: str) -> _Signature:
+    hints = get_type_hints(function, include_extras=True)
+    first, *others = inspect.signature(function).parameters
+    of_path = re.findall(r"\{(\w+)\}", path)
+    parts = []
+    for name in others:
+        if hints[name] in (str, int):
+            part = name if name in of_path else "id"
+            assert part in of_path, f"{path} has no part {name}"
+            assert part == name or name.endswith("_id"), f"{name} is not the id in {path}"
+            parts.append((name, part, hints[name]))
+    structs = [(name, hints[name]) for name in others if hints[name] not in (str, int)]
+    return _Signature(hints[first], parts, structs, hints["return"])
+
+
+def _facts_of(function: Callable[..., Any], signature: _Signature, area: Area, status: int) -> dict[str, Any]:
     """What name, docstring and signature say of the operation."""
     summary, _, description = (inspect.getdoc(function) or "").partition("\n\n")
     facts: dict[str, Any] = {
         "name": getattr(function, "__name__", ""),
         "summary": _one_line(summary).removesuffix("."),
         "description": "\n\n".join(map(_one_line, description.split("\n\n"))),
-        "path_types": {part: "integer" for _, part, kind in _parts_of_path(function, path) if kind is int},
+        "path_types": {part: "integer" for _, part, kind in signature.parts if kind is int},
     }
-    for name, kind in _structs(function):
+    for name, kind in signature.structs:
         if name == "query":
             facts["query"] = parameters.documented(kind)
         elif kind is not Page:
@@ -195,7 +213,7 @@ def _facts_of(function: Callable[..., Any], area: Area, path: str, status: int) 
                 facts["query"] = parameters.documented(kind, or_body=True)
             else:
                 facts["body_required"] = any(field.required for field in msgspec.structs.fields(kind))
-    answer = get_type_hints(function, include_extras=True)["return"]
+    answer = signature.answer
     if answer is type(None):
         facts["answers"] = {204: None}
     elif answer is not Answer:
@@ -214,40 +232,15 @@ def _one_line(paragraph: str) -> str:
     return " ".join(paragraph.split())
 
 
-def _parameters(function: Callable[..., Any]) -> Iterator[tuple[str, Any]]:
-    """Names and types of all parameters but the first."""
-    hints = get_type_hints(function, include_extras=True)
-    yield from [(name, hints[name]) for name in inspect.signature(function).parameters][1:]
-
-
-def _parts_of_path(function: Callable[..., Any], path: str) -> list[tuple[str, str, Any]]:
-    """Parameter, part of the path and type of each parameter that the path gives."""
-    parts = re.findall(r"\{(\w+)\}", path)
-    found = []
-    for name, kind in _parameters(function):
-        if kind in (str, int):
-            part = name if name in parts else "id"
-            assert part in parts, f"{path} has no part {name}"
-            assert part == name or name.endswith("_id"), f"{name} is not the id in {path}"
-            found.append((name, part, kind))
-    return found
-
-
-def _structs(function: Callable[..., Any]) -> list[tuple[str, Any]]:
-    return [(name, kind) for name, kind in _parameters(function) if kind not in (str, int)]
-
-
 def _handler_of(
     function: Callable[..., Any],
+    signature: _Signature,
     area: Area,
-    path: str,
     status: int,
     retry: Retry | None,
     resource: str | None,
 ) -> Callable[[Call], Awaitable[Answer]]:
-    first, *_ = inspect.signature(function).parameters
-    context = get_type_hints(function)[first]
-    parts, structs = _parts_of_path(function, path), _structs(function)
+    context, parts, structs, answer = signature
 
     async def argument(call: Call, name: str, kind: Any) -> object:
         if kind is Page:
@@ -283,7 +276,7 @@ def _handler_of(
         return await run(change)
 
     if context is Call:
-        return function if not (parts or structs) and get_type_hints(function)["return"] is Answer else read
+        return function if not (parts or structs) and answer is Answer else read
     return write
 
 
