@@ -7,7 +7,7 @@ from pathlib import Path
 
 from workhook import asgi
 from workhook.http.openapi_text import TAGS
-from workhook.http.operations import AREA_A, AREA_B, Operation
+from workhook.http.operations import WEBHOOK_API, WORK_API, Operation
 from workhook.identity.policy import PERMISSIONS, RULES, SCOPES, Rule, expand
 from workhook.identity.tokens.kinds import KINDS
 
@@ -117,7 +117,7 @@ def render() -> str:
     for tag in _tags(operations):
         page += f"\n### {tag[0].upper() + tag[1:]}\n| operation | scope | permission | role | kinds of token |\n"
         page += "| --- | --- | --- | --- | --- |\n"
-        page += "\n".join(_row(each) for each in operations if each.area is AREA_B and each.tag == tag) + "\n"
+        page += "\n".join(_row(each) for each in operations if each.area is WEBHOOK_API and each.tag == tag) + "\n"
     return page + _work(operations)
 
 
@@ -133,7 +133,7 @@ def _scopes() -> Iterator[str]:
 
 
 def _tags(operations: list[Operation]) -> list[str]:
-    used = {each.tag for each in operations if each.area is AREA_B}
+    used = {each.tag for each in operations if each.area is WEBHOOK_API}
     return [*(tag for tag in TAGS if tag in used), *sorted(used - set(TAGS))]
 
 
@@ -154,7 +154,7 @@ def _taken(rule: Rule) -> str:
 
 
 def _work(operations: list[Operation]) -> str:
-    mine = [each for each in operations if each.area is AREA_A]
+    mine = [each for each in operations if each.area is WORK_API]
     reading = sorted({each.tag for each in mine})
     page = "\n## Work management\nEvery kind of token. Roles: above.\n\n| operations | scope | permission |\n"
     page += "| --- | --- | --- |\n"

@@ -13,7 +13,7 @@ from workhook.identity import api as identity_api
 from workhook.identity import audit_api
 from workhook.identity import policy as identity_policy
 from workhook.identity.apps import app_api, installation_api, manage_api, manage_installations_api
-from workhook.identity.guard import Guard
+from workhook.identity.authenticator import Authenticator
 from workhook.identity.oauth import api as oauth_api
 from workhook.identity.oauth import applications, scoped
 from workhook.identity.rate import RateLimiter
@@ -73,12 +73,12 @@ def build_watch_app(services: Services, checks: Callable[[], dict[str, str]]) ->
 
 def build_app(services: Services, checks: Callable[[], dict[str, str]] = dict) -> routing.AsgiApp:
     limiter, refusals = RateLimiter(services.settings.api_rate_limit, services.database), Refusals(services.database)
-    guard = Guard(limiter, services.database)
-    services.closing.extend((limiter.close, refusals.close, lambda: guard.close(services.settings.drain_s)))
+    authenticator = Authenticator(limiter, services.database)
+    services.closing.extend((limiter.close, refusals.close, lambda: authenticator.close(services.settings.drain_s)))
     return routing.build(
         operations(lambda: services, checks),
         lambda: services,
-        guard,
+        authenticator,
         refused=refusals.note,
         problem_page=render.problem_page,
     )

@@ -1,4 +1,4 @@
-"""What the tests of Area B share: a place for webhooks, and a client that acts as its owner."""
+"""What the tests of the webhook API share: a place for webhooks, and a client that acts as its owner."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What Schemathesis cannot know of Area A. It loads this file itself: see `test_schemathesis_work.py`."""
+"""What Schemathesis cannot know of the work API. It loads this file itself: see `test_schemathesis_work.py`."""
 
 from __future__ import annotations
 

@@ -132,7 +132,7 @@ def hook_id(api: Api, place: Place) -> int:
 
 
 def test_each_write_of_work_is_one_entry(studio: Studio, scene: Scene) -> None:
-    """Each operation of Area A that changes something, and what changes nothing leaves nothing."""
+    """Each operation of the work API that changes something, and what changes nothing leaves nothing."""
     written, read = {}, []
     for key, (_, made, body) in TABLE.items():
         given: Any = body(scene) if callable(body) else body

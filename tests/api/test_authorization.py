@@ -20,7 +20,7 @@ from tests.harness.world import World, add_token, add_user
 from workhook.asgi import described
 from workhook.core.ids import new_token
 from workhook.http.calls import Services
-from workhook.http.operations import AREA_B, Operation
+from workhook.http.operations import WEBHOOK_API, Operation
 from workhook.identity import actions, queries
 from workhook.identity.policy import SCOPES
 from workhook.identity.tokens.issue import IssuedToken
@@ -34,7 +34,7 @@ ELSEWHERE = ("organization.admin", "user.installations", "organization.people", 
 DECLARED = [
     each
     for each in described()
-    if each.area is AREA_B and str(each.access).partition(".")[0] in ABOUT and each.access not in ELSEWHERE
+    if each.area is WEBHOOK_API and str(each.access).partition(".")[0] in ABOUT and each.access not in ELSEWHERE
 ]
 
 # What an operation is, by its name; the rest of this module says who may do what.

@@ -8,9 +8,9 @@ import pytest
 
 from tests.api.wire import Api, Place, refused
 from workhook.asgi import described
-from workhook.http.operations import AREA_B, Operation
+from workhook.http.operations import WEBHOOK_API, Operation
 
-BARE = [each for each in described() if each.area is AREA_B and each.body is None]
+BARE = [each for each in described() if each.area is WEBHOOK_API and each.body is None]
 
 
 def _path(operation: Operation, place: Place) -> str:

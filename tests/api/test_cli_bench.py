@@ -23,7 +23,7 @@ from workhook.cli.filling.plan import Plan
 from workhook.core.config import load
 from workhook.hooks.tables import deliveries, dispatches
 from workhook.http.calls import Services
-from workhook.http.operations import AREA_A, AREA_B
+from workhook.http.operations import WEBHOOK_API, WORK_API
 from workhook.storage.metadata import metadata
 from workhook.work.tasks.tables import task_buckets, tasks
 
@@ -133,7 +133,9 @@ def test_nothing_that_the_api_lists_is_forgotten() -> None:
     """A parameter without a value to ask it with is a `KeyError`."""
     listed = {each.operation for each in questions(Samples(Plan.of(ROWS), 1))}
     every = described()
-    takes = {each.name for each in every if each.method == "GET" and each.query and each.area in (AREA_A, AREA_B)}
+    takes = {
+        each.name for each in every if each.method == "GET" and each.query and each.area in (WORK_API, WEBHOOK_API)
+    }
     assert listed | set(NOT_ASKED) == takes
     assert not listed & set(NOT_ASKED)
 

@@ -10,7 +10,7 @@ import pytest
 from tests.api.oauth_kit import Site
 from tests.harness.server import Server
 from tests.walls.walk import OPERATIONS
-from workhook.http.operations import AREA_A
+from workhook.http.operations import WORK_API
 from workhook.identity.oauth.scopes import PERMISSION_WORDS, SCOPE_WORDS
 from workhook.identity.policy import RULES, SCOPES, Rule, expand
 from workhook.identity.tokens.kinds import APP_USER, OAUTH
@@ -85,7 +85,7 @@ def test_the_words_tell_whatever_the_policy_lets_an_app_do(name: str) -> None:
 
 
 def test_the_words_for_work_management_tell_of_everything_in_it() -> None:
-    tags = {each.tag for each in OPERATIONS if each.area == AREA_A and each.access in ("work.read", "work.write")}
+    tags = {each.tag for each in OPERATIONS if each.area == WORK_API and each.access in ("work.read", "work.write")}
     assert tags == set(READ_OF_WORK)
     looking = [(SCOPE_WORDS["work:read"], READ_OF_WORK), (PERMISSION_WORDS["work:read"], READ_OF_WORK)]
     changing = {tag: READ_OF_WORK[tag] + CHANGED_IN_WORK.get(tag, []) for tag in tags}

@@ -274,7 +274,7 @@ def test_versions(api: Api, header: str) -> None:
         assert int(response.headers["x-ratelimit-limit"]) > 0, "it is counted as any other"
     asked = {header: "1999-01-01", "Authorization": "Bearer whp_nobodys"}
     refused(api.get("/user", headers=asked), 401, "Bad credentials")  # first, for the audit log to tell of
-    # Area A and the system have no versions.
+    # The work API and the system have no versions.
     assert api.get("/api/v1/projects", headers={header: "1999-01-01"}).status_code == 200
     assert api.get("/healthz", headers={header: "1999-01-01"}).status_code == 200
 

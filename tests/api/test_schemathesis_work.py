@@ -1,4 +1,4 @@
-"""Area A does what the OpenAPI document says: Schemathesis makes thousands of requests of things that exist."""
+"""The work API does what the OpenAPI document says: Schemathesis makes thousands of requests of things that exist."""
 
 from __future__ import annotations
 

@@ -56,7 +56,7 @@ class Person:
         return made
 
     def faults(self, **body: Any) -> dict[str, str]:
-        """The messages of a 422, by field; in Area B's shape."""
+        """The messages of a 422, by field; in the webhook API's shape."""
         response = self.call("POST", "/user/tokens", json=body)
         answer = response.json()
         assert (response.status_code, answer["message"], answer["status"]) == (422, "Validation Failed", "422"), answer

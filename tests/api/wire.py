@@ -78,7 +78,7 @@ class Api:
 
 
 def refused(response: httpx.Response, status: int, message: str, *errors: dict[str, Any]) -> None:
-    """An error of Area B, to the letter."""
+    """An error of the webhook API, to the letter."""
     body = response.json()
     assert (response.status_code, body["message"], body.get("errors", [])) == (status, message, list(errors))
     assert body.pop("documentation_url").startswith(str(response.url.copy_with(path="/docs", query=None)))
@@ -99,7 +99,7 @@ def custom(message: str, field: str | None = None) -> dict[str, Any]:
 
 
 def envelope(response: httpx.Response, status: int, code: str) -> dict[str, Any]:
-    """An error of Area A, to the letter; answers it."""
+    """An error of the work API, to the letter; answers it."""
     body: dict[str, Any] = response.json()
     assert (response.status_code, body["code"], body["success"]) == (status, code, False)
     assert set(body) == {"success", "code", "message", "errors", "request_id"}

@@ -140,7 +140,7 @@ def user_token(server: Server, app: Registered, login: str) -> str:
 
 
 def new_repository(server: Server, world: World, name: str) -> tuple[int, str]:
-    """One more of the world's organization: its number, and its id in Area A."""
+    """One more of the world's organization: its number, and its id in the work API."""
     with server.client(world.token) as client:
         made = client.post("/api/v1/projects", json={"title": name, "organization": world.organization})
         assert made.status_code == 200, made.text

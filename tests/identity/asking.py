@@ -13,7 +13,7 @@ from tests.identity.kit import Site
 from tests.identity.model import HERE, STREAM, Credential
 from tests.work.scene import Scene
 from tests.work.test_matrix import TABLE as WORK
-from workhook.http.operations import AREA_A, Operation
+from workhook.http.operations import WORK_API, Operation
 
 _numbers = itertools.count(1)
 NOWHERE = {"org": "no-such", "owner": "no-such", "repo": "no-such", "username": "no-such", "slug": "no-such"}
@@ -27,7 +27,7 @@ class Request:
 
 
 def key_of(operation: Operation) -> str:
-    """How tests.work.test_matrix.TABLE names an operation of Area A."""
+    """How tests.work.test_matrix.TABLE names an operation of the work API."""
     return f"{operation.method} " + re.sub(r"\{\w+\}", "{}", operation.path)
 
 
@@ -141,4 +141,4 @@ def basic(client_id: str, secret: str) -> str:
 
 
 def is_work(operation: Operation) -> bool:
-    return operation.area is AREA_A
+    return operation.area is WORK_API

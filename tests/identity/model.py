@@ -198,7 +198,7 @@ _ORDER = ("read", "write", "admin", "app")  # of an app's installation the permi
 
 
 def of_webhooks(key: str, by: Credential) -> str:
-    """What is answered in Area B: 401, 403, 404 or `ALLOWED`; `key` is one of `WEBHOOKS`."""
+    """What is answered in the webhook API: 401, 403, 404 or `ALLOWED`; `key` is one of `WEBHOOKS`."""
     need = WEBHOOKS[key]
     if by.kind == "bad":
         return "401"
@@ -305,7 +305,7 @@ def need_of_work(key: str) -> Need:
 
 
 def of_work(key: str, by: Credential) -> str:
-    """What is answered in Area A; `key` is one of `WORK`, or `STREAM`."""
+    """What is answered in the work API; `key` is one of `WORK`, or `STREAM`."""
     need = need_of_work(key)
     if by.kind in ("nobody", "bad", "app", "client"):
         return "401"

@@ -38,11 +38,11 @@ from tests.identity.model import ALLOWED, HERE, OTHER_ORGANIZATION, Credential
 from tests.work.test_matrix import TABLE as WORK
 from workhook.asgi import described
 from workhook.http.calls import Services
-from workhook.http.operations import AREA_A, AREA_B, GRAPHQL, OAUTH, PAGES, SYSTEM, Operation
+from workhook.http.operations import GRAPHQL, OAUTH, PAGES, SYSTEM, WEBHOOK_API, WORK_API, Operation
 from workhook.storage.metadata import metadata
 
 OPERATIONS: tuple[Operation, ...] = described()
-WITH_TOKENS = tuple(each for each in OPERATIONS if each.area in (AREA_A, AREA_B, GRAPHQL))
+WITH_TOKENS = tuple(each for each in OPERATIONS if each.area in (WORK_API, WEBHOOK_API, GRAPHQL))
 CONCURRENCY = 12
 # Deliveries go on by themselves, and to be refused is noted.
 UNSTEADY = {
@@ -73,11 +73,11 @@ def expected(operation: Operation, by: Credential) -> str:
 
 
 def test_every_operation_has_an_expectation() -> None:
-    work = {key_of(each) for each in OPERATIONS if each.area is AREA_A}
+    work = {key_of(each) for each in OPERATIONS if each.area is WORK_API}
     assert work == set(WORK) | {model.STREAM}
-    assert {key_of(each) for each in OPERATIONS if each.area in (AREA_B, GRAPHQL)} == set(model.WEBHOOKS)
+    assert {key_of(each) for each in OPERATIONS if each.area in (WEBHOOK_API, GRAPHQL)} == set(model.WEBHOOKS)
     assert all(each.access is None for each in OPERATIONS if each.area in (OAUTH, PAGES, SYSTEM))
-    assert {each.area for each in OPERATIONS} == {AREA_A, AREA_B, GRAPHQL, OAUTH, PAGES, SYSTEM}
+    assert {each.area for each in OPERATIONS} == {WORK_API, WEBHOOK_API, GRAPHQL, OAUTH, PAGES, SYSTEM}
 
 
 def _scope_sets() -> list[tuple[str, ...]]:

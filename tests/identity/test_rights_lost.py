@@ -111,14 +111,14 @@ async def test_a_collaborator_who_is_removed_or_less_than_before(scene: _Scene) 
 
 
 async def test_a_client_who_is_removed(scene: _Scene) -> None:
-    client = await clients.take_client(scene.tx, scene.owner, await scene.client())
+    client = await clients.lock_client(scene.tx, scene.owner, await scene.client())
     await clients.remove_client(Write(scene.tx, scene.owner, BASE), client)
     assert scene.losses == [scene.loss(repository_id=scene.here.id, user_id=client.client.user_id)]
 
 
 async def test_a_project_that_becomes_private(scene: _Scene) -> None:
     for private in (True, True, False):
-        project = await projects.take_project(scene.tx, scene.owner, scene.here.project_id)
+        project = await projects.lock_project(scene.tx, scene.owner, scene.here.project_id)
         await projects.edit_project(Write(scene.tx, scene.owner, BASE), project, ProjectEdit(private=private))
     assert scene.losses == [scene.loss(repository_id=scene.here.id, user_id=None)]
 

@@ -188,7 +188,7 @@ WORK = (
         rows=4,
     ),
 )  # fmt: skip
-"""Of Area A. In the order of references."""
+"""Of the work API. In the order of references."""
 
 PEOPLE = (
     Fill(

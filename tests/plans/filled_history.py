@@ -1,4 +1,4 @@
-"""What `filled.py` is for Area A, for webhooks, events and the audit log."""
+"""What `filled.py` is for the work API, for webhooks, events and the audit log."""
 
 from __future__ import annotations
 

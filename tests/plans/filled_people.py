@@ -1,4 +1,4 @@
-"""What `filled.py` is for Area A, for people, places, apps and tokens.
+"""What `filled.py` is for the work API, for people, places, apps and tokens.
 
 `few` has a place in some of very many organizations and repositories. Each list is asked for by somebody who has some
 hundred rows in it, while the tables have thousands of others.

@@ -1,4 +1,4 @@
-"""The lists of Area A."""
+"""The lists of the work API."""
 
 from __future__ import annotations
 

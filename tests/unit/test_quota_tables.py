@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import workhook.web.operations  # noqa: F401  # its tables
 from workhook.hooks.api import OPERATIONS as OF_HOOKS
-from workhook.http.operations import AREA_A, AREA_B
+from workhook.http.operations import WEBHOOK_API, WORK_API
 from workhook.storage.metadata import metadata
 from workhook.work.invitations import organization, repository
 from workhook.work.operations import OPERATIONS as OF_WORK
@@ -41,8 +41,8 @@ def test_every_operation_that_posts_is_bounded_or_goes_on() -> None:
 def test_an_operation_that_is_bounded_says_how_it_is_refused() -> None:
     for each in (*OF_WORK, *OF_HOOKS):
         if each.name in MAKING:
-            assert each.area is AREA_A
+            assert each.area is WORK_API
             assert {409, 413} <= each.all_problems, each.name
         elif each.name in TELLING:
-            assert each.area is AREA_B
+            assert each.area is WEBHOOK_API
             assert 413 in each.all_problems, each.name

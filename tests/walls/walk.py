@@ -16,13 +16,13 @@ from tests.identity.kit import Site
 from tests.identity.model import FULL, HERE, STREAM, WEBHOOKS, Credential, need_of_work
 from tests.walls.spares import COMING, Asked, about_a_spare
 from workhook.asgi import described
-from workhook.http.operations import AREA_A, AREA_B, GRAPHQL, Operation
+from workhook.http.operations import GRAPHQL, WEBHOOK_API, WORK_API, Operation
 
 if TYPE_CHECKING:
     from tests.walls.world import Walls
 
 OPERATIONS: tuple[Operation, ...] = described()
-WITH_TOKENS = tuple(each for each in OPERATIONS if each.area in (AREA_A, AREA_B, GRAPHQL))
+WITH_TOKENS = tuple(each for each in OPERATIONS if each.area in (WORK_API, WEBHOOK_API, GRAPHQL))
 # What ends things comes after what uses them.
 ENDINGS = (
     "DELETE /installation/token",

@@ -1,4 +1,4 @@
-"""What the tests of Area A share."""
+"""What the tests of the work API share."""
 
 from __future__ import annotations
 

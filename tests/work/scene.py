@@ -1,4 +1,4 @@
-"""One fresh thing of each kind, and a good request for every operation of Area A."""
+"""One fresh thing of each kind, and a good request for every operation of the work API."""
 
 from __future__ import annotations
 

@@ -82,7 +82,7 @@ class Shop:
             assert user is not None
             actor = Actor(user, token_id=0, token_kind="classic", scopes=frozenset())
             async with services.database.transaction() as tx:
-                taken = await actions.take_checkout(tx, actor, checkout["id"])
+                taken = await actions.lock_checkout(tx, actor, checkout["id"])
                 await _STEPS[step](Write(tx, actor, BASE, moment=millis(time)), taken)
 
         self.studio.server.run(run)

@@ -1,4 +1,4 @@
-"""A studio to test Area A with: one project, and the people around it, on a real server."""
+"""A studio to test the work API with: one project, and the people around it, on a real server."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ class Caller:
         return self.answer("DELETE", path, **more)
 
     def refused(self, status: int, method: str, path: str, **more: Any) -> JsonObject:
-        """The error of a call that has to fail, checked to the letter of Area A."""
+        """The error of a call that has to fail, checked to the letter of the work API."""
         response = self.call(method, path, **more)
         assert response.status_code == status, f"{method} {path}: {response.status_code} {response.text}"
         body: JsonObject = response.json()

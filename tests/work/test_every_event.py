@@ -1,4 +1,4 @@
-"""Every event and action of Area A: the operation is done, and its webhook arrives."""
+"""Every event and action of the work API: the operation is done, and its webhook arrives."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from workhook.events.catalog import CATALOG
 from workhook.http.calls import Services
 from workhook.work.credits.expiry import expire
 
-# What the catalogue says that operations of Area A make: `hook` is about webhooks themselves.
+# What the catalogue says that operations of the work API make: `hook` is about webhooks themselves.
 _OWN = json.loads(resources.files("workhook.events").joinpath("own_names.json").read_bytes())
 WANTED = {(name, action) for name, row in _OWN.items() if name != "hook" for action in row["actions"]}
 

@@ -77,11 +77,11 @@ async def test_a_period_begins_while_its_project_is(
     chosen = await _choose(services, world, actor, granted=granted)
 
     async def complete(tx: Transaction) -> object:
-        taken = await checkouts.take_checkout(tx, actor, chosen.id)
+        taken = await checkouts.lock_checkout(tx, actor, chosen.id)
         return await checkouts.complete(Write(tx, actor, BASE, moment=now_ms()), taken)
 
     async with services.database.transaction() as tx:
-        project = await projects.take_project(tx, actor, world.project_id)
+        project = await projects.lock_project(tx, actor, world.project_id)
         completing = await beside.begin(complete)
         if deletes:
             await projects.delete_project(Write(tx, actor, BASE), project)
@@ -109,7 +109,7 @@ async def test_a_timer_starts_while_its_users_own_project_is_renamed(
         column_id = await _column(tx, actor, project_id)
 
     async def rename(tx: Transaction) -> object:
-        project = await projects.take_project(tx, actor, project_id)
+        project = await projects.lock_project(tx, actor, project_id)
         return await projects.edit_project(Write(tx, actor, BASE), project, ProjectEdit(name="another"))
 
     async with services.database.transaction() as tx:
@@ -174,7 +174,7 @@ async def test_an_invoice_is_sent_while_its_project_is_deleted(
         return await invoices.send(Write(tx, actor, BASE), await invoices.take(tx, actor, draft))
 
     async with services.database.transaction() as tx:
-        project = await projects.take_project(tx, actor, world.project_id)
+        project = await projects.lock_project(tx, actor, world.project_id)
         sending = await beside.begin(send)
         await projects.delete_project(Write(tx, actor, BASE), project)
     with pytest.raises(NotFound):
@@ -188,7 +188,7 @@ async def test_a_project_is_deleted_while_its_invoice_is_sent(
     draft = await _drafted(services, world, actor)
 
     async def delete(tx: Transaction) -> None:
-        project = await projects.take_project(tx, actor, world.project_id)
+        project = await projects.lock_project(tx, actor, world.project_id)
         await projects.delete_project(Write(tx, actor, BASE), project)
 
     async with services.database.transaction() as tx:
@@ -207,11 +207,11 @@ async def test_a_project_is_deleted_while_a_period_begins(
     chosen = await _choose(services, world, actor, granted=granted)
 
     async def delete(tx: Transaction) -> None:
-        project = await projects.take_project(tx, actor, world.project_id)
+        project = await projects.lock_project(tx, actor, world.project_id)
         await projects.delete_project(Write(tx, actor, BASE), project)
 
     async with services.database.transaction() as tx:
-        taken = await checkouts.take_checkout(tx, actor, chosen.id)
+        taken = await checkouts.lock_checkout(tx, actor, chosen.id)
         await checkouts.complete(Write(tx, actor, BASE, moment=now_ms()), taken)
         deleting = await beside.begin(delete)
     with pytest.raises(Conflict) as refused:

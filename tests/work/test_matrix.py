@@ -1,4 +1,4 @@
-"""Every operation of Area A by owner, member, client, stranger and nobody: who may, who may not, who sees nothing."""
+"""Every operation of the work API by owner, member, client, stranger and nobody: may, may not, sees nothing."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 
 from tests.work.scene import Scene
 from tests.work.studio import Caller, Studio
-from workhook.http.operations import AREA_A
+from workhook.http.operations import WORK_API
 from workhook.work.operations import OPERATIONS
 
 CALLERS = ("owner", "member", "client", "stranger")
@@ -159,7 +159,7 @@ def _key(operation: Any) -> str:
 
 def test_every_operation_stands_in_the_table() -> None:
     assert {_key(each) for each in OPERATIONS} == set(TABLE) | ELSEWHERE
-    assert all(each.area is AREA_A for each in OPERATIONS)
+    assert all(each.area is WORK_API for each in OPERATIONS)
 
 
 @pytest.fixture

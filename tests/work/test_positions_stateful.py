@@ -153,7 +153,7 @@ class Board(RuleBasedStateMachine):
             edit.position = position
 
         async def work(tx: Transaction) -> int:
-            taken = await actions.take_task(tx, self.runner.actor, task_id, edit)
+            taken = await actions.lock_task(tx, self.runner.actor, task_id, edit)
             return (await actions.edit_task(Write(tx, self.runner.actor, BASE), taken, edit)).position
 
         shown = self.change(work)
@@ -183,7 +183,7 @@ class Board(RuleBasedStateMachine):
         side, task_id = found
 
         async def work(tx: Transaction) -> None:
-            taken = await actions.take_to_delete(tx, self.runner.actor, task_id, self.runner.world.project_id)
+            taken = await actions.lock_to_delete(tx, self.runner.actor, task_id, self.runner.world.project_id)
             await actions.delete_task(Write(tx, self.runner.actor, BASE), taken)
 
         self.change(work)

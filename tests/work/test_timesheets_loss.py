@@ -207,7 +207,7 @@ class _Worker:
         return await disabling.disable(tx, self.actor.user, base=BASE)
 
     async def make_private(self, tx: Transaction) -> object:
-        project = await projects.take_project(tx, self.owner, self.world.project_id)
+        project = await projects.lock_project(tx, self.owner, self.world.project_id)
         return await projects.edit_project(Write(tx, self.owner, BASE), project, ProjectEdit(private=True))
 
     async def lower(self, tx: Transaction) -> object:
@@ -218,7 +218,7 @@ class _Worker:
         return await self.remove(tx)
 
     async def delete(self, tx: Transaction) -> object:
-        project = await projects.take_project(tx, self.owner, self.world.project_id)
+        project = await projects.lock_project(tx, self.owner, self.world.project_id)
         await projects.delete_project(Write(tx, self.owner, BASE), project)
         return None
 

@@ -60,7 +60,7 @@ def _whole_seconds(second: int) -> str:
 
 
 def to_seconds_text(at_ms: int) -> str:
-    """`2026-11-20T09:00:00Z`: how Area B shows times, as its clients expect."""
+    """`2026-11-20T09:00:00Z`: how the webhook API shows times, as its clients expect."""
     return _whole_seconds(at_ms // 1000) + "Z"
 
 
@@ -71,7 +71,7 @@ def to_utc_text(at_ms: int) -> str:
 
 @lru_cache(maxsize=4096)
 def to_millis_text(at_ms: int) -> str:
-    """`2026-11-20T09:00:00.123Z`: how Area A and deliveries show times."""
+    """`2026-11-20T09:00:00.123Z`: how the work API and deliveries show times."""
     return f"{_whole_seconds(at_ms // 1000)}.{at_ms % 1000:03d}Z"
 
 

@@ -1,1 +1,1 @@
-"""Area B: webhooks, their deliveries, and publishing."""
+"""The webhook API: webhooks, their deliveries, and publishing."""

@@ -33,11 +33,11 @@ from workhook.hooks.schemas import (
 )
 from workhook.http.calls import Call
 from workhook.http.endpoints import Created, Every, Listed, Paged, Routes
-from workhook.http.operations import AREA_B, Query
+from workhook.http.operations import WEBHOOK_API, Query
 from workhook.http.paging import PER_PAGE, link, per_page_of
 from workhook.identity import audit
+from workhook.identity.authenticator import actor_of, caller_of
 from workhook.identity.context import Write
-from workhook.identity.guard import actor_of, caller_of
 from workhook.storage import Reader, Row, Transaction
 from workhook.storage.pages import Page
 
@@ -58,8 +58,10 @@ _DELIVERY_QUERY = (
     Query("redelivery", "Only repeats, or only first attempts.", {"type": "boolean"}),
 )
 
-repository = Routes(AREA_B, "repository webhooks", read="repository_hooks.read", write="repository_hooks.write")
-organization = Routes(AREA_B, "organization webhooks", read="organization_hooks.read", write="organization_hooks.write")
+repository = Routes(WEBHOOK_API, "repository webhooks", read="repository_hooks.read", write="repository_hooks.write")
+organization = Routes(
+    WEBHOOK_API, "organization webhooks", read="organization_hooks.read", write="organization_hooks.write"
+)
 both = Every(
     (repository, "/repos/{owner}/{repo}", "repository", "repository"),
     (organization, "/orgs/{org}", "organization", "organization"),
@@ -67,7 +69,7 @@ both = Every(
 
 
 def owner_of(call: Call) -> HookOwner:
-    """What the path names, as the caller sees it; the guard has found and checked it."""
+    """What the path names, as the caller sees it; the authenticator has found and checked it."""
     caller, viewer = caller_of(call), viewer_of(actor_of(call))
     if caller.repository:
         return HookOwner(caller.repository.owner, caller.repository, viewer)

@@ -1,4 +1,4 @@
-"""The shapes of Area B on the wire, as `hooks-wire-facts` records them."""
+"""The shapes of the webhook API on the wire, as `hooks-wire-facts` records them."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ from workhook.storage import Database
 from workhook.storage.blobs import Blobs
 
 JSON_BODY_MAX = 1024 * 1024
-CHECK_STANDS_S = 1.0  # how long what the guard found is relied on while a body comes
+CHECK_STANDS_S = 1.0  # how long what the authenticator found is relied on while a body comes
 
 Place = tuple[int, int | None]
 """An account, and a repository of it; None: the account itself."""
@@ -114,12 +114,12 @@ class Call(Secretive):
     services: Services
     request_id: str
     prefix: str
-    actor: Any = None  # what the guard made of the token; `identity.guard.actor_of` gives it its type
+    actor: Any = None  # what the authenticator made of the token; `identity.authenticator.actor_of` gives it its type
     answer_headers: dict[str, str] = field(default_factory=dict)  # added to the answer, whether success or problem
-    recheck: Callable[[], Awaitable[None]] | None = None  # asks the guard again
-    checked_at_s: float = 0.0  # when the guard ran, on the monotonic clock
-    unchanged: Callable[[], Mapping[str, str]] | None = None  # of the guard: the answer is 304; headers that tell more
-    token_id: int = 0  # of the token that the guard found
+    recheck: Callable[[], Awaitable[None]] | None = None  # asks the authenticator again
+    checked_at_s: float = 0.0  # when the authenticator ran, on the monotonic clock
+    unchanged: Callable[[], Mapping[str, str]] | None = None  # the answer is 304, with these headers
+    token_id: int = 0  # of the token that the authenticator found
     read_body: bytes = b""  # what `body` has read
     refused: Problem | None = None  # why, where the answer is none of an error: a page, or `error` with status 200
     made: object = None  # the body that `write` will answer with
@@ -206,8 +206,8 @@ class Call(Secretive):
     async def body(self, limit: int = JSON_BODY_MAX) -> bytes:
         """The request's bytes. Raises `TooLarge` as soon as there are more than `limit`.
 
-        The guard ran before the body came. If that took long it runs again, and raises what it raises: a token that
-        was revoked in the meantime finishes nothing that it had begun.
+        The authenticator ran before the body came. If that took long it runs again and raises what it raises, so a
+        token that was revoked in the meantime finishes nothing that it had begun.
         """
         data = await self._body(limit)
         await self.body_came()

@@ -31,7 +31,7 @@ import msgspec
 
 from workhook.http import idempotency, parameters
 from workhook.http.calls import Answer, Call
-from workhook.http.operations import AREA_A, Area, Operation
+from workhook.http.operations import WORK_API, Area, Operation
 from workhook.http.paging import PAGING, page_link, page_of
 from workhook.storage import Transaction
 from workhook.storage.pages import Page
@@ -268,7 +268,7 @@ def _handler_of(
             return _answer(call, await function(context.for_call(call, tx), **given), given, status)
 
         # Only the work API knows `Idempotency-Key`.
-        run = partial(idempotency.write, call) if area is AREA_A else call.database.in_transaction
+        run = partial(idempotency.write, call) if area is WORK_API else call.database.in_transaction
         if retry is not None:
             for _ in range(retry.tries - 1):
                 with suppress(retry.error):

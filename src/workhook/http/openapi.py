@@ -100,7 +100,7 @@ def _operation(op: Operation, schemas: Schemas, access_of: AccessOf) -> dict[str
         if access.permission is not None:
             shown["x-permissions"] = dict([access.permission])
     else:
-        # Area B counts the requests of a token also where none is needed.
+        # The webhook API counts the requests of a token also where none is needed.
         shown["security"] = [] if op.area in (SYSTEM, OAUTH) else [{}, {"bearer": []}]
     if sentences:
         shown["description"] = "\n\n".join(sentences)

@@ -8,12 +8,12 @@ from typing import Any
 
 from workhook.http.idempotency import HEADER as IDEMPOTENCY_KEY
 from workhook.http.idempotency import KEY_MAX_CHARS, KEY_PATTERN
-from workhook.http.operations import AREA_A, AREA_B, SYSTEM, VERSIONS, Area, Operation, Query
+from workhook.http.operations import SYSTEM, VERSIONS, WEBHOOK_API, WORK_API, Area, Operation, Query
 
 _INTEGERS = {"type": "integer", "minimum": 1, "maximum": 2**53 - 1, "format": "int64", "examples": [1]}
 _TEXT = {"type": "string", "minLength": 1}
 
-# Parts of the paths of Area B. Those of Area A are named after what they identify.
+# Parts of the paths of the webhook API. Those of the work API are named after what they identify.
 _PATH: Mapping[str, tuple[str, Mapping[str, Any]]] = {
     "org": ("Login of the organization, in any case.", {**_TEXT, "examples": ["acme"]}),
     "owner": ("Login of the account that the repository belongs to, in any case.", {**_TEXT, "examples": ["acme"]}),
@@ -66,7 +66,7 @@ def of(op: Operation) -> list[dict[str, Any]]:
         shown.append({"$ref": "#/components/parameters/ApiVersion"})
     if op.method == "GET" and op.etag and op.area is not SYSTEM:
         shown.append({"$ref": "#/components/parameters/IfNoneMatch"})
-    if op.area is AREA_A and op.method == "POST":
+    if op.area is WORK_API and op.method == "POST":
         shown.append({"$ref": "#/components/parameters/IdempotencyKey"})
     if 412 in op.all_problems:
         shown.append({"$ref": "#/components/parameters/IfMatch"})
@@ -74,7 +74,7 @@ def of(op: Operation) -> list[dict[str, Any]]:
 
 
 def _path(op: Operation, name: str) -> dict[str, Any]:
-    described = _PATH.get(name) if op.area is AREA_B else None
+    described = _PATH.get(name) if op.area is WEBHOOK_API else None
     if described is None:
         before = op.path.partition(f"/{{{name}}}")[0].rpartition("/")[2]
         thing = before.removesuffix("s").replace("_", " ")

@@ -1,4 +1,4 @@
-"""An operation is one route, declared once: the router, the guard and the OpenAPI document all read it."""
+"""An operation is one route, declared once: the router, the authenticator and the OpenAPI document all read it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import msgspec
 Handler = Callable[[Any], Awaitable[Any]]
 """Takes a `calls.Call` and gives a `calls.Answer`."""
 
-VERSIONS = ("2026-03-10", "2022-11-28")  # of area B, the newest first
+VERSIONS = ("2026-03-10", "2022-11-28")  # of the webhook API, the newest first
 VERSION_HEADERS = ("X-Service-Api-Version", "X-GitHub-Api-Version")
 
 
@@ -53,9 +53,9 @@ class Area:
         return {**own, "X-GitHub-Request-Id": request_id} if self.style == "github" else own
 
 
-AREA_A = Area("work", ("/api/v1",), "envelope", undeclared="refused")
-AREA_B = Area("webhooks", ("", "/api/v3"), "github", versioned=True, undeclared="ignored")
-GRAPHQL = Area("graphql", ("", "/api"), "github", versioned=True)  # where clients of Area B look for it
+WORK_API = Area("work", ("/api/v1",), "envelope", undeclared="refused")
+WEBHOOK_API = Area("webhooks", ("", "/api/v3"), "github", versioned=True, undeclared="ignored")
+GRAPHQL = Area("graphql", ("", "/api"), "github", versioned=True)  # where clients of the webhook API look for it
 OAUTH = Area("oauth", ("",), "oauth")
 PAGES = Area("pages", ("",), "page")
 SYSTEM = Area("system", ("",), "github")
@@ -103,9 +103,9 @@ class Operation:
             found.add(413)  # a body that nobody reads is looked at, too: it has to be JSON
         if self.body is not None or self.query:
             found.add(422)
-        if self.area is AREA_A and self.method == "POST":
+        if self.area is WORK_API and self.method == "POST":
             found |= {409, 422}  # an `Idempotency-Key` that is in use, or was used for another request
-        if self.area is AREA_A and self.method in ("PATCH", "DELETE"):
+        if self.area is WORK_API and self.method in ("PATCH", "DELETE"):
             found |= {409, 412}  # a state in which it cannot be done; another one than `If-Match` names
         if self.access is not None:
             found.add(403)

@@ -148,7 +148,7 @@ def gather(
     shape: type[T], query: Mapping[str, Sequence[str]], body: Mapping[str, Any], *, resource: str | None = None
 ) -> T:
     """The rule behind both. Text of a query becomes what the field is; in a body the JSON type must fit. `resource`:
-    what Area B calls the thing in its faults."""
+    what the webhook API calls the thing in its faults."""
     value, faults = _gather(shape, query, body, "")
     if value is None:
         raise Invalid(faults=[msgspec.structs.replace(each, resource=resource) for each in faults])

@@ -17,7 +17,7 @@ from workhook.core.errors import Malformed, Problem, TargetTooLong, Unavailable
 from workhook.core.ids import new_request_id
 from workhook.http import request_log, streams
 from workhook.http.calls import is_host
-from workhook.http.operations import AREA_A, AREA_B
+from workhook.http.operations import WEBHOOK_API, WORK_API
 from workhook.http.problems import render
 
 HEAD_MAX_BYTES = 64 * 1024
@@ -377,7 +377,7 @@ def _wire(problem: Problem, target: bytes, request_id: str) -> bytes:
 
 def _answer(problem: Problem, target: bytes, request_id: str) -> tuple[bytes, dict[str, str]]:
     """In the shape of the area that was asked, as far as that is known."""
-    area = AREA_A if target.startswith(b"/api/v1/") else AREA_B
+    area = WORK_API if target.startswith(b"/api/v1/") else WEBHOOK_API
     body = json.encode(render(problem, area, request_id=request_id, documentation_url="/docs"))
     headers = {
         "Content-Type": "application/json; charset=utf-8",

@@ -1,4 +1,4 @@
-"""Turns operations into an ASGI application: request ids, versions, the guard, ETags, problems, metrics."""
+"""Turns operations into an ASGI application: request ids, versions, the authenticator, ETags, problems, metrics."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from workhook.core.ids import new_request_id
 from workhook.http import request_log
 from workhook.http.calls import Answer, Call, Services, begin, is_host, origin
 from workhook.http.negotiation import prefers_page
-from workhook.http.operations import AREA_A, AREA_B, PAGES, VERSION_HEADERS, VERSIONS, Area, Operation
+from workhook.http.operations import PAGES, VERSION_HEADERS, VERSIONS, WEBHOOK_API, WORK_API, Area, Operation
 from workhook.http.path_tree import PathTree, Route, joined, split
 from workhook.http.problems import UnsupportedVersion, render
 from workhook.http.requests import ClientGone, Receive, Request, Scope, Send
@@ -27,7 +27,7 @@ _HEADERS = {"X-Content-Type-Options": "nosniff"}  # of every answer
 _CHARSET = "; charset=utf-8"
 _FAILED = "The server failed. The request id helps to find out why."
 
-Guard = Callable[[Call], Awaitable[None]]  # called again for a call whose body came slowly
+Authenticator = Callable[[Call], Awaitable[None]]  # called again for a call whose body came slowly
 Refused = Callable[[Call, Problem], None]  # told of every problem that an operation is answered with, or in other words
 ProblemPage = Callable[[Problem, str], Answer]  # gets the request id; for browsers, never under /api
 Reply = Response | Streamed
@@ -39,7 +39,7 @@ log = structlog.get_logger(__name__)
 def build(
     operations: Sequence[Operation],
     services: Callable[[], Services],
-    guard: Guard,
+    authenticator: Authenticator,
     *,
     refused: Refused = lambda call, problem: None,
     problem_page: ProblemPage | None = None,
@@ -48,7 +48,7 @@ def build(
     routes = PathTree[Handle]()
     for each in operations:
         for prefix in each.area.prefixes:
-            handle = _handle(each, prefix, services, guard, refused, problem_page)
+            handle = _handle(each, prefix, services, authenticator, refused, problem_page)
             for method in ("GET", "HEAD") if each.method == "GET" and each.head else (each.method,):
                 routes.add(prefix + each.path, method, handle)
     return AsgiApp(routes, services, problem_page)
@@ -98,7 +98,7 @@ def _handle(
     operation: Operation,
     prefix: str,
     services: Callable[[], Services],
-    guard: Guard,
+    authenticator: Authenticator,
     refused: Refused,
     problem_page: ProblemPage | None,
 ) -> Handle:
@@ -108,7 +108,7 @@ def _handle(
     seconds = cache(partial(request_log.REQUEST_SECONDS.labels, operation.method, route))
 
     async def check(call: Call) -> None:
-        await guard(call)
+        await authenticator(call)
         call.checked_at_s, call.recheck = time.monotonic(), partial(check, call)
 
     def tell_refused(call: Call, problem: Problem) -> None:
@@ -226,7 +226,7 @@ def _outside(request: Request, error: Exception, services: Services, problem_pag
         log.error("request_failed", request_id=request_id, path=path, exc_info=error)
     else:
         request_log.note_refusal(problem, request_id=request_id, method=request.method, route="(none)")
-    area = AREA_A if f"{path}/".startswith("/api/v1/") else AREA_B
+    area = WORK_API if f"{path}/".startswith("/api/v1/") else WEBHOOK_API
     request_log.REQUESTS.labels(request.method, "(none)", problem.status).inc()
     of_the_api = f"/{path.lstrip('/')}/".startswith("/api/")
     accept = request.headers.get("accept")
@@ -239,4 +239,4 @@ def _outside(request: Request, error: Exception, services: Services, problem_pag
     return _problem_response(problem, area, request_id, documentation, {} if of_the_api else {"Vary": "Accept"})
 
 
-__all__ = ["AsgiApp", "Guard", "build"]
+__all__ = ["AsgiApp", "Authenticator", "build"]

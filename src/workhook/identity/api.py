@@ -13,9 +13,9 @@ from workhook.events.catalog import listing
 from workhook.events.ping_quotes import random_quote
 from workhook.http.calls import Answer, Call
 from workhook.http.endpoints import Routes
-from workhook.http.operations import AREA_B
+from workhook.http.operations import WEBHOOK_API
 from workhook.identity import graphql_api, member_api, profile_api
-from workhook.identity.guard import caller_of
+from workhook.identity.authenticator import caller_of
 
 Template = Annotated[str, msgspec.Meta(extra_json_schema={"format": "uri-template"})]
 
@@ -80,7 +80,7 @@ class EventType(msgspec.Struct):
     ]
 
 
-routes = Routes(AREA_B, "support")
+routes = Routes(WEBHOOK_API, "support")
 
 
 @routes.get("/")

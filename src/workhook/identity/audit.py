@@ -17,7 +17,7 @@ from workhook.core.clock import now_ms
 from workhook.events.outbox import Event
 from workhook.http.calls import Call, current
 from workhook.identity.audit_actions import action_of
-from workhook.identity.guard import Caller
+from workhook.identity.authenticator import Caller
 from workhook.identity.schemas import Actor
 from workhook.identity.tables import audit_log
 from workhook.storage import Transaction

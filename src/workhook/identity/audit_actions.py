@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from functools import cache
 
-from workhook.http.operations import AREA_A, Operation
+from workhook.http.operations import WORK_API, Operation
 
 # What is refused is called what it is called when it is done: one search finds both.
 _OTHERWISE = {
@@ -76,8 +76,8 @@ _TYPE_OF = {verb: kind for kind, verbs in _TYPES for verb in verbs}
 
 
 def action_of(operation: Operation) -> str:
-    """Area A names its operations `create_task`, Area B `repository_hooks_create`."""
-    return _action_of(operation.name, operation.area is AREA_A)
+    """The work API names its operations `create_task`, the webhook API `repository_hooks_create`."""
+    return _action_of(operation.name, operation.area is WORK_API)
 
 
 @cache

@@ -7,12 +7,12 @@ from collections.abc import AsyncIterator, Sequence
 from workhook.core.errors import Fault, Invalid, Malformed
 from workhook.http.calls import Answer, Call
 from workhook.http.endpoints import Routes
-from workhook.http.operations import AREA_B, Query
+from workhook.http.operations import WEBHOOK_API, Query
 from workhook.http.paging import PER_PAGE, link, per_page_of
 from workhook.identity import audit_queries
 from workhook.identity.audit_phrase import PHRASE_MAX_CHARS, Selection, parse_phrase
 from workhook.identity.audit_schemas import AuditEntry, entry_of, line_of
-from workhook.identity.guard import actor_of, named_organization
+from workhook.identity.authenticator import actor_of, named_organization
 from workhook.identity.tokens.kinds import OAUTH
 from workhook.storage import Reader, Row
 
@@ -21,7 +21,7 @@ _VARY = {"Vary": "Accept"}
 _MARK = "v1_"
 _CURSOR = {"type": "string", "pattern": "^v1_[0-9]{1,16}$"}
 
-routes = Routes(AREA_B, "audit log", read="audit_log.read")
+routes = Routes(WEBHOOK_API, "audit log", read="audit_log.read")
 
 
 @routes.get(

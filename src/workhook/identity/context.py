@@ -8,7 +8,7 @@ from typing import Self
 from workhook.core.clock import now_ms
 from workhook.http import conditions
 from workhook.http.calls import Call
-from workhook.identity.guard import caller_of
+from workhook.identity.authenticator import caller_of
 from workhook.identity.schemas import Actor
 from workhook.storage import Transaction
 

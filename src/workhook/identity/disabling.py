@@ -17,7 +17,7 @@ from workhook.identity import audit, queries, removal
 from workhook.identity.schemas import Account, Actor
 from workhook.identity.signin import links, sessions
 from workhook.identity.tables import accounts, memberships
-from workhook.identity.tokens.issue import announce
+from workhook.identity.tokens.issue import forget_after_commit
 from workhook.storage import Transaction
 from workhook.storage.metadata import big
 
@@ -91,7 +91,7 @@ async def disable(tx: Transaction, user: Account, *, base: str, actor: Actor | N
         return Disabled(await queries.disabled_at(tx, user.id) or now, changed=False)
     await _sign_out(tx, user)
     await removal.rights_lost(tx, None, user_id=user.id, actor=actor, base=base)
-    announce(tx)
+    forget_after_commit(tx)
     await audit.record(tx, actor, "user.disable", user.login, account_id=user.id)
     return Disabled(now, changed=True)
 

@@ -13,7 +13,7 @@ from workhook.core.errors import Malformed
 from workhook.http.calls import Call
 from workhook.http.endpoints import Routes
 from workhook.http.operations import GRAPHQL
-from workhook.identity.guard import actor_of
+from workhook.identity.authenticator import actor_of
 from workhook.identity.schemas import Account, account_shape
 
 routes = Routes(GRAPHQL, "support")

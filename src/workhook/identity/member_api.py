@@ -7,10 +7,10 @@ from typing import cast
 from workhook.core.errors import NotFound
 from workhook.http.calls import Call
 from workhook.http.endpoints import Paged, Routes
-from workhook.http.operations import AREA_B, Query
+from workhook.http.operations import WEBHOOK_API, Query
 from workhook.identity import invitations, member_queries
 from workhook.identity.apps.app_schemas import OwnerShape, owner_shape
-from workhook.identity.guard import actor_of, named_organization, named_repository
+from workhook.identity.authenticator import actor_of, named_organization, named_repository
 from workhook.identity.member_queries import Affiliation, InRepository, MemberRole
 from workhook.identity.profile_schemas import (
     CollaboratorPermission,
@@ -30,7 +30,7 @@ _AFFILIATIONS = ("all", "direct", "outside")
 _LEAST: dict[str, Role] = {"pull": "read", "triage": "write", "push": "write", "maintain": "admin", "admin": "admin"}
 
 
-routes = Routes(AREA_B, "support", read="organization.read")
+routes = Routes(WEBHOOK_API, "support", read="organization.read")
 
 
 def _choice(name: str, description: str, *known: str, default: str = "") -> Query:

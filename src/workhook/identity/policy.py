@@ -1,4 +1,4 @@
-"""Who may do what: one table, read by the guard, the headers, the OpenAPI document and docs/reference/permissions.md.
+"""Who may do what: one table, read by the authenticator, headers, OpenAPI document and docs/reference/permissions.md.
 
 A rule names what the path addresses (`target`), the role that the caller needs there, and what the token must carry:
 one of the scopes, if its kind has scopes, or the permission, if its kind has permissions.
@@ -187,7 +187,7 @@ def check_token(actor: Actor, rule: Rule) -> None:
 
 
 def admit(actor: Actor, rule: Rule) -> Actor:
-    """For an operation that takes other proofs beside a token: what the guard does with a rule for `user`."""
+    """For an operation that takes other proofs beside a token: what the authenticator does with a rule for `user`."""
     check_kind(actor, rule)
     check_token(actor, rule)
     return msgspec.structs.replace(actor, need=rule.permission)

@@ -8,10 +8,10 @@ from __future__ import annotations
 from workhook.core.errors import NotFound
 from workhook.http.calls import Call
 from workhook.http.endpoints import Paged, Routes
-from workhook.http.operations import AREA_B
+from workhook.http.operations import WEBHOOK_API
 from workhook.identity import profile_queries
 from workhook.identity.apps.app_queries import list_repositories
-from workhook.identity.guard import actor_of, named_organization, named_repository
+from workhook.identity.authenticator import actor_of, named_organization, named_repository
 from workhook.identity.profile_schemas import (
     Email,
     Key,
@@ -26,7 +26,7 @@ from workhook.identity.profile_schemas import (
 from workhook.identity.schemas import Account, Repository
 from workhook.storage.pages import Page
 
-routes = Routes(AREA_B, "support")
+routes = Routes(WEBHOOK_API, "support")
 
 
 def _organizations(call: Call, found: tuple[list[Account], int]) -> Paged[list[OrganizationProfileShape]]:

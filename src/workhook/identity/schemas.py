@@ -41,7 +41,7 @@ class Organization(msgspec.Struct, frozen=True):
 
 
 class Repository(msgspec.Struct, frozen=True):
-    """A project as Area B knows it; `role` is what the caller may do: admin, write, read."""
+    """A project as the webhook API knows it; `role` is what the caller may do: admin, write, read."""
 
     id: int
     project_id: str

@@ -1,4 +1,5 @@
-"""Accounts own repositories. A repository is a project: Area B knows it by owner and name, Area A by its text id."""
+"""Accounts own repositories. A repository is a project: the webhook API
+knows it by owner and name, the work API by its text id."""
 
 from __future__ import annotations
 

@@ -193,7 +193,7 @@ async def migrate_postgresql(url: str) -> bool:
     try:
         if not _needed(await _current(connection), url=url):
             return False
-        await _take_lock(connection)
+        await _lock(connection)
         if not _needed(await _current(connection), url=url):
             return False  # another process has done it meanwhile
         await _upgrade_postgresql(url, connection)
@@ -208,7 +208,7 @@ async def _current(connection: Any) -> str | None:
     return await connection.fetchval("SELECT version_num FROM alembic_version") if exists else None
 
 
-async def _take_lock(connection: Any) -> None:
+async def _lock(connection: Any) -> None:
     """Wait for the lock by polling: a wait inside the database keeps a transaction open, and building an index
     concurrently waits for all transactions."""
     while not await connection.fetchval("SELECT pg_try_advisory_lock($1)", LOCK_KEY):  # noqa: ASYNC110  # see above

@@ -1,1 +1,1 @@
-"""Area A, the work-management API: a folder a resource."""
+"""The work API: a folder a resource."""

@@ -1,7 +1,7 @@
 """Who may look into a project and change what is in it.
 
-Every resource of Area A hangs on a project, so a resource is read together with its project and the caller's place in
-it: `with_access` adds to a SELECT what `access_of` needs, which costs no query of its own.
+Every resource of the work API hangs on a project, so a resource is read together with its project and the caller's
+place in it: `with_access` adds to a SELECT what `access_of` needs, which costs no query of its own.
 
     _one = with_access(sa.select(tasks).where(tasks.c.id == sa.bindparam("id")), tasks.c.repository_id)
     row = await reader.fetch_one(_one, {"id": task_id, "user_id": actor.user.id})

@@ -1,4 +1,4 @@
-"""Users as the records of Area A show them.
+"""Users as the records of the work API show them.
 
 Everybody who sees a record sees who is in it, and a stand-in for the e-mail address. The person and the owners of the
 organization that the record belongs to get the address itself, owners only of its members: `core.disclosure`. A

@@ -1,8 +1,8 @@
-"""What the schemas of every resource of Area A share."""
+"""What the schemas of every resource of the work API share."""
 
 from __future__ import annotations
 
-from typing import TypeVar
+from typing import TypeVar, overload
 
 import msgspec
 from msgspec import UnsetType
@@ -10,8 +10,12 @@ from msgspec import UnsetType
 V = TypeVar("V")
 
 
-def given(value: V | UnsetType, otherwise: V) -> V:
-    """A parameter, or what holds where it is absent."""
+@overload
+def if_set(value: V | UnsetType) -> V | None: ...
+@overload
+def if_set(value: V | UnsetType, otherwise: V) -> V: ...
+def if_set(value: V | UnsetType, otherwise: V | None = None) -> V | None:
+    """A parameter, or `otherwise` where it is absent."""
     return otherwise if isinstance(value, UnsetType) else value
 
 

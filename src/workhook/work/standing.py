@@ -10,7 +10,7 @@ from collections.abc import Mapping
 import sqlalchemy as sa
 
 from workhook.http.calls import Call, Place, Standing
-from workhook.identity.guard import actor_of
+from workhook.identity.authenticator import actor_of
 from workhook.identity.queries import repositories, repository_of
 from workhook.identity.schemas import Actor
 from workhook.identity.tables import memberships, projects

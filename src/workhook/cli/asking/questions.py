@@ -13,7 +13,7 @@ from workhook.asgi import described
 from workhook.cli.filling import history, tasks
 from workhook.cli.filling.plan import ORGANIZATIONS, OWNER, SELDOM, Plan
 from workhook.core.clock import DAY_MS, HOUR_MS, to_millis_text
-from workhook.http.operations import AREA_A, AREA_B, Operation, Query
+from workhook.http.operations import WEBHOOK_API, WORK_API, Operation, Query
 
 NEXT = "the next page"
 """As the value of a parameter: what the `Link` header of the answer without it gave."""
@@ -54,7 +54,7 @@ def lists() -> list[Operation]:
     return [
         each
         for each in every
-        if each.method == "GET" and each.query and each.area in (AREA_A, AREA_B) and each.name not in NOT_ASKED
+        if each.method == "GET" and each.query and each.area in (WORK_API, WEBHOOK_API) and each.name not in NOT_ASKED
     ]
 
 

@@ -33,7 +33,7 @@ from workhook.identity.apps.tables import app_keys, app_secrets, apps
 from workhook.identity.oauth.tables import authorization_codes, device_codes, grants, refresh_tokens
 from workhook.identity.schemas import Account, Actor
 from workhook.identity.tables import accounts, memberships
-from workhook.identity.tokens.issue import announce, revoke_of
+from workhook.identity.tokens.issue import forget_after_commit, revoke_of
 from workhook.identity.tokens.kinds import digest_of
 from workhook.storage import Transaction
 from workhook.storage.metadata import big, insert_into
@@ -172,7 +172,7 @@ async def edit_app(tx: Transaction, actor: Actor | None, app: App, change: AppCh
     await _audit(tx, actor, new, "update", **_told(new))
     if new.permissions != old.permissions:
         await cut(tx, actor, new)
-    announce(tx)
+    forget_after_commit(tx)
     return new
 
 
@@ -193,7 +193,7 @@ async def delete_app(tx: Transaction, actor: Actor | None, app: App) -> None:
         gone = msgspec.structs.replace(app, slug=f"{app.slug}.{app.bot_id}", updated_at=now_ms())
         await tx.execute(_rename_bot, {**_bot_values(gone), "bot_id": app.bot_id})
     await _audit(tx, actor, app, "delete")
-    announce(tx)
+    forget_after_commit(tx)
 
 
 async def revoke_tokens(tx: Transaction, actor: Actor | None, app: App) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from workhook.core.errors import NotFound
 from workhook.http.calls import NOT_KEPT, Call
 from workhook.http.endpoints import Created, Paged, Routes
-from workhook.http.operations import AREA_B
+from workhook.http.operations import WEBHOOK_API
 from workhook.identity import queries as account_queries
 from workhook.identity.apps import access_tokens, actions, app_queries, queries
 from workhook.identity.apps.app_schemas import (
@@ -19,14 +19,14 @@ from workhook.identity.apps.app_schemas import (
     token_shape,
 )
 from workhook.identity.apps.schemas import Installation
+from workhook.identity.authenticator import app_of
 from workhook.identity.context import Write
-from workhook.identity.guard import app_of
 from workhook.storage import Reader
 from workhook.storage.pages import Page
 
 _ONE = "/app/installations/{installation_id}"
 
-routes = Routes(AREA_B, "apps", read="app", write="app")
+routes = Routes(WEBHOOK_API, "apps", read="app", write="app")
 
 
 async def _own(call: Call, reader: Reader, number: int) -> Installation:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from workhook.core.errors import Forbidden, NotFound
 from workhook.http.calls import Call
 from workhook.http.endpoints import Paged, Routes
-from workhook.http.operations import AREA_B
+from workhook.http.operations import WEBHOOK_API
 from workhook.identity.apps import access_tokens, app_queries
 from workhook.identity.apps.app_schemas import (
     InstallationRepositories,
@@ -13,12 +13,12 @@ from workhook.identity.apps.app_schemas import (
     app_repository_shape,
     installation_shape,
 )
+from workhook.identity.authenticator import actor_of
 from workhook.identity.context import Write
-from workhook.identity.guard import actor_of
 from workhook.identity.schemas import Account
 from workhook.storage.pages import Page
 
-routes = Routes(AREA_B, "apps")
+routes = Routes(WEBHOOK_API, "apps")
 
 
 @routes.get("/installation/repositories", access="installation")

@@ -20,7 +20,7 @@ from workhook.identity.apps.schemas import App, Installation
 from workhook.identity.apps.tables import installation_repositories, installations
 from workhook.identity.schemas import Account, Actor
 from workhook.identity.tables import memberships
-from workhook.identity.tokens.issue import announce, revoke_of
+from workhook.identity.tokens.issue import forget_after_commit, revoke_of
 from workhook.identity.tokens.lookup import weaker
 from workhook.storage import Transaction
 from workhook.storage.dialects import upsert
@@ -100,7 +100,7 @@ async def install(
     await tx.execute(_join, member)
     installation = await _found(tx, row["id"])
     await _audit(tx, actor, installation, "installation.create", **_told(installation))
-    announce(tx)  # tokens of the app's users reach further
+    forget_after_commit(tx)  # tokens of the app's users reach further
     return installation
 
 
@@ -118,7 +118,7 @@ async def uninstall(
     webhooks = await removal.uninstalled(tx, installation.id, installation.account.id, remove=remove_webhooks)
     told = {"webhooks_removed" if remove_webhooks else "webhooks_left": len(webhooks)} if webhooks else {}
     await _audit(tx, actor, installation, "installation.delete", **told)
-    announce(tx)
+    forget_after_commit(tx)
     return webhooks
 
 
@@ -157,7 +157,7 @@ async def edit_installation(
     changed = await _found(tx, old.id)
     await _weakened(tx, actor, changed)
     await _audit(tx, actor, changed, "installation.update", **_told(changed))
-    announce(tx)
+    forget_after_commit(tx)
     return changed
 
 
@@ -200,7 +200,7 @@ async def cut(tx: Transaction, actor: Actor | None, app: App) -> None:
         await tx.execute(_edit, {**values, "updated_at": now_ms(), "id": installation.id})
         await _weakened(tx, actor, installation)
         await _audit(tx, actor, installation, "installation.update", permissions=kept)
-    announce(tx)
+    forget_after_commit(tx)
 
 
 async def _set_suspended(
@@ -210,7 +210,7 @@ async def _set_suspended(
     if at is not None:
         await _weakened(tx, actor, installation)
     await _audit(tx, actor, installation, "installation.unsuspend" if at is None else "installation.suspend")
-    announce(tx)
+    forget_after_commit(tx)
 
 
 async def _found(tx: Transaction, installation_id: int) -> Installation:

@@ -11,13 +11,13 @@ from msgspec import UNSET
 from workhook.core.errors import Fault, Invalid, NotFound
 from workhook.http.calls import NOT_KEPT, Call
 from workhook.http.endpoints import Created, Every, Paged, Retry, Routes
-from workhook.http.operations import AREA_B
+from workhook.http.operations import WEBHOOK_API
 from workhook.identity.apps import actions, queries
 from workhook.identity.apps import manage_schemas as s
 from workhook.identity.apps.keys import NewKey, new_key, own_key
 from workhook.identity.apps.schemas import App, AppChange
+from workhook.identity.authenticator import actor_of, named_organization
 from workhook.identity.context import Write
-from workhook.identity.guard import actor_of, named_organization
 from workhook.storage import Reader, Transaction
 from workhook.storage.database import UniqueViolation
 from workhook.storage.pages import Page
@@ -25,8 +25,8 @@ from workhook.storage.pages import Page
 R = TypeVar("R")
 
 TAG, OWNERS = "app management", "organization.admin"
-oauth_apps = Routes(AREA_B, TAG, read=OWNERS, write=OWNERS, resource="OauthApp")
-apps = Routes(AREA_B, TAG, read=OWNERS, write=OWNERS, resource="App")
+oauth_apps = Routes(WEBHOOK_API, TAG, read=OWNERS, write=OWNERS, resource="OauthApp")
+apps = Routes(WEBHOOK_API, TAG, read=OWNERS, write=OWNERS, resource="App")
 both = Every(
     (oauth_apps, "/orgs/{org}/oauth-apps/{client_id}", "oauth_apps", "OAuth app"),
     (apps, "/orgs/{org}/apps/{slug}", "apps", "app"),

@@ -8,15 +8,15 @@ from msgspec import UNSET, UnsetType
 from workhook.core.errors import Fault, Forbidden, Invalid, NotFound, shown
 from workhook.http.calls import Call
 from workhook.http.endpoints import Created, Paged, Retry, Routes
-from workhook.http.operations import AREA_B, Query
+from workhook.http.operations import WEBHOOK_API, Query
 from workhook.identity import queries as account_queries
 from workhook.identity.apps import actions, queries
 from workhook.identity.apps import manage_schemas as s
 from workhook.identity.apps.app_schemas import IntegrationShape, installation_shape, integration_shape, levels
 from workhook.identity.apps.manage_api import OWNERS, TAG
 from workhook.identity.apps.schemas import App, Installation
+from workhook.identity.authenticator import caller_of, named_organization
 from workhook.identity.context import Write
-from workhook.identity.guard import caller_of, named_organization
 from workhook.identity.queries import key_of
 from workhook.identity.schemas import Account, Actor
 from workhook.identity.tokens.reach import covers
@@ -28,7 +28,7 @@ _RESOURCE = "Installation"
 _ONE = "/orgs/{org}/installations/{installation_id}"
 _REPOSITORY = "/user/installations/{installation_id}/repositories/{repository_id}"
 
-routes = Routes(AREA_B, TAG, read=OWNERS, write=OWNERS, resource=_RESOURCE)
+routes = Routes(WEBHOOK_API, TAG, read=OWNERS, write=OWNERS, resource=_RESOURCE)
 
 
 def _shape(installation: Installation, base: str) -> s.OwnInstallationShape:

@@ -17,7 +17,7 @@ from workhook.http.operations import OAUTH
 from workhook.identity.apps.credentials import authenticate_client, basic_credentials
 from workhook.identity.apps.queries import find_client
 from workhook.identity.apps.schemas import App
-from workhook.identity.guard import caller_of
+from workhook.identity.authenticator import caller_of
 from workhook.identity.oauth import bodies, codes, devices, issue_pair
 from workhook.identity.oauth.schemas import DeviceAnswer, Refusal, ServerMetadata, TokenAnswer
 from workhook.identity.oauth.scopes import requested

@@ -14,12 +14,12 @@ from workhook.core.errors import Fault, Invalid, NotFound
 from workhook.core.secrecy import Secretive
 from workhook.http.calls import NOT_KEPT, Answer, Call
 from workhook.http.endpoints import Routes
-from workhook.http.operations import AREA_B
+from workhook.http.operations import WEBHOOK_API
 from workhook.identity import audit
 from workhook.identity.apps.app_schemas import levels, owner_shape, selection_of
 from workhook.identity.apps.queries import find_installation_on
 from workhook.identity.apps.schemas import App
-from workhook.identity.guard import app_of
+from workhook.identity.authenticator import app_of
 from workhook.identity.oauth.grants import hold, revoke_grant
 from workhook.identity.oauth.issue_pair import APP_USER_TOKEN_S
 from workhook.identity.oauth.schemas import Authorization, AuthorizationApp, ScopedInstallation
@@ -56,7 +56,7 @@ class TokenNamed(Secretive, msgspec.Struct):
     access_token: Annotated[str, msgspec.Meta(min_length=1)]
 
 
-routes = Routes(AREA_B, "OAuth", read="client", write="client")
+routes = Routes(WEBHOOK_API, "OAuth", read="client", write="client")
 _ASKED: dict[str, Any] = {"body": TokenNamed, "body_required": True, "etag": False}
 
 

@@ -14,7 +14,7 @@ from workhook.core.errors import Fault, Forbidden, Invalid, NotFound, shown
 from workhook.core.secrecy import Secretive
 from workhook.http.calls import NOT_KEPT, Answer, Call
 from workhook.http.endpoints import Routes
-from workhook.http.operations import AREA_B
+from workhook.http.operations import WEBHOOK_API
 from workhook.identity.apps import access_tokens, app_queries
 from workhook.identity.apps.app_schemas import AccessTokenBody
 from workhook.identity.apps.queries import find_installation_on
@@ -29,7 +29,7 @@ from workhook.storage import Reader, Row, Transaction
 
 _RESOURCE = "OauthAccess"
 
-routes = Routes(AREA_B, "OAuth", write="client")
+routes = Routes(WEBHOOK_API, "OAuth", write="client")
 
 
 class ScopedTokenBody(Secretive, AccessTokenBody, kw_only=True):

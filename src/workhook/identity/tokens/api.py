@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from workhook.http.calls import NOT_KEPT, Call
 from workhook.http.endpoints import Created, Paged, Routes
-from workhook.http.operations import AREA_B
+from workhook.http.operations import WEBHOOK_API
+from workhook.identity.authenticator import actor_of
 from workhook.identity.context import Write
-from workhook.identity.guard import actor_of
 from workhook.identity.tokens import personal
 from workhook.identity.tokens.schemas import CreatedToken, TokenCreate, TokenShape, created_token, token_shape
 from workhook.storage.pages import Page
 
-routes = Routes(AREA_B, "tokens", read="tokens", write="tokens", resource="Token")
+routes = Routes(WEBHOOK_API, "tokens", read="tokens", write="tokens", resource="Token")
 
 
 @routes.get("/user/tokens")

@@ -108,7 +108,7 @@ async def revoke(tx: Transaction, token_ids: Collection[int]) -> int:
     # (`queries.keep_living`), which this transaction sees only now.
     while ids := [row["id"] for row in await tx.fetch_all(_living, {"ids": list(token_ids)})]:
         changed += await tx.execute(_revoke, {"ids": ids, "now": now_ms()})
-        announce(tx, ids)
+        forget_after_commit(tx, ids)
     return changed
 
 
@@ -139,6 +139,6 @@ async def revoke_with_family(tx: Transaction, token_id: int, family: str | None)
     return ended + await revoke(tx, [token_id])
 
 
-def announce(tx: Transaction, token_ids: Collection[int] = (0,)) -> None:
+def forget_after_commit(tx: Transaction, token_ids: Collection[int] = (0,)) -> None:
     """After the commit every process forgets what it knows of these tokens; 0: of all of them."""
     tx.signal(TOKENS, frozenset(token_ids))

@@ -14,16 +14,16 @@ from workhook.http import lists
 from workhook.http.calls import Answer, Call
 from workhook.http.endpoints import Listed, Routes
 from workhook.http.lists import ListQuery
-from workhook.http.operations import AREA_A
+from workhook.http.operations import WORK_API
 from workhook.http.parameters import Moment
-from workhook.identity.guard import actor_of
+from workhook.identity.authenticator import actor_of
 from workhook.storage import Row
 from workhook.work.access import find_access
 from workhook.work.activity import live, queries
 from workhook.work.people import PersonShape, person_of_row
-from workhook.work.schemas import given
+from workhook.work.schemas import if_set
 
-routes = Routes(AREA_A, "Activity", read="work.read", write="work.write")
+routes = Routes(WORK_API, "Activity", read="work.read", write="work.write")
 ID_MAX = 2**53 - 1
 LAST_EVENT_ID = "Last-Event-ID"
 
@@ -81,9 +81,9 @@ async def list_activity(call: Call, project_id: str, query: ActivityQuery) -> Li
         access.repository.id,
         before=max(0, min(key[0], ID_MAX)) if key else ID_MAX,
         limit=query.limit + 1,
-        event=given(query.event, None),
-        actor=given(query.actor, None),
-        since=given(query.since, None),
+        event=if_set(query.event, None),
+        actor=if_set(query.actor, None),
+        since=if_set(query.since, None),
     )
     shown, headers = lists.page(call, rows, _as_much_as_came(query, rows), lambda row: (row["id"],))
     return Listed(ActivityAnswer([_shape(row) for row in shown]), headers)
@@ -122,7 +122,7 @@ async def follow_project(call: Call, project_id: str, query: StreamQuery) -> Ans
     """
     after = _last_event(call)
     if after is None:
-        after = given(query.last_event_id, None)
+        after = if_set(query.last_event_id, None)
     access = await find_access(call.database, actor_of(call), project_id)
     access.require_member("follow what happens in a project")
     party = live.party(actor_of(call), access.repository.owner.id)

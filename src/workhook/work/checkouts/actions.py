@@ -17,7 +17,6 @@ from workhook.identity.context import Write
 from workhook.identity.schemas import Actor, Repository
 from workhook.storage import Reader, Transaction
 from workhook.work.access import Access, access_of, find_access
-from workhook.work.announce import announce
 from workhook.work.checkouts import billing, queries, rules
 from workhook.work.checkouts.rules import State
 from workhook.work.checkouts.schemas import (
@@ -27,6 +26,7 @@ from workhook.work.checkouts.schemas import (
     ServiceCheckoutCreate,
     checkout_shape,
 )
+from workhook.work.record_events import publish_event
 from workhook.work.services.rules import ServicePrice
 
 _NOUN = "service_checkout"
@@ -48,7 +48,7 @@ async def get_checkout(reader: Reader, actor: Actor, checkout_id: str) -> Checko
     return _seen(queries.checkout_of(row), access.repository)
 
 
-async def take_checkout(tx: Transaction, actor: Actor, checkout_id: str) -> Checkout:
+async def lock_checkout(tx: Transaction, actor: Actor, checkout_id: str) -> Checkout:
     """For a change: nobody else changes it until the transaction ends. Raises `NotFound`, `Forbidden`, `Conflict`."""
     row = await queries.lock_checkout(tx, checkout_id, actor.user.id)
     access = access_of(row, actor)
@@ -171,4 +171,4 @@ async def _change(write: Write, checkout: Checkout, state: State, action: str) -
 
 async def _announce(write: Write, checkout: Checkout, action: str) -> None:
     record = checkout_shape(checkout, write.now)
-    await announce(write, checkout.repository, _NOUN, action, record)
+    await publish_event(write, checkout.repository, _NOUN, action, record)

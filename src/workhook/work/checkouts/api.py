@@ -7,9 +7,9 @@ from workhook.http import lists, parameters
 from workhook.http.calls import Call
 from workhook.http.endpoints import Listed, Routes
 from workhook.http.lists import ListQuery
-from workhook.http.operations import AREA_A
+from workhook.http.operations import WORK_API
+from workhook.identity.authenticator import actor_of
 from workhook.identity.context import Write
-from workhook.identity.guard import actor_of
 from workhook.work.checkouts import actions
 from workhook.work.checkouts.schemas import (
     Checkout,
@@ -21,7 +21,7 @@ from workhook.work.checkouts.schemas import (
 )
 from workhook.work.schemas import Done
 
-routes = Routes(AREA_A, "Service Checkouts", read="work.read", write="work.write")
+routes = Routes(WORK_API, "Service Checkouts", read="work.read", write="work.write")
 
 
 def _shown(checkout: Checkout, now: int) -> ServiceCheckoutAnswer:
@@ -64,7 +64,7 @@ async def complete_service_checkout(write: Write, service_checkout_id: str) -> S
 
     Its invoice and its task credits come at once, and again with each further period.
     """
-    checkout = await actions.take_checkout(write.tx, write.actor, service_checkout_id)
+    checkout = await actions.lock_checkout(write.tx, write.actor, service_checkout_id)
     completed = await actions.complete(write, checkout)
     return _shown(completed, write.now)
 
@@ -75,7 +75,7 @@ async def pause_service_checkout(write: Write, service_checkout_id: str) -> Done
 
     Its period stands still: neither invoices nor task credits come.
     """
-    checkout = await actions.take_checkout(write.tx, write.actor, service_checkout_id)
+    checkout = await actions.lock_checkout(write.tx, write.actor, service_checkout_id)
     await actions.pause(write, checkout)
     return Done()
 
@@ -86,7 +86,7 @@ async def unpause_service_checkout(write: Write, service_checkout_id: str) -> Do
 
     Its period ends later by the time of the pause.
     """
-    checkout = await actions.take_checkout(write.tx, write.actor, service_checkout_id)
+    checkout = await actions.lock_checkout(write.tx, write.actor, service_checkout_id)
     await actions.unpause(write, checkout)
     return Done()
 
@@ -97,7 +97,7 @@ async def cancel_service_checkout(write: Write, service_checkout_id: str, why: S
 
     It ends now or, if the service says so, with its period.
     """
-    checkout = await actions.take_checkout(write.tx, write.actor, service_checkout_id)
+    checkout = await actions.lock_checkout(write.tx, write.actor, service_checkout_id)
     await actions.cancel(write, checkout, why)
     return Done()
 
@@ -108,7 +108,7 @@ async def delete_service_checkout(write: Write, service_checkout_id: str) -> Don
 
     It ends now. Its invoices stay.
     """
-    checkout = await actions.take_checkout(write.tx, write.actor, service_checkout_id)
+    checkout = await actions.lock_checkout(write.tx, write.actor, service_checkout_id)
     write.require_match(_shown(checkout, write.now))
     await actions.delete(write, checkout)
     return Done()

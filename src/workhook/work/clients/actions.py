@@ -20,7 +20,6 @@ from workhook.identity.schemas import Account, Actor
 from workhook.storage import Reader, Transaction
 from workhook.storage.database import UniqueViolation
 from workhook.work.access import Access, find_access
-from workhook.work.announce import announce
 from workhook.work.clients import queries
 from workhook.work.clients.queries import FoundClient, Invitation, Person
 from workhook.work.clients.schemas import (
@@ -29,6 +28,7 @@ from workhook.work.clients.schemas import (
     first_free,
     login_from,
 )
+from workhook.work.record_events import publish_event
 
 
 async def list_clients(reader: Reader, actor: Actor, project_id: str, *, after: str, limit: int) -> list[Client]:
@@ -43,12 +43,12 @@ async def get_client(reader: Reader, actor: Actor, client_id: str) -> FoundClien
     return _visible(await queries.find_client(reader, actor, client_id))
 
 
-async def take_client(tx: Transaction, actor: Actor, client_id: str) -> FoundClient:
+async def lock_client(tx: Transaction, actor: Actor, client_id: str) -> FoundClient:
     """A client that is to be changed: nobody else removes it until the transaction ends."""
     return _visible(await queries.lock_client(tx, actor, client_id))
 
 
-async def take_own(tx: Transaction, actor: Actor, repository_id: int) -> FoundClient | None:
+async def lock_own(tx: Transaction, actor: Actor, repository_id: int) -> FoundClient | None:
     """The caller as a client, whom nobody else removes until the transaction ends; None: the caller is no client."""
     return await queries.lock_own(tx, actor, repository_id)
 
@@ -80,7 +80,7 @@ async def add_client(write: Write, project_id: str, create: ClientCreate) -> Cli
 
 
 async def remove_client(write: Write, found: FoundClient) -> None:
-    """The account stays. `found` is what `take_client` or `take_own` gave. Raises `Forbidden`, `Conflict`."""
+    """The account stays. `found` is what `lock_client` or `lock_own` gave. Raises `Forbidden`, `Conflict`."""
     access, client = found.access, found.client
     if client.user_id != write.actor.user.id:  # anybody can leave
         _require_person(write.actor, access, "remove clients")
@@ -149,7 +149,7 @@ def _wrong(field: str, message: str, code: str) -> Invalid:
 
 async def _tell(write: Write, access: Access, client: Client, action: str) -> None:
     repository = access.repository
-    await announce(write, repository, "client", action, to_response(client))
+    await publish_event(write, repository, "client", action, to_response(client))
     await audit.record(
         write.tx,
         write.actor,

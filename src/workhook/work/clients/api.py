@@ -7,15 +7,15 @@ from workhook.http import lists
 from workhook.http.calls import Call
 from workhook.http.endpoints import Listed, Retry, Routes
 from workhook.http.lists import ListQuery
-from workhook.http.operations import AREA_A
+from workhook.http.operations import WORK_API
+from workhook.identity.authenticator import actor_of
 from workhook.identity.context import Write
-from workhook.identity.guard import actor_of
 from workhook.storage.database import UniqueViolation
 from workhook.work.clients import actions
 from workhook.work.clients.schemas import ClientAnswer, ClientCreate, ClientsAnswer
 from workhook.work.schemas import Done
 
-routes = Routes(AREA_A, "Clients", read="work.read", write="work.write")
+routes = Routes(WORK_API, "Clients", read="work.read", write="work.write")
 
 
 @routes.get("/projects/{id}/clients")
@@ -61,7 +61,7 @@ async def remove_client(write: Write, client_id: str) -> Done:
 
     For the team of the project, not for an app by itself; a client can leave. The account stays, with what it made.
     """
-    found = await actions.take_client(write.tx, write.actor, client_id)
+    found = await actions.lock_client(write.tx, write.actor, client_id)
     write.require_match(ClientAnswer(to_response(found.client)))
     await actions.remove_client(write, found)
     return Done()

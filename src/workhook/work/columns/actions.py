@@ -17,7 +17,6 @@ from workhook.core.records import to_response
 from workhook.identity.context import Write
 from workhook.storage import Transaction
 from workhook.work.access import Access
-from workhook.work.announce import announce, differences
 from workhook.work.columns import queries
 from workhook.work.columns.queries import Emptied, Found, Ranked
 from workhook.work.columns.schemas import (
@@ -27,7 +26,8 @@ from workhook.work.columns.schemas import (
     ColumnEdit,
     require_flags_that_fit,
 )
-from workhook.work.schemas import given
+from workhook.work.record_events import differences, publish_event
+from workhook.work.schemas import if_set
 from workhook.work.tasks import emptying
 from workhook.work.tasks.order import is_crowded, rank_between, spread
 
@@ -39,22 +39,22 @@ async def create_column(write: Write, project_id: str, create: ColumnCreate) -> 
     if len(board) >= COLUMNS_MAX:
         message = f"a project has at most {COLUMNS_MAX} columns"
         raise Invalid(faults=[Fault(field="project_id", code="too_many", message=message)])
-    position = min(given(create.position, len(board)), len(board))
+    position = min(if_set(create.position, len(board)), len(board))
     column = Column(
         id=new_id("col"),
         title=create.title,
         rank=_rank_at(await _without_ties(write.tx, board), position),
         position=position,
-        stage=given(create.stage, None),
-        finished=given(create.finished, False),
-        start_timer=given(create.start_timer, False),
+        stage=if_set(create.stage, None),
+        finished=if_set(create.finished, False),
+        start_timer=if_set(create.start_timer, False),
         created_at=write.now,
         updated_at=write.now,
     )
     require_flags_that_fit(column.stage, column.finished, column.start_timer)
     await queries.insert_column(write.tx, access.repository.id, column)
     await _keep_room(write.tx, access, column)
-    await announce(write, access.repository, "column", "created", to_response(column))
+    await publish_event(write, access.repository, "column", "created", to_response(column))
     return column
 
 
@@ -78,12 +78,12 @@ async def edit_column(write: Write, found: Found, edit: ColumnEdit) -> Column:
     _require_board(access)
     after = msgspec.structs.replace(
         before,
-        title=given(edit.title, before.title),
-        stage=given(edit.stage, before.stage),
-        finished=given(edit.finished, before.finished),
-        start_timer=given(edit.start_timer, before.start_timer),
+        title=if_set(edit.title, before.title),
+        stage=if_set(edit.stage, before.stage),
+        finished=if_set(edit.finished, before.finished),
+        start_timer=if_set(edit.start_timer, before.start_timer),
     )
-    position = min(given(edit.position, before.position), len(found.board) - 1)
+    position = min(if_set(edit.position, before.position), len(found.board) - 1)
     if position != before.position:
         board = await _without_ties(write.tx, found.board)
         others = [each for each in board if each.id != before.id]
@@ -98,7 +98,7 @@ async def edit_column(write: Write, found: Found, edit: ColumnEdit) -> Column:
     shape = to_response(after)
     action = "edited" if position == before.position else "moved"
     changes = differences(to_response(before), shape)
-    await announce(write, access.repository, "column", action, shape, changes=changes)
+    await publish_event(write, access.repository, "column", action, shape, changes=changes)
     return after
 
 
@@ -114,7 +114,7 @@ async def delete_column(write: Write, doomed: Emptied) -> None:
     if doomed.holds:
         await emptying.move_all(write, access, column, doomed.heir)
     await queries.delete_column(write.tx, column.id)
-    await announce(write, access.repository, "column", "deleted", to_response(column))
+    await publish_event(write, access.repository, "column", "deleted", to_response(column))
 
 
 def _require_board(access: Access) -> None:

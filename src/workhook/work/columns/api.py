@@ -7,9 +7,9 @@ from workhook.http import lists
 from workhook.http.calls import Call
 from workhook.http.endpoints import Listed, Routes
 from workhook.http.lists import ListQuery
-from workhook.http.operations import AREA_A
+from workhook.http.operations import WORK_API
+from workhook.identity.authenticator import actor_of
 from workhook.identity.context import Write
-from workhook.identity.guard import actor_of
 from workhook.work.access import find_access
 from workhook.work.columns import actions, queries
 from workhook.work.columns.schemas import (
@@ -22,7 +22,7 @@ from workhook.work.columns.schemas import (
 )
 from workhook.work.schemas import Done
 
-routes = Routes(AREA_A, "Columns", read="work.read", write="work.write")
+routes = Routes(WORK_API, "Columns", read="work.read", write="work.write")
 
 
 def _shown(column: Column) -> ColumnAnswer:

@@ -16,7 +16,6 @@ from workhook.identity.context import Write
 from workhook.identity.schemas import Actor
 from workhook.storage import Reader, Row, Transaction
 from workhook.work.access import Access, access_of
-from workhook.work.announce import announce, differences
 from workhook.work.comments import queries
 from workhook.work.comments.schemas import (
     CommentCreate,
@@ -32,6 +31,7 @@ from workhook.work.comments.schemas import (
 )
 from workhook.work.files.links import Links
 from workhook.work.people import person_shape
+from workhook.work.record_events import differences, publish_event
 
 C = TypeVar("C", TaskComment, FileComment, Reply)
 ToRecord = Callable[[C], msgspec.Struct]
@@ -174,12 +174,12 @@ async def _replace(write: Write, access: Access, before: C, to_record: ToRecord[
     await queries.update(write.tx, after)
     record = to_record(after)
     changes = differences(to_record(before), record)
-    await announce(write, access.repository, _NOUNS[type(after)], "edited", record, changes=changes)
+    await publish_event(write, access.repository, _NOUNS[type(after)], "edited", record, changes=changes)
     return after
 
 
 async def _announce(write: Write, access: Access, action: str, comment: C, to_record: ToRecord[C]) -> None:
-    await announce(write, access.repository, _NOUNS[type(comment)], action, to_record(comment))
+    await publish_event(write, access.repository, _NOUNS[type(comment)], action, to_record(comment))
 
 
 def _seen(row: Row | None, actor: Actor, *private: str) -> tuple[Access, Row]:

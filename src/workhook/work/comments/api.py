@@ -12,9 +12,9 @@ from workhook.http import lists
 from workhook.http.calls import Call
 from workhook.http.endpoints import Listed, Routes
 from workhook.http.lists import ListQuery
-from workhook.http.operations import AREA_A
+from workhook.http.operations import WORK_API
+from workhook.identity.authenticator import actor_of
 from workhook.identity.context import Write
-from workhook.identity.guard import actor_of
 from workhook.work.access import Access
 from workhook.work.comments import actions
 from workhook.work.comments.schemas import (
@@ -33,8 +33,8 @@ from workhook.work.comments.schemas import (
 from workhook.work.files.links import Links, links_of
 from workhook.work.schemas import Done
 
-of_tasks = Routes(AREA_A, "Task Comments", read="work.read", write="work.write")
-of_files = Routes(AREA_A, "File comments", read="work.read", write="work.write")
+of_tasks = Routes(WORK_API, "Task Comments", read="work.read", write="work.write")
+of_files = Routes(WORK_API, "File comments", read="work.read", write="work.write")
 
 
 @of_tasks.get("/tasks/{id}/task_comments")

@@ -8,10 +8,10 @@ from workhook.http import lists
 from workhook.http.calls import Answer, Call
 from workhook.http.endpoints import Listed, Routes
 from workhook.http.lists import ListQuery
-from workhook.http.operations import AREA_A
+from workhook.http.operations import WORK_API
 from workhook.http.wire_types import to_amount
+from workhook.identity.authenticator import actor_of
 from workhook.identity.context import Write
-from workhook.identity.guard import actor_of
 from workhook.work.credits import actions, queries
 from workhook.work.credits.schemas import (
     TaskCreditAnswer,
@@ -21,7 +21,7 @@ from workhook.work.credits.schemas import (
 )
 from workhook.work.schemas import Done
 
-routes = Routes(AREA_A, "Task Credits", read="work.read", write="work.write")
+routes = Routes(WORK_API, "Task Credits", read="work.read", write="work.write")
 
 
 @routes.get("/projects/{id}/task_credits")

@@ -15,12 +15,12 @@ from workhook.core.ids import new_id
 from workhook.core.records import to_response
 from workhook.identity.context import Write
 from workhook.identity.schemas import Actor, Repository
-from workhook.work.announce import announce
 from workhook.work.credits import queries, rules
 from workhook.work.credits.queries import Position
 from workhook.work.credits.rules import Step
 from workhook.work.credits.schemas import CreditTaskShape, TaskCredit
 from workhook.work.people import person_shape
+from workhook.work.record_events import publish_event
 
 _ACTIONS = {"grant": "granted", "spend": "spent", "expire": "expired", "reversal": "reversed"}
 
@@ -115,5 +115,5 @@ async def write(pen: Pen, last_id: str, step: Step, words: Words) -> TaskCredit:
     )
     action = _ACTIONS[step.kind]
     context = pen.context if words.actor else pen.context.by_itself()
-    await announce(context, pen.repository, "task_credit", action, to_response(entry))
+    await publish_event(context, pen.repository, "task_credit", action, to_response(entry))
     return entry

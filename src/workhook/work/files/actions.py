@@ -17,7 +17,6 @@ from workhook.identity.schemas import Actor
 from workhook.storage import Reader, Transaction
 from workhook.work import others
 from workhook.work.access import Access, find_access
-from workhook.work.announce import announce
 from workhook.work.files import queries
 from workhook.work.files.links import Links
 from workhook.work.files.schemas import (
@@ -31,6 +30,7 @@ from workhook.work.files.schemas import (
 )
 from workhook.work.invoices import issued
 from workhook.work.people import person_shape
+from workhook.work.record_events import publish_event
 
 
 async def require_upload(reader: Reader, actor: Actor, project_id: str) -> Access:
@@ -70,13 +70,13 @@ async def get_file(reader: Reader, actor: Actor, file_id: str) -> tuple[Access, 
     return _visible(*await queries.find_file(reader, actor, file_id))
 
 
-async def take_file(tx: Transaction, actor: Actor, file_id: str) -> tuple[Access, File]:
+async def lock_file(tx: Transaction, actor: Actor, file_id: str) -> tuple[Access, File]:
     """For a change. Raises `NotFound`."""
-    return _visible(*await queries.take_file(tx, actor, file_id))
+    return _visible(*await queries.lock_file(tx, actor, file_id))
 
 
 async def delete_file(write: Write, access: Access, file: File, *, links: Links) -> None:
-    """`access` and `file` are what `take_file` gave. Raises `Forbidden`, `Conflict`."""
+    """`access` and `file` are what `lock_file` gave. Raises `Forbidden`, `Conflict`."""
     access.require_writable()
     access.require_own(file.user.id, "delete")
     if not file.private:
@@ -90,7 +90,7 @@ async def delete_file(write: Write, access: Access, file: File, *, links: Links)
 
 async def restore_file(write: Write, file_id: str, *, links: Links) -> Wire[File]:
     """It is there again, with its comments. Raises `NotFound` for one that was purged, `Forbidden`, `Conflict`."""
-    access, file = await queries.take_file(write.tx, write.actor, file_id)
+    access, file = await queries.lock_file(write.tx, write.actor, file_id)
     access.require_sight(file.private)
     if file.deleted_at is None:
         return file_to_response(file, links)
@@ -109,17 +109,17 @@ async def create_folder(write: Write, project_id: str, title: str) -> Wire[Folde
     folder = Folder(new_id("fld"), title, write.now, write.now)
     await queries.insert_folder(write.tx, access.repository.id, folder)
     shape = to_response(folder)
-    await announce(write, access.repository, "folder", "created", shape)
+    await publish_event(write, access.repository, "folder", "created", shape)
     return shape
 
 
 async def delete_folder(write: Write, access: Access, folder: Folder) -> None:
-    """`access` and `folder` are what `queries.take_folder` gave. Raises `Forbidden`, `Conflict` unless it is empty."""
+    """`access` and `folder` are what `queries.lock_folder` gave. Raises `Forbidden`, `Conflict` unless it is empty."""
     access.require_writable()
     access.require_member("delete folders")
     if not await queries.delete_empty_folder(write.tx, folder.id):
         raise Conflict("The folder holds files; delete them first.", code="not_empty")
-    await announce(write, access.repository, "folder", "deleted", to_response(folder))
+    await publish_event(write, access.repository, "folder", "deleted", to_response(folder))
 
 
 async def _place(
@@ -127,7 +127,7 @@ async def _place(
 ) -> tuple[Access, FileFolder | None]:
     if folder_id is None or isinstance(folder_id, UnsetType):
         return await find_access(tx, actor, project_id), None
-    found = await queries.take_folder_to_fill(tx, actor, project_id, folder_id)
+    found = await queries.lock_folder_to_fill(tx, actor, project_id, folder_id)
     if found is None:
         await find_access(tx, actor, project_id)
         raise Invalid(faults=[Fault(field="folder", message="folder must be one of the project")])
@@ -149,5 +149,5 @@ def _visible(access: Access, file: File) -> tuple[Access, File]:
 
 async def _announce_file(write: Write, access: Access, action: str, file: File, links: Links) -> Wire[File]:
     shape = file_to_response(file, links)
-    await announce(write, access.repository, "file", action, shape)
+    await publish_event(write, access.repository, "file", action, shape)
     return shape

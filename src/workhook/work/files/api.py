@@ -12,9 +12,9 @@ from workhook.http import conditions, idempotency, lists, parameters
 from workhook.http.calls import Answer, Call
 from workhook.http.endpoints import Listed, Routes
 from workhook.http.lists import ListQuery
-from workhook.http.operations import AREA_A, Query
+from workhook.http.operations import WORK_API, Query
+from workhook.identity.authenticator import actor_of
 from workhook.identity.context import Write
-from workhook.identity.guard import actor_of
 from workhook.storage import Transaction
 from workhook.storage.blobs import Incoming
 from workhook.work.access import find_access
@@ -36,7 +36,7 @@ from workhook.work.files.schemas import (
 from workhook.work.files.upload import FORM, Form, least_file_bytes, parameters_of, read_form
 from workhook.work.schemas import Done
 
-routes = Routes(AREA_A, "Files", read="work.read", write="work.write")
+routes = Routes(WORK_API, "Files", read="work.read", write="work.write")
 _UPLOAD: Mapping[str, Any] = {
     "type": "object",
     "required": ["file"],
@@ -97,7 +97,7 @@ async def create_file(call: Call, project_id: str) -> Answer:
     content = _content(form, incoming)
 
     async def change(tx: Transaction) -> Answer:
-        await quota.take_room(tx, call, access, content.size)
+        await quota.reserve_room(tx, call, access, content.size)
         made = await actions.create_file(Write.for_call(call, tx), project_id, create, content, links=links_of(call))
         return Answer(FileAnswer(made))
 
@@ -169,7 +169,7 @@ async def delete_file(write: Write, file_id: str) -> Done:
 
     It can be restored for 30 days. The logo of issued invoices stays (409 `has_invoices`).
     """
-    access, file = await actions.take_file(write.tx, write.actor, file_id)
+    access, file = await actions.lock_file(write.tx, write.actor, file_id)
     links = links_of(write.call)
     _require_match(write.call, file, links)
     await actions.delete_file(write, access, file, links=links)
@@ -234,7 +234,7 @@ async def create_folder(write: Write, project_id: str, create: FolderCreate) -> 
 @routes.delete("/folders/{id}")
 async def delete_folder(write: Write, folder_id: str) -> Done:
     """Delete a folder that is empty."""
-    access, folder = await queries.take_folder(write.tx, write.actor, folder_id)
+    access, folder = await queries.lock_folder(write.tx, write.actor, folder_id)
     write.require_match(FolderAnswer(to_response(folder)))
     await actions.delete_folder(write, access, folder)
     return Done()

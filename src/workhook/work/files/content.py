@@ -10,7 +10,7 @@ from prometheus_client import Counter
 from workhook.core.errors import Forbidden, NotFound, Problem, Unauthenticated
 from workhook.http.calls import Answer, Call
 from workhook.identity import policy
-from workhook.identity.guard import caller_of
+from workhook.identity.authenticator import caller_of
 from workhook.work.files import actions, queries
 from workhook.work.files.links import is_signed
 from workhook.work.files.names import attachment

@@ -119,7 +119,7 @@ async def find_file(reader: Reader, actor: Actor, file_id: str) -> tuple[Access,
     return _found_file(row, actor)
 
 
-async def take_file(tx: Transaction, actor: Actor, file_id: str) -> tuple[Access, File]:
+async def lock_file(tx: Transaction, actor: Actor, file_id: str) -> tuple[Access, File]:
     """`find_file`; nobody else changes it until the transaction ends."""
     row = await tx.fetch_one(_locked, {"file_id": file_id, "user_id": actor.user.id})
     return _found_file(row, actor)
@@ -157,7 +157,7 @@ async def set_deleted(tx: Transaction, file: File) -> None:
     tx.defer(_set_deleted, [params])
 
 
-async def take_folder_to_fill(
+async def lock_folder_to_fill(
     tx: Transaction, actor: Actor, project_id: str, folder_id: str
 ) -> tuple[Access, Folder] | None:
     """None unless it is in this project; it stays until the transaction ends. Raises `NotFound` like `find_access`."""
@@ -166,7 +166,7 @@ async def take_folder_to_fill(
     return (access_of(row, actor), _folder_of_row(row)) if row else None
 
 
-async def take_folder(tx: Transaction, actor: Actor, folder_id: str) -> tuple[Access, Folder]:
+async def lock_folder(tx: Transaction, actor: Actor, folder_id: str) -> tuple[Access, Folder]:
     """To delete it: nobody puts a file into it until the transaction ends. Raises `NotFound`."""
     row = await tx.fetch_one(_folder_to_delete, {"folder_id": folder_id, "user_id": actor.user.id})
     access = access_of(row, actor)

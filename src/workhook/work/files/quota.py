@@ -29,7 +29,7 @@ async def require_room(call: Call, access: Access, more_bytes: int) -> None:
         await _require(call.database, memory, access, more_bytes)
 
 
-async def take_room(tx: Transaction, call: Call, access: Access, more_bytes: int) -> None:
+async def reserve_room(tx: Transaction, call: Call, access: Access, more_bytes: int) -> None:
     """`require_room`, exactly: until the transaction ends no other upload to the account passes here."""
     memory = memory_of(call.services)
     if memory is not None and memory.limits.mb:

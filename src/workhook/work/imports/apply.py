@@ -20,7 +20,6 @@ from workhook.storage import Database, Transaction
 from workhook.storage.metadata import insert_into
 from workhook.storage.record_rows import stored_names, values_of
 from workhook.work.access import Access, find_access
-from workhook.work.announce import Happening, announce_many
 from workhook.work.columns import actions as columns
 from workhook.work.columns.schemas import ColumnCreate
 from workhook.work.comments.queries import insert_task_comment
@@ -43,6 +42,7 @@ from workhook.work.people import person_shape
 from workhook.work.projects import actions as projects
 from workhook.work.projects.queries import lock_names
 from workhook.work.projects.schemas import ProjectCreate
+from workhook.work.record_events import RecordEvent, publish_events
 from workhook.work.tasks.actions import blank_task
 from workhook.work.tasks.assignees import find_people
 from workhook.work.tasks.order import BUCKET_FILL, STEP, Bucket, new_bucket_id
@@ -235,8 +235,8 @@ class _Writer:
         await self._announce("task_comment", shapes)
 
     async def _announce(self, noun: str, records: Iterable[msgspec.Struct]) -> None:
-        created = [Happening(self.access.repository, noun, "created", each) for each in records]
-        await announce_many(self._context, created)
+        created = [RecordEvent(self.access.repository, noun, "created", each) for each in records]
+        await publish_events(self._context, created)
 
 
 def _summary(this: Import, rest: Remaining, repository: Repository | None) -> Imported:

@@ -10,11 +10,11 @@ from msgspec import UnsetType
 from workhook.core.errors import Fault, Forbidden, Invalid, NotFound
 from workhook.http.calls import Call
 from workhook.http.endpoints import Created, Paged, Routes
-from workhook.http.operations import AREA_B
+from workhook.http.operations import WEBHOOK_API
 from workhook.identity import invitations, member_queries
 from workhook.identity.actions import hold_owners
+from workhook.identity.authenticator import actor_of, named_organization
 from workhook.identity.context import Write
-from workhook.identity.guard import actor_of, named_organization
 from workhook.identity.invitations import BY_EMAIL, PENDING_MAX, Invitation, shares_organization
 from workhook.identity.profile_schemas import (
     Membership,
@@ -39,7 +39,7 @@ INVITED = (
     f"Of one place at most {PENDING_MAX:,} wait at a time: 422."
 )
 
-routes = Routes(AREA_B, "people", read="organization.people", write="organization.people")
+routes = Routes(WEBHOOK_API, "people", read="organization.people", write="organization.people")
 
 # Owners see the addresses of members. So only somebody whose owner the caller is already is put in without consent.
 _person = sa.select(

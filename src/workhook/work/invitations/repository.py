@@ -7,10 +7,10 @@ import sqlalchemy as sa
 from workhook.core.errors import Forbidden, NotFound
 from workhook.http.calls import Answer, Call
 from workhook.http.endpoints import Paged, Routes
-from workhook.http.operations import AREA_B
+from workhook.http.operations import WEBHOOK_API
 from workhook.identity import invitations
+from workhook.identity.authenticator import actor_of, named_repository
 from workhook.identity.context import Write
-from workhook.identity.guard import actor_of, named_repository
 from workhook.identity.invitations import Invitation, shares_organization
 from workhook.identity.profile_schemas import RepositoryInvitation, repository_invitation
 from workhook.identity.queries import account_columns, find_member_role, key_of
@@ -24,7 +24,9 @@ from workhook.work.members import by_hand, queries
 
 ROLES = {"pull": "read", "push": "write", "admin": "admin"}
 
-routes = Routes(AREA_B, "people", read="repository.people", write="repository.people", resource="RepositoryInvitation")
+routes = Routes(
+    WEBHOOK_API, "people", read="repository.people", write="repository.people", resource="RepositoryInvitation"
+)
 
 _by_login = sa.select(*account_columns(), shares_organization(accounts.c.id).label("is_near")).where(
     accounts.c.kind == "user", accounts.c.login_key == sa.bindparam("login_key")

@@ -9,10 +9,10 @@ from workhook.identity.context import Write
 from workhook.identity.schemas import Actor
 from workhook.storage import Reader, Row, Transaction
 from workhook.work.access import Access, access_of
-from workhook.work.announce import announce, differences
 from workhook.work.invoices import drafting, issued, queries, rules
 from workhook.work.invoices.drafting import Plan
 from workhook.work.invoices.schemas import Invoice, InvoiceCreate, InvoiceEdit, blank_invoice, invoice_to_response
+from workhook.work.record_events import differences, publish_event
 
 # What no amount follows from, and what does not name the invoice.
 _AFTER_SENDING = frozenset({"bill_to", "bill_from", "address", "payment_terms", "payment_method", "due", "credit_type"})
@@ -56,7 +56,7 @@ async def create(write: Write, project_id: str, wanted: InvoiceCreate) -> Invoic
     await queries.insert_invoice(write.tx, repository, invoice)
     await _claim(write.tx, access, invoice.id, plan)
     record = invoice_to_response(invoice, write.now)
-    await announce(write, repository, "invoice", "created", record)
+    await publish_event(write, repository, "invoice", "created", record)
     return invoice
 
 
@@ -91,7 +91,7 @@ async def delete(write: Write, taken: Taken) -> None:
         raise Conflict("Only drafts can be deleted.", code=f"invoice_{taken.invoice.status}")
     await queries.delete_invoice(write.tx, taken.invoice.id)
     record = invoice_to_response(taken.invoice, write.now)
-    await announce(write, taken.access.repository, "invoice", "deleted", record)
+    await publish_event(write, taken.access.repository, "invoice", "deleted", record)
 
 
 async def send(write: Write, taken: Taken) -> Invoice:
@@ -157,5 +157,5 @@ async def _write(
         await queries.update_invoice(write.tx, after)
     record = invoice_to_response(after, write.now)
     changes = {**differences(invoice_to_response(before, write.now), record), **(more_changes or {})}
-    await announce(write, taken.access.repository, "invoice", action, record, changes=changes)
+    await publish_event(write, taken.access.repository, "invoice", action, record, changes=changes)
     return after

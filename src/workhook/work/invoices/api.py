@@ -10,9 +10,9 @@ from workhook.core.clock import now_ms
 from workhook.http import lists
 from workhook.http.calls import Answer, Call
 from workhook.http.endpoints import Listed, Routes
-from workhook.http.operations import AREA_A
+from workhook.http.operations import WORK_API
+from workhook.identity.authenticator import actor_of
 from workhook.identity.context import Write
-from workhook.identity.guard import actor_of
 from workhook.work.access import find_access
 from workhook.work.invoices import actions, pdf, printing, queries
 from workhook.work.invoices.schemas import (
@@ -26,7 +26,7 @@ from workhook.work.invoices.schemas import (
 )
 from workhook.work.schemas import Done
 
-routes = Routes(AREA_A, "Invoices", read="work.read", write="work.write")
+routes = Routes(WORK_API, "Invoices", read="work.read", write="work.write")
 PDF = "application/pdf"
 
 

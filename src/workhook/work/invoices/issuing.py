@@ -8,10 +8,10 @@ import msgspec
 
 from workhook.identity.context import Write
 from workhook.identity.schemas import Repository
-from workhook.work.announce import announce
 from workhook.work.invoices import queries, rules
 from workhook.work.invoices.rules import Item
 from workhook.work.invoices.schemas import blank_invoice, invoice_to_response
+from workhook.work.record_events import publish_event
 
 
 async def issue(
@@ -34,5 +34,5 @@ async def issue(
     )
     await queries.insert_invoice(write.tx, repository, invoice)
     record = invoice_to_response(invoice, write.now)
-    await announce(write, repository, "invoice", "created", record)
+    await publish_event(write, repository, "invoice", "created", record)
     return invoice.id

@@ -15,12 +15,12 @@ from workhook.identity.schemas import Account, Actor, stand_in_address
 from workhook.identity.tokens.reach import check_reach
 from workhook.storage import Reader, Row
 from workhook.work.access import Access, find_access
-from workhook.work.announce import announce
 from workhook.work.clients import actions as clients
 from workhook.work.invitations.record import invite_collaborator, record_invitation
 from workhook.work.members import queries
 from workhook.work.members.schemas import MemberAnswer, MemberShape
 from workhook.work.people import person_shape
+from workhook.work.record_events import publish_event
 
 
 async def list_members(reader: Reader, actor: Actor, project_id: str, *, after: int, limit: int) -> list[Row]:
@@ -68,7 +68,7 @@ async def remove_member(write: Write, project_id: str, username: str) -> None:
     if account is None or account.id != write.actor.user.id:
         _require_admin(access, "remove members")
     elif candidate.is_client:
-        own = await clients.take_own(write.tx, write.actor, access.repository.id)
+        own = await clients.lock_own(write.tx, write.actor, access.repository.id)
     if account is not None and await remove_collaborator(
         write.tx, access.repository, account, actor=write.actor, base=write.base
     ):
@@ -110,7 +110,7 @@ def _wrong(message: str, code: str = "invalid") -> Invalid:
 
 async def _tell(write: Write, access: Access, account: Account, action: str) -> None:
     repository = access.repository
-    await announce(write, repository, "member", action, person_shape(account))
+    await publish_event(write, repository, "member", action, person_shape(account))
     await audit.record(
         write.tx,
         write.actor,

@@ -8,16 +8,16 @@ from workhook.http import lists
 from workhook.http.calls import Answer, Call
 from workhook.http.endpoints import Routes
 from workhook.http.lists import ListQuery
-from workhook.http.operations import AREA_A
+from workhook.http.operations import WORK_API
+from workhook.identity.authenticator import actor_of
 from workhook.identity.context import Write
-from workhook.identity.guard import actor_of
 from workhook.storage import Row
 from workhook.work.members import actions
 from workhook.work.members.schemas import MemberAnswer, MemberCreate, MembersAnswer, UserAnswer
 from workhook.work.people import person_of_row, person_shape
 from workhook.work.schemas import Done
 
-routes = Routes(AREA_A, "Members", read="work.read", write="work.write")
+routes = Routes(WORK_API, "Members", read="work.read", write="work.write")
 
 
 @routes.get("/projects/{id}/members", answers={200: MembersAnswer})

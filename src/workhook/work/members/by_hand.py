@@ -11,9 +11,9 @@ from workhook.identity.audit_actions import verb_of
 from workhook.identity.context import Write
 from workhook.identity.queries import find_member_role
 from workhook.identity.schemas import Account, Repository
-from workhook.work.announce import announce, announce_in_account
 from workhook.work.members import queries
 from workhook.work.people import person_shape
+from workhook.work.record_events import publish_account_event, publish_event
 
 
 async def set_member(write: Write, organization: Account, user: Account, role: str) -> None:
@@ -56,12 +56,12 @@ async def remove_collaborator(write: Write, repository: Repository, user: Accoun
 
 
 async def _tell_organization(write: Write, organization: Account, user: Account, action: str) -> None:
-    await announce_in_account(write, organization, "member", action, person_shape(user))
+    await publish_account_event(write, organization, "member", action, person_shape(user))
     await audit.record(write.tx, write.caller, f"member.{verb_of(action)}", user.login, account_id=organization.id)
 
 
 async def _tell_project(write: Write, repository: Repository, user: Account, action: str) -> None:
-    await announce(write, repository, "member", action, person_shape(user))
+    await publish_event(write, repository, "member", action, person_shape(user))
     await audit.record(
         write.tx,
         write.caller,

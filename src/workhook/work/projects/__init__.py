@@ -1,1 +1,1 @@
-"""Projects: what Area B calls repositories. Everything else of Area A hangs on one."""
+"""Projects: what the webhook API calls repositories. Everything else of the work API hangs on one."""

@@ -22,7 +22,6 @@ from workhook.identity.schemas import Account, Actor
 from workhook.identity.tokens.reach import check_whole_account
 from workhook.storage import Reader, Transaction
 from workhook.work.access import require_not_archived
-from workhook.work.announce import announce, differences
 from workhook.work.invoices import issued
 from workhook.work.owners import choose_owner
 from workhook.work.projects import queries, trash_queries
@@ -34,7 +33,8 @@ from workhook.work.projects.schemas import (
     name_from,
     project_shape,
 )
-from workhook.work.schemas import given
+from workhook.work.record_events import differences, publish_event
+from workhook.work.schemas import if_set
 from workhook.work.timesheets import loss
 
 
@@ -43,7 +43,7 @@ async def get_project(reader: Reader, actor: Actor, project_id: str) -> Project:
     return _found(await queries.find_project(reader, project_id, actor))
 
 
-async def take_project(tx: Transaction, actor: Actor, project_id: str) -> Project:
+async def lock_project(tx: Transaction, actor: Actor, project_id: str) -> Project:
     """For a change: nobody else changes it until the transaction ends. Raises `NotFound`."""
     return _found(await queries.lock_project(tx, project_id, actor))
 
@@ -58,9 +58,9 @@ async def create_project(write: Write, create: ProjectCreate) -> Project:
         "account_id": owner.id,
         "name": await _new_name(write.tx, owner, create),
         "title": create.title,
-        "avatar": given(create.avatar, None),
-        "private": given(create.private, False),
-        "archive": given(create.archive, False),
+        "avatar": if_set(create.avatar, None),
+        "private": if_set(create.private, False),
+        "archive": if_set(create.archive, False),
         "created_at": write.now,
         "updated_at": write.now,
     }
@@ -70,14 +70,14 @@ async def create_project(write: Write, create: ProjectCreate) -> Project:
 
 
 async def edit_project(write: Write, project: Project, edit: ProjectEdit) -> Project:
-    """The project after the change. `project` is what `take_project` gave. Raises `Forbidden`, `Conflict`, `Invalid`.
+    """The project after the change. `project` is what `lock_project` gave. Raises `Forbidden`, `Conflict`, `Invalid`.
 
     Admins alone change who sees the project and its name; a writer changes the rest. An edit that changes nothing
     writes nothing and has no event.
     """
     _require_role(project, "write")
     before, old = project_shape(project), project.repository
-    values = {name: given(getattr(edit, name), getattr(before, name)) for name in ProjectEdit.__struct_fields__}
+    values = {name: if_set(getattr(edit, name), getattr(before, name)) for name in ProjectEdit.__struct_fields__}
     if all(value == getattr(before, name) for name, value in values.items()):
         return project
     _require_admin_for(project, [name for name in ("private", "name") if values[name] != getattr(before, name)])
@@ -99,7 +99,7 @@ async def edit_project(write: Write, project: Project, edit: ProjectEdit) -> Pro
 
 
 async def delete_project(write: Write, project: Project) -> None:
-    """Its hooks get this event, and none after it. `project` is what `take_project` gave. Raises `Forbidden`, and
+    """Its hooks get this event, and none after it. `project` is what `lock_project` gave. Raises `Forbidden`, and
     `Conflict` for a project that has issued invoices."""
     _require_role(project, "admin")
     await issued.require_none_of_project(write.tx, project.repository.id)
@@ -115,7 +115,7 @@ async def restore_project(write: Write, project_id: str) -> Project:
     can be restored at any time. Raises `NotFound`, `Forbidden`."""
     deleted = await trash_queries.lock_deleted(write.tx, project_id, write.actor)
     if deleted is None:
-        project = await take_project(write.tx, write.actor, project_id)
+        project = await lock_project(write.tx, write.actor, project_id)
         _require_role(project, "admin")
         return project
     old, now = deleted.project.repository, write.now
@@ -187,7 +187,7 @@ async def _announce(
 ) -> None:
     """`done`: what the audit log calls it, where that is not the event's action."""
     repository = project.repository
-    await announce(write, repository, "project", action, project_shape(project), changes=changes)
+    await publish_event(write, repository, "project", action, project_shape(project), changes=changes)
     await audit.record(
         write.tx,
         write.actor,

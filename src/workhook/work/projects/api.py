@@ -6,9 +6,9 @@ from workhook.http import lists
 from workhook.http.calls import Call
 from workhook.http.endpoints import Listed, Routes
 from workhook.http.lists import ListQuery
-from workhook.http.operations import AREA_A
+from workhook.http.operations import WORK_API
+from workhook.identity.authenticator import actor_of
 from workhook.identity.context import Write
-from workhook.identity.guard import actor_of
 from workhook.work.projects import actions, listing
 from workhook.work.projects.schemas import (
     Project,
@@ -20,7 +20,7 @@ from workhook.work.projects.schemas import (
 )
 from workhook.work.schemas import Done
 
-routes = Routes(AREA_A, "Projects", read="work.read", write="work.write")
+routes = Routes(WORK_API, "Projects", read="work.read", write="work.write")
 
 
 def _shown(project: Project) -> ProjectAnswer:
@@ -56,7 +56,7 @@ async def edit_project(write: Write, project_id: str, edit: ProjectEdit) -> Proj
 
     For who can write to it. Changing `private` or `name` needs the role admin.
     """
-    project = await actions.take_project(write.tx, write.actor, project_id)
+    project = await actions.lock_project(write.tx, write.actor, project_id)
     write.require_match(_shown(project))
     return _shown(await actions.edit_project(write, project, edit))
 
@@ -68,7 +68,7 @@ async def delete_project(write: Write, project_id: str) -> Done:
     Its webhooks still get the event that it was deleted. The name is free again. One with issued invoices stays
     (409 `has_invoices`): archive it instead.
     """
-    project = await actions.take_project(write.tx, write.actor, project_id)
+    project = await actions.lock_project(write.tx, write.actor, project_id)
     write.require_match(_shown(project))
     await actions.delete_project(write, project)
     return Done()

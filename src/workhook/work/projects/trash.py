@@ -30,7 +30,7 @@ async def _purge_one(services: Services, repository_id: int, before: int) -> boo
 
     async def empty_some(tx: Transaction) -> bool | None:
         """Whether it is gone; None if it has to stay."""
-        taken = await trash_queries.take_deleted(tx, repository_id, before)
+        taken = await trash_queries.lock_expired(tx, repository_id, before)
         if taken is None or not await removal.forget(tx, repository_id):
             return None
         blobs.update(await trash_queries.blobs_of(tx, repository_id))

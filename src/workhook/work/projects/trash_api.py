@@ -7,14 +7,14 @@ from workhook.http import lists
 from workhook.http.calls import Call
 from workhook.http.endpoints import Listed, Routes
 from workhook.http.lists import ListQuery
-from workhook.http.operations import AREA_A
+from workhook.http.operations import WORK_API
+from workhook.identity.authenticator import actor_of
 from workhook.identity.context import Write
-from workhook.identity.guard import actor_of
 from workhook.work.access import find_access
 from workhook.work.projects import actions, listing, trash_queries
 from workhook.work.projects.schemas import ProjectAnswer, TrashAnswer, TrashShape, project_shape
 
-routes = Routes(AREA_A, "Trash", read="work.read", write="work.write")
+routes = Routes(WORK_API, "Trash", read="work.read", write="work.write")
 
 
 @routes.get("/trash")

@@ -147,7 +147,7 @@ async def deleted_before(reader: Reader, before: int) -> list[int]:
     return [row["repository_id"] for row in await reader.fetch_all(_old, {"before": before})]
 
 
-async def take_deleted(tx: Transaction, repository_id: int, before: int) -> Row | None:
+async def lock_expired(tx: Transaction, repository_id: int, before: int) -> Row | None:
     """account_id and name; None if it was restored, is gone, or somebody else is at it."""
     return await tx.fetch_one(_take, {"repository_id": repository_id, "before": before})
 

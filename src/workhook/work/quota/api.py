@@ -11,9 +11,9 @@ from workhook.core.clock import now_ms, to_millis_text
 from workhook.core.errors import Forbidden, NotFound
 from workhook.http.calls import Call
 from workhook.http.endpoints import Routes
-from workhook.http.operations import AREA_A
+from workhook.http.operations import WORK_API
 from workhook.http.wire_types import Time
-from workhook.identity.guard import actor_of
+from workhook.identity.authenticator import actor_of
 from workhook.identity.queries import find_organization, key_of
 from workhook.identity.schemas import Account, Actor
 from workhook.identity.tokens.reach import check_reach
@@ -37,7 +37,7 @@ class UsageAnswer(msgspec.Struct):
     success: bool = True
 
 
-routes = Routes(AREA_A, "Users", read="work.read", write="work.write")
+routes = Routes(WORK_API, "Users", read="work.read", write="work.write")
 
 
 @routes.get("/organizations/{login}/usage", etag=False)

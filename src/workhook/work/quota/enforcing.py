@@ -7,8 +7,8 @@ import msgspec
 from workhook.core.errors import Conflict, Forbidden, Problem, TooLarge
 from workhook.events.outbox import Draft
 from workhook.http.calls import Call, current
-from workhook.http.operations import AREA_B, Operation
-from workhook.identity.guard import Caller
+from workhook.http.operations import WEBHOOK_API, Operation
+from workhook.identity.authenticator import Caller
 from workhook.identity.queries import find_member_role
 from workhook.storage import Reader, Transaction
 from workhook.work.quota.counting import StoredUsage
@@ -116,7 +116,7 @@ async def _too_many(reader: Reader, call: Call, account_id: int, used: int, limi
     REFUSALS.labels("rows").inc()
     uses = f", and has {used:,}" if await _may_know(reader, call, account_id) else ""
     message = f"An organization may have {limit:,} records (organization_max_rows){uses}: this is too much. {REMEDY}"
-    kind = Forbidden if call.operation.area is AREA_B else Conflict
+    kind = Forbidden if call.operation.area is WEBHOOK_API else Conflict
     return kind(message, code="row_quota")
 
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 from workhook.http import lists
 from workhook.http.calls import Call
 from workhook.http.endpoints import Listed, Routes
-from workhook.http.operations import AREA_A
-from workhook.identity.guard import actor_of
+from workhook.http.operations import WORK_API
+from workhook.identity.authenticator import actor_of
 from workhook.work.access import find_access
 from workhook.work.search import queries
 from workhook.work.search.match import words_of
 from workhook.work.search.schemas import SearchAnswer, SearchQuery, search_result
 
-routes = Routes(AREA_A, "Search", read="work.read", write="work.write")
+routes = Routes(WORK_API, "Search", read="work.read", write="work.write")
 
 
 @routes.get("/search", problems=(404,), etag=False)

@@ -16,9 +16,9 @@ from workhook.identity.context import Write
 from workhook.identity.schemas import Actor
 from workhook.identity.tokens.reach import check_whole_account
 from workhook.storage import Reader, Transaction
-from workhook.work.announce import announce_in_account, differences
 from workhook.work.invoices import issued
 from workhook.work.owners import Owner, choose_owner
+from workhook.work.record_events import differences, publish_account_event
 from workhook.work.services import queries
 from workhook.work.services.rules import ServicePrice, replaced
 from workhook.work.services.schemas import Service, ServiceCreate, ServiceEdit, with_prices
@@ -31,7 +31,7 @@ async def get_service(reader: Reader, actor: Actor, service_id: str) -> Service:
     return _found(await queries.find_service(reader, service_id, actor))
 
 
-async def take_service(tx: Transaction, actor: Actor, service_id: str) -> Service:
+async def lock_service(tx: Transaction, actor: Actor, service_id: str) -> Service:
     """For a change: nobody else changes it until the transaction ends. Raises `NotFound`, `Forbidden`."""
     service = _found(await queries.lock_service(tx, service_id, actor))
     Owner(service.owner, service.role).require_owner("change its services")
@@ -60,12 +60,12 @@ async def create_service(write: Write, create: ServiceCreate) -> Service:
     )
     service = await queries.insert_service(write.tx, with_prices(blank, prices), last=last)
     await queries.insert_prices(write.tx, service.id, prices)
-    await announce_in_account(write, service.owner, _NOUN, "created", to_response(service))
+    await publish_account_event(write, service.owner, _NOUN, "created", to_response(service))
     return service
 
 
 async def edit_service(write: Write, service: Service, edit: ServiceEdit) -> Service:
-    """The service after the change. `service` is what `take_service` gave.
+    """The service after the change. `service` is what `lock_service` gave.
 
     An edit that changes nothing writes nothing and has no event.
     """
@@ -79,15 +79,15 @@ async def edit_service(write: Write, service: Service, edit: ServiceEdit) -> Ser
     await queries.insert_prices(write.tx, service.id, [each for each in edited.service_prices if each not in had])
     after = to_response(edited)
     changes = differences(to_response(service), after)
-    await announce_in_account(write, service.owner, _NOUN, "edited", after, changes=changes)
+    await publish_account_event(write, service.owner, _NOUN, "edited", after, changes=changes)
     return edited
 
 
 async def delete_service(write: Write, service: Service) -> None:
-    """Checkouts of it go on. `service` is what `take_service` gave. Raises `Conflict` for one on issued invoices."""
+    """Checkouts of it go on. `service` is what `lock_service` gave. Raises `Conflict` for one on issued invoices."""
     await issued.require_none_of_service(write.tx, service.id)
     await queries.delete_service(write.tx, service.id, write.now)
-    await announce_in_account(write, service.owner, _NOUN, "deleted", to_response(service))
+    await publish_account_event(write, service.owner, _NOUN, "deleted", to_response(service))
 
 
 def _found(service: Service | None) -> Service:

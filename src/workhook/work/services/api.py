@@ -6,9 +6,9 @@ from workhook.core.records import to_response
 from workhook.http import lists
 from workhook.http.calls import Call
 from workhook.http.endpoints import Listed, Routes
-from workhook.http.operations import AREA_A
+from workhook.http.operations import WORK_API
+from workhook.identity.authenticator import actor_of
 from workhook.identity.context import Write
-from workhook.identity.guard import actor_of
 from workhook.work.schemas import Done
 from workhook.work.services import actions, queries
 from workhook.work.services.schemas import (
@@ -20,7 +20,7 @@ from workhook.work.services.schemas import (
     ServicesAnswer,
 )
 
-routes = Routes(AREA_A, "Services", read="work.read", write="work.write")
+routes = Routes(WORK_API, "Services", read="work.read", write="work.write")
 
 
 def _shown(service: Service) -> ServiceAnswer:
@@ -58,7 +58,7 @@ async def edit_service(write: Write, service_id: str, edit: ServiceEdit) -> Serv
 
     `service_prices` replace the prices as a whole. Checkouts keep the price that they have.
     """
-    service = await actions.take_service(write.tx, write.actor, service_id)
+    service = await actions.lock_service(write.tx, write.actor, service_id)
     write.require_match(_shown(service))
     edited = await actions.edit_service(write, service, edit)
     return _shown(edited)
@@ -70,7 +70,7 @@ async def delete_service(write: Write, service_id: str) -> Done:
 
     Its checkouts go on. One on issued invoices stays (409 `has_invoices`): set `active` to false.
     """
-    service = await actions.take_service(write.tx, write.actor, service_id)
+    service = await actions.lock_service(write.tx, write.actor, service_id)
     write.require_match(_shown(service))
     await actions.delete_service(write, service)
     return Done()

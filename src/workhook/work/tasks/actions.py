@@ -17,10 +17,10 @@ from workhook.identity.schemas import Actor
 from workhook.storage import Reader, Transaction
 from workhook.work import others
 from workhook.work.access import Access
-from workhook.work.announce import Happening, announce, announce_many, differences
 from workhook.work.invoices import issued
 from workhook.work.people import PersonShape
-from workhook.work.schemas import given as given
+from workhook.work.record_events import RecordEvent, differences, publish_event, publish_events
+from workhook.work.schemas import if_set
 from workhook.work.tasks import assignees, queries, writes
 from workhook.work.tasks.queries import FoundTask, Movable, Target
 from workhook.work.tasks.rows import CONTENT
@@ -37,20 +37,20 @@ async def get_task(reader: Reader, actor: Actor, task_id: str, *, project_id: st
     return await assignees.one_as_seen(reader, found.access, found.task)
 
 
-async def take_task(tx: Transaction, actor: Actor, task_id: str, edit: TaskEdit) -> FoundTask | Movable:
+async def lock_task(tx: Transaction, actor: Actor, task_id: str, edit: TaskEdit) -> FoundTask | Movable:
     """The task, locked for this edit; with its columns if it may move. Raises `NotFound`, `Invalid`."""
     column_id = None if isinstance(edit.column_id, UnsetType) else edit.column_id
     if column_id is None and isinstance(edit.position, UnsetType):
         found: FoundTask | Movable = await queries.lock_task(tx, actor, task_id)
     else:
-        found = await _take_to_move(tx, actor, task_id, column_id)
+        found = await _lock_to_move(tx, actor, task_id, column_id)
     require_project(found.access, edit.project_id)
     return found
 
 
-async def take_to_delete(tx: Transaction, actor: Actor, task_id: str, project_id: str | UnsetType) -> Movable:
+async def lock_to_delete(tx: Transaction, actor: Actor, task_id: str, project_id: str | UnsetType) -> Movable:
     """Raises `NotFound`."""
-    found = await _take_to_move(tx, actor, task_id, None)
+    found = await _lock_to_move(tx, actor, task_id, None)
     require_project(found.access, project_id)
     return found
 
@@ -61,15 +61,15 @@ async def create_task(write: Write, column_id: str, create: TaskCreate) -> Task:
     require_project(access, create.project_id)
     access.require_writable()
     task = new_task(access, target, create, await _people(write.tx, access, create), write.now)
-    spot = await writes.make_spot(write.tx, target.column.id, target.buckets, given(create.position, None))
+    spot = await writes.make_spot(write.tx, target.column.id, target.buckets, if_set(create.position, None))
     task = msgspec.structs.replace(task, position=spot.position)
     await writes.insert_task(write.tx, access.repository.id, task, spot)
-    await announce(write, access.repository, "task", "created", to_response(task))
+    await publish_event(write, access.repository, "task", "created", to_response(task))
     return await assignees.one_as_seen(write.tx, access, task)
 
 
 async def edit_task(write: Write, found: FoundTask | Movable, edit: TaskEdit) -> Task:
-    """The task after the change, as the caller sees it. `found` is what `take_task` gave. Raises `Forbidden`,
+    """The task after the change, as the caller sees it. `found` is what `lock_task` gave. Raises `Forbidden`,
     `Conflict`, `Invalid`.
 
     An edit that changes nothing writes nothing and has no event.
@@ -84,14 +84,14 @@ async def edit_task(write: Write, found: FoundTask | Movable, edit: TaskEdit) ->
     if after is before:
         return await assignees.one_as_seen(write.tx, access, before)
     await writes.set_assignees(write.tx, before, after)
-    await announce_many(write, [edit_of(access, before, after)])
+    await publish_events(write, [edit_of(access, before, after)])
     if isinstance(found, Movable) and not found.stays:
         await run_timers(write, access, found.target, after.id)
     return await assignees.one_as_seen(write.tx, access, after)
 
 
 async def delete_task(write: Write, found: Movable) -> None:
-    """It can be restored for a while. `found` is what `take_to_delete` gave. Raises `Forbidden`, `Conflict`."""
+    """It can be restored for a while. `found` is what `lock_to_delete` gave. Raises `Forbidden`, `Conflict`."""
     access, task = found.access, found.task
     require_changeable(access, task)
     await issued.require_none_of_tasks(write.tx, {task.id: "The task"})
@@ -100,7 +100,7 @@ async def delete_task(write: Write, found: Movable) -> None:
     bucket = found.source.buckets[found.bucket]
     bucket.size -= 1
     await writes.drop_if_empty(write.tx, found.source.buckets, bucket)
-    await announce(write, access.repository, "task", "deleted", to_response(task))
+    await publish_event(write, access.repository, "task", "deleted", to_response(task))
 
 
 async def restore_task(write: Write, task_id: str, *, project_id: str | UnsetType) -> Task:
@@ -121,7 +121,7 @@ async def restore_task(write: Write, task_id: str, *, project_id: str | UnsetTyp
     )
     spot = await writes.make_spot(write.tx, found.target.column.id, found.target.buckets, None)
     await writes.move_task(write.tx, after, spot)
-    await announce(write, access.repository, "task", "created", to_response(after))
+    await publish_event(write, access.repository, "task", "created", to_response(after))
     if found.target.completes:
         await timers.finish_running(write, access, [after.id])
     return await assignees.one_as_seen(write.tx, access, after)
@@ -181,7 +181,7 @@ def blank_task(access: Access, target: Target, task_id: str, title: str, now: in
 def edited(before: Task, edit: TaskEdit, people: tuple[PersonShape, ...] | UnsetType, now: int) -> Task:
     """What the task says after the edit; `before` itself if it says the same. Its place is not looked at."""
     after = _with_content(before, edit, people)
-    after = msgspec.structs.replace(after, title=given(edit.title, before.title))
+    after = msgspec.structs.replace(after, title=if_set(edit.title, before.title))
     return before if after == before else touched(after, now)
 
 
@@ -197,7 +197,7 @@ def moved(task: Task, source: Target, target: Target, position: int, now: int) -
     return msgspec.structs.replace(task, column=target.column, position=position, completed_at=done)
 
 
-def edit_of(access: Access, before: Task, after: Task) -> Happening:
+def edit_of(access: Access, before: Task, after: Task) -> RecordEvent:
     """One event, whatever was changed: completed or reopened before moved before edited."""
     old, new = to_response(before), to_response(after)
     changes = differences(old, new, ignore=("updated_at", "column"))
@@ -208,7 +208,7 @@ def edit_of(access: Access, before: Task, after: Task) -> Happening:
         action = "reopened" if after.completed_at is None else "completed"
     elif "column_id" in changes or "position" in changes:
         action = "moved"
-    return Happening(access.repository, "task", action, new, changes)
+    return RecordEvent(access.repository, "task", action, new, changes)
 
 
 async def run_timers(write: Write, access: Access, target: Target, task_id: str) -> None:
@@ -230,7 +230,7 @@ def _with_content(task: Task, content: TaskContent, people: tuple[PersonShape, .
         fields=_stored(content.fields, task.fields, {}),
         sections=_stored(content.sections, task.sections, {}),
         labels=_stored(_once_each(content.labels), task.labels, []),
-        assignees=given(people, task.assignees),
+        assignees=if_set(people, task.assignees),
     )
 
 
@@ -256,7 +256,7 @@ async def _people(
     return assignees.chosen(await assignees.find_people(tx, access, usernames, before), usernames, before)
 
 
-async def _take_to_move(tx: Transaction, actor: Actor, task_id: str, column_id: str | None) -> Movable:
+async def _lock_to_move(tx: Transaction, actor: Actor, task_id: str, column_id: str | None) -> Movable:
     found = await queries.lock_to_move(tx, actor, task_id, column_id)
     if found is None:
         await queries.find_task(tx, actor, task_id)  # raises for a task that is not there
@@ -274,7 +274,7 @@ async def _move(tx: Transaction, found: Movable, after: Task, edit: TaskEdit, no
     bucket = source.buckets[found.bucket]
     bucket.size -= 1  # the places are those among the others
     total = sum(each.size for each in target.buckets)
-    position = min(given(edit.position, found.task.position if found.stays else total), total)
+    position = min(if_set(edit.position, found.task.position if found.stays else total), total)
     there = moved(after, source, target, position, now)
     if there == after:
         if after is not found.task:

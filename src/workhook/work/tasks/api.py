@@ -8,9 +8,9 @@ from workhook.core.records import to_response
 from workhook.http import lists
 from workhook.http.calls import Call
 from workhook.http.endpoints import Listed, Retry, Routes
-from workhook.http.operations import AREA_A
+from workhook.http.operations import WORK_API
+from workhook.identity.authenticator import actor_of
 from workhook.identity.context import Write
-from workhook.identity.guard import actor_of
 from workhook.work.access import find_access
 from workhook.work.columns.schemas import CursorInteger
 from workhook.work.schemas import Done
@@ -27,7 +27,7 @@ from workhook.work.tasks.schemas import (
     TasksQuery,
 )
 
-routes = Routes(AREA_A, "Tasks", read="work.read", write="work.write", retry=Retry(queries.Busy, 20))
+routes = Routes(WORK_API, "Tasks", read="work.read", write="work.write", retry=Retry(queries.Busy, 20))
 
 
 def _shown(task: Task) -> TaskAnswer:
@@ -91,7 +91,7 @@ async def get_task(call: Call, task_id: str, query: OfProjectQuery) -> TaskAnswe
 @routes.patch("/tasks/{id}")
 async def edit_task(write: Write, task_id: str, edit: TaskEdit) -> TaskAnswer:
     """Change a task, move it in its column or to another."""
-    found = await actions.take_task(write.tx, write.actor, task_id, edit)
+    found = await actions.lock_task(write.tx, write.actor, task_id, edit)
     if write.is_conditional:
         write.require_match(_shown(await assignees.one_as_seen(write.tx, found.access, found.task)))
     return _shown(await actions.edit_task(write, found, edit))
@@ -103,7 +103,7 @@ async def delete_task(write: Write, task_id: str, query: OfProjectQuery) -> Done
 
     It can be restored for 30 days. One with time on issued invoices stays (409 `has_invoices`).
     """
-    found = await actions.take_to_delete(write.tx, write.actor, task_id, query.project_id)
+    found = await actions.lock_to_delete(write.tx, write.actor, task_id, query.project_id)
     if write.is_conditional:
         write.require_match(_shown(await assignees.one_as_seen(write.tx, found.access, found.task)))
     await actions.delete_task(write, found)

@@ -13,10 +13,11 @@ from workhook.core.records import to_response
 from workhook.identity.context import Write
 from workhook.work import others
 from workhook.work.access import Access
-from workhook.work.announce import Happening, announce_many
 from workhook.work.invoices import issued
 from workhook.work.pages import PAGE_CHARS
 from workhook.work.people import PersonShape
+from workhook.work.record_events import RecordEvent, publish_events
+from workhook.work.schemas import if_set
 from workhook.work.tasks import actions, assignees, bulk_queries
 from workhook.work.tasks.assignees import Assignable
 from workhook.work.tasks.bulk_queries import Known, Written
@@ -104,7 +105,7 @@ class _Run:
         at = {task_id: each.task.column.id for task_id, each in self.known.items()}
         for each in operations:
             source = at.get(str(each.id), "")
-            target = actions.given(each.column_id, source)
+            target = if_set(each.column_id, source)
             if isinstance(each.position, UnsetType) and isinstance(each.column_id, UnsetType) and each.action == "edit":
                 continue
             touched |= {source, target}
@@ -147,7 +148,7 @@ class _Run:
         task = actions.new_task(access, target, create, self._people(access, operation, ()), self.change.now)
         self.current[task.id] = task
         self.answered.append(task.id)
-        self.shelves[target.column.id].insert(task.id, actions.given(operation.position, None))
+        self.shelves[target.column.id].insert(task.id, if_set(operation.position, None))
 
     def _change(self, number: int, operation: TaskOperation) -> None:
         task_id = str(operation.id)
@@ -180,7 +181,7 @@ class _Run:
         elif isinstance(operation.position, UnsetType):
             return
         self.shelves[source.column.id].remove(task.id)
-        self.shelves[target.column.id].insert(task.id, actions.given(operation.position, None))
+        self.shelves[target.column.id].insert(task.id, if_set(operation.position, None))
         self.current[task.id] = actions.moved(task, source, target, task.position, self.change.now)
         self.moved.add(task.id)
         if target is not source:
@@ -232,7 +233,7 @@ class _Run:
         await bulk_queries.write(self.change.tx, written, gone, self.shelves.items())
         happened = [self._happening(each) for each in written]
         happened += [self._told(task, "deleted") for task in self.deleted.values()]
-        await announce_many(self.change, happened)
+        await publish_events(self.change, happened)
         await self._run_timers()
 
     async def answers(self) -> list[Task | None]:
@@ -285,13 +286,13 @@ class _Run:
         before = self._before(task_id, task)
         return Written(access.repository.id, before, task, standing or self.known[task_id].standing)
 
-    def _happening(self, written: Written) -> Happening:
+    def _happening(self, written: Written) -> RecordEvent:
         if written.before is None:
             return self._told(written.after, "created")
         return actions.edit_of(self.columns[written.after.column.id][0], written.before, written.after)
 
-    def _told(self, task: Task, action: str) -> Happening:
-        return Happening(self.columns[task.column.id][0].repository, "task", action, to_response(task))
+    def _told(self, task: Task, action: str) -> RecordEvent:
+        return RecordEvent(self.columns[task.column.id][0].repository, "task", action, to_response(task))
 
     async def _run_timers(self) -> None:
         """As single moves do; of several tasks that would start the mover's timer, the last one has it."""

@@ -9,9 +9,9 @@ from workhook.core.records import to_response
 from workhook.identity.context import Write
 from workhook.storage.metadata import big
 from workhook.work.access import Access
-from workhook.work.announce import Happening, announce_many, differences
 from workhook.work.columns.schemas import Column, completes
 from workhook.work.columns.tables import columns
+from workhook.work.record_events import RecordEvent, differences, publish_events
 from workhook.work.tasks.order import STEP
 from workhook.work.tasks.queries import project_of
 from workhook.work.tasks.rows import listed_task_of, task_columns
@@ -68,7 +68,7 @@ async def move_all(write: Write, access: Access, column: Column, heir: Column) -
     before = [listed_task_of(each, project, left, position) for position, each in enumerate(rows)]
     after = [_moved(each, entered, position, write.now, done=done) for position, each in enumerate(before, first)]
     happened = [_happening(access, *each) for each in zip(before, after, strict=True)]
-    await announce_many(write, happened)
+    await publish_events(write, happened)
     if done:
         await timers.finish_running(write, access, [each.id for each in before])
 
@@ -77,12 +77,12 @@ def _reference(column: Column) -> TaskColumnShape:
     return TaskColumnShape(column.id, column.title)
 
 
-def _happening(access: Access, before: Task, after: Task) -> Happening:
+def _happening(access: Access, before: Task, after: Task) -> RecordEvent:
     """It was moved, also where it is done by that: what was done is done to the column."""
     old, new = to_response(before), to_response(after)
     changes = differences(old, new, ignore=("updated_at", "column"))
     changes["column_id"] = {"from": before.column.id, "to": after.column.id}
-    return Happening(access.repository, "task", "moved", new, changes)
+    return RecordEvent(access.repository, "task", "moved", new, changes)
 
 
 def _moved(task: Task, column: TaskColumnShape, position: int, now: int, *, done: bool) -> Task:

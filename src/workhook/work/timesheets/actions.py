@@ -16,8 +16,8 @@ from workhook.identity.context import Write
 from workhook.identity.schemas import Actor
 from workhook.storage import Reader
 from workhook.work.access import Access, find_access
-from workhook.work.announce import differences
-from workhook.work.schemas import given as given_or
+from workhook.work.record_events import differences
+from workhook.work.schemas import if_set
 from workhook.work.timesheets import queries, rights, rules, timers
 from workhook.work.timesheets.rules import Times
 from workhook.work.timesheets.schemas import (
@@ -26,7 +26,6 @@ from workhook.work.timesheets.schemas import (
     TimesheetEdit,
     TimesheetTaskShape,
     changed,
-    given,
     timesheet_shape,
 )
 from workhook.work.timesheets.timers import tell
@@ -59,9 +58,9 @@ async def create_timesheet(write: Write, project_id: str, create: TimesheetCreat
     assert task is not None, "else there was a fault"
     timesheet = replace(
         timers.new_timesheet(place.access, task, times, write.now),
-        notes=given(create.notes),
-        billable=given(create.billable) or False,
-        billable_rate_minor=given(create.billable_rate),
+        notes=if_set(create.notes),
+        billable=if_set(create.billable) or False,
+        billable_rate_minor=if_set(create.billable_rate),
     )
     if runs:
         if not await rights.may_run(write.tx, write.actor.user.id, place.access.repository.id):
@@ -76,7 +75,7 @@ async def create_timesheet(write: Write, project_id: str, create: TimesheetCreat
 async def edit_timesheet(write: Write, timesheet_id: str, edit: TimesheetEdit, check: Check) -> Timesheet:
     """The timesheet after the change; what changes nothing has no event. Raises `NotFound`, `Forbidden`, `Conflict`,
     `Invalid`, and what `check` raises."""
-    task_id = given(edit.task_id)
+    task_id = if_set(edit.task_id)
     before, access, task_title = await queries.lock_to_edit(write.tx, write.actor, timesheet_id, task_id)
     _require_writable(access)
     check(before)
@@ -91,9 +90,9 @@ async def edit_timesheet(write: Write, timesheet_id: str, edit: TimesheetEdit, c
     after = replace(
         changed(before, times, write.now),
         task=task,
-        notes=given_or(edit.notes, before.notes),
-        billable=given_or(edit.billable, before.billable),
-        billable_rate_minor=given_or(edit.billable_rate, before.billable_rate_minor),
+        notes=if_set(edit.notes, before.notes),
+        billable=if_set(edit.billable, before.billable),
+        billable_rate_minor=if_set(edit.billable_rate, before.billable_rate_minor),
     )
     await queries.update_timesheets(write.tx, [after])
     action = "finished" if after.times.finished and not before.times.finished else "edited"

@@ -11,9 +11,9 @@ from workhook.core.clock import now_ms
 from workhook.http import lists
 from workhook.http.calls import Answer, Call
 from workhook.http.endpoints import Routes
-from workhook.http.operations import AREA_A
+from workhook.http.operations import WORK_API
+from workhook.identity.authenticator import actor_of
 from workhook.identity.context import Write
-from workhook.identity.guard import actor_of
 from workhook.work.access import Access
 from workhook.work.schemas import Done
 from workhook.work.timesheets import actions, conditions, export, queries
@@ -28,7 +28,7 @@ from workhook.work.timesheets.schemas import (
 )
 from workhook.work.timesheets.table import table, whole_table
 
-routes = Routes(AREA_A, "Timesheets", read="work.read", write="work.write")
+routes = Routes(WORK_API, "Timesheets", read="work.read", write="work.write")
 
 
 @routes.get("/projects/{id}/timesheets", answers={200: TimesheetsAnswer}, other_media_types=(export.MEDIA_TYPE,))

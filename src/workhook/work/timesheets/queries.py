@@ -23,9 +23,10 @@ from workhook.storage.metadata import big, insert_into
 from workhook.work.access import Access, access_of, with_access
 from workhook.work.pages import LOOKS_AT_MOST, bounded, fetch, length
 from workhook.work.people import membership_of, person_columns, person_of_row
+from workhook.work.schemas import if_set
 from workhook.work.tasks.tables import tasks
 from workhook.work.timesheets.rules import Times
-from workhook.work.timesheets.schemas import Timesheet, TimesheetsQuery, TimesheetTaskShape, given
+from workhook.work.timesheets.schemas import Timesheet, TimesheetsQuery, TimesheetTaskShape
 from workhook.work.timesheets.tables import timesheets
 
 people = accounts.alias("people")
@@ -327,16 +328,16 @@ def _last_seen(names: frozenset[str]) -> sa.Select[Any]:
 
 def filters_of(query: TimesheetsQuery) -> dict[str, object]:
     """Those that are given, by the names of `CONDITIONS`."""
-    user = given(query.user)
+    user = if_set(query.user)
     found = {
         "user": None if user is None else key_of(user),
-        "task_id": given(query.task_id),
-        "since": given(query.from_),
-        "to": given(query.to),
-        "billable": given(query.billable),
-        "is_active": given(query.is_active),
-        "finished": given(query.finished),
-        "invoiced": given(query.invoiced),
+        "task_id": if_set(query.task_id),
+        "since": if_set(query.from_),
+        "to": if_set(query.to),
+        "billable": if_set(query.billable),
+        "is_active": if_set(query.is_active),
+        "finished": if_set(query.finished),
+        "invoiced": if_set(query.invoiced),
     }
     return {name: value for name, value in found.items() if value is not None}
 

@@ -18,11 +18,12 @@ from workhook.storage import Reader, Row
 from workhook.storage.metadata import big
 from workhook.work.clients.tables import clients
 from workhook.work.people import NOBODY_ELSE, person_columns, person_of_row
+from workhook.work.schemas import if_set
 from workhook.work.tasks.tables import tasks
 from workhook.work.timesheets.queries import people
 from workhook.work.timesheets.report_parts import ALWAYS, SUMS, cover, parts
 from workhook.work.timesheets.report_schemas import Group, GroupBy, ReportQuery, Spent
-from workhook.work.timesheets.schemas import TimesheetProjectShape, TimesheetTaskShape, given
+from workhook.work.timesheets.schemas import TimesheetProjectShape, TimesheetTaskShape
 from workhook.work.timesheets.sum_tables import UNITS, Grain
 
 _user_id = big("user_id")
@@ -135,7 +136,7 @@ async def sum_up(reader: Reader, actor: Actor, query: ReportQuery, *, now: int, 
 
     Raises `storage.slow.QueryTooSlow`.
     """
-    group_by: GroupBy = given(query.group_by) or "user"
+    group_by: GroupBy = if_set(query.group_by) or "user"
     filters = _filters_of(query)
     zone = query.zone
     unit_ms = DAY_MS if zone is UTC else UNITS[Grain.QUARTERS]
@@ -156,12 +157,12 @@ async def sum_up(reader: Reader, actor: Actor, query: ReportQuery, *, now: int, 
 
 
 def _filters_of(query: ReportQuery) -> dict[str, object]:
-    user = given(query.user)
+    user = if_set(query.user)
     found = {
         "user": None if user is None else key_of(user),
-        "billable": given(query.billable),
-        "invoiced": given(query.invoiced),
-        "project_id": given(query.project_id),
+        "billable": if_set(query.billable),
+        "invoiced": if_set(query.invoiced),
+        "project_id": if_set(query.project_id),
     }
     return {name: value for name, value in found.items() if value is not None}
 

@@ -12,8 +12,9 @@ from msgspec import UNSET, Meta, UnsetType
 from workhook.http.parameters import DAY_OR_MOMENT, Checked, Read
 from workhook.http.wire_types import read_day_or_moment, to_amount
 from workhook.work.people import PersonShape
+from workhook.work.schemas import if_set
 from workhook.work.timesheets import rules
-from workhook.work.timesheets.schemas import ShortDurationShape, TimesheetProjectShape, TimesheetTaskShape, given
+from workhook.work.timesheets.schemas import ShortDurationShape, TimesheetProjectShape, TimesheetTaskShape
 
 GroupBy = Literal["user", "task", "project", "day"]
 
@@ -67,7 +68,7 @@ class ReportQuery(msgspec.Struct):
 
     @property
     def zone(self) -> tzinfo:
-        return zone_of(given(self.timezone) or "UTC")
+        return zone_of(if_set(self.timezone) or "UTC")
 
     @property
     def since_ms(self) -> int | None:

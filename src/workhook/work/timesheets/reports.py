@@ -10,10 +10,11 @@ from workhook.core.clock import now_ms
 from workhook.core.errors import Fault, Invalid, NotFound
 from workhook.http.calls import Answer, Call
 from workhook.http.endpoints import Routes
-from workhook.http.operations import AREA_A
-from workhook.identity.guard import actor_of
+from workhook.http.operations import WORK_API
+from workhook.identity.authenticator import actor_of
 from workhook.identity.schemas import Actor
 from workhook.storage import Reader
+from workhook.work.schemas import if_set
 from workhook.work.timesheets import export, report_queries, rules
 from workhook.work.timesheets.actions import see_timesheets
 from workhook.work.timesheets.export import Cell
@@ -26,7 +27,6 @@ from workhook.work.timesheets.report_schemas import (
     row_shape,
     totals_shape,
 )
-from workhook.work.timesheets.schemas import given
 
 ROWS_MAX = 10_000
 
@@ -41,7 +41,7 @@ _SUMS = ("timesheets", "duration_ms", "hours", "billable_duration_ms", "billable
 
 async def make_report(reader: Reader, actor: Actor, query: ReportQuery) -> Sequence[Group]:
     """Raises `NotFound` for a project that is not seen, and for who is nothing but a client; `Invalid` for too much."""
-    project_id = given(query.project_id)
+    project_id = if_set(query.project_id)
     if project_id is not None:
         await see_timesheets(reader, actor, project_id)
     groups = await report_queries.sum_up(reader, actor, query, now=now_ms(), limit=ROWS_MAX + 1)
@@ -53,7 +53,7 @@ async def make_report(reader: Reader, actor: Actor, query: ReportQuery) -> Seque
     return groups
 
 
-routes = Routes(AREA_A, "Timesheets", read="work.read", write="work.write")
+routes = Routes(WORK_API, "Timesheets", read="work.read", write="work.write")
 
 
 @routes.get("/reports/timesheets", answers={200: ReportAnswer}, problems=(404,), other_media_types=(export.MEDIA_TYPE,))
@@ -65,7 +65,7 @@ async def report_timesheets(call: Call, query: ReportQuery) -> Answer:
     """
     groups = await make_report(call.database, actor_of(call), query)
     if export.wants_csv(call.header("accept")):
-        group_by: GroupBy = given(query.group_by) or "user"
+        group_by: GroupBy = if_set(query.group_by) or "user"
         body = export.rows([(*_KEYS[group_by], *_SUMS), *(_cells(each, group_by) for each in groups)])
         return Answer(body, headers=export.headers(f"timesheets-by-{group_by}"), media_type=export.MEDIA_TYPE)
     total = reduce(Spent.plus, (each.spent for each in groups), Spent())

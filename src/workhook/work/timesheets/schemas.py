@@ -14,15 +14,11 @@ from workhook.http.parameters import DayOrMoment, LongText, Moment, Read
 from workhook.http.wire_types import WIRE_TYPE, Time, read_money, to_amount
 from workhook.identity.schemas import Repository
 from workhook.work.people import PersonShape
+from workhook.work.schemas import if_set
 from workhook.work.timesheets import rules
 from workhook.work.timesheets.rules import GIVEN_DURATION_MAX_MS, RATE_MAX_MINOR, Given, Times
 
 V = TypeVar("V")
-
-
-def given(value: V | UnsetType) -> V | None:
-    """None for what is absent."""
-    return None if isinstance(value, UnsetType) else value
 
 
 def _read_rate(raw: object) -> int:
@@ -74,7 +70,7 @@ class TimesheetCreate(msgspec.Struct):
 
     @property
     def times(self) -> Given:
-        return Given(given(self.start_time), given(self.end_time), given(self.duration))
+        return Given(if_set(self.start_time), if_set(self.end_time), if_set(self.duration))
 
 
 class TimesheetEdit(msgspec.Struct):
@@ -90,7 +86,7 @@ class TimesheetEdit(msgspec.Struct):
 
     @property
     def times(self) -> Given:
-        return Given(given(self.start_time), given(self.end_time), given(self.duration))
+        return Given(if_set(self.start_time), if_set(self.end_time), if_set(self.duration))
 
 
 From = Annotated[DayOrMoment, Meta(description="Those that started then or later; a date is its midnight UTC.")]

@@ -14,8 +14,8 @@ from workhook.identity.context import Write
 from workhook.identity.schemas import Actor
 from workhook.identity.tokens.reach import may_reach
 from workhook.work.access import Access
-from workhook.work.announce import Changes, announce
 from workhook.work.people import person_shape
+from workhook.work.record_events import Changes, publish_event
 from workhook.work.timesheets import queries, rights, rules
 from workhook.work.timesheets.schemas import Timesheet, TimesheetTaskShape, changed, timesheet_shape
 
@@ -24,7 +24,7 @@ async def tell(write: Write, timesheet: Timesheet, action: str, *, changes: Chan
     """The event, in the timesheet's own project. There is none for a project that was deleted."""
     if not timesheet.repository_gone:
         record = timesheet_shape(timesheet, write.now)
-        await announce(write, timesheet.repository, "timesheet", action, record, changes=changes)
+        await publish_event(write, timesheet.repository, "timesheet", action, record, changes=changes)
 
 
 async def finish_running(write: Write, access: Access, task_ids: Sequence[str]) -> None:

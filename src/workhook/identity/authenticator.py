@@ -37,7 +37,7 @@ _BEARER = {"WWW-Authenticate": "Bearer"}
 
 @dataclass(frozen=True)
 class Caller:
-    """What the guard leaves in `Call.actor`: who calls, and what the path names, already checked.
+    """What the authenticator leaves in `Call.actor`: who calls, and what the path names, already checked.
 
     `app`: an app that calls for itself, with its JWT or its client secret.
     """
@@ -64,7 +64,7 @@ async def _write_use(database: Database, token_id: int, now: int) -> None:
         log.warning("token_use_not_noted", token_id=token_id, reason=problem.message)
 
 
-class Guard:
+class Authenticator:
     """Callable by `http.routing`; one per process, since it remembers tokens and counts requests."""
 
     def __init__(self, limiter: rate.RateLimiter, database: Database) -> None:
@@ -251,15 +251,15 @@ _NO_JWT = "An app's JSON web token is taken only where the app itself is asked f
 
 
 def caller_of(call: Call) -> Caller:
-    """What the guard found, with its type."""
+    """What the authenticator found, with its type."""
     caller = call.actor
-    assert isinstance(caller, Caller), "the guard runs before every handler"
+    assert isinstance(caller, Caller), "the authenticator runs before every handler"
     return caller
 
 
 def actor_of(call: Call) -> Actor:
     actor = caller_of(call).actor
-    assert actor is not None, "the operation's access is not None, so the guard has asked for a token"
+    assert actor is not None, "the operation's access is not None, so the authenticator has asked for a token"
     return actor
 
 

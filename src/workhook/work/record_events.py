@@ -1,4 +1,4 @@
-"""Events of Area A: one for each thing that was changed, in the transaction of the change."""
+"""Events of the work API: one for each thing that was changed, in the transaction of the change."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from workhook.identity.schemas import Account, Repository, account_shape, organi
 Changes = Mapping[str, Mapping[str, object]]
 
 
-class Happening(msgspec.Struct, frozen=True):
-    """What `announce_many` tells. `repository` and `record` are as they are after the change."""
+class RecordEvent(msgspec.Struct, frozen=True):
+    """What `publish_events` tells. `repository` and `record` are as they are after the change."""
 
     repository: Repository
     noun: str
@@ -24,7 +24,7 @@ class Happening(msgspec.Struct, frozen=True):
     changes: Changes | None = None
 
 
-async def announce(
+async def publish_event(
     write: Write,
     repository: Repository,
     noun: str,
@@ -41,12 +41,12 @@ async def announce(
     outbox.add(write.tx, [_draft(write, repository.owner, repository, noun, action, record, changes)])
 
 
-async def announce_many(write: Write, happened: Sequence[Happening]) -> None:
+async def publish_events(write: Write, happened: Sequence[RecordEvent]) -> None:
     """`announce` for each, in their order, in few statements however many they are."""
     outbox.add(write.tx, [_draft(write, each.repository.owner, *msgspec.structs.astuple(each)) for each in happened])
 
 
-async def announce_in_account(
+async def publish_account_event(
     write: Write, account: Account, noun: str, action: str, record: msgspec.Struct, *, changes: Changes | None = None
 ) -> None:
     """`announce` for what belongs to an account and to no project: only the organization's own hooks get it."""
