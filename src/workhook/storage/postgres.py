@@ -16,7 +16,7 @@ from sqlalchemy.sql.expression import Executable
 
 from workhook.core.errors import Unavailable
 from workhook.storage import dialects, metrics, pipeline, server_clock, slow
-from workhook.storage.connection_cache import ACQUIRE_TIMEOUT_S, DRIVER_ERRORS, ConnectionCache, ListeningConnection
+from workhook.storage.connections import ACQUIRE_TIMEOUT_S, DRIVER_ERRORS, ListeningConnection, PooledConnections
 from workhook.storage.database import Database, Row, Step, Transaction
 from workhook.storage.postgres_transaction import Asked, PostgresTransaction, as_one
 from workhook.storage.signals import Signals
@@ -46,13 +46,13 @@ class PostgresDatabase(Database):
 
     name = "postgresql"
 
-    def __init__(self, session_url: str, pool: Any, cache: ConnectionCache) -> None:
+    def __init__(self, session_url: str, pool: Any) -> None:
         self._session_url = session_url
         self._pool = pool
-        self._cache = cache
-        self._connections: ConnectionCache | ListeningConnection = cache
+        pooled = PooledConnections(pool)
+        self._connections: PooledConnections | ListeningConnection = pooled
         metrics.CONNECTIONS.labels("open").set_function(pool.get_size)
-        metrics.CONNECTIONS.labels("idle").set_function(cache.idle)
+        metrics.CONNECTIONS.labels("idle").set_function(pool.get_idle_size)
         self._compile = Compiler(dialects.POSTGRESQL)
         self.signals = Signals()
         self._slow = slow.Turns()
@@ -60,7 +60,7 @@ class PostgresDatabase(Database):
         self._outgoing_ready = asyncio.Event()
         self._origin = secrets.token_hex(6)
         self._tasks: list[asyncio.Task[None]] = []
-        self._listening = ListeningConnection(cache)
+        self._listening = ListeningConnection(pooled)
         self._apart = copy(self)
         self._apart._connections = self._listening
 
@@ -90,12 +90,10 @@ class PostgresDatabase(Database):
             )
         except DRIVER_ERRORS as error:
             raise dialects.postgresql_problem(error) from error
-        cache = ConnectionCache(pool)
-        database = cls(session_url or url, pool, cache)
+        database = cls(session_url or url, pool)
         await database._follow_clock()
         database.signals.forward = database._forward
         database._tasks.append(asyncio.create_task(database._notify(), name="pg-notify"))
-        database._tasks.append(asyncio.create_task(cache.release_idle(), name="pg-tidy"))
         if listen:
             database._tasks.append(asyncio.create_task(database._listen(), name="pg-listen"))
         return database
@@ -249,7 +247,6 @@ class PostgresDatabase(Database):
         await asyncio.gather(*self._tasks, return_exceptions=True)
         with suppress(TimeoutError):
             async with asyncio.timeout(5):
-                await self._cache.close()
                 await self._pool.close()
                 return
         self._pool.terminate()

@@ -9,7 +9,7 @@ import structlog
 from sqlalchemy.sql.expression import Executable
 
 from workhook.storage import pipeline
-from workhook.storage.connection_cache import DRIVER_ERRORS, terminate
+from workhook.storage.connections import DRIVER_ERRORS, terminate
 from workhook.storage.database import DeferredRead, DeferredWrite, Row, Transaction
 from workhook.storage.signals import Signals
 from workhook.storage.statements import Compiler, Params, Statement, joined

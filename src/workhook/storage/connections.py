@@ -1,8 +1,4 @@
-"""Keeps PostgreSQL connections at hand between two uses.
-
-Acquiring from asyncpg's pool takes a timer and a task, together three times the CPU of a short statement. So a
-connection that was used without an error is kept for the next caller. Callers that wait for the pool come first.
-"""
+"""The connections of PostgreSQL: those of the pool, and the one that listens."""
 
 from __future__ import annotations
 
@@ -18,7 +14,6 @@ import structlog
 from workhook.storage import dialects, pipeline
 
 ACQUIRE_TIMEOUT_S = 5.0
-KEPT_S = 60.0  # then the pool gets the kept connections back, and closes those that nobody uses for some minutes
 
 DRIVER_ERRORS = (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError)
 """What the driver raises; the last one when the server ends a connection just before it is used."""
@@ -32,67 +27,27 @@ def terminate(connection: Any) -> None:
         connection.terminate()
 
 
-class ConnectionCache:
+class PooledConnections:
     """The connections of a pool; `connect()` is the only way to one."""
 
     def __init__(self, pool: Any) -> None:
-        self._pool = pool
-        self._kept: list[Any] = []
-        self._waiting = 0
-        self._closed = False
+        self.pool = pool
 
     def connect(self) -> _Connected:
-        """`async with cache.connect() as connection`. Raises driver errors as `dialects.postgresql_problem` does."""
-        return _Connected(self)
-
-    def idle(self) -> int:
-        """The number of connections that nobody uses."""
-        return len(self._kept) + int(self._pool.get_idle_size())
-
-    async def acquire(self) -> Any:
-        while self._kept:
-            connection = self._kept.pop()
-            if _is_open(connection):
-                return connection
-            await self._pool.release(connection)
-        self._waiting += 1
-        try:
-            return await self._pool.acquire(timeout=ACQUIRE_TIMEOUT_S)
-        finally:
-            self._waiting -= 1
-
-    async def release(self, connection: Any, *, failed: bool) -> None:
-        """`failed`: the block raised, so the pool has to end any statement that is still running."""
-        if failed or self._waiting or self._closed:
-            await self._pool.release(connection)
-        else:
-            self._kept.append(connection)
-
-    async def release_idle(self) -> None:
-        """Give the kept connections back to the pool every `KEPT_S` seconds, for ever."""
-        while True:
-            await asyncio.sleep(KEPT_S)
-            await self._release_kept()
-
-    async def close(self) -> None:
-        """Give the kept connections back to the pool, and keep none from now on."""
-        self._closed = True
-        await self._release_kept()
-
-    async def _release_kept(self) -> None:
-        while self._kept:
-            await self._pool.release(self._kept.pop())
+        """`async with connections.connect() as connection`. Raises driver errors as `dialects.postgresql_problem`
+        does."""
+        return _Connected(self.pool)
 
 
 class _Connected:
-    """See `ConnectionCache.connect`. A class, because a generator's context manager takes more CPU."""
+    """See `PooledConnections.connect`. A class, because a generator's context manager takes more CPU."""
 
-    def __init__(self, cache: ConnectionCache) -> None:
-        self._cache = cache
+    def __init__(self, pool: Any) -> None:
+        self._pool = pool
 
     async def __aenter__(self) -> Any:
         try:
-            self._connection = await self._cache.acquire()
+            self._connection = await self._pool.acquire(timeout=ACQUIRE_TIMEOUT_S)
         except DRIVER_ERRORS as error:
             raise dialects.postgresql_problem(error) from error
         return self._connection
@@ -106,7 +61,7 @@ class _Connected:
         if isinstance(error, asyncpg.InternalClientError) or dialects.is_read_only(error):
             terminate(self._connection)
         try:
-            await self._cache.release(self._connection, failed=error is not None)
+            await self._pool.release(self._connection)
         except DRIVER_ERRORS as trouble:
             if error is None:
                 raise dialects.postgresql_problem(trouble) from trouble
@@ -118,14 +73,14 @@ class _Connected:
 class ListeningConnection:
     """The connection that listens, used by one caller at a time; a pooled one while it is not connected."""
 
-    def __init__(self, pooled: ConnectionCache) -> None:
+    def __init__(self, pooled: PooledConnections) -> None:
         self._pooled = pooled
         self._turn = asyncio.Lock()
         self.connection: Any = None
 
     @asynccontextmanager
     async def connect(self) -> AsyncIterator[Any]:
-        """Raises as `ConnectionCache.connect` does."""
+        """Raises as `PooledConnections.connect` does."""
         async with self._turn:
             connection = self.connection
             if connection is None or connection.is_closed():
@@ -147,10 +102,3 @@ def _raise_as_problem(error: BaseException | None) -> None:
     """Raise what a driver's error means to the program; return for every other error."""
     if isinstance(error, DRIVER_ERRORS) and (problem := dialects.postgresql_problem(error)) is not error:
         raise problem from error
-
-
-def _is_open(connection: Any) -> bool:
-    try:
-        return not connection.is_closed()
-    except asyncpg.InterfaceError:  # it ended, and the pool has it already
-        return False

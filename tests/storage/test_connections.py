@@ -1,0 +1,83 @@
+"""Connections of the pool: never handed on with something under way, replaced once they ended."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import asyncpg
+import pytest
+
+from tests.harness.databases import Databases
+from workhook.core.errors import Unavailable
+from workhook.storage.connections import PooledConnections
+
+SIZE = 2
+pytestmark = pytest.mark.parametrize("backend", ["postgresql"], indirect=True)
+
+
+@pytest.fixture
+async def pool(backend: Databases, tmp_path: Path) -> AsyncIterator[Any]:
+    async with asyncpg.create_pool(backend.new(tmp_path)["database_url"], min_size=0, max_size=SIZE) as opened:
+        yield opened
+
+
+@pytest.fixture
+def connections(pool: Any) -> PooledConnections:
+    return PooledConnections(pool)
+
+
+_SLEEPS = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event = 'PgSleep'"
+
+
+async def _process(connections: PooledConnections) -> int:
+    async with connections.connect() as connection:
+        return int(await connection.fetchval("SELECT pg_backend_pid()"))
+
+
+async def test_nothing_is_under_way_on_what_the_next_one_gets(connections: PooledConnections) -> None:
+    await _process(connections)
+    begun = asyncio.Event()
+
+    async def sleep() -> None:
+        async with connections.connect() as connection:
+            begun.set()
+            await connection.execute("SELECT pg_sleep(600)")
+
+    task = asyncio.create_task(sleep())
+    await begun.wait()
+    async with asyncio.timeout(30), connections.connect() as other:
+        # PostgreSQL passes over a cancellation that comes before the statement.
+        while not await other.fetchval(_SLEEPS):
+            await asyncio.wait({task}, timeout=0.01)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    async with asyncio.timeout(30):
+        await asyncio.gather(*(_process(connections) for _ in range(3 * SIZE)))
+
+
+async def test_one_that_ends_meanwhile_is_replaced(connections: PooledConnections) -> None:
+    ended = asyncio.Event()
+    async with connections.connect() as other:
+        first = await _process(connections)  # and it is idle now
+        async with connections.connect() as connection:
+            connection.add_termination_listener(lambda _: ended.set())
+        await other.execute("SELECT pg_terminate_backend($1)", first)
+        await ended.wait()
+        assert await _process(connections) != first
+
+
+async def test_one_that_may_not_write_is_not_kept(connections: PooledConnections) -> None:
+    """Its server may be a primary no more."""
+    async with connections.connect() as connection:
+        await connection.execute("SET default_transaction_read_only = on")
+        process = await connection.fetchval("SELECT pg_backend_pid()")
+    with pytest.raises(Unavailable):
+        async with connections.connect() as connection:
+            await connection.execute("CREATE TABLE other (id int)")
+    async with connections.connect() as connection:
+        await connection.execute("CREATE TABLE other (id int)")
+        assert await connection.fetchval("SELECT pg_backend_pid()") != process
