@@ -20,7 +20,11 @@ pytestmark = pytest.mark.parametrize("backend", ["postgresql"], indirect=True)
 
 @pytest.fixture
 async def pool(backend: Databases, tmp_path: Path) -> AsyncIterator[Any]:
-    async with asyncpg.create_pool(backend.new(tmp_path)["database_url"], min_size=0, max_size=SIZE) as opened:
+    async def keep(connection: Any) -> None:
+        """As `PostgresDatabase` has it: what a session was set to stays."""
+
+    url = backend.new(tmp_path)["database_url"]
+    async with asyncpg.create_pool(url, min_size=0, max_size=SIZE, reset=keep) as opened:
         yield opened
 
 
