@@ -132,7 +132,7 @@ def word_violations(root: Path, files: Iterable[Path]) -> Iterator[str]:
     yield from word_rules.class_name_violations(sources, word_rules.REPEATED_CLASSES)
     yield from word_rules.file_name_violations((each.path for each in sources), word_rules.ALIKE_FILES)
     yield from word_rules.likewise_violations(sources, documents)
-    yield from word_rules.sentence_violations(documents, word_rules.LONG_SENTENCES)
+    yield from word_rules.sentence_violations(documents)
 
 
 def violations(root: Path) -> Iterator[str]:
