@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from workhook.cli.error_messages import FAILED, MISUSED, CliError, Misuse, explain, no_data, no_key
-from workhook.cli.options import Command, Group, click_parameter
+from workhook.cli.options import Command, CommandGroup, click_parameters, grouped
 from workhook.core.config import Settings, SettingsError, flag_of, load
 from workhook.core.terminal import unguarded, visible, visible_json
 
@@ -35,9 +35,9 @@ _METAVARS = {"data": "DIR", "database_url": "URL", "delivery_allow_networks": "C
 Body = Callable[..., Awaitable[int | None]]
 
 
-def new_app(help_text: str) -> Group:
+def new_app(help_text: str) -> CommandGroup:
     """A group of commands."""
-    return Group(help=help_text, no_args_is_help=True)
+    return CommandGroup(help=help_text, no_args_is_help=True)
 
 
 @dataclass(frozen=True)
@@ -160,7 +160,7 @@ def format_time(at_ms: int | None) -> str | None:
 
 
 def command(
-    app: Group | None,
+    app: CommandGroup | None,
     name: str,
     *,
     settings: Sequence[str] = COMMON_SETTINGS,
@@ -177,13 +177,14 @@ def command(
 
     def make(body: Body) -> Command:
         own = list(inspect.signature(body, eval_str=True).parameters.values())[1:]
-        added = [*(_setting_option(each) for each in settings), *([_JSON] if json else [])]
+        parameters = [option for each in own for option in click_parameters(each)]
+        parameters += [*(_setting_option(each) for each in settings), *([_JSON] if json else [])]
 
         def run(**given: Any) -> None:
             flags = {each: given.pop(each) or None for each in settings}
-            sys.exit(_run(body, flags, given.pop("as_json", False), given, fast))
+            as_json = given.pop("as_json", False)
+            sys.exit(_run(body, flags, as_json, grouped(own, given), fast))
 
-        parameters = [*map(click_parameter, own), *added]
         made = Command(name, callback=run, params=parameters, help=help_text or inspect.getdoc(body))
         if app is not None:
             app.add_command(made)

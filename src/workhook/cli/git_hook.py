@@ -63,11 +63,11 @@ async def install(
 
 async def _kept_token(services: Services, git_dir: Path, repository: Repository, user: str | None) -> str | None:
     """What an earlier installation publishes with, if that still may."""
-    from workhook.git_push.folder import ConfigError, Folder, load_config
+    from workhook.git_push.spool import ConfigError, HookFolder, load_config
     from workhook.identity.queries import key_of
 
     try:
-        token = load_config(Folder(git_dir)).token
+        token = load_config(HookFolder(git_dir)).token
     except ConfigError:
         return None
     publisher = await _publisher(services, token, repository)
@@ -136,12 +136,12 @@ def post_receive() -> None:
 @command(app, "send", settings=())
 async def send(context: Context, *, git_dir: _GitDir) -> int:
     """Publish now what waits beside a repository."""
-    from workhook.git_push.folder import Folder
     from workhook.git_push.install import find_git_dir
     from workhook.git_push.sender import send_pending
+    from workhook.git_push.spool import HookFolder
 
     where = find_git_dir(git_dir)
-    if not Folder(where).config.exists():
+    if not HookFolder(where).config.exists():
         raise CliError(f"no hook is installed in {where}.", "workhook git-hook install")
     report = send_pending(where)
     stopped = report.stopped
@@ -164,11 +164,11 @@ def _unreachable(git_dir: Path) -> str | None:
     import socket
     from urllib.parse import urlsplit
 
-    from workhook.git_push.folder import ConfigError, Folder, load_config, server_url
-    from workhook.git_push.publish import TIMEOUT_S
+    from workhook.git_push.sender import TIMEOUT_S
+    from workhook.git_push.spool import ConfigError, HookFolder, load_config, server_url
 
     try:
-        url = server_url(load_config(Folder(git_dir)))
+        url = server_url(load_config(HookFolder(git_dir)))
     except ConfigError as error:
         return str(error)
     try:

@@ -2,13 +2,15 @@
 them. All faults of a command line are reported at once, with exit status 2.
 
     async def show(context: Context, *, number: Annotated[int, Argument("ID", parse=row_id)]) -> None: …
+
+A parameter whose type is a dataclass stands for the options that the fields of that class declare.
 """
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, is_dataclass
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
 
@@ -48,8 +50,29 @@ class Argument:
     parse: Callable[[str], Any] | None = None
 
 
-def click_parameter(declared: inspect.Parameter) -> click.Parameter:
-    """The Click parameter that an annotated parameter of a function declares."""
+def click_parameters(declared: inspect.Parameter) -> list[click.Parameter]:
+    """The Click parameters that an annotated parameter of a function declares."""
+    return [_click_parameter(each) for each in _members(declared) or [declared]]
+
+
+def grouped(declared: Iterable[inspect.Parameter], given: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments of a function, made of the values that Click has read."""
+    arguments = {}
+    for each in declared:
+        members = {member.name: given[member.name] for member in _members(each)}
+        arguments[each.name] = each.annotation(**members) if members else given[each.name]
+    return arguments
+
+
+def _members(declared: inspect.Parameter) -> list[inspect.Parameter]:
+    """The fields of a parameter's dataclass; none for another parameter."""
+    if not is_dataclass(declared.annotation):
+        return []
+    make: Callable[..., Any] = declared.annotation
+    return list(inspect.signature(make, eval_str=True).parameters.values())
+
+
+def _click_parameter(declared: inspect.Parameter) -> click.Parameter:
     kind, how = get_args(declared.annotation)[0], declared.annotation.__metadata__[0]
     required, default = declared.default is declared.empty, declared.default
     name = declared.name
@@ -110,7 +133,7 @@ class _HelpfulArgument(click.Argument):
         )
 
 
-class Group(click.Group):
+class CommandGroup(click.Group):
     """A group whose help shows its commands in the order in which they were added."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -214,26 +237,20 @@ def days(given: str) -> float:
 
 
 def whole_from(least: int) -> Callable[[str], int]:
-    """A whole number that is not too small."""
+    """Reads a whole number that is not too small."""
+    return lambda given: _whole(given, least, f"a whole number from {least} on")
 
-    def parse(given: str | int) -> int:
-        try:
-            number = int(given)
-        except ValueError:
-            number = least - 1
-        if number < least or number > IDS_MAX:
-            raise click.BadParameter(f"{given!r} is not a whole number from {least} on.")
-        return number
 
-    return parse
+def _whole(given: str | int, least: int, wanted: str) -> int:
+    try:
+        number = int(given)
+    except ValueError:
+        number = least - 1
+    if not least <= number <= IDS_MAX:
+        raise click.BadParameter(f"{given!r} is not {wanted}.")
+    return number
 
 
 def row_id(given: str | int) -> int:
     """The id of something that the database numbers."""
-    try:
-        number = int(given)
-    except ValueError:
-        number = 0
-    if not 1 <= number <= IDS_MAX:
-        raise click.BadParameter(f"{given!r} is not an id: a whole number from 1 to {IDS_MAX:,}.")
-    return number
+    return _whole(given, 1, f"an id: a whole number from 1 to {IDS_MAX:,}")

@@ -52,6 +52,14 @@ def run(git_dir: Path, *arguments: str, stdin: bytes = b"", timeout_s: float = T
     return done.stdout
 
 
+def branches_and_tags(git_dir: Path, timeout_s: float = TIMEOUT_S) -> tuple[tuple[str, str], ...]:
+    """Object id and name of each ref that a push can show. Raises as `run`."""
+    options = ("--format=%(objectname) %(refname)", "refs/heads", "refs/tags")
+    said = run(git_dir, "for-each-ref", *options, timeout_s=timeout_s).decode("utf-8", "surrogateescape")
+    rows = (line.partition(" ") for line in said.split("\n") if line)
+    return tuple((oid, ref) for oid, _, ref in rows)
+
+
 def is_zero(oid: str) -> bool:
     """Whether `oid` (40 or 64 digits) is Git's way to say "no object"."""
     return not oid.strip("0")

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from workhook.git_push import git
-from workhook.git_push.folder import Folder, write_durably
 from workhook.git_push.hook import MODULE_FLAGS
+from workhook.git_push.spool import HookFolder, write_durably
 
 MARK = "# Written by `workhook git-hook install`"
 CHAINED = "post-receive.before-workhook"
@@ -70,7 +70,7 @@ def install(
         raise InstallError("the token is empty or has characters that no token has")
     if url is not None and not url.startswith(("http://", "https://")):
         raise InstallError(f"{url!r} does not start with http:// or https://")
-    folder = Folder(find_git_dir(git_dir))
+    folder = HookFolder(find_git_dir(git_dir))
     hooks = _hooks_dir(folder.git_dir)
     _check_python(python)
     folder.create()

@@ -19,8 +19,8 @@ from workhook.core.disclosure import Viewer
 from workhook.core.errors import Fault, Invalid, Malformed, NotFound, Problem, TooLarge, UnsupportedMediaType
 from workhook.core.secrecy import Secretive
 from workhook.core.vault import Vault
+from workhook.http.messages import Request
 from workhook.http.operations import Operation
-from workhook.http.requests import Request
 from workhook.storage import Database
 from workhook.storage.blobs import Blobs
 

@@ -31,8 +31,8 @@ import msgspec
 
 from workhook.http import idempotency, parameters
 from workhook.http.calls import Answer, Call
+from workhook.http.lists import PAGING, page_link, page_of
 from workhook.http.operations import WORK_API, Area, Operation
-from workhook.http.paging import PAGING, page_link, page_of
 from workhook.storage import Transaction
 from workhook.storage.pages import Page
 
