@@ -20,10 +20,9 @@ from workhook.identity.queries import find_account_by_id, find_member_role, key_
 from workhook.identity.schemas import Account
 from workhook.storage import Reader, Transaction
 from workhook.storage.pages import Page
-from workhook.web.authorize import onwards
-from workhook.web.forms import read_session_form
+from workhook.web.consent import onwards
 from workhook.web.render import page
-from workhook.web.sessions import Session, as_actor, redirect, sign_in_redirect, signed_in
+from workhook.web.sessions import Session, as_actor, read_session_form, redirect, sign_in_redirect, signed_in
 
 PATH = "/apps/{slug}/installations/new"
 LISTED_MAX = 100  # repositories to tick; the names of others are typed
