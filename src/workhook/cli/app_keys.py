@@ -6,26 +6,21 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from workhook.cli.error_messages import CliError, Misuse
-
-if TYPE_CHECKING:
-    from workhook.identity.apps.keys import NewKey
+from workhook.identity.apps import keys
 
 
-async def read_or_make_key(public_key: Path | None, key_file: Path | None) -> NewKey:
+async def read_or_make_key(public_key: Path | None, key_file: Path | None) -> keys.NewKey:
     """The caller's own public key, or a new key. Raises `CliError`."""
-    from workhook.identity.apps.keys import PEM_MAX, new_key, own_key
-
     if public_key is None:
-        return await new_key()
+        return await keys.new_key()
     if key_file is not None:
         raise Misuse("--key-file and --public-key exclude each other.", "Your own private key stays where it is.")
     with public_key.open(encoding="ascii", errors="replace") as file:
-        text = file.read(PEM_MAX + 1)
+        text = file.read(keys.PEM_MAX + 1)
     try:
-        return own_key(text)
+        return keys.own_key(text)
     except ValueError as error:
         remedy = "Give --public-key another file."
         raise CliError(f"{public_key} does not hold what it must: {error}.", remedy) from None

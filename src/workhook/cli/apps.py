@@ -12,9 +12,11 @@ from workhook.cli.app_keys import new_file, pem_json, pem_lines, read_or_make_ke
 from workhook.cli.common import Context, cell, command, find_organization, format_time, new_app
 from workhook.cli.error_messages import CliError
 from workhook.cli.options import Argument, CommandGroup, Flag, Option
+from workhook.core import errors
+from workhook.identity import queries as identity_queries
+from workhook.identity.apps import actions, queries, schemas
 
 if TYPE_CHECKING:
-    from workhook.identity.apps.schemas import App, AppChange, Key, Secret
     from workhook.identity.schemas import Account
     from workhook.storage import Reader
 
@@ -84,15 +86,13 @@ class ChangedProfile(ProfileOptions):
         None
     )
 
-    def change(self, **more: Any) -> AppChange:
+    def change(self, **more: Any) -> schemas.AppChange:
         """The change that these options and `more` ask for."""
-        from workhook.identity.apps.schemas import AppChange
-
         given = {**more, "device_flow": self.device_flow, "callback_urls": self.callback_url or None}
         change: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
         cleared = {"homepage_url": self.homepage_url, "description": self.description}
         change |= {name: text or None for name, text in cleared.items() if text is not None}
-        return AppChange(**change)
+        return schemas.AppChange(**change)
 
 
 @command(app, "create")
@@ -108,8 +108,6 @@ async def create_app(
     profile: NewProfile,
 ) -> None:
     """Register an app. This is the only time that its client secret and its private key are shown."""
-    from workhook.identity.apps import actions
-
     key = await read_or_make_key(public_key, key_file)
     granted = permissions_of(permissions or "")
     with new_file(key_file) as kept:
@@ -129,8 +127,6 @@ async def create_oauth_app(
     context: Context, *, organization: OrganizationOption, name: _Name, profile: NewProfile
 ) -> None:
     """Register an OAuth app. This is the only time that its client secret is shown."""
-    from workhook.identity.apps import actions
-
     async with context.transaction() as tx:
         owner = await find_organization(tx, organization)
         made, secret = await actions.create_oauth_app(tx, None, owner, name=name, **profile.values())
@@ -156,8 +152,6 @@ async def list_oauth_apps(context: Context, *, organization: OrganizationOption)
 
 
 async def _apps_of(context: Context, organization: str, kind: AppKind) -> list[dict[str, object]]:
-    from workhook.identity.apps import queries
-
     async with context.services() as services:
         owner = await find_organization(services.database, organization)
         found, _ = await queries.list_apps(services.database, owner.id, "oauth" if kind.is_oauth else "app")
@@ -177,8 +171,6 @@ async def show_oauth_app(context: Context, *, name: AppArgument) -> None:
 
 
 async def _show(context: Context, name: str, kind: AppKind) -> None:
-    from workhook.identity.apps import queries
-
     async with context.services() as services:
         found = await find_app(services.database, name, kind)
         data = _app_json(found, await _owner_of(services.database, found))
@@ -211,9 +203,7 @@ async def edit_oauth_app(
     await _edit(context, name, OAUTH_APP, profile.change(name=new_name))
 
 
-async def _edit(context: Context, name: str, kind: AppKind, change: AppChange) -> None:
-    from workhook.identity.apps import actions
-
+async def _edit(context: Context, name: str, kind: AppKind, change: schemas.AppChange) -> None:
     async with context.transaction() as tx:
         found = await actions.edit_app(tx, None, await find_app(tx, name, kind), change)
         data = _app_json(found, await _owner_of(tx, found))
@@ -225,8 +215,6 @@ def _add_shared_commands(kind: AppKind, *, deletes: str) -> None:
 
     @command(kind.group, "delete", help_text=deletes)
     async def delete(context: Context, *, name: AppArgument) -> None:
-        from workhook.identity.apps import actions
-
         async with context.transaction() as tx:
             found = await find_app(tx, name, kind)
             await actions.delete_app(tx, None, found)
@@ -235,8 +223,6 @@ def _add_shared_commands(kind: AppKind, *, deletes: str) -> None:
     @command(kind.group, "new-secret")
     async def new_secret(context: Context, *, name: AppArgument) -> None:
         """Make another client secret: two at most. This is the only time that it is shown."""
-        from workhook.identity.apps import actions
-
         async with context.transaction() as tx:
             found = await find_app(tx, name, kind)
             made, secret = await actions.add_secret(tx, None, found)
@@ -245,8 +231,6 @@ def _add_shared_commands(kind: AppKind, *, deletes: str) -> None:
     @command(kind.group, "delete-secret")
     async def delete_secret(context: Context, *, name: AppArgument, secret_id: _Id) -> None:
         """Delete a client secret: from now on no process takes it."""
-        from workhook.identity.apps import actions
-
         await _delete_part(context, name, kind, "secret", secret_id, actions.remove_secret)
 
 
@@ -262,8 +246,6 @@ async def new_key(
     context: Context, *, name: AppArgument, key_file: _KeyFile = None, public_key: _PublicKey = None
 ) -> None:
     """Add a key that the app signs with. This is the only time that the private half is shown."""
-    from workhook.identity.apps import actions
-
     key = await read_or_make_key(public_key, key_file)
     pem = key.private_key or ""
     with new_file(key_file) as kept:
@@ -278,8 +260,6 @@ async def new_key(
 @command(app, "delete-key")
 async def delete_key(context: Context, *, name: AppArgument, key_id: _Id) -> None:
     """Delete a key: what is signed with it is good no more. The last one stays."""
-    from workhook.identity.apps import actions
-
     await _delete_part(context, name, APP, "key", key_id, actions.remove_key)
 
 
@@ -287,22 +267,18 @@ async def _delete_part(
     context: Context, name: str, kind: AppKind, noun: str, number: int, remove: Callable[..., Awaitable[None]]
 ) -> None:
     """Delete a secret or a key of an app."""
-    from workhook.core.errors import NotFound
-
     async with context.transaction() as tx:
         found = await find_app(tx, name, kind)
         try:
             await remove(tx, None, found, number)
-        except NotFound:
+        except errors.NotFound:
             remedy = f"`workhook {kind.command} show {found.slug}` shows their ids."
             raise CliError(f"{found.slug} has no {noun} {number}.", remedy) from None
     context.answer({"id": number, "deleted": True}, f"deleted the {noun} {number}")
 
 
-async def find_app(reader: Reader, name: str, kind: AppKind) -> App:
+async def find_app(reader: Reader, name: str, kind: AppKind) -> schemas.App:
     """By slug or client id. Raises `CliError`."""
-    from workhook.identity.apps import queries
-
     # In this order: a slug, made of whatever name, can be somebody else's client id in lower case.
     app = await queries.find_client(reader, name) or await queries.find_slug(reader, name)
     if app is None:
@@ -314,10 +290,8 @@ async def find_app(reader: Reader, name: str, kind: AppKind) -> App:
     return app
 
 
-async def _owner_of(reader: Reader, app: App) -> Account:
-    from workhook.identity import queries
-
-    owner = await queries.find_account_by_id(reader, app.account_id)
+async def _owner_of(reader: Reader, app: schemas.App) -> Account:
+    owner = await identity_queries.find_account_by_id(reader, app.account_id)
     assert owner is not None, "an app goes with its organization"
     return owner
 
@@ -332,7 +306,7 @@ def permissions_text(permissions: Any) -> str:
     return ", ".join(f"{name}:{level}" for name, level in sorted(permissions.items())) or "none"
 
 
-def _app_json(app: App, owner: Account) -> dict[str, object]:
+def _app_json(app: schemas.App, owner: Account) -> dict[str, object]:
     """The app for `--json`, without secrets."""
     data: dict[str, object] = {name: getattr(app, name) for name in ("id", "slug", "name", "client_id")}
     data |= {"organization": owner.login, "description": app.description, "homepage_url": app.homepage_url}
@@ -343,12 +317,12 @@ def _app_json(app: App, owner: Account) -> dict[str, object]:
     return data
 
 
-def _secret_json(secret: Secret) -> dict[str, object]:
+def _secret_json(secret: schemas.Secret) -> dict[str, object]:
     times = {name: format_time(getattr(secret, name)) for name in ("created_at", "last_used_at")}
     return {"id": secret.id, "last_eight": secret.last_eight, **times}
 
 
-def _key_json(key: Key) -> dict[str, object]:
+def _key_json(key: schemas.Key) -> dict[str, object]:
     return {"id": key.id, "fingerprint": key.fingerprint, "created_at": format_time(key.created_at)}
 
 

@@ -9,17 +9,20 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import click
 
+from workhook import bootstrap
+from workhook.cli import asking
+from workhook.cli import progress as cli_progress
 from workhook.cli.common import Context, command
 from workhook.cli.error_messages import FAILED, CliError, Misuse, about, require_postgresql
+from workhook.cli.filling import fill, plan
 from workhook.cli.options import Option
-
-if TYPE_CHECKING:
-    from workhook.cli.asking import Measured
-    from workhook.cli.filling.plan import RowCounts
+from workhook.core import config, log
+from workhook.core.clock import now_ms
+from workhook.work.timesheets import summing
 
 ROWS_DEFAULT, TIMES_DEFAULT = 100_000, 20
 
@@ -53,17 +56,13 @@ async def bench(
     The studio that is here is not touched: neither WORKHOOK_DATA nor WORKHOOK_DATABASE_URL counts. What takes more than
     100 ms is marked. The status is 0 unless a question was not answered with 200.
     """
-    from workhook.cli.filling.plan import LEAST, MOST, RowCounts
-    from workhook.cli.progress import show_progress
-    from workhook.core import log
-
-    if not LEAST <= rows <= MOST:
-        raise Misuse(f"--rows is {rows:,}.", f"It must be a number from {LEAST:,} to {MOST:,}.")
+    if not plan.LEAST <= rows <= plan.MOST:
+        raise Misuse(f"--rows is {rows:,}.", f"It must be a number from {plan.LEAST:,} to {plan.MOST:,}.")
     if times < 1:
         raise Misuse(f"--times is {times}.", "It must be 1 or more.")
     log.configure("error")
-    counts = RowCounts.of(rows)
-    with _folder(keep) as folder, show_progress() as progress:
+    counts = plan.RowCounts.of(rows)
+    with _folder(keep) as folder, cli_progress.show_progress() as progress:
         given = "TMPDIR and --keep" if database_url is None else "--database-url"
         with about(context.settings, database_url or f"sqlite:///{folder}/workhook.db", given):
             await _require_room(folder, database_url, counts)
@@ -88,7 +87,7 @@ def _folder(keep: Path | None) -> Iterator[Path]:
     yield keep.absolute()
 
 
-async def _require_room(folder: Path, url: str | None, counts: RowCounts) -> None:
+async def _require_room(folder: Path, url: str | None, counts: plan.RowCounts) -> None:
     """Raises `CliError` for a disk that is too small, and for a database that is anything but empty."""
     place: Path | None = folder
     if url is not None:
@@ -131,17 +130,11 @@ def _folder_at(path: str) -> Path | None:
         return None
 
 
-async def _fill(folder: Path, url: str | None, counts: RowCounts, progress: Any) -> tuple[str, int]:
+async def _fill(folder: Path, url: str | None, counts: plan.RowCounts, progress: Any) -> tuple[str, int]:
     """The owner's token, and the id of the first webhook."""
-    from workhook.bootstrap import open_services
-    from workhook.cli.filling.fill import fill
-    from workhook.core.clock import now_ms
-    from workhook.core.config import load
-    from workhook.work.timesheets import summing
-
     given = {"data": str(folder), **({} if url is None else {"database_url": url})}
-    async with open_services(load(given, {})) as services:
-        base = await fill(services.database, counts, progress)
+    async with bootstrap.open_services(config.load(given, {})) as services:
+        base = await fill.fill(services.database, counts, progress)
         await summing.add_changes(services, now_ms())  # as the chore has done where time has passed
     if url is not None:
         await _settle(url)
@@ -162,33 +155,31 @@ async def _settle(url: str) -> None:
 
 
 async def _ask(
-    folder: Path, url: str | None, counts: RowCounts, token: str, first_hook: int, times: int, progress: Any
-) -> list[Measured]:
-    from workhook.cli.asking import Samples, measure_all, questions, serving
-
-    every = list(questions(Samples(counts, first_hook)))
-    async with serving(folder, {} if url is None else {"database_url": url}) as address:
-        return await asyncio.to_thread(measure_all, address, token, every, times, progress)
+    folder: Path, url: str | None, counts: plan.RowCounts, token: str, first_hook: int, times: int, progress: Any
+) -> list[asking.Measured]:
+    every = list(asking.questions(asking.Samples(counts, first_hook)))
+    async with asking.serving(folder, {} if url is None else {"database_url": url}) as address:
+        return await asyncio.to_thread(asking.measure_all, address, token, every, times, progress)
 
 
-def _answer(context: Context, counts: RowCounts, database: str, filled_s: float, found: Sequence[Measured]) -> None:
-    from workhook.cli.asking import SLOW_MS
-
+def _answer(
+    context: Context, counts: plan.RowCounts, database: str, filled_s: float, found: Sequence[asking.Measured]
+) -> None:
     answers = [each.shown() for each in found]
     if context.as_json:
-        told = {"rows": counts.deliveries, "database": database, "filled_s": round(filled_s, 1), "slow_ms": SLOW_MS}
-        context.answer({**told, "answers": answers}, "")
+        data = {"rows": counts.deliveries, "database": database, "filled_s": round(filled_s, 1)}
+        context.answer({**data, "slow_ms": asking.SLOW_MS, "answers": answers}, "")
         return
     rows = [{**each, "note": _note(measured)} for each, measured in zip(answers, found, strict=True)]
     context.answer_rows(rows, ("operation", "query", "p50_ms", "p99_ms", "returned", "note"), none="nothing was asked")
     slow = sum(each.slow for each in found)
     context.answer(
         {}, f"\n{counts.deliveries:,} deliveries, {database}, filled in {filled_s:,.0f} s: "
-        f"{slow} of {len(found)} questions took more than {SLOW_MS:.0f} ms",
+        f"{slow} of {len(found)} questions took more than {asking.SLOW_MS:.0f} ms",
     )  # fmt: skip
 
 
-def _note(measured: Measured) -> str | None:
+def _note(measured: asking.Measured) -> str | None:
     if measured.status != 200:
         return f"answered {measured.status}"
     return "slow" if measured.slow else None

@@ -6,13 +6,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Literal
 
+from workhook.cli import queries
 from workhook.cli.common import Context, cell, command, find_organization, find_repository, new_app
 from workhook.cli.error_messages import CliError, Misuse
 from workhook.cli.options import Argument, Option, row_id, time_text, whole_from
 from workhook.cli.progress import Progress, show_progress
+from workhook.hooks import deliveries, history, records
+from workhook.hooks import queries as hooks_queries
+from workhook.hooks import redelivery as hooks_redelivery
 
 if TYPE_CHECKING:
-    from workhook.hooks.history import Filters
     from workhook.hooks.schemas import DeliveryItem
     from workhook.storage import Database, Reader
 
@@ -53,10 +56,6 @@ class DeliveryOptions:
 
     async def hook_ids(self, reader: Reader) -> list[int]:
         """The ids of the webhooks that the options name. Raises `CliError`."""
-        from workhook.cli import queries
-        from workhook.hooks.queries import all_hooks
-        from workhook.hooks.records import HookOwner
-
         if sum(each is not None for each in self.owners) != 1:
             raise Misuse("which webhooks?", "Name one of --hook, --repository and --organization.")
         if self.hook is not None:
@@ -66,10 +65,10 @@ class DeliveryOptions:
             return [self.hook]
         if self.repository is not None:
             found = await find_repository(reader, self.repository)
-            place = HookOwner(found.owner, found)
+            place = records.HookOwner(found.owner, found)
         else:
-            place = HookOwner(await find_organization(reader, self.organization or ""))
-        return [each.id for each in await all_hooks(reader, place)]
+            place = records.HookOwner(await find_organization(reader, self.organization or ""))
+        return [each.id for each in await hooks_queries.all_hooks(reader, place)]
 
 
 @command(app, "list")
@@ -80,9 +79,7 @@ async def list_deliveries(
     limit: Annotated[int, Option("NUMBER", "The newest so many.", parse=whole_from(1))] = 30,
 ) -> None:
     """List deliveries, newest first. Without --hook those of every webhook of the repository or organization."""
-    from workhook.hooks.deliveries import parse_filters
-
-    filters = parse_filters(chosen.filters)
+    filters = deliveries.parse_filters(chosen.filters)
     async with context.services() as services:
         found: list[dict[str, object]] = []
         for hook_id in await chosen.hook_ids(services.database):
@@ -95,11 +92,9 @@ async def list_deliveries(
 @command(app, "show")
 async def show(context: Context, *, delivery: Annotated[int, Argument("ID", parse=row_id)]) -> None:
     """Show one delivery: what was sent and what came back."""
-    from workhook.hooks.deliveries import find_delivery
-
     async with context.services() as services:
         hook_id = await _hook_of(services.database, delivery)
-        found = await find_delivery(services.database, hook_id, delivery)
+        found = await deliveries.find_delivery(services.database, hook_id, delivery)
     lines = [f"{name}: {cell(value)}" for name, value in _to_json(found, hook_id).items()]
     lines += [f"url: {found.url}", "", *_headers("> ", found.request.headers), "", _json_text(found.request.payload)]
     lines += ["", *_headers("< ", found.response.headers), "", found.response.payload]
@@ -120,21 +115,18 @@ async def redeliver(
     since. Each event goes again under its guid, once however many attempts it had, and is tried again if it fails. What
     is interrupted is gone on with by the server.
     """
-    from workhook.hooks.deliveries import parse_filters
-    from workhook.hooks.history import Filters
-
     given = any(chosen.filters.values())
     async with context.services() as services:
-        wanted: dict[int, Filters] = {}
+        wanted: dict[int, history.Filters] = {}
         if ids:
             if given or any(chosen.owners):
                 raise Misuse("ids and filters do not go together.", "Give the one or the other.")
             of_hook: dict[int, list[int]] = {}
             for each in ids:
                 of_hook.setdefault(await _hook_of(services.database, each), []).append(each)
-            wanted = {hook_id: Filters(ids=some) for hook_id, some in of_hook.items()}
+            wanted = {hook_id: history.Filters(ids=some) for hook_id, some in of_hook.items()}
         else:
-            filters = parse_filters(chosen.filters if given else {"status": "failure"})
+            filters = deliveries.parse_filters(chosen.filters if given else {"status": "failure"})
             wanted = dict.fromkeys(await chosen.hook_ids(services.database), filters)
         queued = 0
         with show_progress() as progress:
@@ -143,12 +135,10 @@ async def redeliver(
     context.answer({"queued": queued}, f"{queued} will be sent again")
 
 
-async def _redeliver(database: Database, hook_id: int, filters: Filters, progress: Progress) -> int:
+async def _redeliver(database: Database, hook_id: int, filters: history.Filters, progress: Progress) -> int:
     """Answers how many events will be sent again. Whatever ends this command, a server goes on with it."""
-    from workhook.hooks import redelivery
-
-    job_id = await database.in_transaction(lambda tx: redelivery.ask(tx, hook_id, filters))
-    while (job := await redelivery.advance(database, job_id)) is not None:
+    job_id = await database.in_transaction(lambda tx: hooks_redelivery.ask(tx, hook_id, filters))
+    while (job := await hooks_redelivery.advance(database, job_id)) is not None:
         progress(f"deliveries of webhook {hook_id} looked at, in percent", job.percent, 100)
         if job.finished_at is not None:
             return job.queued
@@ -156,23 +146,20 @@ async def _redeliver(database: Database, hook_id: int, filters: Filters, progres
 
 
 async def _hook_of(reader: Reader, delivery_id: int) -> int:
-    from workhook.cli import queries
-
     hook_id = await queries.hook_of_delivery(reader, delivery_id)
     if hook_id is None:
         raise CliError(f"there is no delivery {delivery_id}.", "`workhook deliveries list` shows their ids.")
     return hook_id
 
 
-async def _newest(reader: Reader, hook_id: int, filters: Filters, limit: int) -> list[DeliveryItem]:
+async def _newest(reader: Reader, hook_id: int, filters: history.Filters, limit: int) -> list[DeliveryItem]:
     """Newest first, at most `limit`."""
-    from workhook.hooks.deliveries import list_deliveries, parse_cursor
-
     found: list[DeliveryItem] = []
     cursor: str | None = None
     while len(found) < limit:
         wanted = min(PAGE, limit - len(found))
-        page = await list_deliveries(reader, hook_id, filters, cursor=parse_cursor(cursor), per_page=wanted)
+        at = deliveries.parse_cursor(cursor)
+        page = await deliveries.list_deliveries(reader, hook_id, filters, cursor=at, per_page=wanted)
         found += page.items
         cursor = page.next_cursor
         if cursor is None:

@@ -9,6 +9,7 @@ from workhook.cli import apps
 from workhook.cli.common import Context, command, find_organization, format_time
 from workhook.cli.error_messages import CliError, not_together
 from workhook.cli.options import Flag, Option
+from workhook.identity.apps import actions, queries
 
 if TYPE_CHECKING:
     from workhook.identity.apps.schemas import App, Installation
@@ -67,8 +68,6 @@ async def _install(
     """What was there, and what is there now. `keep`: whether its permissions and repositories stay, if it was."""
     from msgspec import UNSET
 
-    from workhook.identity.apps import actions, queries
-
     before = await queries.find_installation_on(tx, found.id, place.id)
     if before is None:
         return None, await actions.install(tx, None, found, place, permissions=granted, repository_ids=chosen)
@@ -79,8 +78,6 @@ async def _install(
 
 async def _chosen(tx: Transaction, place: Account, names: Sequence[str]) -> list[int] | None:
     """The ids of these repositories of the organization; None for no names. Raises `CliError` with all unknown ones."""
-    from workhook.identity.apps import queries
-
     if not names:
         return None
     known = await queries.own_repository_names(tx, place.id, [each.lower() for each in names])
@@ -107,8 +104,6 @@ async def uninstall(
     remove_webhooks: Annotated[bool, Flag("Those that it made go with it; without this they stay and go on.")] = False,
 ) -> None:
     """Take an app off an organization: its tokens end. Webhooks that it made are the organization's, and stay."""
-    from workhook.identity.apps import actions, queries
-
     async with context.transaction() as tx:
         place = await find_organization(tx, organization)
         found = await apps.find_app(tx, name, apps.APP)
@@ -129,8 +124,6 @@ async def uninstall(
 @command(app, "installations")
 async def installations(context: Context, *, organization: apps.OrganizationOption) -> None:
     """List what is installed on an organization."""
-    from workhook.identity.apps import queries
-
     async with context.services() as services:
         place = await find_organization(services.database, organization)
         found, _ = await queries.list_installations_on(services.database, place.id)

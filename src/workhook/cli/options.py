@@ -16,6 +16,9 @@ from typing import Any, Literal, get_args, get_origin
 
 import click
 
+from workhook.core.clock import parse_rfc3339
+from workhook.identity import policy
+
 EXPIRES_MAX_DAYS = 36_500
 IDS_MAX = 2**63 - 1  # what a database keeps
 _TYPES: dict[type, click.ParamType[Any]] = {str: click.STRING, int: click.INT, float: click.FLOAT}
@@ -66,10 +69,10 @@ def grouped(declared: Iterable[inspect.Parameter], given: Mapping[str, Any]) -> 
 
 def _members(declared: inspect.Parameter) -> list[inspect.Parameter]:
     """The fields of a parameter's dataclass; none for another parameter."""
-    if not is_dataclass(declared.annotation):
+    kind = declared.annotation
+    if not isinstance(kind, type) or not is_dataclass(kind):
         return []
-    make: Callable[..., Any] = declared.annotation
-    return list(inspect.signature(make, eval_str=True).parameters.values())
+    return list(inspect.signature(kind, eval_str=True).parameters.values())
 
 
 def _click_parameter(declared: inspect.Parameter) -> click.Parameter:
@@ -186,8 +189,6 @@ def _refuse_undecodable(ctx: click.Context, parameter: click.Parameter, given: o
 
 def time_text(given: str) -> str:
     """A time as the API takes it."""
-    from workhook.core.clock import parse_rfc3339
-
     try:
         parse_rfc3339(given)
     except ValueError:
@@ -197,21 +198,17 @@ def time_text(given: str) -> str:
 
 def scope_list(given: str) -> str:
     """Scopes, separated by commas."""
-    from workhook.identity.policy import SCOPES
-
-    unknown = [each.strip() for each in given.split(",") if each.strip() and each.strip() not in SCOPES]
+    unknown = [each.strip() for each in given.split(",") if each.strip() and each.strip() not in policy.SCOPES]
     if unknown or not given.strip(", "):
-        raise click.BadParameter(f"{_not_among(unknown or [given])} {', '.join(SCOPES)}.")
+        raise click.BadParameter(f"{_not_among(unknown or [given])} {', '.join(policy.SCOPES)}.")
     return given
 
 
 def permission_list(given: str) -> str:
     """Permissions with a level each, separated by commas: work=read,repository_hooks=write."""
-    from workhook.identity.policy import PERMISSIONS
-
-    wrong = [each for each in given.split(",") if each.strip() and not _is_permission(each, PERMISSIONS)]
+    wrong = [each for each in given.split(",") if each.strip() and not _is_permission(each, policy.PERMISSIONS)]
     if wrong or not given.strip(", "):
-        names = ", ".join(PERMISSIONS)
+        names = ", ".join(policy.PERMISSIONS)
         raise click.BadParameter(f"{_not_among(wrong or [given])} {names} with =read or =write after it.")
     return given.replace(":", "=")  # as `workhook app` and the documents write them
 

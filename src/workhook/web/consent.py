@@ -1,7 +1,7 @@
 """A person decides what an app may do.
 
-`/login/oauth/authorize` (RFC 6749 4.1, RFC 9700) is where an app sends its user. At `/login/device` the person types the
-code that a device shows (RFC 8628 3.3).
+An app sends its user to `/login/oauth/authorize` (RFC 6749 4.1, RFC 9700). At `/login/device` the person types the code
+that a device shows (RFC 8628 3.3).
 """
 
 from __future__ import annotations
