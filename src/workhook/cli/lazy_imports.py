@@ -35,3 +35,13 @@ def lazy_imports() -> Iterator[None]:
         yield
     finally:
         sys.meta_path.remove(finder)
+
+
+@contextmanager
+def not_installed(name: str) -> Iterator[None]:
+    """Within the block, a library that another one uses if it is there seems not to be there."""
+    sys.modules[name] = None  # type: ignore[assignment]  # an import of it fails then, as Python documents
+    try:
+        yield
+    finally:
+        del sys.modules[name]
