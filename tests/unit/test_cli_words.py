@@ -17,6 +17,7 @@ SOURCE = Path(workhook.__file__).parent
 CLI = SOURCE / "cli"
 # Not words of ours: what they hand to Git, and to a process of their own.
 OF_OTHERS = (
+    "git_push/git.py",
     "git_push/history.py",
     "git_push/hook.py",
     "git_push/install.py",

@@ -248,12 +248,12 @@ def _p99(taken: Sequence[float]) -> float:
 def _rows(body: bytes) -> int:
     """Of a list, or of the first list of an object."""
     try:
-        told: Any = json.loads(body)
+        answer: Any = json.loads(body)
     except ValueError:
         return 0
-    if isinstance(told, dict):
-        told = next((each for each in told.values() if isinstance(each, list)), [told])
-    return len(told)
+    if isinstance(answer, dict):
+        answer = next((each for each in answer.values() if isinstance(each, list)), [answer])
+    return len(answer)
 
 
 def measure_all(
@@ -290,32 +290,32 @@ async def serving(folder: Path, settings: Mapping[str, str]) -> AsyncIterator[st
         env={**kept, **{f"WORKHOOK_{name.upper()}": value for name, value in values.items()}},
         stdout=PIPE, stderr=STDOUT, cwd=folder,
     )  # fmt: skip
-    said: list[str] = []
+    output: list[str] = []
     try:
         async with asyncio.timeout(START_S):
-            url = await _address(process, said)
+            url = await _address(process, output)
         reading = asyncio.create_task(_read_on(process), name="bench-server-output")
         try:
             yield url
         finally:
             reading.cancel()
     except TimeoutError:
-        raise CliError(f"the server did not start within {START_S:.0f} s: {_last(said)}", "See its log.") from None
+        raise CliError(f"the server did not start within {START_S:.0f} s: {_last(output)}", "See its log.") from None
     finally:
         await _stop(process)
 
 
-async def _address(process: Process, said: list[str]) -> str:
+async def _address(process: Process, output: list[str]) -> str:
     assert process.stdout is not None
     async for line in process.stdout:
-        said.append(line.decode(errors="replace").rstrip())
-        if said[-1].startswith(_READY):
-            return said[-1].removeprefix(_READY)
-    raise CliError(f"the server ended: {_last(said)}", "Mend what it says, and run the command again.")
+        output.append(line.decode(errors="replace").rstrip())
+        if output[-1].startswith(_READY):
+            return output[-1].removeprefix(_READY)
+    raise CliError(f"the server ended: {_last(output)}", "Mend what it says, and run the command again.")
 
 
-def _last(said: list[str]) -> str:
-    return " / ".join(said[-_LAST_LINES:]) or "it said nothing"
+def _last(output: list[str]) -> str:
+    return " / ".join(output[-_LAST_LINES:]) or "it said nothing"
 
 
 async def _read_on(process: Process) -> None:

@@ -9,17 +9,17 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import click
 
 from workhook import bootstrap
-from workhook.cli import asking
-from workhook.cli import progress as cli_progress
+from workhook.cli import asking, schema
 from workhook.cli.common import Context, command
 from workhook.cli.error_messages import FAILED, CliError, Misuse, about, require_postgresql
 from workhook.cli.filling import fill, plan
 from workhook.cli.options import Option
+from workhook.cli.progress import Progress, show_progress
 from workhook.core import config, log
 from workhook.core.clock import now_ms
 from workhook.work.timesheets import summing
@@ -62,7 +62,7 @@ async def bench(
         raise Misuse(f"--times is {times}.", "It must be 1 or more.")
     log.configure("error")
     counts = plan.RowCounts.of(rows)
-    with _folder(keep) as folder, cli_progress.show_progress() as progress:
+    with _folder(keep) as folder, show_progress() as progress:
         given = "TMPDIR and --keep" if database_url is None else "--database-url"
         with about(context.settings, database_url or f"sqlite:///{folder}/workhook.db", given):
             await _require_room(folder, database_url, counts)
@@ -105,22 +105,17 @@ async def _require_empty(url: str) -> Path | None:
     """Where the database's files are, if that is known and here."""
     import asyncpg
 
-    from workhook.storage import dialects
-
     require_postgresql("--database-url", url)
-    connection = await asyncpg.connect(**dialects.connect_options(url))
-    try:
+    async with schema.connected(url) as connection:
         if await connection.fetchval(_TABLES):
-            raise CliError(
-                "the database is not empty.", "Make one for this alone (`createdb bench`), and drop it afterwards."
-            )
+            remedy = "Make one for this alone (`createdb bench`), and drop it afterwards."
+            raise CliError("the database is not empty.", remedy)
         if not await connection.fetchval(_IS_HERE):
             return None
-        return _folder_at(await connection.fetchval("SHOW data_directory"))
-    except asyncpg.InsufficientPrivilegeError:
-        return None
-    finally:
-        await connection.close()
+        try:
+            return _folder_at(await connection.fetchval("SHOW data_directory"))
+        except asyncpg.InsufficientPrivilegeError:
+            return None
 
 
 def _folder_at(path: str) -> Path | None:
@@ -130,32 +125,20 @@ def _folder_at(path: str) -> Path | None:
         return None
 
 
-async def _fill(folder: Path, url: str | None, counts: plan.RowCounts, progress: Any) -> tuple[str, int]:
+async def _fill(folder: Path, url: str | None, counts: plan.RowCounts, progress: Progress) -> tuple[str, int]:
     """The owner's token, and the id of the first webhook."""
     given = {"data": str(folder), **({} if url is None else {"database_url": url})}
     async with bootstrap.open_services(config.load(given, {})) as services:
         base = await fill.fill(services.database, counts, progress)
         await summing.add_changes(services, now_ms())  # as the chore has done where time has passed
     if url is not None:
-        await _settle(url)
+        async with schema.connected(url) as connection:
+            await connection.execute("VACUUM ANALYZE")  # as autovacuum does it in time
     return base.token, base.params["first_hook"]
 
 
-async def _settle(url: str) -> None:
-    """As autovacuum does it in time."""
-    import asyncpg
-
-    from workhook.storage import dialects
-
-    connection = await asyncpg.connect(**dialects.connect_options(url))
-    try:
-        await connection.execute("VACUUM ANALYZE")
-    finally:
-        await connection.close()
-
-
 async def _ask(
-    folder: Path, url: str | None, counts: plan.RowCounts, token: str, first_hook: int, times: int, progress: Any
+    folder: Path, url: str | None, counts: plan.RowCounts, token: str, first_hook: int, times: int, progress: Progress
 ) -> list[asking.Measured]:
     every = list(asking.questions(asking.Samples(counts, first_hook)))
     async with asking.serving(folder, {} if url is None else {"database_url": url}) as address:

@@ -91,10 +91,9 @@ def _interruptible(path: Path) -> Iterator[None]:
     try:
         yield
     except (asyncio.CancelledError, KeyboardInterrupt):
-        said = elsewhere(sqlite_revision(path), path, None)
-        complain(
-            ["interrupted: nothing was copied, and the file is as it was."] if said is None else ["interrupted.", said]
-        )
+        advice = elsewhere(sqlite_revision(path), path, None)
+        untouched = "interrupted: nothing was copied, and the file is as it was."
+        complain([untouched] if advice is None else ["interrupted.", advice])
         raise
 
 

@@ -132,8 +132,8 @@ def _key(settings: Settings, sealed: bytes | None) -> Check:
         vault.open(sealed)
         mode = 0 if settings.secret_key else path.stat().st_mode & 0o777
     except (OSError, core_vault.VaultError) as error:
-        said = explain(error, settings) or [str(error)]
-        return Check("key", False, said[0], back)
+        lines = explain(error, settings) or [str(error)]
+        return Check("key", False, lines[0], back)
     if settings.secret_key:
         return Check("key", True, where)
     return Check("key", not mode & 0o077, f"{where}, mode {mode:04o}", f"Others can read it: chmod 600 {path}")
@@ -147,10 +147,10 @@ async def _database(settings: Settings) -> Check:
     try:
         found = await revision(settings)
     except Exception as error:
-        said = explain(error, settings)
-        if said is None:
+        lines = explain(error, settings)
+        if lines is None:
             raise
-        return Check("database", False, f"{kind}: {said[0]}", said[-1])
+        return Check("database", False, f"{kind}: {lines[0]}", lines[-1])
     if found is None:
         return Check("database", False, f"{kind} without a schema", "workhook migrate")
     if (why := migrations.elsewhere(found, settings.sqlite_path, settings.database_url)) is not None:
@@ -168,10 +168,10 @@ async def _waiting(settings: Settings, server: Check) -> Check:
         async with bootstrap.open_services(settings) as services:
             number, oldest = await queries.waiting(services.database)
     except Exception as error:
-        said = explain(error, settings)
-        if said is None:
+        lines = explain(error, settings)
+        if lines is None:
             raise
-        return Check("deliveries", False, said[0], said[-1])
+        return Check("deliveries", False, lines[0], lines[-1])
     late_ms = max(0, now_ms() - oldest) if oldest is not None else 0
     detail = f"{number} waiting" + (f", the oldest late by {late_ms // 1000} s" if late_ms > LATE_MS else "")
     runs = server.ok and server.detail != NO_SERVER
@@ -207,8 +207,8 @@ def _server(settings: Settings) -> Check:
 
     path = settings.data / "server.json"
     try:
-        told = json.loads(path.read_bytes())
-        url, pid = str(told["url"]), int(told["pid"])
+        known = json.loads(path.read_bytes())
+        url, pid = str(known["url"]), int(known["pid"])
         host, port = urlsplit(url).hostname or "", urlsplit(url).port
     except (FileNotFoundError, NotADirectoryError):
         return Check("server", True, NO_SERVER)

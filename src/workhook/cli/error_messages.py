@@ -101,8 +101,8 @@ def no_data(settings: config.Settings) -> CliError:
 
 def no_key(settings: config.Settings) -> CliError:
     """The database may be there, and nothing in it can be used."""
-    said = f"there is no Workhook data at {settings.data.absolute()}, and so no key for {_database(settings)}."
-    return CliError(said, "Give --data or WORKHOOK_DATA, or the key itself in WORKHOOK_SECRET_KEY.")
+    text = f"there is no Workhook data at {settings.data.absolute()}, and so no key for {_database(settings)}."
+    return CliError(text, "Give --data or WORKHOOK_DATA, or the key itself in WORKHOOK_SECRET_KEY.")
 
 
 def _database(settings: config.Settings | None) -> str:
@@ -137,8 +137,8 @@ def _ours(error: Exception, used: _Used) -> list[str] | None:
         return [fault.message or f"{fault.field} is {fault.code}" for fault in error.faults] or [error.message]
     if isinstance(error, errors.Problem):
         cause = _the_databases(error.__cause__, used) if error.__cause__ else None
-        said = error.message.removeprefix("The database cannot be used right now").strip(" :.")
-        return cause or [f"{_database(used.settings)}: {said or 'it cannot be used right now'}.", _remedy(used)]
+        text = error.message.removeprefix("The database cannot be used right now").strip(" :.")
+        return cause or [f"{_database(used.settings)}: {text or 'it cannot be used right now'}.", _remedy(used)]
     if isinstance(error, errors.CannotStart):
         return [error.message, error.remedy]
     if isinstance(error, NewerSchema | install.InstallError):
@@ -151,12 +151,12 @@ def _ours(error: Exception, used: _Used) -> list[str] | None:
 
 
 def _the_key(error: vault.VaultError, settings: config.Settings | None) -> list[str]:
-    said = str(error).removesuffix("Put the right file back.").strip(" .")
+    text = str(error).removesuffix("Put the right file back.").strip(" .")
     if settings is not None and settings.secret_key:
-        return [f"{said.replace(vault.KEY_FILE, 'WORKHOOK_SECRET_KEY')}.", "Set the key that belongs to this database."]
-    if settings is not None and str(settings.data) not in said:
-        said = said.replace(vault.KEY_FILE, str(settings.data.absolute() / vault.KEY_FILE))
-    return [f"{said}.", "Put back the key that belongs to this database: the file, or WORKHOOK_SECRET_KEY."]
+        return [f"{text.replace(vault.KEY_FILE, 'WORKHOOK_SECRET_KEY')}.", "Set the key that belongs to this database."]
+    if settings is not None and str(settings.data) not in text:
+        text = text.replace(vault.KEY_FILE, str(settings.data.absolute() / vault.KEY_FILE))
+    return [f"{text}.", "Put back the key that belongs to this database: the file, or WORKHOOK_SECRET_KEY."]
 
 
 # What the one who runs the command can mend; any other error of a database is a fault of the program.
@@ -180,13 +180,13 @@ def _the_databases(error: BaseException | None, used: _Used) -> list[str] | None
         return None
     if not code.startswith(mendable):
         return None
-    said = " ".join(str(error).split()).rstrip(".") or type(error).__name__
+    text = " ".join(str(error).split()).rstrip(".") or type(error).__name__
     remedy = _remedy(used)
     if code.startswith(("NOTADB", "CORRUPT")):
         remedy = f"Give {used.given or '--data or --database-url'} a database of Workhook's, or put back a backup."
     elif code.startswith(("FULL", "53100")):
         remedy = "Make room on its disk, and run the command again."
-    return [f"{_database(used.settings)}: {said}.", remedy]
+    return [f"{_database(used.settings)}: {text}.", remedy]
 
 
 def _the_system(error: OSError, used: _Used) -> list[str]:
@@ -195,16 +195,16 @@ def _the_system(error: OSError, used: _Used) -> list[str]:
         if wrong is not None:
             return [f"{wrong}.", "Give --data or WORKHOOK_DATA another folder."]
     if error.filename is not None:
-        said = (error.strerror or type(error).__name__).rstrip(".")
+        text = (error.strerror or type(error).__name__).rstrip(".")
         settings = used.settings
         below = settings is not None and used.given is None and str(error.filename).startswith(str(settings.data))
         remedy = _remedy(used) if below or settings is None else "Check that path, and what this user may do there."
-        return [f"{error.filename}: {said}.", remedy]
-    said = " ".join(str(error).split()).rstrip(".")
-    if "Connect call failed" in said:
-        said = "connection refused" if "111" in said or isinstance(error, ConnectionRefusedError) else "no connection"
+        return [f"{error.filename}: {text}.", remedy]
+    text = " ".join(str(error).split()).rstrip(".")
+    if "Connect call failed" in text:
+        text = "connection refused" if "111" in text or isinstance(error, ConnectionRefusedError) else "no connection"
     elif isinstance(error, TimeoutError):
-        said = "no answer in time"
+        text = "no answer in time"
     elif isinstance(error, socket.gaierror):
-        said = error.strerror or said
-    return [f"{_database(used.settings)}: {said or type(error).__name__}.", _remedy(used)]
+        text = error.strerror or text
+    return [f"{_database(used.settings)}: {text or type(error).__name__}.", _remedy(used)]

@@ -133,7 +133,7 @@ async def _accounts(
     tx: Transaction, made: _Made, organization: str, owner: str, email: str | None
 ) -> tuple[Account, Account]:
     """The organization and its owner; what cannot be used is said of the options, all at once."""
-    said: list[str] = []
+    complaints: list[str] = []
     found: list[Account] = []
 
     async def take(making: Awaitable[Account], options: dict[str, tuple[str, str | None]]) -> None:
@@ -142,12 +142,12 @@ async def _accounts(
         except errors.Invalid as error:
             for fault in error.faults:
                 option, given = options.get(fault.field or "", ("", None))
-                said.append(f"{option} {given!r}: {fault.message}.")
+                complaints.append(f"{option} {given!r}: {fault.message}.")
 
     await take(_organization(tx, made, organization), {"login": ("--organization", organization)})
     await take(_owner(tx, made, owner, email), {"login": ("--owner", owner), "email": ("--email", email)})
-    if said:
-        raise Misuse(said[0], "\n".join([*said[1:], "Give other values."]))
+    if complaints:
+        raise Misuse(complaints[0], "\n".join([*complaints[1:], "Give other values."]))
     return found[0], found[1]
 
 

@@ -76,15 +76,15 @@ async def disable(context: Context, *, login: _Login) -> None:
         except disabling.LastOwner as error:
             raise _last_owner(user.login, error.organizations) from error
     disabled_at = format_time(done.at)
-    said = "is disabled" if done.changed else "was disabled already"
+    state = "is disabled" if done.changed else "was disabled already"
     data = {"login": user.login, "disabled_at": disabled_at, "changed": done.changed}
-    context.answer(data, f"{user.login} {said}, since {disabled_at}")
+    context.answer(data, f"{user.login} {state}, since {disabled_at}")
 
 
 def _last_owner(login: str, organizations: list[str]) -> CliError:
-    said = f"{login} is the last owner of {', '.join(organizations)} who is not disabled."
+    message = f"{login} is the last owner of {', '.join(organizations)} who is not disabled."
     remedies = [f"workhook member add --organization {each} --user LOGIN --role owner" for each in organizations]
-    return CliError(said, "\n".join(["Make somebody else an owner first:", *remedies]))
+    return CliError(message, "\n".join(["Make somebody else an owner first:", *remedies]))
 
 
 @command(app, "enable")
@@ -181,8 +181,8 @@ async def link_identity(
             detail = {"issuer": provider, "subject": subject, "how": "command"}
             await audit.record(tx, None, "user.identity_linked", user.login, account_id=user.id, detail=detail)
     data = {"login": user.login, "issuer": provider, "subject": subject, "changed": linked}
-    said = "signs in" if linked else "signed in already"
-    context.answer(data, f"{user.login} {said} as {subject} of {provider}")
+    state = "signs in" if linked else "signed in already"
+    context.answer(data, f"{user.login} {state} as {subject} of {provider}")
 
 
 def _asked() -> str:

@@ -275,7 +275,7 @@ def load(flags: Mapping[str, Any], environ: Mapping[str, str] | None = None) -> 
             values[name] = known[name].metadata["parse"](raw)
         except (ValueError, TypeError, KeyError):
             wanted = getattr(known[name].metadata["parse"], "__doc__", "") or "another value"
-            shown = "the value" if known[name].metadata["secret"] else _shown(raw)
+            shown = "the value" if known[name].metadata["secret"] else _as_text(raw)
             faults.append(f"{source_name}: {shown} is not {wanted.strip()}")
     faults += _apart(values)
     if faults:
@@ -294,7 +294,7 @@ def _apart(values: Mapping[str, Any]) -> list[str]:
     return [f"{name}: needs {other} too" for name, other in needed.items() if name in values and other not in values]
 
 
-def _shown(raw: object) -> str:
+def _as_text(raw: object) -> str:
     return ", ".join(map(repr, raw)) if isinstance(raw, (list, tuple)) else repr(raw)
 
 

@@ -113,8 +113,8 @@ def _changed_files(git_dir: Path, parents: Mapping[str, str | None]) -> dict[str
     """Against the first parent, also for merges: what the pushed branch got, which path filters ask for."""
     asked = "".join(f"{oid} {parent}\n" if parent else f"{oid}\n" for oid, parent in parents.items())
     options = ("-r", "-z", "--root", "--no-renames", "--name-status", "--no-ext-diff", "--ignore-submodules=none")
-    said = git.run(git_dir, "diff-tree", "--stdin", *options, stdin=asked.encode())
-    return _split_files(said.split(b"\0"), {oid: Files([], [], []) for oid in parents})
+    output = git.run(git_dir, "diff-tree", "--stdin", *options, stdin=asked.encode())
+    return _split_files(output.split(b"\0"), {oid: Files([], [], []) for oid in parents})
 
 
 def _split_files(fields: Sequence[bytes], found: dict[str, Files]) -> dict[str, Files]:
@@ -241,5 +241,5 @@ def _resolve(git_dir: Path, oids: set[str]) -> dict[str, str]:
     """The commit behind each object that has one, in one process."""
     wanted = sorted(oid for oid in oids if not git.is_zero(oid))
     asked = "".join(f"{oid}^{{commit}}\n" for oid in wanted).encode()
-    said = git.run(git_dir, "cat-file", "--batch-check=%(objectname)", stdin=asked).decode().splitlines()
-    return {oid: line for oid, line in zip(wanted, said, strict=True) if not line.endswith(" missing")}
+    output = git.run(git_dir, "cat-file", "--batch-check=%(objectname)", stdin=asked).decode().splitlines()
+    return {oid: line for oid, line in zip(wanted, output, strict=True) if not line.endswith(" missing")}

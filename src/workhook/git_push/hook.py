@@ -78,10 +78,10 @@ def _pusher() -> str:
 def _configured_email(folder: HookFolder) -> str | None:
     """`user.email`, or None: then the payload falls back to the newest commit's."""
     try:
-        said = git.run(folder.git_dir, "config", "--get", "user.email", timeout_s=SNAPSHOT_TIMEOUT_S)
+        output = git.run(folder.git_dir, "config", "--get", "user.email", timeout_s=SNAPSHOT_TIMEOUT_S)
     except (git.GitError, git.GitMissing):
         return None  # not set is the normal case on a server
-    return said.decode("utf-8", "replace").strip() or None
+    return output.decode("utf-8", "replace").strip() or None
 
 
 def _options() -> tuple[str, ...]:

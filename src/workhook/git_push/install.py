@@ -84,22 +84,22 @@ def find_git_dir(given: Path) -> Path:
     """The Git directory that `given` is, or is the work tree of; not that of a folder above. Raises `InstallError`."""
     for candidate in (given, given / ".git"):
         try:
-            said = git.run(Path(os.path.abspath(candidate)), "rev-parse", "--absolute-git-dir")
+            output = git.run(Path(os.path.abspath(candidate)), "rev-parse", "--absolute-git-dir")
         except git.GitError:
             continue
         except git.GitMissing as error:
             raise InstallError(str(error)) from error
-        return Path(os.fsdecode(said.rstrip(b"\n")))
+        return Path(os.fsdecode(output.rstrip(b"\n")))
     raise InstallError(f"{given} is neither a Git repository nor the top of a work tree")
 
 
 def _hooks_dir(git_dir: Path) -> Path:
     """Where Git looks for it: a relative `core.hooksPath` starts at the Git directory, where `post-receive` runs."""
     try:
-        said = git.run(git_dir, "config", "--type=path", "--get", "core.hooksPath")
+        output = git.run(git_dir, "config", "--type=path", "--get", "core.hooksPath")
     except git.GitError:
-        said = b""  # not set
-    path = git_dir / (os.fsdecode(said.rstrip(b"\n")) or "hooks")
+        output = b""  # not set
+    path = git_dir / (os.fsdecode(output.rstrip(b"\n")) or "hooks")
     try:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:

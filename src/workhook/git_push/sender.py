@@ -283,12 +283,12 @@ def judge(status: int) -> Verdict:
 def post(base_url: str, repository: str, token: str, body: bytes) -> PublishAnswer:
     """POST `{base_url}/repos/{repository}/events`. Never raises for what the network or the server does."""
     try:
-        status, said = _exchange(base_url, f"/repos/{quote(repository)}/events", token, body)
+        status, text = _exchange(base_url, f"/repos/{quote(repository)}/events", token, body)
     except (OSError, http.client.HTTPException) as error:
         return PublishAnswer(Verdict.RETRY, f"{base_url} does not answer: {type(error).__name__}: {error}")
     except ValueError as error:
         return PublishAnswer(Verdict.KEEP, f"the address or the token is not usable: {error}")
-    return PublishAnswer(judge(status), f"{base_url} answered {status}: {said.decode('utf-8', 'replace')}")
+    return PublishAnswer(judge(status), f"{base_url} answered {status}: {text.decode('utf-8', 'replace')}")
 
 
 def _exchange(base_url: str, path: str, token: str, body: bytes) -> tuple[int, bytes]:

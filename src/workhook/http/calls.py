@@ -66,7 +66,7 @@ class Services:
 
 
 class Answer(Secretive, msgspec.Struct, frozen=True):
-    """`body` is JSON to be, unless it is bytes, or an async iterator of bytes (`http.streams`); None is no body at all.
+    """`body` is written as JSON, but for bytes and async iterators of bytes (`http.messages`). None is no body at all.
 
     An iterator is closed in any case, begun or not.
     """
@@ -144,8 +144,8 @@ class Call(Secretive):
     @property
     def address(self) -> str | None:
         """The client's address: the peer or, with `trust_proxy`, the last entry of `X-Forwarded-For`."""
-        if self.services.settings.trust_proxy and (told := _from_proxy(self.request, "x-forwarded-for")):
-            return _without_port(told)
+        if self.services.settings.trust_proxy and (forwarded := _from_proxy(self.request, "x-forwarded-for")):
+            return _without_port(forwarded)
         return self.request.client_host
 
     def header(self, name: str) -> str | None:

@@ -117,7 +117,7 @@ def _handle(
         await authenticator(call)
         call.checked_at_s, call.recheck = time.monotonic(), partial(check, call)
 
-    def tell_refused(call: Call, problem: Problem) -> None:
+    def note_refused(call: Call, problem: Problem) -> None:
         refused(call, problem)
         request_log.note_refusal(problem, request_id=call.request_id, method=operation.method, route=route)
 
@@ -132,10 +132,10 @@ def _handle(
             await _refuse_undeclared(call)
             answer = await operation.handler(call)
             if call.refused is not None:
-                tell_refused(call, call.refused)
+                note_refused(call, call.refused)
             response = _respond(call, answer)
         except Problem as problem:
-            tell_refused(call, problem)
+            note_refused(call, problem)
             response = _refuse(call, problem, problem_page)
         except ClientGone:
             response = _refuse(call, Malformed("The request ended before its body did."), None)

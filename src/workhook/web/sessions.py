@@ -70,8 +70,8 @@ async def record(
     tx: Transaction, call: Call, user: Account, action: str, detail: dict[str, object] | None = None
 ) -> None:
     """In the audit log of the user's account, with address and browser. `detail` never holds a secret."""
-    told = {**(detail or {}), **_browser(call)}
-    await audit.record(tx, as_actor(call, user), action, user.login, account_id=user.id, detail=told)
+    entry = {**(detail or {}), **_browser(call)}
+    await audit.record(tx, as_actor(call, user), action, user.login, account_id=user.id, detail=entry)
 
 
 async def record_failure(tx: Transaction, call: Call, user: Account | None) -> None:
