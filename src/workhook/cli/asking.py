@@ -15,7 +15,7 @@ import sys
 import time
 from asyncio.subprocess import PIPE, STDOUT, Process
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -227,7 +227,9 @@ class Asker:
             ms, answered, _, body = self.get(question.path, query)
             taken.append(ms)
             status = max(status, answered)
-        return Measured(question, status, len(taken), statistics.median(taken), _p99(taken), _rows(body))
+        # With less than a hundred, the greatest.
+        p99 = max(taken) if len(taken) < 100 else statistics.quantiles(taken, n=100)[-1]
+        return Measured(question, status, len(taken), statistics.median(taken), p99, _rows(body))
 
     def _following(self, question: Question) -> dict[str, str] | None:
         """What the next page is asked for by. Its cursor is also one to go back from."""
@@ -238,11 +240,6 @@ class Asker:
         given = parse_qs(urlsplit(found[1]).query)
         cursor = next((given[name][0] for name in ("cursor", "after") if name in given), None)
         return None if cursor is None else {question.follows: cursor}
-
-
-def _p99(taken: Sequence[float]) -> float:
-    """With less than a hundred the greatest."""
-    return max(taken) if len(taken) < 100 else statistics.quantiles(taken, n=100)[-1]
 
 
 def _rows(body: bytes) -> int:
@@ -259,15 +256,12 @@ def _rows(body: bytes) -> int:
 def measure_all(
     url: str, token: str, questions: Sequence[Question], times: int, progress: Callable[[str, int, int], None]
 ) -> list[Measured]:
-    asker = Asker(url, token)
     found: list[Measured] = []
-    try:
+    with closing(Asker(url, token)) as asker:
         for done, question in enumerate(questions, 1):
             measured = asker.measure(question, times)
             found += [measured] if measured is not None else []
             progress("questions", done, len(questions))
-    finally:
-        asker.close()
     return found
 
 

@@ -11,7 +11,6 @@ from workhook.cli.common import Context, command, complain, find_enabled_user, f
 from workhook.cli.error_messages import FAILED, CliError, Misuse
 from workhook.cli.options import Option
 from workhook.core import errors
-from workhook.core.config import Settings
 from workhook.git_push import install as git_push
 from workhook.git_push import sender, spool
 from workhook.identity import actions, policy, queries
@@ -45,10 +44,12 @@ async def install(
     where = git_push.find_git_dir(git_dir)
     data_dir = context.settings.data.absolute()
     full_name = repository
-    if token is not None:
-        _check_form(token)
+    if token is not None and kinds.kind_of(token) is None:  # it carries a checksum
+        raise Misuse("--token is not a token: it is mistyped or not complete.", "`workhook token create` issues one.")
+    path = context.settings.sqlite_path
+    has_database = path is None or path.exists()
     # The tokens of another server are not in the database of this one; without a database only the form is known.
-    if token is None or (url is None and _at_hand(context.settings)):
+    if token is None or (url is None and has_database):
         async with context.services() as services:
             found = await find_repository(services.database, repository)
             full_name = found.full_name
@@ -91,16 +92,6 @@ async def _publisher(services: Services, token: str, repository: Repository) -> 
     except errors.Problem:
         return None
     return actor.user.login
-
-
-def _check_form(token: str) -> None:
-    """Raises `Misuse` for what carries no checksum of its own: a typing error, or something else altogether."""
-    if kinds.kind_of(token) is None:
-        raise Misuse("--token is not a token: it is mistyped or not complete.", "`workhook token create` issues one.")
-
-
-def _at_hand(settings: Settings) -> bool:
-    return settings.sqlite_path is None or settings.sqlite_path.exists()
 
 
 async def _new_token(services: Services, repository: Repository, user: str | None) -> str:

@@ -95,7 +95,11 @@ def _click_parameter(declared: inspect.Parameter) -> click.Parameter:
 
 def _type_of(kind: Any, how: Option | Argument) -> tuple[bool, click.ParamType[Any]]:
     """Whether there may be several values, and the type of one."""
-    plain = next((each for each in get_args(kind) if each is not type(None)), kind) if _is_optional(kind) else kind
+    plain = (
+        next((each for each in get_args(kind) if each is not type(None)), kind)
+        if type(None) in get_args(kind)
+        else kind
+    )
     several = get_origin(plain) is tuple
     one = get_args(plain)[0] if several else plain
     if how.parse is not None:
@@ -105,10 +109,6 @@ def _type_of(kind: Any, how: Option | Argument) -> tuple[bool, click.ParamType[A
     if get_origin(one) is Literal:
         return several, click.Choice(get_args(one))
     return several, click.Path(path_type=Path) if one is Path else _TYPES[one]
-
-
-def _is_optional(kind: Any) -> bool:
-    return type(None) in get_args(kind)
 
 
 class _Parsed(click.ParamType[Any]):

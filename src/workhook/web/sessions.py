@@ -189,7 +189,8 @@ async def read_form(call: Call, session: Session | None) -> dict[str, str]:
     if media_type != _MEDIA_TYPE:
         raise UnsupportedMediaType(f"Send a form (Content-Type: {_MEDIA_TYPE}).")
     fields = _fields(await call.body(FORM_MAX_BYTES))
-    expected = session.csrf if session is not None else _csrf_before_session(call)
+    secret = cookies.read(call, cookies.FORM)
+    expected = session.csrf if session is not None else secret and cookies.csrf_of(secret)
     given = fields.get("csrf", "")
     if expected is None or not secrets.compare_digest(given.encode(), expected.encode()):
         raise Forbidden(_STALE, code="csrf")
@@ -206,11 +207,6 @@ async def read_session_form(call: Call, again: str) -> tuple[Session, dict[str, 
     if session is None:
         raise Forbidden(f"You have been signed out. {again}", code="signed_out")
     return session, await read_form(call, session)
-
-
-def _csrf_before_session(call: Call) -> str | None:
-    secret = cookies.read(call, cookies.FORM)
-    return None if secret is None else cookies.csrf_of(secret)
 
 
 def _check_site(call: Call) -> None:
