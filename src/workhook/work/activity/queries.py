@@ -23,7 +23,7 @@ from workhook.storage.index_ranges import Alike, TimeIndex, index_range
 from workhook.storage.metadata import big
 from workhook.work.access import is_insider
 from workhook.work.people import membership_of, person_columns
-from workhook.work.places import MadePerDialect
+from workhook.work.places import written
 
 FOLLOWING = ("work", "read")  # what it asks of a token that is confined
 PAGE_BYTES = 4 * 1024 * 1024  # of payloads in one answer; at least one event is
@@ -92,7 +92,7 @@ def _names(filters: frozenset[str]) -> sa.Select[Any]:
 
 
 _PAGES = {
-    frozenset(given): MadePerDialect(partial(_page, filters=frozenset(given)))
+    frozenset(given): written(partial(_page, filters=frozenset(given)))
     for size in range(len(_FILTERS) + 1)
     for given in combinations(_FILTERS, size)
 }

@@ -20,7 +20,7 @@ from workhook.storage.metadata import big
 from workhook.storage.statements import PerDialect
 from workhook.work.clients.tables import clients
 from workhook.work.invoices.tables import invoices
-from workhook.work.places import Columns, MadePerDialect, first_of, first_of_each, places, with_flag
+from workhook.work.places import Columns, first_of, first_of_each, places, with_flag, written
 from workhook.work.projects.queries import PROJECTS, project_of
 from workhook.work.projects.schemas import Project
 
@@ -123,7 +123,7 @@ def _visible(*, confined: bool, continues: bool) -> PerDialect:
         first = first_of(ways, ["repository_id"], _as_made)
         return PROJECTS.where(projects.c.repository_id.in_(first)).order_by(projects.c.repository_id)
 
-    return MadePerDialect(make)
+    return written(make)
 
 
 _listed = {
@@ -205,7 +205,7 @@ def _trash(*, confined: bool, continues: bool) -> PerDialect:
         ]
         return first_of(ways, _TRASH, _last_first)
 
-    return MadePerDialect(make)
+    return written(make)
 
 
 _deleted = {

@@ -21,7 +21,7 @@ from workhook.storage.metadata import big, insert_into
 from workhook.storage.record_rows import assigned, row_reader, selected, stored_names, values_of
 from workhook.storage.statements import PerDialect
 from workhook.work.pages import bounded, fetch, length
-from workhook.work.places import Columns, MadePerDialect, first_of, first_of_each, places, with_flag
+from workhook.work.places import Columns, first_of, first_of_each, places, with_flag, written
 from workhook.work.services.rules import ServicePrice
 from workhook.work.services.schemas import Service, ServiceQuery
 from workhook.work.services.tables import service_prices, services
@@ -136,7 +136,7 @@ def _listed(confined: bool, given: frozenset[str], active: bool | None) -> PerDi
         some = _existing.where(services.c.id.in_(first)).order_by(services.c.id)
         return bounded(_existing, some, services.c.id, length(services.c.description, services.c.prices))
 
-    return MadePerDialect(make)
+    return written(make)
 
 
 async def insert_service(tx: Transaction, service: Service, *, last: bool) -> Service:
