@@ -19,7 +19,7 @@ from bench.rounds import Unit
 from bench.shared import Shared, keep
 from bench.webhooks import make_webhooks, told_by
 from workhook.cli.filling.fill import fill
-from workhook.cli.filling.plan import PROJECTS, Plan
+from workhook.cli.filling.plan import PROJECTS, RowCounts
 from workhook.http.calls import Services
 
 HANGING, RECEIVERS = 2, 20  # D6: so many of them never answer
@@ -112,7 +112,7 @@ class Warehouse:
         self._shared, self._count = shared, shared.plan.events
         self.place = shared.place(f"D7-{stored}")
         self._drain = Drain(self.place, shared.receiver, shared.core, shared.start_postgres(), stored=True)
-        plan = Plan.of(stored)
+        plan = RowCounts.of(stored)
 
         async def run(services: Services) -> tuple[str, int]:
             def say(what: str, done: int, total: int) -> None:

@@ -236,12 +236,12 @@ def _requests_at_once() -> int:
 def _on_stop_signals(stop: Callable[[], None], drain_s: float) -> None:
     """Call `stop` at each signal; the first is told in the log, so that nobody wonders why it still runs."""
     loop = asyncio.get_running_loop()
-    told = False
+    logged = False
 
     def heard() -> None:
-        nonlocal told
-        if not told:
-            told = True
+        nonlocal logged
+        if not logged:
+            logged = True
             logger.info(f"stopping: finishing requests and deliveries, at most {drain_s:g} s")
         stop()
 

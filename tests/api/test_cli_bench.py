@@ -15,11 +15,11 @@ from tests.harness.databases import Databases
 from workhook.asgi import described
 from workhook.bootstrap import open_services
 from workhook.cli import bench
-from workhook.cli.asking.questions import NOT_ASKED, Samples, lists, questions
+from workhook.cli.asking import NOT_ASKED, Samples, lists, questions
 from workhook.cli.error_messages import CliError
-from workhook.cli.filling import history, places
-from workhook.cli.filling.fill import fill, steps
-from workhook.cli.filling.plan import Plan
+from workhook.cli.filling import rows
+from workhook.cli.filling.fill import MORE_HOOKS, batches, fill
+from workhook.cli.filling.plan import RowCounts
 from workhook.core.config import load
 from workhook.hooks.tables import deliveries, dispatches
 from workhook.http.calls import Services
@@ -53,8 +53,8 @@ def test_every_list_is_asked_with_each_of_its_filters(url: list[str]) -> None:
     assert {each.name for each in lists()} == {operation for operation, _ in answers}
     for operation, query in (
         ("repository_deliveries_list", "per_page=100 status=failure"),
-        ("organization_deliveries_list", f"per_page=100 event={history.SELDOM_NAME}"),
-        ("organization_audit_log_list", f"per_page=100 phrase=action:{history.SELDOM_AUDITED}"),
+        ("organization_deliveries_list", f"per_page=100 event={rows.SELDOM_NAME}"),
+        ("organization_audit_log_list", f"per_page=100 phrase=action:{rows.SELDOM_AUDITED}"),
         ("list_activity", "per_page=30 cursor=(the next page)"),
         ("list_project_tasks", "per_page=100 sort=title label=urgent"),
         ("search", "q=board per_page=100"),
@@ -126,12 +126,12 @@ def test_a_server_that_is_not_there_is_named() -> None:
 
 async def test_a_disk_that_is_too_small_is_known_before(tmp_path: Path) -> None:
     with pytest.raises(CliError, match="GiB are needed"):
-        await bench._require_room(tmp_path, None, Plan.of(10**12))
+        await bench._require_room(tmp_path, None, RowCounts.of(10**12))
 
 
 def test_nothing_that_the_api_lists_is_forgotten() -> None:
     """A parameter without a value to ask it with is a `KeyError`."""
-    listed = {each.operation for each in questions(Samples(Plan.of(ROWS), 1))}
+    listed = {each.operation for each in questions(Samples(RowCounts.of(ROWS), 1))}
     every = described()
     takes = {
         each.name for each in every if each.method == "GET" and each.query and each.area in (WORK_API, WEBHOOK_API)
@@ -141,10 +141,10 @@ def test_nothing_that_the_api_lists_is_forgotten() -> None:
 
 
 async def test_the_rows_are_as_the_server_would_have_made_them(services: Services) -> None:
-    plan = Plan.of(20_000)
+    plan = RowCounts.of(20_000)
     made = await fill(services.database, plan)
     database = services.database
-    for step in steps(plan):
+    for step in batches(plan):
         table = step.statement.table
         row = await database.fetch_one(sa.select(sa.func.count()).select_from(table))
         assert row is not None
@@ -167,4 +167,4 @@ async def test_the_rows_are_as_the_server_would_have_made_them(services: Service
     guid = await database.fetch_one(sa.select(dispatches.c.hook_id).where(dispatches.c.guid == plan.guid(3)))
     assert guid is not None
     assert guid[0] == made.params["first_hook"]
-    assert places.MORE_HOOKS > 100  # more than one page
+    assert MORE_HOOKS > 100  # more than one page

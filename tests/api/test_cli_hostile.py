@@ -18,7 +18,7 @@ from tests.harness.receiver import Receiver, Reply
 from tests.harness.server import Server
 from tests.harness.waiting import until
 from workhook.cli.app import app
-from workhook.git_push.folder import Folder
+from workhook.git_push.spool import HookFolder
 
 MARK = "owned"
 HOSTILE = f"x\x1b]0;{MARK}\x07\x9b31m\u202e\u2066\u200f\u061c\x7f\r\u2028[red]y[/red][link=http://a]z"
@@ -145,7 +145,7 @@ def test_a_terminal_gets_nothing_but_our_own_styling(cli: Cli) -> None:
 
 def test_a_pusher_sees_nothing_of_it_either(cli: Cli, tmp_path: Path) -> None:
     git_dir = tmp_path / f"a{HOSTILE.replace('/', '')}.git"
-    folder = Folder(git_dir)
+    folder = HookFolder(git_dir)
     folder.root.mkdir(parents=True)
     folder.spool.write_text("no folder")
     push = f"{'0' * 40} {'1' * 40} refs/heads/{HOSTILE}\n"

@@ -8,6 +8,7 @@ import socket
 import ssl
 from pathlib import Path
 
+import aiohttp.connector
 import pytest
 
 from tests.delivery import sending
@@ -127,7 +128,9 @@ async def test_what_this_process_lacks_is_no_failure_of_a_receiver(
 
 
 def trust(certificate: Certificate, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("SSL_CERT_FILE", str(certificate.file))
+    """From now on the certificate is an authority of the system, of which aiohttp learns when it is imported."""
+    context = ssl.create_default_context(cafile=str(certificate.file))
+    monkeypatch.setattr(aiohttp.connector, "_SSL_CONTEXT_VERIFIED", context)
 
 
 async def test_a_certificate_that_nobody_vouches_for(make_sender: MakeSender, tmp_path: Path) -> None:

@@ -16,8 +16,8 @@ from tests.harness.world import with_services
 from tests.plans.captured import Asked, Captured
 from tests.plans.judges import Judge, PostgresJudge, SqliteJudge
 from workhook.cli.filling.fill import fill
-from workhook.cli.filling.history import NAMES
-from workhook.cli.filling.plan import LEAST, Plan
+from workhook.cli.filling.plan import LEAST, RowCounts
+from workhook.cli.filling.rows import NAMES
 from workhook.events.tables import events
 from workhook.hooks import history
 from workhook.hooks.tables import deliveries
@@ -89,7 +89,7 @@ def test_what_somebody_had_is_not_looked_for_among_the_newest_of_others(
     settings = {"data": str(tmp_path), **backend.new(tmp_path)}
     url = settings.get("database_url")
     judge: Judge = PostgresJudge(url) if url else SqliteJudge(tmp_path / "workhook.db")
-    with_services(settings, lambda services: fill(services.database, Plan.of(3 * LEAST)))
+    with_services(settings, lambda services: fill(services.database, RowCounts.of(3 * LEAST)))
     _analyze(judge, url)
 
     async def ask(services: Services) -> list[Asked]:

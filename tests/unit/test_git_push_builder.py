@@ -31,8 +31,8 @@ def update(before: str, after: str, ref: str = "refs/heads/main") -> spool.RefUp
     return spool.RefUpdate("1.0", before, after, ref)
 
 
-def entry(*updates: spool.RefUpdate, refs: tuple[tuple[str, str], ...] | None = ()) -> spool.Entry:
-    return spool.Entry(0, "octo", None, (), updates, refs)
+def entry(*updates: spool.RefUpdate, refs: tuple[tuple[str, str], ...] | None = ()) -> spool.Push:
+    return spool.Push(0, "octo", None, (), updates, refs)
 
 
 def build(site: Site, change: spool.RefUpdate, **more: tuple[tuple[str, str], ...] | None) -> Json:

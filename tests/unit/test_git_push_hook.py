@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from tests.unit.git_push_kit import Receiver, Site, eventually, git, use_git_environment
-from workhook.git_push.folder import LOG_BYTES, Folder
 from workhook.git_push.hook import post_receive
 from workhook.git_push.sender import send_pending
+from workhook.git_push.spool import LOG_BYTES, HookFolder
 
 ZERO = "0" * 40
 
@@ -125,7 +125,7 @@ def test_the_hook_imports_little() -> None:
 
 
 def test_the_log_is_bounded_and_private(ready: Site) -> None:
-    log = Folder(ready.bare).log
+    log = HookFolder(ready.bare).log
     line = "x" * 100_000
     for _ in range(3 * LOG_BYTES // len(line)):
         log.info(line)

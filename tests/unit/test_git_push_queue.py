@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from tests.unit.git_push_kit import BOUND_S, Receiver, Site, eventually, git, use_git_environment
-from workhook.git_push import publish, spool
-from workhook.git_push.folder import ConfigError, Folder, NoServer, load_config, server_url
+from workhook.git_push import sender, spool
 from workhook.git_push.sender import SendReport, send_pending
+from workhook.git_push.spool import ConfigError, HookFolder, NoServer, load_config, server_url
 
 ZERO = "0" * 40
 
@@ -47,17 +47,17 @@ def refs(receiver: Receiver) -> list[str]:
 @pytest.fixture
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Who sends here waits for a server that hangs as long as it takes."""
-    monkeypatch.setattr(publish, "TIMEOUT_S", BOUND_S)
+    monkeypatch.setattr(sender, "TIMEOUT_S", BOUND_S)
 
 
 def queue(site: Site, *names: str) -> None:
     """Record one push for each name, as the hook does, without a sender."""
-    folder = Folder(site.bare)
+    folder = HookFolder(site.bare)
     head = git(site.bare, "rev-parse", "main")
     for name in names:
         stem = spool.new_name(folder)
         change = spool.RefUpdate(f"{stem}.0", ZERO, head, f"refs/heads/{name}")
-        spool.write(folder, stem, spool.Entry(0, "octo", None, (), (change,), ((head, "refs/heads/main"),)))
+        spool.write(folder, stem, spool.Push(0, "octo", None, (), (change,), ((head, "refs/heads/main"),)))
 
 
 @pytest.fixture
@@ -279,7 +279,7 @@ def test_who_asks_while_the_holder_gives_up_is_not_forgotten(ready: Site, receiv
 
 
 def test_a_server_that_is_silent_or_drips_is_given_up(ready: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(publish, "TIMEOUT_S", 0.3)
+    monkeypatch.setattr(sender, "TIMEOUT_S", 0.3)
     stop = threading.Event()
 
     def drip(listener: socket.socket, answer: bytes) -> None:
@@ -305,7 +305,7 @@ def test_a_server_that_is_silent_or_drips_is_given_up(ready: Site, monkeypatch: 
 
 
 def test_an_order_survives_a_clock_that_is_set_back(ready: Site) -> None:
-    folder = Folder(ready.bare)
+    folder = HookFolder(ready.bare)
     (ready.root / "spool" / f"{9 * 10**18:020d}-future.json").touch()
     assert spool.new_name(folder) > f"{9 * 10**18:020d}-future"
 
@@ -316,9 +316,9 @@ def test_a_damaged_repository_does_not_block_the_queue(ready: Site, receiver: Re
     git(ready.bare, "fetch", "-q", str(ready.clone), "main:refs/heads/next")
     git(ready.bare, "update-ref", "-d", "refs/heads/main")
     (ready.bare / "objects" / root[:2] / root[2:]).unlink()
-    folder = Folder(ready.bare)
+    folder = HookFolder(ready.bare)
     change = spool.RefUpdate("x.0", ZERO, head, "refs/heads/next")
-    spool.write(folder, "x", spool.Entry(0, "octo", None, (), (change,), ()))
+    spool.write(folder, "x", spool.Push(0, "octo", None, (), (change,), ()))
     assert send_pending(ready.bare).sent == 1
     assert (receiver.requests[0].payload["after"], receiver.requests[0].payload["commits"]) == (head, [])
     assert "without commits" in (ready.root / "log").read_text()
@@ -370,11 +370,11 @@ def test_the_address_is_that_of_the_running_server(ready: Site, receiver: Receiv
 def test_the_address_without_a_running_server(ready: Site) -> None:
     ready.install(None)
     with pytest.raises(NoServer):
-        server_url(load_config(Folder(ready.bare)))
+        server_url(load_config(HookFolder(ready.bare)))
     queue(ready, "a")
     assert send_pending(ready.bare).pending == 1
     ready.install("https://hooks.example/base/")
-    assert server_url(load_config(Folder(ready.bare))) == "https://hooks.example/base"
+    assert server_url(load_config(HookFolder(ready.bare))) == "https://hooks.example/base"
 
 
 @pytest.mark.parametrize("content", ["", "[]", "{}", '{"url": 1}', '{"url": "file:///etc/passwd"}'])
@@ -398,4 +398,4 @@ def test_a_configuration_that_is_damaged_keeps_the_push(ready: Site, content: st
     assert (report.sent, report.pending) == (0, 1)
     assert "install again" in (report.stopped or "")
     with pytest.raises(ConfigError):
-        load_config(Folder(ready.bare))
+        load_config(HookFolder(ready.bare))

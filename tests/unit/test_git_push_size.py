@@ -10,7 +10,7 @@ from workhook.git_push import spool
 from workhook.git_push.payload import bare, request_body
 
 CHANGE = spool.RefUpdate("1.0", "0" * 40, "1" * 40, "refs/heads/main")
-ENTRY = spool.Entry(0, "octo", None, (), (CHANGE,), ())
+ENTRY = spool.Push(0, "octo", None, (), (CHANGE,), ())
 
 
 def large(*commit_files: int, message: str = "m") -> payload_module.Payload:

@@ -13,7 +13,7 @@ from tests.harness.world import make_world
 from workhook.bootstrap import open_services
 from workhook.core.errors import TooManyRequests, Unavailable
 from workhook.events import order, outbox
-from workhook.http import streams
+from workhook.http import messages
 from workhook.http.calls import Services
 from workhook.http.protocol import BoundedProtocol
 from workhook.identity.queries import find_project
@@ -104,7 +104,7 @@ async def test_a_look_that_fails_is_made_again(
 async def test_a_process_has_a_number_of_streams_which_keep_it_from_nothing(
     services: Services, repository_id: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(streams, "endless_max", lambda: 2)
+    monkeypatch.setattr(messages, "endless_max", lambda: 2)
     protocol = BoundedProtocol.__new__(BoundedProtocol)
     protocol.limit_concurrency = 100
     opened = [await live.follow(services, repository_id, ONE._replace(account_id=each), None) for each in range(2)]
@@ -124,7 +124,7 @@ async def test_one_account_takes_half_of_the_streams_of_a_process(
     services: Services, repository_id: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """However many people it has: another one's always find room."""
-    monkeypatch.setattr(streams, "endless_max", lambda: 4)
+    monkeypatch.setattr(messages, "endless_max", lambda: 4)
     opened = []
     try:
         for number in range(2):

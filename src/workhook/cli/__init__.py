@@ -18,6 +18,8 @@ def main() -> None:
     # Imports make some hundred thousand objects and hardly any garbage: at the default, a sixth of the start goes into
     # looking for it.
     gc.set_threshold(500_000, 20, 20)
-    from workhook.cli.app import app
+    from workhook.cli.lazy_imports import lazy_imports
 
+    with lazy_imports():
+        from workhook.cli.app import app
     app(prog_name="workhook")

@@ -1,183 +1,244 @@
-"""`workhook app`."""
+"""`workhook app` and `workhook oauth-app`. Installations of an app are in `installations`."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
-from workhook.cli import app_common
-from workhook.cli.app_common import (
-    AppArgument,
-    CallbackOption,
-    DescriptionOption,
-    HomepageOption,
-    IdArgument,
-    OrganizationOption,
-    app_json,
-    find_app,
-    no_such,
-    owner_of,
-    permissions_of,
-    permissions_text,
-    secret_json,
-    to_lines,
-)
-from workhook.cli.common import Context, command, find_organization, format_time, new_app
-from workhook.cli.error_messages import CliError, Misuse, not_together
-from workhook.cli.options import Flag, Option
+from workhook.cli import options
+from workhook.cli.app_keys import new_file, pem_json, pem_lines, read_or_make_key, write_key
+from workhook.cli.common import Context, cell, command, find_organization, format_time, new_app
+from workhook.cli.error_messages import CliError
+from workhook.cli.options import Argument, CommandGroup, Flag, Option
+from workhook.core import errors
+from workhook.identity import queries as identity_queries
+from workhook.identity.apps import actions, queries, schemas
 
 if TYPE_CHECKING:
-    from workhook.identity.apps.keys import NewKey
-    from workhook.identity.apps.schemas import App, Installation, Key
     from workhook.identity.schemas import Account
-    from workhook.storage import Transaction
+    from workhook.storage import Reader
 
 app = new_app("Apps: programs that act for themselves where they are installed.")
+oauth_app = new_app("OAuth apps: programs that act for the users who let them.")
 
-_Permissions = Annotated[str | None, Option("NAME:LEVEL,…", "Such as work:write.", parse=app_common.permission_list)]
+
+class AppKind(NamedTuple):
+    """One of the two kinds of app: the group of its commands, the group's name, and what messages call such an app."""
+
+    group: CommandGroup
+    command: str
+    noun: str
+
+    @property
+    def is_oauth(self) -> bool:
+        return self.group is oauth_app
+
+
+APP, OAUTH_APP = AppKind(app, "app", "app"), AppKind(oauth_app, "oauth-app", "OAuth app")
+
+
+def permission_list(given: str) -> str:
+    """Permissions with their levels, separated by commas, as for tokens; or none."""
+    return options.permission_list(given) if given.strip(", ") else ""
+
+
+OrganizationOption = Annotated[str, Option("LOGIN", "The organization.")]
+AppArgument = Annotated[str, Argument("APP", "Its slug or client id.")]
+_Id = Annotated[int, Argument("ID", "The command `show` lists them.", parse=options.row_id)]
+_Name = Annotated[str, Option("TEXT", "What users see. Unlike any other app's.")]
+_NewName = Annotated[str | None, Option("TEXT", "Another name; also its slug.", flag="--name")]
+_TEXTS = ("homepage_url", "description", "device_flow")
+_Permissions = Annotated[str | None, Option("NAME:LEVEL,…", "Such as work:write.", parse=permission_list)]
 _KeyFile = Annotated[Path | None, Option("FILE", "Where the private key goes, for its owner alone. Else it is shown.")]
 _PublicKey = Annotated[Path | None, Option("FILE", "PEM of your own RSA public key, instead of a new key.")]
 
 
+@dataclass(frozen=True)
+class ProfileOptions:
+    """What both kinds of app say of themselves beside their name."""
+
+    callback_url: Annotated[
+        tuple[str, ...],
+        Option("URL", "Where users are sent back to: https, or http on this machine. May be given several times."),
+    ] = ()
+    homepage_url: Annotated[str | None, Option("URL", "The app's own page.")] = None
+    description: Annotated[str | None, Option("TEXT", "What it is for.")] = None
+
+
+@dataclass(frozen=True)
+class NewProfile(ProfileOptions):
+    """The profile of an app that is made."""
+
+    device_flow: Annotated[bool, Flag("Users may authorise it on another device.")] = False
+
+    def values(self) -> dict[str, Any]:
+        """The arguments of the action that makes the app."""
+        return {"callback_urls": self.callback_url, **{name: getattr(self, name) for name in _TEXTS}}
+
+
+@dataclass(frozen=True)
+class ChangedProfile(ProfileOptions):
+    """What an edit changes of a profile: None stays, an empty text clears."""
+
+    device_flow: Annotated[bool | None, Flag("Users may authorise it on another device.", off="--no-device-flow")] = (
+        None
+    )
+
+    def change(self, **more: Any) -> schemas.AppChange:
+        """The change that these options and `more` ask for."""
+        given = {**more, "device_flow": self.device_flow, "callback_urls": self.callback_url or None}
+        change: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+        cleared = {"homepage_url": self.homepage_url, "description": self.description}
+        change |= {name: text or None for name, text in cleared.items() if text is not None}
+        return schemas.AppChange(**change)
+
+
 @command(app, "create")
-async def create(
+async def create_app(
     context: Context,
     *,
     organization: OrganizationOption,
-    name: Annotated[str, Option("TEXT", "What users see. Unlike any other app's.")],
+    name: _Name,
     permissions: _Permissions = None,
     public: Annotated[bool, Flag("Other organizations may install it.")] = False,
     key_file: _KeyFile = None,
     public_key: _PublicKey = None,
-    callback_url: CallbackOption = (),
-    homepage_url: HomepageOption = None,
-    description: DescriptionOption = None,
-    device_flow: Annotated[bool, Flag("Users may authorise it on another device.")] = False,
+    profile: NewProfile,
 ) -> None:
     """Register an app. This is the only time that its client secret and its private key are shown."""
-    from workhook.identity.apps import actions
-
-    key = await _key(public_key, key_file)
-    with app_common.key_file(key_file) as kept:
+    key = await read_or_make_key(public_key, key_file)
+    granted = permissions_of(permissions or "")
+    with new_file(key_file) as kept:
         async with context.transaction() as tx:
             owner = await find_organization(tx, organization)
             made, secret, pem = await actions.create_app(
-                tx,
-                None,
-                owner,
-                name=name,
-                permissions=permissions_of(permissions or ""),
-                callback_urls=callback_url,
-                homepage_url=homepage_url,
-                description=description,
-                device_flow=device_flow,
-                public=public,
-                key=key,
+                tx, None, owner, name=name, permissions=granted, public=public, key=key, **profile.values()
             )
-            app_common.write_key(kept, pem)
-    data = {**app_json(made, owner), "client_secret": secret, **_new_key_json(pem, key_file)}
+            write_key(kept, pem)
+    data = {**_app_json(made, owner), "client_secret": secret, **pem_json(pem, key_file)}
     lines = to_lines({"id": made.id, "slug": made.slug, "client_id": made.client_id, "client_secret": secret})
-    context.answer(data, "\n".join([lines, *_key_lines(pem, key_file)]))
+    context.answer(data, "\n".join([lines, *pem_lines(pem, key_file)]))
 
 
-async def _key(public_key: Path | None, key_file: Path | None) -> NewKey:
-    from workhook.identity.apps.keys import PEM_MAX, new_key, own_key
-
-    if public_key is None:
-        return await new_key()
-    if key_file is not None:
-        raise Misuse("--key-file and --public-key exclude each other.", "Your own private key stays where it is.")
-    with public_key.open(encoding="ascii", errors="replace") as file:
-        text = file.read(PEM_MAX + 1)
-    try:
-        return own_key(text)
-    except ValueError as error:
-        raise CliError(
-            f"{public_key} does not hold what it must: {error}.", "Give --public-key another file."
-        ) from None
-
-
-def _new_key_json(pem: str, key_file: Path | None) -> dict[str, object]:
-    if key_file is not None:
-        return {"key_file": str(key_file)}
-    return {"pem": pem} if pem else {}
-
-
-def _key_lines(pem: str, key_file: Path | None) -> list[str]:
-    if key_file is not None:
-        return [f"the private key is in {key_file}"]
-    return [pem.strip()] if pem else []
+@command(oauth_app, "create")
+async def create_oauth_app(
+    context: Context, *, organization: OrganizationOption, name: _Name, profile: NewProfile
+) -> None:
+    """Register an OAuth app. This is the only time that its client secret is shown."""
+    async with context.transaction() as tx:
+        owner = await find_organization(tx, organization)
+        made, secret = await actions.create_oauth_app(tx, None, owner, name=name, **profile.values())
+    data = {**_app_json(made, owner), "client_secret": secret}
+    context.answer(data, to_lines({"client_id": made.client_id, "client_secret": secret}))
 
 
 @command(app, "list")
 async def list_apps(context: Context, *, organization: OrganizationOption) -> None:
     """List the apps of an organization."""
-    from workhook.identity.apps import queries
-
-    async with context.services() as services:
-        owner = await find_organization(services.database, organization)
-        found, _ = await queries.list_apps(services.database, owner.id, "app")
-    rows = [app_json(each, owner) for each in found]
+    rows = await _apps_of(context, organization, APP)
     if not context.as_json:
         rows = [{**row, "permissions": permissions_text(row["permissions"])} for row in rows]
     columns = ("id", "slug", "client_id", "name", "permissions", "public", "created_at")
     context.answer_rows(rows, columns, none="There is no app yet: workhook app create")
 
 
-@command(app, "show")
-async def show(context: Context, *, name: AppArgument) -> None:
-    """Show an app with what is known of its secrets and keys."""
-    from workhook.identity.apps import queries
+@command(oauth_app, "list")
+async def list_oauth_apps(context: Context, *, organization: OrganizationOption) -> None:
+    """List the OAuth apps of an organization."""
+    columns = ("client_id", "slug", "name", "callback_urls", "device_flow", "created_at")
+    context.answer_rows(await _apps_of(context, organization, OAUTH_APP), columns, none="There is no OAuth app yet.")
 
+
+async def _apps_of(context: Context, organization: str, kind: AppKind) -> list[dict[str, object]]:
     async with context.services() as services:
-        found = await find_app(services.database, name, oauth=False)
-        owner = await owner_of(services.database, found)
-        secrets = [secret_json(each) for each in await queries.list_secrets(services.database, found.id)]
-        keys = [_key_json(each) for each in await queries.list_keys(services.database, found.id)]
-    data = {**app_json(found, owner), "secrets": secrets, "keys": keys}
+        owner = await find_organization(services.database, organization)
+        found, _ = await queries.list_apps(services.database, owner.id, "oauth" if kind.is_oauth else "app")
+    return [_app_json(each, owner) for each in found]
+
+
+@command(app, "show")
+async def show_app(context: Context, *, name: AppArgument) -> None:
+    """Show an app with what is known of its secrets and keys."""
+    await _show(context, name, APP)
+
+
+@command(oauth_app, "show")
+async def show_oauth_app(context: Context, *, name: AppArgument) -> None:
+    """Show an OAuth app with what is known of its secrets; never the secrets, which are stored nowhere."""
+    await _show(context, name, OAUTH_APP)
+
+
+async def _show(context: Context, name: str, kind: AppKind) -> None:
+    async with context.services() as services:
+        found = await find_app(services.database, name, kind)
+        data = _app_json(found, await _owner_of(services.database, found))
+        data["secrets"] = [_secret_json(each) for each in await queries.list_secrets(services.database, found.id)]
+        if not kind.is_oauth:
+            data["keys"] = [_key_json(each) for each in await queries.list_keys(services.database, found.id)]
     context.answer(data, to_lines(data))
-
-
-def _key_json(key: Key) -> dict[str, object]:
-    return {"id": key.id, "fingerprint": key.fingerprint, "created_at": format_time(key.created_at)}
 
 
 @command(app, "edit")
-async def edit(
+async def edit_app(
     context: Context,
     *,
     name: AppArgument,
-    new_name: Annotated[str | None, Option("TEXT", "Another name; also its slug.", flag="--name")] = None,
+    new_name: _NewName = None,
     permissions: _Permissions = None,
     public: Annotated[bool | None, Flag("Whether other organizations may install it.", off="--private")] = None,
-    callback_url: CallbackOption = (),
-    homepage_url: HomepageOption = None,
-    description: DescriptionOption = None,
-    device_flow: Annotated[
-        bool | None, Flag("Users may authorise it on another device.", off="--no-device-flow")
-    ] = None,
+    profile: ChangedProfile,
 ) -> None:
     """Change an app. What is not given stays; an empty text clears. What it asks for besides has to be granted."""
-    from workhook.identity.apps import actions
+    granted = None if permissions is None else permissions_of(permissions)
+    await _edit(context, name, APP, profile.change(name=new_name, public=public, permissions=granted))
 
-    change = app_common.change_of(
-        new_name,
-        callback_url,
-        homepage_url=homepage_url,
-        description=description,
-        device_flow=device_flow,
-        public=public,
-        permissions=permissions,
-    )
+
+@command(oauth_app, "edit")
+async def edit_oauth_app(
+    context: Context, *, name: AppArgument, new_name: _NewName = None, profile: ChangedProfile
+) -> None:
+    """Change an OAuth app. What is not given stays; an empty text clears."""
+    await _edit(context, name, OAUTH_APP, profile.change(name=new_name))
+
+
+async def _edit(context: Context, name: str, kind: AppKind, change: schemas.AppChange) -> None:
     async with context.transaction() as tx:
-        found = await actions.edit_app(tx, None, await find_app(tx, name, oauth=False), change)
-        owner = await owner_of(tx, found)
-    data = app_json(found, owner)
+        found = await actions.edit_app(tx, None, await find_app(tx, name, kind), change)
+        data = _app_json(found, await _owner_of(tx, found))
     context.answer(data, to_lines(data))
 
 
-app_common.add_shared_commands(app, oauth=False, deletes="Delete an app with its installations and its tokens.")
+def _add_shared_commands(kind: AppKind, *, deletes: str) -> None:
+    """The commands that are the same for both kinds of app. `deletes`: what deleting one ends."""
+
+    @command(kind.group, "delete", help_text=deletes)
+    async def delete(context: Context, *, name: AppArgument) -> None:
+        async with context.transaction() as tx:
+            found = await find_app(tx, name, kind)
+            await actions.delete_app(tx, None, found)
+        context.answer({"slug": found.slug, "client_id": found.client_id, "deleted": True}, f"deleted {found.slug}")
+
+    @command(kind.group, "new-secret")
+    async def new_secret(context: Context, *, name: AppArgument) -> None:
+        """Make another client secret: two at most. This is the only time that it is shown."""
+        async with context.transaction() as tx:
+            found = await find_app(tx, name, kind)
+            made, secret = await actions.add_secret(tx, None, found)
+        context.answer({"client_id": found.client_id, **_secret_json(made), "client_secret": secret}, secret)
+
+    @command(kind.group, "delete-secret")
+    async def delete_secret(context: Context, *, name: AppArgument, secret_id: _Id) -> None:
+        """Delete a client secret: from now on no process takes it."""
+        await _delete_part(context, name, kind, "secret", secret_id, actions.remove_secret)
+
+
+_add_shared_commands(APP, deletes="Delete an app with its installations and its tokens.")
+_add_shared_commands(
+    OAUTH_APP,
+    deletes="Delete an OAuth app with its tokens, what users have granted it, and the webhooks that it made.",
+)
 
 
 @command(app, "new-key")
@@ -185,164 +246,95 @@ async def new_key(
     context: Context, *, name: AppArgument, key_file: _KeyFile = None, public_key: _PublicKey = None
 ) -> None:
     """Add a key that the app signs with. This is the only time that the private half is shown."""
-    from workhook.identity.apps import actions
-
-    key = await _key(public_key, key_file)
+    key = await read_or_make_key(public_key, key_file)
     pem = key.private_key or ""
-    with app_common.key_file(key_file) as kept:
+    with new_file(key_file) as kept:
         async with context.transaction() as tx:
-            found = await find_app(tx, name, oauth=False)
+            found = await find_app(tx, name, APP)
             made = await actions.add_key(tx, None, found, key)
-            app_common.write_key(kept, pem)
-    data = {"slug": found.slug, **_key_json(made), **_new_key_json(pem, key_file)}
-    context.answer(data, "\n".join([f"{made.id}  {made.fingerprint}", *_key_lines(pem, key_file)]))
+            write_key(kept, pem)
+    data = {"slug": found.slug, **_key_json(made), **pem_json(pem, key_file)}
+    context.answer(data, "\n".join([f"{made.id}  {made.fingerprint}", *pem_lines(pem, key_file)]))
 
 
 @command(app, "delete-key")
-async def delete_key(context: Context, *, name: AppArgument, key_id: IdArgument) -> None:
+async def delete_key(context: Context, *, name: AppArgument, key_id: _Id) -> None:
     """Delete a key: what is signed with it is good no more. The last one stays."""
-    from workhook.identity.apps import actions
-
-    async with context.transaction() as tx:
-        found = await find_app(tx, name, oauth=False)
-        with no_such("key", key_id, found):
-            await actions.remove_key(tx, None, found, key_id)
-    context.answer({"id": key_id, "deleted": True}, f"deleted the key {key_id}")
+    await _delete_part(context, name, APP, "key", key_id, actions.remove_key)
 
 
-@command(app, "install")
-async def install(
-    context: Context,
-    *,
-    name: AppArgument,
-    organization: OrganizationOption,
-    permissions: Annotated[
-        str | None,
-        Option(
-            "NAME:LEVEL,…",
-            "At most what it asks for, and all of that when it is installed without this.",
-            parse=app_common.permission_list,
-        ),
-    ] = None,
-    repository: Annotated[
-        tuple[str, ...],
-        Option("NAME", "A repository it may see; without this it sees all. May be given several times."),
-    ] = (),
-    all_permissions: Annotated[bool, Flag("All that it asks for now, where it has fewer.")] = False,
-    all_repositories: Annotated[bool, Flag("All repositories and those to come, where it has some.")] = False,
+async def _delete_part(
+    context: Context, name: str, kind: AppKind, noun: str, number: int, remove: Callable[..., Awaitable[None]]
 ) -> None:
-    """Install an app on an organization, or change what it has there: what is not given stays."""
-    not_together({"--permissions": permissions is not None, "--all-permissions": all_permissions})
-    not_together({"--repository": bool(repository), "--all-repositories": all_repositories})
+    """Delete a secret or a key of an app."""
     async with context.transaction() as tx:
-        place = await find_organization(tx, organization)
-        found = await find_app(tx, name, oauth=False)
-        if not found.public and found.account_id != place.id:
-            remedy = f"If it may: `workhook app edit {found.slug} --public`."
-            raise CliError(f"{found.slug} is not for other organizations than its own.", remedy)
-        granted = dict(found.permissions) if permissions is None else permissions_of(permissions)
-        chosen = await _chosen(tx, place, repository)
-        keep = (permissions is None and not all_permissions, chosen is None and not all_repositories)
-        before, after = await _install(tx, found, place, granted, chosen, keep=keep)
-    _answer_installed(context, before, after)
+        found = await find_app(tx, name, kind)
+        try:
+            await remove(tx, None, found, number)
+        except errors.NotFound:
+            remedy = f"`workhook {kind.command} show {found.slug}` shows their ids."
+            raise CliError(f"{found.slug} has no {noun} {number}.", remedy) from None
+    context.answer({"id": number, "deleted": True}, f"deleted the {noun} {number}")
 
 
-async def _install(
-    tx: Transaction,
-    found: App,
-    place: Account,
-    granted: dict[str, str],
-    chosen: list[int] | None,
-    *,
-    keep: tuple[bool, bool],
-) -> tuple[Installation | None, Installation]:
-    """What was there, and what is there now. `keep`: whether its permissions and repositories stay, if it was."""
-    from msgspec import UNSET
-
-    from workhook.identity.apps import actions, queries
-
-    before = await queries.find_installation_on(tx, found.id, place.id)
-    if before is None:
-        return None, await actions.install(tx, None, found, place, permissions=granted, repository_ids=chosen)
-    permissions, repository_ids = UNSET if keep[0] else granted, UNSET if keep[1] else chosen
-    after = await actions.edit_installation(tx, None, before, permissions=permissions, repository_ids=repository_ids)
-    return before, after
+async def find_app(reader: Reader, name: str, kind: AppKind) -> schemas.App:
+    """By slug or client id. Raises `CliError`."""
+    # In this order: a slug, made of whatever name, can be somebody else's client id in lower case.
+    app = await queries.find_client(reader, name) or await queries.find_slug(reader, name)
+    if app is None:
+        remedy = f"`workhook {kind.command} list --organization LOGIN` shows them."
+        raise CliError(f"there is no {kind.noun} {name}.", remedy)
+    if app.is_oauth != kind.is_oauth:
+        other = APP if kind.is_oauth else OAUTH_APP
+        raise CliError(f"{name} is an {other.noun}.", f"Use `workhook {other.command}`.")
+    return app
 
 
-async def _chosen(tx: Transaction, place: Account, names: Sequence[str]) -> list[int] | None:
-    """The ids of these repositories of the organization; None for no names. Raises `CliError` with all unknown ones."""
-    from workhook.identity.apps import queries
-
-    if not names:
-        return None
-    known = await queries.own_repository_names(tx, place.id, [each.lower() for each in names])
-    if unknown := [each for each in names if each.lower() not in known]:
-        listed = ", ".join(unknown)
-        raise CliError(f"{place.login} has no repository {listed}.", "Name its projects, without the organization.")
-    return list(known.values())
+async def _owner_of(reader: Reader, app: schemas.App) -> Account:
+    owner = await identity_queries.find_account_by_id(reader, app.account_id)
+    assert owner is not None, "an app goes with its organization"
+    return owner
 
 
-def _answer_installed(context: Context, before: Installation | None, after: Installation) -> None:
-    data, lines = _installation_json(after), []
-    if before is not None and _installation_json(before) == data:
-        lines.append(f"{after.app.slug} was installed there already, and nothing has changed.")
-        lines.append("--all-permissions and --all-repositories give it more.")
-    context.answer({**data, "changed": not lines}, "\n".join([to_lines(data), *lines]))
+def permissions_of(text: str) -> dict[str, str]:
+    """The permissions in a text that `permission_list` has accepted."""
+    parts = [part.partition("=") for part in text.split(",") if part.strip()]
+    return {name.strip(): level.strip() for name, _, level in parts}
 
 
-@command(app, "uninstall")
-async def uninstall(
-    context: Context,
-    *,
-    name: AppArgument,
-    organization: OrganizationOption,
-    remove_webhooks: Annotated[bool, Flag("Those that it made go with it; without this they stay and go on.")] = False,
-) -> None:
-    """Take an app off an organization: its tokens end. Webhooks that it made are the organization's, and stay."""
-    from workhook.identity.apps import actions, queries
-
-    async with context.transaction() as tx:
-        place = await find_organization(tx, organization)
-        found = await find_app(tx, name, oauth=False)
-        there = await queries.find_installation_on(tx, found.id, place.id)
-        made = await actions.uninstall(tx, None, there, remove_webhooks=remove_webhooks) if there else []
-    removed = there is not None
-    data: dict[str, object] = {"app": found.slug, "organization": place.login, "removed": removed}
-    lines = [f"{found.slug} {'is no longer' if removed else 'was not'} installed on {place.login}"]
-    if made and remove_webhooks:
-        lines.append("webhooks that went with it:")
-    elif made:
-        lines.append("webhooks that it made stay and go on; owners remove them with DELETE and these addresses:")
-    told_apart = ([], made) if remove_webhooks else (made, [])
-    data |= {"webhooks_left": told_apart[0], "webhooks_removed": told_apart[1]}
-    context.answer(data, "\n".join([*lines, *made]))
+def permissions_text(permissions: Any) -> str:
+    return ", ".join(f"{name}:{level}" for name, level in sorted(permissions.items())) or "none"
 
 
-@command(app, "installations")
-async def installations(context: Context, *, organization: OrganizationOption) -> None:
-    """List what is installed on an organization."""
-    from workhook.identity.apps import queries
-
-    async with context.services() as services:
-        place = await find_organization(services.database, organization)
-        found, _ = await queries.list_installations_on(services.database, place.id)
-    rows = [_installation_json(each) for each in found]
-    if not context.as_json:
-        rows = [{**row, "permissions": permissions_text(row["permissions"])} for row in rows]
-    columns = ("id", "app", "permissions", "repository_selection", "suspended_at", "created_at")
-    context.answer_rows(rows, columns, none="No app is installed there: workhook app install")
+def _app_json(app: schemas.App, owner: Account) -> dict[str, object]:
+    """The app for `--json`, without secrets."""
+    data: dict[str, object] = {name: getattr(app, name) for name in ("id", "slug", "name", "client_id")}
+    data |= {"organization": owner.login, "description": app.description, "homepage_url": app.homepage_url}
+    data |= {"callback_urls": list(app.callback_urls), "device_flow": app.device_flow}
+    data |= {"created_at": format_time(app.created_at), "updated_at": format_time(app.updated_at)}
+    if not app.is_oauth:
+        data |= {"public": app.public, "permissions": dict(app.permissions)}
+    return data
 
 
-def _installation_json(installation: Installation) -> dict[str, object]:
-    chosen = installation.repository_ids
-    return {
-        "id": installation.id,
-        "app": installation.app.slug,
-        "app_id": installation.app.id,
-        "organization": installation.account.login,
-        "permissions": dict(installation.permissions),
-        "repository_selection": installation.repository_selection,
-        "repository_ids": None if chosen is None else sorted(chosen),
-        "suspended_at": format_time(installation.suspended_at),
-        "created_at": format_time(installation.created_at),
-    }
+def _secret_json(secret: schemas.Secret) -> dict[str, object]:
+    times = {name: format_time(getattr(secret, name)) for name in ("created_at", "last_used_at")}
+    return {"id": secret.id, "last_eight": secret.last_eight, **times}
+
+
+def _key_json(key: schemas.Key) -> dict[str, object]:
+    return {"id": key.id, "fingerprint": key.fingerprint, "created_at": format_time(key.created_at)}
+
+
+def to_lines(data: dict[str, object]) -> str:
+    """Lines for people: a name and a value each."""
+    width = max(map(len, data))
+    return "\n".join(f"{name.replace('_', ' '):<{width}}  {_as_text(value)}" for name, value in data.items())
+
+
+def _as_text(value: object) -> str:
+    if isinstance(value, dict):
+        return permissions_text(value)
+    if isinstance(value, list) and value and isinstance(value[0], dict):
+        return "; ".join(" ".join(str(part) for part in each.values() if part is not None) for each in value)
+    return str(cell(value)) or "-"

@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Annotated
 
@@ -13,43 +14,52 @@ from workhook.cli.common import Context, command, find_organization, new_app
 from workhook.cli.error_messages import CliError
 from workhook.cli.options import Argument, Option, time_text, whole_from
 from workhook.cli.progress import Progress, show_progress
+from workhook.core.clock import parse_rfc3339, to_millis_text
 from workhook.core.terminal import visible_json
+from workhook.identity import audit_phrase, audit_queries, audit_schemas
 
 if TYPE_CHECKING:
-    from workhook.identity.audit_phrase import Selection
     from workhook.storage import Reader
 
 app = new_app("Who did what, from where, and what was refused.")
 
-_Organization = Annotated[
-    str | None, Option("LOGIN", "What concerns this organization; without it everything, also what concerns none.")
-]
-_Since = Annotated[str | None, Option("TIME", "At or after, such as 2026-11-20T09:00:00Z.", parse=time_text)]
-_Until = Annotated[str | None, Option("TIME", "Before.", parse=time_text)]
-_Action = Annotated[str | None, Option("NAME", "This action, such as hook.create, or hook for all of these.")]
+
+@dataclass(frozen=True)
+class EntryOptions:
+    """Which entries a command is about."""
+
+    organization: Annotated[
+        str | None, Option("LOGIN", "What concerns this organization; without it everything, also what concerns none.")
+    ] = None
+    since: Annotated[str | None, Option("TIME", "At or after, such as 2026-11-20T09:00:00Z.", parse=time_text)] = None
+    until: Annotated[str | None, Option("TIME", "Before.", parse=time_text)] = None
+    action: Annotated[str | None, Option("NAME", "This action, such as hook.create, or hook for all of these.")] = None
+
+    async def selection(self, reader: Reader) -> audit_phrase.Selection:
+        """What the audit log is asked for. Raises `CliError` for an unknown organization."""
+        place = await find_organization(reader, self.organization) if self.organization else None
+        return audit_phrase.Selection(
+            account_id=place.id if place else None,
+            action=self.action.lower() if self.action else None,
+            since=parse_rfc3339(self.since) if self.since else None,
+            until=parse_rfc3339(self.until) if self.until else None,
+        )
 
 
 @command(app, "list")
 async def list_entries(
     context: Context,
     *,
-    organization: _Organization = None,
-    since: _Since = None,
-    until: _Until = None,
-    action: _Action = None,
+    chosen: EntryOptions,
     limit: Annotated[int, Option("NUMBER", "The newest so many.", parse=whole_from(1))] = 30,
 ) -> None:
     """List entries of the audit log, newest first."""
     import msgspec
 
-    from workhook.core.clock import to_millis_text
-    from workhook.identity import audit_queries
-    from workhook.identity.audit_schemas import entry_of
-
     async with context.services() as services:
-        selection = await _selection(services.database, organization, since, until, action)
+        selection = await chosen.selection(services.database)
         rows = await audit_queries.read(services.database, selection, limit=limit, patient=True)
-    found = [{"at": to_millis_text(row["at"]), **msgspec.to_builtins(entry_of(row))} for row in rows]
+    found = [{"at": to_millis_text(row["at"]), **msgspec.to_builtins(audit_schemas.entry_of(row))} for row in rows]
     columns = ("at", "action", "status", "times", "actor", "actor_ip", "token_id", "org", "repo", "target")
     context.answer_rows(found, columns, none="There is no such entry.")
 
@@ -59,17 +69,14 @@ async def export(
     context: Context,
     *,
     output: Annotated[Path | None, Argument("FILE", "Where to; without it standard output.")] = None,
-    organization: _Organization = None,
-    since: _Since = None,
-    until: _Until = None,
-    action: _Action = None,
+    chosen: EntryOptions,
 ) -> None:
     """Write entries of the audit log as JSON lines, oldest first.
 
     A file is there when all of it is: what was there before stays until then.
     """
     async with context.services() as services:
-        selection = await _selection(services.database, organization, since, until, action)
+        selection = await chosen.selection(services.database)
         if output is None:
             await _write(services.database, selection, sys.stdout.buffer, lambda what, done, total: None)
             return
@@ -78,28 +85,10 @@ async def export(
     context.answer({"file": str(output), "entries": number}, f"{output}: {number:,} entries")
 
 
-async def _selection(
-    reader: Reader, organization: str | None, since: str | None, until: str | None, action: str | None
-) -> Selection:
-    from workhook.core.clock import parse_rfc3339
-    from workhook.identity.audit_phrase import Selection
-
-    place = await find_organization(reader, organization) if organization else None
-    return Selection(
-        account_id=place.id if place else None,
-        action=action.lower() if action else None,
-        since=parse_rfc3339(since) if since else None,
-        until=parse_rfc3339(until) if until else None,
-    )
-
-
-async def _write(reader: Reader, selection: Selection, file: IO[bytes], progress: Progress) -> int:
-    from workhook.identity import audit_queries
-    from workhook.identity.audit_schemas import line_of
-
+async def _write(reader: Reader, selection: audit_phrase.Selection, file: IO[bytes], progress: Progress) -> int:
     total, done = await audit_queries.count(reader, selection), 0
     async for rows in audit_queries.read_all(reader, selection, newest_first=False, patient=True):
-        file.writelines(visible_json(line_of(row).decode().rstrip("\n")).encode() + b"\n" for row in rows)
+        file.writelines(visible_json(audit_schemas.line_of(row).decode().rstrip("\n")).encode() + b"\n" for row in rows)
         done += len(rows)
         progress("entries", min(done, total), total)
     file.flush()

@@ -9,17 +9,20 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 import click
 
+from workhook import bootstrap
+from workhook.cli import asking, schema
 from workhook.cli.common import Context, command
 from workhook.cli.error_messages import FAILED, CliError, Misuse, about, require_postgresql
+from workhook.cli.filling import fill, plan
 from workhook.cli.options import Option
-
-if TYPE_CHECKING:
-    from workhook.cli.asking.measuring import Measured
-    from workhook.cli.filling.plan import Plan
+from workhook.cli.progress import Progress, show_progress
+from workhook.core import config, log
+from workhook.core.clock import now_ms
+from workhook.work.timesheets import summing
 
 ROWS_DEFAULT, TIMES_DEFAULT = 100_000, 20
 
@@ -53,25 +56,21 @@ async def bench(
     The studio that is here is not touched: neither WORKHOOK_DATA nor WORKHOOK_DATABASE_URL counts. What takes more than
     100 ms is marked. The status is 0 unless a question was not answered with 200.
     """
-    from workhook.cli.filling.plan import LEAST, MOST, Plan
-    from workhook.cli.progress import show_progress
-    from workhook.core import log
-
-    if not LEAST <= rows <= MOST:
-        raise Misuse(f"--rows is {rows:,}.", f"It must be a number from {LEAST:,} to {MOST:,}.")
+    if not plan.LEAST <= rows <= plan.MOST:
+        raise Misuse(f"--rows is {rows:,}.", f"It must be a number from {plan.LEAST:,} to {plan.MOST:,}.")
     if times < 1:
         raise Misuse(f"--times is {times}.", "It must be 1 or more.")
     log.configure("error")
-    plan = Plan.of(rows)
+    counts = plan.RowCounts.of(rows)
     with _folder(keep) as folder, show_progress() as progress:
         given = "TMPDIR and --keep" if database_url is None else "--database-url"
         with about(context.settings, database_url or f"sqlite:///{folder}/workhook.db", given):
-            await _require_room(folder, database_url, plan)
+            await _require_room(folder, database_url, counts)
             begun = time.monotonic()
-            token, first_hook = await _fill(folder, database_url, plan, progress)
+            token, first_hook = await _fill(folder, database_url, counts, progress)
         filled_s = time.monotonic() - begun
-        found = await _ask(folder, database_url, plan, token, first_hook, times, progress)
-    _answer(context, plan, "sqlite" if database_url is None else "postgresql", filled_s, found)
+        found = await _ask(folder, database_url, counts, token, first_hook, times, progress)
+    _answer(context, counts, "sqlite" if database_url is None else "postgresql", filled_s, found)
     return FAILED if any(each.status != 200 for each in found) else 0
 
 
@@ -88,12 +87,12 @@ def _folder(keep: Path | None) -> Iterator[Path]:
     yield keep.absolute()
 
 
-async def _require_room(folder: Path, url: str | None, plan: Plan) -> None:
+async def _require_room(folder: Path, url: str | None, counts: plan.RowCounts) -> None:
     """Raises `CliError` for a disk that is too small, and for a database that is anything but empty."""
     place: Path | None = folder
     if url is not None:
         place = await _require_empty(url)
-    needed = plan.bytes("sqlite" if url is None else "postgresql")
+    needed = counts.bytes("sqlite" if url is None else "postgresql")
     if place is None:
         click.echo(f"workhook: about {needed / 2**30:,.1f} GiB will be needed where the database is", err=True)
     elif (free := shutil.disk_usage(place).free) < needed:
@@ -106,22 +105,17 @@ async def _require_empty(url: str) -> Path | None:
     """Where the database's files are, if that is known and here."""
     import asyncpg
 
-    from workhook.storage import dialects
-
     require_postgresql("--database-url", url)
-    connection = await asyncpg.connect(**dialects.connect_options(url))
-    try:
+    async with schema.connected(url) as connection:
         if await connection.fetchval(_TABLES):
-            raise CliError(
-                "the database is not empty.", "Make one for this alone (`createdb bench`), and drop it afterwards."
-            )
+            remedy = "Make one for this alone (`createdb bench`), and drop it afterwards."
+            raise CliError("the database is not empty.", remedy)
         if not await connection.fetchval(_IS_HERE):
             return None
-        return _folder_at(await connection.fetchval("SHOW data_directory"))
-    except asyncpg.InsufficientPrivilegeError:
-        return None
-    finally:
-        await connection.close()
+        try:
+            return _folder_at(await connection.fetchval("SHOW data_directory"))
+        except asyncpg.InsufficientPrivilegeError:
+            return None
 
 
 def _folder_at(path: str) -> Path | None:
@@ -131,66 +125,44 @@ def _folder_at(path: str) -> Path | None:
         return None
 
 
-async def _fill(folder: Path, url: str | None, plan: Plan, progress: Any) -> tuple[str, int]:
+async def _fill(folder: Path, url: str | None, counts: plan.RowCounts, progress: Progress) -> tuple[str, int]:
     """The owner's token, and the id of the first webhook."""
-    from workhook.bootstrap import open_services
-    from workhook.cli.filling.fill import fill
-    from workhook.core.clock import now_ms
-    from workhook.core.config import load
-    from workhook.work.timesheets import summing
-
     given = {"data": str(folder), **({} if url is None else {"database_url": url})}
-    async with open_services(load(given, {})) as services:
-        places = await fill(services.database, plan, progress)
+    async with bootstrap.open_services(config.load(given, {})) as services:
+        base = await fill.fill(services.database, counts, progress)
         await summing.add_changes(services, now_ms())  # as the chore has done where time has passed
     if url is not None:
-        await _settle(url)
-    return places.token, places.params["first_hook"]
-
-
-async def _settle(url: str) -> None:
-    """As autovacuum does it in time."""
-    import asyncpg
-
-    from workhook.storage import dialects
-
-    connection = await asyncpg.connect(**dialects.connect_options(url))
-    try:
-        await connection.execute("VACUUM ANALYZE")
-    finally:
-        await connection.close()
+        async with schema.connected(url) as connection:
+            await connection.execute("VACUUM ANALYZE")  # as autovacuum does it in time
+    return base.token, base.params["first_hook"]
 
 
 async def _ask(
-    folder: Path, url: str | None, plan: Plan, token: str, first_hook: int, times: int, progress: Any
-) -> list[Measured]:
-    from workhook.cli.asking.measuring import measure_all
-    from workhook.cli.asking.questions import Samples, questions
-    from workhook.cli.asking.server import serving
-
-    every = list(questions(Samples(plan, first_hook)))
-    async with serving(folder, {} if url is None else {"database_url": url}) as address:
-        return await asyncio.to_thread(measure_all, address, token, every, times, progress)
+    folder: Path, url: str | None, counts: plan.RowCounts, token: str, first_hook: int, times: int, progress: Progress
+) -> list[asking.Measured]:
+    every = list(asking.questions(asking.Samples(counts, first_hook)))
+    async with asking.serving(folder, {} if url is None else {"database_url": url}) as address:
+        return await asyncio.to_thread(asking.measure_all, address, token, every, times, progress)
 
 
-def _answer(context: Context, plan: Plan, database: str, filled_s: float, found: Sequence[Measured]) -> None:
-    from workhook.cli.asking.measuring import SLOW_MS
-
+def _answer(
+    context: Context, counts: plan.RowCounts, database: str, filled_s: float, found: Sequence[asking.Measured]
+) -> None:
     answers = [each.shown() for each in found]
     if context.as_json:
-        told = {"rows": plan.deliveries, "database": database, "filled_s": round(filled_s, 1), "slow_ms": SLOW_MS}
-        context.answer({**told, "answers": answers}, "")
+        data = {"rows": counts.deliveries, "database": database, "filled_s": round(filled_s, 1)}
+        context.answer({**data, "slow_ms": asking.SLOW_MS, "answers": answers}, "")
         return
     rows = [{**each, "note": _note(measured)} for each, measured in zip(answers, found, strict=True)]
     context.answer_rows(rows, ("operation", "query", "p50_ms", "p99_ms", "returned", "note"), none="nothing was asked")
     slow = sum(each.slow for each in found)
     context.answer(
-        {}, f"\n{plan.deliveries:,} deliveries, {database}, filled in {filled_s:,.0f} s: "
-        f"{slow} of {len(found)} questions took more than {SLOW_MS:.0f} ms",
+        {}, f"\n{counts.deliveries:,} deliveries, {database}, filled in {filled_s:,.0f} s: "
+        f"{slow} of {len(found)} questions took more than {asking.SLOW_MS:.0f} ms",
     )  # fmt: skip
 
 
-def _note(measured: Measured) -> str | None:
+def _note(measured: asking.Measured) -> str | None:
     if measured.status != 200:
         return f"answered {measured.status}"
     return "slow" if measured.slow else None

@@ -17,10 +17,17 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from workhook import bootstrap
+from workhook.cli import schema
 from workhook.cli.error_messages import FAILED, MISUSED, CliError, Misuse, explain, no_data, no_key
-from workhook.cli.options import Command, Group, click_parameter
+from workhook.cli.options import Command, CommandGroup, click_parameters, grouped
+from workhook.core import json as core_json
+from workhook.core import log
+from workhook.core.clock import to_millis_text
 from workhook.core.config import Settings, SettingsError, flag_of, load
 from workhook.core.terminal import unguarded, visible, visible_json
+from workhook.identity import context as identity_context
+from workhook.identity import queries
 
 if TYPE_CHECKING:
     from workhook.http.calls import Services
@@ -35,9 +42,9 @@ _METAVARS = {"data": "DIR", "database_url": "URL", "delivery_allow_networks": "C
 Body = Callable[..., Awaitable[int | None]]
 
 
-def new_app(help_text: str) -> Group:
+def new_app(help_text: str) -> CommandGroup:
     """A group of commands."""
-    return Group(help=help_text, no_args_is_help=True)
+    return CommandGroup(help=help_text, no_args_is_help=True)
 
 
 @dataclass(frozen=True)
@@ -53,9 +60,6 @@ class Context:
 
         `make`: what is not there is made. Otherwise that is a `CliError`.
         """
-        from workhook import bootstrap
-        from workhook.core import log
-
         log.configure("warning" if self.settings.log_level == "info" else self.settings.log_level)
         if not make:
             await _require_data(self.settings)
@@ -68,6 +72,12 @@ class Context:
         """One transaction of the database that `services` opens."""
         async with self.services() as services, services.database.transaction() as tx:
             yield tx
+
+    @asynccontextmanager
+    async def write(self) -> AsyncIterator[identity_context.Write]:
+        """What a change of whoever runs the command works with: a transaction, no token, the base address of links."""
+        async with self.transaction() as tx:
+            yield identity_context.Write(tx, None, base_address(self.settings))
 
     def answer(self, data: object, sentence: str) -> None:
         """`data` for scripts, the sentence for people."""
@@ -97,20 +107,16 @@ class Context:
 
 
 async def _require_data(settings: Settings) -> None:
-    from workhook.cli.schema import revision
-
     if settings.database_url is None and not settings.data.is_dir():
         raise no_data(settings)
-    if await revision(settings) is None:
+    if await schema.revision(settings) is None:
         raise no_data(settings)
     if not settings.secret_key and not settings.data.is_dir():
         raise no_key(settings)
 
 
 def _print_json(data: object) -> None:
-    from workhook.core import json
-
-    click.echo(visible_json(json.encode_text(data)))
+    click.echo(visible_json(core_json.encode_text(data)))
 
 
 _ANY_WIDTH = 10_000
@@ -154,13 +160,11 @@ def cell(value: object) -> str:
 
 def format_time(at_ms: int | None) -> str | None:
     """A time, in milliseconds since the epoch, as the API writes it."""
-    from workhook.core.clock import to_millis_text
-
     return None if at_ms is None else to_millis_text(at_ms)
 
 
 def command(
-    app: Group | None,
+    app: CommandGroup | None,
     name: str,
     *,
     settings: Sequence[str] = COMMON_SETTINGS,
@@ -177,13 +181,14 @@ def command(
 
     def make(body: Body) -> Command:
         own = list(inspect.signature(body, eval_str=True).parameters.values())[1:]
-        added = [*(_setting_option(each) for each in settings), *([_JSON] if json else [])]
+        parameters = [option for each in own for option in click_parameters(each)]
+        parameters += [*(_setting_option(each) for each in settings), *([_JSON] if json else [])]
 
         def run(**given: Any) -> None:
             flags = {each: given.pop(each) or None for each in settings}
-            sys.exit(_run(body, flags, given.pop("as_json", False), given, fast))
+            as_json = given.pop("as_json", False)
+            sys.exit(_run(body, flags, as_json, grouped(own, given), fast))
 
-        parameters = [*map(click_parameter, own), *added]
         made = Command(name, callback=run, params=parameters, help=help_text or inspect.getdoc(body))
         if app is not None:
             app.add_command(made)
@@ -266,8 +271,6 @@ async def find_user(reader: Reader, login: str) -> Account:
 
 async def find_enabled_user(reader: Reader, login: str) -> Account:
     """A user who may get a token or a link. Raises `CliError`."""
-    from workhook.identity import queries
-
     user = await find_user(reader, login)
     if await queries.disabled_at(reader, user.id) is not None:
         raise CliError(f"{user.login} is disabled.", f"Let the user in again with `workhook user enable {user.login}`.")
@@ -280,8 +283,6 @@ async def find_organization(reader: Reader, login: str) -> Account:
 
 
 async def _find_account(reader: Reader, login: str, kind: str, remedy: str) -> Account:
-    from workhook.identity import queries
-
     account = await queries.find_account(reader, login)
     article = "an" if kind == "organization" else "a"
     if account is None:
@@ -294,8 +295,6 @@ async def _find_account(reader: Reader, login: str, kind: str, remedy: str) -> A
 
 async def find_repository(reader: Reader, full_name: str) -> Repository:
     """`owner/name`. Raises `CliError`."""
-    from workhook.identity import queries
-
     owner, _, name = full_name.partition("/")
     if not owner or not name or "/" in name:
         raise Misuse(f"{full_name!r} does not name a repository.", "Write OWNER/NAME, such as acme/website.")

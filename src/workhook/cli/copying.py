@@ -13,6 +13,7 @@ from workhook.cli.common import Context, command, complain, new_app
 from workhook.cli.error_messages import CliError, Misuse, explain, require_postgresql
 from workhook.cli.options import Argument
 from workhook.cli.progress import show_progress
+from workhook.core import log
 
 if TYPE_CHECKING:
     from workhook.storage.copying import Copied
@@ -43,7 +44,6 @@ async def copy(
     secret.key and the files of the data folder, or the bucket.
     """
     from workhook import asgi
-    from workhook.core import log
     from workhook.storage.copying import copy as copy_database
     from workhook.storage.metadata import metadata
 
@@ -91,10 +91,9 @@ def _interruptible(path: Path) -> Iterator[None]:
     try:
         yield
     except (asyncio.CancelledError, KeyboardInterrupt):
-        said = elsewhere(sqlite_revision(path), path, None)
-        complain(
-            ["interrupted: nothing was copied, and the file is as it was."] if said is None else ["interrupted.", said]
-        )
+        advice = elsewhere(sqlite_revision(path), path, None)
+        untouched = "interrupted: nothing was copied, and the file is as it was."
+        complain([untouched] if advice is None else ["interrupted.", advice])
         raise
 
 

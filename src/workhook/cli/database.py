@@ -7,11 +7,16 @@ from collections.abc import AsyncIterator
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
+from workhook import bootstrap
+from workhook.cli import queries
 from workhook.cli.common import Context, command
 from workhook.cli.error_messages import FAILED, explain, no_folder
 from workhook.cli.schema import CONNECT_TIMEOUT_S, key_check, revision
-from workhook.core.clock import host_ahead_ms
+from workhook.core import errors, log
+from workhook.core import vault as core_vault
+from workhook.core.clock import host_ahead_ms, now_ms
 from workhook.core.config import Settings
+from workhook.work.quota import counting, memory
 
 CLOCK_OFF_MS = 2000
 FREE_BYTES_MIN = 500 * 1024 * 1024
@@ -31,7 +36,6 @@ class Check(NamedTuple):
 @command(None, "migrate")
 async def migrate(context: Context) -> None:
     """Bring the database to the newest schema. Safe while an older version is running."""
-    from workhook.core import log
     from workhook.storage import migrate as migrations
 
     log.configure(context.settings.log_level, context.settings.log_format)  # how far it has come is information
@@ -43,8 +47,6 @@ async def migrate(context: Context) -> None:
 @command(None, "doctor")
 async def doctor(context: Context) -> int:
     """Look at the data folder, the key, the database and the queue, and say what is wrong and what to do about it."""
-    from workhook.core import log
-
     log.configure("error")
     checks = [each async for each in _checks(context.settings)]
     healthy = all(check.ok for check in checks)
@@ -117,9 +119,7 @@ async def _sealed(settings: Settings) -> bytes | None:
 
 def _key(settings: Settings, sealed: bytes | None) -> Check:
     """Whether there is a key, and whether the database was used with it."""
-    from workhook.core.vault import KEY_FILE, Vault, VaultError, open_vault
-
-    path = settings.data / KEY_FILE
+    path = settings.data / core_vault.KEY_FILE
     back = "Put back the file from a backup: secrets are encrypted with it."
     if settings.secret_key:
         back, where = "Set the key that belongs to this database: WORKHOOK_SECRET_KEY.", "from the settings"
@@ -128,12 +128,12 @@ def _key(settings: Settings, sealed: bytes | None) -> Check:
     else:
         return Check("key", True, "made at the first start")
     try:
-        vault: Vault = open_vault(settings.data, settings.secret_key, make=False)
+        vault: core_vault.Vault = core_vault.open_vault(settings.data, settings.secret_key, make=False)
         vault.open(sealed)
         mode = 0 if settings.secret_key else path.stat().st_mode & 0o777
-    except (OSError, VaultError) as error:
-        said = explain(error, settings) or [str(error)]
-        return Check("key", False, said[0], back)
+    except (OSError, core_vault.VaultError) as error:
+        lines = explain(error, settings) or [str(error)]
+        return Check("key", False, lines[0], back)
     if settings.secret_key:
         return Check("key", True, where)
     return Check("key", not mode & 0o077, f"{where}, mode {mode:04o}", f"Others can read it: chmod 600 {path}")
@@ -147,10 +147,10 @@ async def _database(settings: Settings) -> Check:
     try:
         found = await revision(settings)
     except Exception as error:
-        said = explain(error, settings)
-        if said is None:
+        lines = explain(error, settings)
+        if lines is None:
             raise
-        return Check("database", False, f"{kind}: {said[0]}", said[-1])
+        return Check("database", False, f"{kind}: {lines[0]}", lines[-1])
     if found is None:
         return Check("database", False, f"{kind} without a schema", "workhook migrate")
     if (why := migrations.elsewhere(found, settings.sqlite_path, settings.database_url)) is not None:
@@ -164,18 +164,14 @@ async def _database(settings: Settings) -> Check:
 
 
 async def _waiting(settings: Settings, server: Check) -> Check:
-    from workhook import bootstrap
-    from workhook.cli import queries
-    from workhook.core.clock import now_ms
-
     try:
         async with bootstrap.open_services(settings) as services:
             number, oldest = await queries.waiting(services.database)
     except Exception as error:
-        said = explain(error, settings)
-        if said is None:
+        lines = explain(error, settings)
+        if lines is None:
             raise
-        return Check("deliveries", False, said[0], said[-1])
+        return Check("deliveries", False, lines[0], lines[-1])
     late_ms = max(0, now_ms() - oldest) if oldest is not None else 0
     detail = f"{number} waiting" + (f", the oldest late by {late_ms // 1000} s" if late_ms > LATE_MS else "")
     runs = server.ok and server.detail != NO_SERVER
@@ -190,24 +186,18 @@ async def _waiting(settings: Settings, server: Check) -> Check:
 
 async def _quotas(settings: Settings) -> Check:
     """Which organizations and people have used nearly all that they may have."""
-    from workhook import bootstrap
-    from workhook.cli import queries
-    from workhook.core.errors import Unavailable
-    from workhook.work.quota.counting import count
-    from workhook.work.quota.memory import NEARLY, Limits
-
-    limits, full, unknown = Limits.of(settings), list[str](), list[str]()
+    limits, full, unknown = memory.Limits.of(settings), list[str](), list[str]()
     async with bootstrap.open_services(settings) as services:
         for account in await queries.owning(services.database):
             try:
-                part = limits.part(await count(services.database, account.id))
-            except Unavailable:
+                part = limits.part(await counting.count(services.database, account.id))
+            except errors.Unavailable:
                 unknown.append(f"{account.login} (too much to count)")
                 continue
-            if part >= NEARLY:
+            if part >= memory.NEARLY:
                 full.append(f"{account.login} {part:.0%}")
     advice = "Raise organization_max_mb or organization_max_rows, or ask their owners to delete what is not needed."
-    return Check("quotas", not full, ", ".join(full + unknown) or f"nobody has used {NEARLY:.0%}", advice)
+    return Check("quotas", not full, ", ".join(full + unknown) or f"nobody has used {memory.NEARLY:.0%}", advice)
 
 
 def _server(settings: Settings) -> Check:
@@ -217,8 +207,8 @@ def _server(settings: Settings) -> Check:
 
     path = settings.data / "server.json"
     try:
-        told = json.loads(path.read_bytes())
-        url, pid = str(told["url"]), int(told["pid"])
+        known = json.loads(path.read_bytes())
+        url, pid = str(known["url"]), int(known["pid"])
         host, port = urlsplit(url).hostname or "", urlsplit(url).port
     except (FileNotFoundError, NotADirectoryError):
         return Check("server", True, NO_SERVER)

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Literal
 
+from workhook.cli import queries
 from workhook.cli.common import Context, cell, command, find_organization, find_repository, new_app
 from workhook.cli.error_messages import CliError, Misuse
 from workhook.cli.options import Argument, Option, row_id, time_text, whole_from
 from workhook.cli.progress import Progress, show_progress
+from workhook.hooks import deliveries, history, records
+from workhook.hooks import queries as hooks_queries
+from workhook.hooks import redelivery as hooks_redelivery
 
 if TYPE_CHECKING:
-    from workhook.hooks.history import Filters
     from workhook.hooks.schemas import DeliveryItem
     from workhook.storage import Database, Reader
 
@@ -19,42 +23,66 @@ app = new_app("What was sent to webhooks, and sending it again.")
 
 PAGE = 100
 
-_Hook = Annotated[int | None, Option("ID", "Of this webhook.", parse=row_id)]
-_Repository = Annotated[str | None, Option("OWNER/NAME", "Of the webhooks of this repository.")]
-_Organization = Annotated[str | None, Option("LOGIN", "Of the webhooks of this organization itself.")]
-_Status = Annotated[Literal["success", "failure"] | None, Option("success|failure", "Success is a 2xx answer.")]
-_Event = Annotated[str | None, Option("NAME", "Of this event.")]
-_Action = Annotated[str | None, Option("NAME", "Of this action.")]
-_Guid = Annotated[str | None, Option("GUID", "Attempts that share this guid.")]
-_Since = Annotated[str | None, Option("TIME", "At or after, such as 2026-11-20T09:00:00Z.", parse=time_text)]
-_Until = Annotated[str | None, Option("TIME", "At or before.", parse=time_text)]
-_Redelivery = Annotated[Literal["true", "false"] | None, Option("true|false", "Only repeats, or only first attempts.")]
+
+@dataclass(frozen=True)
+class DeliveryOptions:
+    """Which deliveries a command is about."""
+
+    hook: Annotated[int | None, Option("ID", "Of this webhook.", parse=row_id)] = None
+    repository: Annotated[str | None, Option("OWNER/NAME", "Of the webhooks of this repository.")] = None
+    organization: Annotated[str | None, Option("LOGIN", "Of the webhooks of this organization itself.")] = None
+    status: Annotated[Literal["success", "failure"] | None, Option("success|failure", "Success is a 2xx answer.")] = (
+        None
+    )
+    event: Annotated[str | None, Option("NAME", "Of this event.")] = None
+    action: Annotated[str | None, Option("NAME", "Of this action.")] = None
+    guid: Annotated[str | None, Option("GUID", "Attempts that share this guid.")] = None
+    since: Annotated[str | None, Option("TIME", "At or after, such as 2026-11-20T09:00:00Z.", parse=time_text)] = None
+    until: Annotated[str | None, Option("TIME", "At or before.", parse=time_text)] = None
+    redelivery: Annotated[
+        Literal["true", "false"] | None, Option("true|false", "Only repeats, or only first attempts.")
+    ] = None
+
+    @property
+    def filters(self) -> dict[str, str | None]:
+        """The options that choose among the deliveries of a webhook."""
+        names = ("status", "event", "action", "guid", "since", "until", "redelivery")
+        return {name: getattr(self, name) for name in names}
+
+    @property
+    def owners(self) -> tuple[int | None, str | None, str | None]:
+        """The options that name webhooks."""
+        return self.hook, self.repository, self.organization
+
+    async def hook_ids(self, reader: Reader) -> list[int]:
+        """The ids of the webhooks that the options name. Raises `CliError`."""
+        if sum(each is not None for each in self.owners) != 1:
+            raise Misuse("which webhooks?", "Name one of --hook, --repository and --organization.")
+        if self.hook is not None:
+            if await queries.find_hook(reader, self.hook) is None:
+                remedy = "`workhook deliveries list --repository` shows hook ids."
+                raise CliError(f"there is no webhook {self.hook}.", remedy)
+            return [self.hook]
+        if self.repository is not None:
+            found = await find_repository(reader, self.repository)
+            place = records.HookOwner(found.owner, found)
+        else:
+            place = records.HookOwner(await find_organization(reader, self.organization or ""))
+        return [each.id for each in await hooks_queries.all_hooks(reader, place)]
 
 
 @command(app, "list")
 async def list_deliveries(
     context: Context,
     *,
-    hook: _Hook = None,
-    repository: _Repository = None,
-    organization: _Organization = None,
-    status: _Status = None,
-    event: _Event = None,
-    action: _Action = None,
-    guid: _Guid = None,
-    since: _Since = None,
-    until: _Until = None,
-    redelivery: _Redelivery = None,
+    chosen: DeliveryOptions,
     limit: Annotated[int, Option("NUMBER", "The newest so many.", parse=whole_from(1))] = 30,
 ) -> None:
     """List deliveries, newest first. Without --hook those of every webhook of the repository or organization."""
-    from workhook.hooks.deliveries import parse_filters
-
-    given = {"status": status, "event": event, "action": action, "guid": guid}
-    filters = parse_filters({**given, "since": since, "until": until, "redelivery": redelivery})
+    filters = deliveries.parse_filters(chosen.filters)
     async with context.services() as services:
         found: list[dict[str, object]] = []
-        for hook_id in await _hooks(services.database, hook, repository, organization):
+        for hook_id in await chosen.hook_ids(services.database):
             found += [_to_json(each, hook_id) for each in await _newest(services.database, hook_id, filters, limit)]
     found.sort(key=lambda row: int(str(row["id"])), reverse=True)
     columns = ("id", "hook_id", "delivered_at", "event", "action", "status", "status_code", "duration", "redelivery")
@@ -64,11 +92,9 @@ async def list_deliveries(
 @command(app, "show")
 async def show(context: Context, *, delivery: Annotated[int, Argument("ID", parse=row_id)]) -> None:
     """Show one delivery: what was sent and what came back."""
-    from workhook.hooks.deliveries import find_delivery
-
     async with context.services() as services:
         hook_id = await _hook_of(services.database, delivery)
-        found = await find_delivery(services.database, hook_id, delivery)
+        found = await deliveries.find_delivery(services.database, hook_id, delivery)
     lines = [f"{name}: {cell(value)}" for name, value in _to_json(found, hook_id).items()]
     lines += [f"url: {found.url}", "", *_headers("> ", found.request.headers), "", _json_text(found.request.payload)]
     lines += ["", *_headers("< ", found.response.headers), "", found.response.payload]
@@ -80,16 +106,7 @@ async def redeliver(
     context: Context,
     *,
     ids: Annotated[tuple[int, ...], Argument("ID", "Only these deliveries.", parse=row_id)] = (),
-    hook: _Hook = None,
-    repository: _Repository = None,
-    organization: _Organization = None,
-    status: _Status = None,
-    event: _Event = None,
-    action: _Action = None,
-    guid: _Guid = None,
-    since: _Since = None,
-    until: _Until = None,
-    redelivery: _Redelivery = None,
+    chosen: DeliveryOptions,
 ) -> None:
     """Send again: the deliveries with these ids, or those of the webhooks that one of --hook, --repository and
     --organization names.
@@ -98,80 +115,51 @@ async def redeliver(
     since. Each event goes again under its guid, once however many attempts it had, and is tried again if it fails. What
     is interrupted is gone on with by the server.
     """
-    from workhook.hooks.deliveries import parse_filters
-    from workhook.hooks.history import Filters
-
-    given = {"status": status, "event": event, "action": action, "guid": guid}
-    given |= {"since": since, "until": until, "redelivery": redelivery}
+    given = any(chosen.filters.values())
     async with context.services() as services:
-        chosen: dict[int, Filters] = {}
+        wanted: dict[int, history.Filters] = {}
         if ids:
-            if any(given.values()) or hook or repository or organization:
+            if given or any(chosen.owners):
                 raise Misuse("ids and filters do not go together.", "Give the one or the other.")
             of_hook: dict[int, list[int]] = {}
             for each in ids:
                 of_hook.setdefault(await _hook_of(services.database, each), []).append(each)
-            chosen = {hook_id: Filters(ids=some) for hook_id, some in of_hook.items()}
+            wanted = {hook_id: history.Filters(ids=some) for hook_id, some in of_hook.items()}
         else:
-            filters = parse_filters(given if any(given.values()) else {"status": "failure"})
-            chosen = dict.fromkeys(await _hooks(services.database, hook, repository, organization), filters)
+            filters = deliveries.parse_filters(chosen.filters if given else {"status": "failure"})
+            wanted = dict.fromkeys(await chosen.hook_ids(services.database), filters)
         queued = 0
         with show_progress() as progress:
-            for hook_id, wanted in chosen.items():
-                queued += await _redeliver(services.database, hook_id, wanted, progress)
+            for hook_id, filters in wanted.items():
+                queued += await _redeliver(services.database, hook_id, filters, progress)
     context.answer({"queued": queued}, f"{queued} will be sent again")
 
 
-async def _redeliver(database: Database, hook_id: int, filters: Filters, progress: Progress) -> int:
+async def _redeliver(database: Database, hook_id: int, filters: history.Filters, progress: Progress) -> int:
     """Answers how many events will be sent again. Whatever ends this command, a server goes on with it."""
-    from workhook.hooks import redelivery
-
-    job_id = await database.in_transaction(lambda tx: redelivery.ask(tx, hook_id, filters))
-    while (job := await redelivery.advance(database, job_id)) is not None:
+    job_id = await database.in_transaction(lambda tx: hooks_redelivery.ask(tx, hook_id, filters))
+    while (job := await hooks_redelivery.advance(database, job_id)) is not None:
         progress(f"deliveries of webhook {hook_id} looked at, in percent", job.percent, 100)
         if job.finished_at is not None:
             return job.queued
     return 0
 
 
-async def _hooks(reader: Reader, hook: int | None, repository: str | None, organization: str | None) -> list[int]:
-    """The ids of the webhooks that the options name."""
-    from workhook.cli import queries
-    from workhook.hooks.queries import all_hooks
-    from workhook.hooks.records import HookOwner
-
-    if sum(each is not None for each in (hook, repository, organization)) != 1:
-        raise Misuse("which webhooks?", "Name one of --hook, --repository and --organization.")
-    if hook is not None:
-        if await queries.find_hook(reader, hook) is None:
-            raise CliError(f"there is no webhook {hook}.", "`workhook deliveries list --repository` shows hook ids.")
-        return [hook]
-    if repository is not None:
-        found = await find_repository(reader, repository)
-        place = HookOwner(found.owner, found)
-    else:
-        place = HookOwner(await find_organization(reader, organization or ""))
-    return [each.id for each in await all_hooks(reader, place)]
-
-
 async def _hook_of(reader: Reader, delivery_id: int) -> int:
-    from workhook.cli import queries
-
     hook_id = await queries.hook_of_delivery(reader, delivery_id)
     if hook_id is None:
         raise CliError(f"there is no delivery {delivery_id}.", "`workhook deliveries list` shows their ids.")
     return hook_id
 
 
-async def _newest(reader: Reader, hook_id: int, filters: Filters, limit: int) -> list[DeliveryItem]:
+async def _newest(reader: Reader, hook_id: int, filters: history.Filters, limit: int) -> list[DeliveryItem]:
     """Newest first, at most `limit`."""
-    from workhook.hooks.deliveries import list_deliveries, parse_cursor
-
     found: list[DeliveryItem] = []
     cursor: str | None = None
     while len(found) < limit:
         wanted = min(PAGE, limit - len(found))
-        page = await list_deliveries(reader, hook_id, filters, cursor=parse_cursor(cursor), per_page=wanted)
+        at = deliveries.parse_cursor(cursor)
+        page = await deliveries.list_deliveries(reader, hook_id, filters, cursor=at, per_page=wanted)
         found += page.items
         cursor = page.next_cursor
         if cursor is None:

@@ -8,12 +8,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 from urllib.parse import parse_qs, urlsplit
 
-if TYPE_CHECKING:
-    from workhook.core.config import Settings
-    from workhook.core.vault import VaultError
+from workhook.core import config, errors, vault
+from workhook.git_push import install
 
 FAILED, MISUSED = 1, 2
 
@@ -37,11 +36,11 @@ class Misuse(CliError):
 class _Used(NamedTuple):
     """The settings of a command, and the argument that names the database if no setting does."""
 
-    settings: Settings | None
+    settings: config.Settings | None
     given: str | None
 
 
-def explain(error: Exception, settings: Settings | None, given: str | None = None) -> list[str] | None:
+def explain(error: Exception, settings: config.Settings | None, given: str | None = None) -> list[str] | None:
     """Lines that say what is wrong, where, and how to mend it; None for a fault of the program. `given`: the argument
     that names the database of `settings`, if it is not --data or --database-url."""
     if isinstance(error, CliError):
@@ -51,7 +50,7 @@ def explain(error: Exception, settings: Settings | None, given: str | None = Non
 
 
 @contextmanager
-def about(settings: Settings, database_url: str, given: str) -> Iterator[None]:
+def about(settings: config.Settings, database_url: str, given: str) -> Iterator[None]:
     """What the argument `given` names is the database that errors are about, not the studio's. Raises `CliError`."""
     try:
         yield
@@ -66,10 +65,8 @@ def about(settings: Settings, database_url: str, given: str) -> Iterator[None]:
 
 def require_postgresql(name: str, url: str) -> None:
     """Raises `Misuse` for anything else. `name` is the argument's."""
-    from workhook.core.config import postgresql_url
-
     try:
-        postgresql_url(url)
+        config.postgresql_url(url)
     except ValueError:  # it names the password
         remedy = "In a user's name or a password write %2F for /, %40 for @ and %3A for a colon."
         raise Misuse(f"{name} is not postgresql://USER@HOST/NAME.", remedy) from None
@@ -91,7 +88,7 @@ def no_folder(path: Path) -> str | None:
     return None
 
 
-def no_data(settings: Settings) -> CliError:
+def no_data(settings: config.Settings) -> CliError:
     """Nothing is made by a command that only looks."""
     if settings.database_url is None and (wrong := no_folder(settings.data)) is not None:
         return CliError(f"{wrong}.", "Give --data or WORKHOOK_DATA another folder.")
@@ -102,13 +99,13 @@ def no_data(settings: Settings) -> CliError:
     return CliError(f"there is no Workhook data at {place}.", f"Give {flag}, or run `workhook setup`.")
 
 
-def no_key(settings: Settings) -> CliError:
+def no_key(settings: config.Settings) -> CliError:
     """The database may be there, and nothing in it can be used."""
-    said = f"there is no Workhook data at {settings.data.absolute()}, and so no key for {_database(settings)}."
-    return CliError(said, "Give --data or WORKHOOK_DATA, or the key itself in WORKHOOK_SECRET_KEY.")
+    text = f"there is no Workhook data at {settings.data.absolute()}, and so no key for {_database(settings)}."
+    return CliError(text, "Give --data or WORKHOOK_DATA, or the key itself in WORKHOOK_SECRET_KEY.")
 
 
-def _database(settings: Settings | None) -> str:
+def _database(settings: config.Settings | None) -> str:
     """Where it is, without its password."""
     if settings is None:
         return "the database"
@@ -133,38 +130,33 @@ def _remedy(used: _Used) -> str:
 
 
 def _ours(error: Exception, used: _Used) -> list[str] | None:
-    from workhook.core.errors import CannotStart, Problem
-    from workhook.core.vault import VaultError
-    from workhook.git_push.install import InstallError
     from workhook.storage.database import UniqueViolation
     from workhook.storage.migrate import NewerSchema
 
-    if isinstance(error, Problem) and error.status < 500:
+    if isinstance(error, errors.Problem) and error.status < 500:
         return [fault.message or f"{fault.field} is {fault.code}" for fault in error.faults] or [error.message]
-    if isinstance(error, Problem):
+    if isinstance(error, errors.Problem):
         cause = _the_databases(error.__cause__, used) if error.__cause__ else None
-        said = error.message.removeprefix("The database cannot be used right now").strip(" :.")
-        return cause or [f"{_database(used.settings)}: {said or 'it cannot be used right now'}.", _remedy(used)]
-    if isinstance(error, CannotStart):
+        text = error.message.removeprefix("The database cannot be used right now").strip(" :.")
+        return cause or [f"{_database(used.settings)}: {text or 'it cannot be used right now'}.", _remedy(used)]
+    if isinstance(error, errors.CannotStart):
         return [error.message, error.remedy]
-    if isinstance(error, NewerSchema | InstallError):
+    if isinstance(error, NewerSchema | install.InstallError):
         return [str(error)]
-    if isinstance(error, VaultError):
+    if isinstance(error, vault.VaultError):
         return _the_key(error, used.settings)
     if isinstance(error, UniqueViolation):
         return ["somebody else made the same thing at the same moment.", "Run the command again."]
     return None
 
 
-def _the_key(error: VaultError, settings: Settings | None) -> list[str]:
-    from workhook.core.vault import KEY_FILE
-
-    said = str(error).removesuffix("Put the right file back.").strip(" .")
+def _the_key(error: vault.VaultError, settings: config.Settings | None) -> list[str]:
+    text = str(error).removesuffix("Put the right file back.").strip(" .")
     if settings is not None and settings.secret_key:
-        return [f"{said.replace(KEY_FILE, 'WORKHOOK_SECRET_KEY')}.", "Set the key that belongs to this database."]
-    if settings is not None and str(settings.data) not in said:
-        said = said.replace(KEY_FILE, str(settings.data.absolute() / KEY_FILE))
-    return [f"{said}.", "Put back the key that belongs to this database: the file, or WORKHOOK_SECRET_KEY."]
+        return [f"{text.replace(vault.KEY_FILE, 'WORKHOOK_SECRET_KEY')}.", "Set the key that belongs to this database."]
+    if settings is not None and str(settings.data) not in text:
+        text = text.replace(vault.KEY_FILE, str(settings.data.absolute() / vault.KEY_FILE))
+    return [f"{text}.", "Put back the key that belongs to this database: the file, or WORKHOOK_SECRET_KEY."]
 
 
 # What the one who runs the command can mend; any other error of a database is a fault of the program.
@@ -188,13 +180,13 @@ def _the_databases(error: BaseException | None, used: _Used) -> list[str] | None
         return None
     if not code.startswith(mendable):
         return None
-    said = " ".join(str(error).split()).rstrip(".") or type(error).__name__
+    text = " ".join(str(error).split()).rstrip(".") or type(error).__name__
     remedy = _remedy(used)
     if code.startswith(("NOTADB", "CORRUPT")):
         remedy = f"Give {used.given or '--data or --database-url'} a database of Workhook's, or put back a backup."
     elif code.startswith(("FULL", "53100")):
         remedy = "Make room on its disk, and run the command again."
-    return [f"{_database(used.settings)}: {said}.", remedy]
+    return [f"{_database(used.settings)}: {text}.", remedy]
 
 
 def _the_system(error: OSError, used: _Used) -> list[str]:
@@ -203,16 +195,16 @@ def _the_system(error: OSError, used: _Used) -> list[str]:
         if wrong is not None:
             return [f"{wrong}.", "Give --data or WORKHOOK_DATA another folder."]
     if error.filename is not None:
-        said = (error.strerror or type(error).__name__).rstrip(".")
+        text = (error.strerror or type(error).__name__).rstrip(".")
         settings = used.settings
         below = settings is not None and used.given is None and str(error.filename).startswith(str(settings.data))
         remedy = _remedy(used) if below or settings is None else "Check that path, and what this user may do there."
-        return [f"{error.filename}: {said}.", remedy]
-    said = " ".join(str(error).split()).rstrip(".")
-    if "Connect call failed" in said:
-        said = "connection refused" if "111" in said or isinstance(error, ConnectionRefusedError) else "no connection"
+        return [f"{error.filename}: {text}.", remedy]
+    text = " ".join(str(error).split()).rstrip(".")
+    if "Connect call failed" in text:
+        text = "connection refused" if "111" in text or isinstance(error, ConnectionRefusedError) else "no connection"
     elif isinstance(error, TimeoutError):
-        said = "no answer in time"
+        text = "no answer in time"
     elif isinstance(error, socket.gaierror):
-        said = error.strerror or said
-    return [f"{_database(used.settings)}: {said or type(error).__name__}.", _remedy(used)]
+        text = error.strerror or text
+    return [f"{_database(used.settings)}: {text or type(error).__name__}.", _remedy(used)]

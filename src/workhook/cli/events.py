@@ -9,6 +9,8 @@ from typing import Annotated, Any
 from workhook.cli.common import Context, base_address, command, find_repository, new_app
 from workhook.cli.error_messages import CliError
 from workhook.cli.options import Option
+from workhook.core import errors, json
+from workhook.hooks import publishing, records
 
 app = new_app("Events from elsewhere.")
 
@@ -26,34 +28,27 @@ async def publish(
     ] = None,
 ) -> None:
     """Publish an event: every webhook that asks for it gets the payload."""
-    from workhook.hooks import publishing
-    from workhook.hooks.records import HookOwner
-
     body = {"event": event, "payload": _read(payload), "action": action, "id": event_id}
     publication = publishing.parse_publication(body)
     async with context.services() as services:
         where = await find_repository(services.database, repository)
         base = base_address(context.settings)
-        place = HookOwner(where.owner, where)
+        place = records.HookOwner(where.owner, where)
         published = await publishing.publish(services.database, place, publication, actor=None, base=base)
     number = "1 delivery" if published.deliveries == 1 else f"{published.deliveries} deliveries"
     context.answer({"id": published.id, "deliveries": published.deliveries}, f"published {published.id}: {number}")
 
 
 def _read(source: str | None) -> Any:
-    from workhook.core import json
-    from workhook.core.errors import Malformed
-    from workhook.hooks.publishing import BODY_MAX
-
     if source is None:
         return {}
     try:
         data = sys.stdin.buffer.read() if source == "-" else Path(source).read_bytes()
     except OSError as error:
         raise CliError(f"{source} cannot be read: {error.strerror}.", "Give the path of a JSON file, or -.") from error
-    if len(data) > BODY_MAX:
-        raise CliError(f"{source} has {len(data)} bytes.", f"A payload may have {BODY_MAX}.")
+    if len(data) > publishing.BODY_MAX:
+        raise CliError(f"{source} has {len(data)} bytes.", f"A payload may have {publishing.BODY_MAX}.")
     try:
         return json.decode_untrusted(data)
-    except Malformed as error:
+    except errors.Malformed as error:
         raise CliError(f"{source} is not JSON.", "A payload is one JSON object in UTF-8.") from error

@@ -6,12 +6,17 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
+from workhook.cli import queries as cli_queries
 from workhook.cli.common import Context, command, complain, find_enabled_user, find_repository, new_app
 from workhook.cli.error_messages import FAILED, CliError, Misuse
 from workhook.cli.options import Option
+from workhook.core import errors
+from workhook.git_push import install as git_push
+from workhook.git_push import sender, spool
+from workhook.identity import actions, policy, queries
+from workhook.identity.tokens import kinds, lookup
 
 if TYPE_CHECKING:
-    from workhook.core.config import Settings
     from workhook.http.calls import Services
     from workhook.identity.schemas import Repository
 
@@ -36,15 +41,15 @@ async def install(
 
     A hook that is there already goes on to run. Installing again updates what was installed and keeps its token.
     """
-    from workhook.git_push import install as git_push
-
     where = git_push.find_git_dir(git_dir)
     data_dir = context.settings.data.absolute()
     full_name = repository
-    if token is not None:
-        _check_form(token)
+    if token is not None and kinds.kind_of(token) is None:  # it carries a checksum
+        raise Misuse("--token is not a token: it is mistyped or not complete.", "`workhook token create` issues one.")
+    path = context.settings.sqlite_path
+    has_database = path is None or path.exists()
     # The tokens of another server are not in the database of this one; without a database only the form is known.
-    if token is None or (url is None and _at_hand(context.settings)):
+    if token is None or (url is None and has_database):
         async with context.services() as services:
             found = await find_repository(services.database, repository)
             full_name = found.full_name
@@ -63,61 +68,38 @@ async def install(
 
 async def _kept_token(services: Services, git_dir: Path, repository: Repository, user: str | None) -> str | None:
     """What an earlier installation publishes with, if that still may."""
-    from workhook.git_push.folder import ConfigError, Folder, load_config
-    from workhook.identity.queries import key_of
-
     try:
-        token = load_config(Folder(git_dir)).token
-    except ConfigError:
+        token = spool.load_config(spool.HookFolder(git_dir)).token
+    except spool.ConfigError:
         return None
     publisher = await _publisher(services, token, repository)
-    return token if publisher and (user is None or key_of(user) == key_of(publisher)) else None
+    return token if publisher and (user is None or queries.key_of(user) == queries.key_of(publisher)) else None
 
 
 async def _publisher(services: Services, token: str, repository: Repository) -> str | None:
     """Whose token it is; None if it may not publish there, or is not good (any more)."""
     import msgspec
 
-    from workhook.core.errors import Problem
-    from workhook.identity import policy, queries
-    from workhook.identity.tokens.lookup import find_actor
-
     rule = policy.RULES["repository.publish"]
     try:
-        found = await find_actor(services.database, token)
+        found = await lookup.find_actor(services.database, token)
         if found is None:
             return None
         actor = msgspec.structs.replace(found, need=rule.permission)
         seen = await queries.find_repository_by_id(services.database, repository.id, actor.user.id)
         policy.check_repository(seen, rule, actor)
         policy.check_token(actor, rule)
-    except Problem:
+    except errors.Problem:
         return None
     return actor.user.login
 
 
-def _check_form(token: str) -> None:
-    """Raises `Misuse` for what carries no checksum of its own: a typing error, or something else altogether."""
-    from workhook.identity.tokens.kinds import kind_of
-
-    if kind_of(token) is None:
-        raise Misuse("--token is not a token: it is mistyped or not complete.", "`workhook token create` issues one.")
-
-
-def _at_hand(settings: Settings) -> bool:
-    return settings.sqlite_path is None or settings.sqlite_path.exists()
-
-
 async def _new_token(services: Services, repository: Repository, user: str | None) -> str:
-    from workhook.cli import queries
-    from workhook.identity import actions
-    from workhook.identity.queries import find_repository_by_id
-
     async with services.database.transaction() as tx:
-        who = await find_enabled_user(tx, user) if user else await queries.an_owner(tx, repository.owner)
+        who = await find_enabled_user(tx, user) if user else await cli_queries.an_owner(tx, repository.owner)
         if who is None:
             raise CliError(f"{repository.owner.login} has no owner who could publish.", "Name a user with --user.")
-        seen = await find_repository_by_id(tx, repository.id, who.id)
+        seen = await queries.find_repository_by_id(tx, repository.id, who.id)
         if seen is None or seen.role not in ("write", "admin"):
             remedy = f"workhook collaborator add --repository {repository.full_name} --user {who.login} --role write"
             raise CliError(f"{who.login} may not publish in {repository.full_name}.", remedy)
@@ -136,14 +118,10 @@ def post_receive() -> None:
 @command(app, "send", settings=())
 async def send(context: Context, *, git_dir: _GitDir) -> int:
     """Publish now what waits beside a repository."""
-    from workhook.git_push.folder import Folder
-    from workhook.git_push.install import find_git_dir
-    from workhook.git_push.sender import send_pending
-
-    where = find_git_dir(git_dir)
-    if not Folder(where).config.exists():
+    where = git_push.find_git_dir(git_dir)
+    if not spool.HookFolder(where).config.exists():
         raise CliError(f"no hook is installed in {where}.", "workhook git-hook install")
-    report = send_pending(where)
+    report = sender.send_pending(where)
     stopped = report.stopped
     if report.busy and report.pending:
         stopped = _unreachable(where)  # the other sender waits for the server, and does not say so
@@ -164,17 +142,14 @@ def _unreachable(git_dir: Path) -> str | None:
     import socket
     from urllib.parse import urlsplit
 
-    from workhook.git_push.folder import ConfigError, Folder, load_config, server_url
-    from workhook.git_push.publish import TIMEOUT_S
-
     try:
-        url = server_url(load_config(Folder(git_dir)))
-    except ConfigError as error:
+        url = spool.server_url(spool.load_config(spool.HookFolder(git_dir)))
+    except spool.ConfigError as error:
         return str(error)
     try:
         parts = urlsplit(url)
         port = parts.port or (443 if parts.scheme == "https" else 80)
-        socket.create_connection((parts.hostname or "", port), TIMEOUT_S).close()
+        socket.create_connection((parts.hostname or "", port), sender.TIMEOUT_S).close()
     except (OSError, ValueError) as error:
         return f"{url} does not answer: {error}"
     return None

@@ -10,16 +10,19 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import click
 
+from workhook.cli import queries
 from workhook.cli.common import Context, base_address, command, find_organization, find_user, new_app
 from workhook.cli.error_messages import CliError, Misuse
 from workhook.cli.options import Argument, Flag, Option
 from workhook.cli.progress import Progress, show_progress
+from workhook.identity import queries as identity_queries
+from workhook.work.imports import apply, diff, json_reader, mapping
+from workhook.work.imports import plan as imports_plan
+from workhook.work.imports import trello as imports_trello
 
 if TYPE_CHECKING:
     from workhook.identity.schemas import Account, Actor
     from workhook.storage import Database, Reader
-    from workhook.work.imports.apply import Imported
-    from workhook.work.imports.plan import ImportPlan, People
 
 app = new_app("Boards from elsewhere.")
 
@@ -85,32 +88,29 @@ class Wanted:
 
 
 async def import_boards(
-    database: Database, plans: Sequence[ImportPlan], wanted: Wanted, progress: Progress
-) -> list[Imported]:
+    database: Database, plans: Sequence[imports_plan.ImportPlan], wanted: Wanted, progress: Progress
+) -> list[apply.Imported]:
     """One after the other. Raises `CliError`."""
-    from workhook.work.imports.apply import Import, import_plan, preview
-
     place = await find_organization(database, wanted.organization)
     actor = await _actor(database, place, wanted.as_login)
     people = await _people(database, place, wanted.member)
     made = []
     for plan in plans:
-        this = Import(plan, place, actor, people, wanted.base)
-        made.append(await (preview(database, this) if wanted.dry_run else import_plan(database, this, progress)))
+        this = apply.Import(plan, place, actor, people, wanted.base)
+        importing = apply.preview(database, this) if wanted.dry_run else apply.import_plan(database, this, progress)
+        made.append(await importing)
     return made
 
 
-def _plans(files: Sequence[Path], done: Sequence[str], progress: Progress) -> list[tuple[Path, ImportPlan]]:
+def _plans(
+    files: Sequence[Path], done: Sequence[str], progress: Progress
+) -> list[tuple[Path, imports_plan.ImportPlan]]:
     """Every file is looked through before anything is written. Raises `CliError` that says what is wrong with any."""
-    from workhook.work.imports.json_reader import NotUsable
-    from workhook.work.imports.mapping import plan_of
-    from workhook.work.imports.trello import read_export
-
     plans, wrong = [], []
     for file in files:
         try:
-            plans.append((file, plan_of(read_export(_read(file, progress)), done=done)))
-        except NotUsable as error:
+            plans.append((file, mapping.plan_of(imports_trello.read_export(_read(file, progress)), done=done)))
+        except json_reader.NotUsable as error:
             wrong += [f"{file}: {fault}" for fault in error.faults]
     if wrong:
         raise CliError("\n  ".join(["this cannot be imported:", *wrong]), _HOW)
@@ -136,31 +136,25 @@ def _read(file: Path, progress: Progress) -> bytes:
 
 
 async def _actor(reader: Reader, place: Account, login: str | None) -> Actor:
-    from workhook.cli import queries
-    from workhook.identity.queries import find_member_role
-
     user = await find_user(reader, login) if login else await queries.an_owner(reader, place)
     if user is None:
         raise CliError(f"{place.login} has no owner.", "Add one with `workhook member add --role owner`.")
-    if login and await find_member_role(reader, place.id, user.id) is None:
+    if login and await identity_queries.find_member_role(reader, place.id, user.id) is None:
         raise CliError(f"{user.login} is not in {place.login}.", "Add them with `workhook member add`.")
     return queries.acting(user)
 
 
-async def _people(reader: Reader, place: Account, pairs: Sequence[str]) -> People:
-    from workhook.work.imports.diff import members_of
-    from workhook.work.imports.plan import People
-
+async def _people(reader: Reader, place: Account, pairs: Sequence[str]) -> imports_plan.People:
     named = {name: login.strip() for name, _, login in (each.rpartition("=") for each in pairs)}
     try:
-        return People(await members_of(reader, place.id), named)
+        return imports_plan.People(await diff.members_of(reader, place.id), named)
     except KeyError as error:
         raise Misuse(
             f"--member: {error.args[0]} is not in {place.login}.", "Add them with `workhook member add`."
         ) from error
 
 
-def _to_json(file: Path, imported: Imported, dry_run: bool) -> dict[str, Any]:
+def _to_json(file: Path, imported: apply.Imported, dry_run: bool) -> dict[str, Any]:
     import msgspec
 
     return {"file": str(file), **msgspec.to_builtins(imported), "dry_run": dry_run}

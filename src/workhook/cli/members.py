@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from workhook.cli.common import Context, base_address, command, find_organization, find_repository, find_user, new_app
+from workhook.cli.common import Context, command, find_organization, find_repository, find_user, new_app
 from workhook.cli.options import Option
+from workhook.work.members import by_hand
 
 app = new_app("Who is in an organization.")
 collaborators = new_app("Who may do what in one repository (project) beyond what the organization gives.")
@@ -24,12 +25,9 @@ async def add_member(
     role: Annotated[Literal["owner", "member"], Option("owner|member", "What the user is there.")] = "member",
 ) -> None:
     """Add a user to an organization, or change the role."""
-    from workhook.identity.context import Write
-    from workhook.work.members import by_hand
-
-    async with context.transaction() as tx:
-        place, who = await find_organization(tx, organization), await find_user(tx, user)
-        await by_hand.set_member(Write(tx, None, base_address(context.settings)), place, who, role)
+    async with context.write() as write:
+        place, who = await find_organization(write.tx, organization), await find_user(write.tx, user)
+        await by_hand.set_member(write, place, who, role)
     data = {"organization": place.login, "user": who.login, "role": role}
     context.answer(data, f"{who.login} is {role} of {place.login}")
 
@@ -37,12 +35,9 @@ async def add_member(
 @command(app, "remove")
 async def remove_member(context: Context, *, organization: _Organization, user: _User) -> None:
     """Take a user out of an organization, and out of its projects."""
-    from workhook.identity.context import Write
-    from workhook.work.members import by_hand
-
-    async with context.transaction() as tx:
-        place, who = await find_organization(tx, organization), await find_user(tx, user)
-        removed = await by_hand.remove_member(Write(tx, None, base_address(context.settings)), place, who)
+    async with context.write() as write:
+        place, who = await find_organization(write.tx, organization), await find_user(write.tx, user)
+        removed = await by_hand.remove_member(write, place, who)
     data = {"organization": place.login, "user": who.login, "removed": removed}
     context.answer(data, f"{who.login} {'is no longer' if removed else 'was not'} in {place.login}")
 
@@ -56,12 +51,9 @@ async def add_collaborator(
     role: Annotated[Literal["read", "write", "admin"], Option("read|write|admin", "What the user may do there.")],
 ) -> None:
     """Add a user to a repository, or change the role."""
-    from workhook.identity.context import Write
-    from workhook.work.members import by_hand
-
-    async with context.transaction() as tx:
-        where, who = await find_repository(tx, repository), await find_user(tx, user)
-        await by_hand.set_collaborator(Write(tx, None, base_address(context.settings)), where, who, role)
+    async with context.write() as write:
+        where, who = await find_repository(write.tx, repository), await find_user(write.tx, user)
+        await by_hand.set_collaborator(write, where, who, role)
     data = {"repository": where.full_name, "user": who.login, "role": role}
     context.answer(data, f"{who.login} has the role {role} in {where.full_name}")
 
@@ -69,11 +61,8 @@ async def add_collaborator(
 @command(collaborators, "remove")
 async def remove_collaborator(context: Context, *, repository: _Repository, user: _User) -> None:
     """Take a user out of a repository. What the organization gives stays."""
-    from workhook.identity.context import Write
-    from workhook.work.members import by_hand
-
-    async with context.transaction() as tx:
-        where, who = await find_repository(tx, repository), await find_user(tx, user)
-        removed = await by_hand.remove_collaborator(Write(tx, None, base_address(context.settings)), where, who)
+    async with context.write() as write:
+        where, who = await find_repository(write.tx, repository), await find_user(write.tx, user)
+        removed = await by_hand.remove_collaborator(write, where, who)
     data = {"repository": where.full_name, "user": who.login, "removed": removed}
     context.answer(data, f"{who.login} {'is no longer' if removed else 'was not'} a collaborator of {where.full_name}")

@@ -2,17 +2,22 @@
 them. All faults of a command line are reported at once, with exit status 2.
 
     async def show(context: Context, *, number: Annotated[int, Argument("ID", parse=row_id)]) -> None: …
+
+A parameter whose type is a dataclass stands for the options that the fields of that class declare.
 """
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, is_dataclass
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
 
 import click
+
+from workhook.core.clock import parse_rfc3339
+from workhook.identity import policy
 
 EXPIRES_MAX_DAYS = 36_500
 IDS_MAX = 2**63 - 1  # what a database keeps
@@ -48,8 +53,29 @@ class Argument:
     parse: Callable[[str], Any] | None = None
 
 
-def click_parameter(declared: inspect.Parameter) -> click.Parameter:
-    """The Click parameter that an annotated parameter of a function declares."""
+def click_parameters(declared: inspect.Parameter) -> list[click.Parameter]:
+    """The Click parameters that an annotated parameter of a function declares."""
+    return [_click_parameter(each) for each in _members(declared) or [declared]]
+
+
+def grouped(declared: Iterable[inspect.Parameter], given: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments of a function, made of the values that Click has read."""
+    arguments = {}
+    for each in declared:
+        members = {member.name: given[member.name] for member in _members(each)}
+        arguments[each.name] = each.annotation(**members) if members else given[each.name]
+    return arguments
+
+
+def _members(declared: inspect.Parameter) -> list[inspect.Parameter]:
+    """The fields of a parameter's dataclass; none for another parameter."""
+    kind = declared.annotation
+    if not isinstance(kind, type) or not is_dataclass(kind):
+        return []
+    return list(inspect.signature(kind, eval_str=True).parameters.values())
+
+
+def _click_parameter(declared: inspect.Parameter) -> click.Parameter:
     kind, how = get_args(declared.annotation)[0], declared.annotation.__metadata__[0]
     required, default = declared.default is declared.empty, declared.default
     name = declared.name
@@ -69,7 +95,11 @@ def click_parameter(declared: inspect.Parameter) -> click.Parameter:
 
 def _type_of(kind: Any, how: Option | Argument) -> tuple[bool, click.ParamType[Any]]:
     """Whether there may be several values, and the type of one."""
-    plain = next((each for each in get_args(kind) if each is not type(None)), kind) if _is_optional(kind) else kind
+    plain = (
+        next((each for each in get_args(kind) if each is not type(None)), kind)
+        if type(None) in get_args(kind)
+        else kind
+    )
     several = get_origin(plain) is tuple
     one = get_args(plain)[0] if several else plain
     if how.parse is not None:
@@ -79,10 +109,6 @@ def _type_of(kind: Any, how: Option | Argument) -> tuple[bool, click.ParamType[A
     if get_origin(one) is Literal:
         return several, click.Choice(get_args(one))
     return several, click.Path(path_type=Path) if one is Path else _TYPES[one]
-
-
-def _is_optional(kind: Any) -> bool:
-    return type(None) in get_args(kind)
 
 
 class _Parsed(click.ParamType[Any]):
@@ -110,7 +136,7 @@ class _HelpfulArgument(click.Argument):
         )
 
 
-class Group(click.Group):
+class CommandGroup(click.Group):
     """A group whose help shows its commands in the order in which they were added."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -163,8 +189,6 @@ def _refuse_undecodable(ctx: click.Context, parameter: click.Parameter, given: o
 
 def time_text(given: str) -> str:
     """A time as the API takes it."""
-    from workhook.core.clock import parse_rfc3339
-
     try:
         parse_rfc3339(given)
     except ValueError:
@@ -174,21 +198,17 @@ def time_text(given: str) -> str:
 
 def scope_list(given: str) -> str:
     """Scopes, separated by commas."""
-    from workhook.identity.policy import SCOPES
-
-    unknown = [each.strip() for each in given.split(",") if each.strip() and each.strip() not in SCOPES]
+    unknown = [each.strip() for each in given.split(",") if each.strip() and each.strip() not in policy.SCOPES]
     if unknown or not given.strip(", "):
-        raise click.BadParameter(f"{_not_among(unknown or [given])} {', '.join(SCOPES)}.")
+        raise click.BadParameter(f"{_not_among(unknown or [given])} {', '.join(policy.SCOPES)}.")
     return given
 
 
 def permission_list(given: str) -> str:
     """Permissions with a level each, separated by commas: work=read,repository_hooks=write."""
-    from workhook.identity.policy import PERMISSIONS
-
-    wrong = [each for each in given.split(",") if each.strip() and not _is_permission(each, PERMISSIONS)]
+    wrong = [each for each in given.split(",") if each.strip() and not _is_permission(each, policy.PERMISSIONS)]
     if wrong or not given.strip(", "):
-        names = ", ".join(PERMISSIONS)
+        names = ", ".join(policy.PERMISSIONS)
         raise click.BadParameter(f"{_not_among(wrong or [given])} {names} with =read or =write after it.")
     return given.replace(":", "=")  # as `workhook app` and the documents write them
 
@@ -214,26 +234,20 @@ def days(given: str) -> float:
 
 
 def whole_from(least: int) -> Callable[[str], int]:
-    """A whole number that is not too small."""
+    """Reads a whole number that is not too small."""
+    return lambda given: _whole(given, least, f"a whole number from {least} on")
 
-    def parse(given: str | int) -> int:
-        try:
-            number = int(given)
-        except ValueError:
-            number = least - 1
-        if number < least or number > IDS_MAX:
-            raise click.BadParameter(f"{given!r} is not a whole number from {least} on.")
-        return number
 
-    return parse
+def _whole(given: str | int, least: int, wanted: str) -> int:
+    try:
+        number = int(given)
+    except ValueError:
+        number = least - 1
+    if not least <= number <= IDS_MAX:
+        raise click.BadParameter(f"{given!r} is not {wanted}.")
+    return number
 
 
 def row_id(given: str | int) -> int:
     """The id of something that the database numbers."""
-    try:
-        number = int(given)
-    except ValueError:
-        number = 0
-    if not 1 <= number <= IDS_MAX:
-        raise click.BadParameter(f"{given!r} is not an id: a whole number from 1 to {IDS_MAX:,}.")
-    return number
+    return _whole(given, 1, f"an id: a whole number from 1 to {IDS_MAX:,}")

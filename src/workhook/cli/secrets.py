@@ -9,13 +9,15 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
+from workhook.cli import reencrypt
 from workhook.cli.common import Context, command, new_app
 from workhook.cli.error_messages import CliError
 from workhook.cli.options import Flag
 from workhook.cli.progress import show_progress
+from workhook.core import vault
+from workhook.identity import audit
 
 if TYPE_CHECKING:
-    from workhook.cli.reencrypt import Reencrypted
     from workhook.http.calls import Services
 
 app = new_app("The key that encrypts secrets at rest.")
@@ -49,15 +51,12 @@ async def rotate(
 
 
 async def _rotate_file(context: Context, services: Services, keep_old: bool) -> None:
-    from workhook.cli import reencrypt
-    from workhook.core.vault import KEY_FILE, new_key, read_keys, write_keys
-
-    path = context.settings.data / KEY_FILE
-    keys = read_keys(path)
+    path = context.settings.data / vault.KEY_FILE
+    keys = vault.read_keys(path)
     made = len(keys) == 1
     if made:
-        keys = [new_key(), *keys]
-        write_keys(path, keys)
+        keys = [vault.new_key(), *keys]
+        vault.write_keys(path, keys)
     since = await reencrypt.now_there(services.database)
     with show_progress() as progress:
         done = await reencrypt.reencrypt_all(services.database, services.vault, progress)
@@ -67,9 +66,9 @@ async def _rotate_file(context: Context, services: Services, keep_old: bool) -> 
         _add(done, await reencrypt.reencrypt_all(services.database, services.vault, _quietly))
         dropped = len(keys) - 1
     answer = {"new_key": made, "resealed": done.changed, "unreadable": done.unreadable, "dropped_keys": dropped}
-    await _record(services, KEY_FILE, answer)
+    await _record(services, vault.KEY_FILE, answer)
     if dropped:
-        write_keys(path, keys[:1])
+        vault.write_keys(path, keys[:1])
     context.answer(answer, "\n".join(_sentences(made, done, dropped)))
     if not ended:
         raise CliError(
@@ -79,10 +78,7 @@ async def _rotate_file(context: Context, services: Services, keep_old: bool) -> 
 
 
 async def _rotate_setting(context: Context, services: Services) -> None:
-    from workhook.cli import reencrypt
-    from workhook.core.vault import setting_keys
-
-    keys = setting_keys(context.settings.secret_key or "")
+    keys = vault.setting_keys(context.settings.secret_key or "")
     if len(keys) == 1:
         raise CliError("WORKHOOK_SECRET_KEY holds one key, and this command does not change settings.", _SETTING_STEPS)
     with show_progress() as progress:
@@ -95,13 +91,11 @@ async def _rotate_setting(context: Context, services: Services) -> None:
 
 async def _record(services: Services, target: str, answer: Mapping[str, object]) -> None:
     """In the audit log of what concerns no organization. Before a key goes: what is not recorded is not done."""
-    from workhook.identity import audit
-
     async with services.database.transaction() as tx:
         await audit.record(tx, None, "secrets.rotate", target, account_id=0, detail=answer)
 
 
-def _add(done: Reencrypted, more: Reencrypted) -> None:
+def _add(done: reencrypt.Reencrypted, more: reencrypt.Reencrypted) -> None:
     done.changed += more.changed
     done.unreadable = more.unreadable  # the same ones again
 
@@ -110,7 +104,7 @@ def _quietly(what: str, done: int, total: int) -> None:
     """The second look tells nobody anything."""
 
 
-def _sentences(made: bool, done: Reencrypted, dropped: int) -> Iterator[str]:
+def _sentences(made: bool, done: reencrypt.Reencrypted, dropped: int) -> Iterator[str]:
     number = "1 secret" if done.changed == 1 else f"{done.changed:,} secrets"
     yield f"{'a new key; ' if made else ''}{number} encrypted with the newest key"
     if done.unreadable:

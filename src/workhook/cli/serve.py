@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import gc
+import importlib
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import fields
 from typing import Annotated
 
 import click
 
+from workhook import process
+from workhook.cli import setup
 from workhook.cli.common import Context, command
+from workhook.cli.lazy_imports import not_installed
 from workhook.cli.options import Flag
 from workhook.core.config import Settings
 
@@ -23,6 +30,18 @@ WORKER_SETTINGS = (
 )
 
 
+@contextmanager
+def _loading() -> Iterator[None]:
+    """For the first use of `process`, which loads a server."""
+    gc.disable()  # nothing of what importing makes is garbage
+    # For exceptions in colours, which the log does not have, structlog would load 5 MiB for as long as the server runs.
+    if "structlog" not in sys.modules:
+        with not_installed("rich"):
+            importlib.import_module("structlog")
+    yield
+    gc.enable()
+
+
 @command(None, "serve", settings=SETTINGS, json=False, fast=True)
 async def serve(
     context: Context,
@@ -34,13 +53,9 @@ async def serve(
     When it is ready it prints `workhook: listening on http://HOST:PORT`. On an empty database it first makes an owner,
     an organization and a project, and prints a link and a token for the owner, once.
     """
-    gc.disable()  # nothing of what importing makes is garbage
-    from workhook import process
-    from workhook.cli.setup import welcome
-
-    gc.enable()
-
-    return await process.serve(context.settings, say=click.echo, work=not no_worker, welcome=welcome)
+    with _loading():
+        run = process.serve
+    return await run(context.settings, say=click.echo, work=not no_worker, welcome=setup.welcome)
 
 
 @command(None, "worker", settings=WORKER_SETTINGS, json=False, fast=True)
@@ -50,6 +65,6 @@ async def worker(context: Context) -> int:
     With --listen it serves /healthz, /readyz and /metrics there, and prints `workhook: listening on http://HOST:PORT`.
     When it has begun to deliver it prints `workhook: delivering`.
     """
-    from workhook import process
-
-    return await process.work(context.settings, say=click.echo)
+    with _loading():
+        run = process.work
+    return await run(context.settings, say=click.echo)

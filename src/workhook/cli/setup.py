@@ -8,9 +8,18 @@ from typing import TYPE_CHECKING, Annotated
 
 import click
 
+from workhook.cli import queries
 from workhook.cli.common import Context, base_address, command, find_enabled_user, find_organization
 from workhook.cli.error_messages import CliError, Misuse
 from workhook.cli.options import Flag, Option
+from workhook.core import errors
+from workhook.http import parameters
+from workhook.identity import actions, audit, policy
+from workhook.identity import context as identity_context
+from workhook.identity import queries as identity_queries
+from workhook.identity.signin import links
+from workhook.work.projects import actions as projects_actions
+from workhook.work.projects import schemas
 
 if TYPE_CHECKING:
     from workhook.http.calls import Services
@@ -45,8 +54,6 @@ class _Made(dict[str, object]):
 
     async def record(self, tx: Transaction, place: Account, user: Account) -> None:
         """One entry of the audit log, which the organization's owners read; none if nothing was missing."""
-        from workhook.identity import audit
-
         if self:
             detail = {"user": user.login, "made": dict(self)}
             await audit.record(tx, None, "organization.setup", place.login, account_id=place.id, detail=detail)
@@ -90,8 +97,6 @@ async def setup(
 async def first_start(services: Services, base: str) -> FirstStart | None:
     """On a database without any account: an owner, an organization, a project, a token and a link to sign in by. None
     on any other."""
-    from workhook.cli import queries
-    from workhook.identity.signin import links
     from workhook.storage.database import UniqueViolation
 
     if not await queries.is_empty(services.database):
@@ -128,39 +133,33 @@ async def _accounts(
     tx: Transaction, made: _Made, organization: str, owner: str, email: str | None
 ) -> tuple[Account, Account]:
     """The organization and its owner; what cannot be used is said of the options, all at once."""
-    from workhook.core.errors import Invalid
-
-    said: list[str] = []
+    complaints: list[str] = []
     found: list[Account] = []
 
     async def take(making: Awaitable[Account], options: dict[str, tuple[str, str | None]]) -> None:
         try:
             found.append(await making)
-        except Invalid as error:
+        except errors.Invalid as error:
             for fault in error.faults:
                 option, given = options.get(fault.field or "", ("", None))
-                said.append(f"{option} {given!r}: {fault.message}.")
+                complaints.append(f"{option} {given!r}: {fault.message}.")
 
     await take(_organization(tx, made, organization), {"login": ("--organization", organization)})
     await take(_owner(tx, made, owner, email), {"login": ("--owner", owner), "email": ("--email", email)})
-    if said:
-        raise Misuse(said[0], "\n".join([*said[1:], "Give other values."]))
+    if complaints:
+        raise Misuse(complaints[0], "\n".join([*complaints[1:], "Give other values."]))
     return found[0], found[1]
 
 
 async def _organization(tx: Transaction, made: _Made, login: str) -> Account:
-    from workhook.identity import actions, queries
-
-    if await queries.find_account(tx, login) is None:
+    if await identity_queries.find_account(tx, login) is None:
         made["organization"] = login
         return await actions.create_account(tx, "organization", login, name=login, email=None)
     return await find_organization(tx, login)
 
 
 async def _owner(tx: Transaction, made: _Made, login: str, email: str | None) -> Account:
-    from workhook.identity import actions, queries
-
-    if await queries.find_account(tx, login) is not None:
+    if await identity_queries.find_account(tx, login) is not None:
         return await find_enabled_user(tx, login)
     if email is None:
         raise CliError(f"there is no user {login} yet, and a user needs an e-mail address.", "Add --email ADDRESS.")
@@ -169,47 +168,33 @@ async def _owner(tx: Transaction, made: _Made, login: str, email: str | None) ->
 
 
 async def _make_owner(tx: Transaction, made: _Made, organization: Account, user: Account) -> None:
-    from workhook.identity import actions, queries
-
-    if await queries.find_member_role(tx, organization.id, user.id) != "owner":
+    if await identity_queries.find_member_role(tx, organization.id, user.id) != "owner":
         await actions.set_member(tx, organization, user, "owner")
         made["owner"] = user.login
 
 
 async def _project(tx: Transaction, place: Account, user: Account, title: str, base: str) -> Repository:
-    from workhook.cli.queries import acting, project_titled
-    from workhook.http.parameters import gather
-    from workhook.identity.context import Write
-    from workhook.identity.queries import find_repository_by_id
-    from workhook.work.projects import actions
-    from workhook.work.projects.schemas import ProjectCreate, name_from
-
-    create = gather(ProjectCreate, {}, {"title": title, "organization": place.login})
-    repository_id = await project_titled(tx, place, create.title, name_from(create.title))
+    create = parameters.gather(schemas.ProjectCreate, {}, {"title": title, "organization": place.login})
+    repository_id = await queries.project_titled(tx, place, create.title, schemas.name_from(create.title))
     if repository_id is not None:
-        known = await find_repository_by_id(tx, repository_id, user.id)
+        known = await identity_queries.find_repository_by_id(tx, repository_id, user.id)
         assert known is not None, "it was found in this transaction"
         return known
-    return (await actions.create_project(Write(tx, acting(user), base), create)).repository
+    write = identity_context.Write(tx, queries.acting(user), base)
+    return (await projects_actions.create_project(write, create)).repository
 
 
 async def _first_token(tx: Transaction, made: _Made, user: Account) -> str:
     """For a look around. It is printed where others may read it later, so it ends within a day."""
-    from workhook.identity import actions
-    from workhook.identity.policy import SCOPES
-
-    issued = await actions.issue_token(tx, user, list(SCOPES), note=FIRST_TOKEN_NOTE, expires_in_days=FIRST_TOKEN_DAYS)
+    scopes = list(policy.SCOPES)
+    issued = await actions.issue_token(tx, user, scopes, note=FIRST_TOKEN_NOTE, expires_in_days=FIRST_TOKEN_DAYS)
     made["token_id"] = issued.id
     return issued.token
 
 
 async def _token(tx: Transaction, made: _Made, user: Account, *, always: bool) -> str | None:
-    from workhook.cli.queries import has_token_noted
-    from workhook.identity import actions
-    from workhook.identity.policy import SCOPES
-
-    if not always and await has_token_noted(tx, user, TOKEN_NOTE):
+    if not always and await queries.has_token_noted(tx, user, TOKEN_NOTE):
         return None
-    issued = await actions.issue_token(tx, user, list(SCOPES), note=TOKEN_NOTE)
+    issued = await actions.issue_token(tx, user, list(policy.SCOPES), note=TOKEN_NOTE)
     made["token_id"] = issued.id
     return issued.token

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 from workhook.cli.common import Context, command, find_enabled_user, find_user, format_time, new_app
 from workhook.cli.error_messages import CliError, Misuse
 from workhook.cli.options import Argument, Option, days, permission_list, row_id, scope_list
-
-if TYPE_CHECKING:
-    from workhook.identity.tokens.schemas import Details, TokenCreate
+from workhook.identity.tokens import personal, queries, schemas
 
 app = new_app("Tokens: how programs come in.")
 
@@ -52,8 +50,6 @@ async def create(
     note: Annotated[str | None, Option("TEXT", "What it is for.")] = None,
 ) -> None:
     """Issue a token. This is the only time that it is shown."""
-    from workhook.identity.tokens import personal
-
     options = (permissions, organization, repositories)
     _require(kind, scopes, options)
     wanted = _wanted(kind, scopes, options, expires_in, note)
@@ -90,13 +86,11 @@ def _require(kind: str, scopes: str | None, options: tuple[str | None, ...]) -> 
 
 def _wanted(
     kind: str, scopes: str | None, options: tuple[str | None, ...], expires_in: float | None, note: str | None
-) -> TokenCreate:
+) -> schemas.TokenCreate:
     from msgspec import UNSET
 
-    from workhook.identity.tokens.schemas import TokenCreate
-
     permissions, organization, repositories = options
-    wanted = TokenCreate(note=note, expires_in_days=expires_in)
+    wanted = schemas.TokenCreate(note=note, expires_in_days=expires_in)
     if kind == _FINE_GRAINED:
         wanted.kind = "fine_grained"
         pairs = [each.partition("=") for each in _listed(permissions)]
@@ -119,8 +113,6 @@ async def list_tokens(
     user: Annotated[str | None, Option("LOGIN", "Only this user's.")] = None,
 ) -> None:
     """List tokens of every kind, oldest first; never the tokens themselves, which are stored nowhere."""
-    from workhook.identity.tokens import queries
-
     async with context.services() as services:
         who = await find_user(services.database, user) if user else None
         rows = [_to_json(each) for each in await queries.every(services.database, who.id if who else None)]
@@ -157,7 +149,7 @@ def _cut(text: str, width: int) -> str:
     return text if len(text) <= width else f"{text[: width - 1]}…"
 
 
-def _to_json(token: Details) -> dict[str, object]:
+def _to_json(token: schemas.Details) -> dict[str, object]:
     return {
         "id": token.id,
         "kind": token.kind,
@@ -173,7 +165,7 @@ def _to_json(token: Details) -> dict[str, object]:
     }
 
 
-def _confinement(token: Details) -> dict[str, object]:
+def _confinement(token: schemas.Details) -> dict[str, object]:
     return {
         "permissions": token.permissions,
         "organization": token.organization,
@@ -194,8 +186,6 @@ async def revoke(
     token_id: Annotated[int, Argument("ID", "As `token list` shows it.", parse=row_id)],
 ) -> None:
     """Revoke a token of any kind, and what was made with it: from a second later on no process takes them."""
-    from workhook.identity.tokens import personal, queries
-
     async with context.transaction() as tx:
         found = await queries.find(tx, token_id)
         if found is None:

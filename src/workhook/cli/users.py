@@ -5,9 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
+from workhook.cli import queries
 from workhook.cli.common import Context, base_address, command, find_enabled_user, find_user, format_time, new_app
 from workhook.cli.error_messages import CliError, Misuse
 from workhook.cli.options import Argument, Option
+from workhook.identity import actions, audit, disabling
+from workhook.identity.signin import actions as signin_actions
+from workhook.identity.signin import identities, links
 
 app = new_app("People who can sign in, have tokens and be in organizations.")
 
@@ -23,8 +27,6 @@ async def add(
     name: Annotated[str | None, Option("NAME", "The name in full.")] = None,
 ) -> None:
     """Add a user."""
-    from workhook.identity import actions, audit
-
     async with context.transaction() as tx:
         user = await actions.create_account(tx, "user", login, name=name, email=email)
         await audit.record(tx, None, "user.create", user.login, account_id=user.id)
@@ -37,8 +39,6 @@ async def add(
 @command(app, "list")
 async def list_users(context: Context) -> None:
     """List the users, oldest first."""
-    from workhook.cli import queries
-
     async with context.services() as services:
         users = await queries.users(services.database)
     rows = [
@@ -68,8 +68,6 @@ async def disable(context: Context, *, login: _Login) -> None:
 
     Streams end and running timers are finished. What they did stays. The last owner of an organization stays enabled.
     """
-    from workhook.identity import disabling
-
     base = base_address(context.settings)
     async with context.transaction() as tx:
         user = await find_user(tx, login)
@@ -78,22 +76,20 @@ async def disable(context: Context, *, login: _Login) -> None:
         except disabling.LastOwner as error:
             raise _last_owner(user.login, error.organizations) from error
     disabled_at = format_time(done.at)
-    said = "is disabled" if done.changed else "was disabled already"
+    state = "is disabled" if done.changed else "was disabled already"
     data = {"login": user.login, "disabled_at": disabled_at, "changed": done.changed}
-    context.answer(data, f"{user.login} {said}, since {disabled_at}")
+    context.answer(data, f"{user.login} {state}, since {disabled_at}")
 
 
 def _last_owner(login: str, organizations: list[str]) -> CliError:
-    said = f"{login} is the last owner of {', '.join(organizations)} who is not disabled."
+    message = f"{login} is the last owner of {', '.join(organizations)} who is not disabled."
     remedies = [f"workhook member add --organization {each} --user LOGIN --role owner" for each in organizations]
-    return CliError(said, "\n".join(["Make somebody else an owner first:", *remedies]))
+    return CliError(message, "\n".join(["Make somebody else an owner first:", *remedies]))
 
 
 @command(app, "enable")
 async def enable(context: Context, *, login: _Login) -> None:
     """Let a disabled user in again, with the tokens and the password that they had."""
-    from workhook.identity import disabling
-
     async with context.transaction() as tx:
         user = await find_user(tx, login)
         changed = await disabling.enable(tx, user)
@@ -109,8 +105,6 @@ async def sign_in_link(
     minutes: Annotated[int, Option("N", "How long it is good.", between=(1, 10080))] = 15,
 ) -> None:
     """Make a link that signs a user in, once: also one who has no password, or cannot try it for the moment."""
-    from workhook.identity.signin import links
-
     await _link(context, login, links.SIGN_IN, minutes)
 
 
@@ -122,15 +116,10 @@ async def password_link(
     minutes: Annotated[int, Option("N", "How long it is good.", between=(1, 10080))] = 60,
 ) -> None:
     """Make a link by which a user sets a password, once. Setting it signs the user out everywhere else."""
-    from workhook.identity.signin import links
-
     await _link(context, login, links.SET_PASSWORD, minutes)
 
 
 async def _link(context: Context, login: str, purpose: str, minutes: int) -> None:
-    from workhook.identity import audit
-    from workhook.identity.signin import links
-
     async with context.transaction() as tx:
         user = await find_enabled_user(tx, login)
         link = await links.create(tx, user.id, purpose, minutes=minutes)
@@ -155,15 +144,12 @@ async def set_password(
 
     The password is never an option: other users of a machine see those.
     """
-    from workhook.identity import audit
-    from workhook.identity.signin import actions
-
     async with context.services() as services:
         user = await find_user(services.database, login)
         password = _asked() if password_file is None else _first_line(password_file)
-        hashed = await actions.new_hash(password, user)
+        hashed = await signin_actions.new_hash(password, user)
         async with services.database.transaction() as tx:
-            await actions.set_password(tx, user, hashed)
+            await signin_actions.set_password(tx, user, hashed)
             await audit.record(
                 tx, None, "user.password_change", user.login, account_id=user.id, detail={"how": "command"}
             )
@@ -182,9 +168,6 @@ async def link_identity(
 
     For people whose e-mail address the provider does not call verified. Doing it again changes nothing.
     """
-    from workhook.identity import audit
-    from workhook.identity.signin import identities
-
     provider = issuer or context.settings.oidc_issuer
     if not provider:
         raise Misuse("--issuer is missing, and no oidc_issuer is set.", "Give the provider as it names itself.")
@@ -198,8 +181,8 @@ async def link_identity(
             detail = {"issuer": provider, "subject": subject, "how": "command"}
             await audit.record(tx, None, "user.identity_linked", user.login, account_id=user.id, detail=detail)
     data = {"login": user.login, "issuer": provider, "subject": subject, "changed": linked}
-    said = "signs in" if linked else "signed in already"
-    context.answer(data, f"{user.login} {said} as {subject} of {provider}")
+    state = "signs in" if linked else "signed in already"
+    context.answer(data, f"{user.login} {state} as {subject} of {provider}")
 
 
 def _asked() -> str:

@@ -13,10 +13,12 @@ import tomllib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 PREFIX = "WORKHOOK_"
+
+N = TypeVar("N", int, float)
 
 # Of those who push, for the Git hook (`git_push/hook.py`): they say who it was.
 _OF_THE_GIT_HOOK = ("WORKHOOK_PUSHER", "WORKHOOK_PUSHER_EMAIL")
@@ -39,28 +41,23 @@ class SettingsError(Exception):
         self.faults = faults
 
 
-def _whole(low: int, high: int, unit: str = "") -> Callable[[Any], int]:
-    wanted = f"a whole number{f' of {unit}' if unit else ''} from {low} to {high}"
-
-    def parse(value: Any) -> int:
-        number = int(value)
+def _number(kind: type[N], low: N, high: N, wanted: str) -> Callable[[Any], N]:
+    def parse(value: Any) -> N:
+        number = kind(value)
         if isinstance(value, bool) or not low <= number <= high:
             raise ValueError(wanted)
         return number
 
-    parse.__doc__ = wanted
+    parse.__doc__ = f"{wanted} from {low} to {high}"
     return parse
+
+
+def _whole(low: int, high: int, unit: str = "") -> Callable[[Any], int]:
+    return _number(int, low, high, f"a whole number{f' of {unit}' if unit else ''}")
 
 
 def _seconds(low: float, high: float) -> Callable[[Any], float]:
-    def parse(value: Any) -> float:
-        number = float(value)
-        if not low <= number <= high:
-            raise ValueError
-        return number
-
-    parse.__doc__ = f"seconds from {low:g} to {high:g}"
-    return parse
+    return _number(float, low, high, "seconds")
 
 
 def _networks(value: Any) -> tuple[str, ...]:
@@ -278,7 +275,7 @@ def load(flags: Mapping[str, Any], environ: Mapping[str, str] | None = None) -> 
             values[name] = known[name].metadata["parse"](raw)
         except (ValueError, TypeError, KeyError):
             wanted = getattr(known[name].metadata["parse"], "__doc__", "") or "another value"
-            shown = "the value" if known[name].metadata["secret"] else _shown(raw)
+            shown = "the value" if known[name].metadata["secret"] else _as_text(raw)
             faults.append(f"{source_name}: {shown} is not {wanted.strip()}")
     faults += _apart(values)
     if faults:
@@ -297,7 +294,7 @@ def _apart(values: Mapping[str, Any]) -> list[str]:
     return [f"{name}: needs {other} too" for name, other in needed.items() if name in values and other not in values]
 
 
-def _shown(raw: object) -> str:
+def _as_text(raw: object) -> str:
     return ", ".join(map(repr, raw)) if isinstance(raw, (list, tuple)) else repr(raw)
 
 

@@ -103,11 +103,11 @@ def _repeated(value: object) -> Iterator[str]:
     while waiting:
         path, each = waiting.popleft()
         if isinstance(each, _Members):
-            names, told = set[str](), set[str]()
+            names, repeated = set[str](), set[str]()
             for name, inner in each:
                 place = f"{path}.{shown(name)}" if path else shown(name)
-                if name in names and name not in told:
-                    told.add(name)
+                if name in names and name not in repeated:
+                    repeated.add(name)
                     yield shown(place)
                 names.add(name)
                 if isinstance(inner, list):

@@ -100,8 +100,6 @@ class Sender:
         self._settings = settings or SendSettings()
         self._connections = ConnectionPool(self._settings.connections_max)
         self._resolver = resolver or SystemResolver(max(2, min(LOOKUPS_AT_ONCE, self._settings.connections_max // 4)))
-        # Now, when their files can surely be read: without descriptors, the system would silently trust no certificate.
-        self._tls, self._insecure_tls = _tls_context(insecure=False), _tls_context(insecure=True)
         self._sessions: dict[tuple[bool, bool], aiohttp.ClientSession] = {}
         self._timeout = _total_timeout(self._settings.timeout_s)
         self._examine = functools.lru_cache(_URLS_REMEMBERED)(
@@ -203,7 +201,9 @@ class Sender:
         proxied = self._settings.proxy is not None
         connector = Connector(
             self._connections,
-            ssl=self._insecure_tls if insecure else self._tls,
+            # aiohttp's own contexts. It has made them when it was imported, when the authorities' files could surely be
+            # read: without descriptors, the system would silently trust no certificate.
+            ssl=not insecure,
             # Through a proxy, connections go to the proxy, which the operator chose and may be a private address.
             resolver=self._resolver if proxied else address_policy.GuardedResolver(self._policy, self._resolver),
             socket_factory=address_policy.open_socket
@@ -230,15 +230,6 @@ class Sender:
 def _total_timeout(total_s: float) -> aiohttp.ClientTimeout:
     # Rounding long timeouts up to whole seconds, as aiohttp does by default, would let late answers count.
     return aiohttp.ClientTimeout(total=total_s, ceil_threshold=float("inf"))
-
-
-def _tls_context(*, insecure: bool) -> ssl.SSLContext:
-    context = ssl.create_default_context()
-    if insecure:
-        context.check_hostname = False
-        context.verify_mode = ssl.CERT_NONE
-    context.set_alpn_protocols(["http/1.1"])
-    return context
 
 
 def _read_head(fields: tuple[tuple[bytes, bytes], ...]) -> tuple[dict[str, str], str | None, str | None] | None:

@@ -47,9 +47,17 @@ def run(git_dir: Path, *arguments: str, stdin: bytes = b"", timeout_s: float = T
     except OSError as error:
         raise GitMissing(f"git cannot be started: {error}") from error
     if done.returncode:
-        said = done.stderr.decode("utf-8", "replace").strip()[-300:]
-        raise GitError(f"git {arguments[0]} ended with {done.returncode}: {said}")
+        output = done.stderr.decode("utf-8", "replace").strip()[-300:]
+        raise GitError(f"git {arguments[0]} ended with {done.returncode}: {output}")
     return done.stdout
+
+
+def branches_and_tags(git_dir: Path, timeout_s: float = TIMEOUT_S) -> tuple[tuple[str, str], ...]:
+    """Object id and name of each ref that a push can show. Raises as `run`."""
+    options = ("--format=%(objectname) %(refname)", "refs/heads", "refs/tags")
+    output = run(git_dir, "for-each-ref", *options, timeout_s=timeout_s).decode("utf-8", "surrogateescape")
+    rows = (line.partition(" ") for line in output.split("\n") if line)
+    return tuple((oid, ref) for oid, _, ref in rows)
 
 
 def is_zero(oid: str) -> bool:

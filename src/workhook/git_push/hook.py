@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from workhook.git_push import git, spool
-from workhook.git_push.folder import Folder
+from workhook.git_push.spool import HookFolder
 
 SNAPSHOT_TIMEOUT_S = 10.0
 
@@ -25,7 +25,7 @@ def post_receive(git_dir: Path, lines: Iterable[str]) -> int:
     `lines` are those of `post-receive` (githooks): `BEFORE AFTER REF`, bytes that are not UTF-8 as surrogate escapes.
     Who pushed and the options of `git push -o` come from the environment.
     """
-    folder = Folder(git_dir)
+    folder = HookFolder(git_dir)
     if not folder.root.is_dir():
         return 0  # a hooks folder shared by many repositories, and this one is not connected
     try:
@@ -43,7 +43,7 @@ def post_receive(git_dir: Path, lines: Iterable[str]) -> int:
     return 0
 
 
-def _record(folder: Folder, lines: Iterable[str]) -> bool:
+def _record(folder: HookFolder, lines: Iterable[str]) -> bool:
     parsed = [parts for line in lines if (parts := _parse(line)) is not None]
     if not parsed:
         return False
@@ -51,7 +51,7 @@ def _record(folder: Folder, lines: Iterable[str]) -> bool:
     name = spool.new_name(folder)
     updates = tuple(spool.RefUpdate(f"{name}.{at}", *parts) for at, parts in enumerate(parsed))
     email = os.environ.get("WORKHOOK_PUSHER_EMAIL") or _configured_email(folder)
-    entry = spool.Entry(time.time_ns() // 1_000_000, _pusher(), email, _options(), updates, _snapshot(folder))
+    entry = spool.Push(time.time_ns() // 1_000_000, _pusher(), email, _options(), updates, _snapshot(folder))
     spool.write(folder, name, entry)
     return True
 
@@ -75,13 +75,13 @@ def _pusher() -> str:
     return str(os.getuid())
 
 
-def _configured_email(folder: Folder) -> str | None:
+def _configured_email(folder: HookFolder) -> str | None:
     """`user.email`, or None: then the payload falls back to the newest commit's."""
     try:
-        said = git.run(folder.git_dir, "config", "--get", "user.email", timeout_s=SNAPSHOT_TIMEOUT_S)
+        output = git.run(folder.git_dir, "config", "--get", "user.email", timeout_s=SNAPSHOT_TIMEOUT_S)
     except (git.GitError, git.GitMissing):
         return None  # not set is the normal case on a server
-    return said.decode("utf-8", "replace").strip() or None
+    return output.decode("utf-8", "replace").strip() or None
 
 
 def _options() -> tuple[str, ...]:
@@ -89,22 +89,19 @@ def _options() -> tuple[str, ...]:
     return tuple(os.environ.get(f"GIT_PUSH_OPTION_{at}", "") for at in range(int(count) if count.isdecimal() else 0))
 
 
-def _snapshot(folder: Folder) -> tuple[tuple[str, str], ...] | None:
+def _snapshot(folder: HookFolder) -> tuple[tuple[str, str], ...] | None:
     """Branches and tags as they are now: which commits are new must not depend on pushes that come before the sending.
 
     Costs what Git itself has just paid to advertise the same refs to the pusher.
     """
     try:
-        said = git.run(folder.git_dir, "for-each-ref", "--format=%(objectname) %(refname)", "refs/heads", "refs/tags",
-                       timeout_s=SNAPSHOT_TIMEOUT_S)  # fmt: skip
+        return git.branches_and_tags(folder.git_dir, SNAPSHOT_TIMEOUT_S)
     except (git.GitError, git.GitMissing) as error:
         folder.log.error(f"no snapshot of the refs: {error}")
         return None
-    rows = (line.partition(" ") for line in said.decode("utf-8", "surrogateescape").split("\n") if line)
-    return tuple((oid, ref) for oid, _, ref in rows)
 
 
-def start_sender(folder: Folder) -> None:
+def start_sender(folder: HookFolder) -> None:
     """Start `send` detached and without our descriptors: Git waits until the last one of them is closed.
 
     A shell starts it and ends at once, so the sender is nobody's child and the hook waits for about a millisecond.

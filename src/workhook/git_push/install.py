@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from workhook.git_push import git
-from workhook.git_push.folder import Folder, write_durably
 from workhook.git_push.hook import MODULE_FLAGS
+from workhook.git_push.spool import HookFolder, write_durably
 
 MARK = "# Written by `workhook git-hook install`"
 CHAINED = "post-receive.before-workhook"
@@ -70,7 +70,7 @@ def install(
         raise InstallError("the token is empty or has characters that no token has")
     if url is not None and not url.startswith(("http://", "https://")):
         raise InstallError(f"{url!r} does not start with http:// or https://")
-    folder = Folder(find_git_dir(git_dir))
+    folder = HookFolder(find_git_dir(git_dir))
     hooks = _hooks_dir(folder.git_dir)
     _check_python(python)
     folder.create()
@@ -84,22 +84,22 @@ def find_git_dir(given: Path) -> Path:
     """The Git directory that `given` is, or is the work tree of; not that of a folder above. Raises `InstallError`."""
     for candidate in (given, given / ".git"):
         try:
-            said = git.run(Path(os.path.abspath(candidate)), "rev-parse", "--absolute-git-dir")
+            output = git.run(Path(os.path.abspath(candidate)), "rev-parse", "--absolute-git-dir")
         except git.GitError:
             continue
         except git.GitMissing as error:
             raise InstallError(str(error)) from error
-        return Path(os.fsdecode(said.rstrip(b"\n")))
+        return Path(os.fsdecode(output.rstrip(b"\n")))
     raise InstallError(f"{given} is neither a Git repository nor the top of a work tree")
 
 
 def _hooks_dir(git_dir: Path) -> Path:
     """Where Git looks for it: a relative `core.hooksPath` starts at the Git directory, where `post-receive` runs."""
     try:
-        said = git.run(git_dir, "config", "--type=path", "--get", "core.hooksPath")
+        output = git.run(git_dir, "config", "--type=path", "--get", "core.hooksPath")
     except git.GitError:
-        said = b""  # not set
-    path = git_dir / (os.fsdecode(said.rstrip(b"\n")) or "hooks")
+        output = b""  # not set
+    path = git_dir / (os.fsdecode(output.rstrip(b"\n")) or "hooks")
     try:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TypeAlias
 
-from workhook.git_push import commits, git
-from workhook.git_push.refs import PushRefs
-from workhook.git_push.spool import Entry, RefUpdate
+from workhook.git_push import git, history
+from workhook.git_push.history import PushRefs
+from workhook.git_push.spool import Push, RefUpdate
 
 Payload: TypeAlias = dict[str, object]
 CommitJson: TypeAlias = dict[str, object]
@@ -25,12 +25,12 @@ _FILE_LISTS = ("added", "removed", "modified")
 class PayloadBuilder:
     """Payloads of the ref updates of one push. Commits that several of them show are read once."""
 
-    def __init__(self, git_dir: Path, entry: Entry, *, repository: str, base_url: str) -> None:
+    def __init__(self, git_dir: Path, entry: Push, *, repository: str, base_url: str) -> None:
         self._git_dir = git_dir
         self._entry = entry
         self._address = f"{base_url}/{repository}"
         self._refs = PushRefs(git_dir, entry)
-        self._commits: dict[str, commits.Commit] = {}
+        self._commits: dict[str, history.Commit] = {}
 
     def build(self, update: RefUpdate) -> Payload:
         """The payload without `repository` and `sender`, which the server adds.
@@ -57,7 +57,7 @@ class PayloadBuilder:
         wanted = {oid: parent for oid, parent, _ in rows if oid not in self._commits}
         if head is not None and head not in self._commits and head not in wanted:
             wanted[head] = self._refs.first_parent(head)
-        self._commits.update(commits.load(self._git_dir, wanted))
+        self._commits.update(history.load_commits(self._git_dir, wanted))
 
     def _commit_json(self, oid: str, *, distinct: bool) -> CommitJson:
         commit = self._commits[oid]
@@ -76,7 +76,7 @@ class PayloadBuilder:
         }
 
 
-def bare(update: RefUpdate, entry: Entry, *, address: str, head: CommitJson | None = None) -> Payload:
+def bare(update: RefUpdate, entry: Push, *, address: str, head: CommitJson | None = None) -> Payload:
     """What is known of an update without its repository. `address` is the server's address of the repository."""
     email = entry.pusher_email
     if email is None and head is not None and isinstance(committer := head["committer"], Mapping):
@@ -102,7 +102,7 @@ def bare(update: RefUpdate, entry: Entry, *, address: str, head: CommitJson | No
 def _plain(text: str) -> str:
     """Bytes that are not UTF-8 (surrogate escapes) as `\\xff`, like paths."""
     try:
-        return commits.path_text(text.encode("utf-8", "surrogateescape"))
+        return history.path_text(text.encode("utf-8", "surrogateescape"))
     except UnicodeEncodeError:
         return text.encode("utf-8", "backslashreplace").decode()
 

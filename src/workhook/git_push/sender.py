@@ -1,17 +1,27 @@
-"""Publishing what is in the spool, in order, by one process at a time."""
+"""Publishing what is in the spool, in order, by one process at a time.
+
+A push that comes meanwhile is not forgotten. A mark (a file) is the truth, a pipe only shortens a pause. A new process
+sets the mark, then tries the lock, then knocks. The holder removes the mark before it reads the spool, and looks for a
+new mark after it has unlocked. So a push is not lost between "nothing left" and the unlocking.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import fcntl
+import http.client
 import os
-from collections.abc import Sequence
+import select
+import socket
+import threading
+from collections.abc import Iterator, Sequence
+from enum import Enum
 from pathlib import Path
 from typing import NamedTuple
+from urllib.parse import quote, urlsplit
 
 from workhook.git_push import git, payload, spool
-from workhook.git_push.folder import Config, ConfigError, Folder, NoServer, load_config, server_url
-from workhook.git_push.publish import Verdict, post
-from workhook.git_push.sender_lock import SenderLock
+from workhook.git_push.spool import Config, ConfigError, HookFolder, NoServer, load_config, server_url
 
 RETRY_PAUSES_S = (2.0, 5.0, 13.0, 30.0, 60.0)
 """What the detached sender waits between attempts, just under two minutes in all; then the next push tries again."""
@@ -47,7 +57,7 @@ def send_pending(git_dir: Path, *, pauses_s: Sequence[float] = ()) -> SendReport
     Network, server and repository faults are in the report and in `workhook/log`. Raises `OSError` when the `workhook`
     folder itself cannot be used.
     """
-    return _Sender(Folder(git_dir), tuple(pauses_s)).run()
+    return _Sender(HookFolder(git_dir), tuple(pauses_s)).run()
 
 
 def run_detached(git_dir: Path) -> None:
@@ -57,11 +67,11 @@ def run_detached(git_dir: Path) -> None:
     try:
         send_pending(git_dir, pauses_s=RETRY_PAUSES_S)
     except Exception as error:  # noqa: BLE001 (nobody sees this process; the log is its only voice)
-        Folder(git_dir).log.error(f"the sender ended early: {type(error).__name__}: {error}")
+        HookFolder(git_dir).log.error(f"the sender ended early: {type(error).__name__}: {error}")
 
 
 class _Sender:
-    def __init__(self, folder: Folder, pauses_s: tuple[float, ...]) -> None:
+    def __init__(self, folder: HookFolder, pauses_s: tuple[float, ...]) -> None:
         self._folder = folder
         self._lock = SenderLock(folder)
         self._pauses_s = pauses_s
@@ -132,7 +142,7 @@ class _Sender:
         spool.remove(self._folder, name)
         self._folder.log.info(f"push {name} is done: {len(left)} events")
 
-    def _publish(self, entry: spool.Entry, update: spool.RefUpdate, config: Config, base_url: str, body: bytes) -> None:
+    def _publish(self, entry: spool.Push, update: spool.RefUpdate, config: Config, base_url: str, body: bytes) -> None:
         answer = post(base_url, config.repository, config.token, body)
         if answer.verdict is Verdict.SENT:
             self._sent += 1
@@ -149,7 +159,7 @@ class _Sender:
 class _Payloads:
     """Payloads of one push; when Git cannot tell more (a damaged repository), what the push itself said."""
 
-    def __init__(self, folder: Folder, entry: spool.Entry, repository: str, base_url: str) -> None:
+    def __init__(self, folder: HookFolder, entry: spool.Push, repository: str, base_url: str) -> None:
         self._folder, self._entry, self._repository, self._base_url = folder, entry, repository, base_url
         self._builder: payload.PayloadBuilder | None = None
 
@@ -165,3 +175,157 @@ class _Payloads:
         except Exception as error:  # noqa: BLE001 (one strange repository must not hold the queue for ever)
             self._folder.log.error(f"{update.id} is sent without commits: {type(error).__name__}: {error}")
             return payload.bare(update, self._entry, address=f"{self._base_url}/{self._repository}")
+
+
+# --- the lock --------------------------------------------------------------------------------------------------------
+
+
+class SenderLock:
+    """The lock, the mark and the pipe of one `workhook` folder."""
+
+    def __init__(self, folder: HookFolder) -> None:
+        self._lock = folder.root / "lock"
+        self._mark = folder.root / "again"
+        self._pipe = folder.root / "knock"
+
+    def ask(self) -> None:
+        self._mark.touch(mode=0o600)
+
+    def asked(self) -> bool:
+        return self._mark.exists()
+
+    def clear(self) -> None:
+        self._mark.unlink(missing_ok=True)
+
+    @contextlib.contextmanager
+    def held(self) -> Iterator[bool]:
+        """Holds the lock, or yields False at once. The kernel unlocks when the process dies, however it dies."""
+        target = os.open(self._lock, os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            try:
+                fcntl.flock(target, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                yield False
+                return
+            os.ftruncate(target, 0)
+            os.write(target, str(os.getpid()).encode())  # for people; the lock is what counts
+            yield True
+        finally:
+            os.close(target)
+
+    def knock(self) -> None:
+        """Wake the holder if it is in a pause; if not, or without a pipe, it finds the mark by itself."""
+        with contextlib.suppress(OSError):
+            target = os.open(self._pipe, os.O_WRONLY | os.O_NONBLOCK)
+            try:
+                os.write(target, b".")
+            finally:
+                os.close(target)
+
+    def pause(self, pause_s: float) -> bool:
+        """Wait, but no longer than until somebody asks; whether somebody has. For the holder only."""
+        with self._open_pipe() as readers:
+            if not self.asked():
+                select.select(readers, [], [], pause_s)
+        return self.asked()
+
+    @contextlib.contextmanager
+    def _open_pipe(self) -> Iterator[list[int]]:
+        """Opened for both directions, so that it does not end when one who knocked goes. Empty where no pipe can be."""
+        try:
+            with contextlib.suppress(FileExistsError):
+                os.mkfifo(self._pipe, 0o600)
+            target = os.open(self._pipe, os.O_RDWR | os.O_NONBLOCK)
+        except OSError:
+            yield []
+            return
+        try:
+            yield [target]
+        finally:
+            os.close(target)
+
+
+# --- one request to the server ---------------------------------------------------------------------------------------
+
+TIMEOUT_S = 10.0
+SLOWEST_BYTES_PER_S = 250_000
+"""A body gets this much more time than the 10 s, or a large push over a slow line would be tried again for ever."""
+
+ANSWER_BYTES = 65_536
+
+
+class Verdict(Enum):
+    SENT = "sent"
+    RETRY = "retry"
+    """Nothing is wrong with the request; the same can succeed in a moment."""
+    KEEP = "keep"
+    """Somebody has to mend the address, the token or the repository first."""
+    REJECT = "reject"
+    """This request will never be taken."""
+
+
+class PublishAnswer(NamedTuple):
+    verdict: Verdict
+    text: str
+
+
+def judge(status: int) -> Verdict:
+    """Only 202 is a promise of the server. Other successes and redirects come from something that is not Workhook."""
+    if status == 202:
+        return Verdict.SENT
+    if status in (408, 429) or status >= 500:
+        return Verdict.RETRY
+    if status in (401, 403, 404) or status < 400:
+        return Verdict.KEEP
+    return Verdict.REJECT
+
+
+def post(base_url: str, repository: str, token: str, body: bytes) -> PublishAnswer:
+    """POST `{base_url}/repos/{repository}/events`. Never raises for what the network or the server does."""
+    try:
+        status, text = _exchange(base_url, f"/repos/{quote(repository)}/events", token, body)
+    except (OSError, http.client.HTTPException) as error:
+        return PublishAnswer(Verdict.RETRY, f"{base_url} does not answer: {type(error).__name__}: {error}")
+    except ValueError as error:
+        return PublishAnswer(Verdict.KEEP, f"the address or the token is not usable: {error}")
+    return PublishAnswer(judge(status), f"{base_url} answered {status}: {text.decode('utf-8', 'replace')}")
+
+
+def _exchange(base_url: str, path: str, token: str, body: bytes) -> tuple[int, bytes]:
+    parts = urlsplit(base_url)
+    kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
+    connection = kind(parts.hostname or "", parts.port, timeout=TIMEOUT_S)
+    headers = {
+        "Authorization": f"Bearer {token}",
+        "Content-Type": "application/json",
+        "Accept": "application/json",
+        "User-Agent": "workhook-git-hook",
+    }
+    try:
+        connection.connect()
+        with _cut_after(connection.sock, TIMEOUT_S + len(body) / SLOWEST_BYTES_PER_S):
+            # A server that refuses a large body early closes its side; what it answered before is still there to read.
+            with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+                connection.request("POST", parts.path.rstrip("/") + path, body, headers)
+            answer = connection.getresponse()
+            return answer.status, answer.read(ANSWER_BYTES)
+    finally:
+        connection.close()
+
+
+@contextlib.contextmanager
+def _cut_after(sock: socket.socket, bound_s: float) -> Iterator[None]:
+    """Bound an exchange as a whole: a timeout of the socket begins anew with every byte of an answer that drips."""
+    sock.settimeout(bound_s)
+    timer = threading.Timer(bound_s, _cut, (sock,))
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+
+
+def _cut(sock: socket.socket) -> None:
+    with contextlib.suppress(OSError):  # closed by its owner in the same moment
+        sock.shutdown(socket.SHUT_RDWR)

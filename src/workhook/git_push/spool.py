@@ -1,8 +1,9 @@
-"""The spool: one file for each push, in the order of the pushes, until the server has all of it.
+"""`GIT_DIR/workhook`: its configuration, its log, and the spool of what waits for the server.
 
-A file appears by a rename, so it is whole or absent. Beside `NAME.json` a `NAME.sent` lists the ids that the server
-has answered already, so that a sender that was killed does not begin the push again; losing it costs only repeats,
-which the server recognises by their ids.
+The spool has one file for each push, in the order of the pushes, until the server has all of it. A file appears by a
+rename, so it is whole or absent. Beside `NAME.json` a `NAME.sent` lists the ids that the server has answered already:
+a sender that was killed does not begin the push again. Losing it costs only repeats, which the server recognises by
+their ids.
 """
 
 from __future__ import annotations
@@ -14,10 +15,144 @@ import time
 from pathlib import Path
 from typing import NamedTuple
 
-from workhook.git_push.folder import Folder, sync_dir, write_durably
+from workhook.core.terminal import visible
 
 VERSION = 1
 STALE_TEMPORARY_S = 3600
+LOG_BYTES = 1_000_000
+"""The log is renamed to `log.1` at this size: two files of it at most."""
+
+
+class ConfigError(Exception):
+    """`config.json` is missing or not usable; mending it (installing again) is enough to go on."""
+
+
+class Config(NamedTuple):
+    """What `install` wrote. `url` is the server's base address, or None: ask `data_dir` when something is sent."""
+
+    repository: str
+    data_dir: Path
+    token: str
+    url: str | None
+
+    def __repr__(self) -> str:
+        return f"Config({self.repository})"
+
+
+class Log:
+    """`workhook/log`: one line an event, bounded. Not the server's log: this runs as whoever pushes."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def info(self, text: str) -> None:
+        self._append("info", text)
+
+    def error(self, text: str) -> None:
+        self._append("error", text)
+
+    def _append(self, level: str, text: str) -> None:
+        """A log that cannot be written (a full disk) is given up: there is nowhere left to say so."""
+        at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+        line = f"{at} {level} [{os.getpid()}] {visible(' '.join(text.split()))}\n"
+        with contextlib.suppress(OSError):
+            with contextlib.suppress(FileNotFoundError):
+                if self._path.stat().st_size > LOG_BYTES:
+                    self._path.replace(self._path.with_name("log.1"))
+            target = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+            try:
+                os.write(target, line.encode("utf-8", "backslashreplace"))
+            finally:
+                os.close(target)
+
+
+class HookFolder:
+    """Paths of one repository's `workhook` folder. Nothing is created here."""
+
+    def __init__(self, git_dir: Path) -> None:
+        self.git_dir = _common_dir(Path(os.path.abspath(git_dir)))
+        self.root = self.git_dir / "workhook"
+        self.config = self.root / "config.json"
+        self.spool = self.root / "spool"
+        self.rejected = self.root / "rejected"
+        self.corrupt = self.root / "corrupt"
+        self.log = Log(self.root / "log")
+
+    def create(self) -> None:
+        for path in (self.root, self.spool, self.rejected, self.corrupt):
+            path.mkdir(mode=0o700, exist_ok=True)
+        self.root.chmod(0o700)
+
+
+def _common_dir(git_dir: Path) -> Path:
+    """The repository a linked work tree's Git directory belongs to (gitrepository-layout, `commondir`)."""
+    try:
+        target = (git_dir / "commondir").read_text().strip()
+    except OSError:
+        return git_dir
+    return Path(os.path.normpath(git_dir / target))
+
+
+class NoServer(ConfigError):
+    """No server runs that uses the data folder; one may later."""
+
+
+def load_config(folder: HookFolder) -> Config:
+    """Raises `ConfigError`."""
+    try:
+        raw = json.loads(folder.config.read_bytes())
+        url = raw["url"]
+        texts = (raw["repository"], raw["data_dir"], raw["token"], "" if url is None else url)
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise ConfigError(f"config.json is not usable ({type(error).__name__}: {error}); install again") from error
+    if not all(isinstance(text, str) for text in texts) or texts[0].count("/") != 1:
+        raise ConfigError("config.json has a wrong value; install again")
+    return Config(texts[0], Path(texts[1]), texts[2], url)
+
+
+def server_url(config: Config) -> str:
+    """The server's base address without a final slash: as installed, else what the server wrote to `server.json`."""
+    url = config.url
+    if url is None:
+        try:
+            url = json.loads((config.data_dir / "server.json").read_bytes())["url"]
+        except FileNotFoundError:
+            # No guess: whatever listens on a likely port would be shown the token.
+            raise NoServer(f"no server runs with the data folder {config.data_dir}") from None
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise ConfigError(f"server.json in the data folder is not usable ({type(error).__name__})") from error
+    if not isinstance(url, str) or not url.startswith(("http://", "https://")):
+        raise ConfigError("the server's address must start with http:// or https://")
+    return url.rstrip("/")
+
+
+def write_durably(path: Path, content: bytes) -> None:
+    """Put `content` at `path`, all of it or none, mode 0600; on disk when this returns. Raises `OSError`."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        target = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        with open(target, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            temporary.unlink()
+        raise
+    sync_dir(path.parent)
+
+
+def sync_dir(path: Path) -> None:
+    """Make a rename or a removal in `path` durable."""
+    target = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(target)
+    finally:
+        os.close(target)
+
+
+# --- the spool -------------------------------------------------------------------------------------------------------
 
 
 class CorruptEntry(Exception):
@@ -33,7 +168,7 @@ class RefUpdate(NamedTuple):
     ref: str
 
 
-class Entry(NamedTuple):
+class Push(NamedTuple):
     """One push. `refs` are (object id, name) of branches and tags right after it, or None if Git did not tell."""
 
     pushed_at_ms: int
@@ -44,7 +179,7 @@ class Entry(NamedTuple):
     refs: tuple[tuple[str, str], ...] | None
 
 
-def new_name(folder: Folder) -> str:
+def new_name(folder: HookFolder) -> str:
     """A name that sorts after all that are there, even when the clock was set back."""
     newest = max((name for name in os.listdir(folder.spool) if name.endswith(".json")), default="")
     digits = newest[:20]
@@ -52,12 +187,12 @@ def new_name(folder: Folder) -> str:
     return f"{stamp:020d}-{os.urandom(6).hex()}"
 
 
-def write(folder: Folder, name: str, entry: Entry) -> None:
+def write(folder: HookFolder, name: str, entry: Push) -> None:
     """Durable when this returns. Raises `OSError`."""
     write_durably(folder.spool / f"{name}.json", encode(entry))
 
 
-def encode(entry: Entry) -> bytes:
+def encode(entry: Push) -> bytes:
     """ASCII: bytes of names that are not UTF-8 travel as escaped lone surrogates and come back as they were."""
     refs = None if entry.refs is None else "".join(f"{oid} {ref}\n" for oid, ref in entry.refs)
     pusher = {"name": entry.pusher_name, "email": entry.pusher_email}
@@ -74,7 +209,7 @@ def encode(entry: Entry) -> bytes:
     ).encode()
 
 
-def decode(content: bytes) -> Entry:
+def decode(content: bytes) -> Push:
     """Raises `CorruptEntry`."""
     try:
         raw = json.loads(content)
@@ -82,7 +217,7 @@ def decode(content: bytes) -> Entry:
             raise CorruptEntry(f"version {raw['version']!r} is not known here")
         updates = tuple(RefUpdate(u["id"], u["before"], u["after"], u["ref"]) for u in raw["updates"])
         refs = raw["refs"]
-        entry = Entry(
+        entry = Push(
             int(raw["pushed_at_ms"]),
             str(raw["pusher"]["name"]),
             raw["pusher"]["email"],
@@ -109,12 +244,12 @@ def is_oid(text: object) -> bool:
     return isinstance(text, str) and len(text) in (40, 64) and not text.strip("0123456789abcdef")
 
 
-def names(folder: Folder) -> list[str]:
+def names(folder: HookFolder) -> list[str]:
     """What waits, oldest first."""
     return sorted(name[:-5] for name in os.listdir(folder.spool) if name.endswith(".json") and name[0] != ".")
 
 
-def read(folder: Folder, name: str) -> Entry:
+def read(folder: HookFolder, name: str) -> Push:
     """Raises `CorruptEntry`, also for what cannot be read at all: it must not stand in the way of the others."""
     try:
         return decode((folder.spool / f"{name}.json").read_bytes())
@@ -122,33 +257,33 @@ def read(folder: Folder, name: str) -> Entry:
         raise CorruptEntry(str(error)) from error
 
 
-def sent_ids(folder: Folder, name: str) -> set[str]:
+def sent_ids(folder: HookFolder, name: str) -> set[str]:
     try:
         return set((folder.spool / f"{name}.sent").read_text("utf-8", "replace").split("\n"))
     except FileNotFoundError:
         return set()
 
 
-def mark_sent(folder: Folder, name: str, update_id: str) -> None:
+def mark_sent(folder: HookFolder, name: str, update_id: str) -> None:
     """Not synced: after a power cut the update is published again, under the same id."""
     with open(folder.spool / f"{name}.sent", "a", encoding="utf-8") as file:
         file.write(update_id + "\n")
 
 
-def remove(folder: Folder, name: str) -> None:
+def remove(folder: HookFolder, name: str) -> None:
     (folder.spool / f"{name}.json").unlink(missing_ok=True)
     sync_dir(folder.spool)
     (folder.spool / f"{name}.sent").unlink(missing_ok=True)
 
 
-def set_aside(folder: Folder, name: str) -> Path:
+def set_aside(folder: HookFolder, name: str) -> Path:
     """Move a corrupt file out of the way, keeping it for whoever wants to look. Raises `OSError`."""
     target = folder.corrupt / f"{name}.json"
     (folder.spool / f"{name}.json").replace(target)
     return target
 
 
-def reject(folder: Folder, entry: Entry, update: RefUpdate, answer: str) -> Path:
+def reject(folder: HookFolder, entry: Push, update: RefUpdate, answer: str) -> Path:
     """Keep an update that the server refused as a spool file (moving it back tries again), and the answer beside it."""
     target = folder.rejected / f"{update.id}.json"
     write_durably(target.with_suffix(".answer"), answer.encode("utf-8", "replace"))
@@ -156,7 +291,7 @@ def reject(folder: Folder, entry: Entry, update: RefUpdate, answer: str) -> Path
     return target
 
 
-def sweep(folder: Folder) -> None:
+def sweep(folder: HookFolder) -> None:
     """Remove what killed writers and senders left: old temporary files, `.sent` without their push."""
     for name in os.listdir(folder.spool):
         path = folder.spool / name

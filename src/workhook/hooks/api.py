@@ -33,8 +33,8 @@ from workhook.hooks.schemas import (
 )
 from workhook.http.calls import Call
 from workhook.http.endpoints import Created, Every, Listed, Paged, Routes
+from workhook.http.lists import PER_PAGE, link, per_page_of
 from workhook.http.operations import WEBHOOK_API, Query
-from workhook.http.paging import PER_PAGE, link, per_page_of
 from workhook.identity import audit
 from workhook.identity.authenticator import actor_of, caller_of
 from workhook.identity.context import Write

@@ -19,8 +19,8 @@ from workhook.core.disclosure import Viewer
 from workhook.core.errors import Fault, Invalid, Malformed, NotFound, Problem, TooLarge, UnsupportedMediaType
 from workhook.core.secrecy import Secretive
 from workhook.core.vault import Vault
+from workhook.http.messages import Request
 from workhook.http.operations import Operation
-from workhook.http.requests import Request
 from workhook.storage import Database
 from workhook.storage.blobs import Blobs
 
@@ -66,7 +66,7 @@ class Services:
 
 
 class Answer(Secretive, msgspec.Struct, frozen=True):
-    """`body` is JSON to be, unless it is bytes, or an async iterator of bytes (`http.streams`); None is no body at all.
+    """`body` is written as JSON, but for bytes and async iterators of bytes (`http.messages`). None is no body at all.
 
     An iterator is closed in any case, begun or not.
     """
@@ -144,8 +144,8 @@ class Call(Secretive):
     @property
     def address(self) -> str | None:
         """The client's address: the peer or, with `trust_proxy`, the last entry of `X-Forwarded-For`."""
-        if self.services.settings.trust_proxy and (told := _from_proxy(self.request, "x-forwarded-for")):
-            return _without_port(told)
+        if self.services.settings.trust_proxy and (forwarded := _from_proxy(self.request, "x-forwarded-for")):
+            return _without_port(forwarded)
         return self.request.client_host
 
     def header(self, name: str) -> str | None:

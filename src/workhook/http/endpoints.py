@@ -31,8 +31,8 @@ import msgspec
 
 from workhook.http import idempotency, parameters
 from workhook.http.calls import Answer, Call
+from workhook.http.lists import PAGING, page_link, page_of
 from workhook.http.operations import WORK_API, Area, Operation
-from workhook.http.paging import PAGING, page_link, page_of
 from workhook.storage import Transaction
 from workhook.storage.pages import Page
 
@@ -135,16 +135,16 @@ class Routes(Sequence[Operation], Declaring):
         """Declare the function below. `facts` are fields of `Operation`, `status` that of the answer."""
 
         def declare(function: H) -> H:
-            said: dict[str, Any] = {"access": self.read if method == "GET" else self.write, **self.facts}
+            values: dict[str, Any] = {"access": self.read if method == "GET" else self.write, **self.facts}
             signature = _signature_of(function, path)
-            said |= _facts_of(function, signature, self.area, status) | facts
+            values |= _facts_of(function, signature, self.area, status) | facts
             if any(kind is Page for _, kind in signature.structs):
-                said["query"] = (*facts.get("query", ()), *PAGING)
+                values["query"] = (*facts.get("query", ()), *PAGING)
             for text in ("summary", "description"):
-                said[text] = said[text].replace("{called}", called)
+                values[text] = values[text].replace("{called}", called)
             again, thing = retry or self.retry, resource or self.resource
             handler = _handler_of(function, signature, self.area, status, again, thing)
-            self.operations.append(Operation(self.area, method, path, handler, **said))
+            self.operations.append(Operation(self.area, method, path, handler, **values))
             return function
 
         return declare

@@ -1,4 +1,4 @@
-"""Lists by an opaque cursor: `per_page` and `cursor` in, `Link: <…>; rel="next"` out.
+"""Lists: by an opaque cursor in the work API, by number of page in the webhook API. `Link` leads to other pages.
 
 A cursor holds the sort key of the last row that was shown, so a page costs the same wherever it begins, and rows that
 come or go meanwhile neither repeat nor hide others.
@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Annotated, TypeVar
+from urllib.parse import quote, urlencode
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
@@ -16,14 +17,20 @@ from msgspec import UNSET, Meta, UnsetType
 from workhook.core import json
 from workhook.core.errors import Fault, Invalid
 from workhook.http.calls import Call
-from workhook.http.paging import PER_PAGE_MAX, link
+from workhook.http.operations import Query
 from workhook.http.parameters import Checked
+from workhook.storage.pages import Page
 
 R = TypeVar("R")
 K = TypeVar("K")
 
 WHOLE_LIST_MAX = 1000
 """Rows that are answered when `per_page` is absent."""
+
+PER_PAGE_DEFAULT = 30
+PER_PAGE_MAX = 100
+PER_PAGE = Query("per_page", "Results a page; more than 100 count as 100.", {"type": "integer", "minimum": 1})
+PAGING = (PER_PAGE, Query("page", "The page to fetch, from 1.", {"type": "integer", "minimum": 1}))
 
 _MARK = "v1_"
 
@@ -114,3 +121,44 @@ def page(
 def _next(call: Call, behind: tuple[object, ...]) -> Mapping[str, str]:
     cursor = _MARK + base64.urlsafe_b64encode(json.encode(behind)).decode().rstrip("=")
     return {"Link": link(call, {"next": {"cursor": cursor}})}
+
+
+# --- pages by number, and `Link` -------------------------------------------------------------------------------------
+
+
+def per_page_of(call: Call) -> int:
+    """Raises `Invalid`."""
+    return call.query_integer("per_page", PER_PAGE_DEFAULT, low=1, high=PER_PAGE_MAX)
+
+
+def page_of(call: Call) -> Page:
+    """Raises `Invalid`."""
+    limit = per_page_of(call)
+    return Page(limit, (call.query_integer("page", 1, low=1, high=10**9) - 1) * limit)
+
+
+def link(call: Call, relations: Mapping[str, Mapping[str, str | int | None]]) -> str:
+    """`relations`: rel → query parameters that replace the request's; None takes one away. The URLs are absolute."""
+    path = quote(call.request.scope["path"], safe="/:@!$&'()*+,;=")
+    address = call.base.removesuffix(call.prefix) + path
+    kept = {name: values[-1] for name, values in call.query.items()}
+    parts = []
+    for rel, changes in relations.items():
+        given = {**kept, **changes}
+        query = urlencode({name: str(value) for name, value in given.items() if value is not None})
+        parts.append(f'<{address}?{query}>; rel="{rel}"')
+    return ", ".join(parts)
+
+
+def page_link(call: Call, page: Page, total: int) -> dict[str, str]:
+    """The header of a list by page; empty if everything fits on one."""
+    number, last = page.offset // page.limit + 1, max(1, -(-total // page.limit))
+    relations: dict[str, dict[str, str | int]] = {}
+    if number > 1:
+        relations["prev"] = {"page": min(number - 1, last)}
+    if number < last:
+        relations["next"] = {"page": number + 1}
+        relations["last"] = {"page": last}
+    if number > 1:
+        relations["first"] = {"page": 1}
+    return {"Link": link(call, relations)} if relations else {}

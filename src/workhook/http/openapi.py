@@ -1,18 +1,21 @@
-"""The OpenAPI 3.1 document, made from the operations."""
+"""The OpenAPI 3.1 document, made from the operations, and `/docs`, which shows it without another network."""
 
 from __future__ import annotations
 
+import base64
+import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
 from typing import Any
 
 from workhook import __version__
 from workhook.core import json
-from workhook.http import openapi_parameters, openapi_text
+from workhook.http import openapi_parts, openapi_text
 from workhook.http.calls import Answer, Call, origin
-from workhook.http.docs_page import docs_page
 from workhook.http.endpoints import Routes
-from workhook.http.openapi_schemas import Schema, Schemas
+from workhook.http.openapi_parts import Schema, Schemas
 from workhook.http.operations import OAUTH, PAGES, SYSTEM, Area, Operation
 from workhook.http.problems import WebhookProblem, WorkProblem, render
 
@@ -20,7 +23,7 @@ _ORIGIN = "http://workhook.invalid"  # stands where the document names the serve
 
 
 @dataclass(frozen=True)
-class Access:
+class Requirement:
     """What an operation asks of its caller. `scopes`: a token with any of these will do; none: any token.
 
     `permission`: what a token needs instead that has permissions, and the level. `scheme`: which of the document's
@@ -33,10 +36,10 @@ class Access:
     permission: tuple[str, str] | None = None
 
 
-AccessOf = Callable[[str], Access]
+RequirementOf = Callable[[str], Requirement]
 
 
-def document(operations: Sequence[Operation], access_of: AccessOf) -> dict[str, Any]:
+def document(operations: Sequence[Operation], access_of: RequirementOf) -> dict[str, Any]:
     """Every operation but pages, at the first prefix of its area. `access_of` explains `Operation.access`."""
     operations = [op for op in operations if op.area is not PAGES]
     answers = [each for op in operations for each in op.answers.values()]
@@ -63,8 +66,8 @@ def document(operations: Sequence[Operation], access_of: AccessOf) -> dict[str, 
         "paths": paths,
         "components": {
             "schemas": dict(sorted(schemas.components.items())),
-            "headers": openapi_parameters.HEADERS,
-            "parameters": openapi_parameters.SHARED,
+            "headers": openapi_parts.HEADERS,
+            "parameters": openapi_parts.SHARED_PARAMETERS,
             "responses": _problem_responses(operations, schemas),
             "securitySchemes": {
                 "bearer": {
@@ -90,7 +93,7 @@ def document(operations: Sequence[Operation], access_of: AccessOf) -> dict[str, 
     }
 
 
-def _operation(op: Operation, schemas: Schemas, access_of: AccessOf) -> dict[str, Any]:
+def _operation(op: Operation, schemas: Schemas, access_of: RequirementOf) -> dict[str, Any]:
     shown: dict[str, Any] = {"operationId": op.name, "summary": op.summary}
     sentences = [op.description] if op.description else []
     if op.access is not None:
@@ -107,7 +110,7 @@ def _operation(op: Operation, schemas: Schemas, access_of: AccessOf) -> dict[str
     if op.deprecated:
         shown["deprecated"] = True
     shown["tags"] = [op.tag] if op.tag else []
-    shown["parameters"] = openapi_parameters.of(op)
+    shown["parameters"] = openapi_parts.parameters_of(op)
     if op.body is not None:
         shown["requestBody"] = {
             "required": op.body_required,
@@ -122,7 +125,7 @@ def _responses(op: Operation, schemas: Schemas) -> dict[str, Any]:
     for status, body in op.answers.items():
         answer: dict[str, Any] = {
             "description": openapi_text.ANSWERS.get(status, "The answer."),
-            "headers": openapi_parameters.answer_headers(op, status),
+            "headers": openapi_parts.answer_headers(op, status),
         }
         if body is not None:
             answer["content"] = {op.media_type: {"schema": schemas.of(body)}}
@@ -132,7 +135,7 @@ def _responses(op: Operation, schemas: Schemas) -> dict[str, Any]:
     if op.etag and op.method == "GET" and op.area is not SYSTEM:
         responses["304"] = {
             "description": openapi_text.ANSWERS[304],
-            "headers": openapi_parameters.answer_headers(op, 304),
+            "headers": openapi_parts.answer_headers(op, 304),
         }
     for status in op.all_problems - op.answers.keys():
         responses[str(status)] = {"$ref": f"#/components/responses/{_problem_name(op.area, status)}"}
@@ -160,12 +163,12 @@ def _problem_response(area: Area, status: int, schemas: Schemas) -> dict[str, An
     }
     return {
         "description": openapi_text.problem_text(area.style, status),
-        "headers": openapi_parameters.problem_headers(area, status),
+        "headers": openapi_parts.problem_headers(area, status),
         "content": {"application/json": {"schema": schema, "examples": examples}},
     }
 
 
-def operations(areas: Sequence[Operation], access_of: AccessOf) -> Sequence[Operation]:
+def operations(areas: Sequence[Operation], access_of: RequirementOf) -> Sequence[Operation]:
     """`/openapi.json` and `/docs`, for the given operations."""
     routes = Routes(SYSTEM, "system", etag=False)
     rendered: list[bytes] = []
@@ -185,3 +188,26 @@ def operations(areas: Sequence[Operation], access_of: AccessOf) -> Sequence[Oper
         return Answer(html, media_type="text/html; charset=utf-8", headers=headers)
 
     return routes
+
+
+@cache
+def docs_page() -> tuple[bytes, dict[str, str]]:
+    """The page with script and style in it, and its headers. The policy lets these two run alone, by their hashes."""
+    folder = files("workhook.http")
+    style, script = (folder.joinpath(f"docs.{kind}").read_text("utf-8") for kind in ("css", "js"))
+    html = folder.joinpath("docs.html").read_text("utf-8").replace("{{style}}", style).replace("{{script}}", script)
+    policy = (
+        "default-src 'none'",
+        f"style-src '{_hash(style)}'",
+        f"script-src '{_hash(script)}'",
+        "connect-src 'self'",
+        "img-src data:",
+        "base-uri 'none'",
+        "form-action 'none'",
+        "frame-ancestors 'none'",
+    )
+    return html.encode(), {"Content-Security-Policy": "; ".join(policy), "Referrer-Policy": "no-referrer"}
+
+
+def _hash(text: str) -> str:
+    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()

@@ -160,6 +160,3 @@ def problem_examples(style: str, status: int) -> Mapping[str, Problem]:
     """By name, to be rendered as the server renders them."""
     own = _WEBHOOK_EXAMPLES if style == "github" else _WORK_EXAMPLES
     return own.get(status) or _COMMON_EXAMPLES[status]
-
-
-__all__ = ["ANSWERS", "DESCRIPTION", "SUMMARY", "TAGS", "problem_examples", "problem_text"]

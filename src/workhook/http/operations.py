@@ -42,7 +42,7 @@ class Area:
     # "oauth": {error, error_description} by the handlers themselves; "page": HTML, for people with a session
     style: str
     versioned: bool = False
-    # What becomes of a parameter that an operation does not declare (`http.undeclared`). "refused": 422 names it;
+    # What becomes of a parameter that an operation does not declare (`http.routing`). "refused": 422 names it;
     # "ignored": it is left alone, but a body has to be JSON; "handler": each handler decides by the rules of its
     # protocol (OAuth: RFC 6749; forms of pages).
     undeclared: Literal["refused", "ignored", "handler"] = "handler"

@@ -15,7 +15,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResp
 from workhook.core import json
 from workhook.core.errors import Malformed, Problem, TargetTooLong, Unavailable
 from workhook.core.ids import new_request_id
-from workhook.http import request_log, streams
+from workhook.http import messages, request_log
 from workhook.http.calls import is_host
 from workhook.http.operations import WEBHOOK_API, WORK_API
 from workhook.http.problems import render
@@ -87,7 +87,7 @@ class BoundedProtocol(HttpToolsProtocol):
     @property
     def limit_concurrency(self) -> int | None:
         """Streams that go on for hours keep nobody else from being served: they have a limit of their own."""
-        return None if self._limit is None else self._limit + streams.opened()
+        return None if self._limit is None else self._limit + messages.opened()
 
     @limit_concurrency.setter
     def limit_concurrency(self, limit: int | None) -> None:

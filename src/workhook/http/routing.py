@@ -6,22 +6,28 @@ import hashlib
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from functools import cache, partial
+from typing import Any
 
 import structlog
 
 from workhook.core import json
-from workhook.core.errors import Malformed, MethodNotAllowed, NotFound, Problem
+from workhook.core.errors import Fault, Invalid, Malformed, MethodNotAllowed, NotFound, Problem
 from workhook.core.ids import new_request_id
-from workhook.http import request_log
-from workhook.http.calls import Answer, Call, Services, begin, is_host, origin
-from workhook.http.negotiation import prefers_page
-from workhook.http.operations import PAGES, VERSION_HEADERS, VERSIONS, WEBHOOK_API, WORK_API, Area, Operation
+from workhook.http import parameters, request_log
+from workhook.http.calls import Answer, Call, Services, begin, is_host, origin, repeated
+from workhook.http.messages import (
+    ClientGone,
+    Receive,
+    Request,
+    Response,
+    Scope,
+    Send,
+    Streamed,
+    prefers_page,
+)
+from workhook.http.operations import PAGES, VERSION_HEADERS, VERSIONS, WEBHOOK_API, WORK_API, Area, Operation, Queries
 from workhook.http.path_tree import PathTree, Route, joined, split
 from workhook.http.problems import UnsupportedVersion, render
-from workhook.http.requests import ClientGone, Receive, Request, Scope, Send
-from workhook.http.responses import Response
-from workhook.http.streams import Streamed
-from workhook.http.undeclared import refuse_undeclared
 
 _HEADERS = {"X-Content-Type-Options": "nosniff"}  # of every answer
 _CHARSET = "; charset=utf-8"
@@ -111,7 +117,7 @@ def _handle(
         await authenticator(call)
         call.checked_at_s, call.recheck = time.monotonic(), partial(check, call)
 
-    def tell_refused(call: Call, problem: Problem) -> None:
+    def note_refused(call: Call, problem: Problem) -> None:
         refused(call, problem)
         request_log.note_refusal(problem, request_id=call.request_id, method=operation.method, route=route)
 
@@ -123,13 +129,13 @@ def _handle(
             await check(call)
             if operation.area.versioned:
                 _check_version(call)
-            await refuse_undeclared(call)
+            await _refuse_undeclared(call)
             answer = await operation.handler(call)
             if call.refused is not None:
-                tell_refused(call, call.refused)
+                note_refused(call, call.refused)
             response = _respond(call, answer)
         except Problem as problem:
-            tell_refused(call, problem)
+            note_refused(call, problem)
             response = _refuse(call, problem, problem_page)
         except ClientGone:
             response = _refuse(call, Malformed("The request ended before its body did."), None)
@@ -154,6 +160,55 @@ def _check_version(call: Call) -> None:
         value = call.header(name)
         if value is not None and value not in VERSIONS:
             raise UnsupportedVersion(name, value, VERSIONS)
+
+
+async def _refuse_undeclared(call: Call) -> None:
+    """No parameter is ignored: what an operation does not declare, or gets twice, is refused before its handler runs.
+
+    An operation that declares a body reads body and query with `parameters.read`, which names what it does not know.
+    The others take no body, and of the query only what they declare. `Area.undeclared` says in which areas.
+
+    Raises `Invalid` that names every parameter which the operation does not declare, and `Malformed`, `TooLarge` or
+    `UnsupportedMediaType` for a body that is no JSON object.
+
+    In an area that ignores undeclared parameters only `Malformed` and `TooLarge` are raised.
+    """
+    rule, operation = call.operation.area.undeclared, call.operation
+    if rule == "handler" or operation.body is not None:
+        return
+    refused = rule == "refused"
+    body = await call.json_object(strict_type=refused, null=not refused) if _has_body(call) else {}
+    if refused and (body or call.query):
+        _refuse_surplus(call, body)
+
+
+def _has_body(call: Call) -> bool:
+    """RFC 9112, 6.3: a request has a body if it declares a length or an encoding of transfer."""
+    return call.header("transfer-encoding") is not None or call.header("content-length") not in (None, "0")
+
+
+def _refuse_surplus(call: Call, body: dict[str, Any]) -> None:
+    declared = call.operation.query
+    names = {each.name for each in declared}
+    surplus = [name for name in call.query if name not in names]
+    # What a struct declares is read by `parameters`, which tells of these itself.
+    twice = [] if isinstance(declared, Queries) else [name for name in names if len(call.query.get(name, ())) > 1]
+    if not body and not surplus and not twice:
+        return
+    if isinstance(declared, Queries):
+        of_query = _faults_of_query(call, declared)
+    else:
+        of_query = [*map(repeated, sorted(twice)), *parameters.unknown(surplus)]
+    raise Invalid(faults=[*parameters.unknown(body), *of_query])
+
+
+def _faults_of_query(call: Call, declared: Queries) -> list[Fault]:
+    """Everything that is wrong with the query: an answer names all faults at once."""
+    try:
+        parameters.gather(declared.shape, call.query, {})
+    except Invalid as error:
+        return list(error.faults)
+    return []
 
 
 def _respond(call: Call, answer: Answer) -> Reply:

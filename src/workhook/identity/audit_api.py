@@ -7,8 +7,8 @@ from collections.abc import AsyncIterator, Sequence
 from workhook.core.errors import Fault, Invalid, Malformed
 from workhook.http.calls import Answer, Call
 from workhook.http.endpoints import Routes
+from workhook.http.lists import PER_PAGE, link, per_page_of
 from workhook.http.operations import WEBHOOK_API, Query
-from workhook.http.paging import PER_PAGE, link, per_page_of
 from workhook.identity import audit_queries
 from workhook.identity.audit_phrase import PHRASE_MAX_CHARS, Selection, parse_phrase
 from workhook.identity.audit_schemas import AuditEntry, entry_of, line_of

@@ -13,7 +13,7 @@ from typing import Literal
 import msgspec
 
 from workhook.core.errors import Forbidden, NotFound
-from workhook.http.openapi import Access
+from workhook.http.openapi import Requirement
 from workhook.identity.schemas import Actor, Organization, Repository
 from workhook.identity.tokens.kinds import APP_USER, CLASSIC, FINE_GRAINED, INSTALLATION, KINDS, OAUTH
 from workhook.identity.tokens.reach import allows, check_reach, check_whole_account, covers, not_accessible
@@ -139,16 +139,18 @@ _CALLERS = {
 }
 
 
-def access_of(name: str) -> Access:
+def access_of(name: str) -> Requirement:
     """A rule as the OpenAPI document tells it."""
     rule = RULES[name]
     fitting = tuple(filter(None, accepted(rule).split(", ")))
     if rule.target == "app":
-        return Access((), "Needs a JSON Web Token (RS256) of an app, signed with its private key.", scheme="app")
+        return Requirement((), "Needs a JSON Web Token (RS256) of an app, signed with its private key.", scheme="app")
     if rule.target == "client":
-        return Access((), "Needs the client id and secret of an app, as HTTP Basic authentication.", scheme="client")
+        return Requirement(
+            (), "Needs the client id and secret of an app, as HTTP Basic authentication.", scheme="client"
+        )
     caller = f" of {_CALLERS[rule.target, rule.role]}" if rule.role else ""
-    return Access(fitting, f"Needs {_needed_token(rule)}{caller}.", permission=_given_to(rule))
+    return Requirement(fitting, f"Needs {_needed_token(rule)}{caller}.", permission=_given_to(rule))
 
 
 def _given_to(rule: Rule) -> tuple[str, str] | None:

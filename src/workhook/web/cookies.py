@@ -1,12 +1,23 @@
-"""The two cookies: of the session, and of a form that is shown before there is one."""
+"""The cookies of pages: of the session, of a form that is shown before there is one, and of a known device.
+
+A browser is a known device of those who have signed in there before. That signs nobody in. It only has wrong passwords
+from this browser counted by themselves, so that others who guess cannot keep the user out here. Each entry of the
+cookie is signed by the vault's key, for one user and until that user's password changes.
+"""
 
 from __future__ import annotations
 
 import base64
 import hmac
+import re
+import secrets
+from functools import partial
+from typing import NamedTuple
 from urllib.parse import urlsplit
 
+from workhook.core.clock import now_ms
 from workhook.http.calls import Call, origin
+from workhook.identity.signin.actions import KnownDevice
 
 SESSION = "workhook_session"
 FORM = "workhook_form"
@@ -84,3 +95,57 @@ def _normal(url: str) -> str:
 
 def _full_name(call: Call, name: str) -> str:
     return f"__Host-{name}" if is_https(call) else name
+
+
+# --- the known device ------------------------------------------------------------------------------------------------
+
+DEVICE = "workhook_device"
+DEVICE_LASTS_S = 400 * 86_400  # browsers keep none for longer
+DEVICE_USERS_MAX = 5  # of one browser; the one who has not signed in for longest is forgotten
+_DEVICE_MAX_CHARS = 1500
+_DEVICE_PURPOSE = "known device"
+_DEVICE_ENTRY = re.compile(
+    r"(?P<body>(?P<user>\d{1,19})-(?P<device>[0-9a-f]{32})-(?P<changed>\d{1,19})-(?P<until>\d{1,19}))"
+    r"\.(?P<sign>[\w-]{43})",
+    re.ASCII,
+)
+
+
+class _DeviceEntry(NamedTuple):
+    user_id: int
+    device: str
+    changed_at: int  # when the user's password was last changed; 0: there was none
+    text: str
+
+
+def find_device(call: Call, user_id: int, changed_at: int) -> str | None:
+    """The id of this browser, if the user has signed in here since the password was changed."""
+    known = (each.device for each in _device_entries(call) if (each.user_id, each.changed_at) == (user_id, changed_at))
+    return next(known, None)
+
+
+def device_finder(call: Call) -> KnownDevice | None:
+    """`find_device` for this request; None where its browser has no such cookie, so that nothing is looked up."""
+    return partial(find_device, call) if _device_entries(call) else None
+
+
+def remember_device(call: Call, user_id: int, changed_at: int) -> dict[str, str]:
+    """The cookie with the user in it, as a header. The other users of this browser stay."""
+    device = find_device(call, user_id, changed_at) or secrets.token_hex(16)
+    body = f"{user_id}-{device}-{changed_at}-{now_ms() // 1000 + DEVICE_LASTS_S}"
+    entry = f"{body}.{sign(call, _DEVICE_PURPOSE, body)}"
+    others = [each.text for each in _device_entries(call) if each.user_id != user_id]
+    cookie = write(call, DEVICE, "~".join([entry, *others][:DEVICE_USERS_MAX]), max_age_s=DEVICE_LASTS_S)
+    return {"Set-cookie": cookie["Set-Cookie"]}  # beside the session's: two headers that differ in case for a dict only
+
+
+def _device_entries(call: Call) -> list[_DeviceEntry]:
+    """Those whose signature is right and whose time has not come."""
+    found = []
+    for text in (read(call, DEVICE, length_max=_DEVICE_MAX_CHARS) or "").split("~")[:DEVICE_USERS_MAX]:
+        parts = _DEVICE_ENTRY.fullmatch(text)
+        if parts is None or int(parts["until"]) <= now_ms() // 1000:
+            continue
+        if is_signed(call, _DEVICE_PURPOSE, parts["body"], parts["sign"]):
+            found.append(_DeviceEntry(int(parts["user"]), parts["device"], int(parts["changed"]), text))
+    return found

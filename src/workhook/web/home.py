@@ -11,10 +11,9 @@ from workhook.http.operations import PAGES
 from workhook.identity.signin import passwords, sessions, user_grants
 from workhook.identity.signin.actions import Checked, check_password, complete, new_hash, set_password
 from workhook.storage import Transaction
-from workhook.web import known_device
-from workhook.web.forms import read_form
+from workhook.web import cookies
 from workhook.web.render import page
-from workhook.web.sessions import Session, record, redirect, renew_session, sign_in_redirect, signed_in
+from workhook.web.sessions import Session, read_form, record, redirect, renew_session, sign_in_redirect, signed_in
 
 _WRONG = "The current password is not right."
 _HELD = "There were too many failed attempts to sign in with your name or e-mail address. Try again in some minutes."
@@ -129,7 +128,7 @@ async def _check_current(call: Call, session: Session, current: str) -> Checked 
     """None: the user has no password yet."""
     if await passwords.hash_of(call.database, session.user.id) is None:
         return None
-    return await check_password(call.database, session.user.login, current, call.address, known_device.finder(call))
+    return await check_password(call.database, session.user.login, current, call.address, cookies.device_finder(call))
 
 
 async def _password_form(

@@ -20,10 +20,9 @@ from workhook.identity.queries import find_account_by_id, find_member_role, key_
 from workhook.identity.schemas import Account
 from workhook.storage import Reader, Transaction
 from workhook.storage.pages import Page
-from workhook.web.authorize import onwards
-from workhook.web.forms import read_session_form
+from workhook.web.consent import onwards
 from workhook.web.render import page
-from workhook.web.sessions import Session, as_actor, redirect, sign_in_redirect, signed_in
+from workhook.web.sessions import Session, as_actor, read_session_form, redirect, sign_in_redirect, signed_in
 
 PATH = "/apps/{slug}/installations/new"
 LISTED_MAX = 100  # repositories to tick; the names of others are typed
@@ -91,8 +90,8 @@ async def page_install_decide(call: Call) -> Answer:
     leads_to = _leads_to(app)
     if leads_to is None:
         return page("install_done.html", session=session, app=app, place=place)
-    told = [("installation_id", str(made.id)), ("setup_action", "install"), ("state", sent.state or None)]
-    return onwards(redirects.with_parameters(leads_to, told))
+    parameters = [("installation_id", str(made.id)), ("setup_action", "install"), ("state", sent.state or None)]
+    return onwards(redirects.with_parameters(leads_to, parameters))
 
 
 async def about(call: Call) -> Answer:
@@ -135,8 +134,8 @@ async def _chosen(tx: Transaction, place: Account, sent: Sent) -> list[int] | No
     known = await queries.own_repository_names(tx, place.id, [key_of(each) for each in names])
     unknown = [each for each in dict.fromkeys(names) if key_of(each) not in known]
     if unknown:
-        said = [f"{place.login} has no repository {shown(each)}." for each in unknown]
-        raise Invalid(faults=[Fault("others", message=each) for each in said])
+        messages = [f"{place.login} has no repository {shown(each)}." for each in unknown]
+        raise Invalid(faults=[Fault("others", message=each) for each in messages])
     return sorted({*sent.ticked, *known.values()})
 
 

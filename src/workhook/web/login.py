@@ -1,21 +1,26 @@
-"""Signing in and out."""
+"""Signing in and out, and links that somebody was given: to sign in, or to set a password.
+
+Only the button of its page uses a link up. Programs that look at links in advance (mail scanners, previews, prefetch)
+do not press it.
+"""
 
 from __future__ import annotations
 
 from urllib.parse import quote
 
-from workhook.core.errors import TooManyRequests
+from workhook.core.errors import NotFound, TooManyRequests
 from workhook.http.calls import Answer, Call
 from workhook.http.endpoints import Routes
 from workhook.http.operations import PAGES
-from workhook.identity.signin import sessions
-from workhook.identity.signin.actions import LOGIN_MAX_CHARS, check_password, complete
+from workhook.identity.signin import links, passwords, sessions
+from workhook.identity.signin.actions import LOGIN_MAX_CHARS, check_password, complete, new_hash, set_password
 from workhook.storage import Transaction
-from workhook.web import cookies, known_device
-from workhook.web.forms import form_key, read_form
+from workhook.web import cookies
 from workhook.web.render import page
 from workhook.web.sessions import (
     QUERY_MAX_CHARS,
+    form_key,
+    read_form,
     record,
     record_failure,
     redirect,
@@ -37,7 +42,7 @@ async def page_login(call: Call) -> Answer:
     return_to = safe_return_to(call.query_text("return_to"))
     if await signed_in(call) is not None:
         return onwards(return_to, {})
-    return _form(call, return_to)
+    return _login_form(call, return_to)
 
 
 @routes.post("/login")
@@ -47,11 +52,11 @@ async def page_login_post(call: Call) -> Answer:
     return_to, login = safe_return_to(fields.get("return_to")), fields.get("login", "")
     try:
         checked = await check_password(
-            call.database, login, fields.get("password", ""), call.address, known_device.finder(call)
+            call.database, login, fields.get("password", ""), call.address, cookies.device_finder(call)
         )
     except TooManyRequests as problem:
         call.refused = problem
-        return _form(call, return_to, login, problem.message, status=429, headers=problem.headers)
+        return _login_form(call, return_to, login, problem.message, status=429, headers=problem.headers)
 
     async def let_in(tx: Transaction) -> dict[str, str] | None:
         right = await complete(tx, checked)
@@ -61,10 +66,10 @@ async def page_login_post(call: Call) -> Answer:
     if headers is not None:
         return onwards(return_to, headers)
     await call.database.in_transaction(lambda tx: record_failure(tx, call, checked.user))
-    return _form(call, return_to, login, _WRONG, status=422)
+    return _login_form(call, return_to, login, _WRONG, status=422)
 
 
-def _form(
+def _login_form(
     call: Call,
     return_to: str,
     login: str = "",
@@ -115,3 +120,55 @@ async def page_logout(call: Call) -> Answer:
 
         await call.database.in_transaction(end)
     return redirect("/login", cookies.write(call, cookies.SESSION, "", max_age_s=0))
+
+
+# --- links -----------------------------------------------------------------------------------------------------------
+
+_GONE = "This link is not good any more: it was used, or its time is over. Ask whoever runs the server for another."
+
+
+@routes.get("/login/link/{token}")
+async def page_link(call: Call) -> Answer:
+    """Show a link that signs in."""
+    return _link_form(call, await _find_link(call), [])
+
+
+@routes.post("/login/link/{token}")
+async def page_link_post(call: Call) -> Answer:
+    """Use the link."""
+    fields = await read_form(call, None)
+    link = await _find_link(call)
+    hashed = None
+    if link.purpose == links.SET_PASSWORD:
+        password = fields.get("password", "")
+        faults = [] if password == fields.get("again") else ["The two passwords are not the same."]
+        faults += passwords.faults_of(password, link.user)
+        if faults:
+            return _link_form(call, link, faults)  # it stays good
+        hashed = await new_hash(password, link.user)
+
+    async def step(tx: Transaction) -> dict[str, str]:
+        if not await links.use(tx, call.path("token")):
+            raise NotFound(_GONE)
+        if hashed is not None:
+            await set_password(tx, link.user, hashed)
+            await record(tx, call, link.user, "user.password_change", {"how": "link"})
+        return await start_session(tx, call, link.user, how="link")
+
+    return redirect("/", await call.database.in_transaction(step))
+
+
+async def _find_link(call: Call) -> links.Link:
+    link = await links.find(call.database, call.path("token"))
+    if link is None:
+        raise NotFound(_GONE)
+    return link
+
+
+def _link_form(call: Call, link: links.Link, faults: list[str]) -> Answer:
+    key = form_key(call)
+    name = "link_password.html" if link.purpose == links.SET_PASSWORD else "link.html"
+    return page(
+        name, status=422 if faults else 200, headers=key.headers, csrf=key.csrf, user=link.user, faults=faults,
+        action=f"/login/link/{call.path('token')}",
+    )  # fmt: skip

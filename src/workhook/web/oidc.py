@@ -137,8 +137,8 @@ async def _let_in(call: Call, claims: Claims) -> dict[str, str]:
     async def step(tx: Transaction) -> dict[str, str]:
         user, done = await identities.find_or_add(tx, claims, create=create)
         if done is not None:
-            told: dict[str, object] = {"issuer": claims.issuer, "subject": claims.subject}
-            await record(tx, call, user, f"user.identity_{done}", told)
+            detail: dict[str, object] = {"issuer": claims.issuer, "subject": claims.subject}
+            await record(tx, call, user, f"user.identity_{done}", detail)
         return await start_session(tx, call, user, how="oidc")
 
     for _ in range(_TRIES):

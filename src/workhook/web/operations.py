@@ -6,18 +6,16 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from workhook.http.calls import Answer, Call
-from workhook.http.negotiation import prefers_page
+from workhook.http.messages import prefers_page
 from workhook.http.operations import Handler, Operation
-from workhook.web import authorize, device, home, installing, links, login, oidc, render
+from workhook.web import consent, home, installing, login, oidc, render
 
 OPERATIONS: tuple[Operation, ...] = (
     *render.routes,
     *login.routes,
-    *links.routes,
     *home.routes,
     *oidc.routes,
-    *authorize.routes,
-    *device.routes,
+    *consent.routes,
     *installing.routes,
 )
 _FOR_PEOPLE = {"root": home.home, "apps_get_public": installing.about}

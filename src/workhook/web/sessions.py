@@ -1,19 +1,20 @@
-"""Who has signed in: from the cookie to the session, and back."""
+"""Who has signed in, from the cookie to the session and back, and the forms that our own pages send."""
 
 from __future__ import annotations
 
+import secrets
 from typing import NamedTuple
-from urllib.parse import quote, unquote, urlsplit
+from urllib.parse import parse_qsl, quote, unquote, urlsplit
 
 import structlog
 
-from workhook.core.errors import Problem
+from workhook.core.errors import Forbidden, Malformed, Problem, UnsupportedMediaType
 from workhook.http.calls import Answer, Call
 from workhook.identity import audit
 from workhook.identity.schemas import Account, Actor
 from workhook.identity.signin import passwords, sessions
 from workhook.storage import Transaction
-from workhook.web import cookies, known_device
+from workhook.web import cookies
 
 log = structlog.get_logger(__name__)
 
@@ -62,15 +63,15 @@ async def renew_session(tx: Transaction, call: Call, user: Account) -> dict[str,
         await sessions.end_by_secret(tx, old)
     _, secret = await sessions.start(tx, user, address=call.address, user_agent=call.header("user-agent"))
     session = cookies.write(call, cookies.SESSION, secret, max_age_s=sessions.ABSOLUTE_MS // 1000)
-    return {**session, **known_device.remember(call, user.id, await passwords.changed_at(tx, user.id))}
+    return {**session, **cookies.remember_device(call, user.id, await passwords.changed_at(tx, user.id))}
 
 
 async def record(
     tx: Transaction, call: Call, user: Account, action: str, detail: dict[str, object] | None = None
 ) -> None:
     """In the audit log of the user's account, with address and browser. `detail` never holds a secret."""
-    told = {**(detail or {}), **_browser(call)}
-    await audit.record(tx, as_actor(call, user), action, user.login, account_id=user.id, detail=told)
+    entry = {**(detail or {}), **_browser(call)}
+    await audit.record(tx, as_actor(call, user), action, user.login, account_id=user.id, detail=entry)
 
 
 async def record_failure(tx: Transaction, call: Call, user: Account | None) -> None:
@@ -145,3 +146,92 @@ def _is_plain_path(path: str) -> bool:
         and path.isprintable()
         and not {".", ".."} & set(segments)
     )
+
+
+# --- forms -----------------------------------------------------------------------------------------------------------
+
+FORM_MAX_BYTES = 64 * 1024
+FIELDS_MAX = 200
+_MEDIA_TYPE = "application/x-www-form-urlencoded"
+_STALE = "This form is out of date, or was not sent from a page of this server. Go back, reload the page and try again."
+
+
+class FormKey(NamedTuple):
+    """Of a form that is shown to somebody who has not signed in: its `csrf` field, and the headers that go with it."""
+
+    csrf: str
+    headers: dict[str, str]
+
+    def __repr__(self) -> str:
+        return "FormKey()"
+
+
+def form_key(call: Call) -> FormKey:
+    """So that nobody can sign another's browser in as themselves. The cookie stays while the browser is open, so that
+    several windows do not take it from one another."""
+    known = cookies.read(call, cookies.FORM)
+    if known is not None:
+        return FormKey(cookies.csrf_of(known), {})
+    secret = secrets.token_urlsafe(32)
+    return FormKey(cookies.csrf_of(secret), cookies.write(call, cookies.FORM, secret))
+
+
+async def read_form(call: Call, session: Session | None) -> dict[str, str]:
+    """The fields. None of our pages sends one twice.
+
+    `session` None: the form was shown with `form_key`. Raises `Forbidden` for a form of another site, without the
+    `csrf` field, or with another session's; `Malformed`, `TooLarge`, `UnsupportedMediaType` for what is no form.
+    """
+    if session is not None:
+        call.record.touches(session.user.id)  # whoever sends this in the user's name: the audit log tells of it there
+    _check_site(call)
+    media_type = (call.header("content-type") or "").partition(";")[0].strip().lower()
+    if media_type != _MEDIA_TYPE:
+        raise UnsupportedMediaType(f"Send a form (Content-Type: {_MEDIA_TYPE}).")
+    fields = _fields(await call.body(FORM_MAX_BYTES))
+    secret = cookies.read(call, cookies.FORM)
+    expected = session.csrf if session is not None else secret and cookies.csrf_of(secret)
+    given = fields.get("csrf", "")
+    if expected is None or not secrets.compare_digest(given.encode(), expected.encode()):
+        raise Forbidden(_STALE, code="csrf")
+    # The body may have taken its time: a session that was ended meanwhile finishes nothing.
+    if session is not None and not await sessions.is_alive(call.database, session.id):
+        raise Forbidden("You have been signed out. Sign in again.", code="signed_out")
+    return fields
+
+
+async def read_session_form(call: Call, again: str) -> tuple[Session, dict[str, str]]:
+    """The session and the fields of a form. Raises what `read_form` does; `again` tells who has been signed out what to
+    do."""
+    session = await signed_in(call)
+    if session is None:
+        raise Forbidden(f"You have been signed out. {again}", code="signed_out")
+    return session, await read_form(call, session)
+
+
+def _check_site(call: Call) -> None:
+    """Where the browser says which site the form is of, that has to be this one.
+
+    `Origin: null` is what browsers send from our pages too, since these have the referrer policy `no-referrer` (Fetch
+    Standard, "append a request Origin header"); `Sec-Fetch-Site` tells, and the field `csrf` in any case.
+    """
+    site, sender = call.header("sec-fetch-site"), call.header("origin")
+    if site is not None and site not in ("same-origin", "none"):
+        raise Forbidden(_STALE, code="cross_site")
+    if site is None and sender not in (None, "null") and not cookies.is_own_origin(call, str(sender)):
+        raise Forbidden(
+            f"{_STALE} If this is the right address: whoever runs the server sets base_url, or trust_proxy behind a "
+            "proxy.",
+            code="cross_site",
+        )
+
+
+def _fields(body: bytes) -> dict[str, str]:
+    try:
+        pairs = parse_qsl(body.decode("ascii"), keep_blank_values=True, errors="strict", max_num_fields=FIELDS_MAX)
+    except ValueError as error:
+        raise Malformed("Problems parsing the form") from error
+    fields = dict(pairs)
+    if len(fields) < len(pairs) or any("\0" in name + value for name, value in pairs):
+        raise Malformed("Problems parsing the form")
+    return fields

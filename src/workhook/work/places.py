@@ -8,6 +8,7 @@ bounded by the places, times the page.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Any
 
 import sqlalchemy as sa
@@ -84,6 +85,14 @@ def first_of(
     return sa.select(*(page.c[name] for name in answered)).order_by(*order(page)).limit(_MOST)
 
 
+class _LazyStatement(PerDialect):
+    def __init__(self, make: Callable[[str], sa.Select[Any]]) -> None:
+        self._make = cache(make)
+
+    def of(self, dialect: str) -> sa.Select[Any]:
+        return self._make(dialect)
+
+
 def written(make: Callable[[str], sa.Select[Any]]) -> PerDialect:
-    """A statement that is made for each dialect, by its name."""
-    return PerDialect(sqlite=make("sqlite"), postgresql=make("postgresql"))
+    """A statement that `make` makes for a dialect, by its name, when it is first asked for: a process uses one."""
+    return _LazyStatement(make)

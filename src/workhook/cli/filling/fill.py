@@ -1,33 +1,48 @@
-"""Writes all rows, some thousands at a time."""
+"""Fills an empty database: first the few rows that the many refer to, then the many, some thousands at a time."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 
-from workhook.cli.filling import history, others, tasks
-from workhook.cli.filling.places import Places
-from workhook.cli.filling.plan import IN_BUCKET, Plan
+from workhook.cli.filling import rows
+from workhook.cli.filling.plan import COLUMNS, IN_BOTH, IN_BUCKET, ORGANIZATIONS, OWNER, PEOPLE, PROJECTS, RowCounts
+from workhook.core import json
+from workhook.core.clock import DAY_MS, now_ms
+from workhook.core.ids import new_token
 from workhook.events.tables import events
-from workhook.hooks.tables import dispatches
+from workhook.hooks.tables import dispatches, hooks, lanes
+from workhook.identity.policy import SCOPES
+from workhook.identity.tables import accounts, collaborators, invitations, memberships, projects, tokens
+from workhook.identity.tokens.kinds import CLASSIC, digest_of
 from workhook.storage import Database
+from workhook.storage.metadata import big, insert_into
+from workhook.work.clients.tables import clients
+from workhook.work.columns.tables import columns
 from workhook.work.comments.tables import file_comments
+from workhook.work.files.tables import folders
+from workhook.work.services.tables import services
 
 CHUNK = 10_000
+MORE_HOOKS = 200  # of the last repository; they wait for events that never come
+_HOOK_CONFIG = {"url": rows.URL, "content_type": "json", "insecure_ssl": "0"}
 
 Progress = Callable[[str, int, int], None]
 
-_offsets = {
+_account_ids = sa.select(accounts.c.id, accounts.c.login).order_by(accounts.c.id)
+_project_id = sa.select(projects.c.repository_id).where(projects.c.id == sa.bindparam("id"))
+_hook_ids = sa.select(hooks.c.id).where(hooks.c.account_id.in_([big("acme"), big("globex")])).order_by(hooks.c.id)
+_first_ids = {
     "event_offset": sa.select(sa.func.coalesce(sa.func.min(events.c.id), 1)),
     "dispatch_offset": sa.select(sa.func.coalesce(sa.func.min(dispatches.c.id), 1)),
     "comment_offset": sa.select(sa.func.coalesce(sa.func.min(file_comments.c.id), 1)),
 }
 
 
-class Step(NamedTuple):
-    """Rows with the numbers from `first` on. `offset`: the name of what is one less than the first id they got."""
+class Batch(NamedTuple):
+    """Rows of one table with the numbers from `first` on. `offset`: the parameter for one less than their first id."""
 
     what: str
     statement: sa.Insert
@@ -36,46 +51,167 @@ class Step(NamedTuple):
     offset: str | None = None
 
 
-def steps(plan: Plan) -> list[Step]:
-    """In the order in which rows name one another."""
+def batches(counts: RowCounts) -> list[Batch]:
+    """What is written, in the order in which rows refer to one another."""
     return [
-        Step("invoices", others.insert_invoices, plan.some),
-        Step("credits", others.insert_credits, plan.some),
-        Step("checkouts", others.insert_checkouts, plan.some),
-        Step("files", others.insert_files, plan.some),
-        Step("comments on files", others.insert_file_comments, plan.some, offset="comment_offset"),
-        Step("replies", others.insert_replies, plan.some),
-        Step("buckets", tasks.insert_buckets, plan.tasks // IN_BUCKET, first=0),
-        Step("tasks", tasks.insert_tasks, plan.tasks),
-        Step("assignees", tasks.insert_assignees, plan.tasks),
-        Step("comments on tasks", tasks.insert_comments, plan.tasks // 2),
-        Step("timesheets", tasks.insert_timesheets, plan.tasks),
-        Step("events", history.insert_events, plan.events, offset="event_offset"),
-        Step("dispatches", history.insert_dispatches, plan.dispatches, offset="dispatch_offset"),
-        Step("deliveries", history.insert_deliveries, plan.deliveries),
-        Step("audit log", history.insert_audit, plan.audit),
+        Batch("invoices", rows.insert_invoices, counts.some),
+        Batch("credits", rows.insert_credits, counts.some),
+        Batch("checkouts", rows.insert_checkouts, counts.some),
+        Batch("files", rows.insert_files, counts.some),
+        Batch("comments on files", rows.insert_file_comments, counts.some, offset="comment_offset"),
+        Batch("replies", rows.insert_replies, counts.some),
+        Batch("buckets", rows.insert_buckets, counts.tasks // IN_BUCKET, first=0),
+        Batch("tasks", rows.insert_tasks, counts.tasks),
+        Batch("assignees", rows.insert_assignees, counts.tasks),
+        Batch("comments on tasks", rows.insert_comments, counts.tasks // 2),
+        Batch("timesheets", rows.insert_timesheets, counts.tasks),
+        Batch("events", rows.insert_events, counts.events, offset="event_offset"),
+        Batch("dispatches", rows.insert_dispatches, counts.dispatches, offset="dispatch_offset"),
+        Batch("deliveries", rows.insert_deliveries, counts.deliveries),
+        Batch("audit log", rows.insert_audit, counts.audit),
     ]
 
 
-async def fill(database: Database, plan: Plan, progress: Progress = lambda what, done, total: None) -> Places:
-    """All that `plan` says, in a database without any rows; its schema may be an older one that has these columns."""
-    places = Places(database, plan)
-    await places.make()
-    params: dict[str, Any] = {**plan.params(), **places.params}
-    for step in steps(plan):
+async def fill(database: Database, counts: RowCounts, progress: Progress = lambda what, done, total: None) -> BaseRows:
+    """Write all rows into a database without any; its schema may be an older one that has these columns."""
+    base = BaseRows(database, counts)
+    await base.write()
+    params: dict[str, Any] = {**counts.params(), **base.params}
+    for batch in batches(counts):
         done = 0
-        while done < step.rows:
-            size = min(CHUNK, step.rows - done)
-            first = step.first + done
-            await database.write([(step.statement, [{**params, "first": first, "last": first + size - 1}])])
+        while done < batch.rows:
+            size = min(CHUNK, batch.rows - done)
+            first = batch.first + done
+            await database.write([(batch.statement, [{**params, "first": first, "last": first + size - 1}])])
             done += size
-            progress(step.what, done, step.rows)
-        if step.offset is not None:
-            params[step.offset] = await _before_first(database, step.offset)
-    return places
+            progress(batch.what, done, batch.rows)
+        if batch.offset is not None:
+            row = await database.fetch_one(_first_ids[batch.offset])
+            assert row is not None, "an aggregate has a row"
+            params[batch.offset] = int(row[0]) - 1
+    return base
 
 
-async def _before_first(database: Database, name: str) -> int:
-    row = await database.fetch_one(_offsets[name])
-    assert row is not None
-    return int(row[0]) - 1
+class BaseRows:
+    """The few rows that the many refer to: people, organizations, projects with their columns, webhooks, a token.
+
+    `params`: their ids, for statements. `token`: that of the owner of both organizations.
+    """
+
+    def __init__(self, database: Database, counts: RowCounts) -> None:
+        self._database, self._counts = database, counts
+        self._created = {"created_at": counts.start_ms}
+        self._times = {**self._created, "updated_at": counts.start_ms}
+        self.token = new_token(CLASSIC.prefix)
+        self.params: dict[str, int] = {}
+
+    async def write(self) -> None:
+        await self._write_people()
+        await self._write_projects()
+        await self._write_hooks()
+        await self._write_work()
+        await self._write_invitations()
+
+    async def _insert(self, table: sa.Table, made: Iterable[dict[str, Any]]) -> None:
+        """Insert rows that have the same columns."""
+        rows = list(made)
+        await self._database.write([(insert_into(table, *rows[0]), rows)])
+
+    async def _write_people(self) -> None:
+        made = [("user", f"person{number}") for number in range(1, PEOPLE + 1)]
+        made += [("organization", each) for each in ORGANIZATIONS]
+        await self._insert(
+            accounts,
+            ({"kind": kind, "login": login, "login_key": login, "name": login.title(),
+              "email": f"{login}@example.com" if kind == "user" else None, **self._times} for kind, login in made),
+        )  # fmt: skip
+        ids = {row["login"]: row["id"] for row in await self._database.fetch_all(_account_ids)}
+        owner, (acme, globex) = ids[OWNER], (ids[each] for each in ORGANIZATIONS)
+        self.params |= {"first_person": owner, "acme": acme, "globex": globex}
+        belong = [(acme, number) for number in range(1, IN_BOTH[1] + 1)]
+        belong += [(globex, number) for number in (1, *range(IN_BOTH[0], PEOPLE + 1))]
+        await self._insert(
+            memberships,
+            ({"organization_id": organization, "user_id": owner + number - 1, **self._created,
+              "role": "owner" if number == 1 else "member"} for organization, number in belong),
+        )  # fmt: skip
+        token = {"kind": CLASSIC.name, "digest": digest_of(self.token), "user_id": owner, "scopes": " ".join(SCOPES)}
+        await self._insert(tokens, [{**token, **self._created}])
+
+    def _owner_of(self, index: int) -> int:
+        return self.params["acme"] if index < PROJECTS else self.params["globex"]
+
+    def _outside(self) -> Sequence[int]:
+        """The people who are in the second organization only."""
+        return range(self.params["first_person"] + IN_BOTH[1], self.params["first_person"] + PEOPLE)
+
+    async def _write_projects(self) -> None:
+        """One more, in the trash, than belongs to anything."""
+        total = 2 * PROJECTS
+        await self._insert(
+            projects,
+            ({"id": self._counts.text_id("prj", index), "account_id": self._owner_of(index), "name": f"project{index}",
+              "name_key": f"project{index}", "title": f"Project {index}", "private": index % 2 == 1, "archive": False,
+              "deleted_at": self._counts.start_ms if index == total else None, **self._times}
+             for index in range(total + 1)),
+        )  # fmt: skip
+        row = await self._database.fetch_one(_project_id, {"id": self._counts.text_id("prj", 0)})
+        assert row is not None, "it was just written"
+        first = self.params["first_repository"] = row["repository_id"]
+        outside = self._outside()
+        role = {"repository_id": first, "role": "write", **self._created}
+        await self._insert(collaborators, ({**role, "user_id": each} for each in outside[:10]))
+        numbers = [(each - self.params["first_person"], each) for each in outside[10:]]
+        await self._insert(
+            clients,
+            ({"id": self._counts.text_id("cli", number), "repository_id": first, "user_id": user_id,
+              "email": f"person{number + 1}@example.com", **self._times} for number, user_id in numbers),
+        )  # fmt: skip
+
+    async def _write_hooks(self) -> None:
+        """One of each repository, one of each organization, and more of the last repository."""
+        total, first = 2 * PROJECTS, self.params["first_repository"]
+        of: list[tuple[int, int | None]] = [(self._owner_of(index), first + index) for index in range(total)]
+        of += [(self.params["acme"], None), (self.params["globex"], None)]
+        of += [(self.params["globex"], first + total - 1)] * MORE_HOOKS
+        shared = {"active": True, "events": '["*"]', "config": json.encode_text(_HOOK_CONFIG), "version": 1}
+        await self._insert(
+            hooks, ({"account_id": owner, "repository_id": each, **shared, **self._times} for owner, each in of)
+        )
+        ids = [row["id"] for row in await self._database.fetch_all(_hook_ids, self.params)]
+        self.params["first_hook"] = ids[0]
+        free = {"lease_until": 0, "manual_minute": 0, "manual_count": 0}
+        await self._insert(lanes, ({"hook_id": each, **free} for each in ids))
+
+    async def _write_work(self) -> None:
+        first, text_id = self.params["first_repository"], self._counts.text_id
+        await self._insert(
+            columns,
+            ({"id": text_id("col", index), "repository_id": first + index // COLUMNS, "position": index % COLUMNS,
+              "title": f"Column {index % COLUMNS}", "finished": False, "start_timer": False, **self._times}
+             for index in range(2 * PROJECTS * COLUMNS)),
+        )  # fmt: skip
+        numbers = range(rows.FOLDERS)
+        await self._insert(
+            folders,
+            ({"id": text_id("fld", each), "repository_id": first, "title": f"Folder {each}", **self._times}
+             for each in numbers),
+        )  # fmt: skip
+        flags = ("addon", "disable_pause", "disable_quantity", "cancel_at_period_end", "require_payment_method")
+        shared = {"account_id": self.params["acme"], "prices": "[]", **dict.fromkeys(flags, False), **self._times}
+        await self._insert(
+            services,
+            ({"id": text_id("svc", each), "position": each, "title": f"Service {each}", "active": each % 2 == 0,
+              **shared} for each in numbers),
+        )  # fmt: skip
+
+    async def _write_invitations(self) -> None:
+        acme, repository = self.params["acme"], self.params["first_repository"]
+        shared = {"account_id": acme, "inviter_id": self.params["first_person"], **self._created,
+                  "expires_at": now_ms() + 7 * DAY_MS}  # fmt: skip
+        to_all = {**shared, "repository_id": None, "place": f"o{acme}", "role": "member", "user_id": None}
+        to_one = {**shared, "repository_id": repository, "place": f"r{repository}", "role": "read", "email": None}
+        guests = [f"guest{each}@example.com" for each in range(20)]
+        await self._insert(invitations, ({**to_all, "email": each, "invitee": f"e{each}"} for each in guests))
+        outside = self._outside()
+        await self._insert(invitations, ({**to_one, "user_id": each, "invitee": f"u{each}"} for each in outside))

@@ -25,7 +25,7 @@ _BYTES = {"sqlite": 1200, "postgresql": 1600}  # for each delivery, with all tha
 
 
 @dataclass(frozen=True)
-class Plan:
+class RowCounts:
     """`deliveries` is what was asked for; the other numbers follow from it."""
 
     deliveries: int
@@ -33,7 +33,7 @@ class Plan:
     span_ms: int = DAYS * DAY_MS
 
     @classmethod
-    def of(cls, deliveries: int) -> Plan:
+    def of(cls, deliveries: int) -> RowCounts:
         span_ms = DAYS * DAY_MS
         return cls(deliveries, now_ms() - span_ms, span_ms)
 

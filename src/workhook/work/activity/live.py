@@ -23,7 +23,7 @@ from prometheus_client import Counter
 
 from workhook.core.errors import TooManyRequests, Unavailable
 from workhook.events import order
-from workhook.http import streams
+from workhook.http import messages
 from workhook.http.calls import Services
 from workhook.identity.schemas import Actor
 from workhook.storage import Database, Row
@@ -106,7 +106,7 @@ class ProjectStreams:
             stream.catch_up()
 
 
-class Stream(streams.Endless):
+class Stream(messages.Endless):
     """One listener: an iterator over what is sent to it."""
 
     def __init__(self, hub: Hub, project: ProjectStreams, party: Party, position: int | None) -> None:
@@ -368,7 +368,7 @@ _hubs: dict[Database, Hub] = {}
 
 def per_account_max() -> int:
     """How many streams of a process the projects of one organization or user may have: half, the rest is others'."""
-    return max(1, streams.endless_max() // 2)
+    return max(1, messages.endless_max() // 2)
 
 
 async def follow(services: Services, repository_id: int, party: Party, after: int | None) -> Stream:
@@ -378,7 +378,7 @@ async def follow(services: Services, repository_id: int, party: Party, after: in
     """
     if services.stopping.is_set():
         raise Unavailable("The server is stopping.", code="stopping")
-    if streams.opened() >= streams.endless_max():
+    if messages.opened() >= messages.endless_max():
         raise Unavailable("The server has too many streams.", code="too_many_streams", retry_after_s=10)
     hub = _hubs.get(services.database)
     if hub is None:

@@ -8,8 +8,7 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from workhook.core.clock import to_millis_text
-from workhook.http.lists import ListQuery
-from workhook.http.paging import PER_PAGE_DEFAULT
+from workhook.http.lists import PER_PAGE_DEFAULT, ListQuery
 from workhook.work.search.excerpts import excerpt
 from workhook.work.search.match import QUERY_MAX_CHARS
 

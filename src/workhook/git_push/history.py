@@ -1,0 +1,245 @@
+"""What a push brought: which refs existed when it happened, and its commits as a `push` event shows them.
+
+A push of several refs is told as if they came one after the other, branches first: each commit is then new in exactly
+one of them, and a tag pushed together with its branch brings none. Commits are read raw from Git, by two processes for
+any number of them.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime, timedelta, timezone
+from pathlib import Path
+from typing import NamedTuple
+
+from workhook.git_push import git
+from workhook.git_push.spool import Push, RefUpdate
+
+_IDENTITY = re.compile(rb"(.*?) ?<([^>]*)>(?: (-?\d+) ([+-]\d{4}))?.*", re.DOTALL)
+
+
+class GitPerson(NamedTuple):
+    name: str
+    email: str
+
+
+class Files(NamedTuple):
+    """Paths that a commit changed. A rename is a removal and an addition."""
+
+    added: list[str]
+    removed: list[str]
+    modified: list[str]
+
+
+class Commit(NamedTuple):
+    """`timestamp` is the committer's time with its offset: when this commit, not an earlier form of it, was made."""
+
+    id: str
+    tree_id: str
+    message: str
+    timestamp: str
+    author: GitPerson
+    committer: GitPerson
+    files: Files
+
+
+def load_commits(git_dir: Path, parents: Mapping[str, str | None]) -> dict[str, Commit]:
+    """Commits by id; `parents` has the first parent of each, None for a root. Raises `git.GitError`."""
+    if not parents:
+        return {}
+    files = _changed_files(git_dir, parents)
+    raw = git.run(git_dir, "cat-file", "--batch", stdin="".join(f"{oid}\n" for oid in parents).encode())
+    found: dict[str, Commit] = {}
+    at = 0
+    for oid in parents:
+        head, _, _ = raw[at : at + 200].partition(b"\n")
+        fields = head.split(b" ")
+        if len(fields) != 3 or fields[1] != b"commit":
+            raise git.GitError(f"{oid} cannot be read: {head[:100]!r}")
+        start, size = at + len(head) + 1, int(fields[2])
+        found[oid] = parse_commit(oid, raw[start : start + size], files[oid])
+        at = start + size + 1
+    return found
+
+
+def parse_commit(oid: str, raw: bytes, files: Files) -> Commit:
+    """One commit object (gitformat: header lines, continuation lines with a space, a blank line, the message)."""
+    head, _, message = raw.partition(b"\n\n")
+    headers: dict[bytes, bytes] = {}
+    for line in head.split(b"\n"):
+        name, _, value = line.partition(b" ")
+        headers.setdefault(name, value)
+    encoding = headers.get(b"encoding", b"utf-8").decode("ascii", "replace")
+    author, _ = _identity(headers.get(b"author", b""), encoding)
+    committer, timestamp = _identity(headers.get(b"committer", b""), encoding)
+    tree_id = headers.get(b"tree", b"").decode("ascii", "replace")
+    return Commit(oid, tree_id, _text(message, encoding).rstrip("\n"), timestamp, author, committer, files)
+
+
+def _identity(line: bytes, encoding: str) -> tuple[GitPerson, str]:
+    match = _IDENTITY.fullmatch(line)
+    if match is None:
+        return GitPerson(_text(line, encoding), ""), _timestamp(0, 0)
+    name, email, second, zone = match.groups()
+    minutes = 0 if zone is None else (int(zone[1:3]) * 60 + int(zone[3:])) * (-1 if zone[:1] == b"-" else 1)
+    return GitPerson(_text(name, encoding), _text(email, encoding)), _timestamp(int(second or 0), minutes)
+
+
+def _timestamp(second: int, offset_min: int) -> str:
+    """ISO 8601, `Z` for UTC. What no calendar holds (damaged or invented times) is shown as the epoch."""
+    try:
+        at = datetime.fromtimestamp(second, timezone(timedelta(minutes=offset_min)))
+    except (ValueError, OverflowError, OSError):
+        at = datetime.fromtimestamp(0, UTC)
+    return at.isoformat().replace("+00:00", "Z")
+
+
+def _text(raw: bytes, encoding: str) -> str:
+    """Text in the commit's own encoding (`i18n.commitEncoding` of its writer); damage becomes U+FFFD."""
+    try:
+        return raw.decode(encoding, "replace")
+    except (LookupError, ValueError):
+        return raw.decode("utf-8", "replace")
+
+
+def path_text(raw: bytes) -> str:
+    """A path for JSON: bytes that are not UTF-8 become `\\xff`, so that two files stay two."""
+    return raw.decode("utf-8", "backslashreplace")
+
+
+def _changed_files(git_dir: Path, parents: Mapping[str, str | None]) -> dict[str, Files]:
+    """Against the first parent, also for merges: what the pushed branch got, which path filters ask for."""
+    asked = "".join(f"{oid} {parent}\n" if parent else f"{oid}\n" for oid, parent in parents.items())
+    options = ("-r", "-z", "--root", "--no-renames", "--name-status", "--no-ext-diff", "--ignore-submodules=none")
+    output = git.run(git_dir, "diff-tree", "--stdin", *options, stdin=asked.encode())
+    return _split_files(output.split(b"\0"), {oid: Files([], [], []) for oid in parents})
+
+
+def _split_files(fields: Sequence[bytes], found: dict[str, Files]) -> dict[str, Files]:
+    """Fields are a commit id, then for each file a letter and a path; commits without changes are left out by Git."""
+    current, at = Files([], [], []), 0
+    while at < len(fields) and fields[at]:
+        if len(fields[at]) > 1:
+            current = found[fields[at].decode()]
+            at += 1
+            continue
+        kind, path = fields[at], path_text(fields[at + 1])
+        (current.added if kind == b"A" else current.removed if kind == b"D" else current.modified).append(path)
+        at += 2
+    return found
+
+
+# --- refs ------------------------------------------------------------------------------------------------------------
+
+MAX_COMMITS = 2048
+"""GitHub's limit for the commits of one `push` payload; the newest are kept."""
+
+
+class PushRefs:
+    """The refs around one push, and its ranges. Object ids given to Git were all found to exist before."""
+
+    def __init__(self, git_dir: Path, entry: Push) -> None:
+        self._git_dir = git_dir
+        self._ranked = sorted(entry.updates, key=lambda update: not is_branch(update.ref))
+        before = {ref: oid for oid, ref in (git.branches_and_tags(git_dir) if entry.refs is None else entry.refs)}
+        for update in entry.updates:
+            _set(before, update.ref, update.before)
+        self._before = before
+        touched = {oid for update in entry.updates for oid in (update.before, update.after)}
+        self._commits = _resolve(git_dir, {*before.values(), *touched})
+
+    def commit_of(self, oid: str) -> str | None:
+        """The commit that `oid` is or (an annotated tag) points to; None for other objects and for what is gone."""
+        return self._commits.get(oid)
+
+    def known(self, update: RefUpdate) -> set[str]:
+        """Commits that other refs pointed to before the push, or that were told in it before `update` had its turn."""
+        oids = {oid for ref, oid in self._before.items() if ref != update.ref}
+        oids.update(other.after for other in self._earlier(update))
+        return {commit for oid in oids if (commit := self._commits.get(oid)) is not None}
+
+    def base_branch(self, update: RefUpdate) -> str | None:
+        """The branch that a new ref was made from: one that already points to the same commit, and stays."""
+        head = self.commit_of(update.after)
+        if head is None or not git.is_zero(update.before):
+            return None
+        branches = {ref: oid for ref, oid in self._before.items() if is_branch(ref)}
+        for deleted in self._ranked:
+            if git.is_zero(deleted.after):
+                branches.pop(deleted.ref, None)
+        branches.update((other.ref, other.after) for other in self._earlier(update) if is_branch(other.ref))
+        return min((ref for ref, oid in branches.items() if self._commits.get(oid) == head), default=None)
+
+    def _earlier(self, update: RefUpdate) -> Iterator[RefUpdate]:
+        return itertools.takewhile(lambda other: other is not update, self._ranked)
+
+    def is_forced(self, update: RefUpdate) -> bool:
+        """Whether `before` is not an ancestor of `after`: history was taken away."""
+        if git.is_zero(update.before) or git.is_zero(update.after):
+            return False
+        before, after = self.commit_of(update.before), self.commit_of(update.after)
+        if after is None:
+            return False  # gone already, nothing can be told
+        if before is None:
+            return True  # had it been an ancestor, it could not be gone
+        return bool(self._list([before], [after], "--max-count=1"))
+
+    def commits_of(self, update: RefUpdate) -> list[tuple[str, str | None, bool]]:
+        """(commit, its first parent, distinct) of what the update brought, oldest first, at most `MAX_COMMITS`.
+
+        A commit is distinct when nothing that was known reached it.
+        """
+        after, before = self.commit_of(update.after), self.commit_of(update.before)
+        if after is None:
+            return []
+        others = self.known(update)
+        if git.is_zero(update.before):
+            rows = [] if after in others else self._range(after, others)
+            return [(oid, parent, True) for oid, parent in rows]
+        if before is None:
+            return []  # its history is gone: everything would seem new
+        rows = self._range(after, [before])
+        if not rows or not (others - {before}):
+            return [(oid, parent, True) for oid, parent in rows]
+        distinct = set() if after in others else set(self._list([after], others | {before}))
+        return [(oid, parent, oid in distinct) for oid, parent in rows]
+
+    def first_parent(self, commit: str) -> str | None:
+        """None for a root commit, and where a shallow repository ends."""
+        rows = self._list([commit], [], "--parents", "--max-count=1")
+        return _commit_and_parent(rows[0])[1] if rows else None
+
+    def _range(self, after: str, excluded: Iterable[str]) -> list[tuple[str, str | None]]:
+        """Parents before children, otherwise by time."""
+        options = ("--parents", "--date-order", "--reverse", f"--max-count={MAX_COMMITS}")
+        return [_commit_and_parent(line) for line in self._list([after], excluded, *options)]
+
+    def _list(self, included: Iterable[str], excluded: Iterable[str], *options: str) -> list[str]:
+        wanted = "".join(f"{oid}\n" for oid in included) + "".join(f"^{oid}\n" for oid in excluded)
+        return git.run(self._git_dir, "rev-list", *options, "--stdin", stdin=wanted.encode()).decode().splitlines()
+
+
+def is_branch(ref: str) -> bool:
+    return ref.startswith("refs/heads/")
+
+
+def _commit_and_parent(line: str) -> tuple[str, str | None]:
+    commit, *parents = line.split(" ")
+    return commit, parents[0] if parents else None
+
+
+def _set(refs: dict[str, str], ref: str, oid: str) -> None:
+    if git.is_zero(oid):
+        refs.pop(ref, None)
+    else:
+        refs[ref] = oid
+
+
+def _resolve(git_dir: Path, oids: set[str]) -> dict[str, str]:
+    """The commit behind each object that has one, in one process."""
+    wanted = sorted(oid for oid in oids if not git.is_zero(oid))
+    asked = "".join(f"{oid}^{{commit}}\n" for oid in wanted).encode()
+    output = git.run(git_dir, "cat-file", "--batch-check=%(objectname)", stdin=asked).decode().splitlines()
+    return {oid: line for oid, line in zip(wanted, output, strict=True) if not line.endswith(" missing")}

@@ -1,0 +1,211 @@
+"""Requests and responses as a server exchanges them by ASGI: https://asgi.readthedocs.io/en/latest/specs/www.html.
+
+The body of nearly all responses is bytes (`Response`). A `Streamed` one comes in parts, as they are made: the content
+of a file, events as they happen. A body that goes on until somebody leaves is `Endless`. It does not keep the server
+busy: `opened` says how many there are in this process, and `http.protocol` allows for them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import resource
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, MutableMapping
+from functools import cached_property, lru_cache
+from typing import Any
+
+from prometheus_client import Gauge
+
+Message = MutableMapping[str, Any]
+Scope = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+
+_WITHOUT_CONTENT = (204, 304)
+_PAGES = frozenset({"text/html", "application/xhtml+xml"})
+
+ENDLESS_MAX = 500  # in one process
+
+OPEN = Gauge("workhook_streams_open", "Streams of events that clients listen to.")
+
+_opened: set[object] = set()
+
+
+class ClientGone(Exception):
+    """The client has left before its request was whole. Nobody reads an answer."""
+
+
+class Request:
+    def __init__(self, scope: Scope, receive: Receive) -> None:
+        self.scope = scope
+        self.method: str = scope["method"]
+        self.path_params: dict[str, str] = {}
+        self._receive = receive
+        self._is_read = False
+
+    @property
+    def client_host(self) -> str | None:
+        """The address at the other end of the connection; None if the server does not know it."""
+        client = self.scope.get("client")
+        return str(client[0]) if client else None
+
+    @cached_property
+    def headers(self) -> dict[str, str]:
+        """The first line of each name. A server makes names lower case."""
+        found: dict[str, str] = {}
+        for name, value in self.scope["headers"]:
+            found.setdefault(name.decode("latin-1"), value.decode("latin-1"))
+        return found
+
+    def header_lines(self, name: str) -> list[str]:
+        """All lines of a name, which is given in lower case."""
+        wanted = name.encode("latin-1")
+        return [value.decode("latin-1") for given, value in self.scope["headers"] if given == wanted]
+
+    async def stream(self) -> AsyncIterator[bytes]:
+        """The body, as it comes. Raises `ClientGone`. It can be read once."""
+        assert not self._is_read, "a body is read once"
+        self._is_read = True
+        more = True
+        while more:
+            message = await self._receive()
+            if message["type"] == "http.disconnect":
+                raise ClientGone()
+            if body := message.get("body", b""):
+                yield body
+            more = message.get("more_body", False)
+
+
+def prefers_page(accept: str | None, *, otherwise: bool) -> bool:
+    """Whether the `Accept` header names HTML before JSON: with a higher weight or, with the same, further to the left.
+
+    `otherwise`: for a header that names neither, as programs send it (`*/*`), and for none.
+    """
+    best: tuple[float, bool] | None = None
+    for each in (accept or "").split(","):
+        media_type, *parameters = (part.strip().lower() for part in each.split(";"))
+        is_page = media_type in _PAGES
+        if not is_page and media_type != "application/json" and not media_type.endswith("+json"):
+            continue
+        weight = _weight(parameters)
+        if weight > (best[0] if best else 0.0):
+            best = weight, is_page
+    return best[1] if best else otherwise
+
+
+def _weight(parameters: list[str]) -> float:
+    """`q` (RFC 9110, 12.4.2). 0 is not wanted at all; what cannot be read counts as that."""
+    for each in parameters:
+        name, _, value = each.partition("=")
+        if name.strip() == "q":
+            try:
+                return float(value)
+            except ValueError:
+                return 0.0
+    return 1.0
+
+
+class Response:
+    """`media_type` is sent as it is, unless `headers` have a Content-Type."""
+
+    def __init__(
+        self, body: bytes, *, status: int, headers: Mapping[str, str], media_type: str = "application/json"
+    ) -> None:
+        self.status = status
+        self._body = body
+        content = {b"content-type": media_type, b"content-length": str(len(body))}
+        self._headers = wire_headers(headers, {} if status in _WITHOUT_CONTENT else content)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """The server leaves the body out of an answer to HEAD."""
+        await send(start(self.status, self._headers))
+        await send({"type": "http.response.body", "body": self._body, "more_body": False})
+
+
+def wire_headers(headers: Mapping[str, str], otherwise: Mapping[bytes, str]) -> list[tuple[bytes, bytes]]:
+    """All of `headers`, and of `otherwise` those whose names they have not."""
+    wire = [(_wire_name(name), value.encode("latin-1")) for name, value in headers.items()]
+    given = {name for name, _ in wire}
+    return wire + [(name, value.encode("latin-1")) for name, value in otherwise.items() if name not in given]
+
+
+def start(status: int, headers: list[tuple[bytes, bytes]]) -> Message:
+    return {"type": "http.response.start", "status": status, "headers": headers}
+
+
+@lru_cache(maxsize=256)
+def _wire_name(name: str) -> bytes:
+    return name.lower().encode("latin-1")
+
+
+def opened() -> int:
+    """Endless bodies of this process."""
+    return len(_opened)
+
+
+def endless_max() -> int:
+    """How many there may be: they take an eighth of the files that may be open."""
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return ENDLESS_MAX if soft == resource.RLIM_INFINITY else min(ENDLESS_MAX, soft // 8)
+
+
+class Endless(AsyncIterator[bytes]):
+    """A body that ends only when the client goes, or the server does. It counts from its making to its closing."""
+
+    def __init__(self) -> None:
+        _opened.add(self)
+        OPEN.set(len(_opened))
+
+    async def aclose(self) -> None:
+        """May be called several times."""
+        _opened.discard(self)
+        OPEN.set(len(_opened))
+
+
+class Streamed:
+    """Sends each part when it is there, and asks for the next when the connection has room for it.
+
+    `parts` is closed (`aclose`, if it has that) when it has ended, when the client has gone, and when nobody wants it
+    (HEAD). Without a `Content-Length` among the headers the body is chunked.
+    """
+
+    def __init__(
+        self, parts: AsyncIterator[bytes], *, status: int, headers: Mapping[str, str], media_type: str
+    ) -> None:
+        self.status = status
+        self._parts = parts
+        self._headers = wire_headers(headers, {b"content-type": media_type})
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            await send(start(self.status, self._headers))
+            if scope["method"] == "HEAD":
+                await send({"type": "http.response.body", "body": b"", "more_body": False})
+            else:
+                await self._send_until_gone(receive, send)
+        finally:
+            close: Callable[[], Awaitable[None]] | None = getattr(self._parts, "aclose", None)
+            if close is not None:
+                await close()
+
+    async def _send_until_gone(self, receive: Receive, send: Send) -> None:
+        """Stops as soon as the client has gone, also while there is nothing to send."""
+        sending = asyncio.create_task(self._send_parts(send), name="stream")
+        gone = asyncio.create_task(_disconnected(receive), name="stream-gone")
+        try:
+            await asyncio.wait((sending, gone), return_when=asyncio.FIRST_COMPLETED)
+            if sending.done():
+                await sending
+        finally:
+            sending.cancel()
+            gone.cancel()
+            await asyncio.gather(sending, gone, return_exceptions=True)
+
+    async def _send_parts(self, send: Send) -> None:
+        async for part in self._parts:
+            await send({"type": "http.response.body", "body": part, "more_body": True})
+        await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+
+async def _disconnected(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
