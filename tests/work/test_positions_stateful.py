@@ -29,10 +29,10 @@ from workhook.identity.tokens.lookup import find_actor
 from workhook.storage import Transaction
 from workhook.work.columns import actions as column_actions
 from workhook.work.columns.schemas import ColumnCreate
-from workhook.work.tasks import actions, bulk, order, queries, reading
-from workhook.work.tasks.bulk_schemas import TaskOperation
-from workhook.work.tasks.schemas import TaskCreate, TaskEdit
-from workhook.work.tasks.tables import task_buckets, tasks
+from workhook.work.tasks import actions, bulk, queries, reading
+from workhook.work.tasks.bulk import TaskOperation
+from workhook.work.tasks.ordering import column_order
+from workhook.work.tasks.tables import TaskCreate, TaskEdit, task_buckets, tasks
 
 T = TypeVar("T")
 
@@ -88,8 +88,8 @@ class Runner:
 
 @pytest.fixture
 def runner(backend: Databases, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
-    monkeypatch.setattr(order, "BUCKET_MAX", BUCKET)
-    monkeypatch.setattr(order, "BUCKET_FILL", BUCKET - 1)
+    monkeypatch.setattr(column_order, "BUCKET_MAX", BUCKET)
+    monkeypatch.setattr(column_order, "BUCKET_FILL", BUCKET - 1)
     runner = Runner(backend, tmp_path)
     yield runner
     runner.close()
@@ -140,7 +140,7 @@ class Board(RuleBasedStateMachine):
     @rule(side=st.sampled_from([0, 1]), count=st.integers(1, 12))
     def append_many(self, side: int, count: int) -> None:
         operations = [TaskOperation(action="create", column_id=self.columns[side], title="x") for _ in range(count)]
-        made = self.change(lambda tx: bulk.do_all(Write(tx, self.runner.actor, BASE), operations))
+        made = self.change(lambda tx: bulk.change_tasks(Write(tx, self.runner.actor, BASE), operations))
         self.lists[side] += [task.id for task in made]
 
     @rule(number=which, side=st.sampled_from([0, 1]), position=st.one_of(st.none(), where))
@@ -173,7 +173,7 @@ class Board(RuleBasedStateMachine):
             operations.append(TaskOperation(action="move", id=task_id, column_id=self.columns[side], position=position))
             next(each for each in expected if task_id in each).remove(task_id)
             expected[side].insert(position, task_id)
-        self.change(lambda tx: bulk.do_all(Write(tx, self.runner.actor, BASE), operations))
+        self.change(lambda tx: bulk.change_tasks(Write(tx, self.runner.actor, BASE), operations))
         self.lists = expected
 
     @rule(number=which)
@@ -183,7 +183,7 @@ class Board(RuleBasedStateMachine):
         side, task_id = found
 
         async def work(tx: Transaction) -> None:
-            taken = await actions.lock_to_delete(tx, self.runner.actor, task_id, self.runner.world.project_id)
+            taken = await queries.lock_to_move(tx, self.runner.actor, task_id, None)
             await actions.delete_task(Write(tx, self.runner.actor, BASE), taken)
 
         self.change(work)

@@ -102,9 +102,8 @@ async def import_boards(
 
 def _plans(files: Sequence[Path], done: Sequence[str], progress: Progress) -> list[tuple[Path, ImportPlan]]:
     """Every file is looked through before anything is written. Raises `CliError` that says what is wrong with any."""
-    from workhook.work.imports.json_reader import NotUsable
     from workhook.work.imports.mapping import plan_of
-    from workhook.work.imports.trello import read_export
+    from workhook.work.imports.trello import NotUsable, read_export
 
     plans, wrong = [], []
     for file in files:
@@ -148,8 +147,7 @@ async def _actor(reader: Reader, place: Account, login: str | None) -> Actor:
 
 
 async def _people(reader: Reader, place: Account, pairs: Sequence[str]) -> People:
-    from workhook.work.imports.diff import members_of
-    from workhook.work.imports.plan import People
+    from workhook.work.imports.plan import People, members_of
 
     named = {name: login.strip() for name, _, login in (each.rpartition("=") for each in pairs)}
     try:

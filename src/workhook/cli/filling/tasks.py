@@ -13,7 +13,7 @@ from workhook.cli.filling.sql import N, Text, Whole, whole
 from workhook.core.clock import DAY_MS, HOUR_MS
 from workhook.storage.metadata import big
 from workhook.work.comments.tables import task_comments
-from workhook.work.tasks.order import STEP
+from workhook.work.tasks.ordering.column_order import STEP
 from workhook.work.tasks.tables import task_assignees, task_buckets, tasks
 from workhook.work.timesheets.tables import timesheets
 

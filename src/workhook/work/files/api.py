@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from workhook.core import json
@@ -18,10 +18,10 @@ from workhook.identity.context import Write
 from workhook.storage import Transaction
 from workhook.storage.blobs import Incoming
 from workhook.work.access import find_access
-from workhook.work.files import actions, queries, quota
+from workhook.work.files import actions
 from workhook.work.files.content import get_content
 from workhook.work.files.links import Links, links_of
-from workhook.work.files.schemas import (
+from workhook.work.files.tables import (
     Content,
     File,
     FileAnswer,
@@ -51,7 +51,7 @@ _UPLOAD: Mapping[str, Any] = {
 _BYTES: Mapping[str, Any] = {"type": "string", "format": "binary"}
 
 
-def _shown(file: File, links: Links) -> FileAnswer:
+def _answer(file: File, links: Links) -> FileAnswer:
     return FileAnswer(file_to_response(file, links))
 
 
@@ -60,12 +60,12 @@ async def list_files(call: Call, project_id: str, query: FileQuery) -> Listed[Fi
     """List the files of a project."""
     key = lists.after(query, tuple[str])
     access = await find_access(call.database, actor_of(call), project_id)
-    found = await queries.list_files(
+    found = await actions.list_files(
         call.database,
         access.repository,
         folder_id=query.folder if isinstance(query.folder, str) else None,
         not_private=access.is_client,
-        after=key[0] if key else None,
+        after=key[0] if key else "",
         limit=query.limit + 1,
     )
     files, headers = lists.page(call, found, query, lambda file: (file.id,))
@@ -86,22 +86,35 @@ async def create_file(call: Call, project_id: str) -> Answer:
 
     A form with one file. Its size is limited by a setting, 100 MiB by default.
     """
-    access = await actions.require_upload(call.database, actor_of(call), project_id)
+    access = await find_access(call.database, actor_of(call), project_id)
+    access.require_writable()  # before the body is read: nobody else makes us store anything
     if call.header("idempotency-key") is None:  # or else it may have been stored already
-        await quota.require_room(call, access, least_file_bytes(call))
+        await actions.require_room(call, access, least_file_bytes(call))
     async with call.services.blobs.incoming() as incoming:
         form = await read_form(call, incoming, limit=call.services.settings.upload_max_mb * 2**20)
         await call.body_came()
         create = _parameters(call, form)
         await incoming.keep()
     content = _content(form, incoming)
+    is_stored = False
 
     async def change(tx: Transaction) -> Answer:
-        await quota.reserve_room(tx, call, access, content.size)
+        nonlocal is_stored
+        is_stored = False
+        await actions.reserve_room(tx, call, access, content.size)
         made = await actions.create_file(Write.for_call(call, tx), project_id, create, content, links=links_of(call))
+        is_stored = True
         return Answer(FileAnswer(made))
 
-    return await _write_or_forget(call, change, content, _fingerprint(form, content))
+    try:
+        answer = await idempotency.write(call, change, content=_fingerprint(form, content))
+        is_stored = is_stored and "Idempotent-Replayed" not in answer.headers
+        return answer
+    finally:
+        # After a commit that may or may not have been, the blob stays for `trash.purge`, which looks whether a row has
+        # it; else one that is no file's is deleted.
+        if not is_stored:
+            await call.services.blobs.forget(content.blob)
 
 
 def _parameters(call: Call, form: Form) -> FileCreate:
@@ -126,41 +139,14 @@ def _fingerprint(form: Form, content: Content) -> bytes:
     return json.encode([sorted(form.fields.items()), content.name, content.content_type, content.sha256])
 
 
-async def _write_or_forget(
-    call: Call, change: Callable[[Transaction], Awaitable[Answer]], content: Content, fingerprint: bytes
-) -> Answer:
-    """`idempotency.write`; a blob that is no file's is deleted.
-
-    After a commit that may or may not have been, it stays for the sweep (`trash.purge`), which looks whether a row has
-    it.
-    """
-    inserted = False
-
-    async def watched(tx: Transaction) -> Answer:
-        nonlocal inserted
-        inserted = False
-        answer = await change(tx)
-        inserted = True
-        return answer
-
-    replayed = False
-    try:
-        answer = await idempotency.write(call, watched, content=fingerprint)
-        replayed = "Idempotent-Replayed" in answer.headers
-        return answer
-    finally:
-        if replayed or not inserted:
-            await call.services.blobs.forget(content.blob)
-
-
 @routes.get("/files/{id}")
 async def get_file(call: Call, file_id: str) -> FileAnswer:
     """Get a file.
 
     `file_link` gives the content without a token, for a day at least.
     """
-    _, file = await actions.get_file(call.database, actor_of(call), file_id)
-    return _shown(file, links_of(call))
+    _, file = await actions.find_file(call.database, actor_of(call), file_id)
+    return _answer(file, links_of(call))
 
 
 @routes.delete("/files/{id}")
@@ -179,16 +165,15 @@ async def delete_file(write: Write, file_id: str) -> Done:
 def _require_match(call: Call, file: File, links: Links) -> None:
     """A file has not changed because its link is another one since midnight."""
     try:
-        conditions.require_match(call, _shown(file, links.earlier()))
+        conditions.require_match(call, _answer(file, links.earlier()))
     except PreconditionFailed:
-        conditions.require_match(call, _shown(file, links))
+        conditions.require_match(call, _answer(file, links))
 
 
 @routes.post("/files/{id}/restore")
 async def restore_file(write: Write, file_id: str) -> FileAnswer:
     """Restore a file that was deleted."""
-    restored = await actions.restore_file(write, file_id, links=links_of(write.call))
-    return FileAnswer(restored)
+    return FileAnswer(await actions.restore_file(write, file_id, links=links_of(write.call)))
 
 
 @routes.get(
@@ -217,8 +202,8 @@ async def list_folders(call: Call, project_id: str, query: ListQuery) -> Listed[
     """List the folders of a project."""
     key = lists.after(query, tuple[str])
     access = await find_access(call.database, actor_of(call), project_id)
-    found = await queries.list_folders(
-        call.database, access.repository.id, after=key[0] if key else None, limit=query.limit + 1
+    found = await actions.list_folders(
+        call.database, access.repository.id, after=key[0] if key else "", limit=query.limit + 1
     )
     folders, headers = lists.page(call, found, query, lambda folder: (folder.id,))
     return Listed(FoldersAnswer([to_response(each) for each in folders]), headers)
@@ -227,14 +212,13 @@ async def list_folders(call: Call, project_id: str, query: ListQuery) -> Listed[
 @routes.post("/projects/{id}/folders")
 async def create_folder(write: Write, project_id: str, create: FolderCreate) -> FolderAnswer:
     """Create a folder."""
-    made = await actions.create_folder(write, project_id, create.title)
-    return FolderAnswer(made)
+    return FolderAnswer(await actions.create_folder(write, project_id, create.title))
 
 
 @routes.delete("/folders/{id}")
 async def delete_folder(write: Write, folder_id: str) -> Done:
     """Delete a folder that is empty."""
-    access, folder = await queries.lock_folder(write.tx, write.actor, folder_id)
+    access, folder = await actions.lock_folder(write.tx, write.actor, folder_id)
     write.require_match(FolderAnswer(to_response(folder)))
     await actions.delete_folder(write, access, folder)
     return Done()

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import re
+import unicodedata
 from collections.abc import AsyncGenerator
+from urllib.parse import quote
 
 import structlog
 from prometheus_client import Counter
@@ -11,11 +14,10 @@ from workhook.core.errors import Forbidden, NotFound, Problem, Unauthenticated
 from workhook.http.calls import Answer, Call
 from workhook.identity import policy
 from workhook.identity.authenticator import caller_of
-from workhook.work.files import actions, queries
+from workhook.work.files import actions
 from workhook.work.files.links import is_signed
-from workhook.work.files.names import attachment
-from workhook.work.files.ranges import Unsatisfiable, read_range
-from workhook.work.files.schemas import Content, content_of
+from workhook.work.files.tables import Content
+from workhook.work.files.upload import NAMELESS
 
 CUT = Counter("workhook_files_downloads_cut_total", "Downloads that ended early because the store failed.")
 
@@ -30,12 +32,8 @@ _HEADERS = {
 log = structlog.get_logger(__name__)
 
 
-class RangeNotSatisfiable(Problem):
-    status, code = 416, "range_not_satisfiable"
-
-
 async def get_content(call: Call) -> Answer:
-    content = await _allowed(call)
+    content = await _find_allowed(call)
     tag = f'"{content.sha256}"'
     headers = {**_HEADERS, "ETag": tag}
     if _matches(call.header("if-none-match"), tag):
@@ -48,18 +46,18 @@ async def get_content(call: Call) -> Answer:
     headers["Content-Disposition"] = attachment(content.name)
     headers["Content-Length"] = str(stop - start)
     headers["Content-Type"] = content.content_type  # as it is: other text gets a charset
-    shown = start if call.request.method == "HEAD" else stop
-    pieces = await call.services.blobs.read(content.blob, start, shown)
+    end = start if call.request.method == "HEAD" else stop
+    pieces = await call.services.blobs.read(content.blob, start, end)
     return Answer(_watched(call, content, pieces), status=status, headers=headers, media_type=content.content_type)
 
 
-async def _allowed(call: Call) -> Content:
+async def _find_allowed(call: Call) -> Content:
     """Raises `Forbidden` for a link that is not good (any more), and `Unauthenticated` without link and token."""
     file_id = call.path("id")
     expires, signature = call.query_text("expires"), call.query_text("signature")
     is_link = expires is not None and signature is not None
     if is_link and is_signed(call.services.vault, file_id, expires or "", signature or ""):
-        content = await queries.find_content(call.database, file_id)
+        content = await actions.find_content(call.database, file_id)
         if content is None:
             raise NotFound()
         return content
@@ -69,8 +67,8 @@ async def _allowed(call: Call) -> Content:
     if actor is None:
         raise Unauthenticated("Requires authentication", headers={"WWW-Authenticate": "Bearer"})
     actor = policy.admit(actor, policy.RULES["work.read"])
-    _, file = await actions.get_file(call.database, actor, file_id)
-    return content_of(file)
+    _, file = await actions.find_file(call.database, actor, file_id)
+    return Content(file.name, file.content_type, file.size, file.sha256, file.blob)
 
 
 def _range(call: Call, content: Content, tag: str) -> tuple[int, int] | None:
@@ -78,11 +76,7 @@ def _range(call: Call, content: Content, tag: str) -> tuple[int, int] | None:
     condition = call.header("if-range")
     if call.request.method == "HEAD" or (condition is not None and condition.strip() != tag):
         return None
-    try:
-        return read_range(call.header("range"), content.size)
-    except Unsatisfiable:
-        headers = {"Content-Range": f"bytes */{content.size}"}
-        raise RangeNotSatisfiable(f"The file has {content.size} bytes.", headers=headers) from None
+    return read_range(call.header("range"), content.size)
 
 
 def _matches(condition: str | None, tag: str) -> bool:
@@ -101,3 +95,53 @@ async def _watched(call: Call, content: Content, pieces: AsyncGenerator[bytes, N
         CUT.inc()
         log.exception("download_cut", request_id=call.request_id, blob=content.blob)
         raise
+
+
+def attachment(name: str) -> str:
+    """The Content-Disposition (RFC 6266) under which browsers save a file, and never show it."""
+    plain = unicodedata.normalize("NFKD", name).encode("ascii", "ignore").decode()
+    plain = re.sub(r'["\\%/]', "_", plain).strip() or NAMELESS
+    return f"attachment; filename=\"{plain}\"; filename*=UTF-8''{quote(name, safe='')}"
+
+
+# --- ranges (RFC 9110, 14) --------------------------------------------------------------------------------------------
+
+_RANGE = re.compile(r"bytes\s*=\s*(\d*)-(\d*)", re.IGNORECASE | re.ASCII)
+_DIGITS_MAX = 18  # more than any file has bytes, and Python refuses to read some thousands of them
+
+
+class RangeNotSatisfiable(Problem):
+    """The range begins behind the end."""
+
+    status, code = 416, "range_not_satisfiable"
+
+    def __init__(self, size: int) -> None:
+        super().__init__(f"The file has {size} bytes.", headers={"Content-Range": f"bytes */{size}"})
+
+
+def read_range(header: str | None, size: int) -> tuple[int, int] | None:
+    """First byte and the one behind the last. None: all of it is the answer.
+
+    That is so without a header, for one that cannot be read, and for several ranges at once, as the RFC permits.
+    Raises `RangeNotSatisfiable`.
+    """
+    found = _RANGE.fullmatch((header or "").strip())
+    if found is None or not (found[1] or found[2]):
+        return None
+    if not found[1]:
+        count = _number(found[2])
+        if count == 0:
+            raise RangeNotSatisfiable(size)
+        return (max(0, size - count), size) if size else None  # there is no way to write a range of no bytes
+    first = _number(found[1])
+    last = _number(found[2]) if found[2] else size - 1
+    if found[2] and last < first:
+        return None
+    if first >= size:
+        raise RangeNotSatisfiable(size)
+    return first, min(last, size - 1) + 1
+
+
+def _number(digits: str) -> int:
+    significant = digits.lstrip("0")
+    return 10**_DIGITS_MAX if len(significant) > _DIGITS_MAX else int(significant or "0")

@@ -4,7 +4,6 @@ over the API. What is made is linked to what it was made of in the same commit, 
 from __future__ import annotations
 
 import asyncio
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 
@@ -17,25 +16,29 @@ from workhook.core.records import to_response
 from workhook.identity.context import Write
 from workhook.identity.schemas import Account, Actor, Repository
 from workhook.storage import Database, Transaction
-from workhook.storage.metadata import insert_into
-from workhook.storage.record_rows import stored_names, values_of
 from workhook.work.access import Access, find_access
 from workhook.work.columns import actions as columns
 from workhook.work.columns.schemas import ColumnCreate
-from workhook.work.comments.queries import insert_task_comment
-from workhook.work.comments.schemas import CommentedTask, TaskComment
-from workhook.work.imports.diff import Counts, Remaining, batches_of, forget_links, insert_links, remaining_of, together
+from workhook.work.comments import actions as comments
+from workhook.work.comments.tables import CommentedTask, TaskComment
 from workhook.work.imports.plan import (
     AssignedTask,
+    Counts,
     ImportPlan,
     People,
     PlannedColumn,
     PlannedComment,
     PlannedTask,
+    Remaining,
     assign,
     author_and_text,
+    batches_of,
     fingerprint,
+    forget_links,
+    insert_links,
+    made_in_all,
     name_some,
+    remaining_of,
     unknown_people,
 )
 from workhook.work.people import person_shape
@@ -43,12 +46,14 @@ from workhook.work.projects import actions as projects
 from workhook.work.projects.queries import lock_names
 from workhook.work.projects.schemas import ProjectCreate
 from workhook.work.record_events import RecordEvent, publish_events
+from workhook.work.tasks import bulk_queries
 from workhook.work.tasks.actions import blank_task
 from workhook.work.tasks.assignees import find_people
-from workhook.work.tasks.order import BUCKET_FILL, STEP, Bucket, new_bucket_id
-from workhook.work.tasks.queries import Target, lock_column
-from workhook.work.tasks.schemas import Task
-from workhook.work.tasks.tables import task_assignees, task_buckets, tasks
+from workhook.work.tasks.bulk_queries import TaskChange
+from workhook.work.tasks.ordering.column_order import ColumnOrder, Rank
+from workhook.work.tasks.ordering.positions import ranks_in
+from workhook.work.tasks.queries import LockedColumn, lock_column
+from workhook.work.tasks.tables import Task
 
 BATCH = 250
 """Tasks and comments that one transaction makes: others write in between."""
@@ -107,17 +112,17 @@ async def import_plan(database: Database, this: Import, progress: Progress) -> I
     project may have).
     """
     rest = await remaining_of(database, this.organization, this.plan, this.actor.user.id)
-    if rest.is_nothing:
+    if rest.is_empty:
         return _summary(this, rest, rest.repository)
     place, done = rest.repository, list[Remaining]()
     for part in batches_of(this.plan, rest, BATCH):
         if done and database.name == "sqlite":
             await asyncio.sleep(SQLITE_PAUSE_S)
-        counted = _counted(progress, rest.created, together(this.plan, rest, done).created)
+        counted = _counted(progress, rest.created, made_in_all(this.plan, rest, done).created)
         batch = partial(_write, this=msgspec.structs.replace(this, plan=part), begun=place, progress=counted)
         made, place = await database.in_transaction(batch)
         done.append(made)
-    return _summary(this, together(this.plan, rest, done), place)
+    return _summary(this, made_in_all(this.plan, rest, done), place)
 
 
 async def _write(
@@ -128,7 +133,7 @@ async def _write(
     rest = await remaining_of(tx, this.organization, this.plan, this.actor.user.id)
     if begun is not None and (rest.repository is None or rest.repository.id != begun.id):
         raise Conflict(f"The project {begun.full_name} was deleted while it was imported.", code="deleted")
-    if rest.repository is not None and rest.is_nothing:  # another import was here
+    if rest.repository is not None and rest.is_empty:  # another import was here
         return rest, rest.repository
     writer = _Writer(tx, this, await _access(tx, this, rest), progress)
     await writer.write(rest)
@@ -203,10 +208,10 @@ class _Writer:
         for number, (planned, task) in enumerate(zip(wanted, made, strict=True), 1):
             self._link("task", planned.key, task.id, fingerprint(planned))
             self._progress("tasks", number, len(wanted))
-        await self._announce("task", [to_response(each) for each in made])
+        await self._publish("task", [to_response(each) for each in made])
         return made
 
-    async def _targets(self, column_ids: Mapping[str, str]) -> dict[str, Target]:
+    async def _targets(self, column_ids: Mapping[str, str]) -> dict[str, LockedColumn]:
         """The columns that tasks come to, locked in the order in which everybody locks them."""
         found = {}
         for key, column_id in sorted(column_ids.items(), key=lambda item: item[1]):
@@ -221,20 +226,19 @@ class _Writer:
         return {each.id for each in found.values()}
 
     async def _comments(self, wanted: Sequence[tuple[CommentedTask, PlannedComment]]) -> None:
-        shapes = []
+        records = []
         for number, (task, planned) in enumerate(wanted, 1):
             author, text = author_and_text(planned, self._this.people, self.access.user)
             at = min(planned.created_at or self._context.now, self._context.now)
             places = {"task_id": task.id, "repository_id": self.access.repository.id, "user_id": author.id}
-            values = {"text": text, "private": False, "created_at": at, "updated_at": at}
-            comment_id = await insert_task_comment(self._tx, {**places, **values})
-            self._link("task_comment", planned.key, str(comment_id), fingerprint(planned))
-            comment = TaskComment(comment_id, text, False, task, person_shape(author), at, at)
-            shapes.append(to_response(comment))
+            new = TaskComment(0, text, False, task, person_shape(author), at, at)
+            comment = await comments.insert(self._tx, new, **places)
+            self._link("task_comment", planned.key, str(comment.id), fingerprint(planned))
+            records.append(to_response(comment))
             self._progress("comments", number, len(wanted))
-        await self._announce("task_comment", shapes)
+        await self._publish("task_comment", records)
 
-    async def _announce(self, noun: str, records: Iterable[msgspec.Struct]) -> None:
+    async def _publish(self, noun: str, records: Iterable[msgspec.Struct]) -> None:
         created = [RecordEvent(self.access.repository, noun, "created", each) for each in records]
         await publish_events(self._context, created)
 
@@ -249,88 +253,55 @@ def _summary(this: Import, rest: Remaining, repository: Repository | None) -> Im
         created=CreatedCounts(int(rest.repository is None), made.columns, made.tasks, made.comments, len(labels)),
         skipped=rest.skipped,
         changed=len(rest.changed),
-        warnings=[*this.plan.warnings, *_about(this, rest)],
+        warnings=[*this.plan.warnings, *_warnings(this, rest)],
     )
 
 
-def _about(this: Import, rest: Remaining) -> list[str]:
-    said = unknown_people(rest.new_tasks, [comment for _, comment in rest.comments], this.people)
+def _warnings(this: Import, rest: Remaining) -> list[str]:
+    warnings = unknown_people(rest.new_tasks, [comment for _, comment in rest.comments], this.people)
     if rest.changed:
         number = f"{len(rest.changed):,} task{'s have' if len(rest.changed) > 1 else ' has'}"
-        said.append(f"{number} changed there since, and stayed as here: {name_some(rest.changed)}")
-    return said
-
-
-_insert = insert_into(tasks, "repository_id", "column_id", "bucket_id", "rank", *stored_names(Task))
-_insert_bucket = insert_into(task_buckets, "id", "column_id", "rank", "size")
-_insert_assignee = insert_into(task_assignees, "task_id", "user_id")
+        warnings.append(f"{number} changed there since, and stayed as here: {name_some(rest.changed)}")
+    return warnings
 
 
 async def append_tasks(
-    tx: Transaction, access: Access, targets: Mapping[str, Target], wanted: Sequence[AssignedTask], now: int
+    tx: Transaction, access: Access, targets: Mapping[str, LockedColumn], wanted: Sequence[AssignedTask], now: int
 ) -> list[Task]:
     """Insert tasks at the ends of their columns, in few statements: an import holds locks for as long as it writes.
 
     Returns them in the order of `wanted`, in which their ids sort, too. `targets`: locked columns, by the keys of the
-    plan. `work/tasks/tables.py` says how the order of a column is stored; here whole buckets are added to it.
+    plan.
     """
+    columns = {each.column.id: each for each in targets.values()}
+    ranks = await ranks_in(tx, [each.buckets[-1].id for each in columns.values()])
+    orders = {key: ColumnOrder(each.buckets, ranks[each.buckets[-1].id]) for key, each in columns.items()}
     made = []
-    by_column: dict[str, list[Task]] = defaultdict(list)
     for task_id, each in zip(sorted(new_id("tsk") for _ in wanted), wanted, strict=True):
         target = targets[each.task.column_key]
-        tasks_there = by_column[target.column.id]
-        position = sum(bucket.size for bucket in target.buckets) + len(tasks_there)
-        made.append(_task(access, target, task_id, each, position, now))
-        tasks_there.append(made[-1])
-    rows: dict[str, dict[str, object]] = {}
-    for target in {each.column.id: each for each in targets.values()}.values():
-        new_tasks = by_column[target.column.id]
-        buckets, reused = _buckets(target, len(new_tasks))
-        for at, task in enumerate(new_tasks):
-            rows[task.id] = _row(access, task, buckets[at // BUCKET_FILL].id, at % BUCKET_FILL * STEP)
-        new_buckets = [
-            {"id": each.id, "column_id": target.column.id, "rank": each.rank, "size": 0} for each in buckets[reused:]
-        ]
-        await tx.execute_many(_insert_bucket, new_buckets)  # a trigger counts what is in a bucket
-    await tx.execute_many(_insert, [rows[task.id] for task in made])
-    people = [{"task_id": each.id, "user_id": person.id} for each in made for person in each.assignees]
-    await tx.execute_many(_insert_assignee, people)
+        orders[target.column.id].insert(task_id, None)
+        made.append(_task(access, target, task_id, each, now))
+    positions, new_ranks = dict[str, int](), dict[str, Rank]()
+    for order in orders.values():
+        positions |= order.positions(each.id for each in made)
+        new_ranks |= order.changed
+    made = [msgspec.structs.replace(each, position=positions[each.id]) for each in made]
+    await bulk_queries.write(tx, [TaskChange(access, None, each, new_ranks[each.id]) for each in made], [], orders)
     return made
 
 
-def _buckets(target: Target, number: int) -> tuple[list[Bucket], int]:
-    """Buckets for so many tasks at the end of a column, and how many of them are there: a last one that is empty."""
-    last = target.buckets[-1]
-    buckets = [Bucket(last.id, last.rank, 0)] if last.size == 0 else []
-    reused = len(buckets)
-    while len(buckets) * BUCKET_FILL < number:
-        buckets.append(Bucket(new_bucket_id(), last.rank + STEP * (len(buckets) + 1 - reused), 0))
-    return buckets, reused
-
-
-def _task(access: Access, target: Target, task_id: str, assigned: AssignedTask, position: int, now: int) -> Task:
-    said = assigned.task
-    finished_at = min(said.finished_at or now, now)
+def _task(access: Access, target: LockedColumn, task_id: str, assigned: AssignedTask, now: int) -> Task:
+    planned = assigned.task
+    finished_at = min(planned.finished_at or now, now)
     return msgspec.structs.replace(
-        blank_task(access, target, task_id, said.title, now),
-        description=said.description,
-        cover_url=said.cover_url,
-        deadline=said.deadline,
-        position=position,
+        blank_task(access, target, task_id, planned.title, now),
+        description=planned.description,
+        cover_url=planned.cover_url,
+        deadline=planned.deadline,
         fields=json.encode_text(assigned.fields),
-        sections=json.encode_text(said.sections),
-        labels=json.encode_text(said.labels),
+        sections=json.encode_text(planned.sections),
+        labels=json.encode_text(planned.labels),
         assignees=tuple(person_shape(each) for each in sorted(assigned.assignees, key=lambda one: one.id)),
-        completed_at=finished_at if said.finished or target.completes else None,
-        created_at=min(said.created_at or now, now),
+        completed_at=finished_at if planned.finished or target.completes else None,
+        created_at=min(planned.created_at or now, now),
     )
-
-
-def _row(access: Access, task: Task, bucket_id: int, rank: int) -> dict[str, object]:
-    return {
-        **values_of(task),
-        "repository_id": access.repository.id,
-        "column_id": task.column.id,
-        "bucket_id": bucket_id,
-        "rank": rank,
-    }

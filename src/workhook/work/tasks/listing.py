@@ -23,16 +23,37 @@ from workhook.storage import Reader, Row
 from workhook.storage.metadata import big
 from workhook.storage.statements import PerDialect
 from workhook.work.access import Access
-from workhook.work.pages import LOOKS_AT_MOST, length
+from workhook.work.pages import LOOKS_AT_MOST, PAGE_CHARS, length
 from workhook.work.search.match import are_found, matches, number_of, task_matches, words_of
 from workhook.work.tasks import assignees
 from workhook.work.tasks.queries import project_of
-from workhook.work.tasks.rows import every_column, is_cut, no_more_than_a_page, on_page, task_of, weight, with_column
-from workhook.work.tasks.schemas import Task, TaskProjectShape, TasksQuery
-from workhook.work.tasks.tables import EARLIER_THAN_ALL, LATER_THAN_ALL, task_assignees, tasks
+from workhook.work.tasks.tables import (
+    EARLIER_THAN_ALL,
+    LATER_THAN_ALL,
+    Task,
+    TaskProjectShape,
+    TasksQuery,
+    every_column,
+    task_assignees,
+    task_of,
+    tasks,
+    weight,
+    with_column,
+)
 
 Key = tuple[int | str, str]
 """The value that the list is sorted by, and the id of the task."""
+
+
+def no_more_than_a_page(some: sa.Subquery, *order: sa.ColumnElement[Any]) -> sa.Subquery:
+    """The tasks that `some` selects by `id` with their `weight`, in this order: `weight_before` is that of all those
+    before it, `found` how many there are."""
+    before = (sa.func.sum(some.c.weight).over(order_by=order) - some.c.weight).label("weight_before")
+    return sa.select(some, before, sa.func.count().over().label("found")).subquery("sized")
+
+
+def on_page(sized: sa.Subquery) -> sa.ColumnElement[bool]:
+    return sized.c.weight_before < sa.literal_column(str(PAGE_CHARS), sa.BigInteger)
 
 
 def _conditions(some: sa.CTE, dialect: str) -> Mapping[str, Callable[[], sa.ColumnElement[bool]]]:
@@ -138,10 +159,10 @@ def _looked_at(walk: sa.Select[Any], filters: frozenset[str], falling: bool, bou
     more. With a bound of characters that is the first which is too much, and nobody looked at it."""
     seen = walk.add_columns(*_asked_columns(filters, bound, dialect)).limit(bound.rows).subquery("seen")
     order = _in_order(falling, seen.c.sort_key, seen.c.id)
-    told: list[sa.ColumnElement[Any]] = [sa.func.row_number().over(order_by=order).label("place")]
+    counted: list[sa.ColumnElement[Any]] = [sa.func.row_number().over(order_by=order).label("place")]
     if bound.characters is not None:
-        told.append((sa.func.sum(seen.c.size).over(order_by=order) - seen.c.size).label("before"))
-    numbered = sa.select(seen, *told).cte("numbered")
+        counted.append((sa.func.sum(seen.c.size).over(order_by=order) - seen.c.size).label("before"))
+    numbered = sa.select(seen, *counted).cte("numbered")
     conditions = _conditions(numbered, dialect)
     fits: sa.ColumnElement[bool] = sa.and_(*(conditions[name]() for name in sorted(filters)))
     last: sa.ColumnElement[bool] = numbered.c.place == bound.rows
@@ -188,8 +209,8 @@ def _select(filters: frozenset[str], sort: str, continues: bool, firsts: Firsts 
         bound = _ALL_LOOKED_AT if firsts is None else firsts.of(dialect)
         some = _looked_at(walk, filters, falling, bound, dialect)
     else:
-        told = (sa.true().label("fits"), sa.false().label("last"), weight.label("weight"))
-        some = walk.add_columns(*told).limit(big("limit")).subquery("some")
+        constants = (sa.true().label("fits"), sa.false().label("last"), weight.label("weight"))
+        some = walk.add_columns(*constants).limit(big("limit")).subquery("some")
     sized = no_more_than_a_page(some, *_in_order(falling, some.c.sort_key, some.c.id))
     return (
         sa.select(*every_column, sized.c.sort_key, sized.c.found, sized.c.fits, sized.c.last)
@@ -224,7 +245,7 @@ def params_of(query: TasksQuery) -> dict[str, object]:
     return params
 
 
-class Listed(NamedTuple):
+class TaskPage(NamedTuple):
     """`tasks`, each with its sort key. `cut`: there would be more (`pages.PAGE_CHARS`). `last_seen`: the key behind
     which nothing was looked at, if the page comes to it."""
 
@@ -235,13 +256,13 @@ class Listed(NamedTuple):
 
 async def list_tasks(
     reader: Reader, access: Access, filters: Mapping[str, object], *, sort: str, after: Key | None, limit: int
-) -> Listed:
+) -> TaskPage:
     """What fits every filter, as `params_of` gives them; `after` is the key to start behind. A client finds nothing by
     the name of somebody whom it does not see."""
     if access.is_client and "assignee" in filters:
         name = str(filters["assignee"])
         if name not in (await assignees.find_people(reader, access, [name])).by_name:
-            return Listed([])
+            return TaskPage([])
     params: dict[str, object] = {
         **filters,
         "repository_id": access.repository.id,
@@ -253,13 +274,13 @@ async def list_tasks(
     names, continues, project = frozenset(filters), after is not None, project_of(access)
     if "q" in filters:
         first = _statement(names, sort, continues, FIRSTS, limit > FIRSTS.postgresql_rows)
-        listed = _listed(await reader.fetch_all(first, params), project)
-        if listed.cut or listed.last_seen is None or len(listed.tasks) == limit:
-            return listed
-    return _listed(await reader.fetch_all(_statement(names, sort, continues), params), project)
+        page = _page(await reader.fetch_all(first, params), project)
+        if page.cut or page.last_seen is None or len(page.tasks) == limit:
+            return page
+    return _page(await reader.fetch_all(_statement(names, sort, continues), params), project)
 
 
-def _listed(rows: Sequence[Row], project: TaskProjectShape) -> Listed:
+def _page(rows: Sequence[Row], project: TaskProjectShape) -> TaskPage:
     found = [(task_of(row, project), (row["sort_key"], row["task_id"])) for row in rows if row["fits"]]
     last = next(((row["sort_key"], row["task_id"]) for row in rows if row["last"]), None)
-    return Listed(found, cut=is_cut(rows), last_seen=last)
+    return TaskPage(found, cut=bool(rows) and len(rows) < rows[0]["found"], last_seen=last)

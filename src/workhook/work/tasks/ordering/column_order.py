@@ -1,0 +1,216 @@
+"""The rules of an order in which moving one thing writes few rows, however many there are; and a column in memory.
+
+Things have ranks: integers with gaps, and a thing that is put between two others gets the rank in the middle. The tasks
+of a column are in buckets besides, so that a position is counted without looking at every task
+(`work/tasks/tables.py`).
+
+All ranks are even. The middle between two of them is then a new one, and is odd when there is no room left beside it:
+whoever gets an odd rank spreads the ranks anew before anybody else can.
+"""
+
+from __future__ import annotations
+
+import os
+from bisect import bisect_right
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import accumulate
+
+import msgspec
+
+STEP = 1 << 32
+"""The gap between neighbours at first: the middle can be taken 31 times at the same place."""
+
+BUCKET_FILL = 96
+"""Tasks of a bucket at either end of a column before the next one is begun: with room for others to come between."""
+
+BUCKET_MAX = 160
+"""Tasks in a bucket. Moving a card then costs the same in a column of 10 and of 10,000: larger buckets make counting
+in them slower, smaller ones counting them."""
+
+
+class Bucket(msgspec.Struct):
+    """One bucket of a column, in a list by rank."""
+
+    id: int
+    rank: int
+    size: int
+
+
+class BucketPlace(msgspec.Struct, frozen=True):
+    """The place behind the first `offset` tasks of the bucket that is `bucket`th in its column."""
+
+    bucket: int
+    offset: int
+
+
+class Rank(msgspec.Struct, frozen=True):
+    """Where a task stands: its bucket, and its rank there."""
+
+    bucket_id: int
+    rank: int
+
+
+def new_bucket_id() -> int:
+    """62 random bits: known before the row is written, so that no statement has to answer it."""
+    return int.from_bytes(os.urandom(8)) >> 2
+
+
+def rank_between(before: int | None, after: int | None) -> int:
+    """The rank of what is put between two neighbours; None where there is none."""
+    if before is None:
+        return 0 if after is None else after - STEP
+    return before + STEP if after is None else (before + after) // 2
+
+
+def is_crowded(rank: int) -> bool:
+    """Whether there is no room beside what just got this rank."""
+    return rank % 2 == 1
+
+
+def spread(count: int) -> list[int]:
+    """Ranks for so many things in order."""
+    return [number * STEP for number in range(count)]
+
+
+def place_at(sizes: Sequence[int], position: int | None) -> BucketPlace:
+    """Where the task goes that is to have this position (None, or past the end: the last one).
+
+    Between two buckets it joins the first of them, unless only the other has room.
+    """
+    ends = list(accumulate(sizes))
+    if position is None or position >= ends[-1]:
+        return BucketPlace(len(sizes) - 1, sizes[-1])
+    bucket = bisect_right(ends, position)
+    offset = position - (ends[bucket] - sizes[bucket])
+    if offset == 0 and bucket > 0 and (sizes[bucket - 1] < BUCKET_MAX or sizes[bucket] >= BUCKET_MAX):
+        return BucketPlace(bucket - 1, sizes[bucket - 1])
+    return BucketPlace(bucket, offset)
+
+
+class BucketSplit(msgspec.Struct, frozen=True):
+    """`new` came beside the bucket `full`, with the tasks behind its first `keeps`. `place` is where the task goes now.
+    `all_ranks`: every bucket of the column got another rank."""
+
+    full: Bucket
+    new: Bucket
+    keeps: int
+    place: BucketPlace
+    all_ranks: bool
+
+
+def split_if_full(buckets: list[Bucket], place: BucketPlace) -> BucketSplit | None:
+    """Add a bucket to the column if the one at the place has no room for a task.
+
+    At either end of the bucket the new one is empty, so that appending leaves filled buckets behind and moves none of
+    their tasks; elsewhere the bucket is halved.
+    """
+    number, offset, full = place.bucket, place.offset, buckets[place.bucket]
+    at_an_end = (number == len(buckets) - 1 and offset == full.size) or (number == 0 and offset == 0)
+    if full.size < (BUCKET_FILL if at_an_end else BUCKET_MAX):
+        return None
+    at, keeps, place = number + 1, full.size, BucketPlace(number + 1, 0)
+    if offset == 0:
+        at, place = number, BucketPlace(number, 0)
+    elif offset < full.size:
+        keeps = full.size // 2
+        place = BucketPlace(number, offset) if offset <= keeps else BucketPlace(number + 1, offset - keeps)
+    before = buckets[at - 1].rank if at > 0 else None
+    after = buckets[at].rank if at < len(buckets) else None
+    new = Bucket(new_bucket_id(), rank_between(before, after), full.size - keeps)
+    full.size = keeps
+    buckets.insert(at, new)
+    crowded = is_crowded(new.rank)
+    if crowded:
+        for each, rank in zip(buckets, spread(len(buckets)), strict=True):
+            each.rank = rank
+    return BucketSplit(full, new, keeps, place, crowded)
+
+
+class ColumnOrder:
+    """The order of one column in memory, for many changes at once: what has to be written in the end is what differs.
+
+    `ranks`: the tasks of the buckets that will be looked into, which are all of them unless tasks are only appended:
+    the last one is enough then.
+    """
+
+    def __init__(self, buckets: Sequence[Bucket], ranks: Mapping[str, Rank]) -> None:
+        self.buckets = [Bucket(each.id, each.rank, each.size) for each in buckets]
+        self._bucket_ranks_before = {each.id: each.rank for each in buckets}
+        self._ranks_before = dict(ranks)
+        self._bucket_of = {task_id: each.bucket_id for task_id, each in ranks.items()}
+        self._ranked: dict[int, list[tuple[int, str]]] = {}
+        for task_id, each in ranks.items():
+            self._ranked.setdefault(each.bucket_id, []).append((each.rank, task_id))
+        for ranked in self._ranked.values():
+            ranked.sort()
+
+    def insert(self, task_id: str, position: int | None) -> None:
+        """Put a task at a position (None: at the end)."""
+        place = place_at([each.size for each in self.buckets], position)
+        if (split := split_if_full(self.buckets, place)) is not None:
+            place = split.place
+            if split.new.size:
+                ranked = self._ranked[split.full.id]
+                self._ranked[split.new.id] = ranked[split.keeps :]
+                del ranked[split.keeps :]
+                self._bucket_of.update((moved, split.new.id) for _, moved in self._ranked[split.new.id])
+        bucket = self.buckets[place.bucket]
+        ranked = self._ranked.setdefault(bucket.id, [])
+        assert len(ranked) == bucket.size, "the tasks of this bucket are not known"
+        before = ranked[place.offset - 1][0] if place.offset > 0 else None
+        after = ranked[place.offset][0] if place.offset < len(ranked) else None
+        rank = rank_between(before, after)
+        ranked.insert(place.offset, (rank, task_id))
+        bucket.size += 1
+        self._bucket_of[task_id] = bucket.id
+        if is_crowded(rank):
+            ranked[:] = zip(spread(len(ranked)), (each for _, each in ranked), strict=True)
+
+    def remove(self, task_id: str) -> None:
+        bucket_id = self._bucket_of.pop(task_id)
+        number = next(number for number, each in enumerate(self.buckets) if each.id == bucket_id)
+        ranked = self._ranked[bucket_id]
+        del ranked[next(index for index, (_, each) in enumerate(ranked) if each == task_id)]
+        self.buckets[number].size -= 1
+        if self.buckets[number].size == 0 and len(self.buckets) > 1:
+            del self.buckets[number]
+
+    def positions(self, task_ids: Iterable[str]) -> dict[str, int]:
+        """The positions of those of the tasks that are known here."""
+        wanted = {task_id for task_id in task_ids if task_id in self._bucket_of}
+        found, before = {}, 0
+        for bucket in self.buckets:
+            for offset, (_, task_id) in enumerate(self._ranked.get(bucket.id, ())):
+                if task_id in wanted:
+                    found[task_id] = before + offset
+            before += bucket.size
+        return found
+
+    # --- what is to be written ----------------------------------------------------------------------------------------
+
+    @property
+    def new_buckets(self) -> list[Bucket]:
+        return [each for each in self.buckets if each.id not in self._bucket_ranks_before]
+
+    @property
+    def dropped_buckets(self) -> list[int]:
+        kept = {each.id for each in self.buckets}
+        return [bucket_id for bucket_id in self._bucket_ranks_before if bucket_id not in kept]
+
+    @property
+    def moved_buckets(self) -> list[Bucket]:
+        return [each for each in self.buckets if self._bucket_ranks_before.get(each.id, each.rank) != each.rank]
+
+    @property
+    def ranks(self) -> dict[str, Rank]:
+        """The rank of every task that is known here."""
+        return {
+            task_id: Rank(bucket.id, rank)
+            for bucket in self.buckets
+            for rank, task_id in self._ranked.get(bucket.id, ())
+        }
+
+    @property
+    def changed(self) -> dict[str, Rank]:
+        """The ranks of the tasks that stand elsewhere than at first, or were not here."""
+        return {task_id: each for task_id, each in self.ranks.items() if self._ranks_before.get(task_id) != each}
