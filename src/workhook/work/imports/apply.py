@@ -35,7 +35,7 @@ from workhook.work.imports.plan import (
     batches_of,
     fingerprint,
     forget_links,
-    insert_links,
+    insert_link,
     made_in_all,
     name_some,
     remaining_of,
@@ -184,7 +184,8 @@ class _Writer:
             for comment in planned.comments
         ]
         await self._comments([*rest.comments, *on_new])
-        await insert_links(self._tx, this.organization.id, source, self.access.repository.id, self._links)
+        ids = {"account_id": this.organization.id, "source": source, "repository_id": self.access.repository.id}
+        await self._tx.execute_many(insert_link, [{**ids, **each} for each in self._links])
 
     def _link(self, kind: str, key: str, internal_id: str, mark: str) -> None:
         self._links.append({"kind": kind, "external_id": key, "internal_id": internal_id, "fingerprint": mark})

@@ -247,7 +247,7 @@ _forget = sa.delete(import_links).where(
     ),
 )
 _forget_keys = sa.delete(import_links).where(*_of_source, any_of(import_links.c.external_id, "keys"))
-_insert = insert_into(
+insert_link = insert_into(
     import_links, "account_id", "source", "external_id", "repository_id", "kind", "internal_id", "fingerprint"
 )
 _columns = sa.select(columns.c.id).where(columns.c.repository_id == big("repository_id"))
@@ -267,14 +267,6 @@ async def forget_links(tx: Transaction, account_id: int, source: str, gone: Sequ
     await tx.execute(_forget, {"account_id": account_id, "source": source})
     if gone:
         await tx.execute(_forget_keys, {"account_id": account_id, "source": source, "keys": list(gone)})
-
-
-async def insert_links(
-    tx: Transaction, account_id: int, source: str, repository_id: int, made: Sequence[Mapping[str, str]]
-) -> None:
-    """`made`: external_id, kind, internal_id, fingerprint."""
-    place = {"account_id": account_id, "source": source, "repository_id": repository_id}
-    await tx.execute_many(_insert, [{**place, **each} for each in made])
 
 
 async def members_of(reader: Reader, organization_id: int) -> list[Account]:

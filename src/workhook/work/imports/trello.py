@@ -163,7 +163,7 @@ def _export(board: Node) -> Export:
         id=board.text("id") or board.text("shortLink") or board.text("shortUrl") or board.text("url"),
         cards=[_card(each) for each in cards],
         checklists=_without_repeats([*(_checklist(each, "") for each in board.nodes("checklists")), *nested]),
-        members=[_member(each, "id") for each in board.nodes("members")],
+        members=[_member(each) for each in board.nodes("members")],
         custom_fields=[_custom_field(each) for each in board.nodes("customFields")],
         comments=[_comment(each) for each in actions if each.values.get("type") in _COMMENTS],
         actions=len(actions),
@@ -178,8 +178,8 @@ def _without_repeats(checklists: list[Checklist]) -> list[Checklist]:
     return list(by_id.values())
 
 
-def _member(node: Node, key: str) -> TrelloMember:
-    return TrelloMember(node.text(key), node.text("username"), node.text("fullName"))
+def _member(node: Node) -> TrelloMember:
+    return TrelloMember(node.text("id"), node.text("username"), node.text("fullName"))
 
 
 def _card(node: Node) -> Card:
@@ -212,7 +212,7 @@ def _checklist(node: Node, card_id: str) -> Checklist:
 
 def _comment(node: Node) -> Comment:
     data = node.node("data")
-    author = _member(node.node("memberCreator"), "id")
+    author = _member(node.node("memberCreator"))
     if not author.id:
         author = TrelloMember(node.text("idMemberCreator"), author.username, author.full_name)
     return node.read(Comment, card_id=data.node("card").text("id"), text=data.text("text"), author=author)

@@ -18,13 +18,12 @@ from workhook.storage import Reader, Transaction
 from workhook.work import others
 from workhook.work.access import Access
 from workhook.work.invoices import issued
-from workhook.work.people import PersonShape
 from workhook.work.record_events import RecordEvent, differences, publish_event, publish_events
 from workhook.work.schemas import if_set
 from workhook.work.tasks import assignees, queries
 from workhook.work.tasks.ordering.positions import drop_if_empty, find_insert_position
 from workhook.work.tasks.queries import AccessedTask, LockedColumn, MovableTask
-from workhook.work.tasks.tables import CONTENT, Task, TaskContent, TaskCreate, TaskEdit
+from workhook.work.tasks.tables import CONTENT, Assignees, Task, TaskContent, TaskCreate, TaskEdit
 from workhook.work.timesheets import timers
 
 
@@ -136,9 +135,7 @@ def completed_at(target: LockedColumn, before: int | None, now: int) -> int | No
     return now if before is None else before
 
 
-def new_task(
-    access: Access, target: LockedColumn, create: TaskCreate, people: tuple[PersonShape, ...] | UnsetType, now: int
-) -> Task:
+def new_task(access: Access, target: LockedColumn, create: TaskCreate, people: Assignees | UnsetType, now: int) -> Task:
     return _with_content(blank_task(access, target, new_id("tsk"), create.title, now), create, people)
 
 
@@ -165,7 +162,7 @@ def blank_task(access: Access, target: LockedColumn, task_id: str, title: str, n
     )
 
 
-def edited(before: Task, edit: TaskEdit, people: tuple[PersonShape, ...] | UnsetType, now: int) -> Task:
+def edited(before: Task, edit: TaskEdit, people: Assignees | UnsetType, now: int) -> Task:
     """What the task says after the edit; `before` itself if it says the same. Its place is not looked at."""
     after = _with_content(before, edit, people)
     after = msgspec.structs.replace(after, title=if_set(edit.title, before.title))
@@ -209,7 +206,7 @@ async def _run_timers(write: Write, access: Access, target: LockedColumn, task_i
 _PLAIN_FIELDS = frozenset(TaskContent.__struct_fields__).intersection(CONTENT) - {"fields", "sections", "labels"}
 
 
-def _with_content(task: Task, content: TaskContent, people: tuple[PersonShape, ...] | UnsetType) -> Task:
+def _with_content(task: Task, content: TaskContent, people: Assignees | UnsetType) -> Task:
     plain = {name: value for name in _PLAIN_FIELDS if (value := getattr(content, name)) is not UNSET}
     labels = content.labels
     if isinstance(labels, list):
@@ -233,8 +230,8 @@ def _json_text(value: object, stored: str, empty: object) -> str:
 
 
 async def _people(
-    tx: Transaction, access: Access, content: TaskContent, before: tuple[PersonShape, ...] = ()
-) -> tuple[PersonShape, ...] | UnsetType:
+    tx: Transaction, access: Access, content: TaskContent, before: Assignees = ()
+) -> Assignees | UnsetType:
     """`before` are the people who have the task. Raises `Invalid` that names who does not see the project."""
     if isinstance(content.assignees, UnsetType):
         return UNSET

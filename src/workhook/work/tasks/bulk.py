@@ -17,7 +17,6 @@ from workhook.work import others
 from workhook.work.access import Access
 from workhook.work.invoices import issued
 from workhook.work.pages import PAGE_CHARS
-from workhook.work.people import PersonShape
 from workhook.work.record_events import RecordEvent, publish_events
 from workhook.work.schemas import if_set
 from workhook.work.tasks import actions, assignees, bulk_queries, queries
@@ -26,7 +25,7 @@ from workhook.work.tasks.bulk_queries import RankedTask, TaskChange
 from workhook.work.tasks.ordering.column_order import ColumnOrder
 from workhook.work.tasks.ordering.positions import ranks_in
 from workhook.work.tasks.queries import LockedColumn
-from workhook.work.tasks.tables import ColumnId, Task, TaskContent, TaskCreate, TaskEdit
+from workhook.work.tasks.tables import Assignees, ColumnId, Task, TaskContent, TaskCreate, TaskEdit
 from workhook.work.timesheets import timers
 
 OPERATIONS_MAX = 1000
@@ -255,9 +254,7 @@ class _Run:
         except NotFound:
             raise _not_found(number, "project_id", "it is not the project of the task") from None
 
-    def _people(
-        self, access: Access, operation: TaskOperation, before: tuple[PersonShape, ...]
-    ) -> tuple[PersonShape, ...] | UnsetType:
+    def _people(self, access: Access, operation: TaskOperation, before: Assignees) -> Assignees | UnsetType:
         if isinstance(operation.assignees, UnsetType):
             return operation.assignees
         return assignees.chosen(self.people[access.repository.id], operation.assignees or [], before)

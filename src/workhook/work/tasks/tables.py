@@ -50,6 +50,9 @@ ColumnId = Annotated[str, Meta(description="A column of the task's project.")]
 OfProject = Annotated[str, Meta(description="The project's id: it must be that of the task.")]
 
 
+Assignees = tuple[PersonShape, ...]
+
+
 class TaskContent(msgspec.Struct):
     """What a task says, whichever column it is in."""
 
@@ -131,7 +134,7 @@ class Task(Record, frozen=True):
     sections: Annotated[str, JsonForm(dict[str, dict[str, str]], json.decode)]
     project: TaskProjectShape
     column: TaskColumnShape
-    assignees: tuple[PersonShape, ...]
+    assignees: Assignees
     labels: Annotated[str, JsonForm(list[str], json.decode)]
     completed_at: Millis | None
     created_at: Millis
@@ -264,7 +267,7 @@ def task_at(row: Row, project: TaskProjectShape, column: TaskColumnShape, positi
     return _read_task(row, position=position, project=project, column=column, assignees=people)
 
 
-def people_of(text: str) -> tuple[PersonShape, ...]:
+def people_of(text: str) -> Assignees:
     """The people of the JSON that `assignees` selects, the oldest account first."""
     if text == "[]":
         return ()
