@@ -101,7 +101,7 @@ def _close(parser: PushMultipartParser) -> None:
 
 
 class _Reading:
-    """Takes the parts of a form one after the other."""
+    """Reads the parts of a form, one after the other."""
 
     def __init__(self, incoming: Incoming, limit: int, too_large: TooLarge) -> None:
         self._incoming = incoming

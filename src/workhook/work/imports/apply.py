@@ -50,8 +50,7 @@ from workhook.work.tasks import bulk_queries
 from workhook.work.tasks.actions import blank_task
 from workhook.work.tasks.assignees import find_people
 from workhook.work.tasks.bulk_queries import TaskChange
-from workhook.work.tasks.ordering.column_order import ColumnOrder, Rank
-from workhook.work.tasks.ordering.positions import ranks_in
+from workhook.work.tasks.ordering.column_order import ColumnOrder, Rank, ranks_in
 from workhook.work.tasks.queries import LockedColumn, lock_column
 from workhook.work.tasks.tables import Task
 
@@ -75,7 +74,7 @@ class CreatedCounts(msgspec.Struct, frozen=True):
 
 
 class Imported(msgspec.Struct, frozen=True):
-    """`skipped`: what was there already. `changed`: how many of those tasks have changed in the other service since."""
+    """`skipped`: what was there already. `changed`: how many of those tasks have changed in Trello since."""
 
     title: str
     project_id: str | None
@@ -141,16 +140,16 @@ async def _write(
 
 
 def _counted(progress: Progress, wanted: Counts, before: Counts) -> Progress:
-    """`progress` of one batch, told as that of all."""
+    """What a batch calls with its progress; it passes on that of the whole import."""
 
-    def tell(what: str, number: int, total: int) -> None:
+    def add_up(what: str, number: int, total: int) -> None:
         progress(what, getattr(before, what) + number, max(getattr(wanted, what), getattr(before, what) + total))
 
-    return tell
+    return add_up
 
 
 async def _access(tx: Transaction, this: Import, rest: Remaining) -> Access:
-    """To the project, which is made if it is not there."""
+    """The access to the project, which is made if it is not there."""
     if rest.repository is not None:
         access = await find_access(tx, this.actor, rest.repository.project_id)
         access.require_writable()
@@ -220,7 +219,7 @@ class _Writer:
         return found
 
     async def _seeing(self, wanted: Iterable[PlannedTask]) -> set[int]:
-        """Ids of those who are assigned and see the project: of a private one not every member does."""
+        """Ids of the assigned people who see the project: not every member sees a private one."""
         people = (self._this.people.find(member) for task in wanted for member in task.members)
         logins = {each.login for each in people if each is not None}
         found = (await find_people(self._tx, self.access, logins)).by_name

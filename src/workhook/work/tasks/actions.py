@@ -21,7 +21,7 @@ from workhook.work.invoices import issued
 from workhook.work.record_events import RecordEvent, differences, publish_event, publish_events
 from workhook.work.schemas import if_set
 from workhook.work.tasks import assignees, queries
-from workhook.work.tasks.ordering.positions import drop_if_empty, find_insert_position
+from workhook.work.tasks.ordering.column_order import drop_if_empty, find_insert_position
 from workhook.work.tasks.queries import AccessedTask, LockedColumn, MovableTask
 from workhook.work.tasks.tables import CONTENT, Assignees, Task, TaskContent, TaskCreate, TaskEdit
 from workhook.work.timesheets import timers

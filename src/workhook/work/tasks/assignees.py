@@ -1,6 +1,6 @@
-"""Who can be given a task, and who is seen on one.
+"""Who can be assigned to a task, and which assignees a caller sees.
 
-Members give it to whoever sees the project. A client sees and assigns the team (members who may see the project) and
+Members assign everybody who sees the project. A client sees and assigns the team (members who may see the project) and
 itself. Other clients, and those who left the team, stay on a task without being shown to it.
 """
 

@@ -22,8 +22,7 @@ from workhook.work.schemas import if_set
 from workhook.work.tasks import actions, assignees, bulk_queries, queries
 from workhook.work.tasks.assignees import Assignable
 from workhook.work.tasks.bulk_queries import RankedTask, TaskChange
-from workhook.work.tasks.ordering.column_order import ColumnOrder
-from workhook.work.tasks.ordering.positions import ranks_in
+from workhook.work.tasks.ordering.column_order import ColumnOrder, ranks_in
 from workhook.work.tasks.queries import LockedColumn
 from workhook.work.tasks.tables import Assignees, ColumnId, Task, TaskContent, TaskCreate, TaskEdit
 from workhook.work.timesheets import timers

@@ -17,8 +17,7 @@ from workhook.storage.record_rows import assigned, stored_names, values_of
 from workhook.work.access import Access, access_of, with_access
 from workhook.work.columns.tables import columns
 from workhook.work.tasks import queries
-from workhook.work.tasks.ordering import positions
-from workhook.work.tasks.ordering.column_order import ColumnOrder, Rank
+from workhook.work.tasks.ordering.column_order import ColumnOrder, Rank, insert_buckets, set_ranks, update_buckets
 from workhook.work.tasks.queries import LockedColumn
 from workhook.work.tasks.tables import (
     CONTENT,
@@ -133,13 +132,13 @@ async def write(
     """Write the changes and the `orders`, by column id, with the tasks that only got another rank."""
     # A bucket's size grows with the tasks that come into it: a trigger counts.
     new_buckets = [(column_id, each) for column_id, order in orders.items() for each in order.new_buckets]
-    await positions.insert_buckets(tx, new_buckets)
+    await insert_buckets(tx, new_buckets)
     await tx.execute_many(_insert, [_params(each) for each in changes if each.before is None])
     await tx.execute_many(_rewrite, [_params(each) for each in changes if each.before is not None])
     handled = {each.after.id for each in changes} | {each.id for each in deleted}
-    await positions.set_ranks(tx, orders.values(), without=handled)
+    await set_ranks(tx, orders.values(), without=handled)
     await queries.trash_tasks(tx, deleted)
-    await positions.update_buckets(tx, list(orders.values()))
+    await update_buckets(tx, list(orders.values()))
     await _write_assignees(tx, changes)
 
 

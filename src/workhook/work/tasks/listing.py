@@ -103,15 +103,15 @@ def _sort_key(sort: str) -> sa.ColumnElement[int | str]:
 
 
 class Bound(NamedTuple):
-    """What a page looks at: so many rows, with so many `characters` in all where they are looked through for words."""
+    """How many rows a page looks at, and how many `characters` of them where it searches their texts for words."""
 
     rows: sa.ColumnElement[int]
     characters: int | None = None
 
 
 class Firsts(NamedTuple):
-    """So many of the first tasks are looked through for words. On SQLite the index of words says of each whether it has
-    them. On PostgreSQL its text is taken apart, which costs more than to read it."""
+    """How many of the first tasks are searched for words, one by one. On SQLite the index of words tells whether a task
+    has them. PostgreSQL parses the text of each task, which costs more than reading it."""
 
     sqlite_rows: int
     postgresql_rows: int
@@ -155,8 +155,8 @@ def _walk(sort: str, *, continues: bool) -> sa.Select[Any]:
 
 
 def _looked_at(walk: sa.Select[Any], filters: frozenset[str], falling: bool, bound: Bound, dialect: str) -> sa.Subquery:
-    """Of the first tasks of a walk those that fit, and the `last` one whether it `fits` or not: behind it there may be
-    more. With a bound of characters that is the first which is too much, and nobody looked at it."""
+    """The first tasks of a walk that fit, and the `last` task whether it `fits` or not: more may follow it. With a
+    bound of characters the last task is the first that exceeds it, and is not looked at."""
     seen = walk.add_columns(*_asked_columns(filters, bound, dialect)).limit(bound.rows).subquery("seen")
     order = _in_order(falling, seen.c.sort_key, seen.c.id)
     counted: list[sa.ColumnElement[Any]] = [sa.func.row_number().over(order_by=order).label("place")]
@@ -201,7 +201,7 @@ def _asked_columns(filters: frozenset[str], bound: Bound, dialect: str) -> list[
 
 
 def _select(filters: frozenset[str], sort: str, continues: bool, firsts: Firsts | None, dialect: str) -> sa.Select[Any]:
-    """With `firsts`, words are looked for among these alone; without, by their index."""
+    """The statement of a list. With `firsts`, words are searched for among these alone; without, by their index."""
     walk, falling = _walk(sort, continues=continues), sort.startswith("-")
     if "q" in filters and firsts is None:
         walk, filters = walk.where(task_matches()), filters - {"q"}
@@ -228,7 +228,7 @@ def _in_order(falling: bool, *key: sa.ColumnElement[Any]) -> list[sa.ColumnEleme
 def _statement(
     filters: frozenset[str], sort: str, continues: bool, firsts: Firsts | None = None, large: bool = False
 ) -> PerDialect:
-    """`large`: so few as PostgreSQL looks at first cannot fill the page, and are not tried."""
+    """`large`: the page is larger than the number of first tasks on PostgreSQL, so these are not searched there."""
     sqlite = _select(filters, sort, continues, firsts, "sqlite")
     postgresql = _select(filters, sort, continues, None if large else firsts, "postgresql")
     return PerDialect(sqlite=sqlite, postgresql=postgresql)
@@ -246,8 +246,8 @@ def params_of(query: TasksQuery) -> dict[str, object]:
 
 
 class TaskPage(NamedTuple):
-    """`tasks`, each with its sort key. `cut`: there would be more (`pages.PAGE_CHARS`). `last_seen`: the key behind
-    which nothing was looked at, if the page comes to it."""
+    """`tasks`, each with its sort key. `cut`: the page ended early (`pages.PAGE_CHARS`). `last_seen`: the key of the last
+    task that was looked at, if there may be more behind it."""
 
     tasks: list[tuple[Task, Key]]
     cut: bool = False
@@ -257,8 +257,8 @@ class TaskPage(NamedTuple):
 async def list_tasks(
     reader: Reader, access: Access, filters: Mapping[str, object], *, sort: str, after: Key | None, limit: int
 ) -> TaskPage:
-    """What fits every filter, as `params_of` gives them; `after` is the key to start behind. A client finds nothing by
-    the name of somebody whom it does not see."""
+    """The tasks that fit every filter of `params_of`; `after` is the key to start behind. A client finds nothing by the
+    name of a person whom it does not see."""
     if access.is_client and "assignee" in filters:
         name = str(filters["assignee"])
         if name not in (await assignees.find_people(reader, access, [name])).by_name:

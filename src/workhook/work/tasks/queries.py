@@ -27,8 +27,7 @@ from workhook.storage.statements import Params, hot
 from workhook.work.access import Access, access_of, with_access
 from workhook.work.columns.schemas import completes
 from workhook.work.columns.tables import columns
-from workhook.work.tasks.ordering.column_order import Bucket, is_crowded
-from workhook.work.tasks.ordering.positions import InsertPosition, new_rank, spread_ranks
+from workhook.work.tasks.ordering.column_order import Bucket, InsertPosition, is_crowded, new_rank, spread_ranks
 from workhook.work.tasks.tables import (
     CONTENT,
     Task,

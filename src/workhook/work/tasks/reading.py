@@ -116,8 +116,8 @@ _form = form_reader(Task, _KEY)
 
 
 class ReadColumn(msgspec.Struct, frozen=True):
-    """`first`: the position of the first task. `rows`: a row for each, with its sort key, the people, and how many
-    there are with those that are cut. `cut`: there would be more (`pages.PAGE_CHARS`)."""
+    """`first`: the position of the first task. `rows`: one for each task, with its sort key, the people, and how many
+    tasks there are with those that are cut. `cut`: the page ended early (`pages.PAGE_CHARS`)."""
 
     access: Access
     column: TaskColumnShape
