@@ -29,7 +29,7 @@ from workhook.identity.tokens.lookup import find_actor
 from workhook.storage import Transaction
 from workhook.work.columns import actions as column_actions
 from workhook.work.columns.schemas import ColumnCreate
-from workhook.work.tasks import actions, bulk, queries, reading
+from workhook.work.tasks import actions, bulk, column_tasks, queries
 from workhook.work.tasks.bulk import TaskOperation
 from workhook.work.tasks.ordering import column_order
 from workhook.work.tasks.tables import TaskCreate, TaskEdit, task_buckets, tasks
@@ -54,7 +54,7 @@ _crowded = sa.select(tasks.c.id).where(tasks.c.rank % 2 != 0)
 which, where = st.integers(0, 10**6), st.integers(0, 30)
 
 
-def _ids(read: reading.ReadColumn) -> list[str]:
+def _ids(read: column_tasks.ColumnTasks) -> list[str]:
     """Of the tasks, in their order: behind the sort key a row has what `selected` names first."""
     return [row[2] for row in read.rows]
 
@@ -215,9 +215,9 @@ class Board(RuleBasedStateMachine):
             return
         database, actor = self.runner.services.database, self.runner.actor
         for column_id, wanted in zip(self.columns, self.lists, strict=True):
-            read = self.runner.run(reading.read_column(database, actor, column_id, after=None, limit=1000))
+            read = self.runner.run(column_tasks.read_column(database, actor, column_id, after=None, limit=1000))
             assert _ids(read) == wanted
-            assert len(set(map(reading.sort_key, read.rows))) == len(wanted)
+            assert len(set(map(column_tasks.sort_key, read.rows))) == len(wanted)
         buckets = [row for row in self.runner.run(database.fetch_all(_counted)) if row["column_id"] in self.columns]
         assert all(row["size"] == row["held"] <= BUCKET for row in buckets)
         for column_id, wanted in zip(self.columns, self.lists, strict=True):
@@ -253,7 +253,7 @@ def test_inserts_at_one_place_until_there_is_no_room_between_buckets(runner: Run
                 create = TaskCreate(title="x", position=min(number, 9))
                 task = await actions.create_task(Write(tx, actor, BASE), made.id, create)
                 wanted.insert(9, task.id)
-        read = await reading.read_column(database, actor, made.id, after=None, limit=1000)
+        read = await column_tasks.read_column(database, actor, made.id, after=None, limit=1000)
         rows = await database.fetch_all(_counted)
         return wanted, _ids(read), [row["size"] for row in rows if row["column_id"] == made.id]
 

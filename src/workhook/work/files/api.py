@@ -23,7 +23,6 @@ from workhook.identity import policy
 from workhook.identity.authenticator import actor_of, caller_of
 from workhook.identity.context import Write
 from workhook.storage import Transaction
-from workhook.storage.blobs import Incoming
 from workhook.work.access import find_access
 from workhook.work.files import actions
 from workhook.work.files.links import Links, is_signed, links_of
@@ -115,7 +114,7 @@ async def create_file(call: Call, project_id: str) -> Answer:
         await call.body_came()
         create = _parameters(call, form)
         await incoming.keep()
-    content = _content(form, incoming)
+    content = Content(form.name, form.content_type, incoming.size, incoming.sha256, incoming.name)
     is_stored = False
 
     async def change(tx: Transaction) -> Answer:
@@ -146,12 +145,6 @@ def _parameters(call: Call, form: Form) -> FileCreate:
     if form.faults:
         raise Invalid(faults=form.faults)
     return create
-
-
-def _content(form: Form, incoming: Incoming) -> Content:
-    assert form.name is not None, "a form without a file has a fault"
-    assert form.content_type is not None, "set with the name"
-    return Content(form.name, form.content_type, incoming.size, incoming.sha256, incoming.name)
 
 
 def _fingerprint(form: Form, content: Content) -> bytes:

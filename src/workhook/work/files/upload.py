@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from urllib.parse import unquote_to_bytes
 
 from multipart import (  # type: ignore[import-untyped]  # the library has no types
@@ -31,16 +30,6 @@ AROUND_MAX_BYTES = 1024 * 1024  # of a body beside the content of the file
 _PLAIN = ("", "7bit", "8bit", "binary")
 
 
-@dataclass
-class Form:
-    """What a form holds. `fields` are the parameters, by name; the file's bytes are in the `Incoming`."""
-
-    fields: dict[str, list[str]] = field(default_factory=dict)
-    name: str | None = None
-    content_type: str | None = None
-    faults: list[Fault] = field(default_factory=list)
-
-
 async def read_form(call: Call, incoming: Incoming, *, limit: int) -> Form:
     """The file goes to `incoming`, which the caller keeps or not. `limit`: bytes of a file.
 
@@ -50,7 +39,7 @@ async def read_form(call: Call, incoming: Incoming, *, limit: int) -> Form:
     too_large = TooLarge(f"A file may have at most {limit // 2**20} MiB.")
     if least_file_bytes(call) > limit:
         raise too_large
-    reading = _Reading(incoming, limit, too_large)
+    form = Form(incoming, limit, too_large)
     parser = PushMultipartParser(_boundary(call.header("content-type")), max_segment_count=PARTS_MAX)
     seen = 0
     async for data in call.request.stream():
@@ -60,9 +49,11 @@ async def read_form(call: Call, incoming: Incoming, *, limit: int) -> Form:
         # The server reads pieces of 256 KiB, of which the parser and what follows would each hold a copy.
         for start in range(0, len(data), STEP_BYTES):
             for event in _events(parser, data[start : start + STEP_BYTES]):
-                await reading.read(event)
+                await form.read(event)
     _close(parser)
-    return reading.form()
+    if not form.has_file and not form.faults:
+        form.add_fault(FILE_FIELD, "missing", f"{FILE_FIELD} is required")
+    return form
 
 
 def least_file_bytes(call: Call) -> int:
@@ -100,18 +91,22 @@ def _close(parser: PushMultipartParser) -> None:
         raise Malformed("The form ends before its last boundary.") from error
 
 
-class _Reading:
-    """Reads the parts of a form, one after the other."""
+class Form:
+    """A form, whose parts are read one after the other. `fields` are the parameters, by name; the file's bytes are in
+    the `Incoming`."""
 
     def __init__(self, incoming: Incoming, limit: int, too_large: TooLarge) -> None:
+        self.fields: dict[str, list[str]] = {}
+        self.name = ""
+        self.content_type = ""
+        self.faults: list[Fault] = []
+        self.has_file = False
         self._incoming = incoming
         self._limit = limit
         self._too_large = too_large
-        self._form = Form()
         self._part: MultipartSegment | None = None
         self._text = bytearray()
         self._is_content = False
-        self._files = 0
         self._size = 0
 
     async def read(self, event: MultipartSegment | bytes | None) -> None:
@@ -127,11 +122,6 @@ class _Reading:
         else:
             self._add(event)
 
-    def form(self) -> Form:
-        if self._files == 0 and not self._form.faults:
-            self._complain(FILE_FIELD, "missing", f"{FILE_FIELD} is required")
-        return self._form
-
     def _begin(self, part: MultipartSegment) -> None:
         self._part, self._is_content = part, False
         self._text.clear()
@@ -141,19 +131,14 @@ class _Reading:
         name = extended_name(part.header("Content-Disposition") or "")
         name = part.filename if name is None else name
         if part.name == FILE_FIELD and name:
-            self._begin_file(name, part.header("Content-Type"))
+            if self.has_file:
+                raise Invalid(faults=[Fault(field=FILE_FIELD, message=f"{FILE_FIELD} must be one file")])
+            self.has_file = self._is_content = True
+            self.name, self.content_type = clean_name(name), clean_media_type(part.header("Content-Type"))
         elif name:
-            self._complain(
+            self.add_fault(
                 shown(part.name or ""), "unknown", f"there is no parameter {shown(part.name or '')} of a file"
             )
-
-    def _begin_file(self, name: str, content_type: str | None) -> None:
-        self._files += 1
-        if self._files > 1:
-            raise Invalid(faults=[Fault(field=FILE_FIELD, message=f"{FILE_FIELD} must be one file")])
-        self._is_content = True
-        self._form.name = clean_name(name)
-        self._form.content_type = clean_media_type(content_type)
 
     def _add(self, data: bytes) -> None:
         assert self._part is not None, "bytes come after the head of their part"
@@ -169,7 +154,7 @@ class _Reading:
         if self._is_content:
             self._is_content = False
         elif part.name == FILE_FIELD and (self._text or part.filename is None):
-            self._complain(FILE_FIELD, "invalid", f"{FILE_FIELD} must be a file, with a filename")
+            self.add_fault(FILE_FIELD, "invalid", f"{FILE_FIELD} must be a file, with a filename")
         elif not part.filename and part.name != FILE_FIELD:
             self._text_field(part.name or "")
 
@@ -177,12 +162,12 @@ class _Reading:
         try:
             text = self._text.decode()
         except UnicodeDecodeError:
-            self._complain(shown(name), "invalid", f"{shown(name)} must be UTF-8")
+            self.add_fault(shown(name), "invalid", f"{shown(name)} must be UTF-8")
         else:
-            self._form.fields.setdefault(name, []).append(text)
+            self.fields.setdefault(name, []).append(text)
 
-    def _complain(self, name: str, code: str, message: str) -> None:
-        self._form.faults.append(Fault(field=name, code=code, message=message))
+    def add_fault(self, name: str, code: str, message: str) -> None:
+        self.faults.append(Fault(field=name, code=code, message=message))
 
 
 def parameters_of(query: Mapping[str, Sequence[str]], form: Form) -> dict[str, Sequence[str]]:

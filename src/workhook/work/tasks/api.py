@@ -14,7 +14,7 @@ from workhook.identity.context import Write
 from workhook.work.access import find_access
 from workhook.work.columns.schemas import CursorInteger
 from workhook.work.schemas import Done
-from workhook.work.tasks import actions, assignees, bulk, listing, queries, reading
+from workhook.work.tasks import actions, assignees, bulk, column_tasks, listing, queries
 from workhook.work.tasks.bulk import TasksBulk, TasksBulkAnswer
 from workhook.work.tasks.tables import (
     ColumnTasksQuery,
@@ -38,10 +38,10 @@ def _answer(task: Task) -> TaskAnswer:
 async def list_column_tasks(call: Call, column_id: str, query: ColumnTasksQuery) -> Listed[TasksAnswer]:
     """List the tasks of a column, in their order."""
     after = lists.after(query, tuple[CursorInteger, CursorInteger])
-    read = await reading.read_column(call.database, actor_of(call), column_id, after=after, limit=query.limit + 1)
+    read = await column_tasks.read_column(call.database, actor_of(call), column_id, after=after, limit=query.limit + 1)
     actions.require_project(read.access, query.project_id)
-    rows, headers = lists.page(call, read.rows, query, reading.sort_key, cut=read.cut)
-    return Listed(TasksAnswer(await reading.to_responses(call.database, read, rows)), headers)
+    rows, headers = lists.page(call, read.rows, query, column_tasks.sort_key, cut=read.cut)
+    return Listed(TasksAnswer(await column_tasks.to_responses(call.database, read, rows)), headers)
 
 
 @routes.post("/columns/{id}/tasks")

@@ -246,8 +246,8 @@ def params_of(query: TasksQuery) -> dict[str, object]:
 
 
 class TaskPage(NamedTuple):
-    """`tasks`, each with its sort key. `cut`: the page ended early (`pages.PAGE_CHARS`). `last_seen`: the key of the last
-    task that was looked at, if there may be more behind it."""
+    """`tasks`, each with its sort key. `cut`: the page ended early (`pages.PAGE_CHARS`). `last_seen`: the key of the
+    last task that was looked at, if there may be more behind it."""
 
     tasks: list[tuple[Task, Key]]
     cut: bool = False

@@ -115,7 +115,7 @@ _decoder: msgspec.json.Decoder[list[Any]] = msgspec.json.Decoder(GenericAlias(li
 _form = form_reader(Task, _KEY)
 
 
-class ReadColumn(msgspec.Struct, frozen=True):
+class ColumnTasks(msgspec.Struct, frozen=True):
     """`first`: the position of the first task. `rows`: one for each task, with its sort key, the people, and how many
     tasks there are with those that are cut. `cut`: the page ended early (`pages.PAGE_CHARS`)."""
 
@@ -128,7 +128,7 @@ class ReadColumn(msgspec.Struct, frozen=True):
 
 async def read_column(
     reader: Reader, actor: Actor, column_id: str, *, after: tuple[int, int] | None, limit: int
-) -> ReadColumn:
+) -> ColumnTasks:
     """The tasks of a column in their order; `after` is the sort key behind which to start. Raises `NotFound`."""
     params: dict[str, object] = {"column_id": column_id, "user_id": actor.user.id, "limit": limit}
     if after is not None:
@@ -138,14 +138,14 @@ async def read_column(
     assert row is not None, "`access_of` says that it is not there"
     found = sorted(_decoder.decode(row["tasks"]))  # the sort key is first, then the id
     column = TaskColumnShape(row["column_id"], row["column_title"])
-    return ReadColumn(access, column, row["passed"], found, cut=bool(found) and len(found) < found[0][-1])
+    return ColumnTasks(access, column, row["passed"], found, cut=bool(found) and len(found) < found[0][-1])
 
 
 def sort_key(row: Any) -> tuple[int, int]:
     return row[0], row[1]
 
 
-async def to_responses(reader: Reader, read: ReadColumn, rows: Sequence[Any]) -> list[Wire[Task]]:
+async def to_responses(reader: Reader, read: ColumnTasks, rows: Sequence[Any]) -> list[Wire[Task]]:
     """The first of the tasks, as the caller may see them."""
     project = project_of(read.access)
     people = await seen_people(reader, read.access, [people_of(row[-2]) for row in rows])
