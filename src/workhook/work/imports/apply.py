@@ -4,7 +4,7 @@ over the API. What is made is linked to what it was made of in the same commit, 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 
 import msgspec
@@ -22,7 +22,6 @@ from workhook.work.columns.schemas import ColumnCreate
 from workhook.work.comments import actions as comments
 from workhook.work.comments.tables import CommentedTask, TaskComment
 from workhook.work.imports.plan import (
-    AssignedTask,
     Counts,
     ImportPlan,
     People,
@@ -202,9 +201,7 @@ class _Writer:
 
     async def _tasks(self, wanted: Sequence[PlannedTask], column_ids: Mapping[str, str]) -> list[Task]:
         targets = await self._targets({each.column_key: column_ids[each.column_key] for each in wanted})
-        seeing = await self._seeing(wanted)
-        assigned = [assign(each, self._this.people, seeing) for each in wanted]
-        made = await append_tasks(self._tx, self.access, targets, assigned, self._context.now)
+        made = await self._append(wanted, targets, await self._seeing(wanted))
         for number, (planned, task) in enumerate(zip(wanted, made, strict=True), 1):
             self._link("task", planned.key, task.id, fingerprint(planned))
             self._progress("tasks", number, len(wanted))
@@ -224,6 +221,46 @@ class _Writer:
         logins = {each.login for each in people if each is not None}
         found = (await find_people(self._tx, self.access, logins)).by_name
         return {each.id for each in found.values()}
+
+    async def _append(
+        self, wanted: Sequence[PlannedTask], targets: Mapping[str, LockedColumn], seeing: Collection[int]
+    ) -> list[Task]:
+        """Insert tasks at the ends of their columns, in few statements: an import holds locks for as long as it writes.
+
+        Returns them in the order of `wanted`, in which their ids sort, too. `targets`: locked columns, by their keys.
+        """
+        locked = {each.column.id: each for each in targets.values()}
+        ranks = await ranks_in(self._tx, [each.buckets[-1].id for each in locked.values()])
+        orders = {key: ColumnOrder(each.buckets, ranks[each.buckets[-1].id]) for key, each in locked.items()}
+        made = []
+        for task_id, each in zip(sorted(new_id("tsk") for _ in wanted), wanted, strict=True):
+            target = targets[each.column_key]
+            orders[target.column.id].insert(task_id, None)
+            made.append(self._task(target, task_id, each, seeing))
+        positions, new_ranks = dict[str, int](), dict[str, Rank]()
+        for order in orders.values():
+            positions |= order.positions(each.id for each in made)
+            new_ranks |= order.changed
+        made = [msgspec.structs.replace(each, position=positions[each.id]) for each in made]
+        changes = [TaskChange(self.access, None, each, new_ranks[each.id]) for each in made]
+        await bulk_queries.write(self._tx, changes, [], orders)
+        return made
+
+    def _task(self, target: LockedColumn, task_id: str, planned: PlannedTask, seeing: Collection[int]) -> Task:
+        now = self._context.now
+        assignees, fields = assign(planned, self._this.people, seeing)
+        return msgspec.structs.replace(
+            blank_task(self.access, target, task_id, planned.title, now),
+            description=planned.description,
+            cover_url=planned.cover_url,
+            deadline=planned.deadline,
+            fields=json.encode_text(fields),
+            sections=json.encode_text(planned.sections),
+            labels=json.encode_text(planned.labels),
+            assignees=tuple(map(person_shape, assignees)),
+            completed_at=min(planned.finished_at or now, now) if planned.finished or target.completes else None,
+            created_at=min(planned.created_at or now, now),
+        )
 
     async def _comments(self, wanted: Sequence[tuple[CommentedTask, PlannedComment]]) -> None:
         records = []
@@ -263,45 +300,3 @@ def _warnings(this: Import, rest: Remaining) -> list[str]:
         number = f"{len(rest.changed):,} task{'s have' if len(rest.changed) > 1 else ' has'}"
         warnings.append(f"{number} changed there since, and stayed as here: {name_some(rest.changed)}")
     return warnings
-
-
-async def append_tasks(
-    tx: Transaction, access: Access, targets: Mapping[str, LockedColumn], wanted: Sequence[AssignedTask], now: int
-) -> list[Task]:
-    """Insert tasks at the ends of their columns, in few statements: an import holds locks for as long as it writes.
-
-    Returns them in the order of `wanted`, in which their ids sort, too. `targets`: locked columns, by the keys of the
-    plan.
-    """
-    columns = {each.column.id: each for each in targets.values()}
-    ranks = await ranks_in(tx, [each.buckets[-1].id for each in columns.values()])
-    orders = {key: ColumnOrder(each.buckets, ranks[each.buckets[-1].id]) for key, each in columns.items()}
-    made = []
-    for task_id, each in zip(sorted(new_id("tsk") for _ in wanted), wanted, strict=True):
-        target = targets[each.task.column_key]
-        orders[target.column.id].insert(task_id, None)
-        made.append(_task(access, target, task_id, each, now))
-    positions, new_ranks = dict[str, int](), dict[str, Rank]()
-    for order in orders.values():
-        positions |= order.positions(each.id for each in made)
-        new_ranks |= order.changed
-    made = [msgspec.structs.replace(each, position=positions[each.id]) for each in made]
-    await bulk_queries.write(tx, [TaskChange(access, None, each, new_ranks[each.id]) for each in made], [], orders)
-    return made
-
-
-def _task(access: Access, target: LockedColumn, task_id: str, assigned: AssignedTask, now: int) -> Task:
-    planned = assigned.task
-    finished_at = min(planned.finished_at or now, now)
-    return msgspec.structs.replace(
-        blank_task(access, target, task_id, planned.title, now),
-        description=planned.description,
-        cover_url=planned.cover_url,
-        deadline=planned.deadline,
-        fields=json.encode_text(assigned.fields),
-        sections=json.encode_text(planned.sections),
-        labels=json.encode_text(planned.labels),
-        assignees=tuple(person_shape(each) for each in sorted(assigned.assignees, key=lambda one: one.id)),
-        completed_at=finished_at if planned.finished or target.completes else None,
-        created_at=min(planned.created_at or now, now),
-    )

@@ -175,22 +175,15 @@ MEMBERS = "trello_members"  # the field for those who are nobody here
 NAMES_SHOWN = 10
 
 
-class AssignedTask(msgspec.Struct, frozen=True):
-    """A planned task and its assignees. `fields` also name the members who have no account here."""
-
-    task: PlannedTask
-    assignees: list[Account]
-    fields: dict[str, str]
-
-
-def assign(task: PlannedTask, people: People, seeing: Collection[int]) -> AssignedTask:
-    """`seeing`: ids of those who see the project."""
+def assign(task: PlannedTask, people: People, seeing: Collection[int]) -> tuple[list[Account], dict[str, str]]:
+    """The assignees of a task, oldest account first, and its fields, which name the members who have no account here.
+    `seeing`: ids of those who see the project."""
     known = [people.find(each) for each in task.members]
     found = [each if each is not None and each.id in seeing else None for each in known]
-    assignees = list({each.id: each for each in found if each is not None}.values())
+    assignees = {each.id: each for each in found if each is not None}
     strangers = [member.display_name for member, account in zip(task.members, found, strict=True) if account is None]
     fields = {**task.fields, MEMBERS: within(", ".join(strangers))} if strangers else task.fields
-    return AssignedTask(task, assignees, fields)
+    return [assignees[account_id] for account_id in sorted(assignees)], fields
 
 
 def author_and_text(comment: PlannedComment, people: People, importer: Account) -> tuple[Account, str]:
