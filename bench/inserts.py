@@ -29,7 +29,7 @@ from workhook.storage.metadata import insert_into
 from workhook.storage.sqlite_threads import connect
 from workhook.storage.statements import Compiler, Statement
 from workhook.work.columns.tables import columns
-from workhook.work.tasks.order import STEP
+from workhook.work.tasks.ordering.column_order import STEP
 from workhook.work.tasks.tables import task_buckets, tasks
 
 CONNECTIONS = 10  # as many as the server has

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from workhook.work.files.names import UNKNOWN_TYPE, attachment, clean_media_type, clean_name, extended_name
-from workhook.work.files.ranges import Unsatisfiable, read_range
+from workhook.work.files.api import RangeNotSatisfiable, attachment, read_range
+from workhook.work.files.upload import UNKNOWN_TYPE, clean_media_type, clean_name, extended_name
 
 
 @pytest.mark.parametrize(
@@ -130,13 +130,13 @@ def test_a_range(header: str | None, found: tuple[int, int] | None) -> None:
 
 @pytest.mark.parametrize("header", ["bytes=10-", "bytes=10-20", "bytes=-0", "bytes=" + "9" * 5000 + "-"])
 def test_a_range_that_begins_behind_the_end(header: str) -> None:
-    with pytest.raises(Unsatisfiable):
+    with pytest.raises(RangeNotSatisfiable):
         read_range(header, 10)
 
 
 def test_of_nothing_there_is_no_part() -> None:
     assert read_range("bytes=-5", 0) is None
-    with pytest.raises(Unsatisfiable):
+    with pytest.raises(RangeNotSatisfiable):
         read_range("bytes=0-", 0)
 
 
@@ -145,7 +145,7 @@ def test_a_range_is_within_the_file(text: str, size: int) -> None:
     for header in (text, f"bytes={text}"):
         try:
             found = read_range(header, size)
-        except Unsatisfiable:
+        except RangeNotSatisfiable:
             continue
         assert found is None or 0 <= found[0] < found[1] <= size
 
@@ -154,7 +154,7 @@ def test_a_range_is_within_the_file(text: str, size: int) -> None:
 def test_a_range_that_can_be_answered_is(first: int, last: int, size: int) -> None:
     try:
         found = read_range(f"bytes={first}-{last}", size)
-    except Unsatisfiable:
+    except RangeNotSatisfiable:
         assert first >= size
         assert first <= last
         return

@@ -27,7 +27,7 @@ from workhook.core.clock import now_ms
 from workhook.core.errors import Conflict
 from workhook.identity.tables import projects
 from workhook.work.imports import apply
-from workhook.work.imports.diff import Remaining
+from workhook.work.imports.plan import Remaining
 
 
 @pytest.fixture

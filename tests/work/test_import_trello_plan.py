@@ -11,11 +11,10 @@ from hypothesis import strategies as st
 
 from tests.work.trello import OPTIONAL, encoded, make_export
 from workhook.core.clock import parse_rfc3339
-from workhook.work.imports.json_reader import NotUsable
 from workhook.work.imports.mapping import PROPERTIES_MAX_BYTES, plan_of
 from workhook.work.imports.plan import Distinct, ImportPlan, PlannedTask, fingerprint, within
-from workhook.work.imports.trello import read_export
-from workhook.work.tasks.schemas import KEYS_MAX
+from workhook.work.imports.trello import NotUsable, read_export
+from workhook.work.tasks.tables import KEYS_MAX
 
 Object = dict[str, Any]
 
@@ -354,7 +353,7 @@ def test_members_are_known_by_name_also_those_who_left() -> None:
     left = {"id": "m2", "fullName": "Bob", "username": "bob"}
     comment = {"type": "commentCard", "memberCreator": left, "data": {"card": {"id": "c0"}, "text": "bye"}}
     task = only(board_with({"idMembers": ["m1", "m2", "m3", "m1"]}, members=[ada], actions=[comment]))
-    assert [each.shown for each in task.members] == ["Ada Lovelace (ada)", "Bob (bob)", "m3"]
+    assert [each.display_name for each in task.members] == ["Ada Lovelace (ada)", "Bob (bob)", "m3"]
 
 
 def test_comments_are_in_the_order_in_which_they_were_made() -> None:

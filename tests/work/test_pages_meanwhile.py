@@ -17,7 +17,7 @@ from workhook.identity.tokens.lookup import find_actor
 from workhook.storage import Reader, Row
 from workhook.storage.statements import Params
 from workhook.work.access import Access
-from workhook.work.tasks import listing, rows
+from workhook.work.tasks import listing
 from workhook.work.timesheets import queries
 
 LOOKS = 4
@@ -141,13 +141,13 @@ def test_words_are_found_however_far_the_first_tasks_reach(
 def test_texts_that_fill_more_than_a_page_hide_no_words(studio: Studio, monkeypatch: pytest.MonkeyPatch) -> None:
     """What is too long to look through is too much for one answer as well."""
     monkeypatch.setattr(listing, "FIRSTS", listing.Firsts(sqlite_rows=3, postgresql_rows=9, characters=40))
-    monkeypatch.setattr(rows, "PAGE_CHARS", 200)
+    monkeypatch.setattr(listing, "PAGE_CHARS", 200)
     monkeypatch.setattr(listing, "_statement", listing._statement.__wrapped__)  # none of these is to be kept
     scene = Scene(studio.owner, studio.project_id, studio.world.organization)
     column = scene.column()
     made = sorted(scene.task(column, description="red " * 20) for _ in range(6))
 
-    async def page(services: Services, after: listing.Key | None) -> listing.Listed:
+    async def page(services: Services, after: listing.Key | None) -> listing.TaskPage:
         here = await access(services, studio)
         return await listing.list_tasks(services.database, here, {"q": "red"}, sort="id", after=after, limit=9)
 

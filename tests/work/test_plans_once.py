@@ -30,8 +30,8 @@ from workhook.identity.tokens.kinds import digest_of
 from workhook.storage import dialects
 from workhook.storage.statements import HOT, Compiler, Statement, joined
 from workhook.work import access
-from workhook.work.tasks import queries, reading, writes
-from workhook.work.tasks.rows import CONTENT
+from workhook.work.tasks import column_tasks, queries
+from workhook.work.tasks.tables import CONTENT
 
 TIMES = 1.3
 
@@ -75,9 +75,9 @@ def _params(world: World) -> dict[str, Any]:
 HERE: tuple[Executable, ...] = (
     lookup._token, identity._repository, identity._repository_by_id, identity._organization,
     identity._organization_by_id, access._project, queries._one, queries._locked, queries._to_column, queries._to_move,
-    reading._first, reading._next, writes._insert, writes._edit, writes._move, outbox._insert_along, fan_out._send,
-    fan_out._reached_by_new, commit._commit_on_postgresql, commit._hand_on_postgresql, delivery._due_dispatches,
-    delivery._payloads,
+    column_tasks._first, column_tasks._next, queries._insert, queries._edit, queries._move, outbox._insert_along,
+    fan_out._send, fan_out._reached_by_new, commit._commit_on_postgresql, commit._hand_on_postgresql,
+    delivery._due_dispatches, delivery._payloads,
 )  # fmt: skip
 _PART = (fan_out._send, fan_out._reached_by_new)  # of the statement that inserts the events
 

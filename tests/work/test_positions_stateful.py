@@ -29,10 +29,10 @@ from workhook.identity.tokens.lookup import find_actor
 from workhook.storage import Transaction
 from workhook.work.columns import actions as column_actions
 from workhook.work.columns.schemas import ColumnCreate
-from workhook.work.tasks import actions, bulk, order, queries, reading
-from workhook.work.tasks.bulk_schemas import TaskOperation
-from workhook.work.tasks.schemas import TaskCreate, TaskEdit
-from workhook.work.tasks.tables import task_buckets, tasks
+from workhook.work.tasks import actions, bulk, column_tasks, queries
+from workhook.work.tasks.bulk import TaskOperation
+from workhook.work.tasks.ordering import column_order
+from workhook.work.tasks.tables import TaskCreate, TaskEdit, task_buckets, tasks
 
 T = TypeVar("T")
 
@@ -54,7 +54,7 @@ _crowded = sa.select(tasks.c.id).where(tasks.c.rank % 2 != 0)
 which, where = st.integers(0, 10**6), st.integers(0, 30)
 
 
-def _ids(read: reading.ReadColumn) -> list[str]:
+def _ids(read: column_tasks.ColumnTasks) -> list[str]:
     """Of the tasks, in their order: behind the sort key a row has what `selected` names first."""
     return [row[2] for row in read.rows]
 
@@ -88,8 +88,8 @@ class Runner:
 
 @pytest.fixture
 def runner(backend: Databases, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
-    monkeypatch.setattr(order, "BUCKET_MAX", BUCKET)
-    monkeypatch.setattr(order, "BUCKET_FILL", BUCKET - 1)
+    monkeypatch.setattr(column_order, "BUCKET_MAX", BUCKET)
+    monkeypatch.setattr(column_order, "BUCKET_FILL", BUCKET - 1)
     runner = Runner(backend, tmp_path)
     yield runner
     runner.close()
@@ -140,7 +140,7 @@ class Board(RuleBasedStateMachine):
     @rule(side=st.sampled_from([0, 1]), count=st.integers(1, 12))
     def append_many(self, side: int, count: int) -> None:
         operations = [TaskOperation(action="create", column_id=self.columns[side], title="x") for _ in range(count)]
-        made = self.change(lambda tx: bulk.do_all(Write(tx, self.runner.actor, BASE), operations))
+        made = self.change(lambda tx: bulk.change_tasks(Write(tx, self.runner.actor, BASE), operations))
         self.lists[side] += [task.id for task in made]
 
     @rule(number=which, side=st.sampled_from([0, 1]), position=st.one_of(st.none(), where))
@@ -173,7 +173,7 @@ class Board(RuleBasedStateMachine):
             operations.append(TaskOperation(action="move", id=task_id, column_id=self.columns[side], position=position))
             next(each for each in expected if task_id in each).remove(task_id)
             expected[side].insert(position, task_id)
-        self.change(lambda tx: bulk.do_all(Write(tx, self.runner.actor, BASE), operations))
+        self.change(lambda tx: bulk.change_tasks(Write(tx, self.runner.actor, BASE), operations))
         self.lists = expected
 
     @rule(number=which)
@@ -183,7 +183,7 @@ class Board(RuleBasedStateMachine):
         side, task_id = found
 
         async def work(tx: Transaction) -> None:
-            taken = await actions.lock_to_delete(tx, self.runner.actor, task_id, self.runner.world.project_id)
+            taken = await queries.lock_to_move(tx, self.runner.actor, task_id, None)
             await actions.delete_task(Write(tx, self.runner.actor, BASE), taken)
 
         self.change(work)
@@ -215,9 +215,9 @@ class Board(RuleBasedStateMachine):
             return
         database, actor = self.runner.services.database, self.runner.actor
         for column_id, wanted in zip(self.columns, self.lists, strict=True):
-            read = self.runner.run(reading.read_column(database, actor, column_id, after=None, limit=1000))
+            read = self.runner.run(column_tasks.read_column(database, actor, column_id, after=None, limit=1000))
             assert _ids(read) == wanted
-            assert len(set(map(reading.sort_key, read.rows))) == len(wanted)
+            assert len(set(map(column_tasks.sort_key, read.rows))) == len(wanted)
         buckets = [row for row in self.runner.run(database.fetch_all(_counted)) if row["column_id"] in self.columns]
         assert all(row["size"] == row["held"] <= BUCKET for row in buckets)
         for column_id, wanted in zip(self.columns, self.lists, strict=True):
@@ -253,7 +253,7 @@ def test_inserts_at_one_place_until_there_is_no_room_between_buckets(runner: Run
                 create = TaskCreate(title="x", position=min(number, 9))
                 task = await actions.create_task(Write(tx, actor, BASE), made.id, create)
                 wanted.insert(9, task.id)
-        read = await reading.read_column(database, actor, made.id, after=None, limit=1000)
+        read = await column_tasks.read_column(database, actor, made.id, after=None, limit=1000)
         rows = await database.fetch_all(_counted)
         return wanted, _ids(read), [row["size"] for row in rows if row["column_id"] == made.id]
 

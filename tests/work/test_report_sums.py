@@ -27,8 +27,7 @@ from workhook.work.columns import actions as columns
 from workhook.work.columns.schemas import ColumnCreate
 from workhook.work.invoices.tables import invoices
 from workhook.work.tasks import actions as task_actions
-from workhook.work.tasks.schemas import TaskCreate
-from workhook.work.tasks.tables import tasks
+from workhook.work.tasks.tables import TaskCreate, tasks
 from workhook.work.timesheets import report_queries, rules, summing
 from workhook.work.timesheets.report_schemas import Group, GroupBy, ReportQuery, Spent
 from workhook.work.timesheets.sum_tables import timesheet_changes, timesheet_sums

@@ -199,6 +199,15 @@ def test_a_thousand_changes(studio: Studio) -> None:
     studio.happened()
 
 
+def test_a_task_is_edited_beside_new_ones_in_a_column_of_several_buckets(studio: Studio) -> None:
+    """Where tasks only come to the end, the last bucket is all that is read of the column."""
+    todo = column(studio)
+    first, *rest = filled(studio, todo, 200)
+    edited, made = bulk(studio, {"action": "edit", "id": first, "title": "Edited"}, create(todo, "Last"))
+    assert (edited["title"], edited["position"], made["position"]) == ("Edited", 0, 200)
+    assert order(studio, todo) == [first, *rest, made["id"]]
+
+
 def test_several_projects(studio: Studio) -> None:
     here = column(studio)
     other = studio.owner.post("/projects", json={"title": "Other", "organization": studio.world.organization})

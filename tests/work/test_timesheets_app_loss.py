@@ -25,7 +25,7 @@ from workhook.storage import Transaction
 from workhook.work.columns import actions as columns
 from workhook.work.columns.schemas import ColumnCreate
 from workhook.work.tasks import actions as tasks
-from workhook.work.tasks.schemas import TaskCreate
+from workhook.work.tasks.tables import TaskCreate
 from workhook.work.timesheets import actions as timesheets
 from workhook.work.timesheets.schemas import TimesheetCreate
 from workhook.work.timesheets.tables import timesheets as timesheet_rows

@@ -36,7 +36,7 @@ from workhook.work.members import by_hand
 from workhook.work.projects import actions as projects
 from workhook.work.projects.schemas import ProjectEdit
 from workhook.work.tasks import actions as tasks
-from workhook.work.tasks.schemas import TaskCreate
+from workhook.work.tasks.tables import TaskCreate
 from workhook.work.timesheets import actions as timesheets
 from workhook.work.timesheets.schemas import TimesheetCreate
 

@@ -16,7 +16,7 @@ from workhook.cli.error_messages import CliError, Misuse
 from workhook.cli.options import Argument, Flag, Option
 from workhook.cli.progress import Progress, show_progress
 from workhook.identity import queries as identity_queries
-from workhook.work.imports import apply, diff, json_reader, mapping
+from workhook.work.imports import apply, mapping
 from workhook.work.imports import plan as imports_plan
 from workhook.work.imports import trello as imports_trello
 
@@ -110,7 +110,7 @@ def _plans(
     for file in files:
         try:
             plans.append((file, mapping.plan_of(imports_trello.read_export(_read(file, progress)), done=done)))
-        except json_reader.NotUsable as error:
+        except imports_trello.NotUsable as error:
             wrong += [f"{file}: {fault}" for fault in error.faults]
     if wrong:
         raise CliError("\n  ".join(["this cannot be imported:", *wrong]), _HOW)
@@ -147,7 +147,7 @@ async def _actor(reader: Reader, place: Account, login: str | None) -> Actor:
 async def _people(reader: Reader, place: Account, pairs: Sequence[str]) -> imports_plan.People:
     named = {name: login.strip() for name, _, login in (each.rpartition("=") for each in pairs)}
     try:
-        return imports_plan.People(await diff.members_of(reader, place.id), named)
+        return imports_plan.People(await imports_plan.members_of(reader, place.id), named)
     except KeyError as error:
         raise Misuse(
             f"--member: {error.args[0]} is not in {place.login}.", "Add them with `workhook member add`."

@@ -24,7 +24,7 @@ from workhook.work.comments.tables import file_comment_replies, file_comments, t
 from workhook.work.credits.tables import task_credits
 from workhook.work.files.tables import files
 from workhook.work.invoices.tables import invoices
-from workhook.work.tasks.order import STEP
+from workhook.work.tasks.ordering.column_order import STEP
 from workhook.work.tasks.tables import task_assignees, task_buckets, tasks
 from workhook.work.timesheets.tables import timesheets
 

@@ -28,8 +28,8 @@ from workhook.work.columns.schemas import (
 )
 from workhook.work.record_events import differences, publish_event
 from workhook.work.schemas import if_set
-from workhook.work.tasks import emptying
-from workhook.work.tasks.order import is_crowded, rank_between, spread
+from workhook.work.tasks.ordering.column_order import is_crowded, rank_between, spread
+from workhook.work.tasks.ordering.move_tasks import move_tasks
 
 
 async def create_column(write: Write, project_id: str, create: ColumnCreate) -> Column:
@@ -112,7 +112,7 @@ async def delete_column(write: Write, doomed: Emptied) -> None:
     if doomed.heir is None:
         raise Conflict("The last column of a project stays.", code="last_column")
     if doomed.holds:
-        await emptying.move_all(write, access, column, doomed.heir)
+        await move_tasks(write, access, column, doomed.heir)
     await queries.delete_column(write.tx, column.id)
     await publish_event(write, access.repository, "column", "deleted", to_response(column))
 

@@ -1,8 +1,8 @@
 """Columns of a board.
 
-`position` is a sort key with gaps (`work.tasks.order`), so that a column that is put between two others is the only row
-written; what callers see is how many columns stand before it. `revision` grows with every change of the order of the
-column's tasks: whoever waited for the lock of the row learns by it that what it read meanwhile is out of date.
+`position` is a sort key with gaps (`work.tasks.ordering`), so that a column that is put between two others is the only
+row written; what callers see is how many columns stand before it. `revision` grows with every change of the order of
+the column's tasks: whoever waited for the lock of the row learns by it that what it read meanwhile is out of date.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""What is said about tasks and files."""
+"""Comments on tasks and files."""

@@ -1,23 +1,30 @@
 """What can be done with comments on tasks and files and with replies: authorise, decide, write, append the event.
 
-An event about a comment on a file has every reply; an answer to a client leaves out those that are private.
+An event about a comment on a file has every reply; an answer to a client leaves out those that are private. What
+belongs to a task or file that was deleted is not there.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import msgspec
+import sqlalchemy as sa
 from msgspec import UNSET, UnsetType
 
-from workhook.core.records import to_response
+from workhook.core import json
+from workhook.core.records import Record, to_response
 from workhook.identity.context import Write
 from workhook.identity.schemas import Actor
+from workhook.identity.tables import accounts
 from workhook.storage import Reader, Row, Transaction
-from workhook.work.access import Access, access_of
-from workhook.work.comments import queries
-from workhook.work.comments.schemas import (
+from workhook.storage.dialects import json_rows
+from workhook.storage.metadata import big, insert_into
+from workhook.storage.record_rows import row_reader, selected, stored_names, values_of
+from workhook.work.access import Access, access_of, with_access
+from workhook.work.comments.markup import plain
+from workhook.work.comments.tables import (
     CommentCreate,
     CommentedFile,
     CommentEdit,
@@ -27,13 +34,195 @@ from workhook.work.comments.schemas import (
     ReplyCreate,
     ReplyEdit,
     TaskComment,
+    file_comment_replies,
     file_comment_to_response,
+    file_comments,
+    task_comments,
 )
 from workhook.work.files.links import Links
-from workhook.work.people import person_shape
+from workhook.work.files.tables import files
+from workhook.work.pages import bounded, fetch, length
+from workhook.work.people import membership_of, person_columns, person_of_row, person_of_values, person_shape
 from workhook.work.record_events import differences, publish_event
+from workhook.work.tasks.tables import tasks
 
 C = TypeVar("C", TaskComment, FileComment, Reply)
+
+_authors = accounts.alias("authors")
+_repliers = accounts.alias("repliers")
+
+
+def _with_author(
+    record: type[Record], table: sa.Table, people: sa.FromClause = _authors
+) -> list[sa.ColumnElement[Any]]:
+    return [*selected(record, table), *person_columns(membership_of(table.c.repository_id, people), people)]
+
+
+# --- what is commented on: whoever comments keeps it from being deleted meanwhile -------------------------------------
+
+_task = with_access(
+    sa.select(tasks.c.id, tasks.c.title).where(tasks.c.id == sa.bindparam("id"), tasks.c.deleted_at.is_(None)),
+    tasks.c.repository_id,
+)
+_locked_task = _task.with_for_update(of=tasks, read=True)
+_file = with_access(
+    sa.select(files.c.id, files.c.title, files.c.private).where(
+        files.c.id == sa.bindparam("id"), files.c.deleted_at.is_(None)
+    ),
+    files.c.repository_id,
+)
+_locked_file = _file.with_for_update(of=files, read=True)
+
+# --- comments ---------------------------------------------------------------------------------------------------------
+
+_task_comments = (
+    sa.select(
+        *_with_author(TaskComment, task_comments),
+        tasks.c.id.label("task_id"),
+        tasks.c.title.label("task_title"),
+    )
+    .join_from(task_comments, tasks, tasks.c.id == task_comments.c.task_id)
+    .join(_authors, _authors.c.id == task_comments.c.user_id)
+    .where(tasks.c.deleted_at.is_(None))
+)
+_locked_task_comment = with_access(
+    _task_comments.where(task_comments.c.id == big("id")), task_comments.c.repository_id
+).with_for_update(of=task_comments)
+
+_file_comments = (
+    sa.select(
+        *_with_author(FileComment, file_comments),
+        files.c.id.label("file_id"),
+        files.c.title.label("file_title"),
+        files.c.private.label("file_private"),
+    )
+    .join_from(file_comments, files, files.c.id == file_comments.c.file_id)
+    .join(_authors, _authors.c.id == file_comments.c.user_id)
+    .where(files.c.deleted_at.is_(None))
+)
+_file_comment = with_access(_file_comments.where(file_comments.c.id == big("id")), file_comments.c.repository_id)
+_locked_file_comment = _file_comment.with_for_update(of=file_comments)
+_file_comment_to_reply_to = _file_comment.with_for_update(of=[file_comments, files], read=True)
+
+_of_comment = file_comment_replies.c.file_comment_id == file_comments.c.id
+_nested = (
+    sa.select(json_rows(*_with_author(Reply, file_comment_replies, _repliers)))
+    .join_from(file_comment_replies, _repliers, _repliers.c.id == file_comment_replies.c.user_id)
+    .where(_of_comment)
+    .scalar_subquery()
+    .label("replies")
+)
+_length_of_replies = (
+    sa.select(sa.func.coalesce(sa.func.sum(length(file_comment_replies.c.body)), 0))
+    .where(_of_comment)
+    .scalar_subquery()
+)
+
+
+def _lists(
+    whole: sa.Select[Any], table: sa.Table, parent: str, weight: sa.ColumnElement[int]
+) -> dict[bool, sa.Select[Any]]:
+    """The comments on one thing, by whether private ones are listed: each statement has its index."""
+    listed = sa.select(table.c.id).where(table.c[parent] == sa.bindparam("parent_id"), table.c.id > big("after"))
+    lists = {True: listed, False: listed.where(table.c.private.is_(sa.false()))}
+    return {
+        private: bounded(whole, some.order_by(table.c.id).limit(big("limit")), table.c.id, weight)
+        for private, some in lists.items()
+    }
+
+
+_lists_of_task = _lists(_task_comments, task_comments, "task_id", length(task_comments.c.text))
+_lists_of_file = _lists(
+    _file_comments.add_columns(_nested), file_comments, "file_id", length(file_comments.c.text) + _length_of_replies
+)
+
+_replies = sa.select(*_with_author(Reply, file_comment_replies))
+_replies_to = (
+    _replies.join_from(file_comment_replies, _authors, _authors.c.id == file_comment_replies.c.user_id)
+    .where(file_comment_replies.c.file_comment_id == big("id"))
+    .order_by(file_comment_replies.c.id)
+)
+_locked_reply = with_access(
+    _replies.add_columns(sa.or_(files.c.private, file_comments.c.private).label("parent_private"))
+    .join_from(file_comment_replies, file_comments, _of_comment)
+    .join(files, files.c.id == file_comments.c.file_id)
+    .join(_authors, _authors.c.id == file_comment_replies.c.user_id)
+    .where(
+        file_comment_replies.c.id == big("id"),
+        file_comment_replies.c.file_comment_id == big("file_comment_id"),
+        files.c.deleted_at.is_(None),
+    ),
+    file_comment_replies.c.repository_id,
+).with_for_update(of=file_comment_replies)
+
+_read_task_comment = row_reader(TaskComment)
+_read_file_comment = row_reader(FileComment)
+_read_reply = row_reader(Reply)
+_REPLY_COLUMNS = len(stored_names(Reply))
+
+
+def _task_comment_of(row: Row) -> TaskComment:
+    return _read_task_comment(row, CommentedTask(row["task_id"], row["task_title"]), person_of_row(row))
+
+
+def _file_comment_of(row: Row, replies: tuple[Reply, ...]) -> FileComment:
+    """Its file has no link yet."""
+    return _read_file_comment(row, CommentedFile(row["file_id"], row["file_title"], ""), person_of_row(row), replies)
+
+
+def _listed_file_comment(row: Row) -> FileComment:
+    replies = sorted(json.decode(row["replies"]))  # the first column is the id
+    people = (person_of_values(*each[_REPLY_COLUMNS:]) for each in replies)
+    return _file_comment_of(row, tuple(map(_read_reply, replies, people)))
+
+
+def _reply_of(row: Row) -> Reply:
+    return _read_reply(row, person_of_row(row))
+
+
+# --- writing ----------------------------------------------------------------------------------------------------------
+
+_TABLES: dict[type[Record], tuple[sa.Table, tuple[str, ...]]] = {
+    TaskComment: (task_comments, ("task_id",)),
+    FileComment: (file_comments, ("file_id",)),
+    Reply: (file_comment_replies, ("plain_body",)),
+}
+_INSERTS = {
+    record: insert_into(table, "repository_id", "user_id", *more, *stored_names(record, without=("id",))).returning(
+        table.c.id
+    )
+    for record, (table, more) in _TABLES.items()
+}
+_CHANGEABLE = ("text", "body", "plain_body", "private", "updated_at")
+_UPDATES = {
+    record: sa.update(table)
+    .where(table.c.id == big("row_id"))
+    .values(
+        {
+            name: sa.bindparam(name)
+            for name in ("text", "body", "plain_body", "private", "updated_at")
+            if name in table.c
+        }
+    )
+    for record, (table, _) in _TABLES.items()
+}
+_DELETES = {record: sa.delete(table).where(table.c.id == big("row_id")) for record, (table, _) in _TABLES.items()}
+
+
+async def insert(tx: Transaction, comment: C, **places: object) -> C:
+    """Store a comment or reply, which gets an id. `places`: repository_id, user_id, and task_id or file_id."""
+    row = await tx.fetch_one(_INSERTS[type(comment)], {**_values(comment), **places})
+    assert row is not None
+    return msgspec.structs.replace(comment, id=int(row["id"]))
+
+
+def _values(comment: C) -> dict[str, object]:
+    values = values_of(comment)
+    return {**values, "plain_body": plain(comment.body)} if isinstance(comment, Reply) else values
+
+
+# --- what callers do --------------------------------------------------------------------------------------------------
+
 ToRecord = Callable[[C], msgspec.Struct]
 
 _NOUNS = {TaskComment: "task_comment", FileComment: "file_comment", Reply: "file_comment_reply"}
@@ -43,92 +232,63 @@ async def list_task_comments(
     reader: Reader, actor: Actor, task_id: str, *, after: int, limit: int
 ) -> list[TaskComment]:
     """Those of a task that the caller may see, by id. Raises `NotFound`."""
-    access = access_of(await queries.find_task(reader, task_id, actor.user.id), actor)
-    everything = not access.is_client
-    return await queries.list_task_comments(reader, task_id, everything=everything, after=after, limit=limit)
+    access, _ = await _find(reader, actor, _task, id=task_id)
+    params = {"parent_id": task_id, "after": after, "limit": limit}
+    return await fetch(reader, _lists_of_task[not access.is_client], params, _task_comment_of)
 
 
 async def list_file_comments(
     reader: Reader, actor: Actor, file_id: str, *, after: int, limit: int
 ) -> tuple[Access, list[FileComment]]:
     """Those of a file that the caller may see, by id, with every reply. Raises `NotFound`."""
-    access, _ = _seen(await queries.find_file(reader, file_id, actor.user.id), actor, "private")
-    everything = not access.is_client
-    return access, await queries.list_file_comments(reader, file_id, everything=everything, after=after, limit=limit)
+    access, _ = await _find(reader, actor, _file, "private", id=file_id)
+    params = {"parent_id": file_id, "after": after, "limit": limit}
+    return access, await fetch(reader, _lists_of_file[not access.is_client], params, _listed_file_comment)
 
 
 async def create_task_comment(write: Write, task_id: str, create: CommentCreate) -> TaskComment:
     """Raises `NotFound`, `Forbidden`, `Conflict`."""
-    access, row = _seen(await queries.hold_task(write.tx, task_id, write.actor.user.id), write.actor)
-    values = _values(write, access, create)
-    comment = TaskComment(
-        id=await queries.insert_task_comment(write.tx, {**values, "task_id": task_id, "text": create.text}),
-        text=create.text,
-        private=bool(values["private"]),
-        task=CommentedTask(task_id, row["title"]),
-        user=person_shape(write.actor.user),
-        created_at=write.now,
-        updated_at=write.now,
-    )
-    await _announce(write, access, "created", comment, to_response)
-    return comment
+    access, row = await _find(write.tx, write.actor, _locked_task, id=task_id)
+    task = CommentedTask(task_id, row["title"])
+    comment = TaskComment(text=create.text, task=task, **_common(write, access, create.private))
+    return await _insert(write, access, comment, to_response, task_id=task_id)
 
 
 async def create_file_comment(write: Write, file_id: str, create: CommentCreate, links: Links) -> FileComment:
     """Raises `NotFound`, `Forbidden`, `Conflict`."""
-    row = await queries.hold_file(write.tx, file_id, write.actor.user.id)
-    access, row = _seen(row, write.actor, "private")
-    values = _values(write, access, create)
-    comment = FileComment(
-        id=await queries.insert_file_comment(write.tx, {**values, "file_id": file_id, "text": create.text}),
-        text=create.text,
-        private=bool(values["private"]),
-        file=CommentedFile(file_id, row["title"], ""),
-        user=person_shape(write.actor.user),
-        comments=(),
-        created_at=write.now,
-        updated_at=write.now,
-    )
-    await _announce(write, access, "created", comment, lambda each: file_comment_to_response(each, links))
-    return comment
+    access, row = await _find(write.tx, write.actor, _locked_file, "private", id=file_id)
+    file = CommentedFile(file_id, row["title"], "")
+    comment = FileComment(text=create.text, file=file, comments=(), **_common(write, access, create.private))
+    return await _insert(write, access, comment, lambda each: file_comment_to_response(each, links), file_id=file_id)
 
 
 async def create_reply(write: Write, comment_id: int, create: ReplyCreate) -> Reply:
     """Raises `NotFound`, `Forbidden`, `Conflict`."""
-    row = await queries.hold_file_comment(write.tx, comment_id, write.actor.user.id)
-    access, _ = _seen(row, write.actor, "private", "file_private")
-    values = _values(write, access, create)
-    reply = Reply(
-        id=await queries.insert_reply(write.tx, {**values, "file_comment_id": comment_id, "body": create.body}),
-        body=create.body,
-        file_comment_id=comment_id,
-        private=bool(values["private"]),
-        user=person_shape(write.actor.user),
-        created_at=write.now,
-        updated_at=write.now,
-    )
-    await _announce(write, access, "created", reply, to_response)
-    return reply
+    hidden = ("private", "file_private")
+    access, _ = await _find(write.tx, write.actor, _file_comment_to_reply_to, *hidden, id=comment_id)
+    reply = Reply(body=create.body, file_comment_id=comment_id, **_common(write, access, create.private))
+    return await _insert(write, access, reply, to_response)
 
 
 async def lock_task_comment(tx: Transaction, actor: Actor, comment_id: int) -> tuple[Access, TaskComment]:
-    """For a change: nobody else changes it until the transaction ends. Raises `NotFound`."""
-    access, row = _seen(await queries.lock_task_comment(tx, comment_id, actor.user.id), actor, "private")
-    return access, queries.task_comment_of(row)
+    """Nobody else changes it until the transaction ends. Raises `NotFound`."""
+    access, row = await _find(tx, actor, _locked_task_comment, "private", id=comment_id)
+    return access, _task_comment_of(row)
 
 
 async def lock_file_comment(tx: Transaction, actor: Actor, comment_id: int) -> tuple[Access, FileComment]:
-    """For a change: nobody else changes it, or replies to it, until the transaction ends. Raises `NotFound`."""
-    row = await queries.lock_file_comment(tx, comment_id, actor.user.id)
-    access, row = _seen(row, actor, "private", "file_private")
-    return access, queries.file_comment_of(row, await queries.replies_to(tx, comment_id))
+    """Nobody else changes it, or replies to it, until the transaction ends. Raises `NotFound`."""
+    access, row = await _find(tx, actor, _locked_file_comment, "private", "file_private", id=comment_id)
+    # A statement after the lock: it sees all replies.
+    replies = await tx.fetch_all(_replies_to, {"id": comment_id})
+    return access, _file_comment_of(row, tuple(map(_reply_of, replies)))
 
 
 async def lock_reply(tx: Transaction, actor: Actor, comment_id: int, reply_id: int) -> tuple[Access, Reply]:
-    """For a change: nobody else changes it until the transaction ends. Raises `NotFound`."""
-    row = await queries.lock_reply(tx, comment_id, reply_id, actor.user.id)
-    access, row = _seen(row, actor, "private", "parent_private")
-    return access, queries.reply_of(row)
+    """Nobody else changes it until the transaction ends. Raises `NotFound`."""
+    ids = {"id": reply_id, "file_comment_id": comment_id}
+    access, row = await _find(tx, actor, _locked_reply, "private", "parent_private", **ids)
+    return access, _reply_of(row)
 
 
 async def edit(write: Write, access: Access, before: C, change: CommentEdit | ReplyEdit, to_record: ToRecord[C]) -> C:
@@ -136,7 +296,7 @@ async def edit(write: Write, access: Access, before: C, change: CommentEdit | Re
     `Conflict`."""
     access.require_writable()
     access.require_own(before.user.id, "edit")
-    _privacy(access, change.private)
+    _require_may_hide(access, change.private)
     wanted = {name: value for name, value in msgspec.structs.asdict(change).items() if value is not UNSET}
     if all(getattr(before, name) == value for name, value in wanted.items()):
         return before
@@ -144,67 +304,57 @@ async def edit(write: Write, access: Access, before: C, change: CommentEdit | Re
 
 
 async def delete(write: Write, access: Access, comment: C, to_record: ToRecord[C]) -> None:
-    """Raises `Forbidden`, `Conflict`."""
-    _require_deletable(access, comment)
-    await queries.delete(write.tx, comment)
-    await _announce(write, access, "deleted", comment, to_record)
-
-
-async def delete_file_comment(
-    write: Write, access: Access, comment: FileComment, to_record: ToRecord[FileComment]
-) -> None:
-    """Its replies go with it, without events of their own. Raises `Forbidden`, `Conflict`.
+    """The replies to a comment go with it, without events of their own. Raises `Forbidden`, `Conflict`.
 
     A client does not delete what others replied: then only its text goes, and no client sees the comment any more.
     """
-    _require_deletable(access, comment)
-    if access.is_client and any(each.user.id != access.user.id for each in comment.comments):
-        await _replace(write, access, comment, to_record, {"text": "", "private": True})
-    else:
-        await delete(write, access, comment, to_record)
-
-
-def _require_deletable(access: Access, comment: TaskComment | FileComment | Reply) -> None:
     access.require_writable()
     access.require_own(comment.user.id, "delete")
+    replies = comment.comments if isinstance(comment, FileComment) else ()
+    if access.is_client and any(each.user.id != access.user.id for each in replies):
+        await _replace(write, access, comment, to_record, {"text": "", "private": True})
+    else:
+        write.tx.defer(_DELETES[type(comment)], [{"row_id": comment.id}])
+        await publish_event(write, access.repository, _NOUNS[type(comment)], "deleted", to_record(comment))
 
 
 async def _replace(write: Write, access: Access, before: C, to_record: ToRecord[C], wanted: dict[str, object]) -> C:
     after = msgspec.structs.replace(before, **wanted, updated_at=max(write.now, before.updated_at + 1))
-    await queries.update(write.tx, after)
+    write.tx.defer(_UPDATES[type(after)], [{"row_id": after.id, **_values(after)}])
     record = to_record(after)
     changes = differences(to_record(before), record)
     await publish_event(write, access.repository, _NOUNS[type(after)], "edited", record, changes=changes)
     return after
 
 
-async def _announce(write: Write, access: Access, action: str, comment: C, to_record: ToRecord[C]) -> None:
-    await publish_event(write, access.repository, _NOUNS[type(comment)], action, to_record(comment))
+async def _insert(write: Write, access: Access, comment: C, to_record: ToRecord[C], **about: str) -> C:
+    places = {"repository_id": access.repository.id, "user_id": access.user.id, **about}
+    comment = await insert(write.tx, comment, **places)
+    await publish_event(write, access.repository, _NOUNS[type(comment)], "created", to_record(comment))
+    return comment
 
 
-def _seen(row: Row | None, actor: Actor, *private: str) -> tuple[Access, Row]:
-    """The caller's place and the row; `private` names the columns of which none may be true for a client to see it.
+async def _find(
+    reader: Reader, actor: Actor, statement: sa.Select[Any], *private: str, **ids: str | int
+) -> tuple[Access, Row]:
+    """The caller's access and the row. `private` names the columns of which none may be true for a client to see it.
     Raises `NotFound`."""
+    row = await reader.fetch_one(statement, {**ids, "user_id": actor.user.id})
     access = access_of(row, actor)
     assert row is not None, "access_of saw to it"
     access.require_sight(any(row[name] for name in private))
     return access, row
 
 
-def _values(write: Write, access: Access, create: CommentCreate | ReplyCreate) -> dict[str, object]:
-    """What the row of something new has beside its text and what it is about. Raises `Forbidden`, `Conflict`."""
+def _common(write: Write, access: Access, private: bool | UnsetType) -> dict[str, Any]:
+    """What every new comment and reply has. The database gives the id. Raises `Forbidden`, `Conflict`."""
     access.require_writable()
-    return {
-        "repository_id": access.repository.id,
-        "user_id": write.actor.user.id,
-        "private": _privacy(access, create.private),
-        "created_at": write.now,
-        "updated_at": write.now,
-    }
+    _require_may_hide(access, private)
+    user = person_shape(write.actor.user)
+    return {"id": 0, "private": private is True, "user": user, "created_at": write.now, "updated_at": write.now}
 
 
-def _privacy(access: Access, asked: bool | UnsetType) -> bool:
-    """What a client writes is for everybody who sees the place. Raises `Forbidden`."""
-    if asked is True:
+def _require_may_hide(access: Access, private: bool | UnsetType) -> None:
+    """What a client writes is for everybody who sees the project. Raises `Forbidden`."""
+    if private is True:
         access.require_member("make comments private")
-    return asked is True

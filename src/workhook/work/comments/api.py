@@ -17,7 +17,7 @@ from workhook.identity.authenticator import actor_of
 from workhook.identity.context import Write
 from workhook.work.access import Access
 from workhook.work.comments import actions
-from workhook.work.comments.schemas import (
+from workhook.work.comments.tables import (
     After,
     CommentCreate,
     CommentEdit,
@@ -121,7 +121,7 @@ async def delete_file_comment(write: Write, file_comment_id: int) -> Done:
     links = links_of(write.call)
     access, comment = await actions.lock_file_comment(write.tx, write.actor, file_comment_id)
     write.require_match(_file_comment(access, comment, links))
-    await actions.delete_file_comment(write, access, comment, partial(file_comment_to_response, links=links))
+    await actions.delete(write, access, comment, partial(file_comment_to_response, links=links))
     return Done()
 
 

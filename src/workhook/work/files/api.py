@@ -2,26 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+import re
+import unicodedata
+from collections.abc import AsyncGenerator, Mapping
 from typing import Any
+from urllib.parse import quote
+
+import structlog
+from prometheus_client import Counter
 
 from workhook.core import json
-from workhook.core.errors import Invalid, PreconditionFailed
+from workhook.core.errors import Forbidden, Invalid, NotFound, PreconditionFailed, Problem, Unauthenticated
 from workhook.core.records import to_response
 from workhook.http import conditions, idempotency, lists, parameters
 from workhook.http.calls import Answer, Call
 from workhook.http.endpoints import Listed, Routes
 from workhook.http.lists import ListQuery
 from workhook.http.operations import WORK_API, Query
-from workhook.identity.authenticator import actor_of
+from workhook.identity import policy
+from workhook.identity.authenticator import actor_of, caller_of
 from workhook.identity.context import Write
 from workhook.storage import Transaction
-from workhook.storage.blobs import Incoming
 from workhook.work.access import find_access
-from workhook.work.files import actions, queries, quota
-from workhook.work.files.content import get_content
-from workhook.work.files.links import Links, links_of
-from workhook.work.files.schemas import (
+from workhook.work.files import actions
+from workhook.work.files.links import Links, is_signed, links_of
+from workhook.work.files.tables import (
     Content,
     File,
     FileAnswer,
@@ -33,7 +38,7 @@ from workhook.work.files.schemas import (
     FoldersAnswer,
     file_to_response,
 )
-from workhook.work.files.upload import FORM, Form, least_file_bytes, parameters_of, read_form
+from workhook.work.files.upload import FORM, NAMELESS, Form, least_file_bytes, parameters_of, read_form
 from workhook.work.schemas import Done
 
 routes = Routes(WORK_API, "Files", read="work.read", write="work.write")
@@ -50,8 +55,22 @@ _UPLOAD: Mapping[str, Any] = {
 }
 _BYTES: Mapping[str, Any] = {"type": "string", "format": "binary"}
 
+CUT = Counter("workhook_files_downloads_cut_total", "Downloads that ended early because the store failed.")
 
-def _shown(file: File, links: Links) -> FileAnswer:
+# Whatever the file is, a browser saves it: it neither shows nor runs it, and no proxy keeps it for somebody else.
+_HEADERS = {
+    "Accept-Ranges": "bytes",
+    "Cache-Control": "private, no-cache",
+    "Content-Security-Policy": "sandbox; default-src 'none'",
+    "X-Content-Type-Options": "nosniff",
+}
+_RANGE = re.compile(r"bytes\s*=\s*(\d*)-(\d*)", re.IGNORECASE | re.ASCII)
+_DIGITS_MAX = 18  # more than any file has bytes, and Python refuses to read some thousands of them
+
+log = structlog.get_logger(__name__)
+
+
+def _answer(file: File, links: Links) -> FileAnswer:
     return FileAnswer(file_to_response(file, links))
 
 
@@ -60,12 +79,12 @@ async def list_files(call: Call, project_id: str, query: FileQuery) -> Listed[Fi
     """List the files of a project."""
     key = lists.after(query, tuple[str])
     access = await find_access(call.database, actor_of(call), project_id)
-    found = await queries.list_files(
+    found = await actions.list_files(
         call.database,
         access.repository,
         folder_id=query.folder if isinstance(query.folder, str) else None,
         not_private=access.is_client,
-        after=key[0] if key else None,
+        after=key[0] if key else "",
         limit=query.limit + 1,
     )
     files, headers = lists.page(call, found, query, lambda file: (file.id,))
@@ -86,22 +105,35 @@ async def create_file(call: Call, project_id: str) -> Answer:
 
     A form with one file. Its size is limited by a setting, 100 MiB by default.
     """
-    access = await actions.require_upload(call.database, actor_of(call), project_id)
+    access = await find_access(call.database, actor_of(call), project_id)
+    access.require_writable()  # before the body is read: nobody else makes us store anything
     if call.header("idempotency-key") is None:  # or else it may have been stored already
-        await quota.require_room(call, access, least_file_bytes(call))
+        await actions.require_room(call, access, least_file_bytes(call))
     async with call.services.blobs.incoming() as incoming:
         form = await read_form(call, incoming, limit=call.services.settings.upload_max_mb * 2**20)
         await call.body_came()
         create = _parameters(call, form)
         await incoming.keep()
-    content = _content(form, incoming)
+    content = Content(form.name, form.content_type, incoming.size, incoming.sha256, incoming.name)
+    is_stored = False
 
     async def change(tx: Transaction) -> Answer:
-        await quota.reserve_room(tx, call, access, content.size)
+        nonlocal is_stored
+        is_stored = False
+        await actions.reserve_room(tx, call, access, content.size)
         made = await actions.create_file(Write.for_call(call, tx), project_id, create, content, links=links_of(call))
+        is_stored = True
         return Answer(FileAnswer(made))
 
-    return await _write_or_forget(call, change, content, _fingerprint(form, content))
+    try:
+        answer = await idempotency.write(call, change, content=_fingerprint(form, content))
+        is_stored = is_stored and "Idempotent-Replayed" not in answer.headers
+        return answer
+    finally:
+        # After a commit that may or may not have been, the blob stays for `trash.purge`, which looks whether a row has
+        # it; else one that is no file's is deleted.
+        if not is_stored:
+            await call.services.blobs.forget(content.blob)
 
 
 def _parameters(call: Call, form: Form) -> FileCreate:
@@ -115,42 +147,9 @@ def _parameters(call: Call, form: Form) -> FileCreate:
     return create
 
 
-def _content(form: Form, incoming: Incoming) -> Content:
-    assert form.name is not None, "a form without a file has a fault"
-    assert form.content_type is not None, "set with the name"
-    return Content(form.name, form.content_type, incoming.size, incoming.sha256, incoming.name)
-
-
 def _fingerprint(form: Form, content: Content) -> bytes:
     """The request, as far as it is the same when it is sent again: boundaries differ."""
     return json.encode([sorted(form.fields.items()), content.name, content.content_type, content.sha256])
-
-
-async def _write_or_forget(
-    call: Call, change: Callable[[Transaction], Awaitable[Answer]], content: Content, fingerprint: bytes
-) -> Answer:
-    """`idempotency.write`; a blob that is no file's is deleted.
-
-    After a commit that may or may not have been, it stays for the sweep (`trash.purge`), which looks whether a row has
-    it.
-    """
-    inserted = False
-
-    async def watched(tx: Transaction) -> Answer:
-        nonlocal inserted
-        inserted = False
-        answer = await change(tx)
-        inserted = True
-        return answer
-
-    replayed = False
-    try:
-        answer = await idempotency.write(call, watched, content=fingerprint)
-        replayed = "Idempotent-Replayed" in answer.headers
-        return answer
-    finally:
-        if replayed or not inserted:
-            await call.services.blobs.forget(content.blob)
 
 
 @routes.get("/files/{id}")
@@ -159,8 +158,8 @@ async def get_file(call: Call, file_id: str) -> FileAnswer:
 
     `file_link` gives the content without a token, for a day at least.
     """
-    _, file = await actions.get_file(call.database, actor_of(call), file_id)
-    return _shown(file, links_of(call))
+    _, file = await actions.find_file(call.database, actor_of(call), file_id)
+    return _answer(file, links_of(call))
 
 
 @routes.delete("/files/{id}")
@@ -179,16 +178,15 @@ async def delete_file(write: Write, file_id: str) -> Done:
 def _require_match(call: Call, file: File, links: Links) -> None:
     """A file has not changed because its link is another one since midnight."""
     try:
-        conditions.require_match(call, _shown(file, links.earlier()))
+        conditions.require_match(call, _answer(file, links.earlier()))
     except PreconditionFailed:
-        conditions.require_match(call, _shown(file, links))
+        conditions.require_match(call, _answer(file, links))
 
 
 @routes.post("/files/{id}/restore")
 async def restore_file(write: Write, file_id: str) -> FileAnswer:
     """Restore a file that was deleted."""
-    restored = await actions.restore_file(write, file_id, links=links_of(write.call))
-    return FileAnswer(restored)
+    return FileAnswer(await actions.restore_file(write, file_id, links=links_of(write.call)))
 
 
 @routes.get(
@@ -209,7 +207,112 @@ async def get_file_content(call: Call) -> Answer:
     With a token of the scope `work:read`, or without one by the `file_link` of a file. One range of bytes can be asked
     for with `Range`.
     """
-    return await get_content(call)
+    content = await _find_allowed(call)
+    tag = f'"{content.sha256}"'
+    headers = {**_HEADERS, "ETag": tag}
+    if _matches(call.header("if-none-match"), tag):
+        return Answer(None, status=304, headers=headers)
+    start, stop, status = 0, content.size, 200
+    if (found := _range(call, content, tag)) is not None:
+        start, stop = found
+        status = 206
+        headers["Content-Range"] = f"bytes {start}-{stop - 1}/{content.size}"
+    headers["Content-Disposition"] = attachment(content.name)
+    headers["Content-Length"] = str(stop - start)
+    headers["Content-Type"] = content.content_type  # as it is: other text gets a charset
+    end = start if call.request.method == "HEAD" else stop
+    pieces = await call.services.blobs.read(content.blob, start, end)
+    return Answer(_watched(call, content, pieces), status=status, headers=headers, media_type=content.content_type)
+
+
+async def _find_allowed(call: Call) -> Content:
+    """Raises `Forbidden` for a link that is not good (any more), and `Unauthenticated` without link and token."""
+    file_id = call.path("id")
+    expires, signature = call.query_text("expires"), call.query_text("signature")
+    is_link = expires is not None and signature is not None
+    if is_link and is_signed(call.services.vault, file_id, expires or "", signature or ""):
+        content = await actions.find_content(call.database, file_id)
+        if content is None:
+            raise NotFound()
+        return content
+    actor = caller_of(call).actor
+    if actor is None and (expires is not None or signature is not None):
+        raise Forbidden("The link is not good, or has expired. Get the file again for a new one.", code="bad_link")
+    if actor is None:
+        raise Unauthenticated("Requires authentication", headers={"WWW-Authenticate": "Bearer"})
+    actor = policy.admit(actor, policy.RULES["work.read"])
+    _, file = await actions.find_file(call.database, actor, file_id)
+    return Content(file.name, file.content_type, file.size, file.sha256, file.blob)
+
+
+def _range(call: Call, content: Content, tag: str) -> tuple[int, int] | None:
+    """Raises `RangeNotSatisfiable`."""
+    condition = call.header("if-range")
+    if call.request.method == "HEAD" or (condition is not None and condition.strip() != tag):
+        return None
+    return read_range(call.header("range"), content.size)
+
+
+def _matches(condition: str | None, tag: str) -> bool:
+    """RFC 9110, 13.1.2: weak comparison."""
+    if condition is None:
+        return False
+    return condition.strip() == "*" or tag in [each.strip().removeprefix("W/") for each in condition.split(",")]
+
+
+async def _watched(call: Call, content: Content, pieces: AsyncGenerator[bytes, None]) -> AsyncGenerator[bytes, None]:
+    """What goes wrong here comes too late for an answer: the connection is cut, so that nobody takes it for the end."""
+    try:
+        async for piece in pieces:
+            yield piece
+    except Exception:
+        CUT.inc()
+        log.exception("download_cut", request_id=call.request_id, blob=content.blob)
+        raise
+
+
+def attachment(name: str) -> str:
+    """The Content-Disposition (RFC 6266) under which browsers save a file, and never show it."""
+    plain = unicodedata.normalize("NFKD", name).encode("ascii", "ignore").decode()
+    plain = re.sub(r'["\\%/]', "_", plain).strip() or NAMELESS
+    return f"attachment; filename=\"{plain}\"; filename*=UTF-8''{quote(name, safe='')}"
+
+
+class RangeNotSatisfiable(Problem):
+    """The range begins behind the end."""
+
+    status, code = 416, "range_not_satisfiable"
+
+    def __init__(self, size: int) -> None:
+        super().__init__(f"The file has {size} bytes.", headers={"Content-Range": f"bytes */{size}"})
+
+
+def read_range(header: str | None, size: int) -> tuple[int, int] | None:
+    """First byte and the one behind the last. None: all of it is the answer.
+
+    That is so without a header, for one that cannot be read, and for several ranges at once, as the RFC permits.
+    Raises `RangeNotSatisfiable`.
+    """
+    found = _RANGE.fullmatch((header or "").strip())
+    if found is None or not (found[1] or found[2]):
+        return None
+    if not found[1]:
+        count = _number(found[2])
+        if count == 0:
+            raise RangeNotSatisfiable(size)
+        return (max(0, size - count), size) if size else None  # there is no way to write a range of no bytes
+    first = _number(found[1])
+    last = _number(found[2]) if found[2] else size - 1
+    if found[2] and last < first:
+        return None
+    if first >= size:
+        raise RangeNotSatisfiable(size)
+    return first, min(last, size - 1) + 1
+
+
+def _number(digits: str) -> int:
+    significant = digits.lstrip("0")
+    return 10**_DIGITS_MAX if len(significant) > _DIGITS_MAX else int(significant or "0")
 
 
 @routes.get("/projects/{id}/folders")
@@ -217,8 +320,8 @@ async def list_folders(call: Call, project_id: str, query: ListQuery) -> Listed[
     """List the folders of a project."""
     key = lists.after(query, tuple[str])
     access = await find_access(call.database, actor_of(call), project_id)
-    found = await queries.list_folders(
-        call.database, access.repository.id, after=key[0] if key else None, limit=query.limit + 1
+    found = await actions.list_folders(
+        call.database, access.repository.id, after=key[0] if key else "", limit=query.limit + 1
     )
     folders, headers = lists.page(call, found, query, lambda folder: (folder.id,))
     return Listed(FoldersAnswer([to_response(each) for each in folders]), headers)
@@ -227,14 +330,13 @@ async def list_folders(call: Call, project_id: str, query: ListQuery) -> Listed[
 @routes.post("/projects/{id}/folders")
 async def create_folder(write: Write, project_id: str, create: FolderCreate) -> FolderAnswer:
     """Create a folder."""
-    made = await actions.create_folder(write, project_id, create.title)
-    return FolderAnswer(made)
+    return FolderAnswer(await actions.create_folder(write, project_id, create.title))
 
 
 @routes.delete("/folders/{id}")
 async def delete_folder(write: Write, folder_id: str) -> Done:
     """Delete a folder that is empty."""
-    access, folder = await queries.lock_folder(write.tx, write.actor, folder_id)
+    access, folder = await actions.lock_folder(write.tx, write.actor, folder_id)
     write.require_match(FolderAnswer(to_response(folder)))
     await actions.delete_folder(write, access, folder)
     return Done()

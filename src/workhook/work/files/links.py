@@ -2,7 +2,7 @@
 
     https://host/api/v1/files/fil_…/content?expires=1795305600&signature=…
 
-Whoever is shown a file is given its link; whoever has the link reads the file until it expires. The signature is an
+Who sees a file gets its link; who has the link can read the file until the link expires. The signature is an
 HMAC-SHA256 of the file's id and the time, with a key that is derived from those of the vault.
 """
 
@@ -37,7 +37,7 @@ class Links:
         return f"{self.base}/files/{file_id}/content?expires={self.expires_s}&signature={signature}"
 
     def earlier(self) -> Links:
-        """Those of the step before: what was shown then has not changed only because time went on."""
+        """The links of the step before. A record that shows these has not changed: only time went on."""
         return replace(self, expires_s=self.expires_s - STEP_MS // 1000)
 
     def __repr__(self) -> str:

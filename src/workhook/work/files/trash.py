@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from functools import partial
-
+import sqlalchemy as sa
 import structlog
 
 from workhook.core.clock import DAY_MS
 from workhook.core.ids import least_id
 from workhook.http.calls import Services
+from workhook.identity.tables import accounts
+from workhook.storage import Transaction
+from workhook.storage.dialects import any_of
+from workhook.storage.metadata import big
 from workhook.storage.sweeping import in_batches
-from workhook.work.files import queries
+from workhook.work.files.tables import files
 
 KEPT_MS = 30 * DAY_MS
 ORPHAN_MS = DAY_MS
@@ -19,39 +22,59 @@ BATCH = 100
 
 log = structlog.get_logger(__name__)
 
+_deleted = files.alias("deleted")
+_old = (
+    sa.select(_deleted.c.id)
+    .where(_deleted.c.deleted_at < big("before"))
+    .order_by(_deleted.c.deleted_at)
+    .limit(big("limit"))
+    .offset(big("offset"))
+)
+_purge = (
+    # Once more, of the row itself: who restores it while this waits for the row keeps it.
+    sa.delete(files).where(files.c.id.in_(_old), files.c.deleted_at < big("before")).returning(files.c.blob)
+)
+_first_account_at = sa.select(accounts.c.created_at).order_by(accounts.c.id).limit(1)
+_blobs_in_use = sa.select(files.c.blob).where(any_of(files.c.blob, "blobs"))
+
 
 async def purge(services: Services, now: int) -> int:
-    """Remove what was deleted too long ago, and what uploads that died left in the store. Answers how many files.
+    """Remove what was deleted too long ago, and what uploads that died left in the store. Returns how many files.
 
-    Row first, blob after the commit: a crash between leaves a blob that the next run sweeps, never a file without its
+    Row first, blob after the commit: a crash between leaves a blob that the next run removes, never a file without its
     content. Several processes may do this at once. Raises `Unavailable`.
     """
-    purged = await _purge_rows(services, now - KEPT_MS)
-    await _sweep(services, now - ORPHAN_MS)
+    purged = await _purge_files(services, now - KEPT_MS)
+    await _purge_blobs(services, now - ORPHAN_MS)
     return purged
 
 
-async def _purge_rows(services: Services, before: int) -> int:
-    async def some(limit: int, offset: int) -> int:
-        remove = partial(queries.purge_files, before=before, limit=limit, offset=offset)
+async def _purge_files(services: Services, before: int) -> int:
+    async def batch(limit: int, offset: int) -> int:
+        params = {"before": before, "limit": limit, "offset": offset}
+
+        async def remove(tx: Transaction) -> list[str]:
+            return [row["blob"] for row in await tx.fetch_all(_purge, params)]
+
         blobs = await services.database.in_transaction(remove)
         await services.blobs.delete(blobs)
         return len(blobs)
 
-    return await in_batches("deleted_files", BATCH, some)
+    return await in_batches("deleted_files", BATCH, batch)
 
 
-async def _sweep(services: Services, before: int) -> None:
-    """What is older than the database was stored under another one. A server that is started with an empty database by
-    mistake must not take the files of the right one for its own leftovers."""
-    since = await queries.first_account_at(services.database)
-    if since is None:
+async def _purge_blobs(services: Services, before: int) -> None:
+    """Remove blobs of no file. What is older than the database was stored under another one: a server that is started
+    with an empty database by mistake must not take the files of the right one for its own leftovers."""
+    first = await services.database.fetch_one(_first_account_at)
+    if first is None:  # nobody can have uploaded anything
         return
     async for found in services.blobs.older_than(before):
-        names = [name for name in found if name >= least_id("blb", since)]
+        names = [name for name in found if name >= least_id("blb", first["created_at"])]
         if len(names) < len(found):
             log.warning("blobs_of_another_database", count=len(found) - len(names))
-        used = await queries.blobs_in_use(services.database, names) if names else set()
+        rows = await services.database.fetch_all(_blobs_in_use, {"blobs": names}) if names else []
+        used = {row["blob"] for row in rows}
         orphans = [name for name in names if name not in used]
         await services.blobs.delete(orphans)
         if orphans:

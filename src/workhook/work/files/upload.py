@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
+import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from urllib.parse import unquote_to_bytes
 
 from multipart import (  # type: ignore[import-untyped]  # the library has no types
     MultipartError,
@@ -16,7 +18,6 @@ from multipart import (  # type: ignore[import-untyped]  # the library has no ty
 from workhook.core.errors import Fault, Invalid, Malformed, TooLarge, UnsupportedMediaType, shown
 from workhook.http.calls import Call
 from workhook.storage.blobs import Incoming
-from workhook.work.files.names import clean_media_type, clean_name, extended_name
 
 FORM = "multipart/form-data"
 FILE_FIELD = "file"
@@ -29,16 +30,6 @@ AROUND_MAX_BYTES = 1024 * 1024  # of a body beside the content of the file
 _PLAIN = ("", "7bit", "8bit", "binary")
 
 
-@dataclass
-class Form:
-    """What a form holds. `fields` are the parameters, by name; the file's bytes are in the `Incoming`."""
-
-    fields: dict[str, list[str]] = field(default_factory=dict)
-    name: str | None = None
-    content_type: str | None = None
-    faults: list[Fault] = field(default_factory=list)
-
-
 async def read_form(call: Call, incoming: Incoming, *, limit: int) -> Form:
     """The file goes to `incoming`, which the caller keeps or not. `limit`: bytes of a file.
 
@@ -48,7 +39,7 @@ async def read_form(call: Call, incoming: Incoming, *, limit: int) -> Form:
     too_large = TooLarge(f"A file may have at most {limit // 2**20} MiB.")
     if least_file_bytes(call) > limit:
         raise too_large
-    reading = _Reading(incoming, limit, too_large)
+    form = Form(incoming, limit, too_large)
     parser = PushMultipartParser(_boundary(call.header("content-type")), max_segment_count=PARTS_MAX)
     seen = 0
     async for data in call.request.stream():
@@ -58,9 +49,11 @@ async def read_form(call: Call, incoming: Incoming, *, limit: int) -> Form:
         # The server reads pieces of 256 KiB, of which the parser and what follows would each hold a copy.
         for start in range(0, len(data), STEP_BYTES):
             for event in _events(parser, data[start : start + STEP_BYTES]):
-                await reading.take(event)
+                await form.read(event)
     _close(parser)
-    return reading.form()
+    if not form.has_file and not form.faults:
+        form.add_fault(FILE_FIELD, "missing", f"{FILE_FIELD} is required")
+    return form
 
 
 def least_file_bytes(call: Call) -> int:
@@ -98,21 +91,25 @@ def _close(parser: PushMultipartParser) -> None:
         raise Malformed("The form ends before its last boundary.") from error
 
 
-class _Reading:
-    """Takes the parts of a form one after the other."""
+class Form:
+    """A form, whose parts are read one after the other. `fields` are the parameters, by name; the file's bytes are in
+    the `Incoming`."""
 
     def __init__(self, incoming: Incoming, limit: int, too_large: TooLarge) -> None:
+        self.fields: dict[str, list[str]] = {}
+        self.name = ""
+        self.content_type = ""
+        self.faults: list[Fault] = []
+        self.has_file = False
         self._incoming = incoming
         self._limit = limit
         self._too_large = too_large
-        self._form = Form()
         self._part: MultipartSegment | None = None
         self._text = bytearray()
         self._is_content = False
-        self._files = 0
         self._size = 0
 
-    async def take(self, event: MultipartSegment | bytes | None) -> None:
+    async def read(self, event: MultipartSegment | bytes | None) -> None:
         if isinstance(event, MultipartSegment):
             self._begin(event)
         elif event is None:
@@ -125,11 +122,6 @@ class _Reading:
         else:
             self._add(event)
 
-    def form(self) -> Form:
-        if self._files == 0 and not self._form.faults:
-            self._complain(FILE_FIELD, "missing", f"{FILE_FIELD} is required")
-        return self._form
-
     def _begin(self, part: MultipartSegment) -> None:
         self._part, self._is_content = part, False
         self._text.clear()
@@ -139,19 +131,14 @@ class _Reading:
         name = extended_name(part.header("Content-Disposition") or "")
         name = part.filename if name is None else name
         if part.name == FILE_FIELD and name:
-            self._begin_file(name, part.header("Content-Type"))
+            if self.has_file:
+                raise Invalid(faults=[Fault(field=FILE_FIELD, message=f"{FILE_FIELD} must be one file")])
+            self.has_file = self._is_content = True
+            self.name, self.content_type = clean_name(name), clean_media_type(part.header("Content-Type"))
         elif name:
-            self._complain(
+            self.add_fault(
                 shown(part.name or ""), "unknown", f"there is no parameter {shown(part.name or '')} of a file"
             )
-
-    def _begin_file(self, name: str, content_type: str | None) -> None:
-        self._files += 1
-        if self._files > 1:
-            raise Invalid(faults=[Fault(field=FILE_FIELD, message=f"{FILE_FIELD} must be one file")])
-        self._is_content = True
-        self._form.name = clean_name(name)
-        self._form.content_type = clean_media_type(content_type)
 
     def _add(self, data: bytes) -> None:
         assert self._part is not None, "bytes come after the head of their part"
@@ -167,7 +154,7 @@ class _Reading:
         if self._is_content:
             self._is_content = False
         elif part.name == FILE_FIELD and (self._text or part.filename is None):
-            self._complain(FILE_FIELD, "invalid", f"{FILE_FIELD} must be a file, with a filename")
+            self.add_fault(FILE_FIELD, "invalid", f"{FILE_FIELD} must be a file, with a filename")
         elif not part.filename and part.name != FILE_FIELD:
             self._text_field(part.name or "")
 
@@ -175,15 +162,74 @@ class _Reading:
         try:
             text = self._text.decode()
         except UnicodeDecodeError:
-            self._complain(shown(name), "invalid", f"{shown(name)} must be UTF-8")
+            self.add_fault(shown(name), "invalid", f"{shown(name)} must be UTF-8")
         else:
-            self._form.fields.setdefault(name, []).append(text)
+            self.fields.setdefault(name, []).append(text)
 
-    def _complain(self, name: str, code: str, message: str) -> None:
-        self._form.faults.append(Fault(field=name, code=code, message=message))
+    def add_fault(self, name: str, code: str, message: str) -> None:
+        self.faults.append(Fault(field=name, code=code, message=message))
 
 
 def parameters_of(query: Mapping[str, Sequence[str]], form: Form) -> dict[str, Sequence[str]]:
     """Those of the form win over those of the query string. What the query has twice stays so, and is refused."""
     twice = {name: values for name, values in query.items() if len(values) > 1}
     return {**query, **form.fields, **twice}
+
+
+# --- names and media types as strangers write them --------------------------------------------------------------------
+
+NAME_MAX_CHARS = 255
+UNKNOWN_TYPE = "application/octet-stream"
+
+NAMELESS = "file"
+_SUFFIX_MAX_CHARS = 20
+
+# Characters that turn the direction of what follows make `exe.jpg` of `gpj.exe`; separators of lines break lists.
+_TURNS = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
+_UNPRINTABLE = ("Cc", "Cs", "Co", "Cn", "Zl", "Zp")
+
+# One that does not end reaches to the end, so that nothing is read twice.
+_QUOTED = re.compile(r'"(?:\\.|[^"\\])*+(?:"|\\?\Z)', re.DOTALL)
+_EXTENDED = re.compile(r";\s*filename\*\s*=\s*(utf-8|iso-8859-1)'[A-Za-z0-9-]*'([^;\s]*)", re.IGNORECASE)
+
+_TOKEN = r"[!#$%&'*+.^_`|~0-9A-Za-z-]+"  # noqa: S105  # RFC 9110, 5.6.2
+_BLANKS = r"[ \t]*"  # any other white space breaks the header that it goes out in
+_MEDIA_TYPE = re.compile(rf'{_TOKEN}/{_TOKEN}({_BLANKS};{_BLANKS}{_TOKEN}=({_TOKEN}|"[ !#-\[\]-~]*"))*')
+_MEDIA_TYPE_MAX_CHARS = 127
+
+
+def extended_name(disposition: str) -> str | None:
+    """The `filename*` (RFC 8187) of a Content-Disposition: browsers send none in forms, but libraries do."""
+    found = _EXTENDED.search(_QUOTED.sub('""', disposition))
+    if found is None:
+        return None
+    try:
+        return unquote_to_bytes(found[2]).decode(found[1])
+    except UnicodeDecodeError:
+        return None
+
+
+def clean_name(raw: str) -> str:
+    """The last component of what may be a path of any system, without what cannot be seen. Never empty, `.` or `..`."""
+    last = re.split(r"[/\\]", raw)[-1]
+    kept = "".join(each for each in last if each not in _TURNS and unicodedata.category(each) not in _UNPRINTABLE)
+    name = kept.strip()
+    return _shortened(name) if name.strip(". ") else NAMELESS
+
+
+def _shortened(name: str) -> str:
+    """Its suffix says what it is, so that stays."""
+    if len(name) <= NAME_MAX_CHARS:
+        return name
+    stem, dot, suffix = name.rpartition(".")
+    if not stem or len(suffix) > _SUFFIX_MAX_CHARS:
+        return name[:NAME_MAX_CHARS].rstrip()
+    return stem[: NAME_MAX_CHARS - len(suffix) - 1] + dot + suffix
+
+
+def clean_media_type(raw: str | None) -> str:
+    """`raw` if it is a media type (RFC 9110, 8.3.1), else the one that says nothing."""
+    text = (raw or "").strip()
+    if len(text) <= _MEDIA_TYPE_MAX_CHARS and _MEDIA_TYPE.fullmatch(text):
+        return text
+    return UNKNOWN_TYPE

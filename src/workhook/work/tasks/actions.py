@@ -9,7 +9,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from workhook.core import json
-from workhook.core.errors import Fault, Invalid, NotFound
+from workhook.core.errors import NotFound
 from workhook.core.ids import new_id
 from workhook.core.records import to_response
 from workhook.identity.context import Write
@@ -18,40 +18,30 @@ from workhook.storage import Reader, Transaction
 from workhook.work import others
 from workhook.work.access import Access
 from workhook.work.invoices import issued
-from workhook.work.people import PersonShape
 from workhook.work.record_events import RecordEvent, differences, publish_event, publish_events
 from workhook.work.schemas import if_set
-from workhook.work.tasks import assignees, queries, writes
-from workhook.work.tasks.queries import FoundTask, Movable, Target
-from workhook.work.tasks.rows import CONTENT
-from workhook.work.tasks.schemas import Task, TaskContent, TaskCreate, TaskEdit
+from workhook.work.tasks import assignees, queries
+from workhook.work.tasks.ordering.column_order import drop_if_empty, find_insert_position
+from workhook.work.tasks.queries import AccessedTask, LockedColumn, MovableTask
+from workhook.work.tasks.tables import CONTENT, Assignees, Task, TaskContent, TaskCreate, TaskEdit
 from workhook.work.timesheets import timers
-
-OWN = "change or delete"  # what a client does only to its own tasks
 
 
 async def get_task(reader: Reader, actor: Actor, task_id: str, *, project_id: str | UnsetType = UNSET) -> Task:
-    """As the caller sees it. Raises `NotFound`, also if `project_id` is that of another project."""
+    """The task as the caller sees it. Raises `NotFound`, also if `project_id` is that of another project."""
     found = await queries.find_task(reader, actor, task_id)
     require_project(found.access, project_id)
     return await assignees.one_as_seen(reader, found.access, found.task)
 
 
-async def lock_task(tx: Transaction, actor: Actor, task_id: str, edit: TaskEdit) -> FoundTask | Movable:
+async def lock_task(tx: Transaction, actor: Actor, task_id: str, edit: TaskEdit) -> AccessedTask:
     """The task, locked for this edit; with its columns if it may move. Raises `NotFound`, `Invalid`."""
-    column_id = None if isinstance(edit.column_id, UnsetType) else edit.column_id
+    column_id = if_set(edit.column_id)
     if column_id is None and isinstance(edit.position, UnsetType):
-        found: FoundTask | Movable = await queries.lock_task(tx, actor, task_id)
+        found = await queries.lock_task(tx, actor, task_id)
     else:
-        found = await _lock_to_move(tx, actor, task_id, column_id)
+        found = await queries.lock_to_move(tx, actor, task_id, column_id)
     require_project(found.access, edit.project_id)
-    return found
-
-
-async def lock_to_delete(tx: Transaction, actor: Actor, task_id: str, project_id: str | UnsetType) -> Movable:
-    """Raises `NotFound`."""
-    found = await _lock_to_move(tx, actor, task_id, None)
-    require_project(found.access, project_id)
     return found
 
 
@@ -61,14 +51,14 @@ async def create_task(write: Write, column_id: str, create: TaskCreate) -> Task:
     require_project(access, create.project_id)
     access.require_writable()
     task = new_task(access, target, create, await _people(write.tx, access, create), write.now)
-    spot = await writes.make_spot(write.tx, target.column.id, target.buckets, if_set(create.position, None))
-    task = msgspec.structs.replace(task, position=spot.position)
-    await writes.insert_task(write.tx, access.repository.id, task, spot)
+    position = await find_insert_position(write.tx, target.column.id, target.buckets, if_set(create.position))
+    task = msgspec.structs.replace(task, position=position.position)
+    await queries.insert_task(write.tx, access.repository.id, task, position)
     await publish_event(write, access.repository, "task", "created", to_response(task))
     return await assignees.one_as_seen(write.tx, access, task)
 
 
-async def edit_task(write: Write, found: FoundTask | Movable, edit: TaskEdit) -> Task:
+async def edit_task(write: Write, found: AccessedTask, edit: TaskEdit) -> Task:
     """The task after the change, as the caller sees it. `found` is what `lock_task` gave. Raises `Forbidden`,
     `Conflict`, `Invalid`.
 
@@ -77,29 +67,28 @@ async def edit_task(write: Write, found: FoundTask | Movable, edit: TaskEdit) ->
     access, before = found.access, found.task
     require_changeable(access, before)
     after = edited(before, edit, await _people(write.tx, access, edit, before.assignees), write.now)
-    if isinstance(found, Movable):
+    if isinstance(found, MovableTask):
         after = await _move(write.tx, found, after, edit, write.now)
     elif after is not before:
-        writes.update_task(write.tx, after)
-    if after is before:
-        return await assignees.one_as_seen(write.tx, access, before)
-    await writes.set_assignees(write.tx, before, after)
-    await publish_events(write, [edit_of(access, before, after)])
-    if isinstance(found, Movable) and not found.stays:
-        await run_timers(write, access, found.target, after.id)
+        queries.update_task(write.tx, after)
+    if after is not before:
+        await queries.set_assignees(write.tx, before, after)
+        await publish_events(write, [edit_event(access, before, after)])
+        if isinstance(found, MovableTask) and not found.stays:
+            await _run_timers(write, access, found.target, after.id)
     return await assignees.one_as_seen(write.tx, access, after)
 
 
-async def delete_task(write: Write, found: Movable) -> None:
-    """It can be restored for a while. `found` is what `lock_to_delete` gave. Raises `Forbidden`, `Conflict`."""
+async def delete_task(write: Write, found: MovableTask) -> None:
+    """It can be restored for a while. `found` is what `queries.lock_to_move` gave. Raises `Forbidden`, `Conflict`."""
     access, task = found.access, found.task
     require_changeable(access, task)
     await issued.require_none_of_tasks(write.tx, {task.id: "The task"})
     await others.require_none_on_tasks(write.tx, access, {task.id: "The task"})
-    writes.trash_task(write.tx, msgspec.structs.replace(task, updated_at=max(write.now, task.updated_at + 1)))
+    queries.trash_task(write.tx, touched(task, write.now))
     bucket = found.source.buckets[found.bucket]
     bucket.size -= 1
-    await writes.drop_if_empty(write.tx, found.source.buckets, bucket)
+    await drop_if_empty(write.tx, found.source.buckets, bucket)
     await publish_event(write, access.repository, "task", "deleted", to_response(task))
 
 
@@ -111,20 +100,17 @@ async def restore_task(write: Write, task_id: str, *, project_id: str | UnsetTyp
     found = await queries.lock_to_restore(write.tx, write.actor, task_id)
     if found is None:
         return await get_task(write.tx, write.actor, task_id, project_id=project_id)
-    access, before = found.access, found.task
+    access, target = found.access, found.target
     require_project(access, project_id)
-    require_changeable(access, before)
-    after = msgspec.structs.replace(
-        before,
-        completed_at=completed_at(found.target, before.completed_at, write.now),
-        updated_at=max(write.now, before.updated_at + 1),
-    )
-    spot = await writes.make_spot(write.tx, found.target.column.id, found.target.buckets, None)
-    await writes.move_task(write.tx, after, spot)
-    await publish_event(write, access.repository, "task", "created", to_response(after))
-    if found.target.completes:
-        await timers.finish_running(write, access, [after.id])
-    return await assignees.one_as_seen(write.tx, access, after)
+    require_changeable(access, found.task)
+    task = touched(found.task, write.now)
+    task = msgspec.structs.replace(task, completed_at=completed_at(target, task.completed_at, write.now))
+    position = await find_insert_position(write.tx, target.column.id, target.buckets, None)
+    await queries.move_task(write.tx, task, position)
+    await publish_event(write, access.repository, "task", "created", to_response(task))
+    if target.completes:
+        await timers.finish_running(write, access, [task.id])
+    return await assignees.one_as_seen(write.tx, access, task)
 
 
 # --- parts that bulk operations share ---------------------------------------------------------------------------------
@@ -139,23 +125,21 @@ def require_project(access: Access, project_id: str | UnsetType) -> None:
 def require_changeable(access: Access, task: Task) -> None:
     """Raises `Forbidden`, `Conflict`."""
     access.require_writable()
-    access.require_own(task.user_id, OWN)
+    access.require_own(task.user_id, "change or delete")
 
 
-def completed_at(target: Target, before: int | None, now: int) -> int | None:
-    """Of a task that enters the column: the first completion's time stays while it remains done. ("States")"""
+def completed_at(target: LockedColumn, before: int | None, now: int) -> int | None:
+    """When a task that enters the column is completed: the first time stays while it remains done. ("States")"""
     if not target.completes:
         return None
     return now if before is None else before
 
 
-def new_task(
-    access: Access, target: Target, create: TaskCreate, people: tuple[PersonShape, ...] | UnsetType, now: int
-) -> Task:
+def new_task(access: Access, target: LockedColumn, create: TaskCreate, people: Assignees | UnsetType, now: int) -> Task:
     return _with_content(blank_task(access, target, new_id("tsk"), create.title, now), create, people)
 
 
-def blank_task(access: Access, target: Target, task_id: str, title: str, now: int) -> Task:
+def blank_task(access: Access, target: LockedColumn, task_id: str, title: str, now: int) -> Task:
     """A task of which nothing is known but its title."""
     return Task(
         id=task_id,
@@ -178,7 +162,7 @@ def blank_task(access: Access, target: Target, task_id: str, title: str, now: in
     )
 
 
-def edited(before: Task, edit: TaskEdit, people: tuple[PersonShape, ...] | UnsetType, now: int) -> Task:
+def edited(before: Task, edit: TaskEdit, people: Assignees | UnsetType, now: int) -> Task:
     """What the task says after the edit; `before` itself if it says the same. Its place is not looked at."""
     after = _with_content(before, edit, people)
     after = msgspec.structs.replace(after, title=if_set(edit.title, before.title))
@@ -189,7 +173,7 @@ def touched(task: Task, now: int) -> Task:
     return msgspec.structs.replace(task, updated_at=max(now, task.updated_at + 1))
 
 
-def moved(task: Task, source: Target, target: Target, position: int, now: int) -> Task:
+def moved(task: Task, source: LockedColumn, target: LockedColumn, position: int, now: int) -> Task:
     """The task at its new place; itself if it is there already."""
     if target is source:
         return task if position == task.position else msgspec.structs.replace(task, position=position)
@@ -197,7 +181,7 @@ def moved(task: Task, source: Target, target: Target, position: int, now: int) -
     return msgspec.structs.replace(task, column=target.column, position=position, completed_at=done)
 
 
-def edit_of(access: Access, before: Task, after: Task) -> RecordEvent:
+def edit_event(access: Access, before: Task, after: Task) -> RecordEvent:
     """One event, whatever was changed: completed or reopened before moved before edited."""
     old, new = to_response(before), to_response(after)
     changes = differences(old, new, ignore=("updated_at", "column"))
@@ -211,7 +195,7 @@ def edit_of(access: Access, before: Task, after: Task) -> RecordEvent:
     return RecordEvent(access.repository, "task", action, new, changes)
 
 
-async def run_timers(write: Write, access: Access, target: Target, task_id: str) -> None:
+async def _run_timers(write: Write, access: Access, target: LockedColumn, task_id: str) -> None:
     """What the column wants that the task came to."""
     if target.completes:
         await timers.finish_running(write, access, [task_id])
@@ -219,27 +203,26 @@ async def run_timers(write: Write, access: Access, target: Target, task_id: str)
         await timers.start_for(write, access, task_id)
 
 
-_SAID = frozenset(TaskContent.__struct_fields__).intersection(CONTENT) - {"fields", "sections", "labels"}
+_PLAIN_FIELDS = frozenset(TaskContent.__struct_fields__).intersection(CONTENT) - {"fields", "sections", "labels"}
 
 
-def _with_content(task: Task, content: TaskContent, people: tuple[PersonShape, ...] | UnsetType) -> Task:
-    said = {name: value for name in _SAID if (value := getattr(content, name)) is not UNSET}
+def _with_content(task: Task, content: TaskContent, people: Assignees | UnsetType) -> Task:
+    plain = {name: value for name in _PLAIN_FIELDS if (value := getattr(content, name)) is not UNSET}
+    labels = content.labels
+    if isinstance(labels, list):
+        labels = list(dict.fromkeys(map(str.strip, labels)))
     return msgspec.structs.replace(
         task,
-        **said,
-        fields=_stored(content.fields, task.fields, {}),
-        sections=_stored(content.sections, task.sections, {}),
-        labels=_stored(_once_each(content.labels), task.labels, []),
+        **plain,
+        fields=_json_text(content.fields, task.fields, {}),
+        sections=_json_text(content.sections, task.sections, {}),
+        labels=_json_text(labels, task.labels, []),
         assignees=if_set(people, task.assignees),
     )
 
 
-def _once_each(labels: list[str] | UnsetType | None) -> list[str] | UnsetType | None:
-    return list(dict.fromkeys(map(str.strip, labels))) if isinstance(labels, list) else labels
-
-
-def _stored(value: object, stored: str, empty: object) -> str:
-    """As JSON; null clears. The order of the keys of an object is no difference."""
+def _json_text(value: object, stored: str, empty: object) -> str:
+    """The value as JSON; null clears. The order of the keys of an object is no difference."""
     if value is UNSET:
         return stored
     wanted = empty if value is None else value
@@ -247,8 +230,8 @@ def _stored(value: object, stored: str, empty: object) -> str:
 
 
 async def _people(
-    tx: Transaction, access: Access, content: TaskContent, before: tuple[PersonShape, ...] = ()
-) -> tuple[PersonShape, ...] | UnsetType:
+    tx: Transaction, access: Access, content: TaskContent, before: Assignees = ()
+) -> Assignees | UnsetType:
     """`before` are the people who have the task. Raises `Invalid` that names who does not see the project."""
     if isinstance(content.assignees, UnsetType):
         return UNSET
@@ -256,34 +239,22 @@ async def _people(
     return assignees.chosen(await assignees.find_people(tx, access, usernames, before), usernames, before)
 
 
-async def _lock_to_move(tx: Transaction, actor: Actor, task_id: str, column_id: str | None) -> Movable:
-    found = await queries.lock_to_move(tx, actor, task_id, column_id)
-    if found is None:
-        await queries.find_task(tx, actor, task_id)  # raises for a task that is not there
-        raise Invalid(faults=[no_such_column("column_id")])
-    return found
-
-
-def no_such_column(field: str) -> Fault:
-    return Fault(field=field, code="not_found", message=f"{field}: there is no such column in the task's project")
-
-
-async def _move(tx: Transaction, found: Movable, after: Task, edit: TaskEdit, now: int) -> Task:
+async def _move(tx: Transaction, found: MovableTask, after: Task, edit: TaskEdit, now: int) -> Task:
     """Write the task with its place, if there is anything to write."""
     source, target = found.source, found.target
     bucket = source.buckets[found.bucket]
     bucket.size -= 1  # the places are those among the others
     total = sum(each.size for each in target.buckets)
-    position = min(if_set(edit.position, found.task.position if found.stays else total), total)
-    there = moved(after, source, target, position, now)
+    wanted = min(if_set(edit.position, found.task.position if found.stays else total), total)
+    there = moved(after, source, target, wanted, now)
     if there == after:
         if after is not found.task:
-            writes.update_task(tx, after)
+            queries.update_task(tx, after)
         return after
     if after is found.task:
         there = touched(there, now)
-    spot = await writes.make_spot(tx, target.column.id, target.buckets, position, task_id=there.id)
-    await writes.move_task(tx, there, spot)
-    if bucket.id != spot.bucket_id:
-        await writes.drop_if_empty(tx, source.buckets, bucket)
+    position = await find_insert_position(tx, target.column.id, target.buckets, wanted, task_id=there.id)
+    await queries.move_task(tx, there, position)
+    if bucket.id != position.bucket_id:
+        await drop_if_empty(tx, source.buckets, bucket)
     return there

@@ -14,9 +14,9 @@ from workhook.identity.context import Write
 from workhook.work.access import find_access
 from workhook.work.columns.schemas import CursorInteger
 from workhook.work.schemas import Done
-from workhook.work.tasks import actions, assignees, bulk, listing, queries, reading
-from workhook.work.tasks.bulk_schemas import TasksBulk, TasksBulkAnswer
-from workhook.work.tasks.schemas import (
+from workhook.work.tasks import actions, assignees, bulk, column_tasks, listing, queries
+from workhook.work.tasks.bulk import TasksBulk, TasksBulkAnswer
+from workhook.work.tasks.tables import (
     ColumnTasksQuery,
     OfProjectQuery,
     Task,
@@ -30,7 +30,7 @@ from workhook.work.tasks.schemas import (
 routes = Routes(WORK_API, "Tasks", read="work.read", write="work.write", retry=Retry(queries.Busy, 20))
 
 
-def _shown(task: Task) -> TaskAnswer:
+def _answer(task: Task) -> TaskAnswer:
     return TaskAnswer(to_response(task))
 
 
@@ -38,10 +38,10 @@ def _shown(task: Task) -> TaskAnswer:
 async def list_column_tasks(call: Call, column_id: str, query: ColumnTasksQuery) -> Listed[TasksAnswer]:
     """List the tasks of a column, in their order."""
     after = lists.after(query, tuple[CursorInteger, CursorInteger])
-    read = await reading.read_column(call.database, actor_of(call), column_id, after=after, limit=query.limit + 1)
+    read = await column_tasks.read_column(call.database, actor_of(call), column_id, after=after, limit=query.limit + 1)
     actions.require_project(read.access, query.project_id)
-    rows, headers = lists.page(call, read.rows, query, reading.sort_key, cut=read.cut)
-    return Listed(TasksAnswer(await reading.shown(call.database, read, rows)), headers)
+    rows, headers = lists.page(call, read.rows, query, column_tasks.sort_key, cut=read.cut)
+    return Listed(TasksAnswer(await column_tasks.to_responses(call.database, read, rows)), headers)
 
 
 @routes.post("/columns/{id}/tasks")
@@ -50,7 +50,7 @@ async def create_task(write: Write, column_id: str, create: TaskCreate) -> TaskA
 
     In a column where tasks are completed the task is completed at once.
     """
-    return _shown(await actions.create_task(write, column_id, create))
+    return _answer(await actions.create_task(write, column_id, create))
 
 
 @routes.get("/projects/{id}/tasks")
@@ -64,10 +64,8 @@ async def list_project_tasks(call: Call, project_id: str, query: TasksQuery) -> 
     found = await listing.list_tasks(
         call.database, access, listing.params_of(query), sort=sort, after=after, limit=query.limit + 1
     )
-    shown, headers = lists.page(
-        call, found.tasks, query, lambda pair: pair[1], cut=found.cut, last_seen=found.last_seen
-    )
-    seen = await assignees.as_seen(call.database, access, [task for task, _ in shown])
+    page, headers = lists.page(call, found.tasks, query, lambda pair: pair[1], cut=found.cut, last_seen=found.last_seen)
+    seen = await assignees.as_seen(call.database, access, [task for task, _ in page])
     return Listed(TasksAnswer([to_response(task) for task in seen]), headers)
 
 
@@ -77,15 +75,14 @@ async def change_tasks(write: Write, wanted: TasksBulk) -> TasksBulkAnswer:
 
     All of it is done, or nothing. The tasks may be in several projects.
     """
-    done = await bulk.do_all(write, wanted.operations)
-    return TasksBulkAnswer([to_response(task) if task else None for task in done])
+    tasks = await bulk.change_tasks(write, wanted.operations)
+    return TasksBulkAnswer([to_response(task) if task else None for task in tasks])
 
 
 @routes.get("/tasks/{id}")
 async def get_task(call: Call, task_id: str, query: OfProjectQuery) -> TaskAnswer:
     """Get a task."""
-    actor = actor_of(call)
-    return _shown(await actions.get_task(call.database, actor, task_id, project_id=query.project_id))
+    return _answer(await actions.get_task(call.database, actor_of(call), task_id, project_id=query.project_id))
 
 
 @routes.patch("/tasks/{id}")
@@ -93,8 +90,8 @@ async def edit_task(write: Write, task_id: str, edit: TaskEdit) -> TaskAnswer:
     """Change a task, move it in its column or to another."""
     found = await actions.lock_task(write.tx, write.actor, task_id, edit)
     if write.is_conditional:
-        write.require_match(_shown(await assignees.one_as_seen(write.tx, found.access, found.task)))
-    return _shown(await actions.edit_task(write, found, edit))
+        write.require_match(_answer(await assignees.one_as_seen(write.tx, found.access, found.task)))
+    return _answer(await actions.edit_task(write, found, edit))
 
 
 @routes.delete("/tasks/{id}")
@@ -103,9 +100,10 @@ async def delete_task(write: Write, task_id: str, query: OfProjectQuery) -> Done
 
     It can be restored for 30 days. One with time on issued invoices stays (409 `has_invoices`).
     """
-    found = await actions.lock_to_delete(write.tx, write.actor, task_id, query.project_id)
+    found = await queries.lock_to_move(write.tx, write.actor, task_id, None)
+    actions.require_project(found.access, query.project_id)
     if write.is_conditional:
-        write.require_match(_shown(await assignees.one_as_seen(write.tx, found.access, found.task)))
+        write.require_match(_answer(await assignees.one_as_seen(write.tx, found.access, found.task)))
     await actions.delete_task(write, found)
     return Done()
 
@@ -116,5 +114,4 @@ async def restore_task(write: Write, task_id: str, query: OfProjectQuery) -> Tas
 
     It comes to the end of its column, or of the project's first one if that is gone.
     """
-    restored = await actions.restore_task(write, task_id, project_id=query.project_id)
-    return _shown(restored)
+    return _answer(await actions.restore_task(write, task_id, project_id=query.project_id))

@@ -1,6 +1,6 @@
-"""Who can be given a task, and who is seen on one.
+"""Who can be assigned to a task, and which assignees a caller sees.
 
-Members give it to whoever sees the project. A client sees and assigns the team (members who may see the project) and
+Members assign everybody who sees the project. A client sees and assigns the team (members who may see the project) and
 itself. Other clients, and those who left the team, stay on a task without being shown to it.
 """
 
@@ -20,7 +20,7 @@ from workhook.storage.metadata import big
 from workhook.work.access import Access
 from workhook.work.clients.tables import clients
 from workhook.work.people import PersonShape, membership_of, person_columns, person_of_row
-from workhook.work.tasks.schemas import Task
+from workhook.work.tasks.tables import Assignees, Task
 
 _on_team = sa.or_(
     accounts.c.id == projects.c.account_id,
@@ -69,7 +69,7 @@ async def find_people(
 
 def chosen(
     people: Assignable, usernames: Sequence[str], before: Collection[PersonShape] = (), field: str = "assignees"
-) -> tuple[PersonShape, ...]:
+) -> Assignees:
     """Each of them once, the oldest account first, and with them those of `before` whom the caller does not see.
 
     Raises `Invalid` that names who does not see the project."""
@@ -82,9 +82,6 @@ def chosen(
     return tuple(found[user_id] for user_id in sorted(found))
 
 
-People = tuple[PersonShape, ...]
-
-
 async def as_seen(reader: Reader, access: Access, tasks: Sequence[Task]) -> list[Task]:
     """The tasks of one project as the caller may see them: a client sees the team and itself on them."""
     people = await seen_people(reader, access, [task.assignees for task in tasks])
@@ -94,7 +91,7 @@ async def as_seen(reader: Reader, access: Access, tasks: Sequence[Task]) -> list
     ]
 
 
-async def seen_people(reader: Reader, access: Access, assigned: Sequence[People]) -> Sequence[People]:
+async def seen_people(reader: Reader, access: Access, assigned: Sequence[Assignees]) -> Sequence[Assignees]:
     """Of the people of each task those whom the caller sees."""
     if not access.is_client or not any(assigned):
         return assigned

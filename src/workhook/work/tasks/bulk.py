@@ -3,40 +3,104 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from typing import Annotated, Literal
 
 import msgspec
-from msgspec import UnsetType
+from msgspec import UNSET, Meta, UnsetType
 
 from workhook.core.errors import Fault, Invalid, NotFound, TooLarge
-from workhook.core.records import to_response
+from workhook.core.records import Wire, to_response
+from workhook.http.parameters import Title
 from workhook.identity.context import Write
 from workhook.work import others
 from workhook.work.access import Access
 from workhook.work.invoices import issued
 from workhook.work.pages import PAGE_CHARS
-from workhook.work.people import PersonShape
 from workhook.work.record_events import RecordEvent, publish_events
 from workhook.work.schemas import if_set
-from workhook.work.tasks import actions, assignees, bulk_queries
+from workhook.work.tasks import actions, assignees, bulk_queries, queries
 from workhook.work.tasks.assignees import Assignable
-from workhook.work.tasks.bulk_queries import Known, Written
-from workhook.work.tasks.bulk_schemas import TaskOperation, field_of, require_parameters
-from workhook.work.tasks.queries import Target
-from workhook.work.tasks.schemas import Task, TaskCreate, TaskEdit
-from workhook.work.tasks.shelf import Shelf
+from workhook.work.tasks.bulk_queries import RankedTask, TaskChange
+from workhook.work.tasks.ordering.column_order import ColumnOrder, ranks_in
+from workhook.work.tasks.queries import LockedColumn
+from workhook.work.tasks.tables import Assignees, ColumnId, Task, TaskContent, TaskCreate, TaskEdit
 from workhook.work.timesheets import timers
 
-_CONTENT = tuple(name for name in TaskEdit.__struct_fields__ if name not in ("title", "column_id"))
+OPERATIONS_MAX = 1000
 
 
-async def do_all(write: Write, operations: list[TaskOperation]) -> list[Task | None]:
+class TaskOperation(TaskContent, kw_only=True):
+    """`create` takes what creating a task takes, and `column_id`; `edit` what changing one takes, and its `id`; `move`
+    `id` with `column_id` or `position`; `delete` `id`."""
+
+    action: Literal["create", "edit", "move", "delete"]
+    id: Annotated[str, Meta(description="Of the task that is changed.")] | UnsetType = UNSET
+    column_id: ColumnId | UnsetType = UNSET
+    title: Title | UnsetType = UNSET
+
+    @property
+    def moves(self) -> bool:
+        """Whether it names a column or a position."""
+        return self.column_id is not UNSET or self.position is not UNSET
+
+
+class TasksBulk(msgspec.Struct):
+    """All of it is done, or nothing."""
+
+    operations: Annotated[list[TaskOperation], Meta(min_length=1, max_length=OPERATIONS_MAX)]
+
+
+class TasksBulkAnswer(msgspec.Struct):
+    """`tasks`: as they are after all of it, one for each operation; null for what was deleted."""
+
+    tasks: list[Wire[Task] | None]
+    success: bool = True
+
+
+_REQUIRED = {"create": ("column_id", "title"), "edit": ("id",), "move": ("id",), "delete": ("id",)}
+_EVERYTHING = frozenset(TaskOperation.__struct_fields__) - {"action"}
+_ALLOWED = {
+    "create": _EVERYTHING - {"id"},
+    "edit": _EVERYTHING,
+    "move": frozenset({"id", "column_id", "position", "project_id"}),
+    "delete": frozenset({"id", "project_id"}),
+}
+_CONTENT = TaskContent.__struct_fields__
+
+
+def _field(number: int, name: str) -> str:
+    return f"operations[{number}].{name}"
+
+
+def _parameter_faults(number: int, operation: TaskOperation) -> Iterator[Fault]:
+    """What an operation of its kind lacks or does not take."""
+    given = {name for name in _EVERYTHING if getattr(operation, name) is not UNSET}
+    for name in _REQUIRED[operation.action]:
+        if name not in given:
+            field = _field(number, name)
+            yield Fault(field=field, code="missing", message=f"{field} is required")
+    if operation.action == "move" and not given & {"column_id", "position"}:
+        field = _field(number, "column_id")
+        yield Fault(field=field, code="missing", message=f"{field} or {_field(number, 'position')} is required")
+    for name in sorted(given - _ALLOWED[operation.action]):
+        field = _field(number, name)
+        yield Fault(field=field, code="unknown", message=f"{field}: {operation.action} does not take it")
+
+
+def _not_found(number: int, name: str, message: str) -> Invalid:
+    field = _field(number, name)
+    return Invalid(faults=[Fault(field=field, code="not_found", message=f"{field}: {message}")])
+
+
+async def change_tasks(write: Write, operations: list[TaskOperation]) -> list[Task | None]:
     """The tasks as they are after all of it, in the order of the operations; None for what was deleted.
 
     Raises `Invalid` naming the operation at fault, `Forbidden`, `Conflict`, `Busy`, and `TooLarge` where the tasks that
     are changed hold more text than one answer may (`pages.PAGE_CHARS`).
     """
-    require_parameters(operations)
+    if faults := [fault for number, each in enumerate(operations) for fault in _parameter_faults(number, each)]:
+        raise Invalid(faults=faults)
     run = _Run(write)
     await run.read(operations)
     for number, operation in enumerate(operations):
@@ -47,83 +111,73 @@ async def do_all(write: Write, operations: list[TaskOperation]) -> list[Task | N
 
 
 class _Run:
-    """`columns` by id, `known` and `current` tasks by id; `moved` are those whose place was changed on purpose."""
-
     def __init__(self, change: Write) -> None:
         self.change = change
-        self.columns: dict[str, tuple[Access, Target]] = {}
-        self.known: dict[str, Known] = {}
-        self.shelves: dict[str, Shelf] = {}
-        self.people: dict[int, Assignable] = {}
+        self.columns: dict[str, tuple[Access, LockedColumn]] = {}
+        self.before: dict[str, RankedTask] = {}
+        self.orders: dict[str, ColumnOrder] = {}  # by the id of their columns
+        self.people: dict[int, Assignable] = {}  # by the id of their repository
         self.current: dict[str, Task] = {}
-        self.moved: set[str] = set()
-        self.deleted: dict[str, Task] = {}
-        self.deletions: dict[str, str] = {}
-        self.entered: dict[str, str] = {}
-        self.answered: list[str] = []
-        self.final: dict[str, Task] = {}
+        self.moved: set[str] = set()  # tasks whose place was changed on purpose
+        self.entered: dict[str, str] = {}  # the column that a task came to last
+        self.deleted: dict[str, str] = {}  # tasks, and what messages call them
+        self.answered: list[str] = []  # the task of each operation
 
-    # --- reading ----------------------------------------------------------------------------------------------------
+    # --- reading ------------------------------------------------------------------------------------------------------
 
     async def read(self, operations: Sequence[TaskOperation]) -> None:
+        tx = self.change.tx
         task_ids = {each.id for each in operations if not isinstance(each.id, UnsetType)}
         column_ids = {each.column_id for each in operations if not isinstance(each.column_id, UnsetType)}
-        weights = await bulk_queries.columns_of(self.change.tx, task_ids)
+        weights = await bulk_queries.columns_of(tx, task_ids)
         column_ids |= weights.keys()
-        self.columns = await bulk_queries.lock_columns(self.change.tx, self.change.actor, column_ids)
+        self.columns = await bulk_queries.lock_columns(tx, self.change.actor, column_ids)
         if sum(weights.get(column_id, 0) for column_id in self.columns) > PAGE_CHARS:
             raise TooLarge("The tasks have too much text to be changed in one request; change fewer at once.")
-        self.known = await bulk_queries.lock_tasks(self.change.tx, task_ids, column_ids, self.columns)
-        self.current = {task_id: each.task for task_id, each in self.known.items()}
+        self.before = await bulk_queries.lock_tasks(tx, task_ids, column_ids, self.columns)
+        self.current = {task_id: each.task for task_id, each in self.before.items()}
         await self._read_people(operations)
-        await self._read_shelves(operations)
+        await self._read_orders(operations)
 
     async def _read_people(self, operations: Sequence[TaskOperation]) -> None:
         names: dict[int, set[str]] = defaultdict(set)
-        places: dict[int, Access] = {}
+        accesses: dict[int, Access] = {}
         for each in operations:
-            if not isinstance(each.assignees, UnsetType) and (access := self._access_of(each)) is not None:
-                places[access.repository.id] = access
-                names[access.repository.id] |= set(each.assignees or [])
-        assigned = [person for each in self.known.values() for person in each.task.assignees]
-        for repository_id, access in places.items():
+            column_id = each.column_id
+            if each.action != "create":
+                column_id = self.current[str(each.id)].column.id if each.id in self.current else UNSET
+            if not isinstance(each.assignees, UnsetType) and (found := self.columns.get(str(column_id))) is not None:
+                accesses[found[0].repository.id] = found[0]
+                names[found[0].repository.id] |= set(each.assignees or [])
+        assigned = [person for task in self.current.values() for person in task.assignees]
+        for repository_id, access in accesses.items():
             people = await assignees.find_people(self.change.tx, access, names[repository_id], assigned)
             self.people[repository_id] = people
 
-    def _access_of(self, operation: TaskOperation) -> Access | None:
-        if operation.action == "create":
-            found = self.columns.get(str(operation.column_id))
-        else:
-            known = self.known.get(str(operation.id))
-            found = self.columns[known.task.column.id] if known else None
-        return found[0] if found else None
-
-    async def _read_shelves(self, operations: Sequence[TaskOperation]) -> None:
+    async def _read_orders(self, operations: Sequence[TaskOperation]) -> None:
         """Where tasks only come to the end, the last bucket is enough."""
         touched: set[str] = set()
         whole: set[str] = set()
-        at = {task_id: each.task.column.id for task_id, each in self.known.items()}
+        at = {task_id: task.column.id for task_id, task in self.current.items()}
         for each in operations:
+            if each.action == "edit" and not each.moves:
+                continue
             source = at.get(str(each.id), "")
             target = if_set(each.column_id, source)
-            if isinstance(each.position, UnsetType) and isinstance(each.column_id, UnsetType) and each.action == "edit":
-                continue
             touched |= {source, target}
             whole |= {source} if isinstance(each.position, UnsetType) else {source, target}
             at[str(each.id)] = target
         wanted = {
-            column_id: target.buckets if column_id in whole else target.buckets[-1:]
-            for column_id, (_, target) in self.columns.items()
+            column_id: column.buckets if column_id in whole else column.buckets[-1:]
+            for column_id, (_, column) in self.columns.items()
             if column_id in touched
         }
-        standing = await bulk_queries.standing_in(
-            self.change.tx, {each.id for some in wanted.values() for each in some}
-        )
-        for column_id, some in wanted.items():
-            there = {task_id: each for bucket in some for task_id, each in standing[bucket.id].items()}
-            self.shelves[column_id] = Shelf(self.columns[column_id][1].buckets, there)
+        ranks = await ranks_in(self.change.tx, {each.id for buckets in wanted.values() for each in buckets})
+        for column_id, buckets in wanted.items():
+            there = {task_id: rank for bucket in buckets for task_id, rank in ranks[bucket.id].items()}
+            self.orders[column_id] = ColumnOrder(self.columns[column_id][1].buckets, there)
 
-    # --- doing ------------------------------------------------------------------------------------------------------
+    # --- doing --------------------------------------------------------------------------------------------------------
 
     def do(self, number: int, operation: TaskOperation) -> None:
         try:
@@ -133,9 +187,9 @@ class _Run:
                 self._change(number, operation)
         except Invalid as error:
             faults = [
-                msgspec.structs.replace(each, field=field_of(number, each.field or ""))
-                if not (each.field or "").startswith("operations[")
-                else each
+                each
+                if (each.field or "").startswith("operations[")
+                else msgspec.structs.replace(each, field=_field(number, each.field or ""))
                 for each in error.faults
             ]
             raise Invalid(faults=faults) from error
@@ -148,50 +202,48 @@ class _Run:
         task = actions.new_task(access, target, create, self._people(access, operation, ()), self.change.now)
         self.current[task.id] = task
         self.answered.append(task.id)
-        self.shelves[target.column.id].insert(task.id, if_set(operation.position, None))
+        self.orders[target.column.id].insert(task.id, if_set(operation.position))
 
     def _change(self, number: int, operation: TaskOperation) -> None:
         task_id = str(operation.id)
         task = self.current.get(task_id)
         if task is None or task_id in self.deleted:
-            field = field_of(number, "id")
-            raise Invalid(faults=[Fault(field=field, code="not_found", message=f"{field}: there is no such task")])
-        access, source = self.columns[task.column.id]
+            raise _not_found(number, "id", "there is no such task")
+        access, _ = self.columns[task.column.id]
         self._require_project(number, access, operation)
         actions.require_changeable(access, task)
         self.answered.append(task_id)
         if operation.action == "delete":
-            self.deletions[task_id] = f"operations[{number}]: the task"
-            self.shelves[task.column.id].remove(task_id)
-            self.deleted[task_id] = self.known[task_id].task
+            self.deleted[task_id] = f"operations[{number}]: the task"
+            self.orders[task.column.id].remove(task_id)
             return
         content = {name: getattr(operation, name) for name in _CONTENT}
         edit = TaskEdit(title=operation.title, column_id=operation.column_id, **content)
         people = self._people(access, operation, task.assignees)
         self.current[task_id] = actions.edited(task, edit, people, self.change.now)
-        if not (isinstance(operation.column_id, UnsetType) and isinstance(operation.position, UnsetType)):
-            self._move(number, operation, self.current[task_id], source)
+        if operation.moves:
+            self._move(number, operation, self.current[task_id])
 
-    def _move(self, number: int, operation: TaskOperation, task: Task, source: Target) -> None:
+    def _move(self, number: int, operation: TaskOperation, task: Task) -> None:
+        access, source = self.columns[task.column.id]
         target = source
         if not isinstance(operation.column_id, UnsetType) and operation.column_id != source.column.id:
-            access, target = self._column(number, operation)
-            if access.repository.id != self.columns[source.column.id][0].repository.id:
-                raise Invalid(faults=[actions.no_such_column(field_of(number, "column_id"))])
+            there, target = self._column(number, operation)
+            if there.repository.id != access.repository.id:
+                raise queries.no_such_column(_field(number, "column_id"))
         elif isinstance(operation.position, UnsetType):
             return
-        self.shelves[source.column.id].remove(task.id)
-        self.shelves[target.column.id].insert(task.id, if_set(operation.position, None))
+        self.orders[source.column.id].remove(task.id)
+        self.orders[target.column.id].insert(task.id, if_set(operation.position))
         self.current[task.id] = actions.moved(task, source, target, task.position, self.change.now)
         self.moved.add(task.id)
         if target is not source:
             self.entered[task.id] = target.column.id
 
-    def _column(self, number: int, operation: TaskOperation) -> tuple[Access, Target]:
+    def _column(self, number: int, operation: TaskOperation) -> tuple[Access, LockedColumn]:
         found = self.columns.get(str(operation.column_id))
-        field = field_of(number, "column_id")
         if found is None:
-            raise Invalid(faults=[Fault(field=field, code="not_found", message=f"{field}: there is no such column")])
+            raise _not_found(number, "column_id", "there is no such column")
         self._require_project(number, found[0], operation)
         return found
 
@@ -199,100 +251,86 @@ class _Run:
         try:
             actions.require_project(access, operation.project_id)
         except NotFound:
-            field = field_of(number, "project_id")
-            message = f"{field}: it is not the project of the task"
-            raise Invalid(faults=[Fault(field=field, code="not_found", message=message)]) from None
+            raise _not_found(number, "project_id", "it is not the project of the task") from None
 
-    def _people(
-        self, access: Access, operation: TaskOperation, before: tuple[PersonShape, ...]
-    ) -> tuple[PersonShape, ...] | UnsetType:
+    def _people(self, access: Access, operation: TaskOperation, before: Assignees) -> Assignees | UnsetType:
         if isinstance(operation.assignees, UnsetType):
             return operation.assignees
         return assignees.chosen(self.people[access.repository.id], operation.assignees or [], before)
 
     async def require_deletable(self) -> None:
         """Raises `Conflict`."""
-        if self.deletions:
-            await issued.require_none_of_tasks(self.change.tx, self.deletions)
-            for access, names in self._deletions_by_project().values():
-                await others.require_none_on_tasks(self.change.tx, access, names)
+        if self.deleted:
+            await issued.require_none_of_tasks(self.change.tx, self.deleted)
+        by_project: dict[int, tuple[Access, dict[str, str]]] = {}
+        for task_id, name in self.deleted.items():
+            access = self._access_to(self.before[task_id].task)
+            by_project.setdefault(access.repository.id, (access, {}))[1][task_id] = name
+        for access, names in by_project.values():
+            await others.require_none_on_tasks(self.change.tx, access, names)
 
-    def _deletions_by_project(self) -> dict[int, tuple[Access, dict[str, str]]]:
-        found: dict[int, tuple[Access, dict[str, str]]] = {}
-        for task_id, name in self.deletions.items():
-            access = self.columns[self.deleted[task_id].column.id][0]
-            found.setdefault(access.repository.id, (access, {}))[1][task_id] = name
-        return found
-
-    # --- writing ----------------------------------------------------------------------------------------------------
+    # --- writing ------------------------------------------------------------------------------------------------------
 
     async def write(self) -> None:
-        self.final = self._final()
-        written = [self._written(task_id) for task_id in self.final if self._differs(task_id)]
-        gone = [actions.touched(each, self.change.now) for each in self.deleted.values()]
-        await bulk_queries.write(self.change.tx, written, gone, self.shelves.items())
-        happened = [self._happening(each) for each in written]
-        happened += [self._told(task, "deleted") for task in self.deleted.values()]
-        await publish_events(self.change, happened)
+        self._finish()
+        # Tasks of a bucket that nobody had to look into stand where they stood.
+        ranks = {task_id: each.rank for task_id, each in self.before.items()}
+        for order in self.orders.values():
+            ranks |= order.ranks
+        changes = []
+        for task_id in dict.fromkeys(self.answered):
+            task = self.current[task_id]
+            if task_id not in self.deleted and (before := self._before(task)) != task:
+                changes.append(TaskChange(self._access_to(task), before, task, ranks[task_id]))
+        gone = [self.before[task_id].task for task_id in self.deleted]
+        trashed = [actions.touched(each, self.change.now) for each in gone]
+        await bulk_queries.write(self.change.tx, changes, trashed, self.orders)
+        events = [
+            actions.edit_event(each.access, each.before, each.after)
+            if each.before
+            else self._event(each.after, "created")
+            for each in changes
+        ]
+        await publish_events(self.change, events + [self._event(each, "deleted") for each in gone])
         await self._run_timers()
 
     async def answers(self) -> list[Task | None]:
-        """In the order of the operations, as the caller sees them; None for what was deleted."""
-        places = {access.repository.id: access for access, _ in self.columns.values()}
-        here: dict[int, list[Task]] = defaultdict(list)
-        for task in self.final.values():
-            here[self.columns[task.column.id][0].repository.id].append(task)
-        seen: dict[str, Task] = {}
-        for repository_id, some in here.items():
-            seen |= {each.id: each for each in await assignees.as_seen(self.change.tx, places[repository_id], some)}
-        return [seen.get(task_id) for task_id in self.answered]
-
-    def _final(self) -> dict[str, Task]:
-        """Every task that is left, at the position that it has in the end."""
-        positions: dict[str, int] = {}
-        for shelf in self.shelves.values():
-            positions |= shelf.positions(self.current)
-        final = {}
+        """The tasks in the order of the operations, as the caller sees them; None for what was deleted."""
+        by_project: dict[int, tuple[Access, list[Task]]] = {}
         for task_id in dict.fromkeys(self.answered):
             if task_id not in self.deleted:
-                task = self.current[task_id]
-                task = msgspec.structs.replace(task, position=positions.get(task_id, task.position))
-                final[task_id] = self._dated(task)
-        return final
+                access = self._access_to(self.current[task_id])
+                by_project.setdefault(access.repository.id, (access, []))[1].append(self.current[task_id])
+        seen: dict[str, Task] = {}
+        for access, found in by_project.values():
+            seen |= {each.id: each for each in await assignees.as_seen(self.change.tx, access, found)}
+        return [seen.get(task_id) for task_id in self.answered]
 
-    def _dated(self, task: Task) -> Task:
-        """With the time of its last change, which is now if it differs from what it was."""
-        before = self._before(task.id, task)
-        if before is None:
-            return task
-        task = msgspec.structs.replace(task, updated_at=before.updated_at)
-        return task if task == before else actions.touched(task, self.change.now)
+    def _finish(self) -> None:
+        """Give the tasks the positions that they have in the end and, if they differ then, the time of the change."""
+        positions: dict[str, int] = {}
+        for order in self.orders.values():
+            positions |= order.positions(self.current)
+        for task_id in self.current.keys() - self.deleted.keys():
+            task = self.current[task_id]
+            task = msgspec.structs.replace(task, position=positions.get(task_id, task.position))
+            if (before := self._before(task)) is not None:
+                task = msgspec.structs.replace(task, updated_at=before.updated_at)
+                task = task if task == before else actions.touched(task, self.change.now)
+            self.current[task_id] = task
 
-    def _before(self, task_id: str, after: Task) -> Task | None:
-        """What it was. That others shifted it is no change of it."""
-        if task_id not in self.known:
+    def _before(self, after: Task) -> Task | None:
+        """What a task was. That others moved past it is no change of it."""
+        if after.id not in self.before:
             return None
-        before = self.known[task_id].task
-        return before if task_id in self.moved else msgspec.structs.replace(before, position=after.position)
+        before = self.before[after.id].task
+        return before if after.id in self.moved else msgspec.structs.replace(before, position=after.position)
 
-    def _differs(self, task_id: str) -> bool:
-        return self._before(task_id, self.final[task_id]) != self.final[task_id]
+    def _access_to(self, task: Task) -> Access:
+        return self.columns[task.column.id][0]
 
-    def _written(self, task_id: str) -> Written:
-        task = self.final[task_id]
-        shelf = self.shelves.get(task.column.id)
-        standing = shelf.standing_of(task_id) if shelf else None
-        access = self.columns[task.column.id][0]
-        before = self._before(task_id, task)
-        return Written(access.repository.id, before, task, standing or self.known[task_id].standing)
-
-    def _happening(self, written: Written) -> RecordEvent:
-        if written.before is None:
-            return self._told(written.after, "created")
-        return actions.edit_of(self.columns[written.after.column.id][0], written.before, written.after)
-
-    def _told(self, task: Task, action: str) -> RecordEvent:
-        return RecordEvent(self.columns[task.column.id][0].repository, "task", action, to_response(task))
+    def _event(self, task: Task, action: str) -> RecordEvent:
+        return RecordEvent(self._access_to(task).repository, "task", action, to_response(task))
 
     async def _run_timers(self) -> None:
         """As single moves do; of several tasks that would start the mover's timer, the last one has it."""
@@ -300,7 +338,7 @@ class _Run:
         started: str | None = None
         for task_id, column_id in self.entered.items():
             target = self.columns[column_id][1]
-            if task_id in self.deleted or self.final[task_id].column.id != column_id:
+            if task_id in self.deleted or self.current[task_id].column.id != column_id:
                 continue
             if target.completes:
                 finished[column_id].append(task_id)

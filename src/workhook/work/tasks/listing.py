@@ -23,16 +23,37 @@ from workhook.storage import Reader, Row
 from workhook.storage.metadata import big
 from workhook.storage.statements import PerDialect
 from workhook.work.access import Access
-from workhook.work.pages import LOOKS_AT_MOST, length
+from workhook.work.pages import LOOKS_AT_MOST, PAGE_CHARS, length
 from workhook.work.search.match import are_found, matches, number_of, task_matches, words_of
 from workhook.work.tasks import assignees
 from workhook.work.tasks.queries import project_of
-from workhook.work.tasks.rows import every_column, is_cut, no_more_than_a_page, on_page, task_of, weight, with_column
-from workhook.work.tasks.schemas import Task, TaskProjectShape, TasksQuery
-from workhook.work.tasks.tables import EARLIER_THAN_ALL, LATER_THAN_ALL, task_assignees, tasks
+from workhook.work.tasks.tables import (
+    EARLIER_THAN_ALL,
+    LATER_THAN_ALL,
+    Task,
+    TaskProjectShape,
+    TasksQuery,
+    every_column,
+    task_assignees,
+    task_of,
+    tasks,
+    weight,
+    with_column,
+)
 
 Key = tuple[int | str, str]
 """The value that the list is sorted by, and the id of the task."""
+
+
+def no_more_than_a_page(some: sa.Subquery, *order: sa.ColumnElement[Any]) -> sa.Subquery:
+    """The tasks that `some` selects by `id` with their `weight`, in this order: `weight_before` is that of all those
+    before it, `found` how many there are."""
+    before = (sa.func.sum(some.c.weight).over(order_by=order) - some.c.weight).label("weight_before")
+    return sa.select(some, before, sa.func.count().over().label("found")).subquery("sized")
+
+
+def on_page(sized: sa.Subquery) -> sa.ColumnElement[bool]:
+    return sized.c.weight_before < sa.literal_column(str(PAGE_CHARS), sa.BigInteger)
 
 
 def _conditions(some: sa.CTE, dialect: str) -> Mapping[str, Callable[[], sa.ColumnElement[bool]]]:
@@ -82,15 +103,15 @@ def _sort_key(sort: str) -> sa.ColumnElement[int | str]:
 
 
 class Bound(NamedTuple):
-    """What a page looks at: so many rows, with so many `characters` in all where they are looked through for words."""
+    """How many rows a page looks at, and how many `characters` of them where it searches their texts for words."""
 
     rows: sa.ColumnElement[int]
     characters: int | None = None
 
 
 class Firsts(NamedTuple):
-    """So many of the first tasks are looked through for words. On SQLite the index of words says of each whether it has
-    them. On PostgreSQL its text is taken apart, which costs more than to read it."""
+    """How many of the first tasks are searched for words, one by one. On SQLite the index of words tells whether a task
+    has them. PostgreSQL parses the text of each task, which costs more than reading it."""
 
     sqlite_rows: int
     postgresql_rows: int
@@ -134,14 +155,14 @@ def _walk(sort: str, *, continues: bool) -> sa.Select[Any]:
 
 
 def _looked_at(walk: sa.Select[Any], filters: frozenset[str], falling: bool, bound: Bound, dialect: str) -> sa.Subquery:
-    """Of the first tasks of a walk those that fit, and the `last` one whether it `fits` or not: behind it there may be
-    more. With a bound of characters that is the first which is too much, and nobody looked at it."""
+    """The first tasks of a walk that fit, and the `last` task whether it `fits` or not: more may follow it. With a
+    bound of characters the last task is the first that exceeds it, and is not looked at."""
     seen = walk.add_columns(*_asked_columns(filters, bound, dialect)).limit(bound.rows).subquery("seen")
     order = _in_order(falling, seen.c.sort_key, seen.c.id)
-    told: list[sa.ColumnElement[Any]] = [sa.func.row_number().over(order_by=order).label("place")]
+    counted: list[sa.ColumnElement[Any]] = [sa.func.row_number().over(order_by=order).label("place")]
     if bound.characters is not None:
-        told.append((sa.func.sum(seen.c.size).over(order_by=order) - seen.c.size).label("before"))
-    numbered = sa.select(seen, *told).cte("numbered")
+        counted.append((sa.func.sum(seen.c.size).over(order_by=order) - seen.c.size).label("before"))
+    numbered = sa.select(seen, *counted).cte("numbered")
     conditions = _conditions(numbered, dialect)
     fits: sa.ColumnElement[bool] = sa.and_(*(conditions[name]() for name in sorted(filters)))
     last: sa.ColumnElement[bool] = numbered.c.place == bound.rows
@@ -180,7 +201,7 @@ def _asked_columns(filters: frozenset[str], bound: Bound, dialect: str) -> list[
 
 
 def _select(filters: frozenset[str], sort: str, continues: bool, firsts: Firsts | None, dialect: str) -> sa.Select[Any]:
-    """With `firsts`, words are looked for among these alone; without, by their index."""
+    """The statement of a list. With `firsts`, words are searched for among these alone; without, by their index."""
     walk, falling = _walk(sort, continues=continues), sort.startswith("-")
     if "q" in filters and firsts is None:
         walk, filters = walk.where(task_matches()), filters - {"q"}
@@ -188,8 +209,8 @@ def _select(filters: frozenset[str], sort: str, continues: bool, firsts: Firsts 
         bound = _ALL_LOOKED_AT if firsts is None else firsts.of(dialect)
         some = _looked_at(walk, filters, falling, bound, dialect)
     else:
-        told = (sa.true().label("fits"), sa.false().label("last"), weight.label("weight"))
-        some = walk.add_columns(*told).limit(big("limit")).subquery("some")
+        constants = (sa.true().label("fits"), sa.false().label("last"), weight.label("weight"))
+        some = walk.add_columns(*constants).limit(big("limit")).subquery("some")
     sized = no_more_than_a_page(some, *_in_order(falling, some.c.sort_key, some.c.id))
     return (
         sa.select(*every_column, sized.c.sort_key, sized.c.found, sized.c.fits, sized.c.last)
@@ -207,7 +228,7 @@ def _in_order(falling: bool, *key: sa.ColumnElement[Any]) -> list[sa.ColumnEleme
 def _statement(
     filters: frozenset[str], sort: str, continues: bool, firsts: Firsts | None = None, large: bool = False
 ) -> PerDialect:
-    """`large`: so few as PostgreSQL looks at first cannot fill the page, and are not tried."""
+    """`large`: the page is larger than the number of first tasks on PostgreSQL, so these are not searched there."""
     sqlite = _select(filters, sort, continues, firsts, "sqlite")
     postgresql = _select(filters, sort, continues, None if large else firsts, "postgresql")
     return PerDialect(sqlite=sqlite, postgresql=postgresql)
@@ -224,9 +245,9 @@ def params_of(query: TasksQuery) -> dict[str, object]:
     return params
 
 
-class Listed(NamedTuple):
-    """`tasks`, each with its sort key. `cut`: there would be more (`pages.PAGE_CHARS`). `last_seen`: the key behind
-    which nothing was looked at, if the page comes to it."""
+class TaskPage(NamedTuple):
+    """`tasks`, each with its sort key. `cut`: the page ended early (`pages.PAGE_CHARS`). `last_seen`: the key of the
+    last task that was looked at, if there may be more behind it."""
 
     tasks: list[tuple[Task, Key]]
     cut: bool = False
@@ -235,13 +256,13 @@ class Listed(NamedTuple):
 
 async def list_tasks(
     reader: Reader, access: Access, filters: Mapping[str, object], *, sort: str, after: Key | None, limit: int
-) -> Listed:
-    """What fits every filter, as `params_of` gives them; `after` is the key to start behind. A client finds nothing by
-    the name of somebody whom it does not see."""
+) -> TaskPage:
+    """The tasks that fit every filter of `params_of`; `after` is the key to start behind. A client finds nothing by the
+    name of a person whom it does not see."""
     if access.is_client and "assignee" in filters:
         name = str(filters["assignee"])
         if name not in (await assignees.find_people(reader, access, [name])).by_name:
-            return Listed([])
+            return TaskPage([])
     params: dict[str, object] = {
         **filters,
         "repository_id": access.repository.id,
@@ -253,13 +274,13 @@ async def list_tasks(
     names, continues, project = frozenset(filters), after is not None, project_of(access)
     if "q" in filters:
         first = _statement(names, sort, continues, FIRSTS, limit > FIRSTS.postgresql_rows)
-        listed = _listed(await reader.fetch_all(first, params), project)
-        if listed.cut or listed.last_seen is None or len(listed.tasks) == limit:
-            return listed
-    return _listed(await reader.fetch_all(_statement(names, sort, continues), params), project)
+        page = _page(await reader.fetch_all(first, params), project)
+        if page.cut or page.last_seen is None or len(page.tasks) == limit:
+            return page
+    return _page(await reader.fetch_all(_statement(names, sort, continues), params), project)
 
 
-def _listed(rows: Sequence[Row], project: TaskProjectShape) -> Listed:
+def _page(rows: Sequence[Row], project: TaskProjectShape) -> TaskPage:
     found = [(task_of(row, project), (row["sort_key"], row["task_id"])) for row in rows if row["fits"]]
     last = next(((row["sort_key"], row["task_id"]) for row in rows if row["last"]), None)
-    return Listed(found, cut=is_cut(rows), last_seen=last)
+    return TaskPage(found, cut=bool(rows) and len(rows) < rows[0]["found"], last_seen=last)

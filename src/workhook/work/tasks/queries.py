@@ -8,36 +8,44 @@ for again, with the locks in hand, if it is not.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import msgspec
 import sqlalchemy as sa
+from sqlalchemy.sql.expression import Executable
 
 from workhook.core import json
-from workhook.core.errors import Unavailable
+from workhook.core.errors import Fault, Invalid, Unavailable
 from workhook.identity.schemas import Actor
 from workhook.identity.tables import projects
 from workhook.storage import Reader, Row, Transaction
-from workhook.storage.dialects import json_rows
-from workhook.storage.statements import hot
+from workhook.storage.dialects import any_of, json_rows
+from workhook.storage.metadata import big, insert_into
+from workhook.storage.record_rows import assigned, values_of
+from workhook.storage.statements import Params, hot
 from workhook.work.access import Access, access_of, with_access
 from workhook.work.columns.schemas import completes
 from workhook.work.columns.tables import columns
-from workhook.work.tasks.order import Bucket
-from workhook.work.tasks.rows import (
+from workhook.work.tasks.ordering.column_order import Bucket, InsertPosition, is_crowded, new_rank, spread_ranks
+from workhook.work.tasks.tables import (
+    CONTENT,
+    Task,
+    TaskColumnShape,
+    TaskProjectShape,
     bucket_index,
     every_column,
-    listed_task_of,
+    task_assignees,
+    task_at,
+    task_buckets,
     task_columns,
     task_of,
+    tasks,
     with_column,
 )
-from workhook.work.tasks.schemas import Task, TaskColumnShape, TaskProjectShape
-from workhook.work.tasks.tables import task_buckets, tasks
 
 
-class Target(msgspec.Struct, frozen=True):
+class LockedColumn(msgspec.Struct, frozen=True):
     """A column that a task is in or comes to, with its buckets."""
 
     column: TaskColumnShape
@@ -45,22 +53,25 @@ class Target(msgspec.Struct, frozen=True):
     start_timer: bool
     buckets: list[Bucket]
 
+    def position_of(self, row: Row) -> tuple[int, int]:
+        """Which of the buckets the task of a row with `bucket_id` and `bucket_index` is in, and its position."""
+        number = next((number for number, each in enumerate(self.buckets) if each.id == row["bucket_id"]), 0)
+        return number, sum(each.size for each in self.buckets[:number]) + int(row["bucket_index"])
 
-class FoundTask(msgspec.Struct, frozen=True):
-    """A task that is to be changed, as its project's `access` shows it."""
+
+class AccessedTask(msgspec.Struct, frozen=True):
+    """A task, and the caller's access to its project."""
 
     access: Access
     task: Task
 
 
-class Movable(msgspec.Struct, frozen=True):
+class MovableTask(AccessedTask, frozen=True):
     """A task with the column that it is in (`bucket`: where in the list of buckets) and the one that it comes to."""
 
-    access: Access
-    task: Task
     bucket: int
-    source: Target
-    target: Target
+    source: LockedColumn
+    target: LockedColumn
 
     @property
     def stays(self) -> bool:
@@ -72,28 +83,32 @@ def project_of(access: Access) -> TaskProjectShape:
     return TaskProjectShape(access.repository.project_id, access.repository.title)
 
 
-# --- reading --------------------------------------------------------------------------------------------------------
+def no_such_column(field: str) -> Invalid:
+    message = f"{field}: there is no such column in the task's project"
+    return Invalid(faults=[Fault(field=field, code="not_found", message=message)])
 
+
+# --- reading ----------------------------------------------------------------------------------------------------------
+
+_this = tasks.c.id == sa.bindparam("task_id")
 _alive = tasks.c.deleted_at.is_(None)
-_one = hot(
-    with_access(
-        sa.select(*every_column).select_from(with_column).where(tasks.c.id == sa.bindparam("task_id"), _alive),
-        tasks.c.repository_id,
-    )
-)
+_one = hot(with_access(sa.select(*every_column).select_from(with_column).where(_this, _alive), tasks.c.repository_id))
 
 
-async def find_task(reader: Reader, actor: Actor, task_id: str) -> FoundTask:
+async def find_task(reader: Reader, actor: Actor, task_id: str) -> AccessedTask:
     """Raises `NotFound`."""
-    row = await reader.fetch_one(_one, {"task_id": task_id, "user_id": actor.user.id})
+    return _accessed(await reader.fetch_one(_one, {"task_id": task_id, "user_id": actor.user.id}), actor)
+
+
+def _accessed(row: Row | None, actor: Actor) -> AccessedTask:
     access = access_of(row, actor)
     assert row is not None, "`access_of` says that it is not there"
-    return FoundTask(access, task_of(row, project_of(access)))
+    return AccessedTask(access, task_of(row, project_of(access)))
 
 
-# --- reading to write -----------------------------------------------------------------------------------------------
+# --- reading to write -------------------------------------------------------------------------------------------------
 
-_low, _high = columns.alias("low"), columns.alias("high")
+_first_lock, _second_lock = columns.alias("first_lock"), columns.alias("second_lock")
 _seen_columns, _seen_tasks = columns.alias("seen_columns"), tasks.alias("seen_tasks")
 
 
@@ -117,87 +132,80 @@ unchanged_task = (
 )
 _locked = hot(_one.add_columns(unchanged_task.label("fresh")).with_for_update(of=tasks, key_share=True))
 
-target_columns = [
-    *_flags(columns, "low_"),
+lockable_columns = [
+    *_flags(columns, "first_"),
     _buckets(columns.c.id).label("buckets"),
     _unchanged(columns).label("fresh"),
 ]
-"""Of a column that is to be locked, for `target_of`."""
+"""What `locked_column` reads."""
 
 _to_column = hot(
     with_access(
-        sa.select(*target_columns).where(columns.c.id == sa.bindparam("column_id")),
+        sa.select(*lockable_columns).where(columns.c.id == sa.bindparam("column_id")),
         columns.c.repository_id,
     ).with_for_update(of=columns, key_share=True)
 )
 
 _wanted = sa.func.coalesce(sa.bindparam("to_column", type_=sa.Text), tasks.c.column_id)
+
+
+def _is_column(column: sa.FromClause, column_id: sa.ColumnElement[str]) -> sa.ColumnElement[bool]:
+    return sa.and_(column.c.id == column_id, column.c.repository_id == tasks.c.repository_id)
+
+
 _to_move = hot(
     with_access(
         sa.select(
-            *task_columns(),
+            *task_columns,
             tasks.c.column_id.label("column_id"),
             tasks.c.bucket_id.label("bucket_id"),
             bucket_index.label("bucket_index"),
-            *_flags(_low, "low_"),
-            *_flags(_high, "high_"),
+            *_flags(_first_lock, "first_"),
+            *_flags(_second_lock, "second_"),
             _buckets(tasks.c.column_id).label("buckets"),
-            sa.case((_low.c.id != _high.c.id, _buckets(_wanted))).label("other_buckets"),
-            sa.and_(unchanged_task, _unchanged(_low), _unchanged(_high)).label("fresh"),
+            sa.case((_first_lock.c.id != _second_lock.c.id, _buckets(_wanted))).label("other_buckets"),
+            sa.and_(unchanged_task, _unchanged(_first_lock), _unchanged(_second_lock)).label("fresh"),
         )
-        .select_from(
-            tasks.join(
-                _low,
-                sa.and_(
-                    _low.c.id == sa.case((_wanted < tasks.c.column_id, _wanted), else_=tasks.c.column_id),
-                    _low.c.repository_id == tasks.c.repository_id,
-                ),
-            ).join(
-                _high,
-                sa.and_(
-                    _high.c.id == sa.case((_wanted < tasks.c.column_id, tasks.c.column_id), else_=_wanted),
-                    _high.c.repository_id == tasks.c.repository_id,
-                ),
-            )
+        .join_from(
+            tasks,
+            _first_lock,
+            _is_column(_first_lock, sa.case((_wanted < tasks.c.column_id, _wanted), else_=tasks.c.column_id)),
         )
-        .where(tasks.c.id == sa.bindparam("task_id"), _alive),
+        .join(
+            _second_lock,
+            _is_column(_second_lock, sa.case((_wanted < tasks.c.column_id, tasks.c.column_id), else_=_wanted)),
+        )
+        .where(_this, _alive),
         tasks.c.repository_id,
-    ).with_for_update(of=[_low, _high, tasks], key_share=True)
+    ).with_for_update(of=[_first_lock, _second_lock, tasks], key_share=True)
 )  # they are locked in this order
 
 _can_move = sa.select(columns.c.id).where(
-    columns.c.id == _wanted,
-    columns.c.repository_id == tasks.c.repository_id,
-    tasks.c.id == sa.bindparam("task_id"),
+    _is_column(columns, _wanted),
+    _this,
     _alive,
     projects.c.repository_id == tasks.c.repository_id,
     projects.c.deleted_at.is_(None),
 )
 
 _first_column = columns.alias("first_column")
+_first_column_id = (
+    sa.select(_first_column.c.id)
+    .where(_first_column.c.repository_id == tasks.c.repository_id)
+    .order_by(_first_column.c.position, _first_column.c.id)
+    .limit(1)
+    .correlate(tasks)
+    .scalar_subquery()
+)
 _to_restore = with_access(
     sa.select(
-        *task_columns(),
-        *_flags(columns, "low_"),
+        *task_columns,
+        *_flags(columns, "first_"),
         _buckets(columns.c.id).label("buckets"),
         sa.and_(unchanged_task, _unchanged(columns)).label("fresh"),
     )
-    .select_from(
-        tasks.join(
-            columns,
-            columns.c.id
-            == sa.func.coalesce(
-                tasks.c.column_id,
-                sa.select(_first_column.c.id)
-                .where(_first_column.c.repository_id == tasks.c.repository_id)
-                .order_by(_first_column.c.position, _first_column.c.id)
-                .limit(1)
-                .correlate(tasks)
-                .scalar_subquery(),
-            ),
-        )
-    )
-    .where(tasks.c.id == sa.bindparam("task_id"), tasks.c.deleted_at.is_not(None)),
+    .join_from(tasks, columns, columns.c.id == sa.func.coalesce(tasks.c.column_id, _first_column_id))
+    .where(_this, tasks.c.deleted_at.is_not(None)),
     tasks.c.repository_id,
 ).with_for_update(of=[columns, tasks], key_share=True)
 
@@ -217,64 +225,60 @@ async def _fresh(tx: Transaction, statement: sa.Select[Any], params: Mapping[str
     return row
 
 
-def target_of(row: Row) -> Target:
-    """From a row of `target_columns`."""
-    return _target_of(row, "low_", row["buckets"])
+async def fresh_rows(tx: Transaction, statement: sa.Select[Any], params: Mapping[str, object]) -> Sequence[Row]:
+    """The rows, locked and as they are now."""
+    rows = await tx.fetch_all(statement, params)
+    return rows if all(row["fresh"] for row in rows) else await tx.fetch_all(statement, params)
 
 
-def _target_of(row: Row, prefix: str, buckets: str) -> Target:
-    return Target(
+def locked_column(row: Row, prefix: str = "first_", buckets: str = "buckets") -> LockedColumn:
+    """The column of a row of `lockable_columns`."""
+    return LockedColumn(
         column=TaskColumnShape(row[prefix + "id"], row[prefix + "title"]),
         completes=completes(row[prefix + "stage"], bool(row[prefix + "finished"])),
         start_timer=bool(row[prefix + "start_timer"]),
-        buckets=[Bucket(bucket_id, rank, size) for rank, bucket_id, size in sorted(json.decode(buckets))],
+        buckets=[Bucket(bucket_id, rank, size) for rank, bucket_id, size in sorted(json.decode(row[buckets]))],
     )
 
 
-async def lock_task(tx: Transaction, actor: Actor, task_id: str) -> FoundTask:
-    """For a change of what it says: nobody else changes it until the transaction ends. Raises `NotFound`."""
+async def lock_task(tx: Transaction, actor: Actor, task_id: str) -> AccessedTask:
+    """Lock a task to change what it says: nobody else changes it until the transaction ends. Raises `NotFound`."""
     params = {"task_id": task_id, "user_id": actor.user.id}
     # None also for a task that came to another column meanwhile: its own lock, which is held then, is the right one.
-    row = await _fresh(tx, _locked, params) or await _fresh(tx, _locked, params)
-    access = access_of(row, actor)
-    assert row is not None, "`access_of` says that it is not there"
-    return FoundTask(access, task_of(row, project_of(access)))
+    return _accessed(await _fresh(tx, _locked, params) or await _fresh(tx, _locked, params), actor)
 
 
-async def lock_column(tx: Transaction, actor: Actor, column_id: str) -> tuple[Access, Target]:
-    """For a task that comes to it: nobody else changes the order of its tasks. Raises `NotFound`."""
+async def lock_column(tx: Transaction, actor: Actor, column_id: str) -> tuple[Access, LockedColumn]:
+    """Lock a column that a task comes to: nobody else changes the order of its tasks. Raises `NotFound`."""
     row = await _fresh(tx, _to_column, {"column_id": column_id, "user_id": actor.user.id})
     access = access_of(row, actor)
     assert row is not None, "`access_of` says that it is not there"
-    return access, target_of(row)
+    return access, locked_column(row)
 
 
-async def lock_to_move(tx: Transaction, actor: Actor, task_id: str, column_id: str | None) -> Movable | None:
-    """The task, its column, and the column that it comes to (None: its own). Nobody else changes any of them.
+async def lock_to_move(tx: Transaction, actor: Actor, task_id: str, column_id: str | None) -> MovableTask:
+    """Lock the task, its column, and the column that it comes to (None: its own). Nobody else changes any of them.
 
-    None if there is no such task, or no such column in its project. Raises `NotFound` for a caller with no place there,
-    and `Busy`.
+    Raises `NotFound` for a task that the caller does not see, `Invalid` if its project has no such column, and `Busy`.
     """
     params = {"task_id": task_id, "to_column": column_id, "user_id": actor.user.id}
     row = await _fresh(tx, _to_move, params)
     if row is None:
         if await tx.fetch_one(_can_move, params) is not None:
             raise Busy("It is being moved by many at once.")
-        return None
+        await find_task(tx, actor, task_id)  # raises for a task that is not there
+        raise no_such_column("column_id")
     access = access_of(row, actor)
-    low = row["column_id"] == row["low_id"]
-    source = _target_of(row, "low_" if low else "high_", row["buckets"])
-    target = source
-    if row["low_id"] != row["high_id"]:
-        target = _target_of(row, "high_" if low else "low_", row["other_buckets"])
-    bucket = next((number for number, each in enumerate(source.buckets) if each.id == row["bucket_id"]), 0)
-    position = sum(each.size for each in source.buckets[:bucket]) + row["bucket_index"]
-    task = listed_task_of(row, project_of(access), source.column, position)
-    return Movable(access, task, bucket, source, target)
+    is_first = row["column_id"] == row["first_id"]
+    source = target = locked_column(row, "first_" if is_first else "second_")
+    if row["first_id"] != row["second_id"]:
+        target = locked_column(row, "second_" if is_first else "first_", "other_buckets")
+    bucket, position = source.position_of(row)
+    return MovableTask(access, task_at(row, project_of(access), source.column, position), bucket, source, target)
 
 
-async def lock_to_restore(tx: Transaction, actor: Actor, task_id: str) -> Movable | None:
-    """A task that was deleted, and the column that it comes back to. None if no such task was.
+async def lock_to_restore(tx: Transaction, actor: Actor, task_id: str) -> MovableTask | None:
+    """Lock a task that was deleted, and the column that it comes back to. None if no such task was.
 
     Raises `NotFound` for a caller with no place in its project.
     """
@@ -285,6 +289,85 @@ async def lock_to_restore(tx: Transaction, actor: Actor, task_id: str) -> Movabl
             raise Busy("It is being moved by many at once.")
         return None
     access = access_of(row, actor)
-    target = target_of(row)
+    target = locked_column(row)
     position = sum(each.size for each in target.buckets)
-    return Movable(access, listed_task_of(row, project_of(access), target.column, position), 0, target, target)
+    return MovableTask(access, task_at(row, project_of(access), target.column, position), 0, target, target)
+
+
+# --- writing: whoever calls holds the lock of the column that the task comes to ---------------------------------------
+
+_content = assigned(CONTENT)
+_place = {"column_id": sa.bindparam("to_column"), "bucket_id": big("to_bucket"), "rank": new_rank}
+_insert = hot(
+    sa.insert(tasks)
+    .values(
+        **_content,
+        **_place,
+        id=sa.bindparam("task_id"),
+        repository_id=big("repository_id"),
+        user_id=big("user_id"),
+        created_at=big("created_at"),
+        updated_at=big("updated_at"),
+    )
+    .returning(tasks.c.rank)
+)
+_edit = hot(sa.update(tasks).where(_this).values(**_content, updated_at=big("updated_at")))
+_move = hot(_edit.values(**_place, deleted_at=sa.null()).returning(tasks.c.rank))
+_trash = (
+    sa.update(tasks)
+    .where(_this)
+    .values(bucket_id=sa.null(), rank=sa.null(), deleted_at=big("updated_at"), updated_at=big("updated_at"))
+)
+insert_assignee = insert_into(task_assignees, "task_id", "user_id")
+_delete_assignees = sa.delete(task_assignees).where(
+    task_assignees.c.task_id == sa.bindparam("task_id"), any_of(task_assignees.c.user_id, "user_ids")
+)
+
+
+async def insert_task(tx: Transaction, repository_id: int, task: Task, position: InsertPosition) -> None:
+    params = {"task_id": task.id, **values_of(task), **position.params, "repository_id": repository_id}
+    await _put(tx, _insert, params, position)
+    _add_assignees(tx, task.id, [person.id for person in task.assignees])
+
+
+def update_task(tx: Transaction, task: Task) -> None:
+    """Write what the task says; its place stays."""
+    tx.defer(_edit, [{"task_id": task.id, **values_of(task)}])
+
+
+async def move_task(tx: Transaction, task: Task, position: InsertPosition) -> None:
+    """Write what the task says, and where it stands; it may come out of the trash."""
+    await _put(tx, _move, {"task_id": task.id, **values_of(task), **position.params}, position)
+
+
+async def _put(tx: Transaction, statement: Executable, params: Params, position: InsertPosition) -> None:
+    await tx.flush()  # another new task may be waiting, which the place of this one depends on
+    if not position.between:
+        tx.defer(statement, [params])
+        return
+    row = await tx.fetch_one(statement, params)
+    if row is not None and is_crowded(row["rank"]):  # rare: after dozens of moves to one place
+        await spread_ranks(tx, position.bucket_id)
+
+
+def trash_task(tx: Transaction, task: Task) -> None:
+    """Put a task into the trash. Its `updated_at` is when it was deleted."""
+    tx.defer(_trash, [{"task_id": task.id, "updated_at": task.updated_at}])
+
+
+async def trash_tasks(tx: Transaction, deleted: Sequence[Task]) -> None:
+    """`trash_task` for many."""
+    await tx.execute_many(_trash, [{"task_id": task.id, "updated_at": task.updated_at} for task in deleted])
+
+
+def _add_assignees(tx: Transaction, task_id: str, user_ids: Collection[int]) -> None:
+    tx.defer(insert_assignee, [{"task_id": task_id, "user_id": each} for each in user_ids])
+
+
+async def set_assignees(tx: Transaction, before: Task, after: Task) -> None:
+    """Write what differs in the people of a task."""
+    had, wanted = ({person.id for person in each.assignees} for each in (before, after))
+    if gone := had - wanted:
+        await tx.execute(_delete_assignees, {"task_id": after.id, "user_ids": sorted(gone)})
+    if added := wanted - had:
+        _add_assignees(tx, after.id, sorted(added))

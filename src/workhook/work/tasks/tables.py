@@ -1,8 +1,8 @@
-"""Tasks, and the order that they have in their columns.
+"""A task: what a caller may say about one, its record, its tables, and what every statement that reads tasks selects.
 
 The tasks of a column stand in buckets of some dozens. A bucket has a `rank` among those of its column, and a task one
-in its bucket, both with gaps (`work.tasks.order`). A task's position is the sizes of the buckets before its own and the
-number of tasks before it there: neither reading nor changing it touches the other thousands.
+in its bucket, both with gaps (`work.tasks.ordering`). A task's position is the sizes of the buckets before its own and
+the number of tasks before it there: neither reading nor changing it touches the other thousands.
 
 Triggers (migration 0006) keep `task_buckets.size` true and let `columns.revision` grow, whoever writes `bucket_id` and
 `rank`. A task that was deleted is in no bucket; its column may be gone.
@@ -10,16 +10,154 @@ Triggers (migration 0006) keep `task_buckets.size` true and let `columns.revisio
 
 from __future__ import annotations
 
-import sqlalchemy as sa
+from collections.abc import Sequence
+from typing import Annotated, Any, Literal
 
-from workhook.storage.metadata import in_project, metadata
-from workhook.storage.record_rows import table_columns
-from workhook.work.tasks.schemas import Task
+import msgspec
+import sqlalchemy as sa
+from msgspec import UNSET, Meta, UnsetType
+
+from workhook.core import json
+from workhook.core.records import COMPUTED, HIDDEN, LINK, JsonForm, Millis, Record, Wire, resource_id
+from workhook.http.lists import ListQuery
+from workhook.http.parameters import DayOrMoment, LongText, Prepared, Title, WebAddress
+from workhook.identity.tables import accounts
+from workhook.storage import Row
+from workhook.storage.dialects import json_rows
+from workhook.storage.metadata import in_project, metadata, partial_index
+from workhook.storage.record_rows import row_reader, selected, stored_names, table_columns
+from workhook.work.columns.tables import columns
+from workhook.work.people import PersonShape, membership_of, person_columns, person_of_values
+
+Level = Literal["low", "medium", "high"]
+Priority = Annotated[
+    Level,
+    Meta(
+        description="In any case.",
+        extra_json_schema={"enum": ["Low", "Medium", "High", "low", "medium", "high"]},
+    ),
+    Prepared(str.lower),
+]
+Position = Annotated[int, Meta(ge=0, le=2**53 - 1, description="0-based, in its column; past the end it is the end.")]
+KEYS_MAX = 100
+Texts = Annotated[dict[str, str], Meta(max_length=KEYS_MAX, description="Free keys; an object in JSON.")]
+Sections = Annotated[dict[str, Texts], Meta(max_length=KEYS_MAX, description="Objects by name; an object in JSON.")]
+# In a list `Prepared` does not apply: `actions` trims those.
+Label = Annotated[str, Meta(min_length=1, max_length=255, pattern=r"\S"), Prepared(str.strip)]
+Labels = Annotated[list[Label], Meta(max_length=100)]
+Usernames = Annotated[list[str], Meta(max_length=100, description="Usernames of people who see the project.")]
+ColumnId = Annotated[str, Meta(description="A column of the task's project.")]
+OfProject = Annotated[str, Meta(description="The project's id: it must be that of the task.")]
+
+
+Assignees = tuple[PersonShape, ...]
+
+
+class TaskContent(msgspec.Struct):
+    """What a task says, whichever column it is in."""
+
+    description: LongText | UnsetType | None = UNSET
+    priority: Priority | UnsetType | None = UNSET
+    deadline: DayOrMoment | UnsetType | None = UNSET
+    position: Position | UnsetType = UNSET
+    cover_url: WebAddress | UnsetType | None = UNSET
+    fields: Texts | UnsetType | None = UNSET
+    sections: Sections | UnsetType | None = UNSET
+    assignees: Usernames | UnsetType | None = UNSET
+    labels: Labels | UnsetType | None = UNSET
+    project_id: OfProject | UnsetType = UNSET
+
+
+class TaskCreate(TaskContent, kw_only=True):
+    """Without `position` the task comes last in its column."""
+
+    title: Title
+
+
+class TaskEdit(TaskContent):
+    """What is absent stays. Without `position` a task that changes its column comes last there."""
+
+    title: Title | UnsetType = UNSET
+    column_id: ColumnId | UnsetType = UNSET
+
+
+class OfProjectQuery(msgspec.Struct):
+    project_id: OfProject | UnsetType = UNSET
+
+
+class ColumnTasksQuery(ListQuery):
+    project_id: OfProject | UnsetType = UNSET
+
+
+Sort = Literal[
+    "created_at", "-created_at", "updated_at", "-updated_at", "deadline", "-deadline", "title", "-title"
+]  # fmt: skip
+
+
+class TasksQuery(ListQuery):
+    """Filters of a project's tasks; each that is given narrows the list."""
+
+    priority: Priority | UnsetType = UNSET
+    assignee: Annotated[str, Meta(description="A username.")] | UnsetType = UNSET
+    label: Label | UnsetType = UNSET
+    deadline_before: DayOrMoment | UnsetType = UNSET
+    deadline_after: DayOrMoment | UnsetType = UNSET
+    finished: Annotated[bool, Meta(description="Whether the task is completed.")] | UnsetType = UNSET
+    q: Annotated[str, Meta(max_length=255, description="Words of title and description.")] | UnsetType = UNSET
+    sort: (
+        Annotated[Sort, Meta(description="`-` for descending; without a deadline comes last. By id without it.")]
+        | UnsetType
+    ) = UNSET
+
+
+class TaskProjectShape(msgspec.Struct):
+    id: Annotated[str, resource_id("prj")]
+    title: str
+
+
+class TaskColumnShape(msgspec.Struct):
+    id: Annotated[str, resource_id("col")]
+    title: str
+
+
+class Task(Record, frozen=True):
+    """`position` is 0-based in the task's column."""
+
+    id: Annotated[str, resource_id("tsk")]
+    title: str
+    description: str | None
+    cover_url: Annotated[str | None, LINK]
+    priority: Level | None
+    deadline: Millis | None
+    position: Annotated[int, COMPUTED]
+    fields: Annotated[str, JsonForm(dict[str, str], json.decode)]
+    sections: Annotated[str, JsonForm(dict[str, dict[str, str]], json.decode)]
+    project: TaskProjectShape
+    column: TaskColumnShape
+    assignees: Assignees
+    labels: Annotated[str, JsonForm(list[str], json.decode)]
+    completed_at: Millis | None
+    created_at: Millis
+    updated_at: Millis
+    user_id: Annotated[int, HIDDEN]  # who made it
+
+
+class TaskAnswer(msgspec.Struct):
+    task: Wire[Task]
+    success: bool = True
+
+
+class TasksAnswer(msgspec.Struct):
+    tasks: Sequence[Wire[Task]]
+    success: bool = True
+
+
+# --- tables -----------------------------------------------------------------------------------------------------------
 
 task_buckets = sa.Table(
     "task_buckets",
     metadata,
-    sa.Column("id", sa.BigInteger, primary_key=True, autoincrement=False),  # random, see `order.new_bucket_id`
+    sa.Column("id", sa.BigInteger, primary_key=True, autoincrement=False),  # random, see `ordering.new_bucket_id`
     sa.Column("column_id", sa.Text, sa.ForeignKey("columns.id", ondelete="CASCADE"), nullable=False),
     sa.Column("rank", sa.BigInteger, nullable=False),
     sa.Column("size", sa.BigInteger, nullable=False),
@@ -27,7 +165,6 @@ task_buckets = sa.Table(
 )
 
 LATER_THAN_ALL, EARLIER_THAN_ALL = 1 << 62, -1
-
 
 tasks = sa.Table(
     "tasks",
@@ -41,24 +178,11 @@ tasks = sa.Table(
     sa.Index("ix_tasks_column_id", "column_id"),
     sa.Index("ix_tasks_bucket_id", "bucket_id", "rank"),
     sa.Index("ix_tasks_repository_id", "repository_id", "id"),
-    # What the trash holds, and what is to be removed from it.
-    sa.Index(
-        "ix_tasks_deleted_at",
-        "deleted_at",
-        sqlite_where=sa.text("deleted_at IS NOT NULL"),
-        postgresql_where=sa.text("deleted_at IS NOT NULL"),
-    ),
 )
-
-sa.Index(
-    "ix_tasks_trash",
-    tasks.c.repository_id,
-    tasks.c.deleted_at,
-    tasks.c.id,
-    sqlite_where=sa.text("deleted_at IS NOT NULL"),
-    postgresql_where=sa.text("deleted_at IS NOT NULL"),
-)
-_live = sa.text("deleted_at IS NULL")
+_is_deleted, _is_live = tasks.c.deleted_at.is_not(None), tasks.c.deleted_at.is_(None)
+# What the trash holds, and what is to be removed from it.
+partial_index("ix_tasks_deleted_at", tasks.c.deleted_at, where=_is_deleted)
+partial_index("ix_tasks_trash", tasks.c.repository_id, tasks.c.deleted_at, tasks.c.id, where=_is_deleted)
 # Each order in which a list may be asked for. Those that the trash holds are not in any.
 for _name, _key in {
     "created_at": tasks.c.created_at,
@@ -67,7 +191,7 @@ for _name, _key in {
     "deadline_first": sa.func.coalesce(tasks.c.deadline, sa.literal_column(str(LATER_THAN_ALL))),
     "deadline_last": sa.func.coalesce(tasks.c.deadline, sa.literal_column(str(EARLIER_THAN_ALL))),
 }.items():
-    sa.Index(f"ix_tasks_{_name}", tasks.c.repository_id, _key, tasks.c.id, sqlite_where=_live, postgresql_where=_live)
+    partial_index(f"ix_tasks_{_name}", tasks.c.repository_id, _key, tasks.c.id, where=_is_live)
 
 task_assignees = sa.Table(
     "task_assignees",
@@ -76,3 +200,76 @@ task_assignees = sa.Table(
     sa.Column("user_id", sa.BigInteger, sa.ForeignKey("accounts.id", ondelete="CASCADE"), primary_key=True),
     sa.Index("ix_task_assignees_user_id", "user_id"),
 )
+
+
+# --- rows -------------------------------------------------------------------------------------------------------------
+
+CONTENT = stored_names(Task, without=("id", "user_id", "created_at", "updated_at"))
+
+_read_task = row_reader(Task)
+_before = task_buckets.alias("before")
+_neighbours = tasks.alias("neighbours")
+_people = accounts.alias("people")  # not the owner of the project, whom the statement may join
+
+bucket_index: sa.ColumnElement[int] = (
+    sa.select(sa.func.count())
+    .select_from(_neighbours)
+    .where(_neighbours.c.bucket_id == tasks.c.bucket_id, _neighbours.c.rank < tasks.c.rank)
+    .scalar_subquery()
+)
+"""How many tasks are before a task in its bucket."""
+
+_buckets_before = (
+    sa.select(sa.cast(sa.func.coalesce(sa.func.sum(_before.c.size), 0), sa.BigInteger))
+    .where(_before.c.column_id == task_buckets.c.column_id, _before.c.rank < task_buckets.c.rank)
+    .scalar_subquery()
+)
+
+assignees = (
+    sa.select(json_rows(*person_columns(membership_of(tasks.c.repository_id, _people), _people)))
+    .where(task_assignees.c.task_id == tasks.c.id, _people.c.id == task_assignees.c.user_id)
+    .scalar_subquery()
+    .label("task_assignees")
+)
+
+weight: sa.ColumnElement[int] = sa.cast(
+    sum(
+        (sa.func.length(tasks.c[name]) for name in ("fields", "sections", "labels")),
+        start=sa.func.coalesce(sa.func.length(tasks.c.description), 0),
+    ),
+    sa.BigInteger,
+)
+"""The characters of the texts of a task."""
+
+task_columns: list[sa.Label[Any]] = [*selected(Task, tasks, "task_"), assignees]
+"""What `task_at` reads, all of it from the tasks table. Put these first in the SELECT."""
+
+with_column = tasks.join(columns, columns.c.id == tasks.c.column_id).outerjoin(
+    task_buckets, task_buckets.c.id == tasks.c.bucket_id
+)
+every_column = [
+    *task_columns,
+    (_buckets_before + bucket_index).label("task_position"),
+    columns.c.id.label("column_id"),
+    columns.c.title.label("column_title"),
+]
+"""What `task_of` reads, from `with_column`."""
+
+
+def task_of(row: Row, project: TaskProjectShape) -> Task:
+    """The task of a row of `every_column`."""
+    return task_at(row, project, TaskColumnShape(row["column_id"], row["column_title"]), row["task_position"])
+
+
+def task_at(row: Row, project: TaskProjectShape, column: TaskColumnShape, position: int) -> Task:
+    """The task of a row of `task_columns`, whose column and position are known already."""
+    people = people_of(row["task_assignees"])
+    return _read_task(row, position=position, project=project, column=column, assignees=people)
+
+
+def people_of(text: str) -> Assignees:
+    """The people of the JSON that `assignees` selects, the oldest account first."""
+    if text == "[]":
+        return ()
+    people = sorted(json.decode(text), key=lambda fields: fields[0])
+    return tuple(person_of_values(*fields) for fields in people)

@@ -24,17 +24,18 @@ from workhook.storage.statements import PerDialect, hot
 from workhook.work.access import Access, access_of, with_access
 from workhook.work.columns.tables import columns
 from workhook.work.tasks.assignees import seen_people
+from workhook.work.tasks.listing import no_more_than_a_page, on_page
 from workhook.work.tasks.queries import project_of
-from workhook.work.tasks.rows import (
+from workhook.work.tasks.tables import (
+    Task,
+    TaskColumnShape,
     assignees,
-    has_assignees,
-    no_more_than_a_page,
-    on_page,
     people_of,
+    task_assignees,
+    task_buckets,
+    tasks,
     weight,
 )
-from workhook.work.tasks.schemas import Task, TaskColumnShape
-from workhook.work.tasks.tables import task_buckets, tasks
 
 # More than anybody can ask for. PostgreSQL's plan for all values would take a limit that it does not know for a tenth
 # of the rows. SQLite would fetch as many.
@@ -64,8 +65,9 @@ _tasks_passed = (
 )
 
 
+_has_assignees = sa.exists().where(task_assignees.c.task_id == tasks.c.id)
 # SQLite would nest a JSON array in the other, or write it as a text, depending on how it plans: this is a text.
-_people = (sa.case((has_assignees, assignees.element), else_=sa.literal_column("'[]'")) + "").label("people")
+_people = (sa.case((_has_assignees, assignees.element), else_=sa.literal_column("'[]'")) + "").label("people")
 
 
 def _some(page: sa.Select[Any], dialect: str) -> sa.Subquery:
@@ -80,17 +82,17 @@ def _of_page(page: sa.Select[Any], dialect: str) -> sa.ScalarSelect[str]:
     sized = no_more_than_a_page(some, some.c.bucket_rank, some.c.rank, some.c.id)
     # SQLite goes through an outer join from left to right, and else through all tasks that there are.
     whole = sized.join(tasks, tasks.c.id == sized.c.id, isouter=dialect == "sqlite")
-    told = (
+    listed = (
         sa.select(sized.c.bucket_rank, sized.c.rank, *selected(Task, tasks), _people, sized.c.found)
         .select_from(whole)
         .where(on_page(sized))
-        .subquery("told")
+        .subquery("listed")
     )
-    return sa.select(json_rows(*told.c)).scalar_subquery()
+    return sa.select(json_rows(*listed.c)).scalar_subquery()
 
 
 def _with_tasks(page: sa.Select[Any], passed: sa.ColumnElement[int]) -> PerDialect:
-    def written(dialect: str) -> sa.Select[Any]:
+    def for_dialect(dialect: str) -> sa.Select[Any]:
         statement = sa.select(
             columns.c.id.label("column_id"),
             columns.c.title.label("column_title"),
@@ -99,7 +101,7 @@ def _with_tasks(page: sa.Select[Any], passed: sa.ColumnElement[int]) -> PerDiale
         ).where(columns.c.id == sa.bindparam("column_id"))
         return with_access(statement, columns.c.repository_id)
 
-    return PerDialect(sqlite=written("sqlite"), postgresql=written("postgresql"))
+    return PerDialect(sqlite=for_dialect("sqlite"), postgresql=for_dialect("postgresql"))
 
 
 _first = hot(_with_tasks(_page, sa.literal_column("0")))
@@ -113,9 +115,9 @@ _decoder: msgspec.json.Decoder[list[Any]] = msgspec.json.Decoder(GenericAlias(li
 _form = form_reader(Task, _KEY)
 
 
-class ReadColumn(msgspec.Struct, frozen=True):
-    """`first`: the position of the first task. `rows`: a row for each, with its sort key, the people, and how many
-    there are with those that are cut. `cut`: there would be more (`pages.PAGE_CHARS`)."""
+class ColumnTasks(msgspec.Struct, frozen=True):
+    """`first`: the position of the first task. `rows`: one for each task, with its sort key, the people, and how many
+    tasks there are with those that are cut. `cut`: the page ended early (`pages.PAGE_CHARS`)."""
 
     access: Access
     column: TaskColumnShape
@@ -126,7 +128,7 @@ class ReadColumn(msgspec.Struct, frozen=True):
 
 async def read_column(
     reader: Reader, actor: Actor, column_id: str, *, after: tuple[int, int] | None, limit: int
-) -> ReadColumn:
+) -> ColumnTasks:
     """The tasks of a column in their order; `after` is the sort key behind which to start. Raises `NotFound`."""
     params: dict[str, object] = {"column_id": column_id, "user_id": actor.user.id, "limit": limit}
     if after is not None:
@@ -136,14 +138,14 @@ async def read_column(
     assert row is not None, "`access_of` says that it is not there"
     found = sorted(_decoder.decode(row["tasks"]))  # the sort key is first, then the id
     column = TaskColumnShape(row["column_id"], row["column_title"])
-    return ReadColumn(access, column, row["passed"], found, cut=bool(found) and len(found) < found[0][-1])
+    return ColumnTasks(access, column, row["passed"], found, cut=bool(found) and len(found) < found[0][-1])
 
 
 def sort_key(row: Any) -> tuple[int, int]:
     return row[0], row[1]
 
 
-async def shown(reader: Reader, read: ReadColumn, rows: Sequence[Any]) -> list[Wire[Task]]:
+async def to_responses(reader: Reader, read: ColumnTasks, rows: Sequence[Any]) -> list[Wire[Task]]:
     """The first of the tasks, as the caller may see them."""
     project = project_of(read.access)
     people = await seen_people(reader, read.access, [people_of(row[-2]) for row in rows])

@@ -1,0 +1,1 @@
+"""The order of tasks in their columns: ranks, buckets, and moves."""
