@@ -21,8 +21,8 @@ from workhook.core.ids import new_guid, new_id
 from workhook.delivery.sign import Profile, Signer
 from workhook.events.tables import events
 from workhook.hooks import actions as hook_actions
+from workhook.hooks.bodies import parse_hook
 from workhook.hooks.fan_out import insert_dispatches
-from workhook.hooks.parsing import parse_hook
 from workhook.hooks.records import HookOwner
 from workhook.hooks.tables import deliveries, dispatches
 from workhook.http.calls import Services

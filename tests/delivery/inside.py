@@ -16,7 +16,7 @@ from workhook.delivery.address_policy import AddressPolicy
 from workhook.delivery.send import Sender, SendSettings
 from workhook.delivery.worker import Worker
 from workhook.hooks import actions, publishing
-from workhook.hooks.parsing import parse_hook
+from workhook.hooks.bodies import parse_hook
 from workhook.hooks.records import HookOwner
 from workhook.http.calls import Services
 from workhook.identity.queries import find_repository

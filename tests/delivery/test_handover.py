@@ -15,7 +15,7 @@ from tests.harness.receiver import Receiver
 from tests.harness.server import Server
 from tests.harness.waiting import until
 from workhook.delivery import queries
-from workhook.hooks.handover import CommittedDispatch, before_of, may_be_taken, offer, take_with
+from workhook.hooks.commit import CommittedDispatch, before_of, may_be_taken, offer, take_with
 from workhook.storage import Reader, Row
 
 

@@ -14,7 +14,7 @@ from tests.harness.beside import Beside, opened
 from tests.harness.world import make_world
 from workhook.core.errors import Forbidden
 from workhook.hooks.actions import create_hook, update_hook
-from workhook.hooks.parsing import parse_hook
+from workhook.hooks.bodies import parse_hook
 from workhook.hooks.records import HookOwner, viewer_of
 from workhook.hooks.tables import dispatches, hooks
 from workhook.http.calls import Services

@@ -20,8 +20,8 @@ from workhook.core.config import load
 from workhook.delivery import queries as delivery
 from workhook.events import outbox
 from workhook.hooks import commit, fan_out
-from workhook.hooks.handover import before_params
-from workhook.hooks.sending import send_params
+from workhook.hooks.commit import before_params
+from workhook.hooks.fan_out import send_params
 from workhook.identity import audit
 from workhook.identity import queries as identity
 from workhook.identity.queries import key_of

@@ -12,7 +12,7 @@ from workhook.cli.progress import Progress, show_progress
 
 if TYPE_CHECKING:
     from workhook.hooks.history import Filters
-    from workhook.hooks.schemas import DeliveryItem
+    from workhook.hooks.records import DeliveryItem
     from workhook.storage import Database, Reader
 
 app = new_app("What was sent to webhooks, and sending it again.")

@@ -23,7 +23,7 @@ from workhook.delivery.retry import RetryPolicy
 from workhook.delivery.send import Sender
 from workhook.delivery.slots import Slots
 from workhook.hooks.actions import deactivate_failing
-from workhook.hooks.handover import CommittedDispatch, take_with
+from workhook.hooks.commit import CommittedDispatch, take_with
 from workhook.hooks.records import Hook
 from workhook.http.calls import Services
 from workhook.storage.signals import DUE, HOOK, WORKERS
@@ -161,7 +161,7 @@ class Worker:
         self._leased.mark_changed(hook_ids)
         self._wake.set()
 
-    # --- new dispatches: a `hooks.handover.Taker` --------------------------------------------------------------------
+    # --- new dispatches: a `hooks.commit.Taker` --------------------------------------------------------------------
 
     def may_take(self) -> bool:
         """Whether a lane may take a dispatch: those that are to be read take none."""

@@ -9,27 +9,25 @@ import msgspec
 from workhook.core.clock import DAY_MS, now_ms
 from workhook.core.errors import Fault, Invalid, NotFound
 from workhook.hooks import actions, app_hooks, bodies, deliveries, publishing, queries, redelivery
+from workhook.hooks.bodies import parse_hook, refuse_types, wrong_type
 from workhook.hooks.config_keys import fault, parse_config
-from workhook.hooks.parsing import parse_hook, refuse_types, wrong_type
 from workhook.hooks.records import (
-    Hook,
-    HookOwner,
-    app_hook_shape,
-    config_shape,
-    hook_shape,
-    last_response_of,
-    viewer_of,
-)
-from workhook.hooks.schemas import (
     Accepted,
     AppHookShape,
     ConfigShape,
     DeliveryDetail,
     DeliveryItem,
+    Hook,
+    HookOwner,
     HookShape,
     Published,
     Queued,
     RedeliveryShape,
+    app_hook_shape,
+    config_shape,
+    hook_shape,
+    last_response_of,
+    viewer_of,
 )
 from workhook.http.calls import Call
 from workhook.http.endpoints import Created, Every, Listed, Paged, Routes

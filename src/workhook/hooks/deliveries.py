@@ -14,12 +14,19 @@ from workhook.core.errors import Fault, Invalid, Malformed, NotFound, shown
 from workhook.events import outbox
 from workhook.events.tables import events
 from workhook.hooks import history
+from workhook.hooks.bodies import check_types
 from workhook.hooks.config_keys import whole_number
 from workhook.hooks.fan_out import insert_dispatches, wants
 from workhook.hooks.history import Filters
-from workhook.hooks.parsing import check_types
-from workhook.hooks.records import Hook, HookOwner, installation_told
-from workhook.hooks.schemas import DeliveryDetail, DeliveryItem, DeliveryRequest, DeliveryResponse
+from workhook.hooks.records import (
+    DeliveryDetail,
+    DeliveryItem,
+    DeliveryRequest,
+    DeliveryResponse,
+    Hook,
+    HookOwner,
+    installation_told,
+)
 from workhook.hooks.tables import deliveries, dispatches, hooks, lanes
 from workhook.storage import Reader, Row, Transaction
 from workhook.storage.dialects import any_of

@@ -16,11 +16,10 @@ from workhook.core.errors import Fault, Forbidden, Invalid, shown
 from workhook.events import outbox
 from workhook.events.catalog import known, publishable
 from workhook.events.tables import event_keys
+from workhook.hooks.bodies import check_types
 from workhook.hooks.commit import NewEvent, committer_of
 from workhook.hooks.fan_out import reached
-from workhook.hooks.parsing import check_types
-from workhook.hooks.records import HookOwner
-from workhook.hooks.schemas import Published
+from workhook.hooks.records import HookOwner, Published
 from workhook.identity import audit
 from workhook.identity.apps.app_schemas import app_repository_shape
 from workhook.identity.schemas import Account, Actor
