@@ -20,7 +20,7 @@ from pathlib import Path
 import structlog
 
 from workhook.core.clock import now_ms
-from workhook.delivery import metrics, processes
+from workhook.delivery import membership, metrics
 from workhook.delivery.membership import LaneAssignment, Seen, WorkerRow
 from workhook.storage import Database, Transaction
 from workhook.storage.signals import WORKERS
@@ -74,9 +74,9 @@ def is_gone(owner: str) -> bool:
 
 
 async def _take_back(gone: Sequence[str], tx: Transaction) -> None:
-    await processes.free_lanes(tx, gone)
-    if await processes.remove(tx, gone):
-        await processes.raise_generation(tx)
+    await membership.free_lanes(tx, gone)
+    if await membership.remove(tx, gone):
+        await membership.raise_generation(tx)
 
 
 def _clock_ms() -> int:
@@ -137,11 +137,11 @@ class Leases:
 
     async def take_back(self) -> None:
         """At the start: free the lanes of dead processes of this host at once. Other leases run out by themselves."""
-        gone = [owner for owner in await processes.owners(self._database) if is_gone(owner)]
+        gone = [owner for owner in await membership.owners(self._database) if is_gone(owner)]
         if gone:
             await self._database.in_transaction(partial(_take_back, gone))
             log.info("leases_taken_back", owners=gone)
-        left_ms = await processes.lanes_left_ms(self._database)
+        left_ms = await membership.lanes_left_ms(self._database)
         self.membership.held_up = left_ms is not None
         if left_ms is not None:
             log.warning("earlier_version_has_lanes", for_at_most_s=left_ms / 1000)
@@ -154,7 +154,7 @@ class Leases:
         missed, self._missed, good_until = self._missed, True, self._good_until
         self._due.clear()
         if _clock_ms() < self._renew_at and self._told == self._tell(in_flight):
-            seen: Seen | None = await processes.seen(self._database)
+            seen: Seen | None = await membership.seen(self._database)
         else:
             seen = await self._beat(in_flight)
         if seen is not None:
@@ -181,9 +181,9 @@ class Leases:
         if self.epoch:
             async with self._database.transaction() as tx:
                 if self._leaving:
-                    await processes.announce_leaving(tx, self.owner, self.epoch)
-                if await processes.renew(tx, self.owner, self.epoch, self._lease_ms, *told):
-                    seen = await processes.seen(tx)
+                    await membership.announce_leaving(tx, self.owner, self.epoch)
+                if await membership.renew(tx, self.owner, self.epoch, self._lease_ms, *told):
+                    seen = await membership.seen(tx)
             if seen is None:
                 self._lost()
         if seen is None and self._leaving:
@@ -208,7 +208,7 @@ class Leases:
 
     async def _join(self) -> Seen:
         async def join(tx: Transaction) -> tuple[int, Seen]:
-            return await processes.join(tx, self.owner, self._lease_ms), await processes.seen(tx)
+            return await membership.join(tx, self.owner, self._lease_ms), await membership.seen(tx)
 
         self.epoch, seen = await self._database.in_transaction(join)
         return seen
@@ -243,10 +243,10 @@ class Leases:
 
     async def _remove_dead(self, dead: Sequence[str]) -> None:
         async def remove(tx: Transaction) -> Seen | None:
-            if not await processes.remove_dead(tx, dead):
+            if not await membership.remove_dead(tx, dead):
                 return None  # another process was faster, or it has come back
-            await processes.raise_generation(tx)
-            return await processes.seen(tx)
+            await membership.raise_generation(tx)
+            return await membership.seen(tx)
 
         seen = await self._database.in_transaction(remove)
         if seen is not None:
@@ -256,19 +256,19 @@ class Leases:
 
     async def _wait_for_earlier(self) -> None:
         """Wait for processes of an earlier version: they lease single lanes, which they keep until they are gone."""
-        seen = await processes.seen(self._database)
-        if any(each.epoch == 0 for each in seen.members) or await processes.lanes_left_ms(self._database) is not None:
+        seen = await membership.seen(self._database)
+        if any(each.epoch == 0 for each in seen.members) or await membership.lanes_left_ms(self._database) is not None:
             return
         async with self._database.transaction() as tx:
-            await processes.raise_generation(tx)  # they left without it
+            await membership.raise_generation(tx)  # they left without it
         self.membership.held_up = False
         self.look_now()
 
     async def leave(self) -> None:
         """Remove this process: its lanes go to others."""
         async with self._database.transaction() as tx:
-            if await processes.remove(tx, [self.owner]):
-                await processes.raise_generation(tx)
+            if await membership.remove(tx, [self.owner]):
+                await membership.raise_generation(tx)
         self.epoch = self._good_until = 0
         self.membership.lose()
         self._database.signals.send(WORKERS, (0,))

@@ -11,7 +11,7 @@ from workhook.core.clock import now_ms
 from workhook.core.errors import Unavailable
 from workhook.delivery import metrics
 from workhook.delivery.attempt import Finished
-from workhook.delivery.outcome_queries import attempts_of, record
+from workhook.delivery.queries import attempts_of, record
 from workhook.storage import Database
 
 BATCH_MAX = 256

@@ -13,15 +13,13 @@ from workhook.core.clock import now_ms
 from workhook.core.errors import Unavailable
 from workhook.delivery import metrics, queries
 from workhook.delivery.address_policy import OwnTrouble
-from workhook.delivery.attempt import Finished, attempt, reason_to_deactivate
-from workhook.delivery.budget import MemoryBudget
+from workhook.delivery.attempt import Finished, RetryPolicy, attempt, reason_to_deactivate
 from workhook.delivery.lanes import Lane, Work
 from workhook.delivery.leased_lanes import POLL_MS, LeasedLanes
 from workhook.delivery.outcome_writer import OutcomeWriter
 from workhook.delivery.prefetcher import Prefetcher
-from workhook.delivery.retry import RetryPolicy
 from workhook.delivery.send import Sender
-from workhook.delivery.slots import Slots
+from workhook.delivery.slots import MemoryBudget, Slots
 from workhook.hooks.actions import deactivate_failing
 from workhook.hooks.commit import CommittedDispatch, take_with
 from workhook.hooks.records import Hook

@@ -14,7 +14,7 @@ from typing import Literal
 import msgspec
 
 from workhook.events import schemas
-from workhook.events.json_schema import Schema
+from workhook.events.schemas import Schema
 
 HookTarget = Literal["repository", "organization"]
 

@@ -10,8 +10,7 @@ import msgspec
 import sqlalchemy as sa
 
 from workhook.storage import dialects
-from workhook.storage.checksums import Sum
-from workhook.storage.copy_source import BYTES_A_PART, ROWS_A_PART, CopyRefused, Part
+from workhook.storage.copy_source import BYTES_A_PART, ROWS_A_PART, CopyRefused, Part, Sum
 from workhook.storage.dialects import place
 from workhook.storage.migrate import COPYING, HEAD, migrate_postgresql
 

@@ -19,9 +19,8 @@ import structlog
 
 from workhook.core.errors import Unavailable
 from workhook.storage import dialects
-from workhook.storage.checksums import Sum
 from workhook.storage.connection_cache import DRIVER_ERRORS
-from workhook.storage.copy_source import ROWS_A_PART, CopyRefused, CopySource, Mark
+from workhook.storage.copy_source import ROWS_A_PART, CopyRefused, CopySource, Mark, Sum
 from workhook.storage.copy_target import CopyTarget, Interfered
 from workhook.storage.dialects import place
 from workhook.storage.migrate import release_command
