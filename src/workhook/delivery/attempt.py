@@ -1,4 +1,7 @@
-"""One attempt: sign, send, decide what follows. No transaction is open meanwhile."""
+"""One attempt: sign, send, decide what follows. No transaction is open meanwhile.
+
+When a failed delivery is tried again is pure: outcome and attempt number in, next time or stop out.
+"""
 
 from __future__ import annotations
 

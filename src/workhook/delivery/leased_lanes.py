@@ -31,7 +31,7 @@ KNOWN_MAX = 100_000  # times; work due at other times is found by a search
 
 
 class Schedule:
-    """The times, in milliseconds, at which hooks have something to send."""
+    """The times, in milliseconds, at which hooks have something to send, so that the database is not asked. No I/O."""
 
     def __init__(self) -> None:
         self._heap: list[tuple[int, int]] = []

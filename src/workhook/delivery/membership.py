@@ -6,7 +6,8 @@ generation, with the lanes of which attempts are still in flight. A process star
 acknowledged the generation and none still has the lane in flight. So a process may work on a lane only if the lane is
 its own in every view since the last one that all had acknowledged.
 
-No I/O. `tests/delivery/test_membership.py` tries interleavings.
+`View` and `LaneAssignment` do no I/O; `tests/delivery/test_membership.py` tries interleavings. The SQL of leases and of
+their generation follows. Its times are the database's own: one clock decides whether a lease has ended.
 """
 
 from __future__ import annotations
@@ -122,6 +123,8 @@ class LaneAssignment:
             return False
         return all(view.owner_of(hook_id) == self.owner for view in self._views)
 
+
+# --- SQL --------------------------------------------------------------------------------------------------------------
 
 _ONLY = 1  # the id of the generation's row
 

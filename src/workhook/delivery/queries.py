@@ -1,4 +1,4 @@
-"""The SQL of delivery: what is due, and hooks. That of records is in `recording`, that of processes in `processes`."""
+"""The SQL of delivery: what is due, hooks, outcomes. That of processes is in `membership`."""
 
 from __future__ import annotations
 
@@ -177,6 +177,12 @@ async def failing_since(reader: Reader, hook_ids: Sequence[int]) -> dict[int, in
     rows = await reader.fetch_all(_health, {"hook_ids": list(hook_ids)})
     return {row["hook_id"]: row["failing_since"] for row in rows}
 
+
+# --- outcomes ---------------------------------------------------------------------------------------------------------
+#
+# Many are written in one statement, or in one round trip of a transaction. An attempt changes its dispatch only if the
+# process still has the lease under which it was sent, and nobody has changed the dispatch since. Otherwise another
+# process sends it too, or has done so: this attempt is then recorded as a repeat, and the other decides what follows.
 
 DELIVERY_COLUMNS = tuple(column.name for column in deliveries.columns if column.name != "id")
 ADVANCE_COLUMNS = ("advanced_id", "expected", "manual", "after", "next_at", "sent_epoch")

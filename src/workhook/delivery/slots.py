@@ -1,4 +1,4 @@
-"""The attempts that this process has in flight, and which lane starts next when there are no free slots. No I/O."""
+"""The attempts that this process has in flight, which lane starts next, and the memory of payloads. No I/O."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ from workhook.hooks.tables import hooks, lanes
 from workhook.http.calls import Services
 from workhook.identity import audit
 from workhook.identity import queries as identity_queries
-from workhook.identity.schemas import Actor
+from workhook.identity.schemas import Account, Actor
 from workhook.identity.tables import accounts, collaborators, memberships, projects
 from workhook.identity.tokens.queries import keep_living
 from workhook.storage import Transaction
@@ -39,6 +39,9 @@ _update = (
     .values({name: sa.bindparam(name) for name in HOOK_COLUMNS if name not in _FIXED})
 )
 _delete = sa.delete(hooks).where(hooks.c.id == big("hook_id"))
+_of_an_app = sa.select(hooks.c.repository_id).where(
+    hooks.c.id == big("hook_id"), hooks.c.account_id == big("account_id"), hooks.c.app_id.is_not(None)
+)
 _insert_lane = insert_into(lanes, "hook_id", "lease_until", "manual_minute", "manual_count")
 _healthy_again = sa.update(lanes).where(lanes.c.hook_id == big("hook_id")).values(failing_since=None)
 # Two creations at once could each see room for one hook more: they take turns on the row of what they belong to.
@@ -156,6 +159,19 @@ async def delete_hook(tx: Transaction, actor: Actor, owner: HookOwner, hook_id: 
     await drop_waiting(tx, [hook_id])
     await _audit(tx, actor, owner, hook, "hook.delete")
     tx.signal(HOOK, {hook_id})
+
+
+async def delete_app_hook(tx: Transaction, actor: Actor, organization: Account, hook_id: int) -> None:
+    """Delete a webhook that an OAuth app made, for an owner of its organization. Raises `NotFound` for any other."""
+    row = await tx.fetch_one(_of_an_app, {"hook_id": hook_id, "account_id": organization.id})
+    if row is None:
+        raise NotFound()
+    repository = None
+    if row["repository_id"] is not None:
+        repository = await identity_queries.find_repository_by_id(tx, row["repository_id"], actor.user.id)
+        if repository is None:
+            raise NotFound()
+    await delete_hook(tx, actor, HookOwner(organization, repository), hook_id)
 
 
 async def deactivate_failing(services: Services, seen: Hook, reason: str) -> None:

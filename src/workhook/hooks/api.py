@@ -8,7 +8,7 @@ import msgspec
 
 from workhook.core.clock import DAY_MS, now_ms
 from workhook.core.errors import Fault, Invalid, NotFound
-from workhook.hooks import actions, app_hooks, bodies, deliveries, publishing, queries, redelivery
+from workhook.hooks import actions, bodies, deliveries, publishing, queries, redelivery
 from workhook.hooks.bodies import parse_hook, refuse_types, wrong_type
 from workhook.hooks.config_keys import fault, parse_config
 from workhook.hooks.records import (
@@ -105,7 +105,7 @@ async def _shapes(call: Call, reader: Reader, hooks: Sequence[Hook]) -> list[Hoo
 @both.get("/hooks")
 async def hooks_list(call: Call, page: Page) -> Paged[list[HookShape]]:
     """List the webhooks of the {called}."""
-    hooks, total = await queries.list_hooks(call.database, owner_of(call), limit=page.limit, offset=page.offset)
+    hooks, total = await queries.list_hooks(call.database, owner_of(call), page)
     return Paged(await _shapes(call, call.database, hooks), total)
 
 
@@ -340,10 +340,7 @@ async def list_app_hooks(call: Call, page: Page) -> Paged[list[AppHookShape]]:
 
     In the organization and in its repositories. The lists of webhooks show them to the app alone.
     """
-    account = owner_of(call).account
-    found, total = await app_hooks.list_app_hooks(
-        call.database, actor_of(call), account, limit=page.limit, offset=page.offset
-    )
+    found, total = await queries.list_app_hooks(call.database, actor_of(call), owner_of(call).account, page)
     newest = await _newest(call.database, [each.hook for each in found])
     shapes = []
     for each in found:
@@ -358,7 +355,7 @@ async def delete_app_hook(write: Write, hook_id: int) -> None:
 
     In the organization or in one of its repositories. What waits to be sent to it is dropped.
     """
-    await app_hooks.delete_app_hook(write.tx, write.actor, owner_of(write.call).account, hook_id)
+    await actions.delete_app_hook(write.tx, write.actor, owner_of(write.call).account, hook_id)
 
 
 OPERATIONS = (*repository, *organization)

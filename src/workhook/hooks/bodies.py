@@ -1,4 +1,8 @@
-"""Parses what clients send about hooks, with the errors that they expect. Pure."""
+"""What clients send about hooks: as JSON Schema for the document, and parsed with the errors that they expect. Pure.
+
+`hooks.publishing` and `hooks.deliveries` read the rest; `tests/api/test_schemathesis.py` holds schemas and parsers
+together.
+"""
 
 from __future__ import annotations
 

@@ -5,6 +5,9 @@ one trip to the writer's thread.
 
 It does what the subscribers of `events.outbox` do in a transaction (`audit.of_events`, `fan_out`): what an event
 entails has to be changed in both places.
+
+What was committed is handed to the worker of this process from memory, so that nothing is read again. It is only an
+offer: what the worker does not take is read from the database by the process that has the lane.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""Hooks as they are stored, what they belong to (`HookOwner`), and how both are shown."""
+"""Hooks as they are stored, what they belong to (`HookOwner`), and the JSON of the webhook API, as `hooks-wire-facts`
+records it."""
 
 from __future__ import annotations
 
@@ -255,6 +256,15 @@ def hook_of(row: Row) -> Hook:
     values["events"] = json.decode(values["events"])
     values["config"] = json.decode(values["config"])
     return Hook(**values)
+
+
+class AppHook(msgspec.Struct, frozen=True):
+    """A webhook, where it is, and the app that made it."""
+
+    hook: Hook
+    owner: HookOwner
+    client_id: str
+    name: str
 
 
 def installation_told(installation_id: int) -> dict[str, object]:

@@ -1,4 +1,7 @@
-"""The SQLite file that a copy is made from: nobody else has it open, and nobody opens it again as a server's."""
+"""The SQLite file that a copy is made from: nobody else has it open, and nobody opens it again as a server's.
+
+A `Sum` over the rows of a table does not depend on their order, nor on which database they are read from.
+"""
 
 from __future__ import annotations
 
