@@ -42,7 +42,8 @@ class Inside:
                 wanted = {"config": {"url": url, "content_type": "json", **config}, "events": ["push"]}
                 change = parse_hook(wanted, "repository", self.services.check_url, creating=True)
                 vault = self.services.vault
-                hook = await actions.create_hook(tx, actor, self.place, change, vault=vault, limit=0, base="http://x")
+                write = actions.HookWrite(tx, actor, self.place, vault, base="http://x")
+                hook = await actions.create_hook(write, change)
                 made.append(hook.id)
         return made
 

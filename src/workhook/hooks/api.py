@@ -18,12 +18,12 @@ from workhook.hooks.records import (
     DeliveryDetail,
     DeliveryItem,
     Hook,
+    HookApp,
     HookOwner,
     HookShape,
     Published,
     Queued,
     RedeliveryShape,
-    app_hook_shape,
     config_shape,
     hook_shape,
     last_response_of,
@@ -33,7 +33,6 @@ from workhook.http.calls import Call
 from workhook.http.endpoints import Created, Every, Listed, Paged, Routes
 from workhook.http.operations import WEBHOOK_API, Query
 from workhook.http.paging import PER_PAGE, link, per_page_of
-from workhook.identity import audit
 from workhook.identity.authenticator import actor_of, caller_of
 from workhook.identity.context import Write
 from workhook.storage import Reader, Row, Transaction
@@ -75,6 +74,12 @@ def owner_of(call: Call) -> HookOwner:
     return HookOwner(caller.organization.account, viewer=viewer)
 
 
+def _write(call: Call, tx: Transaction) -> actions.HookWrite:
+    services = call.services
+    limit = services.settings.hooks_per_event
+    return actions.HookWrite(tx, actor_of(call), owner_of(call), services.vault, limit, call.base_for_others)
+
+
 async def _hook_of(call: Call, reader: Reader, hook_id: int) -> Hook:
     hook = await queries.find_hook(reader, owner_of(call), hook_id, actor=actor_of(call))
     if hook is None:
@@ -83,11 +88,7 @@ async def _hook_of(call: Call, reader: Reader, hook_id: int) -> Hook:
 
 
 async def _audit(write: Write, action: str, target: str, **detail: object) -> None:
-    owner = owner_of(write.call)
-    account_id, repository_id = owner.account.id, owner.repository_id
-    await audit.record(
-        write.tx, write.actor, action, target, account_id=account_id, repository_id=repository_id, detail=detail
-    )
+    await actions.write_audit(write.tx, write.actor, owner_of(write.call), action, target, detail)
 
 
 async def _newest(reader: Reader, hooks: Sequence[Hook]) -> dict[int, Row]:
@@ -125,19 +126,9 @@ async def hooks_list(call: Call, page: Page) -> Paged[list[HookShape]]:
 )
 async def hooks_create(call: Call) -> Created[HookShape]:
     """Create a webhook for the {called}."""
-    owner, services = owner_of(call), call.services
-    change = parse_hook(await call.json_object(), owner.target, services.check_url, creating=True)
-    hook = await services.database.in_transaction(
-        lambda tx: actions.create_hook(
-            tx,
-            actor=actor_of(call),
-            owner=owner,
-            change=change,
-            vault=services.vault,
-            limit=services.settings.hooks_per_event,
-            base=call.base_for_others,
-        )
-    )
+    owner = owner_of(call)
+    change = parse_hook(await call.json_object(), owner.target, call.services.check_url, creating=True)
+    hook = await call.database.in_transaction(lambda tx: actions.create_hook(_write(call, tx), change))
     shape = hook_shape(hook, owner, call.base)
     return Created(shape, shape.url)
 
@@ -161,19 +152,9 @@ async def hooks_get(call: Call, hook_id: int) -> HookShape:
 )
 async def hooks_update(call: Call, hook_id: int) -> HookShape:
     """Update a webhook."""
-    owner, services = owner_of(call), call.services
-    change = parse_hook(await call.json_object(), owner.target, services.check_url, creating=False)
-    hook = await services.database.in_transaction(
-        lambda tx: actions.update_hook(
-            tx,
-            actor=actor_of(call),
-            owner=owner,
-            hook_id=hook_id,
-            change=change,
-            vault=services.vault,
-            limit=services.settings.hooks_per_event,
-        )
-    )
+    target = owner_of(call).target
+    change = parse_hook(await call.json_object(), target, call.services.check_url, creating=False)
+    hook = await call.database.in_transaction(lambda tx: actions.update_hook(_write(call, tx), hook_id, change))
     [shape] = await _shapes(call, call.database, [hook])
     return shape
 
@@ -196,23 +177,13 @@ async def hooks_get_config(call: Call, hook_id: int) -> ConfigShape:
 @both.patch("/hooks/{hook_id}/config", body=bodies.CONFIG_UPDATE)
 async def hooks_update_config(call: Call, hook_id: int) -> ConfigShape:
     """Update a webhook's configuration."""
-    services = call.services
     faults: list[Fault] = []
-    change = parse_config(await call.json_object(), services.check_url, faults)
+    change = parse_config(await call.json_object(), call.services.check_url, faults)
     if faults:
         raise Invalid(faults=faults)
-    hook = await services.database.in_transaction(
-        lambda tx: actions.update_config(
-            tx,
-            actor=actor_of(call),
-            owner=owner_of(call),
-            hook_id=hook_id,
-            config=change,
-            vault=services.vault,
-            limit=services.settings.hooks_per_event,
-        )
+    return config_shape(
+        await call.database.in_transaction(lambda tx: actions.update_config(_write(call, tx), hook_id, change))
     )
-    return config_shape(hook)
 
 
 @both.post("/hooks/{hook_id}/pings", problems=(422,))
@@ -246,11 +217,8 @@ async def deliveries_list(call: Call, hook_id: int) -> Listed[list[DeliveryItem]
     cursor = deliveries.parse_cursor(call.query_text("cursor"))
     filters = deliveries.parse_query(call.query)
     page = await deliveries.list_deliveries(call.database, hook.id, filters, cursor=cursor, per_page=per_page)
-    relations = {
-        rel: {"cursor": found}
-        for rel, found in (("next", page.next_cursor), ("prev", page.prev_cursor))
-        if found is not None
-    }
+    cursors = {"next": page.next_cursor, "prev": page.prev_cursor}
+    relations = {rel: {"cursor": found} for rel, found in cursors.items() if found is not None}
     return Listed(page.items, {"Link": link(call, relations)} if relations else {})
 
 
@@ -274,8 +242,7 @@ async def deliveries_redeliver(write: Write, hook_id: int, delivery_id: int) -> 
 async def deliveries_redeliver_many(call: Call, hook_id: int) -> Queued:
     """Send many deliveries again."""
     filters = deliveries.parse_selection(await call.json_object())
-    chosen = msgspec.structs.asdict(filters)
-    asked = {name: value for name, value in chosen.items() if value is not None}
+    asked = {name: value for name, value in msgspec.structs.asdict(filters).items() if value is not None}
 
     async def step(tx: Transaction) -> redelivery.Redelivery:
         hook = await _hook_of(call, tx, hook_id)
@@ -345,7 +312,9 @@ async def list_app_hooks(call: Call, page: Page) -> Paged[list[AppHookShape]]:
     shapes = []
     for each in found:
         shape = hook_shape(each.hook, each.owner, call.base, last_response_of(newest.get(each.hook.id)))
-        shapes.append(app_hook_shape(shape, each.client_id, each.name, each.owner))
+        place = each.owner.repository.full_name if each.owner.repository else None
+        app = HookApp(each.client_id, each.name)
+        shapes.append(AppHookShape(**msgspec.structs.asdict(shape), app=app, repository=place))
     return Paged(shapes, total)
 
 

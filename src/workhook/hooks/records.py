@@ -309,14 +309,6 @@ def hook_shape(hook: Hook, owner: HookOwner, base: str, last: LastResponse = UNU
     return shape
 
 
-def app_hook_shape(shape: HookShape, client_id: str, name: str, owner: HookOwner) -> AppHookShape:
-    return AppHookShape(
-        **msgspec.structs.asdict(shape),
-        app=HookApp(client_id, name),
-        repository=owner.repository.full_name if owner.repository else None,
-    )
-
-
 def last_response_of(row: Row | None) -> LastResponse:
     """`row`: the status and code of the newest delivery."""
     if row is None:
