@@ -121,8 +121,8 @@ def _later(dialect: str) -> sa.Select[Any]:
 
 
 _pending_hooks = _pending()
-_later_times = PerDialect(sqlite=_later("sqlite"), postgresql=_later("postgresql"))
-_due_dispatches = hot(PerDialect(sqlite=_due("sqlite"), postgresql=_due("postgresql")))
+_later_times = PerDialect.made_by(_later)
+_due_dispatches = hot(PerDialect.made_by(_due))
 _payloads = hot(sa.select(events.c.id, events.c.payload).where(any_of(events.c.id, "event_ids")))
 
 

@@ -57,7 +57,7 @@ class Worker:
         self._all_finished = asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
         self._loop_task: asyncio.Task[None] | None = None
-        self._unlisten: list[Callable[[], None]] = []
+        self._unlisten: list[Callable[[], object]] = []
         self._trouble: str | None = "it has not begun"
         self._polled_at_s = time.monotonic()
 

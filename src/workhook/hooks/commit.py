@@ -112,14 +112,10 @@ class Taker(Protocol):
 _takers: WeakKeyDictionary[Database, Taker] = WeakKeyDictionary()
 
 
-def take_with(database: Database, taker: Taker) -> Callable[[], None]:
+def take_with(database: Database, taker: Taker) -> Callable[[], object]:
     """Offer `taker` what is committed to the database, until the returned function is called."""
     _takers[database] = taker
-
-    def end() -> None:
-        _takers.pop(database, None)
-
-    return end
+    return lambda: _takers.pop(database, None)
 
 
 def may_be_taken(database: Database) -> bool:
@@ -153,55 +149,31 @@ class Committed(msgspec.Struct, frozen=True):
     dispatches: list[CommittedDispatch]
 
 
+def _found(made: sa.FromClause, sent: sa.FromClause, before: sa.ColumnElement[Any] | None) -> sa.Select[Any]:
+    """The `made` events with the dispatches that were `sent`, which a worker may take if it knows what comes before."""
+    return (
+        sa.select(made.c.id.label("event_id"), sent.c.id.label("dispatch_id"), sent.c.hook_id, sent.c.guid)
+        .add_columns(hooks.c.version, hooks.c.app_id, *([] if before is None else [before]))
+        .select_from(made.outerjoin(sent, sent.c.event_id == made.c.id).outerjoin(hooks, hooks.c.id == sent.c.hook_id))
+        .order_by(made.c.id, sent.c.id)
+    )
+
+
 def _on_postgresql(*, handing: bool) -> sa.Select[Any]:
     made = outbox.insert_told.cte("made")
-    sent = (
-        send_on_postgresql(made)
-        .returning(dispatches.c.id, dispatches.c.event_id, dispatches.c.hook_id, dispatches.c.guid)
-        .cte("sent")
-    )
+    answer = (dispatches.c.id, dispatches.c.event_id, dispatches.c.hook_id, dispatches.c.guid)
+    sent = send_on_postgresql(made).returning(*answer).cte("sent")
     entry = arrays("entry", {column: audit_log.c[column].type for column in audit.COLUMNS})
-    logged = (
-        sa.insert(audit_log)
-        .from_select(list(audit.COLUMNS), sa.select(*(entry.c[name] for name in audit.COLUMNS)).order_by(entry.c.n))
-        .cte("logged")
-    )
-    return (
-        sa.select(
-            made.c.id.label("event_id"), sent.c.id.label("dispatch_id"), sent.c.hook_id, sent.c.guid, hooks.c.version,
-            hooks.c.app_id, *([before_on_postgresql(sent)] if handing else []),
-        )
-        .select_from(
-            made.outerjoin(sent, sent.c.event_id == made.c.id).outerjoin(hooks, hooks.c.id == sent.c.hook_id)
-        )
-        .order_by(made.c.id, sent.c.id)
-        .add_cte(logged)
-    )  # fmt: skip
-
-
-def _found_on_sqlite(*, handing: bool) -> sa.Select[Any]:
-    before = before_on_sqlite(dispatches, last_before_on_sqlite)
-    return (
-        sa.select(
-            events.c.id.label("event_id"), dispatches.c.id.label("dispatch_id"), dispatches.c.hook_id,
-            dispatches.c.guid, hooks.c.version, hooks.c.app_id, *([before] if handing else []),
-        )
-        .select_from(
-            events.outerjoin(dispatches, dispatches.c.event_id == events.c.id).outerjoin(
-                hooks, hooks.c.id == dispatches.c.hook_id
-            )
-        )
-        .where(new_on_sqlite)
-        .order_by(events.c.id, dispatches.c.id)
-    )  # fmt: skip
+    entries = sa.select(*(entry.c[name] for name in audit.COLUMNS)).order_by(entry.c.n)
+    logged = sa.insert(audit_log).from_select(list(audit.COLUMNS), entries).cte("logged")
+    return _found(made, sent, before_on_postgresql(sent) if handing else None).add_cte(logged)
 
 
 _commit_on_postgresql = hot(_on_postgresql(handing=False))
 _hand_on_postgresql = hot(_on_postgresql(handing=True))
 _insert_event = insert_into(events, *outbox.COLUMNS)
-_found_new = _found_on_sqlite(handing=False)
-_hand_new = _found_on_sqlite(handing=True)
-
+_found_new = _found(events, dispatches, None).where(new_on_sqlite)
+_hand_new = _found(events, dispatches, before_on_sqlite(dispatches, last_before_on_sqlite)).where(new_on_sqlite)
 
 _committers: WeakKeyDictionary[Database, Batcher[NewEvent, Committed]] = WeakKeyDictionary()
 
@@ -225,8 +197,7 @@ async def _commit_and_tell(database_ref: ref[Database], told: Sequence[NewEvent]
     committed = await commit(database, told)
     if due := {sent.hook_id for each in committed for sent in each.dispatches if not offer(database, sent)}:
         database.signals.send(DUE, due)
-    followed = {each.event["repository_id"] for each in told if each.event["listed"]} - {None}
-    if followed:
+    if followed := {each.event["repository_id"] for each in told if each.event["listed"]} - {None}:
         database.signals.send(EVENTS, followed)
     return committed
 

@@ -73,16 +73,8 @@ new_on_sqlite = events.c.id > last_before_on_sqlite
 def _send_on_sqlite() -> sa.Insert:
     random = sa.func.lower(sa.func.hex(sa.func.randomblob(8)))
     variant = sa.func.substr(sa.literal_column("'89ab'"), sa.literal_column("1 + (random() & 3)"), 1)
-    guid = (
-        sa.bindparam("time", type_=sa.Text())
-        + _VERSION
-        + sa.func.substr(random, 1, 3)
-        + _HYPHEN
-        + variant
-        + sa.func.substr(random, 4, 3)
-        + _HYPHEN
-        + sa.func.lower(sa.func.hex(sa.func.randomblob(6)))
-    )
+    guid = sa.bindparam("time", type_=sa.Text()) + _VERSION + sa.func.substr(random, 1, 3) + _HYPHEN + variant
+    guid = guid + sa.func.substr(random, 4, 3) + _HYPHEN + sa.func.lower(sa.func.hex(sa.func.randomblob(6)))
     return sa.insert(dispatches).from_select(
         list(_DISPATCHED),
         sa.select(events.c.id, hooks.c.id, guid, _NOTHING, _NOTHING, _NOTHING, big("now"), big("now"))
@@ -112,15 +104,11 @@ _send = hot(
 )
 _reached_by_new = hot(
     PerDialect(
-        sqlite=sa.select(dispatches.c.hook_id)
-        .where(dispatches.c.event_id > order.last_given - big("count"))
-        .distinct(),
+        sqlite=sa.select(dispatches.c.hook_id).where(dispatches.c.event_id > last_before_on_sqlite).distinct(),
         postgresql=sa.select(_SENT.c.hook_id).distinct(),
     )
 )
-_insert = insert_into(
-    dispatches, "event_id", "hook_id", "guid", "attempts", "retries", "wanted", "next_attempt_at", "created_at"
-)
+_insert = insert_into(dispatches, *_DISPATCHED)
 _waiting = (
     sa.select(dispatches.c.id)
     .where(any_of(dispatches.c.hook_id, "hook_ids"), dispatches.c.next_attempt_at.is_not(None))
@@ -156,12 +144,10 @@ async def fan_out(tx: Transaction, events: Sequence[Event]) -> Mapping[int, int]
         app_of.update({row["id"]: row["app_id"] for row in rows})
         pairs += [(event.id, hook_id) for event in there for hook_id, names in listening if wants(names, event.name)]
     await insert_dispatches(tx, pairs)
-    counts: dict[int, int] = dict.fromkeys((event.id for event in events), 0)
     apps: Counter[tuple[int, int | None]] = tx.state.setdefault(_REACHED, Counter())
-    for event_id, hook_id in pairs:
-        counts[event_id] = counts.get(event_id, 0) + 1
-        apps[event_id, app_of[hook_id]] += 1
-    return counts
+    apps.update((event_id, app_of[hook_id]) for event_id, hook_id in pairs)
+    sent = Counter(event_id for event_id, _ in pairs)
+    return {event.id: sent[event.id] for event in events}
 
 
 async def _send_deferred(tx: Transaction, count: int) -> None:

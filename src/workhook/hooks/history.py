@@ -139,10 +139,7 @@ async def page(
 
 @cache
 def _statement(shape: Shape, newest_first: bool, answered: Answered) -> PerDialect:
-    return PerDialect(
-        sqlite=_written("sqlite", shape, newest_first, answered),
-        postgresql=_written("postgresql", shape, newest_first, answered),
-    )
+    return PerDialect.made_by(lambda dialect: _written(dialect, shape, newest_first, answered))
 
 
 def _written(dialect: str, shape: Shape, newest_first: bool, answered: Answered) -> sa.Select[Any]:
