@@ -78,6 +78,11 @@ def _text(description: str, *, high: int, **more: Any) -> Schema:
     return {"description": description, "minLength": 1, "maxLength": high, "pattern": "^[^\\x00]*$", **more}
 
 
+def _text_or_null(description: str, **more: Any) -> Schema:
+    return {"description": description, "type": ["string", "null"], **more}
+
+
+_NO_NUL = "^[^\\x00]*$"
 PUBLISH = _object(
     "Publish",
     "An event from another system.",
@@ -93,11 +98,7 @@ PUBLISH = _object(
             "type": "object",
             "examples": [{"ref": "refs/heads/main"}],
         },
-        "action": {
-            "description": "By default the payload's `action`.",
-            "type": ["string", "null"],
-            "pattern": "^[^\\x00]*$",
-        },
+        "action": _text_or_null("By default the payload's `action`.", pattern=_NO_NUL),
         "id": _text(
             "The publisher's own name for the event: within 24 hours a repeat does nothing.",
             high=128,
@@ -107,7 +108,6 @@ PUBLISH = _object(
     "event",
     "payload",
 )
-
 DISPATCH = _object(
     "Dispatch",
     "A `repository_dispatch` event.",
@@ -117,25 +117,16 @@ DISPATCH = _object(
     },
     "event_type",
 )
-
-_FILTER_TIME = {"type": ["string", "null"], "format": "date-time"}
+_OUTCOME = "`success` is a 2xx answer, `failure` everything else."
 REDELIVER = _object(
     "Redeliver",
     "Which deliveries to send again: those that fit every filter. Without any, all that failed. Events that "
     "wait already are left out. A thousand deliveries are looked at before the answer, the rest after it.",
     {
-        "status": {
-            "description": "`success` is a 2xx answer, `failure` everything else.",
-            "enum": ["success", "failure", None],
-        },
-        "since": {"description": "Delivered at or after.", **_FILTER_TIME},
-        "until": {"description": "Delivered at or before.", **_FILTER_TIME},
-        "event": {
-            "description": "Only this event.",
-            "type": ["string", "null"],
-            "pattern": "^[^\\x00]*$",
-            "examples": ["push"],
-        },
+        "status": {"description": _OUTCOME, "enum": ["success", "failure", None]},
+        "since": _text_or_null("Delivered at or after.", format="date-time"),
+        "until": _text_or_null("Delivered at or before.", format="date-time"),
+        "event": _text_or_null("Only this event.", pattern=_NO_NUL, examples=["push"]),
         "ids": {
             "description": "Only these deliveries.",
             "type": ["array", "null"],
