@@ -141,14 +141,10 @@ async def hooks_get(call: Call, hook_id: int) -> HookShape:
 
 
 @repository.patch(
-    "/repos/{owner}/{repo}/hooks/{hook_id}",
-    name="repository_hooks_update",
-    body=bodies.hook_update("repository"),
+    "/repos/{owner}/{repo}/hooks/{hook_id}", name="repository_hooks_update", body=bodies.hook_update("repository")
 )
 @organization.patch(
-    "/orgs/{org}/hooks/{hook_id}",
-    name="organization_hooks_update",
-    body=bodies.hook_update("organization"),
+    "/orgs/{org}/hooks/{hook_id}", name="organization_hooks_update", body=bodies.hook_update("organization")
 )
 async def hooks_update(call: Call, hook_id: int) -> HookShape:
     """Update a webhook."""
