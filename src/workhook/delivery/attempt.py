@@ -119,27 +119,13 @@ class Finished:
     def delivery(self) -> DeliveryRow:
         """The row of `deliveries`."""
         work, outcome, hook = self.work, self.outcome, self.hook
+        caused_by = work.installation_id if work.installation_id is not None else hook.installation_id
         return (
-            work.id,
-            hook.id,
-            work.event_id,
-            work.repository_id,
-            work.installation_id if work.installation_id is not None else hook.installation_id,
-            work.guid,
-            work.event,
-            work.action,
-            self.delivered_at,
-            work.throttled_at,
-            outcome.duration_ms,
-            work.attempts > 0,
-            outcome.status,
-            outcome.status_code,
-            hook.config["url"],
-            json.encode(redact(self.request_headers)),
-            json.encode(outcome.response_headers),
-            outcome.response_body,
-            recorded_at_of(self.delivered_at, now_ms()),
-        )
+            work.id, hook.id, work.event_id, work.repository_id, caused_by, work.guid, work.event, work.action,
+            self.delivered_at, work.throttled_at, outcome.duration_ms, work.attempts > 0, outcome.status,
+            outcome.status_code, hook.config["url"], json.encode(redact(self.request_headers)),
+            json.encode(outcome.response_headers), outcome.response_body, recorded_at_of(self.delivered_at, now_ms()),
+        )  # fmt: skip
 
     def advance(self) -> AdvanceRow:
         """The change of the dispatch."""
@@ -166,9 +152,8 @@ async def attempt(lane: Lane, work: Work, payload: bytes, sender: Sender, policy
         policy=policy if allowed is None else RetryPolicy(retries=allowed, first_s=policy.first_s),
         random=random.random(),  # noqa: S311  # spreads retries; nothing secret hangs on it
     )
-    if outcome.status == TOO_LARGE:  # it will not be smaller next time
-        next_at = None
-    if not lane.hook.active:  # a ping or a redelivery of a hook that is off is sent once
+    # What is too large will not be smaller next time. A ping or a redelivery of a hook that is off is sent once.
+    if outcome.status == TOO_LARGE or not lane.hook.active:
         next_at = None
     return Finished(lane, work, hook, outcome, prepared.headers, finished_at, next_at)
 

@@ -91,10 +91,7 @@ def _due(dialect: str) -> sa.Select[Any]:
         sa.select(
             *(found[name] for name in _WORK),
             events.c.name.label("event"),
-            events.c.action,
-            events.c.repository_id,
-            events.c.installation_id,
-            events.c.size,
+            *(events.c[name] for name in ("action", "repository_id", "installation_id", "size")),
             hooks.c.version,
         )
         .select_from(source)

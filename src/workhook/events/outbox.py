@@ -193,18 +193,8 @@ def _values(tx: Transaction, draft: Draft, *, listed: bool) -> dict[str, object]
 
 
 def _row_of(draft: Draft, payload: bytes, *, listed: bool) -> dict[str, object]:
-    return {
-        "account_id": draft.account_id,
-        "repository_id": draft.repository_id,
-        "name": draft.name,
-        "action": draft.action,
-        "payload": payload,
-        "size": len(payload),
-        "created_at": now_ms(),
-        "actor_id": draft.actor_id,
-        "installation_id": draft.installation_id,
-        "listed": listed,
-    }
+    what = (draft.account_id, draft.repository_id, draft.name, draft.action, payload, len(payload), now_ms())
+    return dict(zip(COLUMNS, (*what, draft.actor_id, draft.installation_id, listed), strict=True))
 
 
 def _event_of(draft: Draft, number: int) -> Event:

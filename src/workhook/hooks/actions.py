@@ -102,22 +102,11 @@ async def create_hook(write: HookWrite, change: HookChange) -> Hook:
     require_standard_secret(plain_config(config.shown), config.secret or None)
     now = now_ms()
     hook = Hook(
-        id=0,
-        account_id=owner.account.id,
-        repository_id=owner.repository_id,
-        active=change.active is not False,
-        events=change.events or ["push"],
-        config=plain_config(config.shown),
-        secret=vault.seal(config.secret or None),
-        previous_secret=None,
-        previous_secret_until=None,
-        password=vault.seal(config.password or None),
-        version=1,
-        created_at=now,
-        updated_at=now,
-        app_id=viewer_of(actor).app_id,
-        installation_id=actor.installation_id,
-    )
+        id=0, account_id=owner.account.id, repository_id=owner.repository_id, active=change.active is not False,
+        events=change.events or ["push"], config=plain_config(config.shown), secret=vault.seal(config.secret or None),
+        previous_secret=None, previous_secret_until=None, password=vault.seal(config.password or None), version=1,
+        created_at=now, updated_at=now, app_id=viewer_of(actor).app_id, installation_id=actor.installation_id,
+    )  # fmt: skip
     await _check_against_others(write, hook)
     row = await tx.fetch_one(_insert, _stored(hook))
     assert row is not None

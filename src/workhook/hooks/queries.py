@@ -57,12 +57,8 @@ def _statements(owner: HookOwner) -> _Statements:
 
 
 def _params(owner: HookOwner) -> dict[str, object]:
-    return {
-        "repository_id": owner.repository_id,
-        "account_id": owner.account.id,
-        "sees_everything": owner.viewer.everything,
-        "viewer_app_id": owner.viewer.app_id,
-    }
+    place = {"repository_id": owner.repository_id, "account_id": owner.account.id}
+    return {**place, "sees_everything": owner.viewer.everything, "viewer_app_id": owner.viewer.app_id}
 
 
 async def list_hooks(reader: Reader, owner: HookOwner, page: Page) -> tuple[list[Hook], int]:

@@ -158,24 +158,25 @@ class CopySource:
 
     def set_mark(self, mark: Mark) -> None:
         """From now on every version of Workhook refuses the file: what it would write there would be lost."""
-        run = self._connection.execute
-        run("BEGIN IMMEDIATE")
-        run("DROP TABLE IF EXISTS moved_to")
-        run("CREATE TABLE moved_to (schema TEXT, token TEXT, place TEXT, done INTEGER)")
-        run("INSERT INTO moved_to VALUES (?, ?, ?, ?)", (HEAD, *mark))
-        run("UPDATE alembic_version SET version_num = ?", (MOVED,))
-        run("COMMIT")
+        self._write(
+            ("DROP TABLE IF EXISTS moved_to", ()),
+            ("CREATE TABLE moved_to (schema TEXT, token TEXT, place TEXT, done INTEGER)", ()),
+            ("INSERT INTO moved_to VALUES (?, ?, ?, ?)", (HEAD, *mark)),
+            ("UPDATE alembic_version SET version_num = ?", (MOVED,)),
+        )
 
     def release(self) -> Mark | None:
         """Let servers use the file again. Answers what the mark was, None without one."""
-        if (mark := self.mark()) is None:
-            return None
-        run = self._connection.execute
-        run("BEGIN IMMEDIATE")
-        run("UPDATE alembic_version SET version_num = (SELECT schema FROM moved_to)")
-        run("DROP TABLE moved_to")
-        run("COMMIT")
+        if (mark := self.mark()) is not None:
+            back = "UPDATE alembic_version SET version_num = (SELECT schema FROM moved_to)"
+            self._write((back, ()), ("DROP TABLE moved_to", ()))
         return mark
+
+    def _write(self, *steps: tuple[str, Sequence[object]]) -> None:
+        self._connection.execute("BEGIN IMMEDIATE")
+        for sql, arguments in steps:
+            self._connection.execute(sql, arguments)
+        self._connection.execute("COMMIT")
 
     def count(self, table: sa.Table) -> int:
         return int(self._connection.execute(f'SELECT count(*) FROM "{table.name}"').fetchone()[0])  # noqa: S608  # ours
@@ -197,7 +198,7 @@ class CopySource:
         rows, size = list[list[Any]](), 0
         for row in self._rows(table, after):
             rows.append(row)
-            size += sum(len(value) for value in row if isinstance(value, (str, bytes)))
+            size += _size(row)
             if len(rows) >= rows_a_part or size >= BYTES_A_PART:
                 yield Part(rows, [rows[-1][each] for each in keys])
                 rows, size = [], 0
@@ -209,9 +210,7 @@ class CopySource:
         total, largest = Sum(), 1
         for part in self.parts(table, None):
             total = total.plus(part.rows)
-            largest = max(
-                largest, *(sum(len(each) for each in row if isinstance(each, (str, bytes))) for row in part.rows)
-            )
+            largest = max(largest, *map(_size, part.rows))
         return total, largest
 
     def _rows(self, table: sa.Table, after: Sequence[Any] | None) -> Iterator[list[Any]]:
@@ -232,6 +231,10 @@ class CopySource:
 
     def close(self) -> None:
         self._connection.close()
+
+
+def _size(row: list[Any]) -> int:
+    return sum(len(value) for value in row if isinstance(value, (str, bytes)))
 
 
 def _require_schema(connection: sqlite3.Connection, path: Path) -> None:
