@@ -76,33 +76,30 @@ class MemoryBudget:
     async def of(self, size: int) -> AsyncIterator[None]:
         """Wait until `size` bytes are free, and hold them inside the block."""
         size = min(size, self._total)
-        await self._take(size)
+        if not self._waiting and self._used + size <= self._total:
+            self._used += size
+        else:
+            await self._granted(size)
         try:
             yield
         finally:
-            self._give_back(size)
+            self._grant(-size)
 
-    async def _take(self, size: int) -> None:
-        if not self._waiting and self._used + size <= self._total:
-            self._used += size
-            return
+    async def _granted(self, size: int) -> None:
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.append((size, turn))
         try:
             await turn
         except asyncio.CancelledError:
             if turn.done() and not turn.cancelled():  # it was granted meanwhile
-                self._give_back(size)
+                self._grant(-size)
             elif (size, turn) in self._waiting:
                 self._waiting.remove((size, turn))
                 self._grant()  # later requests may need less
             raise
 
-    def _give_back(self, size: int) -> None:
-        self._used -= size
-        self._grant()
-
-    def _grant(self) -> None:
+    def _grant(self, used: int = 0) -> None:
+        self._used += used
         while self._waiting and self._used + self._waiting[0][0] <= self._total:
             size, turn = self._waiting.popleft()
             if not turn.cancelled():

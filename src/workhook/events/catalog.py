@@ -79,7 +79,7 @@ _VALID: Mapping[str, frozenset[str]] = {
     for target in ("repository", "organization")
 }
 
-_LISTING: list[dict[str, object]] = [
+LISTING: list[dict[str, object]] = [
     {
         "name": event.name,
         "actions": event.actions,
@@ -89,6 +89,7 @@ _LISTING: list[dict[str, object]] = [
     }
     for event in CATALOG.values()
 ]
+"""What GET `/webhook-events` answers, by name. It is encoded, and never changed."""
 
 
 def valid_for(name: str, target: HookTarget) -> bool:
@@ -104,11 +105,3 @@ def known(name: str) -> bool:
 def publishable(name: str) -> bool:
     """Whether every writer may publish events of this name: not where only Workhook knows what happened."""
     return name in CATALOG and CATALOG[name].shared
-
-
-def listing() -> list[dict[str, object]]:
-    """What GET `/webhook-events` answers, by name: `{name, actions, description, targets, schema or null}`.
-
-    The same list each time, to be encoded and not to be changed.
-    """
-    return _LISTING

@@ -182,20 +182,23 @@ def check_types(body: Mapping[str, Any], kinds: Mapping[str, Any], *, nullable: 
 
 
 def parse_hook(
-    body: Mapping[str, Any], target: str, check_url: Callable[[str], str | None], *, creating: bool
+    body: Mapping[str, Any], target: HookTarget, check_url: Callable[[str], str | None], *, creating: bool
 ) -> HookChange:
     """A create or update of a hook of `target` (repository or organization). Raises `Invalid` with every fault."""
     fields = _UPDATE if not creating and target == "repository" else _CREATE
     check_types(body, fields)
     faults: list[Fault] = []
     if creating and ("name" in body or target == "organization") and body.get("name") != "web":
-        faults.append(Fault(resource="Hook", field="name", code="invalid", value=_echo(body.get("name"))))
+        encoded = msgspec.json.encode(name := body.get("name"))
+        told = name if len(encoded) <= 4 * SHOWN_MAX_CHARS else shown(encoded.decode())
+        faults.append(Fault(resource="Hook", field="name", code="invalid", value=told))
     change = HookChange(active=body.get("active", UNSET))
     for name in ("events", "add_events", "remove_events"):
         if name in fields and name in body:
             names = list(dict.fromkeys(body[name]))
             if name != "remove_events":
-                faults += unknown_events(names, target)
+                unknown = (name for name in names if name != ANY_EVENT and not valid_for(name, target))
+                faults += [fault(f"{shown(name)} is not a valid event name") for name in islice(unknown, FAULTS_MAX)]
             setattr(change, name, names)
     if change.events == []:
         change.events = ["push"]
@@ -207,14 +210,3 @@ def parse_hook(
     if faults:
         raise Invalid(faults=faults)
     return change
-
-
-def unknown_events(names: list[str], target: str) -> list[Fault]:
-    kind: HookTarget = "repository" if target == "repository" else "organization"
-    unknown = (name for name in names if name != ANY_EVENT and not valid_for(name, kind))
-    return [fault(f"{shown(name)} is not a valid event name") for name in islice(unknown, FAULTS_MAX)]
-
-
-def _echo(value: object) -> object:
-    encoded = msgspec.json.encode(value)
-    return value if len(encoded) <= 4 * SHOWN_MAX_CHARS else shown(encoded.decode())

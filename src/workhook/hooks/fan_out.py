@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
+from functools import partial
 
 import sqlalchemy as sa
 
@@ -129,8 +130,10 @@ def wants(subscribed: Sequence[str], event: str) -> bool:
 
 async def fan_out(tx: Transaction, events: Sequence[Event]) -> Mapping[int, int]:
     """An `outbox.FanOut`: the number of deliveries by event id."""
-    if events[0].id == outbox.UNNUMBERED:
-        await _send_deferred(tx, len(events))
+    if events[0].id == outbox.UNNUMBERED:  # their dispatches are inserted in the statement that inserts them
+        counted = {"count": len(events)}
+        tx.defer(_send, [{**send_params(), **counted}], name=_SENT.name)
+        await tx.defer_fetch(_reached_by_new, counted, partial(_signal_due, tx))
         return {}
     by_owner: dict[tuple[int, int | None], list[Event]] = defaultdict(list)
     for event in events:
@@ -150,16 +153,9 @@ async def fan_out(tx: Transaction, events: Sequence[Event]) -> Mapping[int, int]
     return {event.id: sent[event.id] for event in events}
 
 
-async def _send_deferred(tx: Transaction, count: int) -> None:
-    """Insert the dispatches in the statement that inserts the events."""
-    counted = {"count": count}
-
-    def tell(rows: Sequence[Row]) -> None:
-        if rows:
-            tx.signal(DUE, {row["hook_id"] for row in rows})
-
-    tx.defer(_send, [{**send_params(), **counted}], name=_SENT.name)
-    await tx.defer_fetch(_reached_by_new, counted, tell)
+def _signal_due(tx: Transaction, rows: Sequence[Row]) -> None:
+    if rows:
+        tx.signal(DUE, {row["hook_id"] for row in rows})
 
 
 def reached(tx: Transaction, event_id: int, viewer: HookViewer) -> int:

@@ -12,6 +12,7 @@ from msgspec import UNSET, Meta, UnsetType
 from workhook.core import json
 from workhook.core.clock import to_seconds_text
 from workhook.core.secrecy import Secretive
+from workhook.events.catalog import HookTarget
 from workhook.events.outbox import Draft
 from workhook.hooks.config_keys import CONTENT_TYPES, MASK
 from workhook.http.wire_types import Time, Url
@@ -192,7 +193,7 @@ class HookOwner(msgspec.Struct, frozen=True):
     viewer: HookViewer = OPERATOR
 
     @property
-    def target(self) -> str:
+    def target(self) -> HookTarget:
         return "repository" if self.repository else "organization"
 
     @property

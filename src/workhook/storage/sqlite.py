@@ -203,7 +203,7 @@ class SqliteDatabase(Database):
         """Add the transaction to the group of the next commit; return None if it did nothing."""
         if not transaction.opened:
             return None
-        self._writer.submit(_release_savepoint)
+        self._writer.submit(lambda connection: connection.execute("RELEASE logical"))
         if self._group is None:
             self._group = _Group()
             # It queues behind those that wait already, so that they share the commit: one fsync for all.
@@ -308,10 +308,6 @@ def _changed(connection: sqlite3.Connection, sql: str, arguments: Sequence[objec
         return count
     # The module does not count rows of statements that begin with WITH.
     return int(connection.execute("SELECT changes()").fetchone()[0])
-
-
-def _release_savepoint(connection: sqlite3.Connection) -> None:
-    connection.execute("RELEASE logical")
 
 
 def _commit_or_roll_back(connection: sqlite3.Connection) -> None:
