@@ -25,7 +25,6 @@ REPEATED_CLASSES: Mapping[str, int] = {
     "Checked": 2,
     "Client": 2,
     "Entry": 2,
-    "EventType": 2,
     "Folder": 2,
     "Found": 3,
     "Group": 2,

@@ -99,7 +99,7 @@ class Leases:
         self._patient_with: frozenset[int] = frozenset()
         self._leaving = False
         self._due = asyncio.Event()
-        self._told: tuple[int, Sequence[int]] = (0, ())  # the generation and lanes that others know
+        self._announced: tuple[int, Sequence[int]] = (0, ())  # the generation and lanes that others know
 
     @property
     def good(self) -> bool:
@@ -153,7 +153,7 @@ class Leases:
         """
         missed, self._missed, good_until = self._missed, True, self._good_until
         self._due.clear()
-        if _clock_ms() < self._renew_at and self._told == self._tell(in_flight):
+        if _clock_ms() < self._renew_at and self._announced == self._announcement(in_flight):
             seen: Seen | None = await membership.seen(self._database)
         else:
             seen = await self._beat(in_flight)
@@ -169,20 +169,20 @@ class Leases:
         if self._due.is_set():
             self._look_at = 0  # something changed meanwhile, perhaps after the read
 
-    def _tell(self, in_flight: Callable[[], Sequence[int]]) -> tuple[int, Sequence[int]]:
+    def _announcement(self, in_flight: Callable[[], Sequence[int]]) -> tuple[int, Sequence[int]]:
         may_work_on = self.membership.may_work_on
         return self.membership.generation, sorted(each for each in in_flight() if not may_work_on(each))
 
     async def _beat(self, in_flight: Callable[[], Sequence[int]]) -> Seen | None:
         """Return None if the lease is lost and the process stops."""
         sent_at = _clock_ms()
-        told, was_leaving = self._tell(in_flight), self._leaving
+        announced, was_leaving = self._announcement(in_flight), self._leaving
         seen: Seen | None = None
         if self.epoch:
             async with self._database.transaction() as tx:
                 if self._leaving:
                     await membership.announce_leaving(tx, self.owner, self.epoch)
-                if await membership.renew(tx, self.owner, self.epoch, self._lease_ms, *told):
+                if await membership.renew(tx, self.owner, self.epoch, self._lease_ms, *announced):
                     seen = await membership.seen(tx)
             if seen is None:
                 self._lost()
@@ -191,12 +191,12 @@ class Leases:
             return None
         if seen is None:
             seen = await self._join()
-            told = (self.epoch, ())
+            announced = (self.epoch, ())
         self._good_until, self._renew_at = sent_at + self._lease_ms, sent_at + self._beat_ms
         if self._leaving and not was_leaving:
             self._renew_at = 0  # the others do not know yet
-        if told != self._told:
-            self._told = told
+        if announced != self._announced:
+            self._announced = announced
             self._database.signals.send(WORKERS, (0,))
         return seen
 

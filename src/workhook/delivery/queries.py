@@ -150,8 +150,7 @@ async def due_dispatches(
 
 
 async def payloads(reader: Reader, event_ids: Sequence[int]) -> dict[int, bytes]:
-    rows = await reader.fetch_all(_payloads, {"event_ids": list(event_ids)})
-    return {row["id"]: row["payload"] for row in rows}
+    return {row["id"]: row["payload"] for row in await reader.fetch_all(_payloads, {"event_ids": list(event_ids)})}
 
 
 # --- hooks -----------------------------------------------------------------------------------------------------------

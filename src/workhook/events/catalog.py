@@ -21,7 +21,7 @@ HookTarget = Literal["repository", "organization"]
 ANY_EVENT = "*"
 
 
-class EventType(msgspec.Struct, frozen=True):
+class CatalogEvent(msgspec.Struct, frozen=True):
     """One name of the catalogue.
 
     `actions` are those that are known: a payload may carry others. `targets` are the kinds of hook that may name the
@@ -52,27 +52,27 @@ def _rows(file_name: str) -> dict[str, _Row]:
     return msgspec.json.decode(source, type=dict[str, _Row])
 
 
-def _own_event(name: str, row: _Row, common: EventType | None) -> EventType:
+def _own_event(name: str, row: _Row, common: CatalogEvent | None) -> CatalogEvent:
     """Where the name is also a common one, others may publish theirs: its actions and hooks are added, nothing else."""
     actions, targets = row.actions, row.targets
     if common:
         actions += tuple(action for action in common.actions if action not in actions)
         targets |= common.targets
     schema = schemas.own_event(name, row.actions)
-    return EventType(name, actions, row.meaning, targets, "own", common is not None, schema)
+    return CatalogEvent(name, actions, row.meaning, targets, "own", common is not None, schema)
 
 
-def _catalog() -> dict[str, EventType]:
+def _catalog() -> dict[str, CatalogEvent]:
     made_here = {"push": schemas.PUSH, "ping": schemas.PING}
     events = {
-        name: EventType(name, row.actions, row.meaning, row.targets, "common", True, made_here.get(name))
+        name: CatalogEvent(name, row.actions, row.meaning, row.targets, "common", True, made_here.get(name))
         for name, row in _rows("github_names.json").items()
     }
     events.update({name: _own_event(name, row, events.get(name)) for name, row in _rows("own_names.json").items()})
     return dict(sorted(events.items()))
 
 
-CATALOG: Mapping[str, EventType] = MappingProxyType(_catalog())
+CATALOG: Mapping[str, CatalogEvent] = MappingProxyType(_catalog())
 
 _VALID: Mapping[str, frozenset[str]] = {
     target: frozenset(event.name for event in CATALOG.values() if target in event.targets) | {ANY_EVENT}

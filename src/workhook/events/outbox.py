@@ -68,20 +68,20 @@ _insert = PerDialect(
     sqlite=insert_into(events, *COLUMNS).returning(events.c.id),
     postgresql=insert_into(events, *COLUMNS).values(id=order.numbered).returning(events.c.id),
 )
-_told = {column: events.c[column].type for column in COLUMNS}
+_TYPES = {column: events.c[column].type for column in COLUMNS}
 
 
-def _insert_told() -> sa.Insert:
-    told = arrays("told", _told)
-    in_order = sa.select(*(told.c[name] for name in COLUMNS)).order_by(told.c.n).subquery("in_order")
+def _insert_many() -> sa.Insert:
+    added = arrays("added", _TYPES)
+    in_order = sa.select(*(added.c[name] for name in COLUMNS)).order_by(added.c.n).subquery("in_order")
     return sa.insert(events).from_select(
         ["id", *COLUMNS], sa.select(order.number_in(in_order.c.repository_id), *in_order.c)
     )
 
 
-insert_told = _insert_told().returning(events.c.id, events.c.name, events.c.account_id, events.c.repository_id)
-"""Inserts any number of events in order, on PostgreSQL. Its parameters are made by `told_params`."""
-_insert_along = hot(PerDialect(sqlite=insert_into(events, *COLUMNS), postgresql=insert_told))
+insert_many = _insert_many().returning(events.c.id, events.c.name, events.c.account_id, events.c.repository_id)
+"""Inserts any number of events in order, on PostgreSQL. Its parameters are made by `insert_many_params`."""
+_insert_along = hot(PerDialect(sqlite=insert_into(events, *COLUMNS), postgresql=insert_many))
 _insert_numbered = insert_into(events, "id", *COLUMNS)
 _AT_ONCE = 500  # events that are encoded and inserted together
 _subscribers: list[FanOut] = []
@@ -178,9 +178,9 @@ def row_of(draft: Draft) -> dict[str, object]:
     return _row_of(draft, json.encode(draft.payload), listed=draft.name not in _ABOUT_HOOKS)
 
 
-def told_params(rows: Sequence[Mapping[str, object]]) -> dict[str, object]:
-    """The parameters of `insert_told` for these rows."""
-    return {f"told_{name}": [row[name] for row in rows] for name in COLUMNS}
+def insert_many_params(rows: Sequence[Mapping[str, object]]) -> dict[str, object]:
+    """The parameters of `insert_many` for these rows."""
+    return {f"added_{name}": [row[name] for row in rows] for name in COLUMNS}
 
 
 def _values(tx: Transaction, draft: Draft, *, listed: bool) -> dict[str, object]:
@@ -240,7 +240,7 @@ async def _fan_out(tx: Transaction) -> None:
     if 0 < len(added) <= _AT_ONCE and tx.is_last_step and not tx.state.get(_PENDING):
         del tx.state[_ADDED]
         rows = [values for _, values in added]
-        tx.defer(_insert_along, [told_params(rows)] if tx.dialect == "postgresql" else rows, name=WRITTEN.name)
+        tx.defer(_insert_along, [insert_many_params(rows)] if tx.dialect == "postgresql" else rows, name=WRITTEN.name)
         await _deliver(tx, [_event_of(draft, UNNUMBERED) for draft, _ in added])
     else:
         await fan_out_now(tx)

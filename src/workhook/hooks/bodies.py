@@ -190,8 +190,8 @@ def parse_hook(
     faults: list[Fault] = []
     if creating and ("name" in body or target == "organization") and body.get("name") != "web":
         encoded = msgspec.json.encode(name := body.get("name"))
-        told = name if len(encoded) <= 4 * SHOWN_MAX_CHARS else shown(encoded.decode())
-        faults.append(Fault(resource="Hook", field="name", code="invalid", value=told))
+        echo = name if len(encoded) <= 4 * SHOWN_MAX_CHARS else shown(encoded.decode())
+        faults.append(Fault(resource="Hook", field="name", code="invalid", value=echo))
     change = HookChange(active=body.get("active", UNSET))
     for name in ("events", "add_events", "remove_events"):
         if name in fields and name in body:

@@ -160,7 +160,7 @@ def _found(made: sa.FromClause, sent: sa.FromClause, before: sa.ColumnElement[An
 
 
 def _on_postgresql(*, handing: bool) -> sa.Select[Any]:
-    made = outbox.insert_told.cte("made")
+    made = outbox.insert_many.cte("made")
     answer = (dispatches.c.id, dispatches.c.event_id, dispatches.c.hook_id, dispatches.c.guid)
     sent = send_on_postgresql(made).returning(*answer).cte("sent")
     entry = arrays("entry", {column: audit_log.c[column].type for column in audit.COLUMNS})
@@ -183,7 +183,7 @@ def committer_of(database: Database) -> Batcher[NewEvent, Committed]:
     in the order in which they were added."""
     found = _committers.get(database)
     if found is None:
-        found = _committers[database] = Batcher(partial(_commit_and_tell, ref(database)), _queue)
+        found = _committers[database] = Batcher(partial(_commit_and_signal, ref(database)), _queue)
     return found
 
 
@@ -191,42 +191,42 @@ def _queue(new: NewEvent) -> Hashable:
     return new.event["repository_id"] or ("account", new.event["account_id"])
 
 
-async def _commit_and_tell(database_ref: ref[Database], told: Sequence[NewEvent]) -> list[Committed]:
+async def _commit_and_signal(database_ref: ref[Database], added: Sequence[NewEvent]) -> list[Committed]:
     database = database_ref()
     assert database is not None, "the caller that waits for the commit has it"
-    committed = await commit(database, told)
+    committed = await commit(database, added)
     if due := {sent.hook_id for each in committed for sent in each.dispatches if not offer(database, sent)}:
         database.signals.send(DUE, due)
-    if followed := {each.event["repository_id"] for each in told if each.event["listed"]} - {None}:
+    if followed := {each.event["repository_id"] for each in added if each.event["listed"]} - {None}:
         database.signals.send(EVENTS, followed)
     return committed
 
 
-async def commit(database: Database, told: Sequence[NewEvent]) -> list[Committed]:
+async def commit(database: Database, added: Sequence[NewEvent]) -> list[Committed]:
     """Commit all events in their order, or none. Durable when it returns; raises what `Database.transaction` raises."""
     handing = may_be_taken(database)
     before = before_params() if handing else {}
-    rows = [each.event for each in told]
-    entries = [each.entry for each in told if each.entry is not None]
+    rows = [each.event for each in added]
+    entries = [each.entry for each in added if each.entry is not None]
     if database.name == "postgresql":
-        columns = {**send_params(), **before, **outbox.told_params(rows)}
+        columns = {**send_params(), **before, **outbox.insert_many_params(rows)}
         columns.update({f"entry_{name}": [entry[name] for entry in entries] for name in audit.COLUMNS})
         statement = _hand_on_postgresql if handing else _commit_on_postgresql
-        return _committed(await database.write_returning([], statement, columns), told, handing)
+        return _committed(await database.write_returning([], statement, columns), added, handing)
     several: Params = {"count": len(rows), **send_params()}
     steps: list[Step] = [(_insert_event, rows), (send_on_sqlite, [several]), (audit.insert, entries)]
     found = await database.write_returning(steps, _hand_new if handing else _found_new, {"count": len(rows), **before})
-    return _committed(found, told, handing)
+    return _committed(found, added, handing)
 
 
-def _committed(rows: Sequence[Row], told: Sequence[NewEvent], handing: bool) -> list[Committed]:
+def _committed(rows: Sequence[Row], added: Sequence[NewEvent], handing: bool) -> list[Committed]:
     """`rows`: one for each dispatch, or for an event that reaches nobody, in the order of the events."""
     found: dict[int, list[Row]] = {}
     for row in rows:
         found.setdefault(row["event_id"], []).append(row)
     return [
         Committed(event_id, [_dispatch(row, new.event, handing) for row in sent if row["dispatch_id"] is not None])
-        for (event_id, sent), new in zip(found.items(), told, strict=True)
+        for (event_id, sent), new in zip(found.items(), added, strict=True)
     ]
 
 

@@ -25,7 +25,7 @@ from workhook.hooks.records import (
     DeliveryResponse,
     Hook,
     HookOwner,
-    installation_told,
+    installation_shape,
 )
 from workhook.hooks.tables import deliveries, dispatches, hooks, lanes
 from workhook.storage import Reader, Row, Transaction
@@ -187,7 +187,7 @@ async def find_delivery(reader: Reader, hook_id: int, delivery_id: int) -> Deliv
         raise NotFound()
     payload = json.decode(row["payload"]) if row["payload"] is not None else {}
     if payload and row["hook_installation_id"] is not None:  # as it was sent
-        payload["installation"] = installation_told(row["hook_installation_id"])
+        payload["installation"] = installation_shape(row["hook_installation_id"])
     body = bytes(row["response_body"]).decode("utf-8", "replace")
     request = DeliveryRequest(json.decode(row["request_headers"]), payload)
     response = DeliveryResponse(json.decode(row["response_headers"]), body)

@@ -268,7 +268,7 @@ class AppHook(msgspec.Struct, frozen=True):
     name: str
 
 
-def installation_told(installation_id: int) -> dict[str, object]:
+def installation_shape(installation_id: int) -> dict[str, object]:
     """`installation` in payloads for a hook that an app made: the installation as which the app may act."""
     return {"id": installation_id, "node_id": f"I_{installation_id}"}
 

@@ -169,7 +169,7 @@ class SqliteDatabase(Database):
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[Transaction]:
-        await self._take_turn()
+        await self._wait_for_turn()
         try:
             transaction = SqliteTransaction(self._writer, self._write_lock, self._compile, self.signals)
             try:
@@ -189,7 +189,7 @@ class SqliteDatabase(Database):
         else:
             await asyncio.shield(group.durable)
 
-    async def _take_turn(self) -> None:
+    async def _wait_for_turn(self) -> None:
         metrics.WAITING.inc()
         try:
             async with asyncio.timeout(TURN_TIMEOUT_S):
