@@ -46,12 +46,12 @@ class Draft(msgspec.Struct, frozen=True):
 
 _Added = tuple[Draft, Mapping[str, object]]  # with its row
 
-FanOut = Callable[[Transaction, Sequence[Event]], Awaitable[Mapping[int, int]]]
-"""Returns how many deliveries each event (by id) will have.
+FanOut = Callable[[Transaction, Sequence[Event]], Awaitable[None]]
+"""Makes deliveries of events.
 
 Either all events are `UNNUMBERED` or none is. Unnumbered events are the last of their transaction, and their insert is
 deferred: what is deferred with them (`tx.defer`, `tx.defer_fetch`) runs in the same statement and finds them in
-`WRITTEN`. The number of their deliveries is not asked for."""
+`WRITTEN`."""
 
 Watcher = Callable[[Transaction, Draft, int], None]
 """Called with each event at once, and with the size of its payload in bytes. It may add a step before the commit that
@@ -218,20 +218,19 @@ def _signal_listeners(tx: Transaction, draft: Draft) -> None:
     repositories.add(draft.repository_id)
 
 
-async def fan_out_now(tx: Transaction) -> Mapping[int, int]:
-    """Fan out what was appended so far; return the number of deliveries by event id."""
+async def fan_out_now(tx: Transaction) -> list[int]:
+    """Fan out what was appended so far; return the ids of these events."""
     await _write_added(tx)
     pending: list[Event] = tx.state.get(_PENDING, [])
     tx.state[_PENDING] = []
-    return await _deliver(tx, pending) if pending else {}
+    if pending:
+        await _deliver(tx, pending)
+    return [event.id for event in pending]
 
 
-async def _deliver(tx: Transaction, pending: Sequence[Event]) -> Mapping[int, int]:
-    counts: dict[int, int] = {}
+async def _deliver(tx: Transaction, pending: Sequence[Event]) -> None:
     for subscriber in _subscribers:
-        for event_id, count in (await subscriber(tx, pending)).items():
-            counts[event_id] = counts.get(event_id, 0) + count
-    return counts
+        await subscriber(tx, pending)
 
 
 async def _fan_out(tx: Transaction) -> None:

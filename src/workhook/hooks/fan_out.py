@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
 
 import sqlalchemy as sa
@@ -128,13 +128,13 @@ def wants(subscribed: Sequence[str], event: str) -> bool:
     return event in subscribed or ANY_EVENT in subscribed
 
 
-async def fan_out(tx: Transaction, events: Sequence[Event]) -> Mapping[int, int]:
-    """An `outbox.FanOut`: the number of deliveries by event id."""
+async def fan_out(tx: Transaction, events: Sequence[Event]) -> None:
+    """An `outbox.FanOut`."""
     if events[0].id == outbox.UNNUMBERED:  # their dispatches are inserted in the statement that inserts them
         counted = {"count": len(events)}
         tx.defer(_send, [{**send_params(), **counted}], name=_SENT.name)
         await tx.defer_fetch(_reached_by_new, counted, partial(_signal_due, tx))
-        return {}
+        return
     by_owner: dict[tuple[int, int | None], list[Event]] = defaultdict(list)
     for event in events:
         by_owner[event.account_id, event.repository_id].append(event)
@@ -149,8 +149,6 @@ async def fan_out(tx: Transaction, events: Sequence[Event]) -> Mapping[int, int]
     await insert_dispatches(tx, pairs)
     apps: Counter[tuple[int, int | None]] = tx.state.setdefault(_REACHED, Counter())
     apps.update((event_id, app_of[hook_id]) for event_id, hook_id in pairs)
-    sent = Counter(event_id for event_id, _ in pairs)
-    return {event.id: sent[event.id] for event in events}
 
 
 def _signal_due(tx: Transaction, rows: Sequence[Row]) -> None:
