@@ -220,14 +220,14 @@ async def test_what_others_left_is_begun_at_once(calm: Inside, receiver: Receive
     database = calm.services.database
     hooks = await calm.hooks([f"{receiver.url}?{number}" for number in range(8)])
     async with calm.delivering() as made:
-        lease, membership = made._leased.leases, made._leased.leases.membership
-        await holds(lambda: membership.settled)
+        lease, lanes = made._leased.leases, made._leased.leases.membership
+        await holds(lambda: lanes.settled)
         async with database.transaction() as tx:
             generation = await membership.join(tx, "elsewhere/1/x", 3_600_000)
         lease.look_now()
-        await holds(lambda: membership.generation == generation and membership.settled)
+        await holds(lambda: lanes.generation == generation and lanes.settled)
         await calm.publish(1)
-        await holds(lambda: len(numbers(receiver)) == sum(map(membership.is_own, hooks)))
+        await holds(lambda: len(numbers(receiver)) == sum(map(lanes.is_own, hooks)))
         async with database.transaction() as tx:
             await membership.remove(tx, ["elsewhere/1/x"])
             await membership.raise_generation(tx)

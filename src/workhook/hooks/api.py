@@ -97,8 +97,8 @@ async def _newest(reader: Reader, hooks: Sequence[Hook]) -> dict[int, Row]:
     return await queries.newest_deliveries(reader, hook_ids, now_ms() - LAST_RESPONSE_MS) if hook_ids else {}
 
 
-async def _shapes(call: Call, reader: Reader, hooks: Sequence[Hook]) -> list[HookShape]:
-    newest = await _newest(reader, hooks)
+async def _shapes(call: Call, hooks: Sequence[Hook]) -> list[HookShape]:
+    newest = await _newest(call.database, hooks)
     owner = owner_of(call)
     return [hook_shape(hook, owner, call.base, last_response_of(newest.get(hook.id))) for hook in hooks]
 
@@ -107,7 +107,7 @@ async def _shapes(call: Call, reader: Reader, hooks: Sequence[Hook]) -> list[Hoo
 async def hooks_list(call: Call, page: Page) -> Paged[list[HookShape]]:
     """List the webhooks of the {called}."""
     hooks, total = await queries.list_hooks(call.database, owner_of(call), page)
-    return Paged(await _shapes(call, call.database, hooks), total)
+    return Paged(await _shapes(call, hooks), total)
 
 
 @repository.post(
@@ -136,7 +136,7 @@ async def hooks_create(call: Call) -> Created[HookShape]:
 @both.get("/hooks/{hook_id}")
 async def hooks_get(call: Call, hook_id: int) -> HookShape:
     """Get a webhook."""
-    [shape] = await _shapes(call, call.database, [await _hook_of(call, call.database, hook_id)])
+    [shape] = await _shapes(call, [await _hook_of(call, call.database, hook_id)])
     return shape
 
 
@@ -151,7 +151,7 @@ async def hooks_update(call: Call, hook_id: int) -> HookShape:
     target = owner_of(call).target
     change = parse_hook(await call.json_object(), target, call.services.check_url, creating=False)
     hook = await call.database.in_transaction(lambda tx: actions.update_hook(_write(call, tx), hook_id, change))
-    [shape] = await _shapes(call, call.database, [hook])
+    [shape] = await _shapes(call, [hook])
     return shape
 
 

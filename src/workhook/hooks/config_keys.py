@@ -55,8 +55,8 @@ class ConfigKey(NamedTuple):
     schema: Schema
 
 
-def fault(message: str, *, field: str | None = None, code: str = "custom", **more: Any) -> Fault:
-    return Fault(resource="Hook", field=field, code=code, message=message, **more)
+def fault(message: str, *, field: str | None = None) -> Fault:
+    return Fault(resource="Hook", field=field, code="custom", message=message)
 
 
 def whole_number(value: Any) -> int | None:

@@ -10,7 +10,7 @@ from sqlalchemy.sql.expression import Executable
 
 from workhook.storage import pipeline
 from workhook.storage.connection_cache import DRIVER_ERRORS, terminate
-from workhook.storage.database import DeferredRead, Row, Transaction
+from workhook.storage.database import DeferredRead, DeferredWrite, Row, Transaction
 from workhook.storage.signals import Signals
 from workhook.storage.statements import Compiler, Params, Statement, joined
 
@@ -114,7 +114,7 @@ class PostgresTransaction(Transaction):
             terminate(self._connection)
 
     async def _fetch_with_deferred(self, statement: Executable, params: Params | None) -> Sequence[Row]:
-        return await self._ask(self._together(DeferredRead(statement, params, lambda rows: None)))
+        return await self._ask(self._together(DeferredRead(statement, params, _pass_over)))
 
     async def _ask(self, asked: Asked) -> Sequence[Row]:
         await self._prepare(asked.sql, asked.planned_once)
@@ -124,14 +124,7 @@ class PostgresTransaction(Transaction):
     def _together(self, question: DeferredRead | None) -> Asked:
         """One statement, of what waits and what is asked."""
         waiting, self.deferred = self.deferred, []
-        parts, arguments, plans = list[tuple[str, str, int]](), list[Any](), list[bool | None]()
-        for name, statement, rows in waiting:
-            known = self._compile(statement)
-            asked = as_one(known, rows)
-            assert asked is not None, f"not a plain INSERT: {known.sql}"
-            parts.append((name, asked.sql, len(asked.arguments)))
-            arguments += asked.arguments
-            plans.append(asked.planned_once)
+        parts, arguments, plans = self._parts(waiting)
         if question is not None:
             known = self._compile(question.statement)
             sql, arguments = known.sql, arguments + known.arguments(question.params)
@@ -141,6 +134,20 @@ class PostgresTransaction(Transaction):
         once = False if False in plans else True if True in plans else None
         return Asked(joined(tuple(parts), sql) if parts else sql, arguments, once)
 
+    def _parts(
+        self, waiting: Sequence[DeferredWrite]
+    ) -> tuple[list[tuple[str, str, int]], list[Any], list[bool | None]]:
+        """What `joined` takes, the values, and which parts are planned once."""
+        parts, arguments, plans = [], list[Any](), list[bool | None]()
+        for name, statement, rows in waiting:
+            known = self._compile(statement)
+            asked = as_one(known, rows)
+            assert asked is not None, f"not a plain INSERT: {known.sql}"
+            parts.append((name, asked.sql, len(asked.arguments)))
+            arguments += asked.arguments
+            plans.append(asked.planned_once)
+        return parts, arguments, plans
+
 
 def as_one(known: Statement, rows: Sequence[Params]) -> Asked | None:
     """The step as one statement with its values, if it can be."""
@@ -148,3 +155,7 @@ def as_one(known: Statement, rows: Sequence[Params]) -> Asked | None:
         return Asked(known.sql, known.arguments(rows[0]), known.planned_once)
     sql = known.insert_columns()
     return None if sql is None else Asked(sql, list[Any](known.columns(rows)), known.planned_once)
+
+
+def _pass_over(rows: Sequence[Row]) -> None:
+    return None
