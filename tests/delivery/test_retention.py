@@ -12,6 +12,7 @@ import sqlalchemy as sa
 from tests.harness.waiting import WAIT_S
 from workhook.core.clock import DAY_MS, now_ms
 from workhook.core.ids import new_guid
+from workhook.delivery import retention
 from workhook.delivery.retention import prune
 from workhook.events.tables import event_keys, events
 from workhook.hooks.tables import deliveries, dispatches
