@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from urllib.parse import urlsplit
 
 import msgspec
@@ -173,25 +174,22 @@ async def delete_app_hook(tx: Transaction, actor: Actor, organization: Account, 
 
 
 async def deactivate_failing(services: Services, seen: Hook, reason: str) -> None:
-    """Turn a hook off, unless it was changed since its receiver failed: `seen` is the hook at that time."""
-
-    async def change(tx: Transaction) -> None:
-        repository = None
-        if seen.repository_id is not None:
-            repository = await identity_queries.find_repository_by_id(tx, seen.repository_id)
-        account = await identity_queries.find_account_by_id(tx, seen.account_id)
-        if account is None or (repository is None and seen.repository_id is not None):
-            return
-        owner = HookOwner(account, repository)
-        hook = await queries.find_hook(tx, owner, seen.id, for_update=True)
-        if hook is not None and hook.active and hook.version == seen.version:
-            await deactivate(tx, owner, hook, reason, services.base)
-
-    await services.database.in_transaction(change)
+    """Turn a hook off, unless it was changed since its receiver failed: `seen` is the hook at that time. The audit log
+    and a `hook` event tell why."""
+    await services.database.in_transaction(partial(_deactivate, seen=seen, reason=reason, base=services.base))
 
 
-async def deactivate(tx: Transaction, owner: HookOwner, hook: Hook, reason: str, base: str) -> None:
-    """Turn a hook off. The audit log and a `hook` event tell why."""
+async def _deactivate(tx: Transaction, seen: Hook, reason: str, base: str) -> None:
+    repository = None
+    if seen.repository_id is not None:
+        repository = await identity_queries.find_repository_by_id(tx, seen.repository_id)
+    account = await identity_queries.find_account_by_id(tx, seen.account_id)
+    if account is None or (repository is None and seen.repository_id is not None):
+        return
+    owner = HookOwner(account, repository)
+    hook = await queries.find_hook(tx, owner, seen.id, for_update=True)
+    if hook is None or not hook.active or hook.version != seen.version:
+        return
     changed = msgspec.structs.replace(hook, active=False, version=hook.version + 1, updated_at=now_ms())
     await tx.execute(_update, {**_stored(changed), "hook_id": hook.id})
     await drop_waiting(tx, [hook.id])

@@ -46,7 +46,7 @@ class Interfered(Exception):
 
 
 class CopyTarget:
-    """The PostgreSQL database that a copy is made into. Until it is whole, servers refuse it, and it says how far it is.
+    """The PostgreSQL database that a copy is made into. Servers refuse it until the copy is whole.
 
     Open with `await CopyTarget.open(url, tables)`. Raises what the driver raises.
     """
