@@ -20,7 +20,7 @@ from workhook.core.errors import Unavailable
 from workhook.storage import dialects, metrics, pipeline, slow
 from workhook.storage.connection_cache import ACQUIRE_TIMEOUT_S, DRIVER_ERRORS, ConnectionCache, ListeningConnection
 from workhook.storage.database import Database, Row, Step, Transaction
-from workhook.storage.postgres_transaction import Asked, PostgresTransaction, as_one
+from workhook.storage.postgres_transaction import PostgresTransaction, as_one
 from workhook.storage.signals import Signals
 from workhook.storage.statements import Compiler, Params
 
@@ -154,25 +154,21 @@ class PostgresDatabase(Database):
                 raise slow.QueryTooSlow() from None
             return rows
 
-    async def write(self, steps: Sequence[Step]) -> None:
-        await self._run_steps(steps, None)
-
-    async def _write_returning(self, steps: Sequence[Step], last: Executable, params: Params) -> Sequence[Row]:
-        known = self._compile(last)
-        return await self._run_steps(steps, Asked(known.sql, known.arguments(params), known.planned_once))
-
-    async def _run_steps(self, steps: Sequence[Step], last: Asked | None) -> Sequence[Row]:
+    async def _write(self, steps: Sequence[Step], last: tuple[Executable, Params] | None) -> Sequence[Row]:
         """`last` None: the last step commits, if it is a single statement."""
         known = [(self._compile(statement), rows) for statement, rows in steps if rows]
-        if last is None and known and (last := as_one(*known[-1])) is not None:
+        if last is not None:
+            known.append((self._compile(last[0]), [last[1]]))
+        asked = as_one(*known[-1]) if known else None
+        if asked is not None:
             known.pop()
         async with self._connections.connect() as connection:
             transaction = PostgresTransaction(connection, self._compile, self.signals)
             try:
                 for each, rows in known:
                     await transaction.run_step(each, rows)
-                if last is not None:
-                    return await transaction.run_last(last)
+                if asked is not None:
+                    return await transaction.run_last(asked)
                 await transaction.finish()
             except BaseException:
                 await transaction.roll_back()

@@ -256,15 +256,10 @@ class SqliteDatabase(Database):
                 lambda connection: slow.fetch_sqlite(connection, known.sql, arguments)
             )
 
-    async def write(self, steps: Sequence[Step]) -> None:
+    async def _write(self, steps: Sequence[Step], last: tuple[Executable, Params] | None) -> Sequence[Row]:
         async with self.transaction() as transaction:
             assert isinstance(transaction, SqliteTransaction)
-            await transaction.execute_steps(steps)
-
-    async def _write_returning(self, steps: Sequence[Step], last: Executable, params: Params) -> Sequence[Row]:
-        async with self.transaction() as transaction:
-            assert isinstance(transaction, SqliteTransaction)
-            return await transaction.execute_steps(steps, (last, params))
+            return await transaction.execute_steps(steps, last)
 
     async def _watch(self) -> None:
         """`data_version` of the only writing connection changes only by the commits of other processes."""
