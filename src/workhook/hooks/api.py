@@ -9,7 +9,7 @@ import msgspec
 from workhook.core.clock import DAY_MS, now_ms
 from workhook.core.errors import Fault, Invalid, NotFound
 from workhook.hooks import actions, bodies, deliveries, publishing, queries, redelivery
-from workhook.hooks.bodies import parse_hook, refuse_types, wrong_type
+from workhook.hooks.bodies import check_types, parse_hook
 from workhook.hooks.config_keys import fault, parse_config
 from workhook.hooks.records import (
     Accepted,
@@ -279,14 +279,9 @@ async def repository_dispatch(call: Call) -> None:
     """Publish a repository_dispatch event."""
     owner = owner_of(call)
     body = await call.json_object()
-    kind, client_payload = body.get("event_type"), body.get("client_payload", {})
-    complaints = []
-    if "event_type" in body and not isinstance(kind, str):
-        complaints.append(wrong_type("event_type", kind, "a string"))
-    if not isinstance(client_payload, dict):
-        complaints.append(wrong_type("client_payload", client_payload, "an object"))
-    refuse_types(complaints)
-    if not isinstance(kind, str) or not 1 <= len(kind) <= 100 or "\0" in kind:
+    check_types(body, {"event_type": str, "client_payload": dict})
+    kind, client_payload = body.get("event_type", ""), body.get("client_payload", {})
+    if not 1 <= len(kind) <= 100 or "\0" in kind:
         raise Invalid(faults=[fault("event_type must have 1 to 100 characters", field="event_type")])
     if len(client_payload) > CLIENT_PAYLOAD_KEYS:
         message = f"client_payload must have at most {CLIENT_PAYLOAD_KEYS} properties"

@@ -154,15 +154,9 @@ _CREATE: dict[str, Any] = {"name": str, "config": dict, "events": list[str], "ac
 _UPDATE = {**_CREATE, "add_events": list[str], "remove_events": list[str]}
 
 
-def wrong_type(name: str, value: object, wanted: str) -> str:
+def _wrong_type(name: str, value: object, wanted: str) -> str:
     text = "nil" if value is None else shown(msgspec.json.encode(value).decode())
     return f"For 'properties/{name}', {text} is not {wanted}."
-
-
-def refuse_types(complaints: list[str]) -> None:
-    """Raises `Invalid` if there are complaints of `wrong_type`."""
-    if complaints:
-        raise Invalid("\n\n".join(["Invalid request.", *complaints[:FAULTS_MAX]]), code="wrong_type")
 
 
 def check_types(body: Mapping[str, Any], kinds: Mapping[str, Any], *, nullable: Collection[str] = ()) -> None:
@@ -174,11 +168,12 @@ def check_types(body: Mapping[str, Any], kinds: Mapping[str, Any], *, nullable: 
             continue
         plain = get_origin(kind) or kind
         if not isinstance(value, plain):
-            complaints.append(wrong_type(name, value, _KINDS[plain]))
+            complaints.append(_wrong_type(name, value, _KINDS[plain]))
         elif kind == list[str]:
             wrong = (item for item in value if not isinstance(item, str))
-            complaints += [wrong_type(f"{name}/items", item, "a string") for item in islice(wrong, FAULTS_MAX)]
-    refuse_types(complaints)
+            complaints += [_wrong_type(f"{name}/items", item, "a string") for item in islice(wrong, FAULTS_MAX)]
+    if complaints:
+        raise Invalid("\n\n".join(["Invalid request.", *complaints[:FAULTS_MAX]]), code="wrong_type")
 
 
 def parse_hook(
