@@ -110,20 +110,7 @@ async def hooks_list(call: Call, page: Page) -> Paged[list[HookShape]]:
     return Paged(await _shapes(call, hooks), total)
 
 
-@repository.post(
-    "/repos/{owner}/{repo}/hooks",
-    name="repository_hooks_create",
-    called="repository",
-    body=bodies.hook_create("repository"),
-    body_required=True,
-)
-@organization.post(
-    "/orgs/{org}/hooks",
-    name="organization_hooks_create",
-    called="organization",
-    body=bodies.hook_create("organization"),
-    body_required=True,
-)
+@both.post("/hooks", body=bodies.hook_create, body_required=True)
 async def hooks_create(call: Call) -> Created[HookShape]:
     """Create a webhook for the {called}."""
     owner = owner_of(call)
@@ -140,12 +127,7 @@ async def hooks_get(call: Call, hook_id: int) -> HookShape:
     return shape
 
 
-@repository.patch(
-    "/repos/{owner}/{repo}/hooks/{hook_id}", name="repository_hooks_update", body=bodies.hook_update("repository")
-)
-@organization.patch(
-    "/orgs/{org}/hooks/{hook_id}", name="organization_hooks_update", body=bodies.hook_update("organization")
-)
+@both.patch("/hooks/{hook_id}", body=bodies.hook_update)
 async def hooks_update(call: Call, hook_id: int) -> HookShape:
     """Update a webhook."""
     target = owner_of(call).target
