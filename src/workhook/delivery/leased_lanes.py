@@ -99,10 +99,7 @@ class LeasedLanes:
         self._keeper: asyncio.Task[None] | None = None
         self._trouble: str | None = None
         self._hung = False
-        self._own_since: tuple[int, bool] = (
-            0,
-            False,
-        )  # the generation by which lanes were kept, and whether it was settled
+        self._own_since = (0, False)  # the generation by which lanes were kept, and whether it was settled
 
     def time_to_poll(self, now: int) -> bool:
         """Also True if the clock was set back."""

@@ -49,13 +49,6 @@ def _place() -> str:
     return f"{parts[0]}-{hashlib.sha256(chr(0).join(parts).encode()).hexdigest()[:12]}"
 
 
-def new_owner() -> str:
-    """Place, process number and a nonce: a process at the same place can tell whether the owner still lives."""
-    owner = f"{_place()}/{os.getpid()}/{secrets.token_hex(4)}"
-    _ours.add(owner)
-    return owner
-
-
 def is_gone(owner: str) -> bool:
     """Whether an owner at this place has died. An owner with this process's number may be an earlier process."""
     place, _, rest = owner.partition("/")
@@ -90,7 +83,9 @@ class Leases:
         self._database = database.apart
         self._lease_ms = lease_ms
         self._beat_ms = min(BEAT_MS, round(lease_ms * BEATS))
-        self.owner = new_owner()
+        # Place, process number and a nonce: a process at the same place can tell whether the owner still lives.
+        self.owner = f"{_place()}/{os.getpid()}/{secrets.token_hex(4)}"
+        _ours.add(self.owner)
         self.epoch = 0  # changes each time it joins; 0: it is no member
         self.membership = LaneAssignment(self.owner)
         self._good_until = self._renew_at = self._look_at = 0  # by `_clock_ms`

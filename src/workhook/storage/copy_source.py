@@ -46,54 +46,41 @@ class Sum(NamedTuple):
         return f"{self.checksum:0{2 * _BYTES}x}"
 
 
+Check = tuple[Callable[[Any], bool], str]
+"""What a value has to be, and what is wrong with it otherwise."""
+
+
 def converter(table: sa.Table) -> Callable[[Sequence[Any]], list[Any]]:
     """Makes a row of SQLite's what PostgreSQL's driver takes and gives, in the order of the table's columns.
 
     It raises `Unfit`. SQLite keeps whatever it is given, whatever the column's type says.
     """
-    checks = [(each.name, _check(each.type)) for each in table.columns]
+    columns = [(each.name, _checks(each.type), isinstance(each.type, sa.Boolean)) for each in table.columns]
 
     def convert(row: Sequence[Any]) -> list[Any]:
         made = []
-        for (name, check), value in zip(checks, row, strict=True):
-            try:
-                made.append(None if value is None else check(value))
-            except Unfit as error:
-                raise Unfit(f"{name} {error}") from None
+        for (name, checks, is_flag), value in zip(columns, row, strict=True):
+            for fits, wrong in checks:
+                if value is not None and not fits(value):
+                    raise Unfit(f"{name} {wrong}")
+            made.append(bool(value) if is_flag and value is not None else value)
         return made
 
     return convert
 
 
-def _check(kind: sa.types.TypeEngine[Any]) -> Callable[[Any], Any]:
+def _checks(kind: sa.types.TypeEngine[Any]) -> list[Check]:
     if isinstance(kind, sa.Boolean):
-        return _truth
+        return [(lambda value: value in (0, 1), "is neither true nor false")]
     if isinstance(kind, sa.Integer):
         bound = _INT8 if isinstance(kind, sa.BigInteger) else _INT4
-        return lambda value: _of_type(value, int, "no whole number that fits", lambda: -bound <= value < bound)
+        return [(lambda value: isinstance(value, int) and -bound <= value < bound, "is no whole number that fits")]
     if isinstance(kind, sa.LargeBinary):
-        return lambda value: _of_type(value, bytes, "not made of bytes")
+        return [(lambda value: isinstance(value, bytes), "is not made of bytes")]
     if isinstance(kind, sa.Text):
-        return _text
+        nul = "has the character NUL in it, which PostgreSQL does not take"
+        return [(lambda value: isinstance(value, str), "is not text"), (lambda value: "\0" not in value, nul)]
     raise TypeError(f"there is no way to copy {kind!r}")
-
-
-def _of_type(value: Any, kind: type, otherwise: str, fits: Callable[[], bool] = lambda: True) -> Any:
-    if not isinstance(value, kind) or not fits():
-        raise Unfit(f"is {otherwise}")
-    return value
-
-
-def _truth(value: Any) -> bool:
-    if value not in (0, 1):
-        raise Unfit("is neither true nor false")
-    return bool(value)
-
-
-def _text(value: Any) -> str:
-    if "\0" in (text := _of_type(value, str, "not text")):
-        raise Unfit("has the character NUL in it, which PostgreSQL does not take")
-    return str(text)
 
 
 WAIT_S = 2.0  # for a command that looks at the file at this moment
