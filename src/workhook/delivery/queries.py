@@ -63,13 +63,21 @@ def _lanes_since() -> tuple[Any, sa.ColumnElement[int], sa.ColumnElement[int]]:
     return each, each.c.hook_id, each.c.since
 
 
+def _of_each(dialect: str, lanes_: Any, first: sa.Select[Any], id_: sa.Column[int], name: str) -> tuple[Any, Any]:
+    """The `first` dispatches of each lane, and their columns: a LATERAL on PostgreSQL, which SQLite does not have."""
+    if dialect == "postgresql":
+        lateral = first.lateral(name)
+        return lanes_.join(lateral, sa.true()), lateral.c
+    ids = first.with_only_columns(id_).correlate(lanes_)
+    return lanes_.join(dispatches, dispatches.c.id.in_(ids)), dispatches.c
+
+
 def _due(dialect: str) -> sa.Select[Any]:
     """The next dispatches of each of the given hooks, oldest due first, without those already in hand."""
     inner = dispatches.alias("inner_dispatches")
-    wanted = [inner.c[name] for name in _WORK] if dialect == "postgresql" else [inner.c.id]
     each, hook_id, *since = _lanes_since() if dialect == "postgresql" else _each_lane(dialect)
     top = (
-        sa.select(*wanted)
+        sa.select(*(inner.c[name] for name in _WORK))
         .where(
             inner.c.hook_id == hook_id,
             *(inner.c.next_attempt_at >= each for each in since),
@@ -79,13 +87,7 @@ def _due(dialect: str) -> sa.Select[Any]:
         .order_by(inner.c.next_attempt_at, inner.c.id)
         .limit(big("per_lane"))
     )
-    if dialect == "postgresql":
-        lateral = top.lateral("due")
-        source = each.join(lateral, sa.true())
-        found = lateral.c
-    else:
-        source = each.join(dispatches, dispatches.c.id.in_(top.correlate(each)))
-        found = dispatches.c
+    source, found = _of_each(dialect, each, top, inner.c.id, "due")
     source = source.join(events, events.c.id == found.event_id).join(hooks, hooks.c.id == found.hook_id)
     return (
         sa.select(
@@ -109,12 +111,8 @@ def _later(dialect: str) -> sa.Select[Any]:
         .order_by(inner.c.next_attempt_at, inner.c.id)
         .limit(big("per_lane"))
     )
-    if dialect == "postgresql":
-        found: Any = top.lateral("later")
-        return sa.select(found.c.hook_id, found.c.next_attempt_at).select_from(each.join(found, sa.true()))
-    ids = top.with_only_columns(inner.c.id).correlate(each)
-    source = each.join(dispatches, dispatches.c.id.in_(ids))
-    return sa.select(dispatches.c.hook_id, dispatches.c.next_attempt_at).select_from(source)
+    source, found = _of_each(dialect, each, top, inner.c.id, "later")
+    return sa.select(found.hook_id, found.next_attempt_at).select_from(source)
 
 
 _pending_hooks = _pending()
