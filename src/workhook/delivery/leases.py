@@ -61,7 +61,7 @@ def is_gone(owner: str) -> bool:
         os.kill(int(number), 0)
     except ProcessLookupError:
         return True
-    except PermissionError:
+    except PermissionError:  # it is another user's
         return False
     return False
 

@@ -21,7 +21,7 @@ from workhook.delivery.prefetcher import Prefetcher
 from workhook.delivery.send import Sender
 from workhook.delivery.slots import MemoryBudget, Slots
 from workhook.hooks.actions import deactivate_failing
-from workhook.hooks.commit import CommittedDispatch, take_with
+from workhook.hooks.commit import CommittedDispatch, register_worker
 from workhook.hooks.records import Hook
 from workhook.http.calls import Services
 from workhook.storage.signals import DUE, HOOK, WORKERS
@@ -85,7 +85,7 @@ class Worker:
         signals = self._database.signals
         listeners = {DUE: self._heard_due, HOOK: self._heard_hook, WORKERS: lambda _: self._leased.leases.look_now()}
         self._unlisten = [signals.listen(topic, listener) for topic, listener in listeners.items()]
-        self._unlisten.append(take_with(self._database, self))
+        self._unlisten.append(register_worker(self._database, self))
         await self._leased.start()
         self._outcomes.start()
         self._polled_at_s = time.monotonic()
@@ -159,13 +159,13 @@ class Worker:
         self._leased.mark_changed(hook_ids)
         self._wake.set()
 
-    # --- new dispatches: a `hooks.commit.Taker` --------------------------------------------------------------------
+    # --- new dispatches: a `hooks.commit.LocalWorker` -----------------------------------------------------------------
 
-    def may_take(self) -> bool:
-        """Whether a lane may take a dispatch: those that are to be read take none."""
+    def accepts_dispatches(self) -> bool:
+        """Whether a lane may take a dispatch: lanes that are to be read take none."""
         return any(not lane.may_have_more for lane in self._leased.lanes.values())
 
-    def take(self, new: CommittedDispatch) -> bool:
+    def accept(self, new: CommittedDispatch) -> bool:
         """Whether the lane is loaded here and took it, because nothing comes before it."""
         lane = None if self._stopping.is_set() else self._prefetcher.offer(new)
         if lane is None:

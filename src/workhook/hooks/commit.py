@@ -99,36 +99,36 @@ def before_of(found: Sequence[int] | str | None) -> Sequence[int] | None:
     return ids if len(ids) <= BEFORE_MAX else None
 
 
-class Taker(Protocol):
+class LocalWorker(Protocol):
     """What a commit knows of a worker."""
 
-    def may_take(self) -> bool:
+    def accepts_dispatches(self) -> bool:
         """Whether a commit should ask for `CommittedDispatch.before`."""
 
-    def take(self, new: CommittedDispatch) -> bool:
+    def accept(self, new: CommittedDispatch) -> bool:
         """Return whether the worker will send it."""
 
 
-_takers: WeakKeyDictionary[Database, Taker] = WeakKeyDictionary()
+_local_workers: WeakKeyDictionary[Database, LocalWorker] = WeakKeyDictionary()
 
 
-def take_with(database: Database, taker: Taker) -> Callable[[], object]:
-    """Offer `taker` what is committed to the database, until the returned function is called."""
-    _takers[database] = taker
-    return lambda: _takers.pop(database, None)
+def register_worker(database: Database, worker: LocalWorker) -> Callable[[], object]:
+    """Offer `worker` what is committed to the database, until the returned function is called."""
+    _local_workers[database] = worker
+    return lambda: _local_workers.pop(database, None)
 
 
-def may_be_taken(database: Database) -> bool:
+def accepts_dispatches(database: Database) -> bool:
     """Whether a worker may take something now."""
-    taker = _takers.get(database)
-    return taker is not None and taker.may_take()
+    worker = _local_workers.get(database)
+    return worker is not None and worker.accepts_dispatches()
 
 
 def offer(database: Database, new: CommittedDispatch) -> bool:
     """Return whether a worker of this process took it. It is committed, so the publisher gets no error from here."""
-    taker = _takers.get(database)
+    worker = _local_workers.get(database)
     try:
-        return taker is not None and taker.take(new)
+        return worker is not None and worker.accept(new)
     except Exception:
         log.exception("handover_failed", hook_id=new.hook_id, dispatch_id=new.id)
         return False
@@ -204,7 +204,7 @@ async def _commit_and_signal(database_ref: ref[Database], added: Sequence[NewEve
 
 async def commit(database: Database, added: Sequence[NewEvent]) -> list[Committed]:
     """Commit all events in their order, or none. Durable when it returns; raises what `Database.transaction` raises."""
-    handing = may_be_taken(database)
+    handing = accepts_dispatches(database)
     before = before_params() if handing else {}
     rows = [each.event for each in added]
     entries = [each.entry for each in added if each.entry is not None]
