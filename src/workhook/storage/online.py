@@ -43,7 +43,11 @@ def create_index(
 ) -> None:
     condition = None if where is None else sa.text(where)
     log.info("building_index", index=name, table=table)
-    options = {"sqlite_where": condition, "postgresql_where": condition, "postgresql_concurrently": True}
+    options: dict[str, Any] = {
+        "sqlite_where": condition,
+        "postgresql_where": condition,
+        "postgresql_concurrently": True,
+    }
     with beside_others():
         if not _is_sqlite() and op.get_bind().execute(_invalid, {"name": name}).scalar():
             op.drop_index(name, table, postgresql_concurrently=True, if_exists=True)
