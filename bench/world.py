@@ -21,8 +21,8 @@ from workhook.core.ids import new_guid, new_id
 from workhook.delivery.sign import Profile, Signer
 from workhook.events.tables import events
 from workhook.hooks import actions as hook_actions
+from workhook.hooks.bodies import parse_hook
 from workhook.hooks.fan_out import insert_dispatches
-from workhook.hooks.parsing import parse_hook
 from workhook.hooks.records import HookOwner
 from workhook.hooks.tables import deliveries, dispatches
 from workhook.http.calls import Services
@@ -149,9 +149,8 @@ async def _add_project(tx: Transaction, account_id: int, name: str) -> None:
 async def _add_hook(tx: Transaction, services: Services, actor: Actor, place: HookOwner, url: str) -> int:
     config = {"url": url, "content_type": "json", "secret": SECRET}
     change = parse_hook({"config": config, "events": ["push"]}, "repository", services.check_url, creating=True)
-    hook = await hook_actions.create_hook(
-        tx, actor, place, change, vault=services.vault, limit=0, base="http://127.0.0.1:8000"
-    )
+    write = hook_actions.HookWrite(tx, actor, place, services.vault, base="http://127.0.0.1:8000")
+    hook = await hook_actions.create_hook(write, change)
     return hook.id
 
 

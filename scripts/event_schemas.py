@@ -13,11 +13,12 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 import msgspec
 
 from workhook.core.records import EventSchema, JsonForm, RecordField, shown_fields
-from workhook.events.json_schema import (
+from workhook.events.schemas import (
     AMOUNT,
     COUNT,
     FLAG,
     INTEGER_ID,
+    RESOURCES_FILE,
     TEXT,
     USER,
     Schema,
@@ -27,7 +28,6 @@ from workhook.events.json_schema import (
     one_of,
     record,
 )
-from workhook.events.schemas import RESOURCES_FILE
 from workhook.work.checkouts.schemas import ServiceCheckoutShape
 from workhook.work.clients.schemas import Client
 from workhook.work.columns.schemas import Column

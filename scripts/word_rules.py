@@ -20,7 +20,6 @@ REPEATED_CLASSES: Mapping[str, int] = {
     "Attempt": 2,
     "Checked": 2,
     "Client": 2,
-    "EventType": 2,
     "Found": 3,
     "Invitation": 2,
     "Key": 2,

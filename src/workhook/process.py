@@ -21,8 +21,8 @@ from workhook.core import json, log
 from workhook.core.clock import now_ms
 from workhook.core.config import Settings, split_address, unknown_variables
 from workhook.core.errors import CannotStart
+from workhook.delivery import retention
 from workhook.delivery.address_policy import AddressPolicy
-from workhook.delivery.retention import Retention
 from workhook.delivery.send import Sender, SendSettings
 from workhook.delivery.worker import Worker
 from workhook.hooks import redelivery
@@ -41,11 +41,12 @@ Welcome = Callable[[Services, str], Awaitable[None]]
 Say = Callable[[str], None]
 
 
+DELIVERIES = Chore("deliveries", retention.EVERY_S, retention.prune_old)
 REDELIVERIES = Chore("redeliveries", redelivery.EVERY_S, redelivery.resume)
 
 
 class Delivery:
-    """The worker of a process with what it needs: the sender before it, the pruning and the chores beside it."""
+    """The worker of a process with what it needs: the sender before it, the chores beside it."""
 
     def __init__(self, services: Services, *, beside_api: bool) -> None:
         settings = services.settings
@@ -60,8 +61,7 @@ class Delivery:
                 "few_files", concurrency=self._sender.at_once, asked=settings.concurrency, remedy="Raise `ulimit -n`."
             )
         self._worker = Worker(services, self._sender)
-        self._retention = Retention(services.database, settings.retention_days)
-        self._chores = Chores(services, (*CHORES, REDELIVERIES))
+        self._chores = Chores(services, (*CHORES, DELIVERIES, REDELIVERIES))
         self._drain_s = settings.drain_s
         self._stopping: asyncio.Task[None] | None = None
 
@@ -72,7 +72,6 @@ class Delivery:
 
     async def start(self) -> None:
         await self._worker.start()
-        self._retention.start()
         self._chores.start()
 
     def begin_stop(self) -> asyncio.Task[None]:
@@ -84,7 +83,6 @@ class Delivery:
 
     async def _stop(self) -> None:
         await self._chores.stop()
-        await self._retention.stop()
         try:
             await self._worker.stop(self._drain_s)
         finally:

@@ -16,7 +16,7 @@ from workhook.delivery.address_policy import AddressPolicy
 from workhook.delivery.send import Sender, SendSettings
 from workhook.delivery.worker import Worker
 from workhook.hooks import actions, publishing
-from workhook.hooks.parsing import parse_hook
+from workhook.hooks.bodies import parse_hook
 from workhook.hooks.records import HookOwner
 from workhook.http.calls import Services
 from workhook.identity.queries import find_repository
@@ -42,7 +42,8 @@ class Inside:
                 wanted = {"config": {"url": url, "content_type": "json", **config}, "events": ["push"]}
                 change = parse_hook(wanted, "repository", self.services.check_url, creating=True)
                 vault = self.services.vault
-                hook = await actions.create_hook(tx, actor, self.place, change, vault=vault, limit=0, base="http://x")
+                write = actions.HookWrite(tx, actor, self.place, vault, base="http://x")
+                hook = await actions.create_hook(write, change)
                 made.append(hook.id)
         return made
 

@@ -13,10 +13,9 @@ from tests.delivery.sending import LOOPBACK
 from tests.harness.waiting import WAIT_S
 from tests.unit.lane_kit import lane_with
 from workhook.delivery.address_policy import AddressPolicy
-from workhook.delivery.attempt import SIGN_HERE_MAX, attempt
+from workhook.delivery.attempt import SIGN_HERE_MAX, RetryPolicy, attempt
 from workhook.delivery.connection import MAX_HEAD_BYTES
-from workhook.delivery.outcome_queries import DELIVERY_COLUMNS
-from workhook.delivery.retry import RetryPolicy
+from workhook.delivery.queries import DELIVERY_COLUMNS
 from workhook.delivery.send import Sender
 from workhook.delivery.sign import Profile, SignedRequest, Signer, form_encode
 

@@ -15,7 +15,7 @@ from tests.harness.receiver import Receiver
 from tests.harness.server import Server
 from tests.harness.waiting import until
 from workhook.delivery import queries
-from workhook.hooks.handover import CommittedDispatch, before_of, may_be_taken, offer, take_with
+from workhook.hooks.commit import CommittedDispatch, accepts_dispatches, before_of, offer, register_worker
 from workhook.storage import Reader, Row
 
 
@@ -128,7 +128,7 @@ def test_a_hook_that_is_changed_meanwhile(new_server: Callable[..., Server], rec
 
 async def test_with_no_worker_nobody_takes_it(site: Inside) -> None:
     new = CommittedDispatch(1, 1, 1, "guid", 1, {})
-    assert not may_be_taken(site.services.database)
+    assert not accepts_dispatches(site.services.database)
     assert not offer(site.services.database, new)
 
 
@@ -139,15 +139,15 @@ async def test_the_commit_tells_what_was_due_before(site: Inside, receiver: Rece
     offered: list[CommittedDispatch] = []
 
     class Curious:
-        def may_take(self) -> bool:
+        def accepts_dispatches(self) -> bool:
             return True
 
-        def take(self, new: CommittedDispatch) -> bool:
+        def accept(self, new: CommittedDispatch) -> bool:
             offered.append(new)
             return False
 
     await site.publish(1)
-    end = take_with(site.services.database, Curious())
+    end = register_worker(site.services.database, Curious())
     await site.publish(2)
     await asyncio.gather(site.publish(3), site.publish(4), site.publish(5))
     end()

@@ -23,7 +23,7 @@ from tests.harness.waiting import WAIT_S
 from workhook.core.clock import now_ms
 from workhook.core.config import load
 from workhook.core.errors import Unavailable
-from workhook.delivery import leased_lanes, leases, metrics, processes, queries, worker
+from workhook.delivery import leased_lanes, leases, membership, metrics, queries, worker
 from workhook.delivery.leases import Leases
 from workhook.delivery.membership import View
 from workhook.hooks.tables import dispatches, workers
@@ -119,7 +119,7 @@ async def test_who_could_not_renew_gives_the_others_the_time_of_a_lease(
 
     moment[0] += LEASE_MS // 2
     with monkeypatch.context() as away:
-        away.setattr(processes, "renew", is_away)
+        away.setattr(membership, "renew", is_away)
         with pytest.raises(Unavailable):
             await here.renew(no_lanes)
     await run_out(services.database, other.owner)
@@ -138,8 +138,8 @@ async def test_who_stops_and_has_lost_its_lease_does_not_ask_all_the_time(servic
     for each in (stops, other):
         await each.renew(no_lanes)
     async with services.database.transaction() as tx:
-        await processes.remove(tx, [stops.owner])
-        await processes.raise_generation(tx)
+        await membership.remove(tx, [stops.owner])
+        await membership.raise_generation(tx)
     stops.leave_soon()
     await stops.renew(no_lanes)
     stops.look_now()  # something has landed
@@ -208,7 +208,7 @@ async def test_a_process_that_can_not_renew_says_so(site: Inside, monkeypatch: p
     async with site.delivering() as made:
         await holds(lambda: made.state == "ok")
         with monkeypatch.context() as away:
-            away.setattr(processes, "renew", is_away)
+            away.setattr(membership, "renew", is_away)
             await holds(lambda: "database" in made.state)
         await holds(lambda: made.state == "ok")
 
@@ -220,17 +220,17 @@ async def test_what_others_left_is_begun_at_once(calm: Inside, receiver: Receive
     database = calm.services.database
     hooks = await calm.hooks([f"{receiver.url}?{number}" for number in range(8)])
     async with calm.delivering() as made:
-        lease, membership = made._leased.leases, made._leased.leases.membership
-        await holds(lambda: membership.settled)
+        lease, lanes = made._leased.leases, made._leased.leases.membership
+        await holds(lambda: lanes.settled)
         async with database.transaction() as tx:
-            generation = await processes.join(tx, "elsewhere/1/x", 3_600_000)
+            generation = await membership.join(tx, "elsewhere/1/x", 3_600_000)
         lease.look_now()
-        await holds(lambda: membership.generation == generation and membership.settled)
+        await holds(lambda: lanes.generation == generation and lanes.settled)
         await calm.publish(1)
-        await holds(lambda: len(numbers(receiver)) == sum(map(membership.is_own, hooks)))
+        await holds(lambda: len(numbers(receiver)) == sum(map(lanes.is_own, hooks)))
         async with database.transaction() as tx:
-            await processes.remove(tx, ["elsewhere/1/x"])
-            await processes.raise_generation(tx)
+            await membership.remove(tx, ["elsewhere/1/x"])
+            await membership.raise_generation(tx)
         lease.look_now()
         await holds(lambda: len(numbers(receiver)) == len(hooks))
     assert numbers(receiver) == [1] * len(hooks)
@@ -269,7 +269,7 @@ async def test_others_hear_at_once_that_nothing_of_their_lane_is_in_flight(calm:
         await holds(lambda: numbers(receiver))
         other = next(name for name in map(str, count()) if View(1, [lease.owner, name]).owner_of(hook) == name)
         async with database.transaction() as tx:
-            await processes.join(tx, other, 3_600_000)
+            await membership.join(tx, other, 3_600_000)
         database.signals.send(WORKERS, (0,))
         try:
             await finishes(database, lease.owner, [hook])

@@ -7,8 +7,8 @@ import sqlalchemy as sa
 
 from workhook.core.clock import now_ms
 from workhook.core.ids import new_guid
-from workhook.delivery import processes
-from workhook.delivery.outcome_queries import DELIVERY_COLUMNS, DeliveryRow, attempts_of, record
+from workhook.delivery import membership
+from workhook.delivery.queries import DELIVERY_COLUMNS, DeliveryRow, attempts_of, record
 from workhook.hooks.tables import deliveries, dispatches
 from workhook.http.calls import Services
 from workhook.storage.metadata import insert_into
@@ -34,7 +34,7 @@ async def epoch(services: Services) -> int:
     common = {"hook_id": 1, "attempts": 0, "retries": 0, "wanted": 0, "next_attempt_at": now, "created_at": now}
     async with services.database.transaction() as tx:
         await tx.execute_many(_insert, [{**common, "id": n, "event_id": n, "guid": new_guid()} for n in (1, 2, 3)])
-        return await processes.join(tx, "me", 60_000)
+        return await membership.join(tx, "me", 60_000)
 
 
 async def recorded(services: Services) -> list[tuple[int, bool]]:
@@ -57,8 +57,8 @@ async def test_a_first_attempt(services: Services, epoch: int) -> None:
 async def test_of_a_lease_that_is_lost(services: Services, epoch: int) -> None:
     """Another has it in flight: that one's is the first, whichever is recorded first."""
     async with services.database.transaction() as tx:
-        await processes.remove(tx, ["me"])
-        other = await processes.join(tx, "other", 60_000)
+        await membership.remove(tx, ["me"])
+        other = await membership.join(tx, "other", 60_000)
     retry_at = now_ms() + 1000
     assert await record(services.database, [outcome(1)], [(1, 0, 0, 1, retry_at, epoch)], {}, now_ms()) == {1}
     assert await attempts_of(services.database, [1]) == {1: 0}

@@ -12,7 +12,7 @@ import sqlalchemy as sa
 from tests.unit.lane_kit import lane_with
 from workhook.core.clock import now_ms
 from workhook.core.errors import Unavailable
-from workhook.delivery import outcome_queries, outcome_writer, processes
+from workhook.delivery import membership, outcome_writer, queries
 from workhook.delivery.attempt import Finished
 from workhook.delivery.outcome_writer import OVERLAP_MIN, SEVERAL, OutcomeWriter
 from workhook.delivery.send import Outcome
@@ -118,9 +118,9 @@ async def test_a_commit_whose_answer_is_lost_is_not_made_again(
     async with services.database.transaction() as tx:
         rows = [{**common, "id": each.id, "event_id": each.event_id, "guid": each.guid} for each in works]
         await tx.execute_many(_insert, rows)
-        batches.lane.epoch = await processes.join(tx, "me", 60_000)
-    monkeypatch.setattr(outcome_writer, "record", once(outcome_queries.record, Unavailable("The connection broke.")))
-    monkeypatch.setattr(outcome_writer, "attempts_of", once(outcome_queries.attempts_of, trouble))
+        batches.lane.epoch = await membership.join(tx, "me", 60_000)
+    monkeypatch.setattr(outcome_writer, "record", once(queries.record, Unavailable("The connection broke.")))
+    monkeypatch.setattr(outcome_writer, "attempts_of", once(queries.attempts_of, trouble))
     batches.end(count)
     await batches.recorder.stop(30)
     found = await services.database.fetch_all(

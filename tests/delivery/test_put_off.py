@@ -16,7 +16,7 @@ from tests.harness.databases import Databases
 from tests.harness.receiver import Receiver
 from tests.harness.waiting import until
 from workhook.core.errors import Unavailable
-from workhook.delivery import processes, queries
+from workhook.delivery import membership, queries
 from workhook.hooks import commit
 from workhook.hooks.tables import dispatches
 from workhook.storage import Reader
@@ -113,8 +113,8 @@ async def test_what_waited_while_the_lease_was_lost_is_sent_once(
         leases = worker._leased.leases
         epoch = leases.epoch
         async with site.services.database.transaction() as tx:  # another process finds this one dead
-            await processes.remove(tx, [leases.owner])
-            await processes.raise_generation(tx)
+            await membership.remove(tx, [leases.owner])
+            await membership.raise_generation(tx)
         leases.look_now()
         await holds(lambda: leases.epoch not in (0, epoch))
         go_on.set()

@@ -17,8 +17,10 @@ from workhook.delivery.retention import prune
 from workhook.events.tables import event_keys, events
 from workhook.hooks.tables import deliveries, dispatches
 from workhook.http.calls import Services
+from workhook.process import DELIVERIES
 from workhook.storage import Transaction
 from workhook.storage.metadata import insert_into
+from workhook.work.chores import Chores
 
 _event = insert_into(
     events, "account_id", "repository_id", "name", "action", "payload", "size", "created_at"
@@ -168,7 +170,7 @@ async def test_an_old_event_with_something_pending_does_not_stop_the_pruning(ser
 async def test_a_server_prunes_by_itself(services: Services) -> None:
     async with services.database.transaction() as tx:
         await add_dispatch(tx, await add_event(tx, OLD), delivered=[OLD])
-    pruner = retention.Retention(services.database, 30)
+    pruner = Chores(services, [DELIVERIES])
     pruner.start()
     try:
         async with asyncio.timeout(WAIT_S):

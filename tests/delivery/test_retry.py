@@ -9,7 +9,7 @@ import pytest
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
-from workhook.delivery.retry import RetryPolicy, next_attempt_at, retry_after_ms
+from workhook.delivery.attempt import RetryPolicy, next_attempt_at, retry_after_ms
 
 NOW_MS = 1_780_000_000_000
 DEFAULT = RetryPolicy()

@@ -13,8 +13,8 @@ import sqlalchemy as sa
 from tests.harness.beside import Beside, opened
 from tests.harness.world import make_world
 from workhook.core.errors import Forbidden
-from workhook.hooks.actions import create_hook, update_hook
-from workhook.hooks.parsing import parse_hook
+from workhook.hooks.actions import HookWrite, create_hook, update_hook
+from workhook.hooks.bodies import parse_hook
 from workhook.hooks.records import HookOwner, viewer_of
 from workhook.hooks.tables import dispatches, hooks
 from workhook.http.calls import Services
@@ -73,7 +73,7 @@ class Scene:
         self.made += 1
         body = {"name": "web", "config": {"url": f"http://127.0.0.1:9/{self.made}"}, "events": ["*"]}
         change = parse_hook(body, place.target, self.services.check_url, creating=True)
-        hook = await create_hook(tx, actor, place, change, vault=self.services.vault, limit=0, base=BASE)
+        hook = await create_hook(HookWrite(tx, actor, place, self.services.vault, base=BASE), change)
         return hook.id
 
     async def on(self) -> set[int]:
@@ -268,5 +268,5 @@ async def test_who_loses_the_right_while_the_app_makes_one(
     change = parse_hook({"active": True}, place.target, scene.services.check_url, creating=False)
     with pytest.raises(Forbidden):
         async with scene.services.database.transaction() as tx:
-            await update_hook(tx, actor, place, hook, change, vault=scene.services.vault, limit=0)
+            await update_hook(HookWrite(tx, actor, place, scene.services.vault), hook, change)
     assert await scene.on() == set()

@@ -10,8 +10,8 @@ import sqlalchemy as sa
 from tests.harness.beside import Beside, opened
 from tests.harness.world import make_world
 from workhook.core.errors import Unauthenticated
-from workhook.hooks.actions import create_hook, update_hook
-from workhook.hooks.parsing import parse_hook
+from workhook.hooks.actions import HookWrite, create_hook, update_hook
+from workhook.hooks.bodies import parse_hook
 from workhook.hooks.records import Hook, HookOwner, viewer_of
 from workhook.hooks.tables import hooks
 from workhook.http.calls import Services
@@ -50,7 +50,7 @@ async def _create(tx: Transaction, services: Services, actor: Actor, place: Acco
     body = {"name": "web", "config": {"url": f"http://127.0.0.1:9/{number}"}, "events": ["*"]}
     change = parse_hook(body, "organization", services.check_url, creating=True)
     there = HookOwner(place, viewer=viewer_of(actor))
-    return await create_hook(tx, actor, there, change, vault=services.vault, limit=0, base="http://h.example")
+    return await create_hook(HookWrite(tx, actor, there, services.vault, base="http://h.example"), change)
 
 
 async def _urls(services: Services, *, active: bool) -> list[str]:
@@ -109,6 +109,6 @@ async def test_an_app_that_may_act_no_more_turns_nothing_on(
     change = parse_hook(on, "organization", services.check_url, creating=False)
     with pytest.raises(Unauthenticated):
         async with services.database.transaction() as tx:
-            await update_hook(tx, actor, there, hook.id, change, vault=services.vault, limit=0)
+            await update_hook(HookWrite(tx, actor, there, services.vault), hook.id, change)
     assert await _urls(services, active=True) == []
     assert len(await _urls(services, active=False)) == 1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from workhook.delivery.budget import MemoryBudget
+from workhook.delivery.slots import MemoryBudget
 
 
 async def hold(budget: MemoryBudget, size: int) -> None:

@@ -13,7 +13,7 @@ from workhook.hooks import actions
 
 @pytest.mark.parametrize(
     ("statement", "tables"),
-    [(actions._keep_owner, "memberships JOIN accounts"), (actions._keep_admin, "collaborators JOIN accounts")],
+    [(actions._lock_ownership, "memberships JOIN accounts"), (actions._lock_admin, "collaborators JOIN accounts")],
     ids=["owner", "admin"],
 )
 def test_a_right_is_locked_before_its_user(statement: sa.Select[Any], tables: str) -> None:

@@ -1,11 +1,11 @@
-"""When hooks have work next: `delivery.schedule`, against a dict that is searched."""
+"""When hooks have work next: `delivery.leased_lanes`, against a dict that is searched."""
 
 from __future__ import annotations
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from workhook.delivery.schedule import KNOWN_MAX, Schedule
+from workhook.delivery.leased_lanes import KNOWN_MAX, Schedule
 
 HOOKS = st.integers(1, 5)
 TIMES = st.integers(0, 30)

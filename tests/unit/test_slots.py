@@ -6,9 +6,8 @@ import asyncio
 from collections import Counter
 
 from tests.unit.lane_kit import lane_with
-from workhook.delivery.budget import MemoryBudget
 from workhook.delivery.lanes import Work
-from workhook.delivery.slots import Slots
+from workhook.delivery.slots import MemoryBudget, Slots
 
 
 def _drain_turns(slots: Slots) -> list[int]:

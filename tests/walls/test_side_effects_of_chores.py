@@ -8,10 +8,8 @@ from tests.walls.dump import changes
 from tests.walls.test_side_effects import SIGNS
 from tests.walls.world import Walls
 from workhook.core.clock import DAY_MS, now_ms
-from workhook.delivery import retention
-from workhook.http.calls import Services
-from workhook.process import REDELIVERIES
-from workhook.work.chores import CHORES, Chore, run_once
+from workhook.process import DELIVERIES, REDELIVERIES
+from workhook.work.chores import CHORES, run_once
 
 LATER = 400 * DAY_MS
 """When everything is over that ends."""
@@ -34,11 +32,7 @@ EFFECTS: dict[str, str] = {
 }
 
 
-async def _retention(services: Services, now: int) -> int:
-    return sum((await retention.prune(services.database, now, now)).values())
-
-
-ALL = (*CHORES, REDELIVERIES, Chore("deliveries", 1.0, _retention))
+ALL = (*CHORES, DELIVERIES, REDELIVERIES)
 
 
 def test_every_chore_has_its_effects_declared() -> None:

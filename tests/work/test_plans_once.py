@@ -20,8 +20,8 @@ from workhook.core.config import load
 from workhook.delivery import queries as delivery
 from workhook.events import outbox
 from workhook.hooks import commit, fan_out
-from workhook.hooks.handover import before_params
-from workhook.hooks.sending import send_params
+from workhook.hooks.commit import before_params
+from workhook.hooks.fan_out import send_params
 from workhook.identity import audit
 from workhook.identity import queries as identity
 from workhook.identity.queries import key_of
@@ -61,7 +61,7 @@ def _params(world: World) -> dict[str, Any]:
     }  # fmt: skip
     entry = dict.fromkeys(audit.COLUMNS) | {"at": 1, "action": "task.create", "times": 1, "detail": "{}"}
     return {
-        **task, **outbox.told_params([event] * 10), **send_params(), **before_params(),
+        **task, **outbox.insert_many_params([event] * 10), **send_params(), **before_params(),
         **{f"entry_{name}": [value] * 10 for name, value in entry.items()},
         "digest": digest_of(world.token), "user_id": 100_500, "id": 100_500, "login_key": key_of(world.organization),
         "owner_key": key_of(world.organization), "name_key": key_of(world.repository) + "500",

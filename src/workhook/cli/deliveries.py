@@ -16,7 +16,7 @@ from workhook.hooks import queries as hooks_queries
 from workhook.hooks import redelivery as hooks_redelivery
 
 if TYPE_CHECKING:
-    from workhook.hooks.schemas import DeliveryItem
+    from workhook.hooks.records import DeliveryItem
     from workhook.storage import Database, Reader
 
 app = new_app("What was sent to webhooks, and sending it again.")

@@ -7,6 +7,7 @@ and only the hook's id of one that waits to be loaded.
 from __future__ import annotations
 
 import asyncio
+import heapq
 import secrets
 import time
 from collections.abc import Callable, Iterable
@@ -20,12 +21,43 @@ from workhook.core.vault import VaultError
 from workhook.delivery import metrics, queries
 from workhook.delivery.lanes import Lane, Work, profile_of, signer_until
 from workhook.delivery.leases import Leases
-from workhook.delivery.schedule import Schedule
 from workhook.delivery.sign import Signer
 from workhook.hooks import queries as hook_queries
 from workhook.hooks.fan_out import drop_waiting
 from workhook.hooks.records import Hook
 from workhook.http.calls import Services
+
+KNOWN_MAX = 100_000  # times; work due at other times is found by a search
+
+
+class Schedule:
+    """The times, in milliseconds, at which hooks have something to send, so that the database is not asked. No I/O."""
+
+    def __init__(self) -> None:
+        self._heap: list[tuple[int, int]] = []
+        self._known: set[tuple[int, int]] = set()
+
+    def add(self, hook_id: int, at: int) -> None:
+        """The hook has something to send at this time."""
+        entry = (at, hook_id)
+        if entry not in self._known and len(self._known) < KNOWN_MAX:
+            self._known.add(entry)
+            heapq.heappush(self._heap, entry)
+
+    def pop_due(self, now: int) -> dict[int, int]:
+        """Remove the times that have come; return each hook with its first one."""
+        found: dict[int, int] = {}
+        while self._heap and self._heap[0][0] <= now:
+            at, hook_id = entry = heapq.heappop(self._heap)
+            self._known.discard(entry)
+            found.setdefault(hook_id, at)
+        return found
+
+    @property
+    def next_at(self) -> int | None:
+        """The first of all times, or None."""
+        return self._heap[0][0] if self._heap else None
+
 
 TOGETHER_MS = 50  # retries start together, this often: a retry has time
 POLL_MS = 1000  # how often idle lanes are unloaded
@@ -67,10 +99,7 @@ class LeasedLanes:
         self._keeper: asyncio.Task[None] | None = None
         self._trouble: str | None = None
         self._hung = False
-        self._own_since: tuple[int, bool] = (
-            0,
-            False,
-        )  # the generation by which lanes were kept, and whether it was settled
+        self._own_since = (0, False)  # the generation by which lanes were kept, and whether it was settled
 
     def time_to_poll(self, now: int) -> bool:
         """Also True if the clock was set back."""

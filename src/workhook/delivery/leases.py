@@ -20,7 +20,7 @@ from pathlib import Path
 import structlog
 
 from workhook.core.clock import now_ms
-from workhook.delivery import metrics, processes
+from workhook.delivery import membership, metrics
 from workhook.delivery.membership import LaneAssignment, Seen, WorkerRow
 from workhook.storage import Database, Transaction
 from workhook.storage.signals import WORKERS
@@ -49,13 +49,6 @@ def _place() -> str:
     return f"{parts[0]}-{hashlib.sha256(chr(0).join(parts).encode()).hexdigest()[:12]}"
 
 
-def new_owner() -> str:
-    """Place, process number and a nonce: a process at the same place can tell whether the owner still lives."""
-    owner = f"{_place()}/{os.getpid()}/{secrets.token_hex(4)}"
-    _ours.add(owner)
-    return owner
-
-
 def is_gone(owner: str) -> bool:
     """Whether an owner at this place has died. An owner with this process's number may be an earlier process."""
     place, _, rest = owner.partition("/")
@@ -68,15 +61,15 @@ def is_gone(owner: str) -> bool:
         os.kill(int(number), 0)
     except ProcessLookupError:
         return True
-    except PermissionError:
+    except PermissionError:  # it is another user's
         return False
     return False
 
 
 async def _take_back(gone: Sequence[str], tx: Transaction) -> None:
-    await processes.free_lanes(tx, gone)
-    if await processes.remove(tx, gone):
-        await processes.raise_generation(tx)
+    await membership.free_lanes(tx, gone)
+    if await membership.remove(tx, gone):
+        await membership.raise_generation(tx)
 
 
 def _clock_ms() -> int:
@@ -90,7 +83,9 @@ class Leases:
         self._database = database.apart
         self._lease_ms = lease_ms
         self._beat_ms = min(BEAT_MS, round(lease_ms * BEATS))
-        self.owner = new_owner()
+        # Place, process number and a nonce: a process at the same place can tell whether the owner still lives.
+        self.owner = f"{_place()}/{os.getpid()}/{secrets.token_hex(4)}"
+        _ours.add(self.owner)
         self.epoch = 0  # changes each time it joins; 0: it is no member
         self.membership = LaneAssignment(self.owner)
         self._good_until = self._renew_at = self._look_at = 0  # by `_clock_ms`
@@ -99,7 +94,7 @@ class Leases:
         self._patient_with: frozenset[int] = frozenset()
         self._leaving = False
         self._due = asyncio.Event()
-        self._told: tuple[int, Sequence[int]] = (0, ())  # the generation and lanes that others know
+        self._announced: tuple[int, Sequence[int]] = (0, ())  # the generation and lanes that others know
 
     @property
     def good(self) -> bool:
@@ -137,11 +132,11 @@ class Leases:
 
     async def take_back(self) -> None:
         """At the start: free the lanes of dead processes of this host at once. Other leases run out by themselves."""
-        gone = [owner for owner in await processes.owners(self._database) if is_gone(owner)]
+        gone = [owner for owner in await membership.owners(self._database) if is_gone(owner)]
         if gone:
             await self._database.in_transaction(partial(_take_back, gone))
             log.info("leases_taken_back", owners=gone)
-        left_ms = await processes.lanes_left_ms(self._database)
+        left_ms = await membership.lanes_left_ms(self._database)
         self.membership.held_up = left_ms is not None
         if left_ms is not None:
             log.warning("earlier_version_has_lanes", for_at_most_s=left_ms / 1000)
@@ -153,8 +148,8 @@ class Leases:
         """
         missed, self._missed, good_until = self._missed, True, self._good_until
         self._due.clear()
-        if _clock_ms() < self._renew_at and self._told == self._tell(in_flight):
-            seen: Seen | None = await processes.seen(self._database)
+        if _clock_ms() < self._renew_at and self._announced == self._announcement(in_flight):
+            seen: Seen | None = await membership.seen(self._database)
         else:
             seen = await self._beat(in_flight)
         if seen is not None:
@@ -169,21 +164,21 @@ class Leases:
         if self._due.is_set():
             self._look_at = 0  # something changed meanwhile, perhaps after the read
 
-    def _tell(self, in_flight: Callable[[], Sequence[int]]) -> tuple[int, Sequence[int]]:
+    def _announcement(self, in_flight: Callable[[], Sequence[int]]) -> tuple[int, Sequence[int]]:
         may_work_on = self.membership.may_work_on
         return self.membership.generation, sorted(each for each in in_flight() if not may_work_on(each))
 
     async def _beat(self, in_flight: Callable[[], Sequence[int]]) -> Seen | None:
         """Return None if the lease is lost and the process stops."""
         sent_at = _clock_ms()
-        told, was_leaving = self._tell(in_flight), self._leaving
+        announced, was_leaving = self._announcement(in_flight), self._leaving
         seen: Seen | None = None
         if self.epoch:
             async with self._database.transaction() as tx:
                 if self._leaving:
-                    await processes.announce_leaving(tx, self.owner, self.epoch)
-                if await processes.renew(tx, self.owner, self.epoch, self._lease_ms, *told):
-                    seen = await processes.seen(tx)
+                    await membership.announce_leaving(tx, self.owner, self.epoch)
+                if await membership.renew(tx, self.owner, self.epoch, self._lease_ms, *announced):
+                    seen = await membership.seen(tx)
             if seen is None:
                 self._lost()
         if seen is None and self._leaving:
@@ -191,12 +186,12 @@ class Leases:
             return None
         if seen is None:
             seen = await self._join()
-            told = (self.epoch, ())
+            announced = (self.epoch, ())
         self._good_until, self._renew_at = sent_at + self._lease_ms, sent_at + self._beat_ms
         if self._leaving and not was_leaving:
             self._renew_at = 0  # the others do not know yet
-        if told != self._told:
-            self._told = told
+        if announced != self._announced:
+            self._announced = announced
             self._database.signals.send(WORKERS, (0,))
         return seen
 
@@ -208,7 +203,7 @@ class Leases:
 
     async def _join(self) -> Seen:
         async def join(tx: Transaction) -> tuple[int, Seen]:
-            return await processes.join(tx, self.owner, self._lease_ms), await processes.seen(tx)
+            return await membership.join(tx, self.owner, self._lease_ms), await membership.seen(tx)
 
         self.epoch, seen = await self._database.in_transaction(join)
         return seen
@@ -243,10 +238,10 @@ class Leases:
 
     async def _remove_dead(self, dead: Sequence[str]) -> None:
         async def remove(tx: Transaction) -> Seen | None:
-            if not await processes.remove_dead(tx, dead):
+            if not await membership.remove_dead(tx, dead):
                 return None  # another process was faster, or it has come back
-            await processes.raise_generation(tx)
-            return await processes.seen(tx)
+            await membership.raise_generation(tx)
+            return await membership.seen(tx)
 
         seen = await self._database.in_transaction(remove)
         if seen is not None:
@@ -256,19 +251,19 @@ class Leases:
 
     async def _wait_for_earlier(self) -> None:
         """Wait for processes of an earlier version: they lease single lanes, which they keep until they are gone."""
-        seen = await processes.seen(self._database)
-        if any(each.epoch == 0 for each in seen.members) or await processes.lanes_left_ms(self._database) is not None:
+        seen = await membership.seen(self._database)
+        if any(each.epoch == 0 for each in seen.members) or await membership.lanes_left_ms(self._database) is not None:
             return
         async with self._database.transaction() as tx:
-            await processes.raise_generation(tx)  # they left without it
+            await membership.raise_generation(tx)  # they left without it
         self.membership.held_up = False
         self.look_now()
 
     async def leave(self) -> None:
         """Remove this process: its lanes go to others."""
         async with self._database.transaction() as tx:
-            if await processes.remove(tx, [self.owner]):
-                await processes.raise_generation(tx)
+            if await membership.remove(tx, [self.owner]):
+                await membership.raise_generation(tx)
         self.epoch = self._good_until = 0
         self.membership.lose()
         self._database.signals.send(WORKERS, (0,))

@@ -66,8 +66,9 @@ class SystemResolver(AbstractResolver):
         found = await self._answer_to(key)
         if isinstance(found, OSError):
             raise type(found)(*found.args)  # a new one: all who share it would add to its traceback
+        flags = socket.AI_NUMERICHOST | socket.AI_NUMERICSERV
         return [
-            _result(host, port, family, protocol, str(where[0]), int(where[3]) if len(where) > 3 else 0)
+            ResolveResult(hostname=host, host=_address_of(where), port=port, family=family, proto=protocol, flags=flags)
             for family, _, protocol, _, where in found
         ]
 
@@ -187,10 +188,6 @@ def _put(kept: dict[_K, _V], key: _K, value: _V) -> None:
     kept[key] = value
 
 
-def _result(
-    host: str, port: int, family: socket.AddressFamily, protocol: int, address: str, zone: int
-) -> ResolveResult:
-    if zone:
-        address = f"{address}%{zone}"  # a link-local address means nothing without its zone
-    flags = socket.AI_NUMERICHOST | socket.AI_NUMERICSERV
-    return ResolveResult(hostname=host, host=address, port=port, family=family, proto=protocol, flags=flags)
+def _address_of(where: _Where) -> str:
+    """With its zone, without which a link-local address means nothing."""
+    return f"{where[0]}%{where[3]}" if len(where) > 3 and where[3] else str(where[0])

@@ -11,7 +11,7 @@ from workhook.core.clock import now_ms
 from workhook.core.errors import Unavailable
 from workhook.delivery import metrics
 from workhook.delivery.attempt import Finished
-from workhook.delivery.outcome_queries import attempts_of, record
+from workhook.delivery.queries import attempts_of, record
 from workhook.storage import Database
 
 BATCH_MAX = 256
@@ -118,7 +118,7 @@ class OutcomeWriter:
             await asyncio.sleep(pause_s)
             pause_s = min(pause_s * 2, PAUSE_MAX_S)
         metrics.RECORDED.observe(len(batch))
-        self._tell(batch, health)
+        self._report(batch, health)
 
     async def _not_written(self, batch: Sequence[Finished]) -> Sequence[Finished]:
         """If the connection breaks during a commit, the commit may have taken place: read before writing again. For
@@ -147,7 +147,7 @@ class OutcomeWriter:
             metrics.LATE.inc(len(late))
             log.warning("recorded_late", outcomes=len(late))  # another process sends them too
 
-    def _tell(self, batch: Sequence[Finished], health: Health) -> None:
+    def _report(self, batch: Sequence[Finished], health: Health) -> None:
         for each in batch:
             if each.hook.id in health:
                 each.lane.set_failing_since(health[each.hook.id])

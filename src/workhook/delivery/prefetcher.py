@@ -15,7 +15,7 @@ from workhook.core.clock import now_ms
 from workhook.delivery import queries
 from workhook.delivery.lanes import Lane, Offered, Work, work_of
 from workhook.delivery.leased_lanes import LeasedLanes
-from workhook.hooks.handover import CommittedDispatch
+from workhook.hooks.commit import CommittedDispatch
 from workhook.storage import Database, Row
 
 READY_MAX = 512  # dispatches, in all lanes

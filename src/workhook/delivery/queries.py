@@ -1,4 +1,4 @@
-"""The SQL of delivery: what is due, and hooks. That of records is in `recording`, that of processes in `processes`."""
+"""The SQL of delivery: what is due, hooks, outcomes. That of processes is in `membership`."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import ARRAY
 
 from workhook.events.tables import events
-from workhook.hooks.tables import dispatches, hooks, lanes
-from workhook.storage import Reader, Row, Transaction
-from workhook.storage.dialects import any_of
-from workhook.storage.metadata import big
+from workhook.hooks.tables import deliveries, dispatches, hooks, lanes, workers
+from workhook.storage import Database, Reader, Row, Transaction
+from workhook.storage.dialects import any_of, arrays
+from workhook.storage.metadata import big, insert_into
 from workhook.storage.statements import PerDialect, hot
 
 # --- what is due -----------------------------------------------------------------------------------------------------
@@ -63,13 +63,21 @@ def _lanes_since() -> tuple[Any, sa.ColumnElement[int], sa.ColumnElement[int]]:
     return each, each.c.hook_id, each.c.since
 
 
+def _of_each(dialect: str, lanes_: Any, first: sa.Select[Any], id_: sa.Column[int], name: str) -> tuple[Any, Any]:
+    """The `first` dispatches of each lane, and their columns: a LATERAL on PostgreSQL, which SQLite does not have."""
+    if dialect == "postgresql":
+        lateral = first.lateral(name)
+        return lanes_.join(lateral, sa.true()), lateral.c
+    ids = first.with_only_columns(id_).correlate(lanes_)
+    return lanes_.join(dispatches, dispatches.c.id.in_(ids)), dispatches.c
+
+
 def _due(dialect: str) -> sa.Select[Any]:
     """The next dispatches of each of the given hooks, oldest due first, without those already in hand."""
     inner = dispatches.alias("inner_dispatches")
-    wanted = [inner.c[name] for name in _WORK] if dialect == "postgresql" else [inner.c.id]
     each, hook_id, *since = _lanes_since() if dialect == "postgresql" else _each_lane(dialect)
     top = (
-        sa.select(*wanted)
+        sa.select(*(inner.c[name] for name in _WORK))
         .where(
             inner.c.hook_id == hook_id,
             *(inner.c.next_attempt_at >= each for each in since),
@@ -79,22 +87,13 @@ def _due(dialect: str) -> sa.Select[Any]:
         .order_by(inner.c.next_attempt_at, inner.c.id)
         .limit(big("per_lane"))
     )
-    if dialect == "postgresql":
-        lateral = top.lateral("due")
-        source = each.join(lateral, sa.true())
-        found = lateral.c
-    else:
-        source = each.join(dispatches, dispatches.c.id.in_(top.correlate(each)))
-        found = dispatches.c
+    source, found = _of_each(dialect, each, top, inner.c.id, "due")
     source = source.join(events, events.c.id == found.event_id).join(hooks, hooks.c.id == found.hook_id)
     return (
         sa.select(
             *(found[name] for name in _WORK),
             events.c.name.label("event"),
-            events.c.action,
-            events.c.repository_id,
-            events.c.installation_id,
-            events.c.size,
+            *(events.c[name] for name in ("action", "repository_id", "installation_id", "size")),
             hooks.c.version,
         )
         .select_from(source)
@@ -112,17 +111,13 @@ def _later(dialect: str) -> sa.Select[Any]:
         .order_by(inner.c.next_attempt_at, inner.c.id)
         .limit(big("per_lane"))
     )
-    if dialect == "postgresql":
-        found: Any = top.lateral("later")
-        return sa.select(found.c.hook_id, found.c.next_attempt_at).select_from(each.join(found, sa.true()))
-    ids = top.with_only_columns(inner.c.id).correlate(each)
-    source = each.join(dispatches, dispatches.c.id.in_(ids))
-    return sa.select(dispatches.c.hook_id, dispatches.c.next_attempt_at).select_from(source)
+    source, found = _of_each(dialect, each, top, inner.c.id, "later")
+    return sa.select(found.hook_id, found.next_attempt_at).select_from(source)
 
 
 _pending_hooks = _pending()
-_later_times = PerDialect(sqlite=_later("sqlite"), postgresql=_later("postgresql"))
-_due_dispatches = hot(PerDialect(sqlite=_due("sqlite"), postgresql=_due("postgresql")))
+_later_times = PerDialect.made_by(_later)
+_due_dispatches = hot(PerDialect.made_by(_due))
 _payloads = hot(sa.select(events.c.id, events.c.payload).where(any_of(events.c.id, "event_ids")))
 
 
@@ -153,8 +148,7 @@ async def due_dispatches(
 
 
 async def payloads(reader: Reader, event_ids: Sequence[int]) -> dict[int, bytes]:
-    rows = await reader.fetch_all(_payloads, {"event_ids": list(event_ids)})
-    return {row["id"]: row["payload"] for row in rows}
+    return {row["id"]: row["payload"] for row in await reader.fetch_all(_payloads, {"event_ids": list(event_ids)})}
 
 
 # --- hooks -----------------------------------------------------------------------------------------------------------
@@ -176,3 +170,120 @@ async def failing_since(reader: Reader, hook_ids: Sequence[int]) -> dict[int, in
     """hook id → since when its receiver has had no success (milliseconds)."""
     rows = await reader.fetch_all(_health, {"hook_ids": list(hook_ids)})
     return {row["hook_id"]: row["failing_since"] for row in rows}
+
+
+# --- outcomes ---------------------------------------------------------------------------------------------------------
+#
+# Many are written in one statement, or in one round trip of a transaction. An attempt changes its dispatch only if the
+# process still has the lease under which it was sent, and nobody has changed the dispatch since. Otherwise another
+# process sends it too, or has done so: this attempt is then recorded as a repeat, and the other decides what follows.
+
+DELIVERY_COLUMNS = tuple(column.name for column in deliveries.columns if column.name != "id")
+ADVANCE_COLUMNS = ("advanced_id", "expected", "manual", "after", "next_at", "sent_epoch")
+_ADVANCE_TYPES = (sa.BigInteger, sa.Integer, sa.Integer, sa.Integer, sa.BigInteger, sa.BigInteger)
+
+DeliveryRow = tuple[object, ...]
+"""The values of `DELIVERY_COLUMNS`."""
+
+AdvanceRow = tuple[int, int, int, int, int | None, int]
+"""What changes in a dispatch: its id; the attempts that it must still have; how many redeliveries this attempt was; its
+retries after this attempt; when the next attempt is due (milliseconds, or None); the epoch of the lease that must still
+hold."""
+
+
+def _advance(done: Mapping[str, sa.ColumnElement[Any]]) -> sa.Update:
+    left = dispatches.c.wanted - done["manual"]
+    return (
+        sa.update(dispatches)
+        .where(
+            dispatches.c.id == done["advanced_id"],
+            dispatches.c.attempts == done["expected"],
+            sa.exists().where(workers.c.epoch == done["sent_epoch"]),
+        )
+        .values(
+            attempts=dispatches.c.attempts + 1,
+            retries=sa.case((left > 0, 0), else_=done["after"]),
+            wanted=sa.case((left > 0, left), else_=0),
+            # What was dropped while it was in flight stays dropped; a redelivery asked for meanwhile is due now.
+            next_attempt_at=sa.case(
+                (dispatches.c.next_attempt_at.is_(None), None), (left > 0, big("now")), else_=done["next_at"]
+            ),
+        )
+        .returning(dispatches.c.id)
+    )
+
+
+def _advance_sqlite() -> sa.Update:
+    """`done` is one JSON array of rows."""
+    done = sa.func.json_each(sa.bindparam("done", type_=sa.Text)).table_valued("value", name="done")
+    return _advance({name: sa.func.json_extract(done.c.value, sa.literal_column(f"'$[{place}]'"))
+                     for place, name in enumerate(ADVANCE_COLUMNS)})  # fmt: skip
+
+
+def _record_postgresql() -> sa.Select[Any]:
+    """Both tables in one statement, which commits by itself: one round trip. Each column is an array."""
+    done = arrays("done", dict(zip(ADVANCE_COLUMNS, (kind() for kind in _ADVANCE_TYPES), strict=True)))
+    advanced = _advance(dict(done.c)).cte("advanced")
+    made = arrays("made", {name: deliveries.c[name].type for name in DELIVERY_COLUMNS})
+    columns = {name: made.c[name] for name in DELIVERY_COLUMNS}
+    columns["redelivery"] = sa.or_(made.c.redelivery, advanced.c.id.is_(None)).label("redelivery")
+    rows = (
+        sa.select(*columns.values())
+        .select_from(made.outerjoin(advanced, advanced.c.id == made.c.dispatch_id))
+        .order_by(made.c.n)
+    )
+    inserted = sa.insert(deliveries).from_select(DELIVERY_COLUMNS, rows).cte("inserted")
+    return sa.select(advanced.c.id).add_cte(inserted)
+
+
+_MADE = [f"made_{name}" for name in DELIVERY_COLUMNS]
+_DONE = [f"done_{name}" for name in ADVANCE_COLUMNS]
+_insert_delivery = insert_into(deliveries, *DELIVERY_COLUMNS)
+_advance_all = _advance_sqlite()
+_record_all = _record_postgresql()
+_attempts = sa.select(dispatches.c.id, dispatches.c.attempts).where(any_of(dispatches.c.id, "dispatch_ids"))
+_failing = sa.update(lanes).where(lanes.c.hook_id == sa.bindparam("hook_id")).values(failing_since=big("since"))
+_all = deliveries.alias("all_deliveries")
+_last = sa.select(sa.func.max(_all.c.id)).scalar_subquery()
+# On SQLite, which has one writer: of the rows that were inserted last.
+_mark_repeats = (
+    sa.update(deliveries)
+    .where(deliveries.c.id > _last - big("count"), any_of(deliveries.c.dispatch_id, "late"))
+    .values(redelivery=True)
+)
+
+
+async def record(
+    database: Database,
+    delivered: Sequence[DeliveryRow],
+    advances: Sequence[AdvanceRow],
+    failing: Mapping[int, int | None],
+    now: int,
+) -> set[int]:
+    """Commit the outcomes of attempts. Return the dispatches that were not changed (see above).
+
+    `failing`: hook id → since when its receiver fails (milliseconds), None for not any more.
+    """
+    # Lanes before dispatches, and both by id, as everywhere: another order of locks would meet a deadlock.
+    advances = sorted(advances)
+    health = [{"hook_id": each, "since": failing[each]} for each in sorted(failing)]
+    late = {each[0] for each in advances}
+    if database.name == "postgresql":
+        columns: dict[str, object] = dict(zip(_MADE, map(list, zip(*delivered, strict=True)), strict=True))
+        columns.update(zip(_DONE, map(list, zip(*advances, strict=True)), strict=True))
+        steps = [(_failing, health)]
+        moved = await database.write_returning(steps, _record_all, {**columns, "now": now})
+        return late - {row["id"] for row in moved}
+    async with database.transaction() as tx:
+        await tx.execute_many(_failing, health)
+        tx.defer(_insert_delivery, [dict(zip(DELIVERY_COLUMNS, row, strict=True)) for row in delivered])
+        late -= {row["id"] for row in await tx.fetch_with_deferred(_advance_all, {"done": advances, "now": now})}
+        if late:
+            await tx.execute(_mark_repeats, {"late": list(late), "count": len(delivered)})
+    return late
+
+
+async def attempts_of(reader: Reader, dispatch_ids: Sequence[int]) -> dict[int, int]:
+    """dispatch id → how many attempts at it are recorded."""
+    rows = await reader.fetch_all(_attempts, {"dispatch_ids": list(dispatch_ids)})
+    return {row["id"]: row["attempts"] for row in rows}

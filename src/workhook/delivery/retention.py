@@ -7,23 +7,23 @@ the work grows linearly with the rows.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 import structlog
 
-from workhook.core.clock import DAY_MS, now_ms
+from workhook.core.clock import DAY_MS
 from workhook.delivery import metrics
 from workhook.events.tables import event_keys, events
 from workhook.hooks.tables import deliveries, dispatches
+from workhook.http.calls import Services
 from workhook.storage import Database, Row
 from workhook.storage.dialects import any_of
 from workhook.storage.metadata import big
 from workhook.storage.sweeping import in_order
 
-INTERVAL_S = 3600.0
+EVERY_S = 3600.0
 BATCH = 1000  # rows that are looked at
 
 log = structlog.get_logger(__name__)
@@ -110,6 +110,14 @@ async def prune(database: Database, before: int, now: int) -> dict[str, int]:
     }
 
 
+async def prune_old(services: Services, now: int) -> int:
+    """A chore: remove what is older than the settings keep it. Several processes may do so at once."""
+    removed = await prune(services.database, now - services.settings.retention_days * DAY_MS, now)
+    if any(removed.values()):
+        log.info("pruned", **removed)
+    return sum(removed.values())
+
+
 async def _bound(database: Database, newest: sa.Select[Any], before: int) -> int:
     row = await database.fetch_one(newest, {"before": before})
     return row["id"] if row else 0
@@ -145,31 +153,3 @@ async def _run(database: Database, table: sa.Table, statement: sa.Delete, params
     count = await database.in_transaction(lambda tx: tx.execute(statement, params))
     metrics.PRUNED.labels(table.name).inc(count)
     return count
-
-
-class Retention:
-    """Prunes at the start and then every hour. Several processes may do so at once."""
-
-    def __init__(self, database: Database, days: int) -> None:
-        self._database = database
-        self._keep_ms = days * DAY_MS
-        self._task: asyncio.Task[None] | None = None
-
-    def start(self) -> None:
-        self._task = asyncio.create_task(self._run(), name="retention")
-
-    async def _run(self) -> None:
-        while True:
-            try:
-                removed = await prune(self._database, now_ms() - self._keep_ms, now_ms())
-                if any(removed.values()):
-                    log.info("pruned", **removed)
-            except Exception:
-                metrics.TROUBLE.labels("retention").inc()
-                log.exception("retention_failed")
-            await asyncio.sleep(INTERVAL_S)
-
-    async def stop(self) -> None:
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)

@@ -19,7 +19,7 @@ from workhook import __version__
 from workhook.core import json
 from workhook.core.secrecy import Secretive
 from workhook.hooks.config_keys import standard_key
-from workhook.hooks.records import installation_told
+from workhook.hooks.records import installation_shape
 
 TargetType = Literal["repository", "organization"]
 ContentType = Literal["json", "form"]
@@ -125,8 +125,8 @@ class Signer:
 
     def prepare(self, payload: bytes, *, guid: str, event: str, now_ms: int) -> SignedRequest:
         """`payload` is the event's JSON; `now_ms` becomes the timestamp of Standard Webhooks."""
-        told = payload if self._installation_id is None else with_installation(payload, self._installation_id)
-        body = form_encode(told) if self._form else told
+        sent = payload if self._installation_id is None else with_installation(payload, self._installation_id)
+        body = form_encode(sent) if self._form else sent
         headers = self._template.copy()
         for name in self._delivery_names:
             headers[name] = guid
@@ -157,12 +157,12 @@ def with_installation(payload: bytes, installation_id: int) -> bytes:
     It replaces what a publisher wrote there: otherwise a publisher in one organization could make the app act in
     another.
     """
-    told = json.encode(installation_told(installation_id))
+    shape = json.encode(installation_shape(installation_id))
     if _INSTALLATION in payload:
         fields = msgspec.json.decode(payload, type=dict[str, msgspec.Raw])
         if "installation" in fields:
-            return msgspec.json.encode({**fields, "installation": msgspec.Raw(told)})
-    added = _INSTALLATION + b":" + told + b"}"
+            return msgspec.json.encode({**fields, "installation": msgspec.Raw(shape)})
+    added = _INSTALLATION + b":" + shape + b"}"
     return payload[:-1] + (added if payload == b"{}" else b"," + added)
 
 

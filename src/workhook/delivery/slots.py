@@ -1,8 +1,11 @@
-"""The attempts that this process has in flight, and which lane starts next when there are no free slots. No I/O."""
+"""The attempts that this process has in flight, which lane starts next, and the memory of payloads. No I/O."""
 
 from __future__ import annotations
 
+import asyncio
 from collections import deque
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
 from workhook.delivery.lanes import DEFAULT_CONCURRENCY, Lane, Work
 
@@ -59,3 +62,46 @@ class Slots:
         lane = self._waiting.popleft()
         lane.end_wait()
         return lane
+
+
+class MemoryBudget:
+    """`total` bytes, granted in the order of the requests. A request for more than `total` gets all of it."""
+
+    def __init__(self, total: int) -> None:
+        self._total = total
+        self._used = 0
+        self._waiting: deque[tuple[int, asyncio.Future[None]]] = deque()
+
+    @asynccontextmanager
+    async def of(self, size: int) -> AsyncIterator[None]:
+        """Wait until `size` bytes are free, and hold them inside the block."""
+        size = min(size, self._total)
+        if not self._waiting and self._used + size <= self._total:
+            self._used += size
+        else:
+            await self._granted(size)
+        try:
+            yield
+        finally:
+            self._grant(-size)
+
+    async def _granted(self, size: int) -> None:
+        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.append((size, turn))
+        try:
+            await turn
+        except asyncio.CancelledError:
+            if turn.done() and not turn.cancelled():  # it was granted meanwhile
+                self._grant(-size)
+            elif (size, turn) in self._waiting:
+                self._waiting.remove((size, turn))
+                self._grant()  # later requests may need less
+            raise
+
+    def _grant(self, used: int = 0) -> None:
+        self._used += used
+        while self._waiting and self._used + self._waiting[0][0] <= self._total:
+            size, turn = self._waiting.popleft()
+            if not turn.cancelled():
+                self._used += size
+                turn.set_result(None)

@@ -13,17 +13,15 @@ from workhook.core.clock import now_ms
 from workhook.core.errors import Unavailable
 from workhook.delivery import metrics, queries
 from workhook.delivery.address_policy import OwnTrouble
-from workhook.delivery.attempt import Finished, attempt, reason_to_deactivate
-from workhook.delivery.budget import MemoryBudget
+from workhook.delivery.attempt import Finished, RetryPolicy, attempt, reason_to_deactivate
 from workhook.delivery.lanes import Lane, Work
 from workhook.delivery.leased_lanes import POLL_MS, LeasedLanes
 from workhook.delivery.outcome_writer import OutcomeWriter
 from workhook.delivery.prefetcher import Prefetcher
-from workhook.delivery.retry import RetryPolicy
 from workhook.delivery.send import Sender
-from workhook.delivery.slots import Slots
+from workhook.delivery.slots import MemoryBudget, Slots
 from workhook.hooks.actions import deactivate_failing
-from workhook.hooks.handover import CommittedDispatch, take_with
+from workhook.hooks.commit import CommittedDispatch, register_worker
 from workhook.hooks.records import Hook
 from workhook.http.calls import Services
 from workhook.storage.signals import DUE, HOOK, WORKERS
@@ -59,7 +57,7 @@ class Worker:
         self._all_finished = asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
         self._loop_task: asyncio.Task[None] | None = None
-        self._unlisten: list[Callable[[], None]] = []
+        self._unlisten: list[Callable[[], object]] = []
         self._trouble: str | None = "it has not begun"
         self._polled_at_s = time.monotonic()
 
@@ -87,7 +85,7 @@ class Worker:
         signals = self._database.signals
         listeners = {DUE: self._heard_due, HOOK: self._heard_hook, WORKERS: lambda _: self._leased.leases.look_now()}
         self._unlisten = [signals.listen(topic, listener) for topic, listener in listeners.items()]
-        self._unlisten.append(take_with(self._database, self))
+        self._unlisten.append(register_worker(self._database, self))
         await self._leased.start()
         self._outcomes.start()
         self._polled_at_s = time.monotonic()
@@ -161,13 +159,13 @@ class Worker:
         self._leased.mark_changed(hook_ids)
         self._wake.set()
 
-    # --- new dispatches: a `hooks.handover.Taker` --------------------------------------------------------------------
+    # --- new dispatches: a `hooks.commit.LocalWorker` -----------------------------------------------------------------
 
-    def may_take(self) -> bool:
-        """Whether a lane may take a dispatch: those that are to be read take none."""
+    def accepts_dispatches(self) -> bool:
+        """Whether a lane may take a dispatch: lanes that are to be read take none."""
         return any(not lane.may_have_more for lane in self._leased.lanes.values())
 
-    def take(self, new: CommittedDispatch) -> bool:
+    def accept(self, new: CommittedDispatch) -> bool:
         """Whether the lane is loaded here and took it, because nothing comes before it."""
         lane = None if self._stopping.is_set() else self._prefetcher.offer(new)
         if lane is None:

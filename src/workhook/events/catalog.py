@@ -14,14 +14,14 @@ from typing import Literal
 import msgspec
 
 from workhook.events import schemas
-from workhook.events.json_schema import Schema
+from workhook.events.schemas import Schema
 
 HookTarget = Literal["repository", "organization"]
 
 ANY_EVENT = "*"
 
 
-class EventType(msgspec.Struct, frozen=True):
+class CatalogEvent(msgspec.Struct, frozen=True):
     """One name of the catalogue.
 
     `actions` are those that are known: a payload may carry others. `targets` are the kinds of hook that may name the
@@ -52,34 +52,34 @@ def _rows(file_name: str) -> dict[str, _Row]:
     return msgspec.json.decode(source, type=dict[str, _Row])
 
 
-def _own_event(name: str, row: _Row, common: EventType | None) -> EventType:
+def _own_event(name: str, row: _Row, common: CatalogEvent | None) -> CatalogEvent:
     """Where the name is also a common one, others may publish theirs: its actions and hooks are added, nothing else."""
     actions, targets = row.actions, row.targets
     if common:
         actions += tuple(action for action in common.actions if action not in actions)
         targets |= common.targets
     schema = schemas.own_event(name, row.actions)
-    return EventType(name, actions, row.meaning, targets, "own", common is not None, schema)
+    return CatalogEvent(name, actions, row.meaning, targets, "own", common is not None, schema)
 
 
-def _catalog() -> dict[str, EventType]:
+def _catalog() -> dict[str, CatalogEvent]:
     made_here = {"push": schemas.PUSH, "ping": schemas.PING}
     events = {
-        name: EventType(name, row.actions, row.meaning, row.targets, "common", True, made_here.get(name))
+        name: CatalogEvent(name, row.actions, row.meaning, row.targets, "common", True, made_here.get(name))
         for name, row in _rows("github_names.json").items()
     }
     events.update({name: _own_event(name, row, events.get(name)) for name, row in _rows("own_names.json").items()})
     return dict(sorted(events.items()))
 
 
-CATALOG: Mapping[str, EventType] = MappingProxyType(_catalog())
+CATALOG: Mapping[str, CatalogEvent] = MappingProxyType(_catalog())
 
 _VALID: Mapping[str, frozenset[str]] = {
     target: frozenset(event.name for event in CATALOG.values() if target in event.targets) | {ANY_EVENT}
     for target in ("repository", "organization")
 }
 
-_LISTING: list[dict[str, object]] = [
+LISTING: list[dict[str, object]] = [
     {
         "name": event.name,
         "actions": event.actions,
@@ -89,6 +89,7 @@ _LISTING: list[dict[str, object]] = [
     }
     for event in CATALOG.values()
 ]
+"""What GET `/webhook-events` answers, by name. It is encoded, and never changed."""
 
 
 def valid_for(name: str, target: HookTarget) -> bool:
@@ -104,11 +105,3 @@ def known(name: str) -> bool:
 def publishable(name: str) -> bool:
     """Whether every writer may publish events of this name: not where only Workhook knows what happened."""
     return name in CATALOG and CATALOG[name].shared
-
-
-def listing() -> list[dict[str, object]]:
-    """What GET `/webhook-events` answers, by name: `{name, actions, description, targets, schema or null}`.
-
-    The same list each time, to be encoded and not to be changed.
-    """
-    return _LISTING

@@ -46,12 +46,12 @@ class Draft(msgspec.Struct, frozen=True):
 
 _Added = tuple[Draft, Mapping[str, object]]  # with its row
 
-FanOut = Callable[[Transaction, Sequence[Event]], Awaitable[Mapping[int, int]]]
-"""Returns how many deliveries each event (by id) will have.
+FanOut = Callable[[Transaction, Sequence[Event]], Awaitable[None]]
+"""Makes deliveries of events.
 
 Either all events are `UNNUMBERED` or none is. Unnumbered events are the last of their transaction, and their insert is
 deferred: what is deferred with them (`tx.defer`, `tx.defer_fetch`) runs in the same statement and finds them in
-`WRITTEN`. The number of their deliveries is not asked for."""
+`WRITTEN`."""
 
 Watcher = Callable[[Transaction, Draft, int], None]
 """Called with each event at once, and with the size of its payload in bytes. It may add a step before the commit that
@@ -68,20 +68,20 @@ _insert = PerDialect(
     sqlite=insert_into(events, *COLUMNS).returning(events.c.id),
     postgresql=insert_into(events, *COLUMNS).values(id=order.numbered).returning(events.c.id),
 )
-_told = {column: events.c[column].type for column in COLUMNS}
+_TYPES = {column: events.c[column].type for column in COLUMNS}
 
 
-def _insert_told() -> sa.Insert:
-    told = arrays("told", _told)
-    in_order = sa.select(*(told.c[name] for name in COLUMNS)).order_by(told.c.n).subquery("in_order")
+def _insert_many() -> sa.Insert:
+    added = arrays("added", _TYPES)
+    in_order = sa.select(*(added.c[name] for name in COLUMNS)).order_by(added.c.n).subquery("in_order")
     return sa.insert(events).from_select(
         ["id", *COLUMNS], sa.select(order.number_in(in_order.c.repository_id), *in_order.c)
     )
 
 
-insert_told = _insert_told().returning(events.c.id, events.c.name, events.c.account_id, events.c.repository_id)
-"""Inserts any number of events in order, on PostgreSQL. Its parameters are made by `told_params`."""
-_insert_along = hot(PerDialect(sqlite=insert_into(events, *COLUMNS), postgresql=insert_told))
+insert_many = _insert_many().returning(events.c.id, events.c.name, events.c.account_id, events.c.repository_id)
+"""Inserts any number of events in order, on PostgreSQL. Its parameters are made by `insert_many_params`."""
+_insert_along = hot(PerDialect(sqlite=insert_into(events, *COLUMNS), postgresql=insert_many))
 _insert_numbered = insert_into(events, "id", *COLUMNS)
 _AT_ONCE = 500  # events that are encoded and inserted together
 _subscribers: list[FanOut] = []
@@ -178,9 +178,9 @@ def row_of(draft: Draft) -> dict[str, object]:
     return _row_of(draft, json.encode(draft.payload), listed=draft.name not in _ABOUT_HOOKS)
 
 
-def told_params(rows: Sequence[Mapping[str, object]]) -> dict[str, object]:
-    """The parameters of `insert_told` for these rows."""
-    return {f"told_{name}": [row[name] for row in rows] for name in COLUMNS}
+def insert_many_params(rows: Sequence[Mapping[str, object]]) -> dict[str, object]:
+    """The parameters of `insert_many` for these rows."""
+    return {f"added_{name}": [row[name] for row in rows] for name in COLUMNS}
 
 
 def _values(tx: Transaction, draft: Draft, *, listed: bool) -> dict[str, object]:
@@ -193,18 +193,8 @@ def _values(tx: Transaction, draft: Draft, *, listed: bool) -> dict[str, object]
 
 
 def _row_of(draft: Draft, payload: bytes, *, listed: bool) -> dict[str, object]:
-    return {
-        "account_id": draft.account_id,
-        "repository_id": draft.repository_id,
-        "name": draft.name,
-        "action": draft.action,
-        "payload": payload,
-        "size": len(payload),
-        "created_at": now_ms(),
-        "actor_id": draft.actor_id,
-        "installation_id": draft.installation_id,
-        "listed": listed,
-    }
+    what = (draft.account_id, draft.repository_id, draft.name, draft.action, payload, len(payload), now_ms())
+    return dict(zip(COLUMNS, (*what, draft.actor_id, draft.installation_id, listed), strict=True))
 
 
 def _event_of(draft: Draft, number: int) -> Event:
@@ -228,20 +218,19 @@ def _signal_listeners(tx: Transaction, draft: Draft) -> None:
     repositories.add(draft.repository_id)
 
 
-async def fan_out_now(tx: Transaction) -> Mapping[int, int]:
-    """Fan out what was appended so far; return the number of deliveries by event id."""
+async def fan_out_now(tx: Transaction) -> list[int]:
+    """Fan out what was appended so far; return the ids of these events."""
     await _write_added(tx)
     pending: list[Event] = tx.state.get(_PENDING, [])
     tx.state[_PENDING] = []
-    return await _deliver(tx, pending) if pending else {}
+    if pending:
+        await _deliver(tx, pending)
+    return [event.id for event in pending]
 
 
-async def _deliver(tx: Transaction, pending: Sequence[Event]) -> Mapping[int, int]:
-    counts: dict[int, int] = {}
+async def _deliver(tx: Transaction, pending: Sequence[Event]) -> None:
     for subscriber in _subscribers:
-        for event_id, count in (await subscriber(tx, pending)).items():
-            counts[event_id] = counts.get(event_id, 0) + count
-    return counts
+        await subscriber(tx, pending)
 
 
 async def _fan_out(tx: Transaction) -> None:
@@ -250,7 +239,7 @@ async def _fan_out(tx: Transaction) -> None:
     if 0 < len(added) <= _AT_ONCE and tx.is_last_step and not tx.state.get(_PENDING):
         del tx.state[_ADDED]
         rows = [values for _, values in added]
-        tx.defer(_insert_along, [told_params(rows)] if tx.dialect == "postgresql" else rows, name=WRITTEN.name)
+        tx.defer(_insert_along, [insert_many_params(rows)] if tx.dialect == "postgresql" else rows, name=WRITTEN.name)
         await _deliver(tx, [_event_of(draft, UNNUMBERED) for draft, _ in added])
     else:
         await fan_out_now(tx)

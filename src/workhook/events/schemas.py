@@ -1,17 +1,115 @@
-"""JSON Schema (draft 2020-12) of the payloads that Workhook itself makes.
+"""JSON Schema (draft 2020-12) of the payloads that Workhook itself makes, from small pieces that they share.
 
-They are documentation, served with the catalogue, and the measure of the events that the tests see. What others
-publish is not held against them.
+They are documentation, served with the catalogue, and the tests compare the events that they see with them. What
+others publish is not compared.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
 from workhook.core import json
-from workhook.events import json_schema as s
-from workhook.events.json_schema import Schema
+
+Schema = dict[str, object]
+
+TEXT: Schema = {"type": "string"}
+FLAG: Schema = {"type": "boolean"}
+COUNT: Schema = {"type": "integer", "minimum": 0}
+INTEGER_ID: Schema = {"type": "integer", "minimum": 1}
+MOMENT: Schema = {"type": "string", "format": "date-time"}
+LINK: Schema = {"type": "string", "format": "uri"}
+EMAIL: Schema = {"type": "string", "format": "email"}
+AMOUNT: Schema = {"type": "number", "description": "money or credits, at most two decimals"}
+
+
+def one_of(*words: str) -> Schema:
+    return {"type": "string", "enum": list(words)}
+
+
+def list_of(item: Schema) -> Schema:
+    return {"type": "array", "items": item}
+
+
+def map_of(value: Schema) -> Schema:
+    """An object with free keys whose values all look like `value`."""
+    return {"type": "object", "additionalProperties": value}
+
+
+def nullable(schema: Schema) -> Schema:
+    """`schema`, or null: how a field that is not set is shown."""
+    kind = schema.get("type")
+    if not isinstance(kind, str):
+        return {"anyOf": [schema, {"type": "null"}]}
+    widened = {**schema, "type": [kind, "null"]}
+    words = schema.get("enum")
+    if isinstance(words, list):
+        widened["enum"] = [*words, None]
+    return widened
+
+
+def record(fields: Mapping[str, Schema], *, optional: Collection[str] = ()) -> Schema:
+    """An object in which every field is present except the `optional` ones. More fields may come in later versions."""
+    required = [name for name in fields if name not in optional]
+    return {"type": "object", "required": required, "properties": dict(fields)}
+
+
+def all_of(schema: Schema, *names: str) -> dict[str, Schema]:
+    """Fields that look alike."""
+    return dict.fromkeys(names, schema)
+
+
+def core_of(core: Mapping[str, Schema], more: Mapping[str, Schema]) -> Schema:
+    """An object of which only `core` is dependable; `more` is typed but may be absent."""
+    return record({**core, **more}, optional=more)
+
+
+USER = record(
+    {
+        "id": INTEGER_ID,
+        "login": TEXT,
+        "username": {**TEXT, "description": "the same as `login`"},
+        "email": EMAIL,
+        "avatar": nullable(LINK),
+    },
+    optional=("avatar",),
+)
+SENDER: Schema = nullable(
+    {
+        **core_of({"id": INTEGER_ID, "login": TEXT, "username": TEXT}, {"email": EMAIL, "avatar": nullable(LINK)}),
+        "description": "who did it; null when the service acted by itself",
+    }
+)
+ORGANIZATION = core_of(
+    {"login": TEXT, "id": INTEGER_ID},
+    {
+        "node_id": TEXT,
+        **all_of(LINK, "url", "repos_url", "events_url", "hooks_url", "issues_url"),
+        "members_url": {**TEXT, "description": "a URI template"},
+        "public_members_url": LINK,
+        **all_of(nullable(TEXT), "avatar_url", "description"),
+    },
+)
+REPOSITORY = core_of(
+    {
+        "id": INTEGER_ID,
+        "name": TEXT,
+        "full_name": {**TEXT, "pattern": "^[^/]+/[^/]+$"},
+        "private": FLAG,
+        "owner": core_of({"login": TEXT, "id": INTEGER_ID}, {"type": TEXT, "url": LINK}),
+    },
+    {
+        **all_of(LINK, "html_url", "url", "hooks_url"),
+        "description": nullable(TEXT),
+        "archived": FLAG,
+        "default_branch": TEXT,
+    },
+)
+CHANGES: Schema = {
+    **map_of({"type": "object", "required": ["from", "to"], "properties": {"from": {}, "to": {}}}),
+    "description": "each field that was changed, with its value before and after",
+}
+
 
 RESOURCES_FILE = Path(__file__).with_name("resources.json")
 """The schemas of the work API's records, by the name of the event: `scripts/event_schemas.py` writes them."""
@@ -28,30 +126,19 @@ _EDITED_HAS_CHANGES: Schema = {
 }
 
 
-_HOOK_CONFIG = s.record(
-    {"url": s.TEXT, "content_type": s.TEXT, "insecure_ssl": s.one_of("0", "1"), "secret": s.TEXT},
-    optional=("url", "content_type", "insecure_ssl", "secret"),
-)
-
-_LAST_RESPONSE = s.record(
-    {"code": s.nullable({"type": "integer"}), "status": s.nullable(s.TEXT), "message": s.nullable(s.TEXT)}
-)
-
-HOOK = s.record(
+_CONFIG = {"url": TEXT, "content_type": TEXT, "insecure_ssl": one_of("0", "1"), "secret": TEXT}
+_LAST_RESPONSE = record({"code": nullable({"type": "integer"}), **all_of(nullable(TEXT), "status", "message")})
+HOOK = record(
     {
-        "type": s.one_of("Repository", "Organization"),
-        "id": s.INTEGER_ID,
-        "name": s.one_of("web"),
-        "active": s.FLAG,
-        "events": s.list_of(s.TEXT),
-        "config": _HOOK_CONFIG,
-        "created_at": s.MOMENT,
-        "updated_at": s.MOMENT,
-        "url": s.LINK,
-        "ping_url": s.LINK,
-        "deliveries_url": s.LINK,
-        "test_url": s.LINK,
-        "last_response": s.nullable(_LAST_RESPONSE),
+        "type": one_of("Repository", "Organization"),
+        "id": INTEGER_ID,
+        "name": one_of("web"),
+        "active": FLAG,
+        "events": list_of(TEXT),
+        "config": record(_CONFIG, optional=_CONFIG),
+        **all_of(MOMENT, "created_at", "updated_at"),
+        **all_of(LINK, "url", "ping_url", "deliveries_url", "test_url"),
+        "last_response": nullable(_LAST_RESPONSE),
     },
     optional=("test_url", "last_response"),
 )
@@ -68,14 +155,14 @@ def _document(title: str, body: Schema) -> Schema:
 def own_event(name: str, actions: Sequence[str]) -> Schema:
     """The payload of Workhook's own event `name`: `{action, NOUN, changes?, repository, organization, sender}`."""
     lacks_repository = name in _MAY_LACK_REPOSITORY
-    body = s.record(
+    body = record(
         {
-            "action": s.one_of(*actions),
+            "action": one_of(*actions),
             name: RESOURCES[name],
-            "changes": s.CHANGES,
-            "repository": s.nullable(s.REPOSITORY) if lacks_repository else s.REPOSITORY,
-            "organization": s.ORGANIZATION,
-            "sender": s.SENDER,
+            "changes": CHANGES,
+            "repository": nullable(REPOSITORY) if lacks_repository else REPOSITORY,
+            "organization": ORGANIZATION,
+            "sender": SENDER,
         },
         # A user's own project is in no organization.
         optional=("changes", "organization", "repository") if lacks_repository else ("changes", "organization"),
@@ -84,64 +171,46 @@ def own_event(name: str, actions: Sequence[str]) -> Schema:
 
 
 _SHA: Schema = {"type": "string", "pattern": "^([0-9a-f]{40}|[0-9a-f]{64})$"}
-
-_AUTHOR = s.record(
-    {"name": s.TEXT, "email": s.nullable(s.EMAIL), "username": s.TEXT, "date": s.MOMENT}, optional=("username", "date")
+_AUTHOR = record(
+    {"name": TEXT, "email": nullable(EMAIL), "username": TEXT, "date": MOMENT}, optional=("username", "date")
 )
-
-_COMMIT = s.record(
+_COMMIT = record(
     {
-        "id": _SHA,
-        "tree_id": _SHA,
-        "distinct": s.FLAG,
-        "message": s.TEXT,
-        "timestamp": s.MOMENT,
-        "url": s.LINK,
-        "author": _AUTHOR,
-        "committer": _AUTHOR,
-        "added": s.list_of(s.TEXT),
-        "removed": s.list_of(s.TEXT),
-        "modified": s.list_of(s.TEXT),
+        **all_of(_SHA, "id", "tree_id"),
+        "distinct": FLAG,
+        "message": TEXT,
+        "timestamp": MOMENT,
+        "url": LINK,
+        **all_of(_AUTHOR, "author", "committer"),
+        **all_of(list_of(TEXT), "added", "removed", "modified"),
     }
 )
+_AROUND = {"repository": REPOSITORY, "organization": ORGANIZATION, "sender": SENDER}
 
 PUSH = _document(
     "push",
-    s.record(
+    record(
         {
             "ref": {"type": "string", "pattern": "^refs/", "description": "the full name of the branch or tag"},
             "before": {**_SHA, "description": "all zeros when the ref is new"},
             "after": {**_SHA, "description": "all zeros when the ref was deleted"},
-            "created": s.FLAG,
-            "deleted": s.FLAG,
-            "forced": s.FLAG,
-            "base_ref": s.nullable(s.TEXT),
-            "compare": s.LINK,
-            "commits": s.list_of(_COMMIT),
-            "head_commit": s.nullable(_COMMIT),
-            "pusher": s.record({"name": s.TEXT, "email": s.nullable(s.TEXT)}, optional=("email",)),
-            "repository": s.REPOSITORY,
-            "organization": s.ORGANIZATION,
-            "sender": s.SENDER,
+            **all_of(FLAG, "created", "deleted", "forced"),
+            "base_ref": nullable(TEXT),
+            "compare": LINK,
+            "commits": list_of(_COMMIT),
+            "head_commit": nullable(_COMMIT),
+            "pusher": record({"name": TEXT, "email": nullable(TEXT)}, optional=("email",)),
+            **_AROUND,
         },
         optional=("organization",),
     ),
 )
 
+_PING = {"zen": TEXT, "hook_id": INTEGER_ID, "hook": HOOK, **_AROUND}
 PING = _document(
     "ping",
     {
-        **s.record(
-            {
-                "zen": s.TEXT,
-                "hook_id": s.INTEGER_ID,
-                "hook": HOOK,
-                "repository": s.REPOSITORY,
-                "organization": s.ORGANIZATION,
-                "sender": s.SENDER,
-            },
-            optional=("repository", "organization"),
-        ),
+        **record(_PING, optional=("repository", "organization")),
         "anyOf": [{"required": ["repository"]}, {"required": ["organization"]}],
     },
 )

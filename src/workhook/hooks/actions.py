@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from functools import partial
 from urllib.parse import urlsplit
 
 import msgspec
@@ -16,15 +18,15 @@ from workhook.core.vault import Vault
 from workhook.events import outbox
 from workhook.events.ping_quotes import random_quote
 from workhook.hooks import queries
+from workhook.hooks.bodies import HookChange
 from workhook.hooks.config_keys import ConfigChange, fault, require_standard_secret
 from workhook.hooks.fan_out import drop_waiting, fan_out_about, insert_dispatches
-from workhook.hooks.parsing import HookChange
 from workhook.hooks.records import HOOK_COLUMNS, Hook, HookOwner, config_shape, hook_shape, plain_config, viewer_of
 from workhook.hooks.tables import hooks, lanes
 from workhook.http.calls import Services
 from workhook.identity import audit
 from workhook.identity import queries as identity_queries
-from workhook.identity.schemas import Actor
+from workhook.identity.schemas import Account, Actor
 from workhook.identity.tables import accounts, collaborators, memberships, projects
 from workhook.identity.tokens.queries import keep_living
 from workhook.storage import Transaction
@@ -39,6 +41,9 @@ _update = (
     .values({name: sa.bindparam(name) for name in HOOK_COLUMNS if name not in _FIXED})
 )
 _delete = sa.delete(hooks).where(hooks.c.id == big("hook_id"))
+_of_an_app = sa.select(hooks.c.repository_id).where(
+    hooks.c.id == big("hook_id"), hooks.c.account_id == big("account_id"), hooks.c.app_id.is_not(None)
+)
 _insert_lane = insert_into(lanes, "hook_id", "lease_until", "manual_minute", "manual_count")
 _healthy_again = sa.update(lanes).where(lanes.c.hook_id == big("hook_id")).values(failing_since=None)
 # Two creations at once could each see room for one hook more: they take turns on the row of what they belong to.
@@ -51,14 +56,14 @@ _lock_repository = (
 
 # Many can lock a right together with the user, but nobody changes, removes or disables them meanwhile. The right comes
 # first, as with whoever takes it away: PostgreSQL locks in the order of FROM, and two orders would meet in a deadlock.
-_keep_user = (
+_lock_user = (
     sa.select(accounts.c.id)
     .where(accounts.c.id == big("user_id"), accounts.c.disabled_at.is_(None))
     .with_for_update(read=True)
 )
 
 
-def _keep(right: sa.Table, *conditions: sa.ColumnElement[bool]) -> sa.Select[tuple[str]]:
+def _lock_right(right: sa.Table, *conditions: sa.ColumnElement[bool]) -> sa.Select[tuple[str]]:
     return (
         sa.select(right.c.role)
         .join_from(right, accounts, accounts.c.id == right.c.user_id)
@@ -67,117 +72,124 @@ def _keep(right: sa.Table, *conditions: sa.ColumnElement[bool]) -> sa.Select[tup
     )
 
 
-_keep_owner = _keep(memberships, memberships.c.organization_id == big("account_id"), memberships.c.role == "owner")
-_keep_admin = _keep(
+_lock_ownership = _lock_right(
+    memberships, memberships.c.organization_id == big("account_id"), memberships.c.role == "owner"
+)
+_lock_admin = _lock_right(
     collaborators, collaborators.c.repository_id == big("repository_id"), collaborators.c.role == "admin"
 )
 _lock_account = sa.select(accounts.c.login).where(accounts.c.id == big("id")).with_for_update()
 
 
-async def create_hook(
-    tx: Transaction, actor: Actor, owner: HookOwner, change: HookChange, *, vault: Vault, limit: int, base: str
-) -> Hook:
+@dataclass(frozen=True)
+class HookWrite:
+    """What a change of an owner's hooks works with. `limit`: how many hooks an event may have, 0: any number; `base`:
+    the start of links in what others read."""
+
+    tx: Transaction
+    actor: Actor
+    owner: HookOwner
+    vault: Vault
+    limit: int = 0
+    base: str = ""
+
+
+async def create_hook(write: HookWrite, change: HookChange) -> Hook:
     """Create a hook, and ping it if it is active. Raises `Invalid` if it exists already, or is one too many for an
     event."""
     assert change.config is not None, "a create always has a configuration"
-    await _take_turn(tx, actor, owner)
-    config = change.config
+    await _lock_owner(write)
+    tx, actor, owner, vault, config = write.tx, write.actor, write.owner, write.vault, change.config
     require_standard_secret(plain_config(config.shown), config.secret or None)
     now = now_ms()
     hook = Hook(
-        id=0,
-        account_id=owner.account.id,
-        repository_id=owner.repository_id,
-        active=change.active is not False,
-        events=change.events or ["push"],
-        config=plain_config(config.shown),
-        secret=vault.seal(config.secret or None),
-        previous_secret=None,
-        previous_secret_until=None,
-        password=vault.seal(config.password or None),
-        version=1,
-        created_at=now,
-        updated_at=now,
-        app_id=viewer_of(actor).app_id,
-        installation_id=actor.installation_id,
-    )
-    await _check_against_others(tx, owner, hook, limit)
+        id=0, account_id=owner.account.id, repository_id=owner.repository_id, active=change.active is not False,
+        events=change.events or ["push"], config=plain_config(config.shown), secret=vault.seal(config.secret or None),
+        previous_secret=None, previous_secret_until=None, password=vault.seal(config.password or None), version=1,
+        created_at=now, updated_at=now, app_id=viewer_of(actor).app_id, installation_id=actor.installation_id,
+    )  # fmt: skip
+    await _check_against_others(write, hook)
     row = await tx.fetch_one(_insert, _stored(hook))
     assert row is not None
     hook = msgspec.structs.replace(hook, id=row["id"])
     tx.defer(_insert_lane, [{"hook_id": hook.id, "lease_until": 0, "manual_minute": 0, "manual_count": 0}])
     await _audit(tx, actor, owner, hook, "hook.create")
     if hook.active:
-        await send_ping(tx, actor, owner, hook, base)
+        await send_ping(tx, actor, owner, hook, write.base)
     return hook
 
 
-async def update_hook(
-    tx: Transaction, actor: Actor, owner: HookOwner, hook_id: int, change: HookChange, *, vault: Vault, limit: int
-) -> Hook:
+async def update_hook(write: HookWrite, hook_id: int, change: HookChange) -> Hook:
     """PATCH a hook: a new configuration replaces the old one, and without a secret it removes the secret (the spec)."""
-    await _take_turn(tx, actor, owner)
-    hook = await _found(tx, actor, owner, hook_id)
+    await _lock_owner(write)
+    hook = await _locked_hook(write.tx, write.actor, write.owner, hook_id)
     events = hook.events
     if change.events is not UNSET:
         events = change.events
     elif change.add_events or change.remove_events:
         kept = [name for name in events if name not in change.remove_events]
         events = list(dict.fromkeys([*kept, *change.add_events]))
-    changed = msgspec.structs.replace(
-        hook, events=events, active=hook.active if change.active is UNSET else change.active
-    )
+    active = hook.active if change.active is UNSET else change.active
+    changed = msgspec.structs.replace(hook, events=events, active=active)
     if change.config is not None:
-        changed = _replace_config(changed, change.config, vault)
-        require_standard_secret(changed.config, vault.open(changed.secret))
-    return await _save(tx, actor, owner, hook, changed, limit)
+        changed = _replace_config(changed, change.config, write.vault)
+        require_standard_secret(changed.config, write.vault.open(changed.secret))
+    return await _save(write, hook, changed)
 
 
-async def update_config(
-    tx: Transaction, actor: Actor, owner: HookOwner, hook_id: int, config: ConfigChange, *, vault: Vault, limit: int
-) -> Hook:
+async def update_config(write: HookWrite, hook_id: int, config: ConfigChange) -> Hook:
     """PATCH the configuration: only the given keys change."""
-    await _take_turn(tx, actor, owner)
-    hook = await _found(tx, actor, owner, hook_id)
+    await _lock_owner(write)
+    hook = await _locked_hook(write.tx, write.actor, write.owner, hook_id)
     changed = msgspec.structs.replace(hook, config=plain_config({**hook.config, **config.shown}))
     _keep_password_at_home(hook, changed, config)
     if config.secret is not UNSET:
-        changed = _rotate(changed, vault.seal(config.secret), config.previous_secret_expires_in_s)
+        changed = _rotate(changed, write.vault.seal(config.secret), config.previous_secret_expires_in_s)
     if config.password is not UNSET:
-        changed = msgspec.structs.replace(changed, password=vault.seal(config.password))
-    require_standard_secret(changed.config, vault.open(changed.secret))
-    return await _save(tx, actor, owner, hook, changed, limit)
+        changed = msgspec.structs.replace(changed, password=write.vault.seal(config.password))
+    require_standard_secret(changed.config, write.vault.open(changed.secret))
+    return await _save(write, hook, changed)
 
 
 async def delete_hook(tx: Transaction, actor: Actor, owner: HookOwner, hook_id: int) -> None:
     """Delete a hook and drop what waits for it. Its deliveries are purged when they are old."""
-    hook = await _found(tx, actor, owner, hook_id)
+    hook = await _locked_hook(tx, actor, owner, hook_id)
     await tx.execute(_delete, {"hook_id": hook_id})
     await drop_waiting(tx, [hook_id])
     await _audit(tx, actor, owner, hook, "hook.delete")
     tx.signal(HOOK, {hook_id})
 
 
+async def delete_app_hook(tx: Transaction, actor: Actor, organization: Account, hook_id: int) -> None:
+    """Delete a webhook that an OAuth app made, for an owner of its organization. Raises `NotFound` for any other."""
+    row = await tx.fetch_one(_of_an_app, {"hook_id": hook_id, "account_id": organization.id})
+    if row is None:
+        raise NotFound()
+    repository = None
+    if row["repository_id"] is not None:
+        repository = await identity_queries.find_repository_by_id(tx, row["repository_id"], actor.user.id)
+        if repository is None:
+            raise NotFound()
+    await delete_hook(tx, actor, HookOwner(organization, repository), hook_id)
+
+
 async def deactivate_failing(services: Services, seen: Hook, reason: str) -> None:
-    """Turn a hook off, unless it was changed since its receiver failed: `seen` is the hook at that time."""
-
-    async def change(tx: Transaction) -> None:
-        repository = None
-        if seen.repository_id is not None:
-            repository = await identity_queries.find_repository_by_id(tx, seen.repository_id)
-        account = await identity_queries.find_account_by_id(tx, seen.account_id)
-        if account is None or (repository is None and seen.repository_id is not None):
-            return
-        owner = HookOwner(account, repository)
-        hook = await queries.find_hook(tx, owner, seen.id, for_update=True)
-        if hook is not None and hook.active and hook.version == seen.version:
-            await deactivate(tx, owner, hook, reason, services.base)
-
-    await services.database.in_transaction(change)
+    """Turn a hook off, unless it was changed since its receiver failed: `seen` is the hook at that time. The audit log
+    and a `hook` event tell why."""
+    await services.database.in_transaction(partial(_deactivate, seen=seen, reason=reason, base=services.base))
 
 
-async def deactivate(tx: Transaction, owner: HookOwner, hook: Hook, reason: str, base: str) -> None:
-    """Turn a hook off. The audit log and a `hook` event tell why."""
+async def _deactivate(tx: Transaction, seen: Hook, reason: str, base: str) -> None:
+    repository = None
+    if seen.repository_id is not None:
+        repository = await identity_queries.find_repository_by_id(tx, seen.repository_id)
+    account = await identity_queries.find_account_by_id(tx, seen.account_id)
+    if account is None or (repository is None and seen.repository_id is not None):
+        return
+    owner = HookOwner(account, repository)
+    hook = await queries.find_hook(tx, owner, seen.id, for_update=True)
+    if hook is None or not hook.active or hook.version != seen.version:
+        return
     changed = msgspec.structs.replace(hook, active=False, version=hook.version + 1, updated_at=now_ms())
     await tx.execute(_update, {**_stored(changed), "hook_id": hook.id})
     await drop_waiting(tx, [hook.id])
@@ -199,9 +211,11 @@ async def send_ping(tx: Transaction, actor: Actor | None, owner: HookOwner, hook
     await insert_dispatches(tx, [(event.id, hook.id)], by_hand=True)
 
 
-async def _take_turn(tx: Transaction, actor: Actor, owner: HookOwner) -> None:
-    """Lock the owner. Raises `Unauthenticated` if the token was revoked since it was checked: ending a token also ends
-    what it made, so nothing may be made afterwards."""
+async def _lock_owner(write: HookWrite) -> None:
+    """Raises `Unauthenticated` if the token was revoked since it was checked: ending a token also ends what it made, so
+    nothing may be made afterwards. Raises `Forbidden` if the user of an OAuth app lost the right since. It cannot be
+    taken away until the transaction ends; taking it away turns off what was made."""
+    tx, actor, owner = write.tx, write.actor, write.owner
     if not await keep_living(tx, actor.token_id):
         raise Unauthenticated("Bad credentials")
     if owner.repository:
@@ -209,22 +223,16 @@ async def _take_turn(tx: Transaction, actor: Actor, owner: HookOwner) -> None:
             raise NotFound()  # deleted since the path was checked
     else:
         await tx.fetch_one(_lock_account, {"id": owner.account.id})
-    if viewer_of(actor).app_id is not None:
-        await _keep_right(tx, actor, owner)
-
-
-async def _keep_right(tx: Transaction, actor: Actor, owner: HookOwner) -> None:
-    """Raises `Forbidden` if the user of an OAuth app lost the right since it was checked. It cannot be taken away until
-    the transaction ends; taking it away turns off what was made."""
-    named = {"account_id": owner.account.id, "repository_id": owner.repository_id, "user_id": actor.user.id}
-    keeping = _keep_user if owner.account.id == actor.user.id else _keep_owner
-    if await tx.fetch_one(keeping, named) is not None:
+    if viewer_of(actor).app_id is None:
         return
-    if owner.repository is None or await tx.fetch_one(_keep_admin, named) is None:
+    named = {"account_id": owner.account.id, "repository_id": owner.repository_id, "user_id": actor.user.id}
+    if await tx.fetch_one(_lock_user if owner.account.id == actor.user.id else _lock_ownership, named) is not None:
+        return
+    if owner.repository is None or await tx.fetch_one(_lock_admin, named) is None:
         raise Forbidden("The right to have webhooks here was taken away.", code="missing_role")
 
 
-async def _found(tx: Transaction, actor: Actor, owner: HookOwner, hook_id: int) -> Hook:
+async def _locked_hook(tx: Transaction, actor: Actor, owner: HookOwner, hook_id: int) -> Hook:
     hook = await queries.find_hook(tx, owner, hook_id, actor=actor, for_update=True)
     if hook is None:
         raise NotFound()
@@ -260,11 +268,12 @@ def _rotate(hook: Hook, secret: bytes | None, keep_s: int | None) -> Hook:
     return msgspec.structs.replace(hook, secret=secret, previous_secret=kept, previous_secret_until=until)
 
 
-async def _save(tx: Transaction, actor: Actor, owner: HookOwner, old: Hook, new: Hook, limit: int) -> Hook:
+async def _save(write: HookWrite, old: Hook, new: Hook) -> Hook:
     if new == old:
         return old
+    tx = write.tx
     if new.events != old.events or new.config != old.config:
-        await _check_against_others(tx, owner, new, limit, before=old.events)
+        await _check_against_others(write, new, before=old.events)
     new = msgspec.structs.replace(new, version=old.version + 1, updated_at=now_ms())
     await tx.execute(_update, {**_stored(new), "hook_id": new.id})
     if new.active != old.active:
@@ -272,30 +281,25 @@ async def _save(tx: Transaction, actor: Actor, owner: HookOwner, old: Hook, new:
         # Lanes are locked before dispatches, as everywhere: another order could deadlock.
         await tx.execute(_healthy_again, {"hook_id": new.id})
         await drop_waiting(tx, [new.id])
-    await _audit(tx, actor, owner, new, "hook.update")
+    await _audit(tx, write.actor, write.owner, new, "hook.update")
     tx.signal(HOOK, {new.id})
     return new
 
 
-async def _check_against_others(
-    tx: Transaction, owner: HookOwner, hook: Hook, limit: int, before: Iterable[str] = ()
-) -> None:
-    others = [each for each in await queries.all_hooks(tx, owner) if each.id != hook.id]
+async def _check_against_others(write: HookWrite, hook: Hook, before: Iterable[str] = ()) -> None:
+    others = [each for each in await queries.all_hooks(write.tx, write.owner) if each.id != hook.id]
     same: Callable[[Hook], tuple[str, frozenset[str], str]] = lambda each: (  # noqa: E731  # a key, used twice below
         each.config.get("url", ""),
         frozenset(each.events),
         each.content_type,
     )
     if any(same(each) == same(hook) for each in others):
-        raise Invalid(faults=[fault(f"Hook already exists on this {owner.target}")])
+        raise Invalid(faults=[fault(f"Hook already exists on this {write.owner.target}")])
     # Only hooks that the caller sees are counted: a refusal must not reveal others.
-    if limit:
-        full = [
-            name for name in hook.events if name not in before and sum(name in each.events for each in others) >= limit
-        ]
-        if full:
-            message = 'The "{}" event cannot have more than {} hooks'
-            raise Invalid(faults=[fault(message.format(name, limit)) for name in full])
+    added = [name for name in hook.events if name not in before] if write.limit else []
+    if full := [name for name in added if sum(name in each.events for each in others) >= write.limit]:
+        message = 'The "{}" event cannot have more than {} hooks'
+        raise Invalid(faults=[fault(message.format(name, write.limit)) for name in full])
 
 
 def _stored(hook: Hook) -> dict[str, object]:
@@ -309,12 +313,12 @@ async def _audit(
 ) -> None:
     """The audit log does not tell owners where an OAuth app's hook sends its events."""
     config = {"config": config_shape(hook)} if hook.app_id is None else {}
-    await audit.record(
-        tx,
-        actor,
-        action,
-        f"hook/{hook.id}",
-        account_id=owner.account.id,
-        repository_id=owner.repository_id,
-        detail={"active": hook.active, "events": hook.events, **config, **detail},
-    )
+    detail = {"active": hook.active, "events": hook.events, **config, **detail}
+    await write_audit(tx, actor, owner, action, f"hook/{hook.id}", detail)
+
+
+async def write_audit(
+    tx: Transaction, actor: Actor | None, owner: HookOwner, action: str, target: str, detail: Mapping[str, object]
+) -> None:
+    account_id, repository_id = owner.account.id, owner.repository_id
+    await audit.record(tx, actor, action, target, account_id=account_id, repository_id=repository_id, detail=detail)

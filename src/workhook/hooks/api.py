@@ -8,34 +8,31 @@ import msgspec
 
 from workhook.core.clock import DAY_MS, now_ms
 from workhook.core.errors import Fault, Invalid, NotFound
-from workhook.hooks import actions, app_hooks, bodies, deliveries, publishing, queries, redelivery
+from workhook.hooks import actions, bodies, deliveries, publishing, queries, redelivery
+from workhook.hooks.bodies import check_types, parse_hook
 from workhook.hooks.config_keys import fault, parse_config
-from workhook.hooks.parsing import parse_hook, refuse_types, wrong_type
 from workhook.hooks.records import (
-    Hook,
-    HookOwner,
-    app_hook_shape,
-    config_shape,
-    hook_shape,
-    last_response_of,
-    viewer_of,
-)
-from workhook.hooks.schemas import (
     Accepted,
     AppHookShape,
     ConfigShape,
     DeliveryDetail,
     DeliveryItem,
+    Hook,
+    HookApp,
+    HookOwner,
     HookShape,
     Published,
     Queued,
     RedeliveryShape,
+    config_shape,
+    hook_shape,
+    last_response_of,
+    viewer_of,
 )
 from workhook.http.calls import Call
 from workhook.http.endpoints import Created, Every, Listed, Paged, Routes
 from workhook.http.lists import PER_PAGE, link, per_page_of
 from workhook.http.operations import WEBHOOK_API, Query
-from workhook.identity import audit
 from workhook.identity.authenticator import actor_of, caller_of
 from workhook.identity.context import Write
 from workhook.storage import Reader, Row, Transaction
@@ -77,6 +74,12 @@ def owner_of(call: Call) -> HookOwner:
     return HookOwner(caller.organization.account, viewer=viewer)
 
 
+def _write(call: Call, tx: Transaction) -> actions.HookWrite:
+    services = call.services
+    limit = services.settings.hooks_per_event
+    return actions.HookWrite(tx, actor_of(call), owner_of(call), services.vault, limit, call.base_for_others)
+
+
 async def _hook_of(call: Call, reader: Reader, hook_id: int) -> Hook:
     hook = await queries.find_hook(reader, owner_of(call), hook_id, actor=actor_of(call))
     if hook is None:
@@ -85,11 +88,7 @@ async def _hook_of(call: Call, reader: Reader, hook_id: int) -> Hook:
 
 
 async def _audit(write: Write, action: str, target: str, **detail: object) -> None:
-    owner = owner_of(write.call)
-    account_id, repository_id = owner.account.id, owner.repository_id
-    await audit.record(
-        write.tx, write.actor, action, target, account_id=account_id, repository_id=repository_id, detail=detail
-    )
+    await actions.write_audit(write.tx, write.actor, owner_of(write.call), action, target, detail)
 
 
 async def _newest(reader: Reader, hooks: Sequence[Hook]) -> dict[int, Row]:
@@ -98,8 +97,8 @@ async def _newest(reader: Reader, hooks: Sequence[Hook]) -> dict[int, Row]:
     return await queries.newest_deliveries(reader, hook_ids, now_ms() - LAST_RESPONSE_MS) if hook_ids else {}
 
 
-async def _shapes(call: Call, reader: Reader, hooks: Sequence[Hook]) -> list[HookShape]:
-    newest = await _newest(reader, hooks)
+async def _shapes(call: Call, hooks: Sequence[Hook]) -> list[HookShape]:
+    newest = await _newest(call.database, hooks)
     owner = owner_of(call)
     return [hook_shape(hook, owner, call.base, last_response_of(newest.get(hook.id))) for hook in hooks]
 
@@ -107,39 +106,16 @@ async def _shapes(call: Call, reader: Reader, hooks: Sequence[Hook]) -> list[Hoo
 @both.get("/hooks")
 async def hooks_list(call: Call, page: Page) -> Paged[list[HookShape]]:
     """List the webhooks of the {called}."""
-    hooks, total = await queries.list_hooks(call.database, owner_of(call), limit=page.limit, offset=page.offset)
-    return Paged(await _shapes(call, call.database, hooks), total)
+    hooks, total = await queries.list_hooks(call.database, owner_of(call), page)
+    return Paged(await _shapes(call, hooks), total)
 
 
-@repository.post(
-    "/repos/{owner}/{repo}/hooks",
-    name="repository_hooks_create",
-    called="repository",
-    body=bodies.hook_create("repository"),
-    body_required=True,
-)
-@organization.post(
-    "/orgs/{org}/hooks",
-    name="organization_hooks_create",
-    called="organization",
-    body=bodies.hook_create("organization"),
-    body_required=True,
-)
+@both.post("/hooks", body=bodies.hook_create, body_required=True)
 async def hooks_create(call: Call) -> Created[HookShape]:
     """Create a webhook for the {called}."""
-    owner, services = owner_of(call), call.services
-    change = parse_hook(await call.json_object(), owner.target, services.check_url, creating=True)
-    hook = await services.database.in_transaction(
-        lambda tx: actions.create_hook(
-            tx,
-            actor=actor_of(call),
-            owner=owner,
-            change=change,
-            vault=services.vault,
-            limit=services.settings.hooks_per_event,
-            base=call.base_for_others,
-        )
-    )
+    owner = owner_of(call)
+    change = parse_hook(await call.json_object(), owner.target, call.services.check_url, creating=True)
+    hook = await call.database.in_transaction(lambda tx: actions.create_hook(_write(call, tx), change))
     shape = hook_shape(hook, owner, call.base)
     return Created(shape, shape.url)
 
@@ -147,36 +123,17 @@ async def hooks_create(call: Call) -> Created[HookShape]:
 @both.get("/hooks/{hook_id}")
 async def hooks_get(call: Call, hook_id: int) -> HookShape:
     """Get a webhook."""
-    [shape] = await _shapes(call, call.database, [await _hook_of(call, call.database, hook_id)])
+    [shape] = await _shapes(call, [await _hook_of(call, call.database, hook_id)])
     return shape
 
 
-@repository.patch(
-    "/repos/{owner}/{repo}/hooks/{hook_id}",
-    name="repository_hooks_update",
-    body=bodies.hook_update("repository"),
-)
-@organization.patch(
-    "/orgs/{org}/hooks/{hook_id}",
-    name="organization_hooks_update",
-    body=bodies.hook_update("organization"),
-)
+@both.patch("/hooks/{hook_id}", body=bodies.hook_update)
 async def hooks_update(call: Call, hook_id: int) -> HookShape:
     """Update a webhook."""
-    owner, services = owner_of(call), call.services
-    change = parse_hook(await call.json_object(), owner.target, services.check_url, creating=False)
-    hook = await services.database.in_transaction(
-        lambda tx: actions.update_hook(
-            tx,
-            actor=actor_of(call),
-            owner=owner,
-            hook_id=hook_id,
-            change=change,
-            vault=services.vault,
-            limit=services.settings.hooks_per_event,
-        )
-    )
-    [shape] = await _shapes(call, call.database, [hook])
+    target = owner_of(call).target
+    change = parse_hook(await call.json_object(), target, call.services.check_url, creating=False)
+    hook = await call.database.in_transaction(lambda tx: actions.update_hook(_write(call, tx), hook_id, change))
+    [shape] = await _shapes(call, [hook])
     return shape
 
 
@@ -198,23 +155,13 @@ async def hooks_get_config(call: Call, hook_id: int) -> ConfigShape:
 @both.patch("/hooks/{hook_id}/config", body=bodies.CONFIG_UPDATE)
 async def hooks_update_config(call: Call, hook_id: int) -> ConfigShape:
     """Update a webhook's configuration."""
-    services = call.services
     faults: list[Fault] = []
-    change = parse_config(await call.json_object(), services.check_url, faults)
+    change = parse_config(await call.json_object(), call.services.check_url, faults)
     if faults:
         raise Invalid(faults=faults)
-    hook = await services.database.in_transaction(
-        lambda tx: actions.update_config(
-            tx,
-            actor=actor_of(call),
-            owner=owner_of(call),
-            hook_id=hook_id,
-            config=change,
-            vault=services.vault,
-            limit=services.settings.hooks_per_event,
-        )
+    return config_shape(
+        await call.database.in_transaction(lambda tx: actions.update_config(_write(call, tx), hook_id, change))
     )
-    return config_shape(hook)
 
 
 @both.post("/hooks/{hook_id}/pings", problems=(422,))
@@ -248,11 +195,8 @@ async def deliveries_list(call: Call, hook_id: int) -> Listed[list[DeliveryItem]
     cursor = deliveries.parse_cursor(call.query_text("cursor"))
     filters = deliveries.parse_query(call.query)
     page = await deliveries.list_deliveries(call.database, hook.id, filters, cursor=cursor, per_page=per_page)
-    relations = {
-        rel: {"cursor": found}
-        for rel, found in (("next", page.next_cursor), ("prev", page.prev_cursor))
-        if found is not None
-    }
+    cursors = {"next": page.next_cursor, "prev": page.prev_cursor}
+    relations = {rel: {"cursor": found} for rel, found in cursors.items() if found is not None}
     return Listed(page.items, {"Link": link(call, relations)} if relations else {})
 
 
@@ -276,8 +220,7 @@ async def deliveries_redeliver(write: Write, hook_id: int, delivery_id: int) -> 
 async def deliveries_redeliver_many(call: Call, hook_id: int) -> Queued:
     """Send many deliveries again."""
     filters = deliveries.parse_selection(await call.json_object())
-    chosen = msgspec.structs.asdict(filters)
-    asked = {name: value for name, value in chosen.items() if value is not None}
+    asked = {name: value for name, value in msgspec.structs.asdict(filters).items() if value is not None}
 
     async def step(tx: Transaction) -> redelivery.Redelivery:
         hook = await _hook_of(call, tx, hook_id)
@@ -318,14 +261,9 @@ async def repository_dispatch(call: Call) -> None:
     """Publish a repository_dispatch event."""
     owner = owner_of(call)
     body = await call.json_object()
-    kind, client_payload = body.get("event_type"), body.get("client_payload", {})
-    complaints = []
-    if "event_type" in body and not isinstance(kind, str):
-        complaints.append(wrong_type("event_type", kind, "a string"))
-    if not isinstance(client_payload, dict):
-        complaints.append(wrong_type("client_payload", client_payload, "an object"))
-    refuse_types(complaints)
-    if not isinstance(kind, str) or not 1 <= len(kind) <= 100 or "\0" in kind:
+    check_types(body, {"event_type": str, "client_payload": dict})
+    kind, client_payload = body.get("event_type", ""), body.get("client_payload", {})
+    if not 1 <= len(kind) <= 100 or "\0" in kind:
         raise Invalid(faults=[fault("event_type must have 1 to 100 characters", field="event_type")])
     if len(client_payload) > CLIENT_PAYLOAD_KEYS:
         message = f"client_payload must have at most {CLIENT_PAYLOAD_KEYS} properties"
@@ -342,15 +280,14 @@ async def list_app_hooks(call: Call, page: Page) -> Paged[list[AppHookShape]]:
 
     In the organization and in its repositories. The lists of webhooks show them to the app alone.
     """
-    account = owner_of(call).account
-    found, total = await app_hooks.list_app_hooks(
-        call.database, actor_of(call), account, limit=page.limit, offset=page.offset
-    )
+    found, total = await queries.list_app_hooks(call.database, actor_of(call), owner_of(call).account, page)
     newest = await _newest(call.database, [each.hook for each in found])
     shapes = []
     for each in found:
         shape = hook_shape(each.hook, each.owner, call.base, last_response_of(newest.get(each.hook.id)))
-        shapes.append(app_hook_shape(shape, each.client_id, each.name, each.owner))
+        place = each.owner.repository.full_name if each.owner.repository else None
+        app = HookApp(each.client_id, each.name)
+        shapes.append(AppHookShape(**msgspec.structs.asdict(shape), app=app, repository=place))
     return Paged(shapes, total)
 
 
@@ -360,7 +297,7 @@ async def delete_app_hook(write: Write, hook_id: int) -> None:
 
     In the organization or in one of its repositories. What waits to be sent to it is dropped.
     """
-    await app_hooks.delete_app_hook(write.tx, write.actor, owner_of(write.call).account, hook_id)
+    await actions.delete_app_hook(write.tx, write.actor, owner_of(write.call).account, hook_id)
 
 
 OPERATIONS = (*repository, *organization)

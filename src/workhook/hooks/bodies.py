@@ -1,12 +1,21 @@
-"""What clients send in the webhook API, as JSON Schema for the document. `parsing` and `publishing` read it, with
-errors of their own; `tests/api/test_schemathesis.py` holds the two together."""
+"""What clients send about hooks: as JSON Schema for the document, and parsed with the errors that they expect. Pure.
+
+`hooks.publishing` and `hooks.deliveries` read the rest; `tests/api/test_schemathesis.py` holds schemas and parsers
+together.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable, Collection, Mapping
+from itertools import islice
+from typing import Any, get_origin
 
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from workhook.core.errors import FAULTS_MAX, SHOWN_MAX_CHARS, Fault, Invalid, shown
 from workhook.events.catalog import ANY_EVENT, CATALOG, HookTarget, valid_for
-from workhook.hooks.config_keys import Schema, config_schema
+from workhook.hooks.config_keys import ConfigChange, Schema, config_schema, fault, parse_config
 
 
 def _object(title: str, description: str, properties: Schema, *required: str, **more: Any) -> Schema:
@@ -69,6 +78,11 @@ def _text(description: str, *, high: int, **more: Any) -> Schema:
     return {"description": description, "minLength": 1, "maxLength": high, "pattern": "^[^\\x00]*$", **more}
 
 
+def _text_or_null(description: str, **more: Any) -> Schema:
+    return {"description": description, "type": ["string", "null"], **more}
+
+
+_NO_NUL = "^[^\\x00]*$"
 PUBLISH = _object(
     "Publish",
     "An event from another system.",
@@ -84,11 +98,7 @@ PUBLISH = _object(
             "type": "object",
             "examples": [{"ref": "refs/heads/main"}],
         },
-        "action": {
-            "description": "By default the payload's `action`.",
-            "type": ["string", "null"],
-            "pattern": "^[^\\x00]*$",
-        },
+        "action": _text_or_null("By default the payload's `action`.", pattern=_NO_NUL),
         "id": _text(
             "The publisher's own name for the event: within 24 hours a repeat does nothing.",
             high=128,
@@ -98,7 +108,6 @@ PUBLISH = _object(
     "event",
     "payload",
 )
-
 DISPATCH = _object(
     "Dispatch",
     "A `repository_dispatch` event.",
@@ -108,25 +117,16 @@ DISPATCH = _object(
     },
     "event_type",
 )
-
-_FILTER_TIME = {"type": ["string", "null"], "format": "date-time"}
+_OUTCOME = "`success` is a 2xx answer, `failure` everything else."
 REDELIVER = _object(
     "Redeliver",
     "Which deliveries to send again: those that fit every filter. Without any, all that failed. Events that "
     "wait already are left out. A thousand deliveries are looked at before the answer, the rest after it.",
     {
-        "status": {
-            "description": "`success` is a 2xx answer, `failure` everything else.",
-            "enum": ["success", "failure", None],
-        },
-        "since": {"description": "Delivered at or after.", **_FILTER_TIME},
-        "until": {"description": "Delivered at or before.", **_FILTER_TIME},
-        "event": {
-            "description": "Only this event.",
-            "type": ["string", "null"],
-            "pattern": "^[^\\x00]*$",
-            "examples": ["push"],
-        },
+        "status": {"description": _OUTCOME, "enum": ["success", "failure", None]},
+        "since": _text_or_null("Delivered at or after.", format="date-time"),
+        "until": _text_or_null("Delivered at or before.", format="date-time"),
+        "event": _text_or_null("Only this event.", pattern=_NO_NUL, examples=["push"]),
         "ids": {
             "description": "Only these deliveries.",
             "type": ["array", "null"],
@@ -137,3 +137,71 @@ REDELIVER = _object(
     },
     additionalProperties=False,
 )
+
+
+class HookChange(msgspec.Struct):
+    """A create or update without faults of its own. Fields are UNSET where absent."""
+
+    config: ConfigChange | None = None
+    events: list[str] | UnsetType = UNSET
+    add_events: list[str] = msgspec.field(default_factory=list)
+    remove_events: list[str] = msgspec.field(default_factory=list)
+    active: bool | UnsetType = UNSET
+
+
+_KINDS: dict[type, str] = {str: "a string", dict: "an object", list: "an array", bool: "a boolean"}
+_CREATE: dict[str, Any] = {"name": str, "config": dict, "events": list[str], "active": bool}
+_UPDATE = {**_CREATE, "add_events": list[str], "remove_events": list[str]}
+
+
+def _wrong_type(name: str, value: object, wanted: str) -> str:
+    text = "nil" if value is None else shown(msgspec.json.encode(value).decode())
+    return f"For 'properties/{name}', {text} is not {wanted}."
+
+
+def check_types(body: Mapping[str, Any], kinds: Mapping[str, Any], *, nullable: Collection[str] = ()) -> None:
+    """Raises `Invalid` with a message that names every property whose JSON type is not the one in `kinds`."""
+    complaints = []
+    for name, kind in kinds.items():
+        value = body.get(name)
+        if name not in body or (value is None and name in nullable):
+            continue
+        plain = get_origin(kind) or kind
+        if not isinstance(value, plain):
+            complaints.append(_wrong_type(name, value, _KINDS[plain]))
+        elif kind == list[str]:
+            wrong = (item for item in value if not isinstance(item, str))
+            complaints += [_wrong_type(f"{name}/items", item, "a string") for item in islice(wrong, FAULTS_MAX)]
+    if complaints:
+        raise Invalid("\n\n".join(["Invalid request.", *complaints[:FAULTS_MAX]]), code="wrong_type")
+
+
+def parse_hook(
+    body: Mapping[str, Any], target: HookTarget, check_url: Callable[[str], str | None], *, creating: bool
+) -> HookChange:
+    """A create or update of a hook of `target` (repository or organization). Raises `Invalid` with every fault."""
+    fields = _UPDATE if not creating and target == "repository" else _CREATE
+    check_types(body, fields)
+    faults: list[Fault] = []
+    if creating and ("name" in body or target == "organization") and body.get("name") != "web":
+        encoded = msgspec.json.encode(name := body.get("name"))
+        echo = name if len(encoded) <= 4 * SHOWN_MAX_CHARS else shown(encoded.decode())
+        faults.append(Fault(resource="Hook", field="name", code="invalid", value=echo))
+    change = HookChange(active=body.get("active", UNSET))
+    for name in ("events", "add_events", "remove_events"):
+        if name in fields and name in body:
+            names = list(dict.fromkeys(body[name]))
+            if name != "remove_events":
+                unknown = (name for name in names if name != ANY_EVENT and not valid_for(name, target))
+                faults += [fault(f"{shown(name)} is not a valid event name") for name in islice(unknown, FAULTS_MAX)]
+            setattr(change, name, names)
+    if change.events == []:
+        change.events = ["push"]
+    if body.get("config") or creating:
+        change.config = parse_config(body.get("config", {}), check_url, faults)
+        must_have_url = creating or target == "organization"
+        if must_have_url and not change.config.shown.get("url") and all(each.field != "url" for each in faults):
+            faults.append(fault("url cannot be blank", field="url"))
+    if faults:
+        raise Invalid(faults=faults)
+    return change

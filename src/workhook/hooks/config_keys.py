@@ -55,8 +55,8 @@ class ConfigKey(NamedTuple):
     schema: Schema
 
 
-def fault(message: str, *, field: str | None = None, code: str = "custom", **more: Any) -> Fault:
-    return Fault(resource="Hook", field=field, code=code, message=message, **more)
+def fault(message: str, *, field: str | None = None) -> Fault:
+    return Fault(resource="Hook", field=field, code="custom", message=message)
 
 
 def whole_number(value: Any) -> int | None:
@@ -141,10 +141,6 @@ def _content_type(value: Any) -> str | None:
     return CONTENT_TYPES.get(value.strip().lower()) if isinstance(value, str) else None
 
 
-def _flag(value: Any) -> str | None:
-    return _FLAGS.get(value) if isinstance(value, (str, int, float)) else None
-
-
 def _username(value: Any) -> str | None:
     fits = isinstance(value, str) and len(value) <= TEXT_MAX and re.fullmatch(_USERNAME, value)
     return value if fits else None
@@ -153,14 +149,8 @@ def _username(value: Any) -> str | None:
 CONFIG_KEYS: dict[str, ConfigKey] = {
     "url": ConfigKey(
         _read_url,
-        {
-            "description": "The receiver.",
-            "type": "string",
-            "format": "uri",
-            "pattern": "^https?://",
-            "maxLength": TEXT_MAX,
-            "examples": ["https://example.com/webhook"],
-        },
+        {"description": "The receiver.", "type": "string", "format": "uri", "pattern": "^https?://",
+         "maxLength": TEXT_MAX, "examples": ["https://example.com/webhook"]},
     ),
     "content_type": _plain(
         "content_type", _content_type, "json or form",
@@ -169,7 +159,8 @@ CONFIG_KEYS: dict[str, ConfigKey] = {
     ),
     "secret": _secret("secret", "Signs payloads.", examples=["s3cret"]),
     "insecure_ssl": _plain(
-        "insecure_ssl", _flag, "0 or 1", "1: the receiver's certificate is not checked.",
+        "insecure_ssl", lambda value: _FLAGS.get(value) if isinstance(value, (str, int, float)) else None, "0 or 1",
+         "1: the receiver's certificate is not checked.",
         enum=["0", "1", 0, 1, False, True, "", None], default="0",
     ),
     "username": _plain(
@@ -189,13 +180,8 @@ CONFIG_KEYS: dict[str, ConfigKey] = {
     "rate_limit": _number("rate_limit", 1, 10_000, "[1-9][0-9]{0,3}|10000", "Deliveries a second."),
     _ROTATION: ConfigKey(
         _read_rotation,
-        {
-            "description": "With a new secret: seconds for which the old one signs too, where the style has room for "
-            "two.",
-            "type": "integer",
-            "minimum": 0,
-            "maximum": ROTATION_MAX_S,
-        },
+        {"description": "With a new secret: seconds for which the old one signs too, where the style has room for two.",
+         "type": "integer", "minimum": 0, "maximum": ROTATION_MAX_S},
     ),
 }  # fmt: skip
 

@@ -14,12 +14,19 @@ from workhook.core.errors import Fault, Invalid, Malformed, NotFound, shown
 from workhook.events import outbox
 from workhook.events.tables import events
 from workhook.hooks import history
+from workhook.hooks.bodies import check_types
 from workhook.hooks.config_keys import whole_number
 from workhook.hooks.fan_out import insert_dispatches, wants
 from workhook.hooks.history import Filters
-from workhook.hooks.parsing import check_types
-from workhook.hooks.records import Hook, HookOwner, installation_told
-from workhook.hooks.schemas import DeliveryDetail, DeliveryItem, DeliveryRequest, DeliveryResponse
+from workhook.hooks.records import (
+    DeliveryDetail,
+    DeliveryItem,
+    DeliveryRequest,
+    DeliveryResponse,
+    Hook,
+    HookOwner,
+    installation_shape,
+)
 from workhook.hooks.tables import deliveries, dispatches, hooks, lanes
 from workhook.storage import Reader, Row, Transaction
 from workhook.storage.dialects import any_of
@@ -30,20 +37,12 @@ from workhook.storage.signals import DUE
 MANUAL_PER_MINUTE = 60  # pings, tests and redeliveries of one hook: more is "the endpoint has been spammed" (spec)
 IDS_MAX = 1000
 _CURSOR = "v1_"
+_AS_STORED = ("id", "guid", "status", "status_code", "event", "action", "installation_id", "repository_id")
 
+_installation = sa.select(hooks.c.installation_id).where(hooks.c.id == deliveries.c.hook_id).scalar_subquery()
+_sent = (deliveries.c[name] for name in ("url", "request_headers", "response_headers", "response_body"))
 _detail = (
-    sa.select(
-        *history.items(deliveries),
-        deliveries.c.url,
-        deliveries.c.request_headers,
-        deliveries.c.response_headers,
-        deliveries.c.response_body,
-        events.c.payload,
-        sa.select(hooks.c.installation_id)
-        .where(hooks.c.id == deliveries.c.hook_id)
-        .scalar_subquery()
-        .label("hook_installation_id"),
-    )
+    sa.select(*history.items(deliveries), *_sent, events.c.payload, _installation.label("hook_installation_id"))
     .join_from(deliveries, events, events.c.id == deliveries.c.event_id, isouter=True)
     .where(deliveries.c.hook_id == big("hook_id"), deliveries.c.id == big("delivery_id"))
 )
@@ -161,31 +160,22 @@ async def list_deliveries(
     """Newest first. A cursor is the id of the first delivery of its page. Raises `storage.slow.QueryTooSlow`."""
     older = IdRange() if cursor is None else IdRange(high=cursor + 1)
     rows = await history.page(reader, hook_id, filters, older, limit=per_page + 1, newest_first=True)
+    items = [DeliveryItem(**_item_fields(row), url="") for row in rows[:per_page]]
     prev_cursor = None
     if cursor is not None:
         later = IdRange(low=cursor)
         newer = await history.page(reader, hook_id, filters, later, limit=per_page, newest_first=False)
         prev_cursor = f"{_CURSOR}{newer[-1]['id']}" if newer else None
-    next_cursor = f"{_CURSOR}{rows[per_page]['id']}" if len(rows) > per_page else None
-    return DeliveryPage(
-        [DeliveryItem(**_item_fields(row), url="") for row in rows[:per_page]], next_cursor, prev_cursor
-    )
+    return DeliveryPage(items, f"{_CURSOR}{rows[per_page]['id']}" if len(rows) > per_page else None, prev_cursor)
 
 
 def _item_fields(row: Row) -> dict[str, Any]:
     throttled = row["throttled_at"]
     return {
-        "id": row["id"],
-        "guid": row["guid"],
+        **{name: row[name] for name in _AS_STORED},
         "delivered_at": to_millis_text(row["delivered_at"]),
         "redelivery": bool(row["redelivery"]),
         "duration": round(row["duration_ms"] / 1000, 2),
-        "status": row["status"],
-        "status_code": row["status_code"],
-        "event": row["event"],
-        "action": row["action"],
-        "installation_id": row["installation_id"],
-        "repository_id": row["repository_id"],
         "throttled_at": None if throttled is None else to_millis_text(throttled),
     }
 
@@ -197,14 +187,11 @@ async def find_delivery(reader: Reader, hook_id: int, delivery_id: int) -> Deliv
         raise NotFound()
     payload = json.decode(row["payload"]) if row["payload"] is not None else {}
     if payload and row["hook_installation_id"] is not None:  # as it was sent
-        payload["installation"] = installation_told(row["hook_installation_id"])
-    body: bytes = bytes(row["response_body"])
-    return DeliveryDetail(
-        **_item_fields(row),
-        url=row["url"],
-        request=DeliveryRequest(json.decode(row["request_headers"]), payload),
-        response=DeliveryResponse(json.decode(row["response_headers"]), body.decode("utf-8", "replace")),
-    )
+        payload["installation"] = installation_shape(row["hook_installation_id"])
+    body = bytes(row["response_body"]).decode("utf-8", "replace")
+    request = DeliveryRequest(json.decode(row["request_headers"]), payload)
+    response = DeliveryResponse(json.decode(row["response_headers"]), body)
+    return DeliveryDetail(**_item_fields(row), url=row["url"], request=request, response=response)
 
 
 async def redeliver(tx: Transaction, hook_id: int, delivery_id: int) -> None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
+from itertools import product
 from typing import Any
 
 import msgspec
@@ -86,12 +87,8 @@ class Shape(msgspec.Struct, frozen=True):
         return found
 
     def times(self, table: sa.FromClause) -> list[sa.ColumnElement[bool]]:
-        found = []
-        if "since" in self.given:
-            found.append(table.c.delivered_at >= big("since"))
-        if "until" in self.given:
-            found.append(table.c.delivered_at <= big("until"))
-        return found
+        since = [table.c.delivered_at >= big("since")] if "since" in self.given else []
+        return since + ([table.c.delivered_at <= big("until")] if "until" in self.given else [])
 
 
 _LISTED = (
@@ -139,10 +136,7 @@ async def page(
 
 @cache
 def _statement(shape: Shape, newest_first: bool, answered: Answered) -> PerDialect:
-    return PerDialect(
-        sqlite=_written("sqlite", shape, newest_first, answered),
-        postgresql=_written("postgresql", shape, newest_first, answered),
-    )
+    return PerDialect.made_by(lambda dialect: _written(dialect, shape, newest_first, answered))
 
 
 def _written(dialect: str, shape: Shape, newest_first: bool, answered: Answered) -> sa.Select[Any]:
@@ -174,10 +168,14 @@ def _first(found: sa.Select[Any], number: sa.ColumnElement[Any], newest_first: b
     return found.order_by(_order(number, newest_first)).limit(big("limit"))
 
 
+def _mine(row: sa.FromClause, prefix: str = "") -> list[sa.ColumnElement[bool]]:
+    """The hook's deliveries between two ids."""
+    return [row.c.hook_id == big("hook_id"), row.c.id > big(f"{prefix}low"), row.c.id < big(f"{prefix}high")]
+
+
 def _listed(shape: Shape, newest_first: bool) -> sa.Select[Any]:
     row = deliveries.alias("listed")
-    mine = [row.c.hook_id == big("hook_id"), row.c.id > big("low"), row.c.id < big("high")]
-    fitting = sa.select(row.c.id).where(*mine, *shape.conditions(row))
+    fitting = sa.select(row.c.id).where(*_mine(row), *shape.conditions(row))
     return sa.select(_first(fitting, row.c.id, newest_first).subquery().c.id)
 
 
@@ -190,19 +188,17 @@ def _every(dialect: str, shape: Shape, newest_first: bool) -> sa.Select[Any]:
 def _late(shape: Shape, newest_first: bool) -> sa.Select[Any]:
     """Deliveries that were recorded late, beyond the bound of the time."""
     row = deliveries.alias("late")
-    mine = [row.c.hook_id == big("hook_id"), row.c.id > big("late_low"), row.c.id < big("late_high")]
-    late = sa.select(row.c.id).where(*mine, row.c.recorded_at.is_not(None), *shape.conditions(row))
+    late = sa.select(row.c.id).where(*_mine(row, "late_"), row.c.recorded_at.is_not(None), *shape.conditions(row))
     return sa.select(_first(late, row.c.id, newest_first).subquery().c.id)
 
 
 def _named(shape: Shape) -> sa.Select[Any]:
     """The attempts of one event are few: they are fetched first, and filtered then."""
     row = deliveries.alias("named")
-    columns = [row.c[name] for name in ("id", "hook_id", "event", "action", "redelivery", "status_code")]
-    found = sa.select(*columns, row.c.guid, row.c.delivered_at).where(row.c.guid == sa.bindparam("guid"))
+    names = ("id", "hook_id", "event", "action", "redelivery", "status_code", "guid", "delivered_at")
+    found = sa.select(*(row.c[name] for name in names)).where(row.c.guid == sa.bindparam("guid"))
     same = found.cte("same").prefix_with("MATERIALIZED")
-    conditions = [same.c.hook_id == big("hook_id"), same.c.id > big("low"), same.c.id < big("high")]
-    return sa.select(same.c.id).where(*conditions, *shape.conditions(same))
+    return sa.select(same.c.id).where(*_mine(same), *shape.conditions(same))
 
 
 def _ranges(dialect: str, shape: Shape, newest_first: bool) -> sa.Select[Any]:
@@ -230,15 +226,12 @@ def _ranges(dialect: str, shape: Shape, newest_first: bool) -> sa.Select[Any]:
 
 
 def _kinds(shape: Shape) -> sa.CompoundSelect[bool, bool]:
-    outcomes = [flag for flag in (True, False) if shape.status is None or flag == (shape.status == "success")]
-    repeats = [flag for flag in (True, False) if shape.redelivery is None or flag == shape.redelivery]
+    flags = {True: sa.true(), False: sa.false()}
+    outcomes = [flag for flag in flags if shape.status is None or flag == (shape.status == "success")]
+    repeats = [flag for flag in flags if shape.redelivery is None or flag == shape.redelivery]
     rows = [
-        sa.select(
-            (sa.true() if outcome else sa.false()).label("succeeded"),
-            (sa.true() if repeat else sa.false()).label("redelivery"),
-        )
-        for outcome in outcomes
-        for repeat in repeats
+        sa.select(flags[outcome].label("succeeded"), flags[repeat].label("redelivery"))
+        for outcome, repeat in product(outcomes, repeats)
     ]
     # With OFFSET PostgreSQL does not put a single row's values into the conditions, where NOT would hide the index.
     return sa.union_all(*rows).offset(sa.literal_column("0"))

@@ -16,11 +16,10 @@ from workhook.core.errors import Fault, Forbidden, Invalid, shown
 from workhook.events import outbox
 from workhook.events.catalog import known, publishable
 from workhook.events.tables import event_keys
+from workhook.hooks.bodies import check_types
 from workhook.hooks.commit import NewEvent, committer_of
 from workhook.hooks.fan_out import reached
-from workhook.hooks.parsing import check_types
-from workhook.hooks.records import HookOwner
-from workhook.hooks.schemas import Published
+from workhook.hooks.records import HookOwner, HookViewer, Published
 from workhook.identity import audit
 from workhook.identity.apps.app_schemas import app_repository_shape
 from workhook.identity.schemas import Account, Actor
@@ -31,15 +30,10 @@ from workhook.storage.metadata import big, insert_into
 BODY_MAX = 25 * 1024 * 1024
 KEY_MAX = 128
 
-_key = sa.select(event_keys.c.digest, event_keys.c.event_id, event_keys.c.created_at).where(
-    event_keys.c.scope == sa.bindparam("scope"), event_keys.c.key == sa.bindparam("key")
-)
+_named = (event_keys.c.scope == sa.bindparam("scope"), event_keys.c.key == sa.bindparam("key"))
+_key = sa.select(event_keys.c.digest, event_keys.c.event_id, event_keys.c.created_at).where(*_named)
 _insert_key = insert_into(event_keys, "scope", "key", "digest", "event_id", "created_at")
-_forget_key = sa.delete(event_keys).where(
-    event_keys.c.scope == sa.bindparam("scope"),
-    event_keys.c.key == sa.bindparam("key"),
-    event_keys.c.created_at < big("before"),
-)
+_forget_key = sa.delete(event_keys).where(*_named, event_keys.c.created_at < big("before"))
 
 
 class Publication(msgspec.Struct, frozen=True):
@@ -80,10 +74,8 @@ def check_publisher(publication: Publication, role: str | None) -> None:
     """`role`: the caller's in the repository or organization. Raises `Forbidden` if it is neither admin nor owner and
     the event is one that Workhook itself makes (a task, an invoice)."""
     if role not in ("admin", "owner") and not publishable(publication.event):
-        raise Forbidden(
-            f"Must have admin rights to publish {publication.event} events: Workhook itself makes them.",
-            code="missing_role",
-        )
+        message = f"Must have admin rights to publish {publication.event} events: Workhook itself makes them."
+        raise Forbidden(message, code="missing_role")
 
 
 def _fault(field: str, message: str) -> Fault:
@@ -99,9 +91,10 @@ async def publish(
 
     Raises `Invalid` when another event was published under the `id`.
     """
+    draft = _draft(publication, owner, actor, base)
     if publication.id is None and not outbox.is_watched():
-        return await _publish_gathered(database, owner, publication, actor, base)
-    step = partial(_publish, owner=owner, publication=publication, actor=actor, base=base)
+        return await _publish_gathered(database, draft, actor, owner.viewer)
+    step = partial(_publish, owner=owner, publication=publication, draft=draft)
     try:
         return await database.in_transaction(step)
     except UniqueViolation:
@@ -110,23 +103,19 @@ async def publish(
 
 
 async def _publish_gathered(
-    database: Database, owner: HookOwner, publication: Publication, actor: Actor | None, base: str
+    database: Database, draft: outbox.Draft, actor: Actor | None, viewer: HookViewer
 ) -> Published:
     """Commit it together with what is published at the same time."""
-    draft = _draft(publication, owner, actor, base)
     entry = None
     if actor is not None:
         happened = audit.told_as(draft.name, draft.action)
         entry = audit.row_of_call(actor, draft.account_id, draft.repository_id, happened)
     committed = await committer_of(database).add(NewEvent(outbox.row_of(draft), entry))
-    viewer = owner.viewer
     seen = sum(viewer.everything or each.app_id == viewer.app_id for each in committed.dispatches)
     return Published(str(committed.event_id), seen)
 
 
-async def _publish(
-    tx: Transaction, owner: HookOwner, publication: Publication, actor: Actor | None, base: str
-) -> Published:
+async def _publish(tx: Transaction, owner: HookOwner, publication: Publication, draft: outbox.Draft) -> Published:
     scope = f"r{owner.repository_id}" if owner.repository else f"o{owner.account.id}"
     key = {"scope": scope, "key": publication.id}
     digest = b""
@@ -139,7 +128,7 @@ async def _publish(
             if bytes(earlier["digest"]) != digest:
                 raise Invalid(faults=[_fault("id", "Another event was published under this id within 24 hours")])
             return Published(publication.id, 0)
-    event = await outbox.append(tx, _draft(publication, owner, actor, base))
+    event = await outbox.append(tx, draft)
     if publication.id is not None:
         await tx.execute(_insert_key, {**key, "digest": digest, "event_id": event.id, "created_at": now_ms()})
     await outbox.fan_out_now(tx)
@@ -147,17 +136,10 @@ async def _publish(
 
 
 def _draft(publication: Publication, owner: HookOwner, actor: Actor | None, base: str) -> outbox.Draft:
-    sender = actor.user if actor else None
-    around = _around(owner, base, sender, of_push=publication.event == "push")
-    return outbox.Draft(
-        account_id=owner.account.id,
-        repository_id=owner.repository_id,
-        name=publication.event,
-        action=publication.action,
-        payload=_completed(publication, around),
-        actor_id=actor.user.id if actor else None,
-        installation_id=actor.installation_id if actor else None,
-    )
+    around = _around(owner, base, actor.user if actor else None, of_push=publication.event == "push")
+    payload = _completed(publication, around)
+    made_by = (actor.user.id, actor.installation_id) if actor else (None, None)
+    return outbox.Draft(owner.account.id, owner.repository_id, publication.event, publication.action, payload, *made_by)
 
 
 @lru_cache(maxsize=256)
@@ -173,9 +155,7 @@ def _around(owner: HookOwner, base: str, sender: Account | None, *, of_push: boo
 
 def _completed(publication: Publication, around: Mapping[str, object]) -> dict[str, object]:
     """The payload as it was sent, followed by the parts that it lacked."""
-    payload = dict(publication.payload)
-    if publication.action is not None:
-        payload.setdefault("action", publication.action)
-    for name, value in around.items():
-        payload.setdefault(name, value)
-    return payload
+    action = {} if publication.action is None else {"action": publication.action}
+    return publication.payload | {
+        name: value for name, value in {**action, **around}.items() if name not in publication.payload
+    }

@@ -1,4 +1,4 @@
-"""Reads hooks: those of one owner (organization or repository) that its viewer sees."""
+"""Reads hooks: those of one owner (organization or repository) that its viewer sees, and those that OAuth apps made."""
 
 from __future__ import annotations
 
@@ -6,12 +6,16 @@ from collections.abc import Sequence
 
 import sqlalchemy as sa
 
-from workhook.hooks.records import HOOK_COLUMNS, Hook, HookOwner, hook_of
+from workhook.hooks.records import HOOK_COLUMNS, AppHook, Hook, HookOwner, hook_of
 from workhook.hooks.tables import deliveries, hooks
-from workhook.identity.schemas import Actor
+from workhook.identity.apps.tables import apps
+from workhook.identity.queries import repository_columns, repository_of, role_columns
+from workhook.identity.schemas import Account, Actor
+from workhook.identity.tables import accounts, projects
 from workhook.storage import Reader, Row
 from workhook.storage.dialects import any_of
 from workhook.storage.metadata import big
+from workhook.storage.pages import Page, listed, read_page
 
 _columns = [hooks.c[name] for name in HOOK_COLUMNS]
 _seen = sa.or_(
@@ -25,8 +29,7 @@ class _Statements:
     def __init__(self, *belongs: sa.ColumnElement[bool]) -> None:
         seen = sa.select(*_columns).where(*belongs, _seen)
         self.all = seen.order_by(hooks.c.id)
-        self.page = self.all.limit(big("limit")).offset(big("offset"))
-        self.count = sa.select(sa.func.count().label("total")).select_from(seen.subquery())
+        self.page = listed(seen, hooks.c.id, counts=False)
         self.one = seen.where(hooks.c.id == big("hook_id"))
         self.locked = self.one.with_for_update()
         self.exists = sa.select(hooks.c.id).where(hooks.c.id == big("hook_id"), *belongs)
@@ -54,22 +57,14 @@ def _statements(owner: HookOwner) -> _Statements:
 
 
 def _params(owner: HookOwner) -> dict[str, object]:
-    return {
-        "repository_id": owner.repository_id,
-        "account_id": owner.account.id,
-        "sees_everything": owner.viewer.everything,
-        "viewer_app_id": owner.viewer.app_id,
-    }
+    place = {"repository_id": owner.repository_id, "account_id": owner.account.id}
+    return {**place, "sees_everything": owner.viewer.everything, "viewer_app_id": owner.viewer.app_id}
 
 
-async def list_hooks(reader: Reader, owner: HookOwner, *, limit: int, offset: int) -> tuple[list[Hook], int]:
+async def list_hooks(reader: Reader, owner: HookOwner, page: Page) -> tuple[list[Hook], int]:
     """A page of the hooks that the viewer sees, oldest first, and the number of all of them."""
-    statements, params = _statements(owner), _params(owner)
-    rows = await reader.fetch_all(statements.page, {**params, "limit": limit, "offset": offset})
-    if len(rows) < limit and (rows or offset == 0):
-        return [hook_of(row) for row in rows], offset + len(rows)
-    total = await reader.fetch_one(statements.count, params)
-    return [hook_of(row) for row in rows], total["total"] if total else 0
+    rows, total = await read_page(reader, _statements(owner).page, _params(owner), page)
+    return [hook_of(row) for row in rows], total
 
 
 async def all_hooks(reader: Reader, owner: HookOwner) -> list[Hook]:
@@ -97,3 +92,38 @@ async def newest_deliveries(reader: Reader, hook_ids: Sequence[int], since: int)
     """The status and code of each hook's newest delivery, if it is not older than `since` (milliseconds)."""
     rows = await reader.fetch_all(_newest, {"hook_ids": list(hook_ids), "since": since})
     return {row["hook_id"]: row for row in rows}
+
+
+# --- webhooks that OAuth apps made, for the owners of an organization -------------------------------------------------
+
+_PREFIX = "project_"
+_of_apps = listed(
+    sa.select(
+        *_columns,
+        apps.c.client_id.label("app_client_id"),
+        apps.c.name.label("app_name"),
+        *repository_columns(_PREFIX),
+        *role_columns,
+    )
+    .join_from(hooks, apps, apps.c.id == hooks.c.app_id)
+    .join(accounts, accounts.c.id == hooks.c.account_id)
+    .outerjoin(projects, projects.c.repository_id == hooks.c.repository_id)
+    .where(hooks.c.account_id == big("account_id"), hooks.c.app_id.is_not(None), projects.c.deleted_at.is_(None)),
+    hooks.c.id,
+)
+
+
+async def list_app_hooks(reader: Reader, actor: Actor, organization: Account, page: Page) -> tuple[list[AppHook], int]:
+    """A page of the hooks in the organization and its repositories, oldest first, and the number of all of them.
+
+    The webhook API shows them to the app alone (Authentication 3 of the spec), but owners can see and end what leaves
+    their organization. Hooks of a deleted repository are left out: they send nothing.
+    """
+    params = {"account_id": organization.id, "user_id": actor.user.id}
+    rows, total = await read_page(reader, _of_apps, params, page)
+    found = []
+    for row in rows:
+        inside = row["repository_id"] is not None
+        owner = HookOwner(organization, repository_of(row, actor.user.id, _PREFIX) if inside else None)
+        found.append(AppHook(hook_of(row), owner, row["app_client_id"], row["app_name"]))
+    return found, total

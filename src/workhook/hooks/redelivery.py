@@ -19,7 +19,7 @@ from workhook.core.errors import Invalid, NotFound, Unavailable
 from workhook.hooks import history
 from workhook.hooks.deliveries import IDS_MAX, make_due
 from workhook.hooks.history import Filters, Shape
-from workhook.hooks.schemas import RedeliveryShape
+from workhook.hooks.records import RedeliveryShape
 from workhook.hooks.tables import deliveries, dispatches, lanes, redeliveries, succeeded
 from workhook.http.calls import Services
 from workhook.storage import Database, Reader, Row, Transaction
@@ -60,18 +60,15 @@ class Redelivery(msgspec.Struct, frozen=True):
 _COLUMNS = Redelivery.__struct_fields__
 _all = sa.select(*(redeliveries.c[name] for name in _COLUMNS))
 _one = _all.where(redeliveries.c.id == big("id"))
-_of_hook = _one.where(redeliveries.c.hook_id == big("hook_id"))
+_of_this_hook = redeliveries.c.hook_id == big("hook_id")
 _running = sa.select(redeliveries.c.id).where(redeliveries.c.finished_at.is_(None)).order_by(redeliveries.c.id)
-_running_of_hook = sa.select(redeliveries.c.id).where(
-    redeliveries.c.hook_id == big("hook_id"), redeliveries.c.finished_at.is_(None)
-)
+_of_hook = _one.where(_of_this_hook)
+_running_of_hook = sa.select(redeliveries.c.id).where(_of_this_hook, redeliveries.c.finished_at.is_(None))
 _lock_lane = sa.select(lanes.c.hook_id).where(lanes.c.hook_id == big("hook_id")).with_for_update()
 _ends = sa.select(sa.func.min(deliveries.c.id).label("oldest"), sa.func.max(deliveries.c.id).label("newest")).where(
     deliveries.c.hook_id == big("hook_id")
 )
-_forget = sa.delete(redeliveries).where(
-    redeliveries.c.hook_id == big("hook_id"), redeliveries.c.finished_at < big("before")
-)
+_forget = sa.delete(redeliveries).where(_of_this_hook, redeliveries.c.finished_at < big("before"))
 _insert = insert_into(redeliveries, *_COLUMNS[1:-1]).returning(redeliveries.c.id)
 _move = (
     sa.update(redeliveries)
@@ -98,17 +95,10 @@ async def ask(tx: Transaction, hook_id: int, filters: Filters) -> int:
     assert ends is not None, "it is an aggregate"
     times = await history.moments.bounds(tx, since=filters.since)
     first = max(times.low, (ends["oldest"] or 1) - 1)
-    values = {
-        "hook_id": hook_id,
-        "filters": json.encode_text(msgspec.to_builtins(filters)),
-        "from_id": first,
-        "after_id": first,
-        "upto_id": max(first, ends["newest"] or 0),
-        "queued": 0,
-        "created_at": now,
-        "updated_at": now,
-    }
-    row = await tx.fetch_one(_insert, values)
+    last = max(first, ends["newest"] or 0)
+    asked = json.encode_text(msgspec.to_builtins(filters))
+    job = Redelivery(0, hook_id, asked, first, first, last, 0, now, now, None)
+    row = await tx.fetch_one(_insert, msgspec.structs.asdict(job))
     assert row is not None
     return int(row["id"])
 
@@ -129,15 +119,9 @@ async def advance(database: Database, redelivery_id: int) -> Redelivery | None:
         return _redelivery_of(row) if row else None
     job = _redelivery_of(row)
     filters = msgspec.convert(json.decode(job.filters), Filters)
+    within, more = IdRange(job.after_id, job.upto_id + 1), {"end": job.upto_id}
     rows = await history.page(
-        database,
-        job.hook_id,
-        filters,
-        IdRange(job.after_id, job.upto_id + 1),
-        limit=BATCH,
-        newest_first=False,
-        answered=_answered,
-        more={"end": job.upto_id},
+        database, job.hook_id, filters, within, limit=BATCH, newest_first=False, answered=_answered, more=more
     )
     done = len(rows) < BATCH
     # A list of ids may name several deliveries of one event.

@@ -3,6 +3,7 @@ app."""
 
 from __future__ import annotations
 
+import msgspec
 import sqlalchemy as sa
 
 from workhook.core.clock import now_ms
@@ -38,19 +39,20 @@ def _for(*scopes: str) -> sa.ColumnElement[bool]:
     return sa.or_(*(words.like(sa.literal(f"% {each} %", sa.Text)) for each in scopes))
 
 
+def _is(right: sa.Table, user_id: sa.ColumnElement[int], role: str) -> tuple[sa.ColumnElement[bool], ...]:
+    """Whether the right is the user's, with this role."""
+    return right.c.user_id == user_id, right.c.role == role
+
+
 _of_user = _made_by_apps.where(
     hooks.c.app_id.in_(sa.select(grants.c.app_id).where(grants.c.user_id == big("user_id"))),
     sa.or_(
         hooks.c.account_id == big("user_id"),
         hooks.c.account_id.in_(
-            sa.select(memberships.c.organization_id).where(
-                memberships.c.user_id == big("user_id"), memberships.c.role == "owner"
-            )
+            sa.select(memberships.c.organization_id).where(*_is(memberships, big("user_id"), "owner"))
         ),
         hooks.c.repository_id.in_(
-            sa.select(collaborators.c.repository_id).where(
-                collaborators.c.user_id == big("user_id"), collaborators.c.role == "admin"
-            )
+            sa.select(collaborators.c.repository_id).where(*_is(collaborators, big("user_id"), "admin"))
         ),
     ),
 )
@@ -67,18 +69,10 @@ _granted = sa.exists().where(
         grants.c.user_id == hooks.c.account_id,
         # The correlation has to be explicit in nested subqueries, or they go through every webhook.
         sa.exists()
-        .where(
-            memberships.c.organization_id == hooks.c.account_id,
-            memberships.c.user_id == grants.c.user_id,
-            memberships.c.role == "owner",
-        )
+        .where(memberships.c.organization_id == hooks.c.account_id, *_is(memberships, grants.c.user_id, "owner"))
         .correlate(hooks, grants),
         sa.exists()
-        .where(
-            collaborators.c.repository_id == hooks.c.repository_id,
-            collaborators.c.user_id == grants.c.user_id,
-            collaborators.c.role == "admin",
-        )
+        .where(collaborators.c.repository_id == hooks.c.repository_id, *_is(collaborators, grants.c.user_id, "admin"))
         .correlate(hooks, grants),
     ),
 )
@@ -120,9 +114,9 @@ async def uninstalled(tx: Transaction, installation_id: int, account_id: int, re
     rows = await tx.fetch_all(_of_installation, {"installation_id": installation_id, "account_id": account_id})
     if remove:
         await _remove_all(tx, [row["id"] for row in rows])
-        for row in rows:
-            owner: dict[str, int] = {"account_id": account_id, "repository_id": row["repository_id"]}
-            await audit.record(tx, None, "hook.delete", f"hook/{row['id']}", detail={"reason": "uninstalled"}, **owner)
+        detail = {"reason": "uninstalled"}
+        gone = [audit.Entry(f"hook/{row['id']}", account_id, row["repository_id"], detail) for row in rows]
+        audit.record_all(tx, None, "hook.delete", gone)
     return [f"{_address(row)}/hooks/{row['id']}" for row in rows]
 
 
@@ -144,13 +138,12 @@ async def rights_lost(tx: Transaction, loss: Loss) -> None:
     there authorizes the app. An app that is authorized again finds them, and can turn them on."""
     # All are locked first: if two people lose their rights at the same time, the second sees the loss of the first.
     if loss.app_id is not None:
-        held = await tx.fetch_all(_of_app, {"app_id": loss.app_id})
+        lock = _of_app
     elif loss.repository_id is not None:
-        held = await tx.fetch_all(_of_repository, {"repository_id": loss.repository_id})
-    elif loss.account_id is not None:
-        held = await tx.fetch_all(_of_place, {"account_id": loss.account_id})
+        lock = _of_repository
     else:
-        held = await tx.fetch_all(_of_user, {"user_id": loss.user_id})
+        lock = _of_user if loss.account_id is None else _of_place
+    held = await tx.fetch_all(lock, msgspec.structs.asdict(loss))
     rows = await tx.fetch_all(_left_alone, {"hook_ids": [row["id"] for row in held]}) if held else []
     if not rows:
         return
@@ -158,7 +151,6 @@ async def rights_lost(tx: Transaction, loss: Loss) -> None:
     await tx.execute(_turn_off, {"hook_ids": hook_ids, "now": now_ms()})
     await drop_waiting(tx, hook_ids)
     detail = {"reason": "right_lost" if loss.app_id is None else "consent_taken_back"}
-    for row in rows:
-        owner: dict[str, int] = {"account_id": row["account_id"], "repository_id": row["repository_id"]}
-        await audit.record(tx, None, "hook.deactivate", f"hook/{row['id']}", detail=detail, **owner)
+    off = [audit.Entry(f"hook/{row['id']}", row["account_id"], row["repository_id"], detail) for row in rows]
+    audit.record_all(tx, None, "hook.deactivate", off)
     tx.signal(HOOK, hook_ids)

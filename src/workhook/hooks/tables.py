@@ -83,13 +83,8 @@ dispatches = sa.Table(
     sqlite_autoincrement=True,
 )
 # What is due, hook by hook: only rows with work are in it, however many are kept.
-due_index = partial_index(
-    "ix_dispatches_due",
-    dispatches.c.hook_id,
-    dispatches.c.next_attempt_at,
-    dispatches.c.id,
-    where=dispatches.c.next_attempt_at.is_not(None),
-)
+_due = (dispatches.c.hook_id, dispatches.c.next_attempt_at, dispatches.c.id)
+due_index = partial_index("ix_dispatches_due", *_due, where=dispatches.c.next_attempt_at.is_not(None))
 
 deliveries = sa.Table(
     "deliveries",
@@ -132,24 +127,10 @@ def succeeded(table: sa.FromClause) -> sa.ColumnElement[bool]:
 
 
 # Each filter of the history, and each way to combine them, is a few stretches of one of these (`hooks.history`).
-sa.Index(
-    "ix_deliveries_event",
-    deliveries.c.hook_id,
-    deliveries.c.event,
-    _SUCCEEDED,
-    deliveries.c.redelivery,
-    deliveries.c.id,
-)
-partial_index(
-    "ix_deliveries_action",
-    deliveries.c.hook_id,
-    deliveries.c.action,
-    deliveries.c.event,
-    _SUCCEEDED,
-    deliveries.c.redelivery,
-    deliveries.c.id,
-    where=deliveries.c.action.is_not(None),
-)
+_rest = (_SUCCEEDED, deliveries.c.redelivery, deliveries.c.id)
+sa.Index("ix_deliveries_event", deliveries.c.hook_id, deliveries.c.event, *_rest)
+_of_action = (deliveries.c.hook_id, deliveries.c.action, deliveries.c.event)
+partial_index("ix_deliveries_action", *_of_action, *_rest, where=deliveries.c.action.is_not(None))
 partial_index(
     "ix_deliveries_recorded_at", deliveries.c.hook_id, deliveries.c.id, where=deliveries.c.recorded_at.is_not(None)
 )

@@ -154,7 +154,7 @@ class Every(Declaring):
     """Declares each function once for each kind of thing.
 
     A kind is its `Routes`, what its paths begin with, what the names of its operations begin with, and what `{called}`
-    stands for in texts and facts.
+    stands for in texts and facts. A fact may be a function of that.
     """
 
     def __init__(self, *kinds: tuple[Routes, str, str, str]) -> None:
@@ -164,6 +164,7 @@ class Every(Declaring):
         def declare(function: H) -> H:
             for routes, root, prefix, called in self.kinds:
                 own = {name: each.format(called=called) for name, each in facts.items() if isinstance(each, str)}
+                own |= {name: each(called) for name, each in facts.items() if inspect.isfunction(each)}
                 name = f"{prefix}_{getattr(function, '__name__', '')}"
                 routes.route(method, root + path, **{"name": name, **facts, **own}, called=called)(function)
             return function

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import msgspec
 
 from workhook import __version__
-from workhook.events.catalog import listing
+from workhook.events.catalog import LISTING
 from workhook.events.ping_quotes import random_quote
 from workhook.http.calls import Answer, Call
 from workhook.http.endpoints import Routes
@@ -124,7 +124,7 @@ async def meta(call: Call) -> Meta:
 @routes.get("/webhook-events", answers={200: list[EventType]})
 async def webhook_events(call: Call) -> Answer:
     """The catalogue of events."""
-    return Answer(listing())
+    return Answer(LISTING)
 
 
 OPERATIONS = (*routes, *profile_api.routes, *member_api.routes, *graphql_api.routes)

@@ -113,7 +113,7 @@ def caller(call: Call | None, actor: Actor | None = None) -> dict[str, object]:
     }
 
 
-async def of_events(tx: Transaction, events: Sequence[Event]) -> Mapping[int, int]:
+async def of_events(tx: Transaction, events: Sequence[Event]) -> None:
     """A fan-out of `events.outbox` that delivers nothing: what a call changed is recorded as its last act."""
     if current() is not None:
         known = _EVENTS in tx.state
@@ -122,7 +122,6 @@ async def of_events(tx: Transaction, events: Sequence[Event]) -> Mapping[int, in
             await _record_call(tx)
         elif not known:
             tx.before_commit(_record_call)
-    return {}
 
 
 async def _record_call(tx: Transaction) -> None:

@@ -18,16 +18,13 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property, partial
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 import structlog
 
 from workhook.core.errors import Problem, Unavailable
 from workhook.core.ids import new_id
 from workhook.storage import metrics
-
-if TYPE_CHECKING:
-    from types import TracebackType
 
 T = TypeVar("T")
 
@@ -91,9 +88,7 @@ class Incoming:
     async def __aenter__(self) -> Incoming:
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *error: object) -> None:
         await asyncio.shield(self._blobs.run(self._draft.discard))
 
 

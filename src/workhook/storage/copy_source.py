@@ -1,17 +1,87 @@
-"""The SQLite file that a copy is made from: nobody else has it open, and nobody opens it again as a server's."""
+"""The SQLite file that a copy is made from: nobody else has it open, and nobody opens it again as a server's.
+
+A `Sum` over the rows of a table does not depend on their order, nor on which database they are read from.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 from urllib.parse import quote
 
+import msgspec
 import sqlalchemy as sa
 
-from workhook.storage.checksums import Sum, Unfit, converter
 from workhook.storage.migrate import HEAD, MOVED, release_command
+
+_BYTES = 16
+_MODULUS = 1 << (8 * _BYTES)
+_INT4, _INT8 = 1 << 31, 1 << 63
+
+encode_row = msgspec.msgpack.Encoder().encode
+"""One text for the same values, and another for others."""
+
+
+class Unfit(ValueError):
+    """A value that the other database has no room for; the text says why."""
+
+
+class Sum(NamedTuple):
+    """`checksum`: the sum of the hashes of all rows, so that rows that are twice there count twice."""
+
+    rows: int = 0
+    checksum: int = 0
+
+    def plus(self, rows: Iterable[Sequence[Any]]) -> Sum:
+        count, total = self
+        for row in rows:
+            count += 1
+            total += int.from_bytes(hashlib.blake2b(encode_row(list(row)), digest_size=_BYTES).digest())
+        return Sum(count, total % _MODULUS)
+
+    def text(self) -> str:
+        return f"{self.checksum:0{2 * _BYTES}x}"
+
+
+Check = tuple[Callable[[Any], bool], str]
+"""What a value has to be, and what is wrong with it otherwise."""
+
+
+def converter(table: sa.Table) -> Callable[[Sequence[Any]], list[Any]]:
+    """Makes a row of SQLite's what PostgreSQL's driver takes and gives, in the order of the table's columns.
+
+    It raises `Unfit`. SQLite keeps whatever it is given, whatever the column's type says.
+    """
+    columns = [(each.name, _checks(each.type), isinstance(each.type, sa.Boolean)) for each in table.columns]
+
+    def convert(row: Sequence[Any]) -> list[Any]:
+        made = []
+        for (name, checks, is_flag), value in zip(columns, row, strict=True):
+            for fits, wrong in checks:
+                if value is not None and not fits(value):
+                    raise Unfit(f"{name} {wrong}")
+            made.append(bool(value) if is_flag and value is not None else value)
+        return made
+
+    return convert
+
+
+def _checks(kind: sa.types.TypeEngine[Any]) -> list[Check]:
+    if isinstance(kind, sa.Boolean):
+        return [(lambda value: value in (0, 1), "is neither true nor false")]
+    if isinstance(kind, sa.Integer):
+        bound = _INT8 if isinstance(kind, sa.BigInteger) else _INT4
+        return [(lambda value: isinstance(value, int) and -bound <= value < bound, "is no whole number that fits")]
+    if isinstance(kind, sa.LargeBinary):
+        return [(lambda value: isinstance(value, bytes), "is not made of bytes")]
+    if isinstance(kind, sa.Text):
+        nul = "has the character NUL in it, which PostgreSQL does not take"
+        return [(lambda value: isinstance(value, str), "is not text"), (lambda value: "\0" not in value, nul)]
+    raise TypeError(f"there is no way to copy {kind!r}")
+
 
 WAIT_S = 2.0  # for a command that looks at the file at this moment
 ROWS_A_PART, BYTES_A_PART = 2000, 8 << 20
@@ -75,24 +145,25 @@ class CopySource:
 
     def set_mark(self, mark: Mark) -> None:
         """From now on every version of Workhook refuses the file: what it would write there would be lost."""
-        run = self._connection.execute
-        run("BEGIN IMMEDIATE")
-        run("DROP TABLE IF EXISTS moved_to")
-        run("CREATE TABLE moved_to (schema TEXT, token TEXT, place TEXT, done INTEGER)")
-        run("INSERT INTO moved_to VALUES (?, ?, ?, ?)", (HEAD, *mark))
-        run("UPDATE alembic_version SET version_num = ?", (MOVED,))
-        run("COMMIT")
+        self._write(
+            ("DROP TABLE IF EXISTS moved_to", ()),
+            ("CREATE TABLE moved_to (schema TEXT, token TEXT, place TEXT, done INTEGER)", ()),
+            ("INSERT INTO moved_to VALUES (?, ?, ?, ?)", (HEAD, *mark)),
+            ("UPDATE alembic_version SET version_num = ?", (MOVED,)),
+        )
 
     def release(self) -> Mark | None:
         """Let servers use the file again. Answers what the mark was, None without one."""
-        if (mark := self.mark()) is None:
-            return None
-        run = self._connection.execute
-        run("BEGIN IMMEDIATE")
-        run("UPDATE alembic_version SET version_num = (SELECT schema FROM moved_to)")
-        run("DROP TABLE moved_to")
-        run("COMMIT")
+        if (mark := self.mark()) is not None:
+            back = "UPDATE alembic_version SET version_num = (SELECT schema FROM moved_to)"
+            self._write((back, ()), ("DROP TABLE moved_to", ()))
         return mark
+
+    def _write(self, *steps: tuple[str, Sequence[object]]) -> None:
+        self._connection.execute("BEGIN IMMEDIATE")
+        for sql, arguments in steps:
+            self._connection.execute(sql, arguments)
+        self._connection.execute("COMMIT")
 
     def count(self, table: sa.Table) -> int:
         return int(self._connection.execute(f'SELECT count(*) FROM "{table.name}"').fetchone()[0])  # noqa: S608  # ours
@@ -114,7 +185,7 @@ class CopySource:
         rows, size = list[list[Any]](), 0
         for row in self._rows(table, after):
             rows.append(row)
-            size += sum(len(value) for value in row if isinstance(value, (str, bytes)))
+            size += _size(row)
             if len(rows) >= rows_a_part or size >= BYTES_A_PART:
                 yield Part(rows, [rows[-1][each] for each in keys])
                 rows, size = [], 0
@@ -126,9 +197,7 @@ class CopySource:
         total, largest = Sum(), 1
         for part in self.parts(table, None):
             total = total.plus(part.rows)
-            largest = max(
-                largest, *(sum(len(each) for each in row if isinstance(each, (str, bytes))) for row in part.rows)
-            )
+            largest = max(largest, *map(_size, part.rows))
         return total, largest
 
     def _rows(self, table: sa.Table, after: Sequence[Any] | None) -> Iterator[list[Any]]:
@@ -149,6 +218,10 @@ class CopySource:
 
     def close(self) -> None:
         self._connection.close()
+
+
+def _size(row: list[Any]) -> int:
+    return sum(len(value) for value in row if isinstance(value, (str, bytes)))
 
 
 def _require_schema(connection: sqlite3.Connection, path: Path) -> None:

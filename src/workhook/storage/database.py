@@ -216,7 +216,7 @@ class Database(Reader):
 
     async def write_returning(self, steps: Sequence[Step], last: Executable, params: Params) -> Sequence[Row]:
         """`write`, and the rows of the last statement, which may write as well. Tried up to `TRIES` times."""
-        return await self._persist(lambda: self._write_returning(steps, last, params))
+        return await self._persist(lambda: self._write(steps, (last, params)))
 
     async def _persist(self, act: Callable[[], Awaitable[T]]) -> T:
         for number in range(1, TRIES + 1):
@@ -234,15 +234,15 @@ class Database(Reader):
             await asyncio.sleep(random.uniform(0, PAUSE_MAX_S * 2 ** (number - 1)))  # noqa: S311  # no secret
         raise AssertionError("the last try returns or raises")
 
-    @abstractmethod
     async def write(self, steps: Sequence[Step]) -> None:
         """Run independent steps in a transaction of their own, in as few round trips as possible.
 
         Durable when it returns; raises what `transaction` raises.
         """
+        await self._write(steps, None)
 
     @abstractmethod
-    async def _write_returning(self, steps: Sequence[Step], last: Executable, params: Params) -> Sequence[Row]: ...
+    async def _write(self, steps: Sequence[Step], last: tuple[Executable, Params] | None) -> Sequence[Row]: ...
 
     @abstractmethod
     async def close(self) -> None: ...

@@ -146,14 +146,8 @@ def sqlite_problem(error: sqlite3.Error) -> Exception:
     return error
 
 
-_SQLITE_PASSING = (
-    "SQLITE_FULL",
-    "SQLITE_IOERR",
-    "SQLITE_CANTOPEN",
-    "SQLITE_READONLY",
-    "SQLITE_NOMEM",
-    "SQLITE_PROTOCOL",
-)
+_PASSING = ("FULL", "IOERR", "CANTOPEN", "READONLY", "NOMEM", "PROTOCOL")
+_SQLITE_PASSING = tuple(f"SQLITE_{each}" for each in _PASSING)
 
 
 def postgresql_problem(error: BaseException) -> BaseException:

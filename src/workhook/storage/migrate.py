@@ -217,7 +217,7 @@ async def _lock(connection: Any) -> None:
 
 async def _upgrade_postgresql(url: str, connection: Any) -> None:
     """`connection` is used to follow the progress."""
-    telling = asyncio.create_task(_tell_progress(connection), name="migration-progress")
+    progress = asyncio.create_task(_log_progress(connection), name="migration-progress")
     try:
         for tries in range(1, LOCK_TRIES + 1):
             try:
@@ -230,8 +230,8 @@ async def _upgrade_postgresql(url: str, connection: Any) -> None:
                     log.warning("migration_waits", reason="others use the table", tries=tries)
             await asyncio.sleep(LOOK_S)
     finally:
-        telling.cancel()
-        await asyncio.gather(telling, return_exceptions=True)
+        progress.cancel()
+        await asyncio.gather(progress, return_exceptions=True)
 
 
 def _gave_way(error: BaseException | None) -> bool:
@@ -246,7 +246,7 @@ def _gave_way(error: BaseException | None) -> bool:
     return False
 
 
-async def _tell_progress(connection: Any) -> None:
+async def _log_progress(connection: Any) -> None:
     """Log the progress of an index every few seconds."""
     while True:
         await asyncio.sleep(LOOK_S * 10)

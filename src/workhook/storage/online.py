@@ -27,21 +27,15 @@ _invalid = sa.text("SELECT 1 FROM pg_index WHERE indexrelid = to_regclass(:name)
 
 def add_column(table: str, column: sa.Column[Any]) -> None:
     """Add a nullable column: PostgreSQL rewrites no row."""
-    if _is_sqlite():
-        op.add_column(table, column)
-        return
     with _gives_way(1):
-        op.add_column(table, column, if_not_exists=True)
+        op.add_column(table, column, **_unless_there())
 
 
 def create_table(name: str, *parts: Any, **options: Any) -> None:
-    if _is_sqlite():
-        op.create_table(name, *parts, **options)
-        return
     keys = [each for part in parts if isinstance(part, sa.ForeignKeyConstraint) for each in part.elements]
     named = {each.target_fullname.partition(".")[0] for each in keys}
     with _gives_way(max(1, len(named))):
-        op.create_table(name, *parts, if_not_exists=True, **options)
+        op.create_table(name, *parts, **_unless_there(), **options)
 
 
 def create_index(
@@ -49,21 +43,15 @@ def create_index(
 ) -> None:
     condition = None if where is None else sa.text(where)
     log.info("building_index", index=name, table=table)
-    if _is_sqlite():
-        op.create_index(name, table, list(columns), unique=unique, sqlite_where=condition)
-        return
-    with op.get_context().autocommit_block():
-        if op.get_bind().execute(_invalid, {"name": name}).scalar():
+    options: dict[str, Any] = {
+        "sqlite_where": condition,
+        "postgresql_where": condition,
+        "postgresql_concurrently": True,
+    }
+    with beside_others():
+        if not _is_sqlite() and op.get_bind().execute(_invalid, {"name": name}).scalar():
             op.drop_index(name, table, postgresql_concurrently=True, if_exists=True)
-        op.create_index(
-            name,
-            table,
-            list(columns),
-            unique=unique,
-            postgresql_where=condition,
-            postgresql_concurrently=True,
-            if_not_exists=True,
-        )
+        op.create_index(name, table, list(columns), unique=unique, **_unless_there(), **options)
 
 
 @contextmanager
@@ -86,30 +74,34 @@ def create_trigger(*statements: str) -> None:
 
 def set_storage(table: str, **parameters: float) -> None:
     """Set PostgreSQL's storage parameters of a table, which others may use meanwhile."""
-    if _is_sqlite():
-        return
-    written = ", ".join(f"{name} = {value}" for name, value in parameters.items())
-    with _gives_way(1):
-        op.execute(f"ALTER TABLE {table} SET ({written})")
+    if not _is_sqlite():
+        written = ", ".join(f"{name} = {value}" for name, value in parameters.items())
+        with _gives_way(1):
+            op.execute(f"ALTER TABLE {table} SET ({written})")
 
 
 def drop_index(name: str, table: str) -> None:
-    if _is_sqlite():
-        op.drop_index(name, table)
-        return
-    with op.get_context().autocommit_block():
-        op.drop_index(name, table, postgresql_concurrently=True, if_exists=True)
+    with beside_others():
+        op.drop_index(name, table, postgresql_concurrently=True, if_exists=None if _is_sqlite() else True)
 
 
 @contextmanager
 def _gives_way(locks: int) -> Iterator[None]:
-    """Run a step that locks so many tables, with a lock timeout: others wait behind it as long as it waits itself.
-    After the timeout `storage.migrate` begins again."""
+    """Run a step that locks so many tables, on PostgreSQL with a lock timeout: others wait behind it as long as it
+    waits itself. After the timeout `storage.migrate` begins again."""
+    if _is_sqlite():
+        yield
+        return
     with op.get_context().autocommit_block():
         op.execute(f"SET lock_timeout = '{round(LOCK_S * 1000) // locks}ms'")
         yield
         # Building an index waits for open transactions, but blocks nobody.
         op.execute("RESET lock_timeout")
+
+
+def _unless_there() -> dict[str, Any]:
+    """A migration of PostgreSQL may go on after an interruption."""
+    return {} if _is_sqlite() else {"if_not_exists": True}
 
 
 def _is_sqlite() -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
+import time
 from collections import defaultdict
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
@@ -14,11 +15,12 @@ import asyncpg
 import structlog
 from sqlalchemy.sql.expression import Executable
 
+from workhook.core import clock
 from workhook.core.errors import Unavailable
-from workhook.storage import dialects, metrics, pipeline, server_clock, slow
+from workhook.storage import dialects, metrics, pipeline, slow
 from workhook.storage.connections import ACQUIRE_TIMEOUT_S, DRIVER_ERRORS, ListeningConnection, PooledConnections
 from workhook.storage.database import Database, Row, Step, Transaction
-from workhook.storage.postgres_transaction import Asked, PostgresTransaction, as_one
+from workhook.storage.postgres_transaction import PostgresTransaction, as_one
 from workhook.storage.signals import Signals
 from workhook.storage.statements import Compiler, Params
 
@@ -29,10 +31,15 @@ CHANNEL = "workhook"
 _LISTEN_ERRORS = (*DRIVER_ERRORS, Unavailable)
 GATHER_S = 0.01
 NOTIFY_IDS = 500  # ids in one NOTIFY: its payload is at most 8,000 bytes
+CLOCK_LOOKS = 3
+CLOCK_TIMEOUT_S = 5.0
+CLOCK_WARN_MS = 2000  # the host's clock is off by more: whoever runs it should know
+_MICROSECOND_NS = 1000  # what the server's clock is told in
 
 log = structlog.get_logger(__name__)
 _pause = asyncio.sleep
 
+_NOW = "SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint"
 # A NOTIFY writes a commit record; it need not wait until the record is on the disk.
 _NOTIFY = "SELECT pg_notify($1, each), set_config('synchronous_commit', 'off', true) FROM unnest($2::text[]) AS each"
 
@@ -102,7 +109,7 @@ class PostgresDatabase(Database):
         """Raises `Unavailable`, and closes the pool."""
         try:
             async with self._connections.connect() as connection:
-                await server_clock.follow(connection)
+                await follow_clock(connection)
         except BaseException:
             self._pool.terminate()
             raise
@@ -145,25 +152,21 @@ class PostgresDatabase(Database):
                 raise slow.QueryTooSlow() from None
             return rows
 
-    async def write(self, steps: Sequence[Step]) -> None:
-        await self._run_steps(steps, None)
-
-    async def _write_returning(self, steps: Sequence[Step], last: Executable, params: Params) -> Sequence[Row]:
-        known = self._compile(last)
-        return await self._run_steps(steps, Asked(known.sql, known.arguments(params), known.planned_once))
-
-    async def _run_steps(self, steps: Sequence[Step], last: Asked | None) -> Sequence[Row]:
+    async def _write(self, steps: Sequence[Step], last: tuple[Executable, Params] | None) -> Sequence[Row]:
         """`last` None: the last step commits, if it is a single statement."""
         known = [(self._compile(statement), rows) for statement, rows in steps if rows]
-        if last is None and known and (last := as_one(*known[-1])) is not None:
+        if last is not None:
+            known.append((self._compile(last[0]), [last[1]]))
+        asked = as_one(*known[-1]) if known else None
+        if asked is not None:
             known.pop()
         async with self._connections.connect() as connection:
             transaction = PostgresTransaction(connection, self._compile, self.signals)
             try:
                 for each, rows in known:
                     await transaction.run_step(each, rows)
-                if last is not None:
-                    return await transaction.run_last(last)
+                if asked is not None:
+                    return await transaction.run_last(asked)
                 await transaction.finish()
             except BaseException:
                 await transaction.roll_back()
@@ -211,7 +214,7 @@ class PostgresDatabase(Database):
                     gone = asyncio.Event()
                     connection.add_termination_listener(lambda _, gone=gone: gone.set())
                     await connection.add_listener(CHANNEL, self._heard)
-                    await server_clock.follow(connection)
+                    await follow_clock(connection)
                     self._listening.connection = connection
                     self.signals.deliver_everything()
                     pause_s = 0.1
@@ -233,7 +236,7 @@ class PostgresDatabase(Database):
                     await gone.wait()
             except TimeoutError:
                 async with self._listening.connect() as connection:
-                    await server_clock.follow(connection)
+                    await follow_clock(connection)
 
     def _heard(self, connection: Any, pid: int, channel: str, payload: str) -> None:
         origin, topic, ids = payload.split(":")
@@ -254,3 +257,26 @@ class PostgresDatabase(Database):
 
 async def _keep(connection: Any) -> None:
     return None
+
+
+async def follow_clock(connection: Any) -> None:
+    """Follow the server's clock, as all processes of a database do. Raises what the driver raises.
+
+    The answer belongs to some moment of the round trip: taking the middle is wrong by half of it at most. So the
+    fastest of several answers counts. A host's clock within that error is left alone.
+    """
+    took_ns, at_ns, monotonic_ns = min([await _look_at_clock(connection) for _ in range(CLOCK_LOOKS)])
+    was_off = abs(clock.host_ahead_ms()) > CLOCK_WARN_MS
+    clock.follow(at_ns, monotonic_ns, wrong_by_ns=took_ns // 2 + _MICROSECOND_NS)
+    ahead_ms = clock.host_ahead_ms()
+    metrics.HOST_CLOCK_AHEAD.set(ahead_ms / 1000)
+    if abs(ahead_ms) > CLOCK_WARN_MS and not was_off:
+        log.warning("host_clock_is_off", ahead_s=round(ahead_ms / 1000, 1), counts="the database's clock")
+
+
+async def _look_at_clock(connection: Any) -> tuple[int, int, int]:
+    """How long it took, what the server's clock showed and what the monotonic one did, in nanoseconds."""
+    before_ns = time.monotonic_ns()
+    at_us: int = await connection.fetchval(_NOW, timeout=CLOCK_TIMEOUT_S)
+    took_ns = time.monotonic_ns() - before_ns
+    return took_ns, at_us * 1000, before_ns + took_ns // 2

@@ -169,7 +169,7 @@ class SqliteDatabase(Database):
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[Transaction]:
-        await self._take_turn()
+        await self._wait_for_turn()
         try:
             transaction = SqliteTransaction(self._writer, self._write_lock, self._compile, self.signals)
             try:
@@ -189,7 +189,7 @@ class SqliteDatabase(Database):
         else:
             await asyncio.shield(group.durable)
 
-    async def _take_turn(self) -> None:
+    async def _wait_for_turn(self) -> None:
         metrics.WAITING.inc()
         try:
             async with asyncio.timeout(TURN_TIMEOUT_S):
@@ -203,7 +203,7 @@ class SqliteDatabase(Database):
         """Add the transaction to the group of the next commit; return None if it did nothing."""
         if not transaction.opened:
             return None
-        self._writer.submit(_release_savepoint)
+        self._writer.submit(lambda connection: connection.execute("RELEASE logical"))
         if self._group is None:
             self._group = _Group()
             # It queues behind those that wait already, so that they share the commit: one fsync for all.
@@ -256,15 +256,10 @@ class SqliteDatabase(Database):
                 lambda connection: slow.fetch_sqlite(connection, known.sql, arguments)
             )
 
-    async def write(self, steps: Sequence[Step]) -> None:
+    async def _write(self, steps: Sequence[Step], last: tuple[Executable, Params] | None) -> Sequence[Row]:
         async with self.transaction() as transaction:
             assert isinstance(transaction, SqliteTransaction)
-            await transaction.execute_steps(steps)
-
-    async def _write_returning(self, steps: Sequence[Step], last: Executable, params: Params) -> Sequence[Row]:
-        async with self.transaction() as transaction:
-            assert isinstance(transaction, SqliteTransaction)
-            return await transaction.execute_steps(steps, (last, params))
+            return await transaction.execute_steps(steps, last)
 
     async def _watch(self) -> None:
         """`data_version` of the only writing connection changes only by the commits of other processes."""
@@ -308,10 +303,6 @@ def _changed(connection: sqlite3.Connection, sql: str, arguments: Sequence[objec
         return count
     # The module does not count rows of statements that begin with WITH.
     return int(connection.execute("SELECT changes()").fetchone()[0])
-
-
-def _release_savepoint(connection: sqlite3.Connection) -> None:
-    connection.execute("RELEASE logical")
 
 
 def _commit_or_roll_back(connection: sqlite3.Connection) -> None:

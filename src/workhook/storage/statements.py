@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, Self, TypeVar
 from weakref import WeakKeyDictionary
 
 from sqlalchemy.engine.interfaces import Dialect
@@ -22,6 +22,11 @@ class PerDialect(Executable):
 
     def __init__(self, *, sqlite: Executable, postgresql: Executable) -> None:
         self._written = {"sqlite": sqlite, "postgresql": postgresql}
+
+    @classmethod
+    def made_by(cls, write: Callable[[str], Executable]) -> Self:
+        """`write` gets the name of the database."""
+        return cls(sqlite=write("sqlite"), postgresql=write("postgresql"))
 
     def of(self, dialect: str) -> Executable:
         return self._written[dialect]

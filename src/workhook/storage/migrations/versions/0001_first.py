@@ -1,296 +1,116 @@
 """The first schema: events, identity, hooks and their deliveries."""
 
-import sqlalchemy as sa
-from alembic import op
+from workhook.storage.table_text import make_index, make_table
 
 revision = "0001"
 down_revision = None
 
 
 def _accounts() -> None:
-    op.create_table(
+    make_table(
         "accounts",
-        sa.Column("id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
-        sa.Column("kind", sa.Text(), nullable=False),
-        sa.Column("login", sa.Text(), nullable=False),
-        sa.Column("login_key", sa.Text(), nullable=False),
-        sa.Column("name", sa.Text(), nullable=True),
-        sa.Column("email", sa.Text(), nullable=True),
-        sa.Column("avatar", sa.Text(), nullable=True),
-        sa.Column("created_at", sa.BigInteger(), nullable=False),
-        sa.Column("updated_at", sa.BigInteger(), nullable=False),
-        sa.PrimaryKeyConstraint("id", name=op.f("pk_accounts")),
-        sa.UniqueConstraint("login_key", name=op.f("uq_accounts_login_key")),
-        sqlite_autoincrement=True,
+        "id bigserial, kind text, login text, login_key text, name text?, email text?, avatar text?, "
+        "created_at bigint, updated_at bigint",
+        unique=["login_key"],
     )
-
-
-def _audit_log() -> None:
-    op.create_table(
+    make_table(
         "audit_log",
-        sa.Column("id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
-        sa.Column("at", sa.BigInteger(), nullable=False),
-        sa.Column("account_id", sa.BigInteger(), nullable=False),
-        sa.Column("repository_id", sa.BigInteger(), nullable=True),
-        sa.Column("actor_id", sa.BigInteger(), nullable=True),
-        sa.Column("token_id", sa.BigInteger(), nullable=True),
-        sa.Column("action", sa.Text(), nullable=False),
-        sa.Column("target", sa.Text(), nullable=False),
-        sa.Column("address", sa.Text(), nullable=True),
-        sa.Column("detail", sa.Text(), nullable=False),
-        sa.PrimaryKeyConstraint("id", name=op.f("pk_audit_log")),
-        sqlite_autoincrement=True,
+        "id bigserial, at bigint, account_id bigint, repository_id bigint?, actor_id bigint?, token_id bigint?, "
+        "action text, target text, address text?, detail text",
     )
-    op.create_index("ix_audit_log_account_id", "audit_log", ["account_id", "id"], unique=False)
+    make_index("ix_audit_log_account_id", "audit_log", "account_id, id")
 
 
-def _deliveries() -> None:
-    op.create_table(
+def _events_and_deliveries() -> None:
+    make_table(
         "deliveries",
-        sa.Column("id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
-        sa.Column("dispatch_id", sa.BigInteger(), nullable=False),
-        sa.Column("hook_id", sa.Integer(), nullable=False),
-        sa.Column("event_id", sa.BigInteger(), nullable=False),
-        sa.Column("repository_id", sa.BigInteger(), nullable=True),
-        sa.Column("guid", sa.Text(), nullable=False),
-        sa.Column("event", sa.Text(), nullable=False),
-        sa.Column("action", sa.Text(), nullable=True),
-        sa.Column("delivered_at", sa.BigInteger(), nullable=False),
-        sa.Column("throttled_at", sa.BigInteger(), nullable=True),
-        sa.Column("duration_ms", sa.Integer(), nullable=False),
-        sa.Column("redelivery", sa.Boolean(), nullable=False),
-        sa.Column("status", sa.Text(), nullable=False),
-        sa.Column("status_code", sa.Integer(), nullable=False),
-        sa.Column("url", sa.Text(), nullable=False),
-        sa.Column("request_headers", sa.LargeBinary(), nullable=False),
-        sa.Column("response_headers", sa.LargeBinary(), nullable=False),
-        sa.Column("response_body", sa.LargeBinary(), nullable=False),
-        sa.PrimaryKeyConstraint("id", name=op.f("pk_deliveries")),
-        sqlite_autoincrement=True,
+        "id bigserial, dispatch_id bigint, hook_id integer, event_id bigint, repository_id bigint?, guid text, "
+        "event text, action text?, delivered_at bigint, throttled_at bigint?, duration_ms integer, redelivery boolean, "
+        "status text, status_code integer, url text, request_headers bytea, response_headers bytea, "
+        "response_body bytea",
     )
-    op.create_index("ix_deliveries_delivered_at", "deliveries", ["delivered_at"], unique=False)
-    op.create_index("ix_deliveries_guid", "deliveries", ["guid"], unique=False)
-    op.create_index("ix_deliveries_hook_id", "deliveries", ["hook_id", "id"], unique=False)
-
-
-def _dispatches() -> None:
-    op.create_table(
+    make_index("ix_deliveries_delivered_at", "deliveries", "delivered_at")
+    make_index("ix_deliveries_guid", "deliveries", "guid")
+    make_index("ix_deliveries_hook_id", "deliveries", "hook_id, id")
+    make_table(
         "dispatches",
-        sa.Column("id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
-        sa.Column("event_id", sa.BigInteger(), nullable=False),
-        sa.Column("hook_id", sa.Integer(), nullable=False),
-        sa.Column("guid", sa.Text(), nullable=False),
-        sa.Column("attempts", sa.Integer(), nullable=False),
-        sa.Column("retries", sa.Integer(), nullable=False),
-        sa.Column("wanted", sa.Integer(), nullable=False),
-        sa.Column("next_attempt_at", sa.BigInteger(), nullable=True),
-        sa.Column("created_at", sa.BigInteger(), nullable=False),
-        sa.PrimaryKeyConstraint("id", name=op.f("pk_dispatches")),
-        sa.UniqueConstraint("event_id", "hook_id", name=op.f("uq_dispatches_event_id_hook_id")),
-        sa.UniqueConstraint("guid", name=op.f("uq_dispatches_guid")),
-        sqlite_autoincrement=True,
+        "id bigserial, event_id bigint, hook_id integer, guid text, attempts integer, retries integer, wanted integer, "
+        "next_attempt_at bigint?, created_at bigint",
+        unique=["event_id, hook_id", "guid"],
     )
-    op.create_index(
-        "ix_dispatches_due",
-        "dispatches",
-        ["hook_id", "next_attempt_at", "id"],
-        unique=False,
-        sqlite_where=sa.text("next_attempt_at IS NOT NULL"),
-        postgresql_where=sa.text("next_attempt_at IS NOT NULL"),
-    )
-
-
-def _event_keys() -> None:
-    op.create_table(
-        "event_keys",
-        sa.Column("scope", sa.Text(), nullable=False),
-        sa.Column("key", sa.Text(), nullable=False),
-        sa.Column("digest", sa.LargeBinary(), nullable=False),
-        sa.Column("event_id", sa.BigInteger(), nullable=False),
-        sa.Column("created_at", sa.BigInteger(), nullable=False),
-        sa.PrimaryKeyConstraint("scope", "key", name=op.f("pk_event_keys")),
-    )
-    op.create_index("ix_event_keys_created_at", "event_keys", ["created_at"], unique=False)
-
-
-def _events() -> None:
-    op.create_table(
+    make_index("ix_dispatches_due", "dispatches", "hook_id, next_attempt_at, id", where="next_attempt_at IS NOT NULL")
+    make_table("event_keys", "scope text, key text, digest bytea, event_id bigint, created_at bigint", key="scope, key")
+    make_index("ix_event_keys_created_at", "event_keys", "created_at")
+    make_table(
         "events",
-        sa.Column("id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
-        sa.Column("account_id", sa.BigInteger(), nullable=False),
-        sa.Column("repository_id", sa.BigInteger(), nullable=True),
-        sa.Column("name", sa.Text(), nullable=False),
-        sa.Column("action", sa.Text(), nullable=True),
-        sa.Column("payload", sa.LargeBinary(), nullable=False),
-        sa.Column("size", sa.BigInteger(), nullable=False),
-        sa.Column("created_at", sa.BigInteger(), nullable=False),
-        sa.PrimaryKeyConstraint("id", name=op.f("pk_events")),
-        sqlite_autoincrement=True,
+        "id bigserial, account_id bigint, repository_id bigint?, name text, action text?, payload bytea, size bigint, "
+        "created_at bigint",
     )
-    op.create_index("ix_events_created_at", "events", ["created_at"], unique=False)
-    op.create_index("ix_events_repository_id_name", "events", ["repository_id", "name", "id"], unique=False)
+    make_index("ix_events_created_at", "events", "created_at")
+    make_index("ix_events_repository_id_name", "events", "repository_id, name, id")
 
 
-def _key_check() -> None:
-    op.create_table(
-        "key_check",
-        sa.Column("id", sa.Integer(), autoincrement=False, nullable=False),
-        sa.Column("sealed", sa.LargeBinary(), nullable=False),
-        sa.PrimaryKeyConstraint("id", name=op.f("pk_key_check")),
-    )
-
-
-def _probe() -> None:
-    op.create_table(
-        "probe",
-        sa.Column("id", sa.Integer(), autoincrement=False, nullable=False),
-        sa.Column("written_at", sa.BigInteger(), nullable=False),
-        sa.PrimaryKeyConstraint("id", name=op.f("pk_probe")),
-    )
-
-
-def _workers() -> None:
-    op.create_table(
-        "workers",
-        sa.Column("owner", sa.Text(), nullable=False),
-        sa.Column("seen_until", sa.BigInteger(), nullable=False),
-        sa.PrimaryKeyConstraint("owner", name=op.f("pk_workers")),
-    )
-
-
-def _memberships() -> None:
-    op.create_table(
-        "memberships",
-        sa.Column("organization_id", sa.BigInteger(), nullable=False),
-        sa.Column("user_id", sa.BigInteger(), nullable=False),
-        sa.Column("role", sa.Text(), nullable=False),
-        sa.Column("created_at", sa.BigInteger(), nullable=False),
-        sa.ForeignKeyConstraint(
-            ["organization_id"], ["accounts.id"], name=op.f("fk_memberships_organization_id"), ondelete="CASCADE"
-        ),
-        sa.ForeignKeyConstraint(["user_id"], ["accounts.id"], name=op.f("fk_memberships_user_id"), ondelete="CASCADE"),
-        sa.PrimaryKeyConstraint("organization_id", "user_id", name=op.f("pk_memberships")),
-    )
-    op.create_index("ix_memberships_user_id", "memberships", ["user_id"], unique=False)
+def _processes() -> None:
+    make_table("key_check", "id integer, sealed bytea")
+    make_table("probe", "id integer, written_at bigint")
+    make_table("workers", "owner text, seen_until bigint", key="owner")
 
 
 def _projects() -> None:
-    op.create_table(
+    make_table(
+        "memberships",
+        "organization_id bigint, user_id bigint, role text, created_at bigint",
+        key="organization_id, user_id",
+        foreign=["organization_id > accounts.id CASCADE", "user_id > accounts.id CASCADE"],
+    )
+    make_index("ix_memberships_user_id", "memberships", "user_id")
+    make_table(
         "projects",
-        sa.Column("repository_id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
-        sa.Column("id", sa.Text(), nullable=False),
-        sa.Column("account_id", sa.BigInteger(), nullable=False),
-        sa.Column("name", sa.Text(), nullable=False),
-        sa.Column("name_key", sa.Text(), nullable=False),
-        sa.Column("title", sa.Text(), nullable=False),
-        sa.Column("avatar", sa.Text(), nullable=True),
-        sa.Column("private", sa.Boolean(), nullable=False),
-        sa.Column("archive", sa.Boolean(), nullable=False),
-        sa.Column("created_at", sa.BigInteger(), nullable=False),
-        sa.Column("updated_at", sa.BigInteger(), nullable=False),
-        sa.Column("deleted_at", sa.BigInteger(), nullable=True),
-        sa.ForeignKeyConstraint(["account_id"], ["accounts.id"], name=op.f("fk_projects_account_id")),
-        sa.PrimaryKeyConstraint("repository_id", name=op.f("pk_projects")),
-        sa.UniqueConstraint("account_id", "name_key", name=op.f("uq_projects_account_id_name_key")),
-        sa.UniqueConstraint("id", name=op.f("uq_projects_id")),
-        sqlite_autoincrement=True,
+        "repository_id bigserial, id text, account_id bigint, name text, name_key text, title text, avatar text?, "
+        "private boolean, archive boolean, created_at bigint, updated_at bigint, deleted_at bigint?",
+        key="repository_id",
+        foreign=["account_id > accounts.id"],
+        unique=["account_id, name_key", "id"],
     )
-
-
-def _tokens() -> None:
-    op.create_table(
+    make_table(
         "tokens",
-        sa.Column("id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
-        sa.Column("kind", sa.Text(), nullable=False),
-        sa.Column("digest", sa.LargeBinary(), nullable=False),
-        sa.Column("user_id", sa.BigInteger(), nullable=False),
-        sa.Column("scopes", sa.Text(), nullable=False),
-        sa.Column("note", sa.Text(), nullable=True),
-        sa.Column("created_at", sa.BigInteger(), nullable=False),
-        sa.Column("expires_at", sa.BigInteger(), nullable=True),
-        sa.Column("last_used_at", sa.BigInteger(), nullable=True),
-        sa.Column("revoked_at", sa.BigInteger(), nullable=True),
-        sa.ForeignKeyConstraint(["user_id"], ["accounts.id"], name=op.f("fk_tokens_user_id"), ondelete="CASCADE"),
-        sa.PrimaryKeyConstraint("id", name=op.f("pk_tokens")),
-        sa.UniqueConstraint("digest", name=op.f("uq_tokens_digest")),
-        sqlite_autoincrement=True,
+        "id bigserial, kind text, digest bytea, user_id bigint, scopes text, note text?, created_at bigint, "
+        "expires_at bigint?, last_used_at bigint?, revoked_at bigint?",
+        foreign=["user_id > accounts.id CASCADE"],
+        unique=["digest"],
     )
-    op.create_index("ix_tokens_user_id", "tokens", ["user_id"], unique=False)
-
-
-def _collaborators() -> None:
-    op.create_table(
+    make_index("ix_tokens_user_id", "tokens", "user_id")
+    make_table(
         "collaborators",
-        sa.Column("repository_id", sa.BigInteger(), nullable=False),
-        sa.Column("user_id", sa.BigInteger(), nullable=False),
-        sa.Column("role", sa.Text(), nullable=False),
-        sa.Column("created_at", sa.BigInteger(), nullable=False),
-        sa.ForeignKeyConstraint(
-            ["repository_id"],
-            ["projects.repository_id"],
-            name=op.f("fk_collaborators_repository_id"),
-            ondelete="CASCADE",
-        ),
-        sa.ForeignKeyConstraint(
-            ["user_id"], ["accounts.id"], name=op.f("fk_collaborators_user_id"), ondelete="CASCADE"
-        ),
-        sa.PrimaryKeyConstraint("repository_id", "user_id", name=op.f("pk_collaborators")),
+        "repository_id bigint, user_id bigint, role text, created_at bigint",
+        key="repository_id, user_id",
+        foreign=["repository_id > projects.repository_id CASCADE", "user_id > accounts.id CASCADE"],
     )
-    op.create_index("ix_collaborators_user_id", "collaborators", ["user_id"], unique=False)
+    make_index("ix_collaborators_user_id", "collaborators", "user_id")
 
 
 def _hooks() -> None:
-    op.create_table(
+    make_table(
         "hooks",
-        sa.Column("id", sa.Integer(), nullable=False),
-        sa.Column("account_id", sa.BigInteger(), nullable=False),
-        sa.Column("repository_id", sa.BigInteger(), nullable=True),
-        sa.Column("active", sa.Boolean(), nullable=False),
-        sa.Column("events", sa.Text(), nullable=False),
-        sa.Column("config", sa.Text(), nullable=False),
-        sa.Column("secret", sa.LargeBinary(), nullable=True),
-        sa.Column("previous_secret", sa.LargeBinary(), nullable=True),
-        sa.Column("previous_secret_until", sa.BigInteger(), nullable=True),
-        sa.Column("password", sa.LargeBinary(), nullable=True),
-        sa.Column("version", sa.BigInteger(), nullable=False),
-        sa.Column("created_at", sa.BigInteger(), nullable=False),
-        sa.Column("updated_at", sa.BigInteger(), nullable=False),
-        sa.ForeignKeyConstraint(["account_id"], ["accounts.id"], name=op.f("fk_hooks_account_id")),
-        sa.ForeignKeyConstraint(["repository_id"], ["projects.repository_id"], name=op.f("fk_hooks_repository_id")),
-        sa.PrimaryKeyConstraint("id", name=op.f("pk_hooks")),
-        sqlite_autoincrement=True,
+        "id serial, account_id bigint, repository_id bigint?, active boolean, events text, config text, secret bytea?, "
+        "previous_secret bytea?, previous_secret_until bigint?, password bytea?, version bigint, created_at bigint, "
+        "updated_at bigint",
+        foreign=["account_id > accounts.id", "repository_id > projects.repository_id"],
     )
-    op.create_index("ix_hooks_account_id", "hooks", ["account_id"], unique=False)
-    op.create_index("ix_hooks_repository_id", "hooks", ["repository_id"], unique=False)
-
-
-def _lanes() -> None:
-    op.create_table(
+    make_index("ix_hooks_account_id", "hooks", "account_id")
+    make_index("ix_hooks_repository_id", "hooks", "repository_id")
+    make_table(
         "lanes",
-        sa.Column("hook_id", sa.Integer(), nullable=False),
-        sa.Column("owner", sa.Text(), nullable=True),
-        sa.Column("lease_until", sa.BigInteger(), nullable=False),
-        sa.Column("failing_since", sa.BigInteger(), nullable=True),
-        sa.Column("manual_minute", sa.BigInteger(), nullable=False),
-        sa.Column("manual_count", sa.Integer(), nullable=False),
-        sa.ForeignKeyConstraint(["hook_id"], ["hooks.id"], name=op.f("fk_lanes_hook_id"), ondelete="CASCADE"),
-        sa.PrimaryKeyConstraint("hook_id", name=op.f("pk_lanes")),
+        "hook_id integer, owner text?, lease_until bigint, failing_since bigint?, manual_minute bigint, "
+        "manual_count integer",
+        key="hook_id",
+        foreign=["hook_id > hooks.id CASCADE"],
     )
 
 
 def upgrade() -> None:
     _accounts()
-    _audit_log()
-    _deliveries()
-    _dispatches()
-    _event_keys()
-    _events()
-    _key_check()
-    _probe()
-    _workers()
-    _memberships()
+    _events_and_deliveries()
+    _processes()
     _projects()
-    _tokens()
-    _collaborators()
     _hooks()
-    _lanes()

@@ -3,19 +3,14 @@
 import sqlalchemy as sa
 from alembic import op
 
+from workhook.storage.table_text import column, make_index
+
 revision = "0005"
 down_revision = "0004"
 
 
 def upgrade() -> None:
-    op.add_column("events", sa.Column("actor_id", sa.BigInteger(), nullable=True))
-    op.add_column("events", sa.Column("listed", sa.Boolean(), server_default=sa.true(), nullable=False))
+    op.add_column("events", column("actor_id bigint?"))
+    op.add_column("events", column("listed boolean", default=sa.true()))
     op.execute("UPDATE events SET listed = false WHERE name IN ('hook', 'ping')")
-    op.create_index(
-        "ix_events_activity",
-        "events",
-        ["repository_id", "id"],
-        unique=False,
-        sqlite_where=sa.text("listed"),
-        postgresql_where=sa.text("listed"),
-    )
+    make_index("ix_events_activity", "events", "repository_id, id", where="listed")

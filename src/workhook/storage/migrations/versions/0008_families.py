@@ -3,6 +3,8 @@
 import sqlalchemy as sa
 from alembic import op
 
+from workhook.storage.table_text import column
+
 revision = "0008"
 down_revision = "0007"
 
@@ -19,12 +21,12 @@ WHERE families.id = tokens.id AND tokens.parent_id IS NOT NULL
 
 
 def upgrade() -> None:
-    op.add_column("tokens", sa.Column("root_id", sa.BigInteger(), nullable=True))
+    op.add_column("tokens", column("root_id bigint?"))
     op.execute(_FAMILIES)
-    op.create_index("ix_tokens_ended", "tokens", [sa.text("coalesce(revoked_at, expires_at)")], unique=False)
-    op.create_index("ix_accounts_email", "accounts", [sa.text("lower(email)")], unique=False)
-    op.create_index("ix_device_codes_app_id", "device_codes", ["app_id", "expires_at"], unique=False)
-    op.create_index("ix_sessions_expires_at", "sessions", ["expires_at"], unique=False)
-    op.create_index("ix_sign_in_links_expires_at", "sign_in_links", ["expires_at"], unique=False)
-    op.create_index("ix_sign_in_failures_since", "sign_in_failures", ["since"], unique=False)
-    op.create_index("ix_rate_windows_resets_at", "rate_windows", ["resets_at"], unique=False)
+    op.create_index("ix_tokens_ended", "tokens", [sa.text("coalesce(revoked_at, expires_at)")])
+    op.create_index("ix_accounts_email", "accounts", [sa.text("lower(email)")])
+    op.create_index("ix_device_codes_app_id", "device_codes", ["app_id", "expires_at"])
+    op.create_index("ix_sessions_expires_at", "sessions", ["expires_at"])
+    op.create_index("ix_sign_in_links_expires_at", "sign_in_links", ["expires_at"])
+    op.create_index("ix_sign_in_failures_since", "sign_in_failures", ["since"])
+    op.create_index("ix_rate_windows_resets_at", "rate_windows", ["resets_at"])

@@ -4,9 +4,9 @@ PostgreSQL builds them while others go on. What is interrupted begins again: eac
 """
 
 import sqlalchemy as sa
-from alembic import op
 
 from workhook.storage.online import add_column, create_index, create_table, drop_index
+from workhook.storage.table_text import column, make_table
 
 revision = "0011"
 down_revision = "0010"
@@ -15,22 +15,13 @@ _SUCCEEDED = sa.text("((status_code / 100) = 2)")
 
 
 def upgrade() -> None:
-    add_column("deliveries", sa.Column("recorded_at", sa.BigInteger(), nullable=True))
-    create_table(
+    add_column("deliveries", column("recorded_at bigint?"))
+    make_table(
         "redeliveries",
-        sa.Column("id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
-        sa.Column("hook_id", sa.Integer(), nullable=False),
-        sa.Column("filters", sa.Text(), nullable=False),
-        sa.Column("from_id", sa.BigInteger(), nullable=False),
-        sa.Column("after_id", sa.BigInteger(), nullable=False),
-        sa.Column("upto_id", sa.BigInteger(), nullable=False),
-        sa.Column("queued", sa.BigInteger(), nullable=False),
-        sa.Column("created_at", sa.BigInteger(), nullable=False),
-        sa.Column("updated_at", sa.BigInteger(), nullable=False),
-        sa.Column("finished_at", sa.BigInteger(), nullable=True),
-        sa.ForeignKeyConstraint(["hook_id"], ["hooks.id"], name=op.f("fk_redeliveries_hook_id"), ondelete="CASCADE"),
-        sa.PrimaryKeyConstraint("id", name=op.f("pk_redeliveries")),
-        sqlite_autoincrement=True,
+        "id bigserial, hook_id integer, filters text, from_id bigint, after_id bigint, upto_id bigint, queued bigint, "
+        "created_at bigint, updated_at bigint, finished_at bigint?",
+        foreign=["hook_id > hooks.id CASCADE"],
+        create=create_table,
     )
     create_index("ix_redeliveries_hook_id", "redeliveries", ["hook_id", "id"])
     create_index("ix_redeliveries_running", "redeliveries", ["hook_id"], unique=True, where="finished_at IS NULL")

@@ -3,10 +3,11 @@
 import sqlalchemy as sa
 
 from workhook.storage.online import add_column
+from workhook.storage.table_text import column
 
 revision = "0014"
 down_revision = "0013"
 
 
 def upgrade() -> None:
-    add_column("workers", sa.Column("leaving", sa.Boolean(), nullable=False, server_default=sa.false()))
+    add_column("workers", column("leaving boolean", default=sa.false()))

@@ -7,13 +7,12 @@ begins again.
 
 # ruff: noqa: S608  # the statements are made of names and numbers that stand here
 
-from typing import Any
-
 import sqlalchemy as sa
 import structlog
 from alembic import op
 
 from workhook.storage.online import create_index, create_table, create_trigger
+from workhook.storage.table_text import make_table
 
 revision = "0015"
 down_revision = "0014"
@@ -69,40 +68,23 @@ def upgrade() -> None:
 
 
 def _make_tables() -> None:
-    number = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
-    create_table(
+    counted = ", ".join(f"{each} bigint" for each in _SUMS)
+    make_table(
         "timesheet_changes",
-        sa.Column("id", number, nullable=False),
-        sa.Column("repository_id", sa.BigInteger(), nullable=False),
-        sa.Column("user_id", sa.BigInteger(), nullable=False),
-        sa.Column("task_id", sa.Text(), nullable=False),
-        sa.Column("billable", sa.Boolean(), nullable=False),
-        sa.Column("invoiced", sa.Boolean(), nullable=False),
-        sa.Column("start_time", sa.BigInteger(), nullable=False),
-        *_counted(),
-        sa.PrimaryKeyConstraint("id", name=op.f("pk_timesheet_changes")),
-        sqlite_autoincrement=True,
+        "id bigserial, repository_id bigint, user_id bigint, task_id text, billable boolean, invoiced boolean, "
+        f"start_time bigint, {counted}",
+        create=create_table,
     )
-    keys = ("repository_id", "grain", "period", "user_id", "task_id", "billable", "invoiced")
-    kinds: dict[str, Any] = {
-        "grain": sa.SmallInteger(),
-        "task_id": sa.Text(),
-        "billable": sa.Boolean(),
-        "invoiced": sa.Boolean(),
-    }
-    create_table(
+    make_table(
         "timesheet_sums",
-        *[sa.Column(each, kinds.get(each, sa.BigInteger()), nullable=False, autoincrement=False) for each in keys],
-        *_counted(),
-        sa.PrimaryKeyConstraint(*keys, name=op.f("pk_timesheet_sums")),
+        "repository_id bigint, grain smallint, period bigint, user_id bigint, task_id text, billable boolean, "
+        f"invoiced boolean, {counted}",
+        key="repository_id, grain, period, user_id, task_id, billable, invoiced",
+        create=create_table,
         sqlite_with_rowid=False,
     )
     create_index("ix_timesheet_changes_repository_id", "timesheet_changes", ["repository_id", "start_time"])
     create_index("ix_timesheet_sums_empty", "timesheet_sums", ["repository_id"], where="timesheets = 0")
-
-
-def _counted() -> list[sa.Column[int]]:
-    return [sa.Column(name, sa.BigInteger(), nullable=False) for name in _SUMS]
 
 
 def _sqlite_triggers() -> None:
