@@ -15,6 +15,7 @@ from hypothesis import HealthCheck, settings
 from scripts import statement_rules
 from tests.harness import order
 from tests.harness.databases import Databases, close_databases, databases
+from tests.harness.depth import DEEP
 from tests.harness.receiver import Receiver
 from tests.harness.server import Server, SharedServer
 from tests.harness.world import World
@@ -55,6 +56,10 @@ def pytest_xdist_auto_num_workers() -> int:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if not DEEP:
+        left_out = {each for each in items if each.get_closest_marker("one_database") and order.on_postgresql(each)}
+        config.hook.pytest_deselected(items=list(left_out))
+        items[:] = [each for each in items if each not in left_out]
     if config.getoption("dist", "no") == "loadfile" or "PYTEST_XDIST_WORKER" in os.environ:
         order.arrange(items)
 

@@ -17,6 +17,8 @@ from tests.harness.server import Server
 from tests.harness.waiting import until
 from tests.harness.world import World
 
+pytestmark = pytest.mark.one_database
+
 
 @pytest.fixture
 def app(server: Server, world: World) -> Registered:

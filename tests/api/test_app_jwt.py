@@ -23,6 +23,8 @@ from workhook.identity import queries
 from workhook.identity.apps import actions, keys
 from workhook.identity.apps.queries import find_app, list_keys
 
+pytestmark = pytest.mark.one_database
+
 UNDECODABLE = "A JSON web token could not be decoded"
 NOT_FOUND = "Integration not found"
 ISSUER = "'Issuer' claim ('iss') must be the id or the client id of the app"

@@ -86,7 +86,7 @@ def studio(server: Server, world: World) -> Iterator[Studio]:
 
 @pytest.fixture
 def scene(studio: Studio) -> Scene:
-    login = studio.add(member="member").get("/me")["user"]["username"]
+    login = studio.add(member="member").login
     return Scene(studio.owner, studio.project_id, studio.world.organization, login)
 
 

@@ -16,6 +16,8 @@ from tests.web.browser import PASSWORD, Browser, add_person
 from workhook.core import json
 from workhook.storage import Row
 
+pytestmark = pytest.mark.one_database
+
 SECRET = "f" * 40
 
 

@@ -10,6 +10,8 @@ from tests.api.wire import Api, Place, refused
 from workhook.asgi import described
 from workhook.http.operations import WEBHOOK_API, Operation
 
+pytestmark = pytest.mark.one_database
+
 BARE = [each for each in described() if each.area is WEBHOOK_API and each.body is None]
 
 

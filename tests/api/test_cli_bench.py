@@ -81,6 +81,7 @@ def test_what_is_made_can_be_kept(tmp_path: Path) -> None:
     assert "is there already" in told
 
 
+@pytest.mark.one_database
 async def test_the_studio_is_left_alone(backend: Databases, tmp_path: Path) -> None:
     """Its folder and its database are named by variables, which do not count."""
     studio = backend.new(tmp_path)

@@ -15,6 +15,8 @@ from workhook.identity.oauth.scopes import PERMISSION_WORDS, SCOPE_WORDS
 from workhook.identity.policy import RULES, SCOPES, Rule, expand
 from workhook.identity.tokens.kinds import APP_USER, OAUTH
 
+pytestmark = pytest.mark.one_database
+
 # What the words of a scope or permission have to say if it opens the rule: each of these, whatever its case.
 SAID = {
     "repository_hooks.read": ["webhooks"],

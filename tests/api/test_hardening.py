@@ -30,6 +30,8 @@ from workhook.identity import queries
 from workhook.identity.tables import collaborators, tokens
 from workhook.identity.tokens.kinds import digest_of
 
+pytestmark = pytest.mark.one_database
+
 MIB = 1024 * 1024
 
 

@@ -12,6 +12,8 @@ import pytest
 from tests.api.test_hardening import rest
 from tests.harness.server import Server
 
+pytestmark = pytest.mark.one_database
+
 OWN = "X-Forwarded-Host: work.example.com\r\nX-Forwarded-Proto: https\r\n"
 
 

@@ -14,6 +14,8 @@ from tests.api.wire import Api, Place, envelope, invalid, new_url, refused
 from tests.harness.server import Server
 from tests.harness.world import add_user
 
+pytestmark = pytest.mark.one_database
+
 REQUEST_ID = r"[0-9a-f]{32}"
 
 

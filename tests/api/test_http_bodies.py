@@ -13,6 +13,8 @@ import pytest
 from tests.api.wire import Api, Place, envelope, new_url, refused
 from tests.harness.server import Server
 
+pytestmark = pytest.mark.one_database
+
 DEEP = b"[" * 300_000
 
 

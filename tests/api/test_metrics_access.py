@@ -11,6 +11,8 @@ from workhook.core.config import Settings, SettingsError, load
 from workhook.core.errors import Forbidden, Unauthenticated
 from workhook.http.system import check_metrics_access
 
+pytestmark = pytest.mark.one_database
+
 TOKEN = "a-token-of-24-characters"  # made up here
 CLIENT = "203.0.113.9"
 

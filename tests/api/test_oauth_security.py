@@ -15,6 +15,8 @@ from workhook.http.calls import Services
 from workhook.identity.actions import set_member
 from workhook.identity.queries import find_account
 
+pytestmark = pytest.mark.one_database
+
 ELSEWHERE = [
     "https://evil.example/callback",
     "http://client.example/callback",

@@ -152,7 +152,7 @@ class _Server(uvicorn.Server):
 
     def __init__(self, config: uvicorn.Config) -> None:
         super().__init__(config)
-        self.ready = asyncio.Event()
+        self.ready, self.over = asyncio.Event(), asyncio.Event()
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -161,6 +161,18 @@ class _Server(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
         self.ready.set()
+
+    async def main_loop(self) -> None:
+        """Uvicorn looks ten times a second whether it is over."""
+        await self.on_tick(0)
+        await self.over.wait()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Without the tenth of a second in which answers could end: all have been read."""
+        for server in self.servers:
+            server.close()
+        for connection in list(self.server_state.connections):
+            connection.shutdown()
 
 
 @asynccontextmanager
@@ -173,7 +185,7 @@ async def listening(services: Services) -> AsyncIterator[str]:
         try:
             yield f"http://127.0.0.1:{target.getsockname()[1]}"
         finally:
-            server.should_exit = True
+            server.over.set()
             await running
 
 

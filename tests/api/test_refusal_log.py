@@ -6,10 +6,14 @@ import json
 import re
 from typing import Any
 
+import pytest
+
 from tests.api.test_heads import send
 from tests.harness.server import Server
 from tests.harness.waiting import until
 from tests.harness.world import World
+
+pytestmark = pytest.mark.one_database
 
 
 def lines(server: Server, request_id: str) -> list[dict[str, Any]]:

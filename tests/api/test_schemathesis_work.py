@@ -69,7 +69,7 @@ class Things:
 
     def __init__(self, studio: Studio) -> None:
         self._owner, self._organization = studio.owner, studio.world.organization
-        self._member = studio.member.get("/me")["user"]["username"]
+        self._member = studio.member.login
         self._scenes = {method: self._scene() for method in ("GET", "POST", "PATCH", "DELETE")}
 
     def _scene(self) -> Scene:
@@ -148,6 +148,7 @@ def configure(server: Server, folder: Path) -> tuple[Path, dict[str, str]]:
     return configuration, {**os.environ, "WORKHOOK_TEST_THINGS": str(known)}
 
 
+@pytest.mark.one_database
 @pytest.mark.timeout(deep(600, 3600))  # under a minute on a machine that does nothing else
 def test_area_a_does_what_its_document_says(server: Server, tmp_path: Path) -> None:
     configuration, environment = configure(server, tmp_path)

@@ -14,6 +14,8 @@ from tests.api.wire import SECONDS, Api, Place, refused
 from tests.harness.server import Server
 from workhook import __version__
 
+pytestmark = pytest.mark.one_database
+
 PUBLIC = ("/", "/rate_limit", "/zen", "/meta", "/webhook-events")
 
 

@@ -12,6 +12,8 @@ from tests.harness.receiver import Receiver
 from tests.harness.server import Server
 from tests.harness.world import World, add_client, add_user
 
+pytestmark = pytest.mark.one_database
+
 # It goes by go-github, with the prefix that it adds to `base_url`.
 HEADERS = {
     "Accept": "application/vnd.github.v3+json,application/vnd.github.stone-crop-preview+json",

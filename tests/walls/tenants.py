@@ -167,7 +167,7 @@ class Tenant:
 
     def drawn(self) -> dict[str, str]:
         """Names that are others in another run."""
-        logins = [each.get("/me")["user"]["login"] for each in self.people]
+        logins = [each.login for each in self.people]
         drawn = {self.world.organization: "organization", self.third.organization: "third"}
         drawn[self.overlap.third.client_id] = "app"
         logins += self.overlap.logins

@@ -169,7 +169,7 @@ def test_every_event_arrives(studio: Studio, scene: Scene, receiver: Receiver) -
 
 
 def _members(studio: Studio) -> set[tuple[str, str]]:
-    login = studio.member.get("/me")["user"]["username"]
+    login = studio.member.login
     studio.happened()
     studio.owner.post(f"{studio.project}/members", json={"username": login})
     studio.owner.delete(f"{studio.project}/members/{login}")

@@ -8,6 +8,8 @@ import pytest
 from tests.work.scene import Scene
 from tests.work.studio import Studio
 
+pytestmark = pytest.mark.one_database
+
 
 @pytest.fixture
 def scene(studio: Studio) -> Scene:

@@ -42,13 +42,9 @@ Change = Callable[[Transaction, Account, Repository, Account], Any]
 """Gets the organization, the repository and the person."""
 
 
-def login_of(caller: Caller) -> str:
-    return str(caller.get("/me")["user"]["username"])
-
-
 def change_by_hand(studio: Studio, caller: Caller | str, change: Change) -> None:
     """As on the command line. `caller`: or a login, of somebody whose token is not good."""
-    login = caller if isinstance(caller, str) else login_of(caller)
+    login = caller if isinstance(caller, str) else caller.login
 
     async def run(services: Services) -> None:
         async with services.database.transaction() as tx:
@@ -101,7 +97,7 @@ def _make_client(studio: Studio, caller: Caller) -> None:
 
 
 def remove_client(studio: Studio, caller: Caller) -> None:
-    name = caller.get("/me")["user"]["username"]
+    name = caller.login
     for each in studio.owner.get(f"{studio.project}/clients")["clients"]:
         if each["username"] == name:
             studio.owner.delete(f"/clients/{each['id']}")
@@ -152,7 +148,7 @@ class Request:
 
 
 def _requests(studio: Studio) -> list[Request]:
-    login = studio.add(member="member").get("/me")["user"]["username"]
+    login = studio.add(member="member").login
     scene = Scene(studio.owner, studio.project_id, studio.world.organization, login)
     return [Request(scene, name, number) for number, name in enumerate(POSTS)]
 

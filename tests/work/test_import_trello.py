@@ -199,6 +199,7 @@ def test_a_dry_run_says_what_would_be_and_does_nothing(studio: Studio, importer:
     assert len(studio.owner.get("/projects")["projects"]) == 1
 
 
+@pytest.mark.one_database
 def test_one_file_that_cannot_be_used_stops_all(studio: Studio, importer: Importer) -> None:
     studio.happened()
     good = importer.file(small({}), "good.json")
@@ -230,9 +231,10 @@ def test_an_import_that_fails_half_way_leaves_nothing(studio: Studio, importer: 
     assert board_of(studio, project_id)["Ideas"] == ["Card 0"]
 
 
+@pytest.mark.one_database
 def test_people_and_places_that_are_not_there_are_named(studio: Studio, importer: Importer) -> None:
     place = studio.world.organization
-    login = studio.stranger.get("/me")["user"]["username"]
+    login = studio.stranger.login
     for wanted in ({"as_login": login}, {"member": [f"x={login}"]}):
         with pytest.raises(CliError, match=f"{login} is not in {place}"):
             importer.board(small({}), **wanted)
@@ -252,6 +254,7 @@ def test_a_member_can_import(studio: Studio, importer: Importer) -> None:
 # --- what people see --------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.one_database
 def test_a_terminal_shows_a_bar(studio: Studio, importer: Importer) -> None:
     ours, theirs = os.openpty()
     command = [sys.executable, "-m", "workhook", "import", "trello", importer.file(make_export(3, cards=60, closed=9))]
@@ -276,6 +279,7 @@ def test_a_terminal_shows_a_bar(studio: Studio, importer: Importer) -> None:
     assert "tasks" in shown.decode()
 
 
+@pytest.mark.one_database
 def test_beside_a_terminal_there_are_lines(importer: Importer) -> None:
     done = importer.run(importer.file(small({}, {"name": "n" * 300}), "board.json"))
     assert done.stderr.splitlines()[1:3] == ["workhook: columns: 2", "workhook: tasks: 2"]
@@ -283,6 +287,7 @@ def test_beside_a_terminal_there_are_lines(importer: Importer) -> None:
     assert done.stdout.endswith("/website-relaunch: made 2 columns, 2 tasks, 0 comments, 0 labels\n")
 
 
+@pytest.mark.one_database
 def test_the_page_about_it_works(studio: Studio, importer: Importer) -> None:
     """The blocks of docs/how-to/import-trello.md, as a reader runs them."""
     login = logins(studio)

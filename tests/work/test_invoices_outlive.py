@@ -286,7 +286,7 @@ def _everything(studio: Studio, scene: Scene, shop: Shop) -> tuple[dict[str, Cal
     comment = owner.post(f"/files/{logo}/file_comments", json={"text": "Said"})["id"]
     reply = owner.post(f"/file_comments/{comment}/comments", json={"body": "Yes"})["comment"]["id"]
     task_comment = owner.post(f"/tasks/{task}/task_comments", json={"text": "Said"})["task_comment"]["id"]
-    member = studio.member.get("/me")["user"]["username"]
+    member = studio.member.login
     owner.post(f"{studio.project}/members", json={"username": member})
     client = owner.post(f"{studio.project}/clients", json={"email": scene.new_email()})["client"]["id"]
 

@@ -164,7 +164,7 @@ def test_every_operation_stands_in_the_table() -> None:
 
 @pytest.fixture
 def scene(studio: Studio) -> Scene:
-    login = studio.add(member="member").get("/me")["user"]["username"]
+    login = studio.add(member="member").login
     return Scene(studio.owner, studio.project_id, studio.world.organization, login)
 
 

@@ -17,13 +17,15 @@ from workhook.core import json
 from workhook.http.operations import Operation
 from workhook.work.operations import OPERATIONS
 
+pytestmark = pytest.mark.one_database
+
 UNKNOWN = "no_such_parameter"
 STREAM = "GET /projects/{}/stream"  # it answers for as long as it is read: a refusal it does not begin
 
 
 @pytest.fixture
 def scene(studio: Studio) -> Scene:
-    login = studio.member.get("/me")["user"]["username"]
+    login = studio.member.login
     return Scene(studio.owner, studio.project_id, studio.world.organization, login)
 
 

@@ -189,9 +189,7 @@ def test_owners_see_what_is_used(studio: Studio) -> None:
 
 def test_every_record_is_counted(studio: Studio) -> None:
     """As if each table were read whole."""
-    scene = Scene(
-        studio.owner, studio.world.project_id, studio.world.organization, studio.member.get("/me")["user"]["username"]
-    )
+    scene = Scene(studio.owner, studio.world.project_id, studio.world.organization, studio.member.login)
     scene.task()
     scene.reply(scene.file_comment())
     scene.folder()

@@ -12,11 +12,6 @@ JSON = {"Content-Type": "application/json"}
 
 
 @pytest.fixture
-def column(studio: Studio) -> str:
-    made: str = studio.owner.post(f"{studio.project}/columns", json={"title": "To do"})["column"]["id"]
-    return made
-
-
 def faults(error: JsonObject) -> list[str]:
     return sorted(each["field"] for each in error["errors"])
 

@@ -14,7 +14,6 @@ from tests.work.test_idempotency_rights import (
     change_by_hand,
     disable,
     enable,
-    login_of,
     make_member,
     make_reader,
     remove_collaborator,
@@ -129,13 +128,13 @@ def test_a_timer_of_a_disabled_user_ends_wherever_it_runs(studio: Studio, where:
     if where == "another organization":
         project, task_id = there.project, make_task(there)
     else:
-        mine = caller.post("/projects", json={"title": "Mine", "organization": login_of(caller)})["project"]["id"]
+        mine = caller.post("/projects", json={"title": "Mine", "organization": caller.login})["project"]["id"]
         project = f"/projects/{mine}"
         column = caller.post(f"{project}/columns", json={"title": "To do"})["column"]["id"]
         task_id = caller.post(f"/columns/{column}/tasks", json={"title": "Draw"})["task"]["id"]
     running = caller.post(f"{project}/timesheets", json={"task_id": task_id})["timesheet"]
     assert running["is_active"]
-    login = login_of(caller)
+    login = caller.login
     disable(studio, caller)
     enable(studio, login)
     assert caller.get(f"/timesheets/{running['id']}")["timesheet"]["finished"]

@@ -134,7 +134,7 @@ def _runs_elsewhere(studio: Studio, **place: Any) -> tuple[Desk, JsonObject, Jso
     """The member's paused timer in the studio's project, and one that runs in an organization of others, where the
     owner of the studio has the place that is given (a role of a collaborator), or none."""
     there = Studio(studio.server, studio.server.world())
-    me, member = (each.get("/me")["user"]["username"] for each in (studio.owner, studio.member))
+    me, member = (each.login for each in (studio.owner, studio.member))
 
     async def add(services: Services) -> None:
         async with services.database.transaction() as tx:

@@ -10,6 +10,8 @@ from tests.work.studio import Studio
 from tests.work.timesheets_kit import HOUR, Desk, make_task
 from workhook.core.clock import DAY_MS, HOUR_MS, now_ms, to_millis_text
 
+pytestmark = pytest.mark.one_database
+
 
 @pytest.fixture
 def desk(studio: Studio) -> Desk:
