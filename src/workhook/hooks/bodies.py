@@ -1,5 +1,5 @@
 """What clients send in the webhook API, as JSON Schema for the document. `parsing` and `publishing` read it, with
-errors of their own; `tests/api/test_schemathesis.py` holds the two together."""
+errors of their own; `tests/api/protocol/test_schemathesis.py` holds the two together."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from tests.api.test_hardening import rest
+from tests.api.protocol.test_hardening import rest
 from tests.harness.server import Server
 
 pytestmark = pytest.mark.one_database

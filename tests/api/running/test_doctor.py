@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.api.test_cli import Cli
+from tests.cli.test_cli import Cli
 from tests.harness.databases import Databases
 from workhook.core.vault import new_key
 

@@ -11,7 +11,7 @@ import pytest
 
 from tests.api.app_kit import CALLBACK, new_name
 from tests.api.oauth_kit import Site
-from tests.api.test_audit import by_request
+from tests.api.running.test_audit import by_request
 from tests.api.wire import Api
 from tests.harness.receiver import Receiver
 from tests.harness.server import Server

@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from tests.api.oauth_kit import CALLBACK, DEVICE_GRANT, OTHER_CALLBACK, TOKEN_PATH, Site
-from tests.api.test_audit import by_request
+from tests.api.running.test_audit import by_request
 from tests.harness.server import Server
 from tests.harness.waiting import until
 from tests.web.browser import PASSWORD, Browser, add_person

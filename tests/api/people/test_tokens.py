@@ -13,7 +13,7 @@ import httpx
 import pytest
 import sqlalchemy as sa
 
-from tests.api.test_cli import Cli
+from tests.cli.test_cli import Cli
 from tests.harness.apps import make_app
 from tests.harness.databases import Databases
 from tests.harness.server import Server

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.api.test_heads import send
+from tests.api.protocol.test_heads import send
 from tests.harness.server import Server
 from tests.harness.waiting import until
 from tests.harness.world import World

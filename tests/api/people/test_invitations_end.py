@@ -15,7 +15,7 @@ import httpx
 import pytest
 import sqlalchemy as sa
 
-from tests.api.test_invitations import People, people
+from tests.api.people.test_invitations import People, people
 from tests.harness.server import Server
 from tests.harness.waiting import until
 from tests.harness.world import add_user

@@ -13,9 +13,9 @@ import pytest
 import sqlalchemy as sa
 
 from tests.api.app_kit import CALLBACK, new_name
-from tests.api.test_cli import Cli
-from tests.api.test_tokens import issue_for
+from tests.api.people.test_tokens import issue_for
 from tests.api.wire import Api, Place, refused
+from tests.cli.test_cli import Cli
 from tests.harness.apps import make_app
 from tests.harness.receiver import Receiver
 from tests.harness.server import Server

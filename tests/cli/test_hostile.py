@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 from click import Group
 
-from tests.api.test_cli import Cli
-from tests.api.test_cli_terminal import seen
+from tests.cli.test_cli import Cli
+from tests.cli.test_terminal import seen
 from tests.harness.receiver import Receiver, Reply
 from tests.harness.server import Server
 from tests.harness.waiting import until
