@@ -190,10 +190,10 @@ def test_nothing_acknowledged_is_lost(troubled: tuple[Site, Trouble], receiver: 
                 acknowledged.add(number)
 
     with ThreadPoolExecutor(4) as clients:
-        before = [clients.submit(one, number) for number in range(40)]
+        before = [clients.submit(one, number) for number in range(16)]
         until(lambda: len(acknowledged) > 5)
         with trouble():
-            during = [clients.submit(one, number) for number in range(100, 112)]
+            during = [clients.submit(one, number) for number in range(100, 104)]
             for each in (*before, *during):
                 each.result()
         until(lambda: not refused(publish(site, 999)))

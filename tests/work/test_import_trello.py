@@ -14,6 +14,7 @@ from threading import Thread
 import pytest
 
 from tests.docs.pages import Shell, blocks, new_machine
+from tests.harness.depth import deep
 from tests.harness.receiver import Receiver
 from tests.work.studio import Studio
 from tests.work.trello import make_export
@@ -320,11 +321,12 @@ def shape(value: object) -> object:
     return {name: shape(each) for name, each in value.items()} if isinstance(value, dict) else type(value)
 
 
-def test_ten_thousand_cards(studio: Studio, importer: Importer) -> None:
-    board = make_export(5, lists=6, closed_lists=1, cards=10_000, closed=4_000, actions=50, comments=50, checklists=500)
+def test_thousands_of_cards(studio: Studio, importer: Importer) -> None:
+    cards, closed = deep(2_500, 10_000), deep(1_100, 4_000)
+    board = make_export(5, lists=6, closed_lists=1, cards=cards, closed=closed, actions=50, comments=50, checklists=500)
     made = importer.board(board)
-    assert made["created"]["tasks"] == 10_000
+    assert made["created"]["tasks"] == cards
     archived = columns_of(studio, made["project_id"])[-1]
     page = studio.owner.get(f"/columns/{archived['id']}/tasks")["tasks"]
     assert [each["position"] for each in page] == list(range(1000))
-    assert importer.board(board)["skipped"]["tasks"] == 10_000
+    assert importer.board(board)["skipped"]["tasks"] == cards

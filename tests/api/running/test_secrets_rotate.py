@@ -36,6 +36,7 @@ from workhook.identity import actions as identity_actions
 from workhook.storage.metadata import insert_into
 
 _insert = insert_into(hooks, *(name for name in HOOK_COLUMNS if name != "id")).returning(hooks.c.id)
+HOOKS_MAX = 100  # that are made meanwhile; the last one is changed until the command ends
 BEHIND_MAX = 200  # deliveries that may wait while pushes are published
 
 _BLANK = {
@@ -180,15 +181,15 @@ def test_servers_go_on(
         receiver.wait_for(5)
         secrets = {"/hook/0": {"secret-0"}}
         process = command.start("--json")
-        while process.poll() is None:
-            number = len(secrets)
-            path = f"/hook/{number}"
-            secrets[path] = {f"secret-{number}", f"changed-{number}"}
-            made = api.hook(
-                place,
-                config={**config, "url": f"{receiver.url}/{number}", "secret": f"secret-{number}"},
-                active=True,
-            )
+        made = hook
+        for number in itertools.count(1):
+            if process.poll() is not None:
+                break
+            at = min(number, HOOKS_MAX)
+            if f"/hook/{at}" not in secrets:
+                first_secret = {**config, "url": f"{receiver.url}/{at}", "secret": f"secret-{at}"}
+                made = api.hook(place, config=first_secret, active=True)
+            secrets.setdefault(f"/hook/{at}", {f"secret-{at}"}).add(f"changed-{number}")
             changed = api.patch(f"{made['url']}/config", json={"secret": f"changed-{number}"})
             assert changed.status_code == 200
         out, err = process.communicate()
