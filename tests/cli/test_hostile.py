@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from click import Group
 
-from tests.cli.test_cli import Cli
+from tests.cli.cli_kit import Cli
 from tests.cli.test_terminal import seen
 from tests.harness.receiver import Receiver, Reply
 from tests.harness.server import Server

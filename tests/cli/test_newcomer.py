@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.test_cli import Cli
+from tests.cli.cli_kit import Cli
 
 HUGE = str(2**63)
 

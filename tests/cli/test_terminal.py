@@ -12,7 +12,7 @@ from threading import Thread
 
 import pytest
 
-from tests.cli.test_cli import Cli
+from tests.cli.cli_kit import Cli
 
 STYLE = re.compile(r"\x1b\[[0-9;]*m")
 

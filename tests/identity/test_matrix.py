@@ -35,7 +35,7 @@ from tests.identity.asking import (
 from tests.identity.cast import PEOPLE, SCOPES
 from tests.identity.kit import Site, build
 from tests.identity.model import ALLOWED, HERE, OTHER_ORGANIZATION, Credential
-from tests.work.test_matrix import TABLE as WORK
+from tests.work.requests_kit import TABLE as WORK
 from workhook.asgi import described
 from workhook.http.calls import Services
 from workhook.http.operations import GRAPHQL, OAUTH, PAGES, SYSTEM, WEBHOOK_API, WORK_API, Operation

@@ -8,9 +8,9 @@ from collections.abc import Callable
 import httpx
 
 from tests.harness.server import Server
+from tests.work.requests_kit import TABLE
 from tests.work.scene import Scene
 from tests.work.studio import Studio
-from tests.work.test_matrix import TABLE
 
 _numbers = itertools.count(1)
 

@@ -11,8 +11,8 @@ from tests.harness.world import World, add_client, add_user
 from tests.walls.overlap import Overlap, Shared
 from tests.walls.said import Said, said
 from tests.walls.world import MarkedScene
+from tests.work.requests_kit import TABLE
 from tests.work.studio import Caller
-from tests.work.test_matrix import TABLE
 
 # What ends the ground on which the rest is done, and what a running test cannot follow.
 _LEFT_OUT = {"GET /invoices/{}/pdf"}

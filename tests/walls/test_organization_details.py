@@ -11,8 +11,8 @@ import sqlalchemy as sa
 from tests.harness.receiver import Receiver
 from tests.harness.server import Server
 from tests.harness.waiting import until
+from tests.work.rights_kit import BASE, change_by_hand
 from tests.work.studio import Caller, Studio
-from tests.work.test_idempotency_rights import BASE, change_by_hand
 from workhook.http.calls import Services
 from workhook.identity.context import Write
 from workhook.identity.tables import accounts

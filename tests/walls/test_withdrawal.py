@@ -26,8 +26,7 @@ from tests.harness.server import Server
 from tests.harness.waiting import until
 from tests.walls.possible import Side
 from tests.work.listener import Listener
-from tests.work.studio import Caller, JsonObject
-from tests.work.test_idempotency_rights import (
+from tests.work.rights_kit import (
     change_by_hand,
     disable,
     enable,
@@ -37,6 +36,7 @@ from tests.work.test_idempotency_rights import (
     remove_collaborator,
     remove_member,
 )
+from tests.work.studio import Caller, JsonObject
 from workhook.core.clock import now_ms
 from workhook.hooks.tables import dispatches, hooks
 from workhook.http.calls import Services

@@ -11,6 +11,7 @@ from tests.harness.server import Server
 from tests.harness.waiting import until
 from tests.harness.world import World
 from tests.work.paper import LINE, Draw, Upload
+from tests.work.scene import Scene
 from tests.work.studio import Studio
 from workhook.core.clock import DAY_MS, now_ms
 
@@ -27,6 +28,11 @@ def studio(server: Server, world: World) -> Iterator[Studio]:
     studio = Studio(server, world)
     yield studio
     studio.close()
+
+
+@pytest.fixture
+def scene(studio: Studio) -> Scene:
+    return Scene(studio.owner, studio.project_id, studio.world.organization)
 
 
 @pytest.fixture

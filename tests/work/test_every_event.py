@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator
 from importlib import resources
 from typing import Any
 
-import pytest
 from jsonschema import Draft202012Validator, FormatChecker
 
 from tests.harness.receiver import Receiver
@@ -123,11 +122,6 @@ def _reply(scene: Scene) -> str:
 
 def _spent(scene: Scene) -> str:
     return scene.credit(kind="spend", amount=1, task_id=scene.task())
-
-
-@pytest.fixture
-def scene(studio: Studio) -> Scene:
-    return Scene(studio.owner, studio.project_id, studio.world.organization)
 
 
 def _listen(studio: Studio, receiver: Receiver) -> None:

@@ -11,11 +11,6 @@ from tests.work.studio import Studio
 pytestmark = pytest.mark.one_database
 
 
-@pytest.fixture
-def scene(studio: Studio) -> Scene:
-    return Scene(studio.owner, studio.project_id, studio.world.organization)
-
-
 @pytest.mark.parametrize("amount", ["1e999999", "1e9999999999", "9" * 5000, "1." + "0" * 40 + "1", "nan", "1e13"])
 def test_no_amount_is_too_odd_to_be_refused(studio: Studio, amount: str) -> None:
     assert studio.owner.faults("POST", f"{studio.project}/task_credits", params={"amount": amount}) == {

@@ -37,11 +37,6 @@ _task = sa.select(tasks.c.id).where(tasks.c.id == sa.bindparam("id"))
 
 
 @pytest.fixture
-def scene(studio: Studio) -> Scene:
-    return Scene(studio.owner, studio.project_id, studio.world.organization)
-
-
-@pytest.fixture
 def shop(studio: Studio) -> Iterator[Shop]:
     shop = Shop(studio)
     yield shop

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.cli.test_cli import Cli
+from tests.cli.cli_kit import Cli
 from tests.harness.server import Server
 from tests.work.studio import Studio
 from workhook.core import json

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from tests.harness.receiver import Receiver
+from tests.work.rights_kit import change_by_hand, remove_member
 from tests.work.studio import Caller, Studio
-from tests.work.test_idempotency_rights import change_by_hand, remove_member
 from workhook.identity.context import Write
 from workhook.work.members import by_hand
 

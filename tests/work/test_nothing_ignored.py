@@ -10,9 +10,9 @@ import httpx
 import msgspec
 import pytest
 
+from tests.work.requests_kit import TABLE
 from tests.work.scene import Scene
 from tests.work.studio import Studio
-from tests.work.test_matrix import TABLE
 from workhook.core import json
 from workhook.http.operations import Operation
 from workhook.work.operations import OPERATIONS

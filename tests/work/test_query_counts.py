@@ -14,9 +14,9 @@ import pytest
 
 from tests.harness.databases import Databases
 from tests.work.counted import CountedServer
+from tests.work.requests_kit import TABLE
 from tests.work.scene import Scene
 from tests.work.studio import Caller
-from tests.work.test_matrix import TABLE
 
 READ_MAX, WRITE_MAX = 2, 4
 LOOK_UP = "SELECT tokens.id AS token_id"

@@ -12,9 +12,9 @@ import sqlalchemy as sa
 from tests.harness.databases import Databases
 from tests.harness.server import Server, SharedServer
 from tests.work.paper import metric
+from tests.work.requests_kit import TABLE
 from tests.work.scene import Scene
 from tests.work.studio import Studio
-from tests.work.test_matrix import TABLE
 from workhook.events import outbox
 from workhook.events.tables import events
 from workhook.http.calls import Services

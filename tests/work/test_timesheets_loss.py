@@ -9,8 +9,7 @@ import pytest
 
 from tests.harness.beside import Beside, opened
 from tests.harness.world import World, make_world
-from tests.work.studio import Caller, JsonObject, Studio
-from tests.work.test_idempotency_rights import (
+from tests.work.rights_kit import (
     change_by_hand,
     disable,
     enable,
@@ -19,6 +18,7 @@ from tests.work.test_idempotency_rights import (
     remove_collaborator,
     remove_member,
 )
+from tests.work.studio import Caller, JsonObject, Studio
 from tests.work.timesheets_kit import Desk, make_task
 from workhook.core.clock import now_ms
 from workhook.core.errors import Forbidden, NotFound, Problem

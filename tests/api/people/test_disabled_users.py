@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.api.oauth_kit import CALLBACK, DEVICE_GRANT, Client, Site, form_of
-from tests.cli.test_cli import Cli
+from tests.cli.cli_kit import Cli
 from tests.harness.databases import Databases
 from tests.harness.server import Server
 from workhook.http.calls import Services

@@ -12,7 +12,7 @@ import httpx
 import pytest
 import sqlalchemy as sa
 
-from tests.api.people.test_tokens import Person, issue_for, user_id_of
+from tests.api.people.tokens_kit import Person, issue_for, user_id_of
 from tests.harness.beside import held, opened
 from tests.harness.databases import Databases
 from tests.harness.server import Server

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import re
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 import sqlalchemy as sa
 
-from tests.cli.test_cli import Cli
+from tests.api.people.tokens_kit import Person, issue_for, user_id_of
+from tests.cli.cli_kit import Cli
 from tests.harness.apps import make_app
 from tests.harness.databases import Databases
 from tests.harness.server import Server
@@ -21,53 +20,13 @@ from tests.harness.world import World, add_token
 from workhook.core.clock import DAY_MS, now_ms
 from workhook.http.calls import Services
 from workhook.identity.policy import SCOPES
-from workhook.identity.tables import audit_log, tokens
+from workhook.identity.tables import audit_log
 from workhook.identity.tokens.issue import issue
-from workhook.identity.tokens.kinds import APP_USER, CLASSIC, FINE_GRAINED, OAUTH, digest_of
+from workhook.identity.tokens.kinds import APP_USER, CLASSIC, FINE_GRAINED, OAUTH
 from workhook.identity.tokens.personal import LIVING_MAX
 
 PERMISSIONS = ("repository_hooks", "organization_hooks", "work")
-_user_of = sa.select(tokens.c.user_id).where(tokens.c.digest == sa.bindparam("digest"))
 _entries = sa.select(audit_log.c.action, audit_log.c.target, audit_log.c.detail).order_by(audit_log.c.id)
-
-
-@dataclass
-class Person:
-    """Somebody with a token."""
-
-    server: Server
-    token: str
-
-    def call(self, method: str, path: str, **more: Any) -> httpx.Response:
-        with self.server.client(self.token) as client:
-            return client.request(method, path, **more)
-
-    def get(self, path: str) -> Any:
-        response = self.call("GET", path)
-        assert response.status_code == 200, response.text
-        return response.json()
-
-    def make(self, **body: Any) -> dict[str, Any]:
-        response = self.call("POST", "/user/tokens", json=body)
-        assert response.status_code == 201, response.text
-        made: dict[str, Any] = response.json()
-        assert response.headers["location"] == made["url"] == f"{self.server.url}/user/tokens/{made['id']}"
-        assert response.headers["cache-control"] == "no-store"
-        return made
-
-    def faults(self, **body: Any) -> dict[str, str]:
-        """The messages of a 422, by field; in the webhook API's shape."""
-        response = self.call("POST", "/user/tokens", json=body)
-        answer = response.json()
-        assert (response.status_code, answer["message"], answer["status"]) == (422, "Validation Failed", "422"), answer
-        assert all(each["resource"] == "Token" for each in answer["errors"])
-        return {each["field"]: each["message"] for each in answer["errors"]}
-
-    def is_good(self) -> bool:
-        return self.call("GET", "/user").status_code == 200
-
-    def other(self, token: str) -> Person:
-        return Person(self.server, token)
 
 
 @pytest.fixture
@@ -78,20 +37,6 @@ def owner(server: Server, world: World) -> Person:
 def _with(server: Server, world: World, *scopes: str, **place: Any) -> Person:
     token: str = server.run(partial(add_token, world=world, scopes=list(scopes), **place))
     return Person(server, token)
-
-
-async def user_id_of(services: Services, token: str) -> int:
-    row = await services.database.fetch_one(_user_of, {"digest": digest_of(token)})
-    assert row is not None
-    user_id: int = row["user_id"]
-    return user_id
-
-
-async def issue_for(services: Services, token: str, kind: Any, **more: Any) -> tuple[int, str]:
-    """A token of any kind for the user of another token."""
-    async with services.database.transaction() as tx:
-        issued = await issue(tx, kind, await user_id_of(services, token), **more)
-    return issued.id, issued.token
 
 
 # --- personal tokens by API --------------------------------------------------------------------------------------

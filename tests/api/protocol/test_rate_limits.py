@@ -15,7 +15,7 @@ import asyncpg
 import httpx
 import sqlalchemy as sa
 
-from tests.api.people.test_tokens import Person, issue_for
+from tests.api.people.tokens_kit import Person, issue_for
 from tests.harness.apps import make_app
 from tests.harness.server import Server
 from tests.harness.waiting import finish, until

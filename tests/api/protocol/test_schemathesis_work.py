@@ -16,9 +16,9 @@ import pytest
 from tests.harness.databases import Databases
 from tests.harness.depth import deep
 from tests.harness.server import Server
+from tests.work.requests_kit import TABLE
 from tests.work.scene import Scene
 from tests.work.studio import Studio
-from tests.work.test_matrix import TABLE
 from workhook.http.operations import Operation
 from workhook.work.operations import OPERATIONS
 

@@ -13,18 +13,18 @@ import pytest
 import sqlalchemy as sa
 
 from tests.api.app_kit import CALLBACK, new_name
-from tests.api.people.test_tokens import issue_for
+from tests.api.people.tokens_kit import issue_for
 from tests.api.wire import Api, Place, refused
-from tests.cli.test_cli import Cli
+from tests.cli.cli_kit import Cli
 from tests.harness.apps import make_app
 from tests.harness.receiver import Receiver
 from tests.harness.server import Server
 from tests.harness.waiting import until
 from tests.harness.world import World, add_token, add_user
 from tests.web.browser import Browser, add_person
+from tests.work.requests_kit import TABLE
 from tests.work.scene import Scene
 from tests.work.studio import Studio
-from tests.work.test_matrix import TABLE
 from workhook.core import json
 from workhook.core.clock import DAY_MS, now_ms
 from workhook.core.config import load

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.cli.test_cli import Cli
+from tests.cli.cli_kit import Cli
 from tests.harness.databases import Databases
 from workhook.core.vault import new_key
 
