@@ -6,16 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.git_push_kit import Json, Site, git, use_git_environment
+from tests.git_push.kit import Json, Site, git
 from workhook.git_push import spool
 from workhook.git_push.payload import PayloadBuilder
 
 ZERO = "0" * 40
-
-
-@pytest.fixture(autouse=True)
-def _environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    use_git_environment(monkeypatch, tmp_path)
 
 
 @pytest.fixture

@@ -10,20 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.git_push_kit import BOUND_S, Receiver, Site, git, use_git_environment
+from tests.git_push.kit import BOUND_S, Receiver, Site, git
 from workhook.git_push.install import CHAINED, InstallError, find_git_dir, install
-
-
-@pytest.fixture(autouse=True)
-def _environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    use_git_environment(monkeypatch, tmp_path)
-
-
-@pytest.fixture
-def receiver() -> Iterator[Receiver]:
-    receiver = Receiver()
-    yield receiver
-    receiver.close()
 
 
 @pytest.fixture

@@ -3,34 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.unit.git_push_kit import Json, Receiver, Site, git, use_git_environment
+from tests.git_push.kit import Json, Receiver, Site, git
 
 ZERO = "0" * 40
-
-
-@pytest.fixture(autouse=True)
-def _environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    use_git_environment(monkeypatch, tmp_path)
-
-
-@pytest.fixture
-def receiver() -> Iterator[Receiver]:
-    receiver = Receiver()
-    yield receiver
-    receiver.close()
-
-
-@pytest.fixture
-def site(tmp_path: Path, receiver: Receiver) -> Iterator[Site]:
-    site = Site(tmp_path)
-    site.install(receiver.url)
-    yield site
-    site.close()
 
 
 def ids(payload: Json) -> list[str]:

@@ -4,37 +4,16 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.unit.git_push_kit import Receiver, Site, eventually, git, use_git_environment
+from tests.git_push.kit import Receiver, Site, eventually, git
 from workhook.git_push.folder import LOG_BYTES, Folder
 from workhook.git_push.hook import post_receive
 from workhook.git_push.sender import send_pending
 
 ZERO = "0" * 40
-
-
-@pytest.fixture(autouse=True)
-def _environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    use_git_environment(monkeypatch, tmp_path)
-
-
-@pytest.fixture
-def receiver() -> Iterator[Receiver]:
-    receiver = Receiver()
-    yield receiver
-    receiver.close()
-
-
-@pytest.fixture
-def site(tmp_path: Path, receiver: Receiver) -> Iterator[Site]:
-    site = Site(tmp_path)
-    site.install(receiver.url)
-    yield site
-    site.close()
 
 
 @pytest.fixture

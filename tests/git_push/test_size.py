@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from tests.unit.git_push_kit import Json
+from tests.git_push.kit import Json
 from workhook.git_push import payload as payload_module
 from workhook.git_push import spool
 from workhook.git_push.payload import bare, request_body

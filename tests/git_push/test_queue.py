@@ -7,37 +7,16 @@ import json
 import os
 import socket
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.unit.git_push_kit import BOUND_S, Receiver, Site, eventually, git, use_git_environment
+from tests.git_push.kit import BOUND_S, Receiver, Site, eventually, git
 from workhook.git_push import publish, spool
 from workhook.git_push.folder import ConfigError, Folder, NoServer, load_config, server_url
 from workhook.git_push.sender import SendReport, send_pending
 
 ZERO = "0" * 40
-
-
-@pytest.fixture(autouse=True)
-def _environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    use_git_environment(monkeypatch, tmp_path)
-
-
-@pytest.fixture
-def receiver() -> Iterator[Receiver]:
-    receiver = Receiver()
-    yield receiver
-    receiver.close()
-
-
-@pytest.fixture
-def site(tmp_path: Path, receiver: Receiver) -> Iterator[Site]:
-    site = Site(tmp_path)
-    site.install(receiver.url)
-    yield site
-    site.close()
 
 
 def refs(receiver: Receiver) -> list[str]:

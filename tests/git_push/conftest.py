@@ -1,0 +1,30 @@
+"""A repository that others push to, and the server that hears of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.git_push.kit import Receiver, Site, use_git_environment
+
+
+@pytest.fixture(autouse=True)
+def _environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    use_git_environment(monkeypatch, tmp_path)
+
+
+@pytest.fixture
+def receiver() -> Iterator[Receiver]:
+    receiver = Receiver()
+    yield receiver
+    receiver.close()
+
+
+@pytest.fixture
+def site(tmp_path: Path, receiver: Receiver) -> Iterator[Site]:
+    site = Site(tmp_path)
+    site.install(receiver.url)
+    yield site
+    site.close()
