@@ -14,6 +14,7 @@ from hypothesis import HealthCheck, settings
 
 from scripts import statement_rules
 from tests.harness import order
+from tests.harness.beside import Beside, opened
 from tests.harness.databases import Databases, close_databases, databases
 from tests.harness.depth import DEEP
 from tests.harness.receiver import Receiver
@@ -139,3 +140,9 @@ def receiver() -> Iterator[Receiver]:
     receiver = Receiver()
     yield receiver
     receiver.close()
+
+
+@pytest.fixture
+async def beside(services: Services) -> AsyncIterator[Beside]:
+    async with opened(services) as found:
+        yield found

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.git_push.kit import Receiver, Site, use_git_environment
+from tests.git_push.kit import Receiver, Site, eventually, use_git_environment
 
 
 @pytest.fixture(autouse=True)
@@ -28,3 +28,14 @@ def site(tmp_path: Path, receiver: Receiver) -> Iterator[Site]:
     site.install(receiver.url)
     yield site
     site.close()
+
+
+@pytest.fixture
+def ready(site: Site, receiver: Receiver) -> Site:
+    """A site whose first push has been sent, with nobody at work."""
+    site.commit("one")
+    site.push("main")
+    receiver.payloads(1)
+    eventually(lambda: not site.waiting() and site.sender_is_idle())
+    receiver.requests.clear()
+    return site

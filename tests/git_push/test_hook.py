@@ -16,17 +16,6 @@ from workhook.git_push.sender import send_pending
 ZERO = "0" * 40
 
 
-@pytest.fixture
-def ready(site: Site, receiver: Receiver) -> Site:
-    """A site whose first push has been sent, with nobody at work."""
-    site.commit("one")
-    site.push("main")
-    receiver.payloads(1)
-    eventually(lambda: not site.waiting() and site.sender_is_idle())
-    receiver.requests.clear()
-    return site
-
-
 def test_a_push_succeeds_when_it_cannot_be_recorded(ready: Site) -> None:
     (ready.root / "spool").rmdir()
     (ready.root / "spool").write_text("not a folder")

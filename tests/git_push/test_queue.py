@@ -39,17 +39,6 @@ def queue(site: Site, *names: str) -> None:
         spool.write(folder, stem, spool.Entry(0, "octo", None, (), (change,), ((head, "refs/heads/main"),)))
 
 
-@pytest.fixture
-def ready(site: Site, receiver: Receiver) -> Site:
-    """A site whose first push has been sent, with nobody at work."""
-    site.commit("one")
-    site.push("main")
-    receiver.payloads(1)
-    eventually(lambda: not site.waiting() and site.sender_is_idle())
-    receiver.requests.clear()
-    return site
-
-
 def test_a_push_is_sent_and_leaves_nothing(site: Site, receiver: Receiver) -> None:
     site.commit("one")
     assert site.push("main") == ""

@@ -8,7 +8,6 @@ import os
 import subprocess
 import sys
 from collections import Counter
-from pathlib import Path
 from threading import Thread
 
 import pytest
@@ -30,12 +29,6 @@ from tests.work.trello_importer import (
 )
 from workhook.cli.error_messages import CliError
 from workhook.core.errors import Invalid
-
-
-@pytest.fixture
-def importer(studio: Studio, tmp_path: Path) -> Importer:
-    return Importer(studio, tmp_path)
-
 
 # --- one board --------------------------------------------------------------------------------------------------------
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -34,13 +34,6 @@ _bury_task = (
 )
 _row = sa.select(invoices).where(invoices.c.id == sa.bindparam("id"))
 _task = sa.select(tasks.c.id).where(tasks.c.id == sa.bindparam("id"))
-
-
-@pytest.fixture
-def shop(studio: Studio) -> Iterator[Shop]:
-    shop = Shop(studio)
-    yield shop
-    shop.close()
 
 
 def _bury(studio: Studio, statement: sa.Update, gone_id: str, *, days: int = 31) -> None:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
 
-from tests.harness.beside import Beside, opened
+from tests.harness.beside import Beside
 from tests.harness.world import World, make_world
 from tests.work.rights_kit import (
     change_by_hand,
@@ -224,12 +224,6 @@ class _Worker:
 
 def _actor(user: Account) -> Actor:
     return Actor(user, token_id=0, token_kind="classic", scopes=frozenset())
-
-
-@pytest.fixture
-async def beside(services: Services) -> AsyncIterator[Beside]:
-    async with opened(services) as found:
-        yield found
 
 
 async def _running(services: Services) -> list[Any]:

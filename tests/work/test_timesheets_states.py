@@ -23,16 +23,6 @@ from workhook.work.access import Access, find_access
 from workhook.work.timesheets import timers
 
 
-@pytest.fixture
-def desk(studio: Studio) -> Desk:
-    return Desk(studio, studio.owner)
-
-
-@pytest.fixture
-def task_id(studio: Studio) -> str:
-    return make_task(studio)
-
-
 def _state(timesheet: JsonObject) -> tuple[bool, bool]:
     return timesheet["is_active"], timesheet["finished"]
 

@@ -13,11 +13,6 @@ from workhook.core.clock import DAY_MS, HOUR_MS, now_ms, to_millis_text
 pytestmark = pytest.mark.one_database
 
 
-@pytest.fixture
-def desk(studio: Studio) -> Desk:
-    return Desk(studio, studio.owner)
-
-
 def said(desk: Desk, method: str, path: str, **sent: Any) -> str:
     """The only fault of a request that is refused."""
     answer = desk.caller.http.request(method, f"/api/v1{path}", **sent)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -11,33 +11,13 @@ import pytest
 
 from tests.api.wire import refused
 from tests.clients.support import SECRET, signed_with
-from tests.harness.apps import PERMISSIONS, Registered, make_app
+from tests.harness.apps import PERMISSIONS, Registered
 from tests.harness.receiver import Receiver
 from tests.harness.server import Server
 from tests.harness.waiting import until
 from tests.harness.world import World
 
 pytestmark = pytest.mark.one_database
-
-
-@pytest.fixture
-def app(server: Server, world: World) -> Registered:
-    return make_app(server, world)
-
-
-@pytest.fixture
-def as_app(server: Server, app: Registered) -> Iterator[httpx.Client]:
-    with app.client(server) as client:
-        yield client
-
-
-@pytest.fixture
-def call(server: Server) -> Iterator[Callable[..., httpx.Response]]:
-    """`call(token, method, path, …)`."""
-    with server.client(None) as client:
-        yield lambda token, method, path, **more: client.request(
-            method, path, headers={"Authorization": f"Bearer {token}"}, **more
-        )
 
 
 @pytest.mark.parametrize("body", [b"null\n", b" null", b"", b"{}"], ids=["go", "null", "none", "empty"])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -34,26 +34,6 @@ _entries = (
     .order_by(audit_log.c.id)
 )
 SUSPENDED = "This installation has been suspended"
-
-
-@pytest.fixture
-def app(server: Server, world: World) -> Registered:
-    return make_app(server, world)
-
-
-@pytest.fixture
-def as_app(server: Server, app: Registered) -> Iterator[httpx.Client]:
-    with app.client(server) as client:
-        yield client
-
-
-@pytest.fixture
-def call(server: Server) -> Iterator[Callable[..., httpx.Response]]:
-    """`call(token, method, path, …)`."""
-    with server.client(None) as client:
-        yield lambda token, method, path, **more: client.request(
-            method, path, headers={"Authorization": f"Bearer {token}"}, **more
-        )
 
 
 @pytest.mark.parametrize("prefix", ["", "/api/v3"], ids=["root", "prefix"])

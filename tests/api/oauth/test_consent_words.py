@@ -8,7 +8,6 @@ from collections.abc import Iterator
 import pytest
 
 from tests.api.oauth_kit import Site
-from tests.harness.server import Server
 from tests.walls.walk import OPERATIONS
 from workhook.http.operations import WORK_API
 from workhook.identity.oauth.scopes import PERMISSION_WORDS, SCOPE_WORDS
@@ -94,13 +93,6 @@ def test_the_words_for_work_management_tell_of_everything_in_it() -> None:
     looking += [(SCOPE_WORDS["work"], changing), (PERMISSION_WORDS["work:write"], changing)]
     wrong = [(words, tag, _missing(words, said)) for words, all_said in looking for tag, said in all_said.items()]
     assert [each for each in wrong if each[2]] == []
-
-
-@pytest.fixture(scope="module")
-def site(server: Server) -> Iterator[Site]:
-    site = Site(server)
-    yield site
-    site.close()
 
 
 @pytest.mark.parametrize("scope", ["", "read:repo_hook"])

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import re
-from collections.abc import Iterator
 from typing import Any
 
 import httpx
@@ -14,7 +13,6 @@ from authlib.oauth2.rfc8414 import AuthorizationServerMetadata
 
 from tests.api.oauth_kit import Client, Site
 from tests.api.wire import SECONDS
-from tests.harness.server import Server
 from tests.harness.world import make_world
 from workhook.http.calls import Services
 from workhook.identity import queries
@@ -23,13 +21,6 @@ from workhook.identity.oauth.grants import allow, revoke_grant
 from workhook.identity.oauth.issue_pair import issue_to, renew
 from workhook.identity.oauth.schemas import Refusal, TokenAnswer
 from workhook.identity.tokens.lookup import find_actor
-
-
-@pytest.fixture(scope="module")
-def site(server: Server) -> Iterator[Site]:
-    site = Site(server)
-    yield site
-    site.close()
 
 
 def _ask(

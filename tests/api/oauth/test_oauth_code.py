@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from html import unescape
 from typing import Any
@@ -12,16 +11,8 @@ from urllib.parse import parse_qsl
 import pytest
 
 from tests.api.oauth_kit import CALLBACK, LOOPBACK, OTHER_CALLBACK, TOKEN_PATH, Site, form_of, new_pkce
-from tests.harness.server import Server
 from tests.web.browser import PASSWORD, add_person, forms
 from tests.web.browser import Browser as PersonsBrowser
-
-
-@pytest.fixture(scope="module")
-def site(server: Server) -> Iterator[Site]:
-    site = Site(server)
-    yield site
-    site.close()
 
 
 def test_from_the_page_to_the_token(site: Site) -> None:

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 from urllib.parse import parse_qsl
 
 import httpx
-import pytest
 import sqlalchemy as sa
 
 from tests.api.oauth_kit import DEVICE_GRANT, Browser, Client, Site, form_of
-from tests.harness.server import Server
 from tests.web.pauses import lengthen_pauses
 from workhook.core.clock import DAY_MS, now_ms
 from workhook.http.calls import Services
@@ -21,13 +18,6 @@ from workhook.identity.oauth.devices import HEARD_OF_MS, WAITING_MAX
 from workhook.identity.oauth.tables import device_codes
 from workhook.identity.tokens.kinds import digest_of
 from workhook.storage.metadata import insert_into
-
-
-@pytest.fixture(scope="module")
-def site(server: Server) -> Iterator[Site]:
-    site = Site(server)
-    yield site
-    site.close()
 
 
 def _begin(site: Site, client: Client, **fields: str) -> dict[str, Any]:

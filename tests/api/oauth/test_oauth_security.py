@@ -3,14 +3,12 @@ about is in `test_oauth_code.py`."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import httpx
 import pytest
 
 from tests.api.oauth_kit import CALLBACK, LOOPBACK, Browser, Site, form_of, new_pkce
-from tests.harness.server import Server
 from workhook.http.calls import Services
 from workhook.identity.actions import set_member
 from workhook.identity.queries import find_account
@@ -77,13 +75,6 @@ ELSEWHERE = [
     "https://127.0.0.1/callback",
     "http://0.0.0.0/callback",
 ]
-
-
-@pytest.fixture(scope="module")
-def site(server: Server) -> Iterator[Site]:
-    site = Site(server)
-    yield site
-    site.close()
 
 
 def _is_an_error_page(response: httpx.Response, status: int) -> None:

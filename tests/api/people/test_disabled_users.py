@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -10,16 +9,8 @@ import pytest
 from tests.api.oauth_kit import CALLBACK, DEVICE_GRANT, Client, Site, form_of
 from tests.cli.cli_kit import Cli
 from tests.harness.databases import Databases
-from tests.harness.server import Server
 from workhook.http.calls import Services
 from workhook.identity import disabling
-
-
-@pytest.fixture(scope="module")
-def site(server: Server) -> Iterator[Site]:
-    site = Site(server)
-    yield site
-    site.close()
 
 
 def _turn(site: Site, *, disabled: bool) -> None:

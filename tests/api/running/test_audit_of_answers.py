@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import httpx
@@ -19,13 +19,6 @@ from workhook.storage import Row
 pytestmark = pytest.mark.one_database
 
 SECRET = "f" * 40
-
-
-@pytest.fixture(scope="module")
-def site(server: Server) -> Iterator[Site]:
-    site = Site(server)
-    yield site
-    site.close()
 
 
 def refusals(server: Server, answers: Sequence[httpx.Response]) -> list[Row]:
