@@ -51,8 +51,8 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers() -> int:
-    """`-n auto`: three for two cores, since tests wait for servers a third of the time."""
-    return (os.cpu_count() or 1) * 3 // 2
+    """`-n auto`: four for two cores, since tests wait for servers, receivers and clocks half of the time."""
+    return (os.cpu_count() or 1) * 2
 
 
 @pytest.hookimpl(trylast=True)

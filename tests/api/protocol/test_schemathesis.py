@@ -108,7 +108,7 @@ def test_the_server_does_what_its_document_says(server: tuple[Server, World], tm
     known["slug"] = make_app(running, world, installed=False).slug  # which is deleted; the one that asks is not
     with running.client(world.token) as client:  # likewise
         known["token_id"] = str(client.post("/user/tokens", json={}).json()["id"])
-    effort = {"examples": deep(4, 40), "scenarios": deep(8, 80)}  # a number, not a time: a slow machine tries the same
+    effort = {"examples": deep(2, 40), "scenarios": deep(3, 80)}  # a number, not a time: a slow machine tries the same
     configuration.write_text(CONFIGURATION.format(**known, **effort, installation_id=app.installation_id))
     command = [str(Path(sys.executable).parent / "schemathesis"), "--config-file", str(configuration), "run"]
     options = ["--checks", "all", "--seed", "1", "--no-shrink"]

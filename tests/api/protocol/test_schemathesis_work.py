@@ -141,7 +141,7 @@ def configure(server: Server, folder: Path) -> tuple[Path, dict[str, str]]:
     things = Things(studio)
     known, configuration = folder / "things.json", folder / "schemathesis.toml"
     known.write_text(json.dumps(things.known()))
-    effort = {"examples": deep(4, 40), "scenarios": deep(8, 80)}
+    effort = {"examples": deep(2, 40), "scenarios": deep(3, 80)}
     general = CONFIGURATION.format(hooks=json.dumps(str(HOOKS)), token=studio.world.token, stream=STREAM, **effort)
     configuration.write_text("\n".join([general, *things.parameters()]))
     studio.close()
