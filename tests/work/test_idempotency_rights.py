@@ -39,6 +39,9 @@ from workhook.work.clients.tables import clients
 from workhook.work.invoices.tables import invoices
 from workhook.work.members import by_hand
 
+pytestmark = pytest.mark.one_database
+
+
 _forget_invoices = sa.delete(invoices).where(
     invoices.c.repository_id.in_(sa.select(projects.c.repository_id).where(projects.c.id == sa.bindparam("id")))
 )

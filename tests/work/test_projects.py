@@ -252,6 +252,7 @@ async def test_every_wrong_field_is_named_at_once(service: Service) -> None:
     assert await service.payloads() == []
 
 
+@pytest.mark.one_database
 @pytest.mark.parametrize("title", ["a" * 256, "", "\t", "a\0b", 7, None, ["a"]])
 async def test_a_bad_title_is_refused(service: Service, title: object) -> None:
     assert (await service.call("octo", "POST", "/projects", {"title": title})).faults() == {"title": "invalid"}
@@ -323,6 +324,7 @@ async def test_a_name_can_be_chosen_but_not_one_that_is_taken(service: Service) 
     assert own.project["full_name"] == "acme/acme.site_1"
 
 
+@pytest.mark.one_database
 @pytest.mark.parametrize("name", [".", "..", "a/b", "a b", "", "website.git", "Website.GIT", "a" * 101, "a\n", "ä"])
 async def test_a_name_that_no_path_can_hold_is_refused(service: Service, name: str) -> None:
     assert (await service.call("octo", "POST", "/projects", {"title": "a", "name": name})).faults() == {
@@ -360,6 +362,7 @@ async def test_who_is_in_no_organization_owns_projects(service: Service) -> None
 # --- who may -----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.one_database
 @pytest.mark.parametrize("private", [False, True])
 @pytest.mark.parametrize(
     ("role", "private_status", "reads", "edits", "deletes"),
@@ -407,6 +410,7 @@ async def test_a_member_stays_in_what_it_makes_private(service: Service) -> None
         assert (await service.call("mona", "DELETE", f"/projects/{each['id']}")).body == {"success": True}
 
 
+@pytest.mark.one_database
 @pytest.mark.parametrize("private", [False, True])
 @pytest.mark.parametrize("role", ["member", "write", "admin", "owner"])
 async def test_who_sees_a_project_and_its_name_are_for_admins(service: Service, role: str, private: bool) -> None:
@@ -575,6 +579,7 @@ async def test_a_list_is_whole_or_in_pages_by_id(service: Service) -> None:
     assert seen == sorted(each["id"] for each in made if not each["private"])
 
 
+@pytest.mark.one_database
 @pytest.mark.parametrize(
     ("query", "field", "code"),
     [

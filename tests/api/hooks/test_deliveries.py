@@ -208,6 +208,7 @@ def test_a_filter_that_is_none(history: History, query: dict[str, str], field: s
     invalid(api.get(hook["deliveries_url"], params=query), fault)
 
 
+@pytest.mark.one_database
 @pytest.mark.parametrize("cursor", ["x", "", "v1_", "v1_x", "v2_1", "1", "v1_-1", "v1_" + "9" * 40, "v1_1 ", "v1_٣"])
 def test_a_cursor_that_is_none(history: History, cursor: str) -> None:
     api, hook, _ = history

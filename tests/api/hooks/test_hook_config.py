@@ -57,6 +57,7 @@ def test_the_url(api: Api, place: Place) -> None:
     assert api.patch(f"{hook['url']}/config", json={"url": url}).json() == {**hook["config"], "url": url}
 
 
+@pytest.mark.one_database
 @pytest.mark.parametrize(
     ("body", "faults"),
     [
@@ -111,6 +112,7 @@ def test_two_secrets_while_one_expires(api: Api, place: Place, receiver: Receive
     assert len(receiver.wait_for(3)[2].headers["webhook-signature"].split()) == 1
 
 
+@pytest.mark.one_database
 @pytest.mark.parametrize("secret", [None, "", "plain", "whsec_", "whsec_!!!", "whsec_abc", "WHSEC_c2VjcmV0"])
 def test_standard_webhooks_need_a_secret_of_their_form(api: Api, place: Place, secret: str | None) -> None:
     expected = custom("secret must be whsec_ and a key in base64 where header_style is standard", "secret")

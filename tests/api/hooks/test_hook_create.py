@@ -81,6 +81,7 @@ def test_the_name(api: Api, place: Place) -> None:
         invalid(absent, {**fault, "value": None})
 
 
+@pytest.mark.one_database
 @pytest.mark.parametrize(
     "config", [None, {}, {"url": ""}, {"url": None}, {"url": "  "}], ids=["absent", "empty", "blank", "null", "spaces"]
 )
@@ -93,6 +94,7 @@ def test_an_empty_body(api: Api, repository: Place) -> None:
     invalid(api.post(repository.hooks), custom("url cannot be blank", "url"))
 
 
+@pytest.mark.one_database
 @pytest.mark.parametrize(
     "url",
     [
@@ -124,6 +126,7 @@ def test_a_url_that_is_too_long(api: Api, place: Place) -> None:
     invalid(api.create(place, config={"url": url}), custom("url is longer than 4096 characters", "url"))
 
 
+@pytest.mark.one_database
 @pytest.mark.parametrize(
     ("host", "named"),
     [
@@ -155,6 +158,7 @@ def closed(backend: Any, tmp_path_factory: pytest.TempPathFactory) -> Any:
     server.close()
 
 
+@pytest.mark.one_database
 @pytest.mark.parametrize("names", [["xxx"], ["push", "Push", "pushes"], [""], ["a\0b"]])
 def test_events_that_do_not_exist(api: Api, place: Place, names: list[str]) -> None:
     wrong = [name for name in names if name != "push"]
@@ -171,6 +175,7 @@ def test_events_belong_to_kinds_of_hooks(api: Api, place: Place) -> None:
         invalid(response, custom(f"{name} is not a valid event name"))
 
 
+@pytest.mark.one_database
 @pytest.mark.parametrize(
     ("config", "message", "field"),
     [
@@ -247,6 +252,7 @@ def test_how_a_configuration_is_shown(api: Api, place: Place, config: dict[str, 
     assert hook["config"] == api.read(hook["url"])["config"] == api.read(f"{hook['url']}/config") == expected
 
 
+@pytest.mark.one_database
 @pytest.mark.parametrize(
     ("body", "complaints"),
     [

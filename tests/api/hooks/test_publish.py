@@ -130,6 +130,7 @@ def test_ids(api: Api, place: Place, name: str) -> None:
     assert api.post(f"{place.path}/events", json={**PUSH, "id": name}).json()["id"] == name
 
 
+@pytest.mark.one_database
 @pytest.mark.parametrize(
     ("body", "faults"),
     [
@@ -148,6 +149,7 @@ def test_what_is_refused(api: Api, place: Place, body: dict[str, Any], faults: l
     invalid(api.post(f"{place.path}/events", json=body), *faults)
 
 
+@pytest.mark.one_database
 @pytest.mark.parametrize(
     ("body", "complaint"),
     [

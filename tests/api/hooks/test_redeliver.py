@@ -140,6 +140,7 @@ def test_another_hooks_deliveries_are_not_sent(
         refused(api.post(f"{other['deliveries_url']}/{made[0]['id']}/attempts"), 404, "Not Found")
 
 
+@pytest.mark.one_database
 @pytest.mark.parametrize(
     ("body", "field", "message"),
     [
