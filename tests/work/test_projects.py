@@ -676,7 +676,7 @@ async def test_a_change_whose_event_cannot_be_written_is_not_made(
     async def fail(*_: object, **__: object) -> None:
         raise RuntimeError("no event")
 
-    monkeypatch.setattr(actions, "announce", fail)
+    monkeypatch.setattr(actions, "_announce", fail)
     refused = await service.call("octo", "POST", "/projects", {"title": "Website"})
     assert (refused.status, refused.body["code"]) == (500, "internal_error")
     assert "no event" not in refused.body["message"]
