@@ -12,6 +12,10 @@ JSON = {"Content-Type": "application/json"}
 
 
 @pytest.fixture
+def column(studio: Studio) -> str:
+    return studio.column()
+
+
 def faults(error: JsonObject) -> list[str]:
     return sorted(each["field"] for each in error["errors"])
 
