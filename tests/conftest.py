@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import shutil
 import tempfile
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Generator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,9 @@ from hypothesis import HealthCheck, settings
 
 from scripts import statement_rules
 from tests.harness import order
+from tests.harness.beside import Beside, opened
 from tests.harness.databases import Databases, close_databases, databases
+from tests.harness.depth import DEEP
 from tests.harness.receiver import Receiver
 from tests.harness.server import Server, SharedServer
 from tests.harness.world import World
@@ -49,12 +52,27 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers() -> int:
-    """`-n auto`: three for two cores, since tests wait for servers a third of the time."""
-    return (os.cpu_count() or 1) * 3 // 2
+    """`-n auto`: four for two cores, since tests wait for servers, receivers and clocks half of the time."""
+    return (os.cpu_count() or 1) * 2
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Ten thousand tests are no garbage: nobody looks for any meanwhile, nor among them afterwards."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if not DEEP:
+        left_out = {each for each in items if each.get_closest_marker("one_database") and order.on_postgresql(each)}
+        config.hook.pytest_deselected(items=list(left_out))
+        items[:] = [each for each in items if each not in left_out]
     if config.getoption("dist", "no") == "loadfile" or "PYTEST_XDIST_WORKER" in os.environ:
         order.arrange(items)
 
@@ -134,3 +152,9 @@ def receiver() -> Iterator[Receiver]:
     receiver = Receiver()
     yield receiver
     receiver.close()
+
+
+@pytest.fixture
+async def beside(services: Services) -> AsyncIterator[Beside]:
+    async with opened(services) as found:
+        yield found

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.api.oauth_kit import Site
 from tests.api.wire import Api, Place
 from tests.harness.server import Server
 from tests.harness.world import World
@@ -32,3 +33,10 @@ def api(server: Server, world: World) -> Iterator[Api]:
     """The owner's client, with a token of every scope."""
     with server.client(world.token) as client:
         yield Api(client)
+
+
+@pytest.fixture(scope="module")
+def site(server: Server) -> Iterator[Site]:
+    site = Site(server)
+    yield site
+    site.close()

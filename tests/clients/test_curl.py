@@ -15,6 +15,8 @@ from tests.harness.receiver import Receiver, Reply
 from tests.harness.server import Server
 from tests.harness.world import World
 
+pytestmark = pytest.mark.one_database
+
 __all__ = ["curl", "root"]  # fixtures
 
 

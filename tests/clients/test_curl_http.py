@@ -10,6 +10,8 @@ from tests.harness.receiver import Receiver
 from tests.harness.server import Server
 from tests.harness.world import World
 
+pytestmark = pytest.mark.one_database
+
 __all__ = ["curl", "root"]  # fixtures
 
 

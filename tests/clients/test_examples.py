@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import httpx
+import pytest
 
 from tests.clients import octokit
 from tests.clients.octokit_examples import load_examples
@@ -17,6 +18,8 @@ from tests.harness.receiver import Received, Receiver
 from tests.harness.server import Server
 from tests.harness.waiting import WAIT_S
 from tests.harness.world import World
+
+pytestmark = pytest.mark.one_database
 
 IN_FLIGHT = 8
 CONTEXT = ("repository", "organization", "sender")

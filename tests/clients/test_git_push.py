@@ -18,6 +18,8 @@ from tests.harness.server import Server
 from tests.harness.waiting import until
 from tests.harness.world import World
 
+pytestmark = pytest.mark.one_database
+
 NewServer = Callable[..., Server]
 
 ZERO = "0" * 40

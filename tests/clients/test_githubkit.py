@@ -14,6 +14,8 @@ from tests.harness.receiver import Receiver
 from tests.harness.server import Server
 from tests.harness.world import World, add_user
 
+pytestmark = pytest.mark.one_database
+
 
 @pytest.fixture
 def github(server: Server, world: World) -> Iterator[GitHub[Any]]:

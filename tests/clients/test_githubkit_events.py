@@ -18,6 +18,8 @@ from tests.harness.server import Server
 from tests.harness.world import World
 from workhook.events.catalog import CATALOG
 
+pytestmark = pytest.mark.one_database
+
 
 def _hook(client: httpx.Client, root: str, receiver: Receiver, *events: str) -> None:
     config = {"url": receiver.url, "content_type": "json", "secret": SECRET}

@@ -20,6 +20,8 @@ from tests.clients import octokit
 from tests.docs.pages import Shell, blocks, new_machine
 from tests.harness.server import Server
 
+pytestmark = pytest.mark.one_database
+
 
 @pytest.fixture(scope="module")
 def site(server: Server) -> Iterator[Site]:

@@ -13,6 +13,8 @@ from tests.harness.receiver import Receiver
 from tests.harness.server import Server
 from tests.harness.world import World
 
+pytestmark = pytest.mark.one_database
+
 
 @pytest.mark.parametrize("prefix", ["", "/api/v3"], ids=["root", "prefix"])
 def test_the_rest_client(server: Server, world: World, receiver: Receiver, prefix: str) -> None:

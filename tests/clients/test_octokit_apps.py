@@ -11,6 +11,8 @@ from tests.harness.receiver import Receiver
 from tests.harness.server import Server
 from tests.harness.world import World
 
+pytestmark = pytest.mark.one_database
+
 
 @pytest.mark.parametrize("prefix", ["", "/api/v3"], ids=["root", "prefix"])
 def test_an_app(server: Server, world: World, receiver: Receiver, prefix: str) -> None:

@@ -17,6 +17,8 @@ from tests.harness.receiver import Receiver
 from tests.harness.server import Server
 from tests.harness.world import World, add_user
 
+pytestmark = pytest.mark.one_database
+
 KINDS = ("repository", "organization")
 
 

@@ -19,6 +19,8 @@ from tests.harness.server import Server
 from tests.harness.waiting import until
 from tests.harness.world import World
 
+pytestmark = pytest.mark.one_database
+
 NOT_GRANTED = "The permissions requested are not granted to this installation."
 WITHOUT_PAUSES: dict[str, Any] = {
     "retry": None, "seconds_between_requests": 0, "seconds_between_writes": 0, "timeout": 60,

@@ -22,6 +22,8 @@ from tests.harness.receiver import Received, Receiver
 from tests.harness.server import Server
 from tests.harness.world import World
 
+pytestmark = pytest.mark.one_database
+
 README = Path(__file__).parents[2] / "README.md"
 PUSH = {"ref": "refs/heads/main", "note": "Grüße, *-._~ 世界 & <b>", "commits": []}
 

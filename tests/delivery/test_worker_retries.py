@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 
 import pytest
 import sqlalchemy as sa
@@ -26,13 +26,6 @@ def answering(statuses: Iterable[int], event: str = "push", **headers: str) -> C
     """One status after the other for the event; the rest is fine."""
     coming = iter(statuses)
     return lambda received: Reply(next(coming), headers) if received.event == event else Reply()
-
-
-@pytest.fixture
-def other() -> Iterator[Receiver]:
-    receiver = Receiver()
-    yield receiver
-    receiver.close()
 
 
 def test_a_failure_is_repeated_until_it_succeeds(site: Site, receiver: Receiver) -> None:

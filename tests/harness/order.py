@@ -28,6 +28,10 @@ def unit(name: str) -> str:
     return f"{file} {database[1]}" if database else file
 
 
+def on_postgresql(item: pytest.Item) -> bool:
+    return unit(item.nodeid).endswith(" postgresql")
+
+
 def arrange(items: list[pytest.Item]) -> None:
     """Units one after the other, those that take longest first."""
     known: dict[str, float] = json.loads(SECONDS.read_text())

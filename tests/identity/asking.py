@@ -11,8 +11,8 @@ from typing import Any
 from tests.api.wire import NOBODYS_ID, Place, new_url
 from tests.identity.kit import Site
 from tests.identity.model import HERE, STREAM, Credential
+from tests.work.requests_kit import TABLE as WORK
 from tests.work.scene import Scene
-from tests.work.test_matrix import TABLE as WORK
 from workhook.http.operations import WORK_API, Operation
 
 _numbers = itertools.count(1)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
+from typing import Any
 
 from tests.api.wire import NOBODYS_ID, Api, Place
 from tests.harness.server import Server
@@ -21,18 +22,18 @@ class Site:
         self.server, self.cast, self.here, self.tokens, self.apps = server, cast, cast.here, cast.tokens, cast.apps
         owner = Caller(server, cast.here.token)
         self.scene = Scene(owner, cast.here.project_id, cast.here.organization, cast.people["member"].login)
-        self.owners: dict[str, Api] = {}
-        self.hooks: dict[tuple[str, str], dict[str, int]] = {}
-        for kind in ("classic", "oauth"):
-            token = self.tokens.by["owner", kind, " ".join(SCOPES)]
-            self.owners[kind] = Api(server.client(token))
-            for place in ("repository", "organization"):
-                self.hooks[place, kind] = self._hook(place, kind)
+        self.owners = {
+            kind: Api(server.client(self.tokens.by["owner", kind, " ".join(SCOPES)])) for kind in ("classic", "oauth")
+        }
+        made = {
+            (place, kind): api.hook(Place(place, self.here), config={"retries": "0"}, events=["status"], active=True)
+            for kind, api in self.owners.items()
+            for place in ("repository", "organization")
+        }  # all of them before the first is waited for: their pings are sent at once
+        self.hooks = {(place, kind): self._used(self.owners[kind], hook) for (place, kind), hook in made.items()}
 
-    def _hook(self, place: str, kind: str) -> dict[str, int]:
+    def _used(self, api: Api, hook: dict[str, Any]) -> dict[str, int]:
         """With a delivery, its ping, and one time that many were asked for again."""
-        api = self.owners[kind]
-        hook = api.hook(Place(place, self.here), config={"retries": "0"}, events=["status"], active=True)
         [delivery] = until(partial(api.read, hook["deliveries_url"]))
         job = api.post(f"{hook['deliveries_url']}/redeliver", json={"ids": [NOBODYS_ID]}).json()["job"]
         return {"hook_id": hook["id"], "delivery_id": delivery["id"], "redelivery_id": job["id"]}

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from tests.work.test_matrix import TABLE as WORK
+from tests.work.requests_kit import TABLE as WORK
 
 FULL = {"repository_hooks": "write", "organization_hooks": "write", "work": "write"}
 HERE, OTHER_REPOSITORY, OTHER_ORGANIZATION = "here", "another repository", "another organization"

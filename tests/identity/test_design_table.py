@@ -17,6 +17,8 @@ from workhook.identity.apps.actions import create_oauth_app
 from workhook.identity.tokens.issue import issue
 from workhook.identity.tokens.kinds import OAUTH
 
+pytestmark = pytest.mark.one_database
+
 ADMIN = "Must have admin rights to Repository."
 OWNER = "You must be an organization owner."
 PERSONAL = "Resource not accessible by personal access token"

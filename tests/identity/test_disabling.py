@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 import pytest
 import sqlalchemy as sa
 
-from tests.harness.beside import Beside, opened
+from tests.harness.beside import Beside
 from tests.harness.world import make_world
 from workhook.core.errors import Invalid
 from workhook.http.calls import Services
@@ -194,12 +194,6 @@ async def test_who_is_the_last_owner_that_is_not_disabled_stays_one(scene: Scene
         )
     async with scene.services.database.transaction() as tx:
         assert await actions.remove_member(tx, scene.place, scene.ada), "who is disabled can be removed"
-
-
-@pytest.fixture
-async def beside(services: Services) -> AsyncIterator[Beside]:
-    async with opened(services) as found:
-        yield found
 
 
 Goes = Callable[[Transaction, Account, Account], Awaitable[object]]

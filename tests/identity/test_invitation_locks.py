@@ -3,13 +3,12 @@ by one that has ended. None of them is told that the database is in trouble."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from dataclasses import dataclass
 
 import pytest
 import sqlalchemy as sa
 
-from tests.harness.beside import Beside, opened
+from tests.harness.beside import Beside
 from tests.harness.world import make_world
 from workhook.core.clock import DAY_MS, now_ms
 from workhook.core.errors import Forbidden, NotFound
@@ -26,12 +25,6 @@ from workhook.work.chores import CHORES, run_once
 from workhook.work.invitations import organization, repository
 
 BASE = "http://h.example"
-
-
-@pytest.fixture
-async def beside(services: Services) -> AsyncIterator[Beside]:
-    async with opened(services) as found:
-        yield found
 
 
 @dataclass

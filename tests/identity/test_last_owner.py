@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import Awaitable, Callable
 
 import pytest
 
-from tests.harness.beside import Beside, opened
+from tests.harness.beside import Beside
 from tests.harness.world import make_world
 from workhook.core.errors import Invalid
 from workhook.http.calls import Services
@@ -16,12 +16,6 @@ from workhook.identity.schemas import Account
 from workhook.storage import Transaction
 
 Goes = Callable[[Transaction, Account, Account], Awaitable[object]]
-
-
-@pytest.fixture
-async def beside(services: Services) -> AsyncIterator[Beside]:
-    async with opened(services) as found:
-        yield found
 
 
 async def _leave(tx: Transaction, place: Account, owner: Account) -> object:

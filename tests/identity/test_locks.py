@@ -3,16 +3,14 @@ the two is told that the database is in trouble (docs/decisions/0014-oauth.md)."
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import Awaitable, Callable
 
 import pytest
 import sqlalchemy as sa
 
-from tests.harness.beside import Beside, opened
-from tests.harness.world import make_world
+from tests.harness.beside import Beside
 from workhook.core.errors import NotFound
 from workhook.http.calls import Services
-from workhook.identity import queries
 from workhook.identity.apps import access_tokens, actions
 from workhook.identity.apps.app_schemas import AccessTokenBody
 from workhook.identity.apps.schemas import App, Installation
@@ -29,22 +27,6 @@ from workhook.storage import Transaction
 REDIRECT = "https://app.example.com/callback"
 
 Ends = Callable[[Transaction, App], Awaitable[object]]
-
-
-@pytest.fixture
-async def beside(services: Services) -> AsyncIterator[Beside]:
-    async with opened(services) as found:
-        yield found
-
-
-@pytest.fixture
-async def people(services: Services) -> tuple[Account, Account]:
-    """An organization and its owner."""
-    world = await make_world(services)
-    place, user = [await queries.find_account(services.database, each) for each in (world.organization, world.owner)]
-    assert place is not None
-    assert user is not None
-    return place, user
 
 
 async def _app(tx: Transaction, place: Account, kind: str) -> App:

@@ -35,11 +35,13 @@ from tests.identity.asking import (
 from tests.identity.cast import PEOPLE, SCOPES
 from tests.identity.kit import Site, build
 from tests.identity.model import ALLOWED, HERE, OTHER_ORGANIZATION, Credential
-from tests.work.test_matrix import TABLE as WORK
+from tests.work.requests_kit import TABLE as WORK
 from workhook.asgi import described
 from workhook.http.calls import Services
 from workhook.http.operations import GRAPHQL, OAUTH, PAGES, SYSTEM, WEBHOOK_API, WORK_API, Operation
 from workhook.storage.metadata import metadata
+
+pytestmark = pytest.mark.one_database
 
 OPERATIONS: tuple[Operation, ...] = described()
 WITH_TOKENS = tuple(each for each in OPERATIONS if each.area in (WORK_API, WEBHOOK_API, GRAPHQL))

@@ -3,14 +3,14 @@ whoever else lets it act, in another organization or without that right, keeps n
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Collection
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Literal
 
 import pytest
 import sqlalchemy as sa
 
-from tests.harness.beside import Beside, opened
+from tests.harness.beside import Beside
 from tests.harness.world import make_world
 from workhook.core.errors import Forbidden
 from workhook.hooks.actions import HookWrite, create_hook, update_hook
@@ -228,12 +228,6 @@ async def test_a_consent_to_other_things_keeps_none(scene: Scene, scopes: Collec
 
 
 # --- at the same moment ----------------------------------------------------------------------------------------------
-
-
-@pytest.fixture
-async def beside(services: Services) -> AsyncIterator[Beside]:
-    async with opened(services) as found:
-        yield found
 
 
 @pytest.mark.parametrize(

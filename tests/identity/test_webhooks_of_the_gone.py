@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-
 import pytest
 import sqlalchemy as sa
 
-from tests.harness.beside import Beside, opened
-from tests.harness.world import make_world
+from tests.harness.beside import Beside
 from workhook.core.errors import Unauthenticated
 from workhook.hooks.actions import HookWrite, create_hook, update_hook
 from workhook.hooks.bodies import parse_hook
 from workhook.hooks.records import Hook, HookOwner, viewer_of
 from workhook.hooks.tables import hooks
 from workhook.http.calls import Services
-from workhook.identity import queries
 from workhook.identity.apps import access_tokens, actions
 from workhook.identity.apps.app_schemas import AccessTokenBody
 from workhook.identity.apps.installing import uninstall
@@ -28,22 +24,6 @@ from workhook.identity.tokens.lookup import find_actor
 from workhook.storage import Transaction
 
 SCOPES = frozenset({"admin:org_hook"})
-
-
-@pytest.fixture
-async def beside(services: Services) -> AsyncIterator[Beside]:
-    async with opened(services) as found:
-        yield found
-
-
-@pytest.fixture
-async def people(services: Services) -> tuple[Account, Account]:
-    """An organization and its owner."""
-    world = await make_world(services)
-    place, user = [await queries.find_account(services.database, each) for each in (world.organization, world.owner)]
-    assert place is not None
-    assert user is not None
-    return place, user
 
 
 async def _create(tx: Transaction, services: Services, actor: Actor, place: Account, number: int) -> Hook:

@@ -9,7 +9,7 @@ import sqlalchemy as sa
 
 from tests.harness.databases import Databases
 from tests.harness.waiting import finish
-from tests.migrations.test_upgrade import _make, _run
+from tests.migrations.upgrade_kit import migrate_to, on_database
 from workhook.bootstrap import open_services
 from workhook.core.config import load
 from workhook.hooks import history
@@ -50,10 +50,10 @@ def _upgraded(backend: Databases, folder: Path, revision: str) -> dict[str, Any]
     settings = {"data": str(folder), **backend.empty(folder)}
 
     def work(connection: Any) -> None:
-        _make(connection, revision)
+        migrate_to(connection, revision)
         _fill(connection)
 
-    _run(settings, work)
+    on_database(settings, work)
     known = load(settings, {})
     assert finish(lambda: migrate.migrate(known.sqlite_path, known.database_url))
     return settings
@@ -105,11 +105,11 @@ def test_it_is_done_once(backend: Databases, tmp_path: Path) -> None:
     settings = {"data": str(tmp_path), **backend.empty(tmp_path)}
 
     def work(connection: Any) -> None:
-        _make(connection, "0014")
+        migrate_to(connection, "0014")
         _fill(connection)
         connection.execute(sa.text("UPDATE deliveries SET recorded_at = 77 WHERE id < 4010 AND id >= 4000"))
 
-    _run(settings, work)
+    on_database(settings, work)
     known = load(settings, {})
     assert finish(lambda: migrate.migrate(known.sqlite_path, known.database_url))
 

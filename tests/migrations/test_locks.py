@@ -17,7 +17,7 @@ import sqlalchemy as sa
 from tests.harness.databases import Databases
 from tests.migrations.beside import LOCK_TIMEOUT
 from tests.migrations.filled import tables
-from tests.migrations.test_upgrade import _make, _run
+from tests.migrations.upgrade_kit import migrate_to, on_database
 from workhook.storage import migrate
 
 OLD = "0008"
@@ -93,10 +93,10 @@ async def test_every_step_gives_way(postgresql: Databases, tmp_path: Path, monke
     names: list[str] = []
 
     def make(connection: sa.Connection) -> None:
-        _make(connection, OLD)
+        migrate_to(connection, OLD)
         names.extend(each.name for each in tables(connection))
 
-    _run(settings, make)
+    on_database(settings, make)
     url = settings["database_url"]
     look = await asyncpg.connect(url)
     passing = await asyncpg.connect(url, server_settings={"lock_timeout": LOCK_TIMEOUT})

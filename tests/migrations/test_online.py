@@ -25,7 +25,7 @@ from tests.harness.waiting import until
 from tests.migrations.beside import Beside, beside
 from tests.migrations.filled import ROWS, fill, sums, tables
 from tests.migrations.shape import shape
-from tests.migrations.test_upgrade import _make, _run
+from tests.migrations.upgrade_kit import migrate_to, on_database
 from workhook.core.config import load
 from workhook.storage import migrate
 
@@ -90,17 +90,17 @@ class Old:
         self.file, self.url = known.sqlite_path, known.database_url or ""
         self.columns: dict[str, list[str]] = {}
         self.sizes: dict[str, int] = {}
-        _run(settings, self._fill)
+        on_database(settings, self._fill)
         self.before = self.sums()
 
     def _fill(self, connection: sa.Connection) -> None:
-        _make(connection, OLD)
+        migrate_to(connection, OLD)
         self.columns = {each.name: [column.name for column in each.columns] for each in tables(connection)}
         self.sizes = fill(connection)
 
     def sums(self) -> dict[str, tuple[int, int]]:
         found: dict[str, tuple[int, int]] = {}
-        _run(self.settings, lambda connection: found.update(sums(connection, self.columns, self.sizes)))
+        on_database(self.settings, lambda connection: found.update(sums(connection, self.columns, self.sizes)))
         return found
 
     def check(self) -> None:

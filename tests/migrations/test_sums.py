@@ -9,7 +9,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from tests.harness.databases import Databases
-from tests.migrations.test_upgrade import _make, _run
+from tests.migrations.upgrade_kit import migrate_to, on_database
 
 _USER = {"kind": "user", "created_at": 1, "updated_at": 1}
 _HOUR = 3_600_000
@@ -43,17 +43,17 @@ def _upgraded(backend: Databases, folder: Path, *steps: Callable[[Any], Any]) ->
     settings = {"data": str(folder), **backend.empty(folder)}
     found: list[Any] = []
     for step in steps:
-        _run(settings, lambda connection, step=step: found.append(step(connection)))  # type: ignore[misc]  # its own
+        on_database(settings, lambda connection, step=step: found.append(step(connection)))  # type: ignore[misc]  # its own
     return found[-1]
 
 
 def _before(connection: Any) -> None:
-    _make(connection, "0014")
+    migrate_to(connection, "0014")
     _fill(connection)
 
 
 def _after(connection: Any) -> None:
-    _make(connection, "0015")
+    migrate_to(connection, "0015")
 
 
 def _sums(connection: Any) -> list[tuple[int, ...]]:

@@ -7,32 +7,24 @@ ping and an event; the other could not be reached, and its event waits for the n
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 import sqlalchemy as sa
-from alembic import command
-from alembic.config import Config
 
 from tests.harness.databases import Databases
 from tests.harness.receiver import Receiver
 from tests.harness.server import Server
 from tests.harness.waiting import finish, until
+from tests.migrations.upgrade_kit import migrate_to, on_database
 from workhook.core.clock import now_ms
 from workhook.core.config import load
 from workhook.storage import migrate
 
 FILLED = json.loads(Path(__file__).with_name("filled_0001.json").read_text())
 _A_TIME = 10**12  # no other number in it is as large
-
-
-def _make(connection: Any, revision: str) -> None:
-    config = Config()
-    config.set_main_option("script_location", str(migrate.MIGRATIONS))
-    config.attributes["connection"] = connection
-    command.upgrade(config, revision)
 
 
 def _value(column: sa.Column[Any], value: Any, later: int) -> Any:
@@ -62,19 +54,6 @@ def _fill(connection: Any, url: str) -> None:
             connection.execute(number)
 
 
-def _run(settings: dict[str, Any], work: Callable[[Any], None]) -> None:
-    known = load(settings, {})
-    if known.sqlite_path is not None:
-        engine = sa.create_engine(f"sqlite:///{known.sqlite_path}")
-        with engine.begin() as connection:
-            work(connection)
-        engine.dispose()
-    else:
-        assert known.database_url is not None
-        url = known.database_url
-        finish(lambda: migrate._run_async(url, work))
-
-
 @pytest.fixture
 def upgraded(backend: Databases, tmp_path: Path, receiver: Receiver) -> Iterator[Server]:
     """A server of this version that was started on the database of the earlier one."""
@@ -84,10 +63,10 @@ def upgraded(backend: Databases, tmp_path: Path, receiver: Receiver) -> Iterator
     key.chmod(0o600)
 
     def work(connection: Any) -> None:
-        _make(connection, "0001")
+        migrate_to(connection, "0001")
         _fill(connection, receiver.url)
 
-    _run({"data": str(tmp_path), **settings}, work)
+    on_database({"data": str(tmp_path), **settings}, work)
     server = Server(tmp_path, settings).start()
     yield server
     server.close()
@@ -135,7 +114,7 @@ def test_tokens_learn_the_first_of_their_family(backend: Databases, tmp_path: Pa
     roots: dict[int, int | None] = {}
 
     def work(connection: Any) -> None:
-        _make(connection, "0007")
+        migrate_to(connection, "0007")
         there = sa.MetaData()
         there.reflect(connection, only=["accounts", "tokens"])
         at = {"created_at": 1, "updated_at": 1}
@@ -144,10 +123,10 @@ def test_tokens_learn_the_first_of_their_family(backend: Databases, tmp_path: Pa
         for number, parent in ((1, None), (2, 1), (3, 2), (4, 3), (5, None), (6, 99), (7, 6)):
             token = {"id": number, "kind": "classic", "digest": bytes([number]), "user_id": 1, "scopes": ""}
             connection.execute(sa.insert(there.tables["tokens"]).values(**token, created_at=1, parent_id=parent))
-        _make(connection, "0008")
+        migrate_to(connection, "0008")
         roots.update(connection.execute(sa.text("SELECT id, root_id FROM tokens")).fetchall())
 
-    _run(settings, work)
+    on_database(settings, work)
     assert roots == {1: None, 2: 1, 3: 1, 4: 1, 5: None, 6: None, 7: None}
 
 
@@ -158,15 +137,15 @@ def test_processes_that_deliver_meanwhile_are_none_that_stop(backend: Databases,
     found: dict[str, bool] = {}
 
     def before(connection: Any) -> None:
-        _make(connection, "0013")
+        migrate_to(connection, "0013")
         connection.execute(sa.text(row), {"owner": "here"})
 
     def after(connection: Any) -> None:
-        _make(connection, "0014")
+        migrate_to(connection, "0014")
         connection.execute(sa.text(row), {"owner": "comes"})
         rows = connection.execute(sa.text("SELECT owner, leaving FROM workers"))
         found.update({owner: bool(leaving) for owner, leaving in rows})
 
-    _run(settings, before)
-    _run(settings, after)
+    on_database(settings, before)
+    on_database(settings, after)
     assert found == {"here": False, "comes": False}

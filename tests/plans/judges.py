@@ -88,6 +88,11 @@ _PLANT = """UPDATE pg_class SET reltuples = reltuples * $1
 WHERE relnamespace = 'public'::regnamespace AND relkind IN ('r', 'i') AND reltuples > 100"""
 
 
+_QUOTED = (
+    "SELECT array_agg(quote_nullable(given) ORDER BY place) FROM unnest($1::text[]) WITH ORDINALITY _ (given, place)"
+)
+
+
 class PostgresJudge:
     """With a plan for these parameters, and with the one for any."""
 
@@ -112,7 +117,7 @@ class PostgresJudge:
         known = self._compile(statement)
         arguments = known.arguments(params)
         connection = self._connection
-        given = [await connection.fetchval("SELECT quote_nullable($1::text)", _text(each)) for each in arguments]
+        given = await connection.fetchval(_QUOTED, [_text(each) for each in arguments]) or []
         await connection.execute(f"PREPARE judged AS {known.sql}")
         asked = f"EXECUTE judged ({', '.join(given)})" if given else "EXECUTE judged"
         found = []

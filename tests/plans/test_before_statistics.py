@@ -81,15 +81,31 @@ def _analyze(judge: Judge, url: str | None) -> None:
     finish(analyze)
 
 
+class Filled(NamedTuple):
+    """A database that each test copies."""
+
+    settings: dict[str, str]
+    folder: Path
+
+
+@pytest.fixture(scope="module")
+def filled(backend: Databases, tmp_path_factory: pytest.TempPathFactory) -> Filled:
+    folder = tmp_path_factory.mktemp("filled")
+    made = Filled(backend.new(folder), folder)
+    with_services(
+        {"data": str(folder), **made.settings}, lambda services: fill(services.database, RowCounts.of(3 * LEAST))
+    )
+    return made
+
+
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 def test_what_somebody_had_is_not_looked_for_among_the_newest_of_others(
-    backend: Databases, tmp_path: Path, case: Case
+    backend: Databases, filled: Filled, tmp_path: Path, case: Case
 ) -> None:
     """One had most of what there was. All that has come since is another's."""
-    settings = {"data": str(tmp_path), **backend.new(tmp_path)}
+    settings = {"data": str(tmp_path), **backend.copy(*filled, tmp_path)}
     url = settings.get("database_url")
     judge: Judge = PostgresJudge(url) if url else SqliteJudge(tmp_path / "workhook.db")
-    with_services(settings, lambda services: fill(services.database, RowCounts.of(3 * LEAST)))
     _analyze(judge, url)
 
     async def ask(services: Services) -> list[Asked]:

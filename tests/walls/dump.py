@@ -35,23 +35,32 @@ def numbered() -> list[tuple[str, str]]:
     ]
 
 
+def _by_key(rows: Sequence[Sequence[Row]]) -> Dump:
+    return {
+        table.name: {tuple(row[column.name] for column in table.primary_key): row for row in of_table}
+        for table, of_table in zip(TABLES, rows, strict=True)
+    }
+
+
 class Reader:
     """A consistent view at each `dump`."""
 
     def __init__(self, server: Server) -> None:
         self._url = server.settings.get("database_url")
         self._runner = asyncio.Runner()
+        self._last: tuple[int, Dump] | None = None  # the version of the SQLite file, and what stood in it
         if self._url is None:
             self._sqlite = sqlite3.connect(server.data / "workhook.db", isolation_level=None, timeout=60)
         else:
             self._postgres: asyncpg.Connection = self._runner.run(asyncpg.connect(self._url))
 
     def dump(self) -> Dump:
-        rows = self._of_sqlite() if self._url is None else self._runner.run(self._of_postgres())
-        return {
-            table.name: {tuple(row[column.name] for column in table.primary_key): row for row in of_table}
-            for table, of_table in zip(TABLES, rows, strict=True)
-        }
+        if self._url is not None:
+            return _by_key(self._runner.run(self._of_postgres()))
+        version: int = self._sqlite.execute("PRAGMA data_version").fetchone()[0]  # another one whenever others wrote
+        if self._last is None or self._last[0] != version:
+            self._last = (version, _by_key(self._of_sqlite()))
+        return self._last[1]
 
     def _of_sqlite(self) -> list[Sequence[Row]]:
         self._sqlite.execute("BEGIN")
@@ -73,6 +82,7 @@ class Reader:
 
     def change(self, statement: str) -> None:
         """For a test that prepares what no request can."""
+        self._last = None
         if self._url is None:
             self._sqlite.execute(statement)
         else:

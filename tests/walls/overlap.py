@@ -107,7 +107,7 @@ class Overlap:
         run = self.server.run
         self.mate = Caller(self.server, run(partial(add_user, world=world, member="member")))
         self.other_client = Caller(self.server, run(partial(add_client, world=world)))
-        self.logins = [str(each.get("/me")["user"]["login"]) for each in (self.mate, self.other_client)]
+        self.logins = [each.login for each in (self.mate, self.other_client)]
         run(partial(_put_in, organization=world.organization, logins=("both", WANDERERS[place])))
         self.tokens = {login: self._allow(login) for login in (world.owner, self.logins[0])}
         project = f"/projects/{world.project_id}"

@@ -8,9 +8,9 @@ from collections.abc import Callable
 import httpx
 
 from tests.harness.server import Server
+from tests.work.requests_kit import TABLE
 from tests.work.scene import Scene
 from tests.work.studio import Studio
-from tests.work.test_matrix import TABLE
 
 _numbers = itertools.count(1)
 
@@ -58,7 +58,7 @@ class Side:
         self.server = server
         self.studio = Studio(server, server.world())
         self.world = self.studio.world
-        member = self.studio.add(member="member").get("/me")["user"]["username"]
+        member = self.studio.add(member="member").login
         self.scene = Scene(self.studio.owner, self.world.project_id, self.world.organization, member)
         self.word = f"zebra{next(_numbers)}{self.world.organization.replace('-', '')}"
         self.column_id = self.scene.column()

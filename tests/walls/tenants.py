@@ -11,8 +11,8 @@ from tests.harness.world import World, add_client, add_user
 from tests.walls.overlap import Overlap, Shared
 from tests.walls.said import Said, said
 from tests.walls.world import MarkedScene
+from tests.work.requests_kit import TABLE
 from tests.work.studio import Caller
-from tests.work.test_matrix import TABLE
 
 # What ends the ground on which the rest is done, and what a running test cannot follow.
 _LEFT_OUT = {"GET /invoices/{}/pdf"}
@@ -167,7 +167,7 @@ class Tenant:
 
     def drawn(self) -> dict[str, str]:
         """Names that are others in another run."""
-        logins = [each.get("/me")["user"]["login"] for each in self.people]
+        logins = [each.login for each in self.people]
         drawn = {self.world.organization: "organization", self.third.organization: "third"}
         drawn[self.overlap.third.client_id] = "app"
         logins += self.overlap.logins

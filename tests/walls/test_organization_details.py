@@ -11,8 +11,8 @@ import sqlalchemy as sa
 from tests.harness.receiver import Receiver
 from tests.harness.server import Server
 from tests.harness.waiting import until
+from tests.work.rights_kit import BASE, change_by_hand
 from tests.work.studio import Caller, Studio
-from tests.work.test_idempotency_rights import BASE, change_by_hand
 from workhook.http.calls import Services
 from workhook.identity.context import Write
 from workhook.identity.tables import accounts
@@ -90,7 +90,7 @@ def test_events_tell_an_outsider_no_more_of_an_organization_than_its_answers(
 def test_an_invited_person_learns_the_name_and_not_the_address(studios: tuple[Studio, Studio]) -> None:
     here, there = studios
     person = here.add()
-    login = person.get("/me")["user"]["username"]
+    login = person.login
     path = f"{there.world.org_path}/memberships/{login}"
     assert there.owner.http.put(path, json={"role": "member"}).json()["state"] == "pending"
     own = f"/user/memberships/orgs/{there.world.organization}"

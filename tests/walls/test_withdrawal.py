@@ -26,18 +26,17 @@ from tests.harness.server import Server
 from tests.harness.waiting import until
 from tests.walls.possible import Side
 from tests.work.listener import Listener
-from tests.work.studio import Caller, JsonObject
-from tests.work.test_idempotency_rights import (
+from tests.work.rights_kit import (
     change_by_hand,
     disable,
     enable,
-    login_of,
     make_member,
     make_reader,
     remove_client,
     remove_collaborator,
     remove_member,
 )
+from tests.work.studio import Caller, JsonObject
 from workhook.core.clock import now_ms
 from workhook.hooks.tables import dispatches, hooks
 from workhook.http.calls import Services
@@ -237,6 +236,7 @@ class Before:
             until(partial(_hears, stream, "Later"))
 
 
+@pytest.mark.one_database
 @pytest.mark.parametrize(
     ("walls", "name"), [(name != DELETED, name) for name in LOSSES], ids=LOSSES, indirect=["walls"]
 )
@@ -325,7 +325,7 @@ def _oauth_app(walls: Walls) -> _OauthApp:
     """An app that two people let act: an owner here who is a member there, and the owner there."""
     person = walls.here.studio.add(member="owner")
     walls.join_there(person)
-    login = person.get("/me")["user"]["username"]
+    login = person.login
 
     async def make(services: Services) -> tuple[int, str, str]:
         async with services.database.transaction() as tx:
@@ -420,6 +420,7 @@ def _refused_as(server: Server, token: str) -> tuple[object, ...]:
 PLACES: dict[str, Place | None] = {"owner": {"member": "owner"}, "collaborator": {"role": "admin"}, "client": None}
 
 
+@pytest.mark.one_database
 @pytest.mark.parametrize("place", PLACES)
 def test_a_user_who_is_disabled_has_nothing_left_until_enabled(walls: Walls, place: str) -> None:
     given, studio = PLACES[place], walls.here.studio
@@ -429,7 +430,7 @@ def test_a_user_who_is_disabled_has_nothing_left_until_enabled(walls: Walls, pla
     had = Before(walls, caller)
     made = caller.http.post("/user/tokens", json={"kind": "classic", "scopes": list(SCOPES), "note": "revoked"}).json()
     assert caller.http.delete(f"/user/tokens/{made['id']}").status_code == 204
-    of_colleague, login = walls.here.possible(colleague), login_of(caller)
+    of_colleague, login = walls.here.possible(colleague), caller.login
     disable(studio, login)
     for token in (had.token, had.fine):
         for side in (walls.here, walls.there):
@@ -451,7 +452,7 @@ def test_a_user_who_is_disabled_has_nothing_left_until_enabled(walls: Walls, pla
 
 def test_what_an_app_does_for_a_disabled_user_ends(walls: Walls) -> None:
     app = _oauth_app(walls)
-    login = login_of(app.person)
+    login = app.person.login
     there = walls.there.possible(app.other_token)
     streams, others = walls.listen(walls.here, app.token), walls.listen(walls.there, app.other_token)
     assert [_deliveries(side) for side in (walls.here, walls.there)] == [2, 2]
@@ -501,6 +502,7 @@ def _installed(walls: Walls) -> tuple[Registered, str, str]:
     return app, token, other
 
 
+@pytest.mark.one_database
 @pytest.mark.parametrize("how", ["deleted", "suspended", "repository taken", "permission taken"])
 def test_an_installation_ends_with_its_tokens(walls: Walls, how: str) -> None:
     app, token, other = _installed(walls)

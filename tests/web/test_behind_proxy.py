@@ -11,6 +11,8 @@ import pytest
 from tests.harness.server import Server
 from tests.web.browser import Browser, forms
 
+pytestmark = pytest.mark.one_database
+
 _PAGE = Path(__file__).parents[2] / "docs" / "operations.md"
 
 

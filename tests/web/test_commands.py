@@ -7,9 +7,13 @@ import re
 import subprocess
 from collections.abc import Callable
 
+import pytest
+
 from tests.harness import forge
 from tests.harness.server import Server
 from tests.web.browser import Browser, add_person
+
+pytestmark = pytest.mark.one_database
 
 NEW = "quite another string of words"
 

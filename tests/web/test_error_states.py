@@ -5,10 +5,13 @@ from __future__ import annotations
 from html.parser import HTMLParser
 
 import httpx
+import pytest
 
 from tests.harness.server import Server
 from tests.web.browser import Browser, add_link, add_person
 from workhook.identity.signin import links
+
+pytestmark = pytest.mark.one_database
 
 
 class _Page(HTMLParser):

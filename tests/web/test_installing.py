@@ -23,6 +23,8 @@ from workhook.identity.apps.schemas import AppChange
 from workhook.identity.signin import sessions
 from workhook.web.installing import LISTED_MAX
 
+pytestmark = pytest.mark.one_database
+
 CALLBACK = "https://client.example/setup?from=workhook"
 SEES_TASKS = "See, create, change and delete projects, tasks, files"
 OWNERS_ALONE = "Only an owner of an organization can install an app there."

@@ -12,6 +12,8 @@ from tests.web.browser import PASSWORD, Browser, Person, add_link, add_person, f
 from tests.web.pauses import lengthen_pauses
 from workhook.identity.signin import throttle
 
+pytestmark = pytest.mark.one_database
+
 WRONG = "not the right one"
 COOKIE = "workhook_device"
 OTHER_PASSWORD = "other words of one's own"

@@ -25,6 +25,8 @@ from workhook.identity.queries import find_account
 from workhook.identity.schemas import Account
 from workhook.identity.signin import oidc, throttle
 
+pytestmark = pytest.mark.one_database
+
 
 @dataclass
 class Forged:

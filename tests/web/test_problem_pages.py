@@ -15,6 +15,8 @@ from tests.web.browser import Browser, add_person
 from workhook.http.calls import Services
 from workhook.http.messages import prefers_page
 
+pytestmark = pytest.mark.one_database
+
 HTML = "text/html; charset=utf-8"
 JSON = "application/json; charset=utf-8"
 OTHERS = (

@@ -9,6 +9,8 @@ import pytest
 from tests.harness.server import Server
 from tests.web.browser import PASSWORD, Browser, add_person, forms
 
+pytestmark = pytest.mark.one_database
+
 
 def test_login_or_email_and_the_password_let_in(server: Server) -> None:
     person = add_person(server)

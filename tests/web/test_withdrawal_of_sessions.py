@@ -25,6 +25,8 @@ from workhook.identity.signin import actions as signin
 from workhook.identity.signin import links
 from workhook.storage import Transaction
 
+pytestmark = pytest.mark.one_database
+
 NEW = "quite another string of words"
 # Whoever has the link, or comes from the provider; everybody's files.
 NOT_OF_A_SESSION = {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,7 +12,11 @@ from tests.harness.server import Server
 from tests.harness.waiting import until
 from tests.harness.world import World
 from tests.work.paper import LINE, Draw, Upload
+from tests.work.scene import Scene
+from tests.work.shop import Shop
 from tests.work.studio import Studio
+from tests.work.timesheets_kit import Desk, make_task
+from tests.work.trello_importer import Importer
 from workhook.core.clock import DAY_MS, now_ms
 
 
@@ -27,6 +32,11 @@ def studio(server: Server, world: World) -> Iterator[Studio]:
     studio = Studio(server, world)
     yield studio
     studio.close()
+
+
+@pytest.fixture
+def scene(studio: Studio) -> Scene:
+    return Scene(studio.owner, studio.project_id, studio.world.organization)
 
 
 @pytest.fixture
@@ -54,3 +64,25 @@ def upload(studio: Studio) -> Upload:
         return link
 
     return make
+
+
+@pytest.fixture
+def shop(studio: Studio) -> Iterator[Shop]:
+    shop = Shop(studio)
+    yield shop
+    shop.close()
+
+
+@pytest.fixture
+def desk(studio: Studio) -> Desk:
+    return Desk(studio, studio.owner)
+
+
+@pytest.fixture
+def task_id(studio: Studio) -> str:
+    return make_task(studio)
+
+
+@pytest.fixture
+def importer(studio: Studio, tmp_path: Path) -> Importer:
+    return Importer(studio, tmp_path)

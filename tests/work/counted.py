@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager
 from contextvars import ContextVar
 from dataclasses import replace
 from typing import Any, TypeVar
+from weakref import WeakKeyDictionary
 
 import httpx
 import uvicorn
@@ -29,10 +30,15 @@ _inside: ContextVar[bool] = ContextVar("inside", default=False)
 COUNTED = ("fetch_all", "fetch_one", "fetch_slow", "fetch_with_deferred", "execute", "execute_many", "flush")
 
 
+_texts: WeakKeyDictionary[Any, str] = WeakKeyDictionary()
+
+
 def _text(statement: Any) -> str:
-    """The beginning of a statement, as SQLite gets it."""
-    written: Any = statement.of("sqlite") if isinstance(statement, PerDialect) else statement
-    return " ".join(str(written.compile(dialect=SQLITE)).split())[:160]
+    """The beginning of a statement, as SQLite gets it. Most are the same object for each request: compiled once."""
+    if statement not in _texts:
+        written: Any = statement.of("sqlite") if isinstance(statement, PerDialect) else statement
+        _texts[statement] = " ".join(str(written.compile(dialect=SQLITE)).split())[:160]
+    return _texts[statement]
 
 
 class Counted:

@@ -91,6 +91,19 @@ class Caller:
         self.token = token
         self.http = server.client(token)
 
+    @property
+    def me(self) -> JsonObject:
+        user: JsonObject = self.get("/me")["user"]
+        return user
+
+    @cached_property
+    def login(self) -> str:
+        return str(self.me["username"])
+
+    def new_task(self, column_id: str, title: str = "Task", **more: Any) -> JsonObject:
+        made: JsonObject = self.post(f"/columns/{column_id}/tasks", json={"title": title, **more})["task"]
+        return made
+
     def call(self, method: str, path: str, **more: Any) -> httpx.Response:
         return self.http.request(method, f"/api/v1{path}", **more)
 
@@ -168,6 +181,20 @@ class Studio:
     @cached_property
     def nobody(self) -> Caller:
         return self._caller(None)
+
+    def column(self, title: str = "To do", *, project: str | None = None, **more: Any) -> str:
+        """The id of a new column, in the studio's project unless the path of another is given."""
+        body = {"title": title, **more}
+        return str(self.owner.post(f"{project or self.project}/columns", json=body)["column"]["id"])
+
+    def task(self, column_id: str | None = None, title: str = "Task", **more: Any) -> str:
+        """The id of a new task of the owner."""
+        return str(self.owner.new_task(column_id or self.column(), title, **more)["id"])
+
+    def file(self, title: str = "plan.txt", **more: Any) -> str:
+        """The id of a new file of the owner."""
+        files = {"file": ("plan.txt", b"a file", "text/plain")}
+        return str(self.owner.post(f"{self.project}/files", files=files, data={"title": title, **more})["file"]["id"])
 
     def happened(self) -> list[Happened]:
         """The events of the organization since this was last asked, each held against its schema."""

@@ -66,7 +66,7 @@ def test_filters(studio: Studio, path: str) -> None:
     _rename(studio.owner, studio, "Owner's")
     _publish(studio)
     _rename(studio.member, studio, "Member's")
-    member = studio.member.get("/me")["user"]["username"]
+    member = studio.member.login
 
     def ids(**params: str) -> list[str]:
         return [each["event"] for each in studio.owner.get(path, params=params)["activity"]]

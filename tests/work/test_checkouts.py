@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -14,13 +13,6 @@ from workhook.core.clock import DAY_MS, parse_rfc3339
 
 ONCE = {"amount": 500, "currency": "usd", "interval": "one_time", "credits": 2.5}
 FREE = {"amount": 0, "currency": "EUR", "interval": "month", "credits": 1}
-
-
-@pytest.fixture
-def shop(studio: Studio) -> Iterator[Shop]:
-    shop = Shop(studio)
-    yield shop
-    shop.close()
 
 
 @pytest.fixture

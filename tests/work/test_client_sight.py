@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
-from tests.work.comment_kit import add_column, add_file, add_task
 from tests.work.studio import Caller, JsonObject, Studio
+
+pytestmark = pytest.mark.one_database
 
 
 @pytest.fixture
@@ -16,51 +15,37 @@ def other(studio: Studio) -> Caller:
     return studio.add_client()
 
 
-def _me(caller: Caller) -> JsonObject:
-    found: JsonObject = caller.get("/me")["user"]
-    return found
-
-
-def _name(caller: Caller) -> str:
-    return str(_me(caller)["username"])
-
-
 def _names(task: JsonObject) -> list[str]:
     return [each["username"] for each in task["assignees"]]
-
-
-def _task_of(caller: Caller, studio: Studio, **more: Any) -> JsonObject:
-    made: JsonObject = caller.post(f"{add_column(studio)}/tasks", json={"title": "Task", **more})["task"]
-    return made
 
 
 # --- assignees -------------------------------------------------------------------------------------------------------
 
 
 def test_a_client_assigns_the_team_and_itself_alone(studio: Studio, other: Caller) -> None:
-    column = add_column(studio)
-    member, foreign, stranger = _name(studio.member), _name(other), _name(studio.stranger)
+    column = studio.column()
+    member, foreign, stranger = studio.member.login, other.login, studio.stranger.login
     said = set()
     for name in (foreign, stranger, "nobody-of-this-name"):
         body = {"title": "Task", "assignees": [name]}
-        [error] = studio.client.refused(422, "POST", f"{column}/tasks", json=body)["errors"]
+        [error] = studio.client.refused(422, "POST", f"/columns/{column}/tasks", json=body)["errors"]
         assert error["field"] == "assignees"
         said.add(error["message"].replace(name, "…"))
-        operation = {"action": "create", "column_id": column.rpartition("/")[2], **body}
+        operation = {"action": "create", "column_id": column, **body}
         wrong = studio.client.faults("POST", "/tasks/bulk", json={"operations": [operation]})
         assert wrong == {"operations[0].assignees": "invalid"}
     assert len(said) == 1, "another client is not told apart from nobody"
-    task = studio.client.post(f"{column}/tasks", json={"title": "Task", "assignees": [member, _name(studio.client)]})
-    assert set(_names(task["task"])) == {member, _name(studio.client)}
-    assert studio.owner.post(f"{column}/tasks", json={"title": "Task", "assignees": [foreign]})["task"]["assignees"]
+    task = studio.client.new_task(column, assignees=[member, studio.client.login])
+    assert set(_names(task)) == {member, studio.client.login}
+    assert studio.owner.new_task(column, assignees=[foreign])["assignees"]
 
 
 def test_a_client_sees_no_other_client_on_a_task(studio: Studio, other: Caller) -> None:
-    task = _task_of(studio.client, studio)
+    task = studio.client.new_task(studio.column())
     path, column = f"/tasks/{task['id']}", task["column"]["id"]
-    everybody = {_name(each) for each in (studio.member, studio.client, other)}
+    everybody = {each.login for each in (studio.member, studio.client, other)}
     assert set(_names(studio.owner.patch(path, json={"assignees": sorted(everybody)})["task"])) == everybody
-    seen = everybody - {_name(other)}
+    seen = everybody - {other.login}
     client = studio.client
     edit = {"action": "edit", "id": task["id"], "title": "Bulk"}
     answers = {
@@ -78,9 +63,9 @@ def test_a_client_sees_no_other_client_on_a_task(studio: Studio, other: Caller) 
 
 
 def test_what_a_client_sets_leaves_whom_it_does_not_see(studio: Studio, other: Caller) -> None:
-    task = _task_of(studio.client, studio)
-    path, member = f"/tasks/{task['id']}", _name(studio.member)
-    studio.owner.patch(path, json={"assignees": [_name(other), member]})
+    task = studio.client.new_task(studio.column())
+    path, member = f"/tasks/{task['id']}", studio.member.login
+    studio.owner.patch(path, json={"assignees": [other.login, member]})
     studio.happened()
     assert _names(studio.client.patch(path, json={"assignees": [member]})["task"]) == [member]
     assert studio.happened() == [], "what it sees is what it said"
@@ -89,13 +74,13 @@ def test_what_a_client_sets_leaves_whom_it_does_not_see(studio: Studio, other: C
     [bulk] = studio.client.post("/tasks/bulk", json={"operations": [operation]})["tasks"]
     assert _names(bulk) == [member]
     assert _names(studio.client.patch(path, json={"assignees": None})["task"]) == []
-    assert _names(studio.owner.get(path)["task"]) == [_name(other)]
+    assert _names(studio.owner.get(path)["task"]) == [other.login]
 
 
 def test_a_client_reads_and_changes_under_one_tag(studio: Studio, other: Caller) -> None:
-    task = _task_of(studio.client, studio)
+    task = studio.client.new_task(studio.column())
     path = f"/tasks/{task['id']}"
-    studio.owner.patch(path, json={"assignees": [_name(other)]})
+    studio.owner.patch(path, json={"assignees": [other.login]})
     tag = studio.client.call("GET", path).headers["etag"]
     studio.client.patch(path, json={"title": "New"}, headers={"If-Match": tag})
     tag = studio.client.call("GET", path).headers["etag"]
@@ -103,49 +88,46 @@ def test_a_client_reads_and_changes_under_one_tag(studio: Studio, other: Caller)
 
 
 def test_a_filter_confirms_no_other_client(studio: Studio, other: Caller) -> None:
-    member, path = _name(studio.member), f"{studio.project}/tasks"
-    task_id = add_task(studio, assignees=[_name(other), member, _name(studio.client)])
+    member, path = studio.member.login, f"{studio.project}/tasks"
+    task_id = studio.task(assignees=[other.login, member, studio.client.login])
 
     def found(caller: Caller, name: str) -> list[str]:
         return [each["id"] for each in caller.get(path, params={"assignee": name})["tasks"]]
 
-    assert found(studio.client, _name(other)) == []
-    assert found(studio.client, member) == found(studio.client, _name(studio.client).upper()) == [task_id]
-    assert found(studio.owner, _name(other)) == found(studio.member, _name(other)) == [task_id]
+    assert found(studio.client, other.login) == []
+    assert found(studio.client, member) == found(studio.client, studio.client.login.upper()) == [task_id]
+    assert found(studio.owner, other.login) == found(studio.member, other.login) == [task_id]
 
 
 def test_who_left_is_on_the_team_no_more(studio: Studio) -> None:
     writer = studio.add(role="write")
-    task_id = add_task(studio, assignees=[_name(writer)])
-    assert _names(studio.client.get(f"/tasks/{task_id}")["task"]) == [_name(writer)]
-    studio.owner.delete(f"{studio.project}/members/{_name(writer)}")
+    task_id = studio.task(assignees=[writer.login])
+    assert _names(studio.client.get(f"/tasks/{task_id}")["task"]) == [writer.login]
+    studio.owner.delete(f"{studio.project}/members/{writer.login}")
     assert _names(studio.client.get(f"/tasks/{task_id}")["task"]) == []
-    assert _names(studio.owner.get(f"/tasks/{task_id}")["task"]) == [_name(writer)]
+    assert _names(studio.owner.get(f"/tasks/{task_id}")["task"]) == [writer.login]
 
 
 def test_a_client_of_two_places_sees_the_team_of_each(studio: Studio) -> None:
     """Who is on the team of one organization is a stranger in the other, though the client meets both."""
     away = Studio(studio.server, studio.server.world())
     try:
-        email = _me(studio.client)["email"]
+        email = studio.client.me["email"]
         away.owner.post(f"{away.project}/clients", json={"email": email})
-        column = add_column(away)
+        column = away.column()
         faults = studio.client.faults(
-            "POST", f"{column}/tasks", json={"title": "T", "assignees": [_name(studio.member)]}
+            "POST", f"/columns/{column}/tasks", json={"title": "T", "assignees": [studio.member.login]}
         )
         assert faults == {"assignees": "invalid"}
-        made = studio.client.post(f"{column}/tasks", json={"title": "T", "assignees": [_name(away.owner)]})
-        assert _names(made["task"]) == [_name(away.owner)]
+        assert _names(studio.client.new_task(column, assignees=[away.owner.login])) == [away.owner.login]
     finally:
         away.close()
 
 
 def test_a_client_is_shown_no_address_but_its_own(studio: Studio, other: Caller) -> None:
     """Other clients who wrote or uploaded something are known by their names, as their words are."""
-    task_id, file_id = add_task(studio, assignees=[_name(studio.member), _name(other)]), add_file(studio)
-    studio.owner.patch(
-        f"/tasks/{task_id}", json={"assignees": [_name(each) for each in (studio.member, studio.client)]}
-    )
+    task_id, file_id = studio.task(assignees=[studio.member.login, other.login]), studio.file()
+    studio.owner.patch(f"/tasks/{task_id}", json={"assignees": [each.login for each in (studio.member, studio.client)]})
     mine = other.post(f"/files/{file_id}/file_comments", json={"text": "Seen"})
     studio.member.post(f"/file_comments/{mine['id']}/comments", json={"body": "Good"})
     other.post(f"/tasks/{task_id}/task_comments", json={"text": "Done"})
@@ -153,10 +135,10 @@ def test_a_client_is_shown_no_address_but_its_own(studio: Studio, other: Caller)
     paths = (f"/tasks/{task_id}", f"{studio.project}/tasks", f"/columns/{column}/tasks")
     texts = [studio.client.call("GET", path).text for path in paths]
     for caller in (studio.owner, studio.member, other):
-        assert [text for text in texts if str(_me(caller)["email"]) in text] == []
-    assert all(_me(studio.client)["email"] in text for text in texts)
+        assert [text for text in texts if str(caller.me["email"]) in text] == []
+    assert all(studio.client.me["email"] in text for text in texts)
     for path in (f"/tasks/{task_id}/task_comments", f"/files/{file_id}/file_comments"):
-        assert _name(other) in studio.client.call("GET", path).text
+        assert other.login in studio.client.call("GET", path).text
 
 
 # --- what is not theirs ----------------------------------------------------------------------------------------------
@@ -169,7 +151,7 @@ def _timer(studio: Studio, caller: Caller, task_id: str) -> str:
 
 @pytest.mark.parametrize("how", ["edit", "bulk", "restore"])
 def test_a_client_that_moves_a_card_ends_nobodys_timer(studio: Studio, how: str) -> None:
-    task = _task_of(studio.client, studio)
+    task = studio.client.new_task(studio.column())
     timer = _timer(studio, studio.member, task["id"])
     done = studio.owner.post(f"{studio.project}/columns", json={"title": "Done", "stage": "done"})["column"]["id"]
     studio.happened()
@@ -203,7 +185,7 @@ def _refused_deletion(studio: Studio, path: str, what: str) -> None:
 
 @pytest.mark.parametrize("why", ["comment", "private comment", "time"])
 def test_a_client_does_not_delete_a_task_with_work_of_others(studio: Studio, why: str) -> None:
-    task = _task_of(studio.client, studio)
+    task = studio.client.new_task(studio.column())
     comments = f"/tasks/{task['id']}/task_comments"
     studio.client.post(comments, json={"text": "Mine"})
     if why == "time":
@@ -214,7 +196,7 @@ def test_a_client_does_not_delete_a_task_with_work_of_others(studio: Studio, why
 
 
 def test_a_client_that_deletes_its_task_ends_nobodys_timer(studio: Studio) -> None:
-    task = _task_of(studio.client, studio)
+    task = studio.client.new_task(studio.column())
     timer = _timer(studio, studio.member, task["id"])
     studio.client.refused(409, "DELETE", f"/tasks/{task['id']}")
     assert studio.member.get(timer)["timesheet"]["is_active"] is True
@@ -223,7 +205,7 @@ def test_a_client_that_deletes_its_task_ends_nobodys_timer(studio: Studio) -> No
 
 def test_a_client_does_not_delete_such_a_task_among_many(studio: Studio) -> None:
     """Nor the others of the same request. What somebody deletes as a member elsewhere is nobody's concern."""
-    tasks = [_task_of(studio.client, studio)["id"] for _ in range(2)]
+    tasks = [studio.client.new_task(studio.column())["id"] for _ in range(2)]
     studio.client.post(f"/tasks/{tasks[0]}/task_comments", json={"text": "Mine"})
     studio.member.post(f"/tasks/{tasks[1]}/task_comments", json={"text": "Ours", "private": True})
     operations = [{"action": "delete", "id": each} for each in tasks]
@@ -236,9 +218,9 @@ def test_a_client_does_not_delete_such_a_task_among_many(studio: Studio) -> None
 
 
 def test_a_client_deletes_a_task_that_only_it_has_worked_on(studio: Studio) -> None:
-    task = _task_of(studio.client, studio)
+    task = studio.client.new_task(studio.column())
     studio.client.post(f"/tasks/{task['id']}/task_comments", json={"text": "Mine"})
-    other = _task_of(studio.client, studio)
+    other = studio.client.new_task(studio.column())
     studio.member.post(f"/tasks/{other['id']}/task_comments", json={"text": "Elsewhere"})
     assert studio.client.delete(f"/tasks/{task['id']}") == {"success": True}
 
@@ -270,7 +252,7 @@ def _file_of(caller: Caller, studio: Studio) -> str:
 
 def _commented(studio: Studio) -> tuple[str, str]:
     """The paths of a file's comments and of the client's comment there."""
-    path = f"/files/{add_file(studio)}/file_comments"
+    path = f"/files/{studio.file()}/file_comments"
     return path, f"/file_comments/{studio.client.post(path, json={'text': 'Mine'})['id']}"
 
 

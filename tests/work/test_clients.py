@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
 
 import pytest
 
@@ -22,11 +21,6 @@ KEYS = {"id", "username", "email", "created_at", "updated_at"}
 @pytest.fixture
 def clients(studio: Studio) -> str:
     return f"{studio.project}/clients"
-
-
-def _me(caller: Caller) -> dict[str, Any]:
-    user: dict[str, Any] = caller.get("/me")["user"]
-    return user
 
 
 def _token(studio: Studio, username: str) -> Caller:
@@ -59,7 +53,7 @@ def test_somebody_new_is_invited_and_sees_the_project(studio: Studio, clients: s
     assert client["created_at"] == client["updated_at"]
     [added] = studio.happened()
     assert (added.name, added.action, added.record) == ("client", "added", client)
-    assert added.payload["sender"]["id"] == _me(studio.member)["id"]
+    assert added.payload["sender"]["id"] == studio.member.me["id"]
     invited = _token(studio, client["username"])
     assert invited.get(studio.project)["project"]["id"] == studio.project_id
     assert invited.get(f"/clients/{client['id']}")["client"] == client
@@ -78,7 +72,7 @@ def test_the_name_of_the_account_can_be_chosen(studio: Studio, clients: str) -> 
 
 
 def test_whoever_has_the_address_is_linked(studio: Studio, clients: str) -> None:
-    stranger = _me(studio.stranger)
+    stranger = studio.stranger.me
     client = studio.owner.post(clients, json={"email": stranger["email"].upper()})["client"]
     assert (client["username"], client["email"]) == (stranger["username"], stranger["email"].upper())
     assert [each["id"] for each in studio.stranger.get("/projects")["projects"]] == [studio.project_id]
@@ -96,7 +90,7 @@ def test_an_address_that_has_a_place_elsewhere_is_like_any_other(studio: Studio,
         elsewhere.add(member="owner"), elsewhere.add(member="member"), elsewhere.add(role="admin"),
         elsewhere.add_client(),
     ]  # fmt: skip
-    for somebody in map(_me, people):
+    for somebody in (each.me for each in people):
         client = studio.owner.post(clients, json={"email": somebody["email"]})["client"]
         assert (set(client), client["email"]) == (set(shown), somebody["email"])
         assert client["username"] == somebody["username"]
@@ -107,7 +101,7 @@ def test_an_address_that_has_a_place_elsewhere_is_like_any_other(studio: Studio,
 
 
 def test_a_name_alone_gives_nobody_away(studio: Studio, clients: str) -> None:
-    stranger = _me(studio.stranger)
+    stranger = studio.stranger.me
     other = {"email": "somebody-else@a.example", "username": stranger["username"]}
     assert studio.owner.faults("POST", clients, json=other) == {"username": "already_exists"}
     assert studio.owner.get(clients)["clients"] == []
@@ -143,8 +137,8 @@ def test_suffixes_stay_within_a_login(studio: Studio) -> None:
 
 def test_a_member_is_no_client(studio: Studio, clients: str) -> None:
     for caller in (studio.owner, studio.member, studio.add(role="read")):
-        email = _me(caller)["email"]
-        body = {"email": email, "username": _me(caller)["username"]}
+        email = caller.me["email"]
+        body = {"email": email, "username": caller.me["username"]}
         assert studio.owner.faults("POST", clients, json=body) == {"email": "is_member"}
     assert studio.happened() == []
 
@@ -178,7 +172,7 @@ def test_invited_by_several_at_once_somebody_is_a_client_once(studio: Studio, cl
 
 def test_clients_do_not_see_or_change_clients(studio: Studio, clients: str) -> None:
     other = studio.owner.post(clients, json={"email": f"{_unique(studio, 'ed')}@a.example"})["client"]
-    name = _me(studio.client)["username"]
+    name = studio.client.me["username"]
     [own] = [each for each in studio.owner.get(clients)["clients"] if each["username"] == name]
     assert studio.client.refused(403, "GET", clients)["code"] == "missing_role"
     assert studio.client.refused(403, "POST", clients, json={"email": "a@b.example"})["code"] == "missing_role"
@@ -260,7 +254,7 @@ def test_nothing_changes_in_an_archived_project(studio: Studio, clients: str) ->
 @pytest.mark.parametrize("archived", [False, True])
 def test_a_client_leaves_by_their_own_name(studio: Studio, archived: bool) -> None:
     """Nobody tells a client the id of its record."""
-    name = _me(studio.client)["username"]
+    name = studio.client.me["username"]
     [record] = studio.owner.get(f"{studio.project}/clients")["clients"]
     studio.owner.patch(studio.project, json={"archive": archived})
     studio.happened()
@@ -276,7 +270,7 @@ def test_a_client_leaves_by_their_own_name(studio: Studio, archived: bool) -> No
 
 
 def test_nobody_else_ends_the_place_of_a_client_by_the_name(studio: Studio) -> None:
-    name = _me(studio.client)["username"]
+    name = studio.client.me["username"]
     path = f"{studio.project}/members/{name}"
     assert studio.add_client().refused(403, "DELETE", path)["code"] == "missing_role"
     for caller, status in ((studio.owner, 404), (studio.member, 403), (studio.stranger, 404)):
@@ -285,7 +279,7 @@ def test_nobody_else_ends_the_place_of_a_client_by_the_name(studio: Studio) -> N
 
 
 def test_a_client_who_was_added_too_leaves_as_both(studio: Studio, clients: str) -> None:
-    name = _me(studio.client)["username"]
+    name = studio.client.me["username"]
     collaborator = f"{studio.world.repo_path}/collaborators/{name}"
     added = studio.owner.http.put(collaborator, json={"permission": "push"})
     assert added.status_code == 201, added.text

@@ -7,7 +7,7 @@ from typing import Any
 
 import httpx
 
-from tests.work.studio import Caller, Studio
+from tests.work.studio import Studio
 
 
 def _title_for(method: str) -> dict[str, Any]:
@@ -26,10 +26,6 @@ def titles(studio: Studio) -> list[str]:
     columns = studio.owner.get(f"{studio.project}/columns")["columns"]
     assert [each["position"] for each in columns] == list(range(len(columns)))
     return [each["title"] for each in columns]
-
-
-def task(caller: Caller, column_id: str, title: str = "Task", **more: Any) -> Any:
-    return caller.post(f"/columns/{column_id}/tasks", json={"title": title, **more})["task"]
 
 
 def cards(studio: Studio, column_id: str) -> list[str]:
@@ -196,8 +192,8 @@ def test_if_match_guards_changes(studio: Studio) -> None:
 def test_deleting_moves_the_tasks_to_the_first_other_column(studio: Studio) -> None:
     todo, done = made(studio, "To do", "Done")
     for number in range(3):
-        task(studio.owner, done, f"there {number}")
-    going = [task(studio.owner, todo, f"going {number}") for number in range(3)]
+        studio.owner.new_task(done, f"there {number}")
+    going = [studio.owner.new_task(todo, f"going {number}") for number in range(3)]
     studio.happened()
     assert studio.owner.delete(f"/columns/{todo}") == {"success": True}
     assert cards(studio, done) == ["there 0", "there 1", "there 2", "going 0", "going 1", "going 2"]
@@ -209,7 +205,7 @@ def test_deleting_moves_the_tasks_to_the_first_other_column(studio: Studio) -> N
     assert titles(studio) == ["Done"]
     for method in ("GET", "PATCH", "DELETE"):
         studio.owner.refused(404, method, f"/columns/{todo}")
-    assert task(studio.owner, done, "later")["position"] == 6
+    assert studio.owner.new_task(done, "later")["position"] == 6
     assert studio.owner.patch(f"/tasks/{going[2]['id']}", json={"position": 0})["task"]["position"] == 0
     assert cards(studio, done)[0] == "going 2"
 
@@ -217,7 +213,7 @@ def test_deleting_moves_the_tasks_to_the_first_other_column(studio: Studio) -> N
 def test_tasks_that_come_to_a_done_column_are_completed(studio: Studio) -> None:
     todo, _ = made(studio, "To do", "Done", stage="done")
     column = studio.owner.patch(f"/columns/{todo}", json={"stage": None})["column"]
-    going = task(studio.owner, column["id"])
+    going = studio.owner.new_task(column["id"])
     studio.happened()
     studio.owner.delete(f"/columns/{todo}")
     moved, _ = studio.happened()
@@ -235,8 +231,8 @@ def test_the_last_column_stays(studio: Studio) -> None:
 def test_two_columns_that_are_deleted_at_once_are_not_both(studio: Studio) -> None:
     """One is the last one then, and has the tasks of both."""
     one, two = made(studio, "A", "B")
-    task(studio.owner, one, "a")
-    task(studio.owner, two, "b")
+    studio.owner.new_task(one, "a")
+    studio.owner.new_task(two, "b")
     with ThreadPoolExecutor(2) as pool:
         answers = list(pool.map(lambda each: studio.owner.call("DELETE", f"/columns/{each}"), (one, two)))
     assert sorted(each.status_code for each in answers) == [200, 409]

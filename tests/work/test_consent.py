@@ -27,7 +27,7 @@ class Neighbour:
             for role in ("owner", "member")
         )
         studio._callers += [self.owner, self.both]
-        login = name_of(self.both)
+        login = self.both.login
 
         async def join(services: Services) -> None:
             async with services.database.transaction() as tx:
@@ -50,15 +50,6 @@ def members(studio: Studio) -> str:
     return f"{studio.project}/members"
 
 
-def me(caller: Caller) -> dict[str, Any]:
-    found: dict[str, Any] = caller.get("/me")["user"]
-    return found
-
-
-def name_of(caller: Caller) -> str:
-    return str(me(caller)["username"])
-
-
 def invitations(caller: Caller) -> list[dict[str, Any]]:
     """Those to repositories that wait for the caller."""
     found: list[dict[str, Any]] = caller.http.get("/user/repository_invitations").raise_for_status().json()
@@ -71,7 +62,7 @@ def invitations(caller: Caller) -> list[dict[str, Any]]:
 def test_who_shares_no_organization_is_invited_and_shown_without_id_and_address(
     studio: Studio, neighbour: Neighbour, members: str
 ) -> None:
-    stranger = me(neighbour.owner)
+    stranger = neighbour.owner.me
     answer = studio.owner.post(members, json={"username": stranger["username"].upper()})
     assert answer["pending"] is True
     assert set(answer["member"]) == {"login", "username", "email", "avatar"}
@@ -86,7 +77,7 @@ def test_who_shares_no_organization_is_invited_and_shown_without_id_and_address(
 
 
 def test_who_is_invited_accepts(studio: Studio, neighbour: Neighbour, members: str) -> None:
-    stranger = me(neighbour.owner)
+    stranger = neighbour.owner.me
     studio.owner.post(members, json={"username": stranger["username"]})
     [waiting] = invitations(neighbour.owner)
     assert (waiting["repository"]["full_name"], waiting["permissions"]) == (studio.world.full_name, "write")
@@ -102,7 +93,7 @@ def test_who_is_invited_accepts(studio: Studio, neighbour: Neighbour, members: s
 
 
 def test_who_is_invited_declines(studio: Studio, neighbour: Neighbour, members: str) -> None:
-    studio.owner.post(members, json={"username": name_of(neighbour.owner)})
+    studio.owner.post(members, json={"username": neighbour.owner.login})
     [waiting] = invitations(neighbour.owner)
     assert neighbour.owner.http.delete(f"/user/repository_invitations/{waiting['id']}").status_code == 204
     assert invitations(neighbour.owner) == []
@@ -111,11 +102,11 @@ def test_who_is_invited_declines(studio: Studio, neighbour: Neighbour, members: 
 
 
 def test_who_shares_an_organization_is_added_at_once(studio: Studio, neighbour: Neighbour, members: str) -> None:
-    answer = studio.owner.post(members, json={"username": name_of(neighbour.both)})
-    assert (answer["pending"], answer["member"]["username"]) == (False, name_of(neighbour.both))
+    answer = studio.owner.post(members, json={"username": neighbour.both.login})
+    assert (answer["pending"], answer["member"]["username"]) == (False, neighbour.both.login)
     # For the other organization, the same person and its owner are in one; the studio's owner is not.
     theirs = f"/projects/{neighbour.world.project_id}/members"
-    assert neighbour.owner.post(theirs, json={"username": name_of(neighbour.both)})["pending"] is False
+    assert neighbour.owner.post(theirs, json={"username": neighbour.both.login})["pending"] is False
     assert neighbour.owner.post(theirs, json={"username": studio.world.owner})["pending"] is True
     neighbour.owner.refused(404, "GET", studio.project)
 
@@ -123,7 +114,7 @@ def test_who_shares_an_organization_is_added_at_once(studio: Studio, neighbour: 
 def test_a_collaborator_leaves(studio: Studio, members: str) -> None:
     for role in ("read", "write", "admin"):
         added = studio.add(role=role)
-        name = name_of(added)
+        name = added.login
         studio.owner.patch(studio.project, json={"archive": True})
         added.delete(f"{members}/{name}")
         studio.owner.patch(studio.project, json={"archive": False})
@@ -132,12 +123,12 @@ def test_a_collaborator_leaves(studio: Studio, members: str) -> None:
 
 
 def test_who_is_here_through_the_organization_does_not_leave_the_project(studio: Studio, members: str) -> None:
-    path = f"{members}/{name_of(studio.member)}"
+    path = f"{members}/{studio.member.login}"
     assert studio.member.refused(409, "DELETE", path)["code"] == "not_added"
 
 
 def test_a_client_leaves(studio: Studio) -> None:
-    other, login = studio.add_client(), name_of(studio.client)
+    other, login = studio.add_client(), studio.client.login
     own = next(
         each["id"] for each in studio.owner.get(f"{studio.project}/clients")["clients"] if each["username"] == login
     )
@@ -158,7 +149,7 @@ def _records(studio: Studio, scene: Scene) -> list[str]:
 
 
 def test_addresses_are_shown_to_the_person_and_to_owners(studio: Studio, neighbour: Neighbour) -> None:
-    both, colleague, owner = me(neighbour.both), me(studio.member), me(studio.owner)
+    both, colleague, owner = neighbour.both.me, studio.member.me, studio.owner.me
     scene = Scene(studio.owner, studio.project_id, studio.world.organization, both["username"])
     paths = _records(studio, scene)
     assert all(each["email"].endswith("@example.com") for each in (both, colleague, owner))
@@ -176,7 +167,7 @@ def test_addresses_are_shown_to_the_person_and_to_owners(studio: Studio, neighbo
 
 
 def test_owners_see_no_address_of_people_from_outside(studio: Studio, neighbour: Neighbour, members: str) -> None:
-    stranger = me(neighbour.owner)
+    stranger = neighbour.owner.me
     studio.owner.post(members, json={"username": stranger["username"]})
     [waiting] = invitations(neighbour.owner)
     neighbour.owner.http.patch(f"/user/repository_invitations/{waiting['id']}").raise_for_status()
@@ -190,7 +181,7 @@ def test_owners_see_no_address_of_people_from_outside(studio: Studio, neighbour:
 
 
 def test_no_payload_shows_an_address(studio: Studio, neighbour: Neighbour) -> None:
-    both, owner = me(neighbour.both), me(studio.owner)
+    both, owner = neighbour.both.me, studio.owner.me
     scene = Scene(studio.owner, studio.project_id, studio.world.organization, both["username"])
     task_id = scene.task(assignees=[scene.somebody])
     studio.owner.post(f"/tasks/{task_id}/task_comments", json={"text": "Said"})

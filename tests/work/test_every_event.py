@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator
 from importlib import resources
 from typing import Any
 
-import pytest
 from jsonschema import Draft202012Validator, FormatChecker
 
 from tests.harness.receiver import Receiver
@@ -125,11 +124,6 @@ def _spent(scene: Scene) -> str:
     return scene.credit(kind="spend", amount=1, task_id=scene.task())
 
 
-@pytest.fixture
-def scene(studio: Studio) -> Scene:
-    return Scene(studio.owner, studio.project_id, studio.world.organization)
-
-
 def _listen(studio: Studio, receiver: Receiver) -> None:
     hook = {"name": "web", "events": ["*"], "config": {"url": receiver.url, "content_type": "json"}}
     assert studio.owner.http.post(f"{studio.world.org_path}/hooks", json=hook).status_code == 201
@@ -169,7 +163,7 @@ def test_every_event_arrives(studio: Studio, scene: Scene, receiver: Receiver) -
 
 
 def _members(studio: Studio) -> set[tuple[str, str]]:
-    login = studio.member.get("/me")["user"]["username"]
+    login = studio.member.login
     studio.happened()
     studio.owner.post(f"{studio.project}/members", json={"username": login})
     studio.owner.delete(f"{studio.project}/members/{login}")

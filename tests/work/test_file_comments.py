@@ -6,7 +6,6 @@ import httpx
 import pytest
 
 from tests.harness.receiver import Receiver
-from tests.work.comment_kit import add_file
 from tests.work.studio import Caller, JsonObject, Studio, without_addresses
 
 KEYS = {"id", "created_at", "updated_at", "text", "private", "file", "user", "comments"}
@@ -14,7 +13,7 @@ KEYS = {"id", "created_at", "updated_at", "text", "private", "file", "user", "co
 
 @pytest.fixture
 def file(studio: Studio) -> str:
-    return f"/files/{add_file(studio)}"
+    return f"/files/{studio.file()}"
 
 
 def _comment(caller: Caller, file: str, **more: object) -> int:
@@ -153,7 +152,7 @@ def test_what_is_private_is_not_there_for_clients(studio: Studio, file: str) -> 
 
 
 def test_a_private_file_is_not_there_for_clients(studio: Studio) -> None:
-    file = f"/files/{add_file(studio, private='true')}"
+    file = f"/files/{studio.file(private='true')}"
     comment_id = _comment(studio.owner, file)
     reply = _reply(studio.owner, comment_id)
     assert _ids(studio.member, file) == [comment_id]

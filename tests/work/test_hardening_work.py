@@ -8,10 +8,7 @@ import pytest
 from tests.work.scene import Scene
 from tests.work.studio import Studio
 
-
-@pytest.fixture
-def scene(studio: Studio) -> Scene:
-    return Scene(studio.owner, studio.project_id, studio.world.organization)
+pytestmark = pytest.mark.one_database
 
 
 @pytest.mark.parametrize("amount", ["1e999999", "1e9999999999", "9" * 5000, "1." + "0" * 40 + "1", "nan", "1e13"])

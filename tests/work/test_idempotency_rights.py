@@ -15,13 +15,21 @@ import sqlalchemy as sa
 
 from tests.harness.apps import make_app
 from tests.harness.waiting import until
+from tests.work.requests_kit import TABLE
+from tests.work.rights_kit import (
+    BASE,
+    change_by_hand,
+    make_member,
+    make_reader,
+    remove_client,
+    remove_collaborator,
+    remove_member,
+)
 from tests.work.scene import Scene
 from tests.work.studio import Caller, Studio
-from tests.work.test_matrix import TABLE
 from workhook.core.clock import now_ms
 from workhook.core.ids import new_id
 from workhook.http.calls import Services
-from workhook.identity import disabling, queries
 from workhook.identity.context import Write
 from workhook.identity.schemas import Account, Repository
 from workhook.identity.tables import projects
@@ -31,62 +39,14 @@ from workhook.work.clients.tables import clients
 from workhook.work.invoices.tables import invoices
 from workhook.work.members import by_hand
 
-BASE = "http://work.example.com"
+pytestmark = pytest.mark.one_database
+
+
 _forget_invoices = sa.delete(invoices).where(
     invoices.c.repository_id.in_(sa.select(projects.c.repository_id).where(projects.c.id == sa.bindparam("id")))
 )
 _insert_client = insert_into(clients, "id", "repository_id", "user_id", "email", "created_at", "updated_at")
 POSTS = [key for key in TABLE if key.startswith("POST ")]
-
-Change = Callable[[Transaction, Account, Repository, Account], Any]
-"""Gets the organization, the repository and the person."""
-
-
-def login_of(caller: Caller) -> str:
-    return str(caller.get("/me")["user"]["username"])
-
-
-def change_by_hand(studio: Studio, caller: Caller | str, change: Change) -> None:
-    """As on the command line. `caller`: or a login, of somebody whose token is not good."""
-    login = caller if isinstance(caller, str) else login_of(caller)
-
-    async def run(services: Services) -> None:
-        async with services.database.transaction() as tx:
-            repository = await queries.find_repository(tx, studio.world.organization, studio.world.repository)
-            person = await queries.find_account(tx, login)
-            assert repository is not None
-            assert person is not None
-            await change(tx, repository.owner, repository, person)
-
-    studio.server.run(run)
-
-
-def disable(studio: Studio, caller: Caller | str) -> None:
-    change_by_hand(studio, caller, lambda tx, _, __, who: disabling.disable(tx, who, base=BASE))
-
-
-def enable(studio: Studio, login: str) -> None:
-    change_by_hand(studio, login, lambda tx, _, __, who: disabling.enable(tx, who))
-
-
-def remove_member(studio: Studio, caller: Caller) -> None:
-    change_by_hand(studio, caller, lambda tx, place, _, who: by_hand.remove_member(Write(tx, None, BASE), place, who))
-
-
-def make_member(studio: Studio, caller: Caller) -> None:
-    change_by_hand(
-        studio, caller, lambda tx, place, _, who: by_hand.set_member(Write(tx, None, BASE), place, who, "member")
-    )
-
-
-def remove_collaborator(studio: Studio, caller: Caller) -> None:
-    studio.owner.delete(f"{studio.project}/members/{caller.get('/me')['user']['username']}")
-
-
-def make_reader(studio: Studio, caller: Caller) -> None:
-    change_by_hand(
-        studio, caller, lambda tx, _, place, who: by_hand.set_collaborator(Write(tx, None, BASE), place, who, "read")
-    )
 
 
 def _make_client(studio: Studio, caller: Caller) -> None:
@@ -98,13 +58,6 @@ def _make_client(studio: Studio, caller: Caller) -> None:
         await tx.execute(_insert_client, {**values, "created_at": now_ms(), "updated_at": now_ms()})
 
     change_by_hand(studio, caller, look_on)
-
-
-def remove_client(studio: Studio, caller: Caller) -> None:
-    name = caller.get("/me")["user"]["username"]
-    for each in studio.owner.get(f"{studio.project}/clients")["clients"]:
-        if each["username"] == name:
-            studio.owner.delete(f"/clients/{each['id']}")
 
 
 def _make_private(studio: Studio, caller: Caller) -> None:
@@ -152,7 +105,7 @@ class Request:
 
 
 def _requests(studio: Studio) -> list[Request]:
-    login = studio.add(member="member").get("/me")["user"]["username"]
+    login = studio.add(member="member").login
     scene = Scene(studio.owner, studio.project_id, studio.world.organization, login)
     return [Request(scene, name, number) for number, name in enumerate(POSTS)]
 

@@ -6,7 +6,6 @@ import json
 import signal
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 import sqlalchemy as sa
@@ -28,11 +27,6 @@ from workhook.core.errors import Conflict
 from workhook.identity.tables import projects
 from workhook.work.imports import apply
 from workhook.work.imports.plan import Remaining
-
-
-@pytest.fixture
-def importer(studio: Studio, tmp_path: Path) -> Importer:
-    return Importer(studio, tmp_path)
 
 
 def test_a_newer_export_adds_what_is_new_and_nothing_else(studio: Studio, importer: Importer) -> None:

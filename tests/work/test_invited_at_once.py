@@ -3,12 +3,10 @@ it."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-
 import pytest
 import sqlalchemy as sa
 
-from tests.harness.beside import Beside, opened
+from tests.harness.beside import Beside
 from tests.harness.world import World, make_world
 from workhook.http.calls import Services
 from workhook.identity.context import Write
@@ -20,12 +18,6 @@ from workhook.work.clients import actions as clients
 from workhook.work.clients.schemas import Client, ClientCreate
 
 BASE = "http://work.example.com"
-
-
-@pytest.fixture
-async def beside(services: Services) -> AsyncIterator[Beside]:
-    async with opened(services) as found:
-        yield found
 
 
 async def _owner(services: Services, world: World) -> Actor:

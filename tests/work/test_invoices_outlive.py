@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -34,18 +34,6 @@ _bury_task = (
 )
 _row = sa.select(invoices).where(invoices.c.id == sa.bindparam("id"))
 _task = sa.select(tasks.c.id).where(tasks.c.id == sa.bindparam("id"))
-
-
-@pytest.fixture
-def scene(studio: Studio) -> Scene:
-    return Scene(studio.owner, studio.project_id, studio.world.organization)
-
-
-@pytest.fixture
-def shop(studio: Studio) -> Iterator[Shop]:
-    shop = Shop(studio)
-    yield shop
-    shop.close()
 
 
 def _bury(studio: Studio, statement: sa.Update, gone_id: str, *, days: int = 31) -> None:
@@ -286,7 +274,7 @@ def _everything(studio: Studio, scene: Scene, shop: Shop) -> tuple[dict[str, Cal
     comment = owner.post(f"/files/{logo}/file_comments", json={"text": "Said"})["id"]
     reply = owner.post(f"/file_comments/{comment}/comments", json={"body": "Yes"})["comment"]["id"]
     task_comment = owner.post(f"/tasks/{task}/task_comments", json={"text": "Said"})["task_comment"]["id"]
-    member = studio.member.get("/me")["user"]["username"]
+    member = studio.member.login
     owner.post(f"{studio.project}/members", json={"username": member})
     client = owner.post(f"{studio.project}/clients", json={"email": scene.new_email()})["client"]["id"]
 

@@ -18,6 +18,8 @@ from tests.harness.waiting import until
 from tests.work.paper import LINE, Draw, images_of, png, read, renders, text_of
 from tests.work.studio import Studio
 
+pytestmark = pytest.mark.one_database
+
 
 def test_what_is_on_the_page(studio: Studio, draw: Draw) -> None:
     invoice_id = draw(

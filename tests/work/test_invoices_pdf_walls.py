@@ -17,6 +17,8 @@ from tests.harness.waiting import until
 from tests.work.paper import LINE, Draw, Upload, images_of, metric, png, read, renders, text_of
 from tests.work.studio import Studio
 
+pytestmark = pytest.mark.one_database
+
 SVG = '<svg xmlns="http://www.w3.org/2000/svg" width="{0}" height="{0}">{1}</svg>'
 FILTER = (
     '<filter id="f" x="-9" y="-9" width="99" height="99">'

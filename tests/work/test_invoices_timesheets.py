@@ -17,11 +17,6 @@ Draw = Callable[..., Any]
 
 
 @pytest.fixture
-def scene(studio: Studio) -> Scene:
-    return Scene(studio.owner, studio.project_id, studio.world.organization)
-
-
-@pytest.fixture
 def draw(studio: Studio) -> Draw:
     def make(*timesheet_ids: str, **more: Any) -> Any:
         body = {"timesheet_ids": timesheet_ids, **more}

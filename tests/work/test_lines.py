@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from tests.api.test_cli import Cli
+from tests.cli.cli_kit import Cli
 from tests.harness.server import Server
-from tests.work.comment_kit import add_task
 from tests.work.studio import Studio
 from workhook.core import json
 from workhook.work.activity import frames
+
+pytestmark = pytest.mark.one_database
 
 BREAKS = "a\u2028b\u2029c\u0085d"
 
@@ -48,7 +49,7 @@ def test_an_event_of_a_stream() -> None:
 
 
 def test_a_timesheet_in_a_table_breaks_lines_in_one_way(studio: Studio) -> None:
-    task_id = add_task(studio)
+    task_id = studio.task()
     body = {"task_id": task_id, "duration": 60_000, "notes": BREAKS}
     studio.owner.post(f"{studio.project}/timesheets", json=body)
     table = studio.owner.call("GET", f"{studio.project}/timesheets", headers={"Accept": "text/csv"}).text

@@ -5,13 +5,12 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from decimal import Decimal
 
 import pytest
 from msgspec.structs import replace
 
-from tests.harness.beside import Beside, opened
+from tests.harness.beside import Beside
 from tests.harness.world import World, make_world
 from workhook.core.clock import now_ms
 from workhook.core.errors import Conflict, NotFound
@@ -50,12 +49,6 @@ async def actor(services: Services, world: World) -> Actor:
     user = await find_account(services.database, world.owner)
     assert user is not None
     return Actor(user, token_id=0, token_kind="classic", scopes=frozenset())
-
-
-@pytest.fixture
-async def beside(services: Services) -> AsyncIterator[Beside]:
-    async with opened(services) as found:
-        yield found
 
 
 async def _choose(services: Services, world: World, actor: Actor, *, granted: int | None = 1000) -> Checkout:

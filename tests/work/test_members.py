@@ -8,17 +8,12 @@ from typing import Any
 import pytest
 
 from tests.harness.receiver import Receiver
+from tests.work.rights_kit import change_by_hand, remove_member
 from tests.work.studio import Caller, Studio
-from tests.work.test_idempotency_rights import change_by_hand, remove_member
 from workhook.identity.context import Write
 from workhook.work.members import by_hand
 
 KEYS = {"id", "login", "username", "email", "avatar"}
-
-
-def _name(caller: Caller) -> str:
-    username: str = caller.get("/me")["user"]["username"]
-    return username
 
 
 def _names(caller: Caller, path: str, **more: Any) -> list[str]:
@@ -50,9 +45,9 @@ def test_me(studio: Studio) -> None:
 
 
 def test_a_project_lists_who_is_in_it_once_each_by_id(studio: Studio, members: str) -> None:
-    owner, member = _name(studio.owner), _name(studio.member)
-    reader = _name(studio.add(role="read"))
-    both = _name(studio.add(member="member", role="admin"))
+    owner, member = studio.owner.login, studio.member.login
+    reader = studio.add(role="read").login
+    both = studio.add(member="member", role="admin").login
     _ = studio.client, studio.stranger
     answer = studio.owner.get(members)
     assert set(answer) == {"success", "members"}
@@ -64,7 +59,7 @@ def test_a_project_lists_who_is_in_it_once_each_by_id(studio: Studio, members: s
 
 
 def test_pages_of_members(studio: Studio, members: str) -> None:
-    everybody = [_name(each) for each in (studio.owner, studio.member, studio.add(role="write"))]
+    everybody = [each.login for each in (studio.owner, studio.member, studio.add(role="write"))]
     for path in (members, f"/organizations/{studio.world.organization}/members"):
         wanted = everybody if path == members else everybody[:2]
         first = studio.owner.call("GET", path, params={"per_page": 1})
@@ -88,7 +83,7 @@ def test_who_may_not_see_members(studio: Studio, members: str) -> None:
 
 def test_an_organization_lists_who_is_in_it_for_those(studio: Studio) -> None:
     path = f"/organizations/{studio.world.organization}/members"
-    owner, member = _name(studio.owner), _name(studio.member)
+    owner, member = studio.owner.login, studio.member.login
     collaborator = studio.add(role="admin")
     answer = studio.member.get(path)
     assert set(answer) == {"success", "members"}
@@ -104,7 +99,7 @@ def test_an_organization_lists_who_is_in_it_for_those(studio: Studio) -> None:
 
 
 def test_somebody_is_added(studio: Studio, members: str) -> None:
-    name = _name(studio.member)
+    name = studio.member.login
     _make_private(studio)
     answer = studio.owner.post(members, json={"username": name.upper()})
     assert set(answer) == {"success", "member", "pending"}
@@ -120,19 +115,19 @@ def test_somebody_is_added(studio: Studio, members: str) -> None:
 
 
 def test_adding_again_changes_nothing(studio: Studio, members: str) -> None:
-    admin, owner = studio.add(role="admin"), _name(studio.owner)
-    for name in (_name(admin), owner):
+    admin, owner = studio.add(role="admin"), studio.owner.login
+    for name in (admin.login, owner):
         assert studio.owner.post(members, params={"username": name})["member"]["username"] == name
     assert studio.happened() == []
     # Still an admin.
-    assert admin.post(members, json={"username": _name(studio.member)})
+    assert admin.post(members, json={"username": studio.member.login})
     assert [each.action for each in studio.happened()] == ["added"]
 
 
 def test_a_member_of_the_organization_is_added_for_the_time_that_the_project_is_private(
     studio: Studio, members: str
 ) -> None:
-    name = _name(studio.member)
+    name = studio.member.login
     studio.owner.post(members, json={"username": name})
     assert [each.action for each in studio.happened()] == ["added"]
     _make_private(studio)
@@ -142,14 +137,14 @@ def test_a_member_of_the_organization_is_added_for_the_time_that_the_project_is_
 def test_who_cannot_be_added(studio: Studio, members: str) -> None:
     for name in ("nobody-at-all", studio.world.organization, "ä", ""):
         assert studio.owner.faults("POST", members, json={"username": name}) == {"username": "invalid"}
-    assert studio.owner.faults("POST", members, json={"username": _name(studio.client)}) == {"username": "is_client"}
+    assert studio.owner.faults("POST", members, json={"username": studio.client.login}) == {"username": "is_client"}
     assert studio.owner.faults("POST", members, json={"role": "admin"}) == {"username": "missing", "role": "unknown"}
     assert studio.happened() == []
 
 
 def test_only_owners_and_admins_change_members(studio: Studio, members: str) -> None:
     added = studio.add(role="write")
-    name = _name(added)
+    name = added.login
     for caller in (studio.member, studio.add(role="read"), added, studio.client):
         assert caller.refused(403, "POST", members, json={"username": name})["code"] == "missing_role"
         if caller is not added:  # who may leave
@@ -161,14 +156,14 @@ def test_only_owners_and_admins_change_members(studio: Studio, members: str) -> 
 
 
 def test_nothing_changes_in_an_archived_project(studio: Studio, members: str) -> None:
-    name = _name(studio.add(role="write"))
+    name = studio.add(role="write").login
     studio.owner.patch(studio.project, json={"archive": True})
     assert studio.owner.refused(409, "POST", members, json={"username": name})["code"] == "archived"
     assert studio.owner.refused(409, "DELETE", f"{members}/{name}")["code"] == "archived"
 
 
 def test_added_by_several_at_once_somebody_is_added_once(studio: Studio, members: str) -> None:
-    name = _name(studio.member)
+    name = studio.member.login
     with ThreadPoolExecutor(6) as pool:
         answers = list(pool.map(lambda _: studio.owner.call("POST", members, json={"username": name}), range(6)))
     assert {each.status_code for each in answers} == {200}
@@ -180,7 +175,7 @@ def test_added_by_several_at_once_somebody_is_added_once(studio: Studio, members
 
 def test_somebody_is_removed(studio: Studio, members: str) -> None:
     added = studio.add(role="write")
-    name = _name(added)
+    name = added.login
     assert studio.owner.delete(f"{members}/{name.upper()}") == {"success": True}
     added.refused(404, "GET", studio.project)
     [removed] = studio.happened()
@@ -191,10 +186,10 @@ def test_somebody_is_removed(studio: Studio, members: str) -> None:
 
 
 def test_what_the_organization_gives_is_not_taken_here(studio: Studio, members: str) -> None:
-    name = _name(studio.add(member="member", role="write"))
+    name = studio.add(member="member", role="write").login
     assert studio.owner.delete(f"{members}/{name}") == {"success": True}
     assert name in _names(studio.owner, members)
-    for each in (name, _name(studio.owner)):
+    for each in (name, studio.owner.login):
         assert studio.owner.refused(409, "DELETE", f"{members}/{each}")["code"] == "not_added"
     _make_private(studio)
     studio.owner.refused(404, "DELETE", f"{members}/{name}")
@@ -204,7 +199,7 @@ def test_what_the_organization_gives_is_not_taken_here(studio: Studio, members: 
 def test_who_is_no_longer_in_the_organization_keeps_no_role_in_its_projects(studio: Studio, how: str) -> None:
     """Nor where it made the project, nor in one that comes back; elsewhere it does, and what a client has stays."""
     caller = studio.add(member="member", role="admin")
-    name, email = _name(caller), caller.get("/me")["user"]["email"]
+    name, email = caller.login, caller.get("/me")["user"]["email"]
     _make_private(studio)
     made = [caller.post("/projects", json={"title": title, "private": True})["project"]["id"] for title in ("A", "B")]
     studio.owner.delete(f"/projects/{made[1]}")
@@ -231,7 +226,7 @@ def test_who_is_no_longer_in_the_organization_keeps_no_role_in_its_projects(stud
 def test_a_webhook_tells_of_a_member(studio: Studio, members: str, receiver: Receiver) -> None:
     hook = {"name": "web", "events": ["member"], "config": {"url": receiver.url, "content_type": "json"}}
     assert studio.owner.http.post(f"{studio.world.repo_path}/hooks", json=hook).status_code == 201
-    name = _name(studio.member)
+    name = studio.member.login
     studio.owner.post(members, json={"username": name})
     received = receiver.wait_for(lambda requests: any(each.event == "member" for each in requests))
     [told] = [each.payload() for each in received if each.event == "member"]

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.harness import forge
 from tests.work.studio import Studio
+
+pytestmark = pytest.mark.one_database
 
 
 def _run(studio: Studio, *command: str) -> None:
@@ -12,7 +16,7 @@ def _run(studio: Studio, *command: str) -> None:
 
 
 def test_members_of_an_organization(studio: Studio) -> None:
-    name = studio.stranger.get("/me")["user"]["username"]
+    name = studio.stranger.login
     where = ("--organization", studio.world.organization, "--user", name)
     _run(studio, "member", "add", *where)
     [added] = studio.happened()
@@ -29,7 +33,7 @@ def test_members_of_an_organization(studio: Studio) -> None:
 
 
 def test_collaborators_of_a_project(studio: Studio) -> None:
-    name = studio.stranger.get("/me")["user"]["username"]
+    name = studio.stranger.login
     where = ("--repository", studio.world.full_name, "--user", name)
     _run(studio, "collaborator", "add", *where, "--role", "read")
     _run(studio, "collaborator", "add", *where, "--role", "write")

@@ -10,12 +10,14 @@ import httpx
 import msgspec
 import pytest
 
+from tests.work.requests_kit import TABLE
 from tests.work.scene import Scene
 from tests.work.studio import Studio
-from tests.work.test_matrix import TABLE
 from workhook.core import json
 from workhook.http.operations import Operation
 from workhook.work.operations import OPERATIONS
+
+pytestmark = pytest.mark.one_database
 
 UNKNOWN = "no_such_parameter"
 STREAM = "GET /projects/{}/stream"  # it answers for as long as it is read: a refusal it does not begin
@@ -23,7 +25,7 @@ STREAM = "GET /projects/{}/stream"  # it answers for as long as it is read: a re
 
 @pytest.fixture
 def scene(studio: Studio) -> Scene:
-    login = studio.member.get("/me")["user"]["username"]
+    login = studio.member.login
     return Scene(studio.owner, studio.project_id, studio.world.organization, login)
 
 

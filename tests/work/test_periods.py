@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -26,13 +26,6 @@ from workhook.work.checkouts.tables import service_checkouts
 
 WEEKLY = {**MONTHLY, "amount": 100, "interval": "week"}
 PERIOD = ["invoice created", "task_credit granted"]
-
-
-@pytest.fixture
-def shop(studio: Studio) -> Iterator[Shop]:
-    shop = Shop(studio)
-    yield shop
-    shop.close()
 
 
 def _billed(events: list[Happened]) -> list[str]:

@@ -14,11 +14,6 @@ from tests.work.studio import JsonObject, Studio
 AT_ONCE = 50
 
 
-def column(studio: Studio, title: str = "To do", **more: Any) -> str:
-    made: str = studio.owner.post(f"{studio.project}/columns", json={"title": title, **more})["column"]["id"]
-    return made
-
-
 def filled(studio: Studio, column_id: str, count: int) -> list[str]:
     """The ids of new tasks at the column's end."""
     body = {"operations": [{"action": "create", "column_id": column_id, "title": str(each)} for each in range(count)]}
@@ -39,7 +34,7 @@ def move(studio: Studio, task_id: str, **to: Any) -> JsonObject:
 
 @pytest.mark.parametrize(("which", "to"), [(0, 4), (4, 0), (1, 3), (3, 1), (2, 2), (0, 99)])
 def test_a_task_moves_in_its_column(studio: Studio, which: int, to: int) -> None:
-    column_id = column(studio)
+    column_id = studio.column()
     wanted = filled(studio, column_id, 5)
     studio.happened()
     task_id = wanted.pop(which)
@@ -57,7 +52,7 @@ def test_a_task_moves_in_its_column(studio: Studio, which: int, to: int) -> None
 
 
 def test_a_task_moves_to_another_column(studio: Studio) -> None:
-    here, there = column(studio), column(studio, "Doing")
+    here, there = studio.column(), studio.column("Doing")
     going, waiting = filled(studio, here, 3), filled(studio, there, 3)
     studio.happened()
     last = move(studio, going[1], column_id=there)
@@ -73,7 +68,7 @@ def test_a_task_moves_to_another_column(studio: Studio) -> None:
 
 
 def test_a_move_with_an_edit_is_one_event(studio: Studio) -> None:
-    here, there = column(studio), column(studio, "Doing")
+    here, there = studio.column(), studio.column("Doing")
     [task_id] = filled(studio, here, 1)
     studio.happened()
     edit = {"column_id": there, "title": "New", "assignees": [studio.world.owner]}
@@ -85,7 +80,7 @@ def test_a_move_with_an_edit_is_one_event(studio: Studio) -> None:
 
 @pytest.mark.parametrize("flags", [{"stage": "done"}, {"finished": True}])
 def test_what_enters_a_done_column_is_completed(studio: Studio, flags: JsonObject) -> None:
-    todo, done, archive = column(studio), column(studio, "Done", **flags), column(studio, "Old", stage="done")
+    todo, done, archive = studio.column(), studio.column("Done", **flags), studio.column("Old", stage="done")
     [task_id] = filled(studio, todo, 1)
     studio.happened()
     completed = studio.owner.patch(f"/tasks/{task_id}", json={"column_id": done, "title": "New"})["task"]
@@ -102,7 +97,7 @@ def test_what_enters_a_done_column_is_completed(studio: Studio, flags: JsonObjec
 
 
 def test_what_is_made_in_a_done_column_is_completed(studio: Studio) -> None:
-    done = column(studio, "Done", stage="done")
+    done = studio.column("Done", stage="done")
     studio.happened()
     made = studio.owner.post(f"/columns/{done}/tasks", json={"title": "x"})["task"]
     assert made["completed_at"] is not None
@@ -111,20 +106,20 @@ def test_what_is_made_in_a_done_column_is_completed(studio: Studio) -> None:
 
 
 def test_a_column_that_becomes_done_leaves_its_tasks_alone(studio: Studio) -> None:
-    column_id = column(studio)
+    column_id = studio.column()
     task_id, other = filled(studio, column_id, 2)
     studio.owner.patch(f"/columns/{column_id}", json={"stage": "done"})
     assert studio.owner.get(f"/tasks/{task_id}")["task"]["completed_at"] is None
     assert move(studio, task_id, position=1)["completed_at"] is None
-    done = column(studio, "Done", stage="done")
+    done = studio.column("Done", stage="done")
     completed = move(studio, other, column_id=done)["completed_at"]
     studio.owner.patch(f"/columns/{done}", json={"stage": None})
     assert studio.owner.get(f"/tasks/{other}")["task"]["completed_at"] == completed
 
 
 def test_timers_run_where_the_column_wants_it(studio: Studio) -> None:
-    todo = column(studio)
-    doing, done = column(studio, "Doing", start_timer=True), column(studio, "Done", stage="done")
+    todo = studio.column()
+    doing, done = studio.column("Doing", start_timer=True), studio.column("Done", stage="done")
     task_id, _ = filled(studio, todo, 2)
     studio.happened()
     move(studio, task_id, column_id=doing)
@@ -140,7 +135,7 @@ def test_timers_run_where_the_column_wants_it(studio: Studio) -> None:
 
 
 def test_a_client_has_no_timer(studio: Studio) -> None:
-    todo, doing = column(studio), column(studio, "Doing", start_timer=True)
+    todo, doing = studio.column(), studio.column("Doing", start_timer=True)
     made = studio.client.post(f"/columns/{todo}/tasks", json={"title": "Wish"})["task"]
     studio.happened()
     studio.client.patch(f"/tasks/{made['id']}", json={"column_id": doing})
@@ -152,7 +147,7 @@ def test_a_client_has_no_timer(studio: Studio) -> None:
 
 def test_a_long_column_keeps_its_order(studio: Studio) -> None:
     """Several buckets, that are filled, split, emptied and dropped."""
-    column_id, other = column(studio), column(studio, "Other")
+    column_id, other = studio.column(), studio.column("Other")
     wanted, moved_away = filled(studio, column_id, 400), []
     shuffle = random.Random(1)
     for number in range(60):
@@ -172,7 +167,7 @@ def test_a_long_column_keeps_its_order(studio: Studio) -> None:
 
 def test_inserts_at_one_place(studio: Studio) -> None:
     """More than there are ranks between two tasks, and more than go into a bucket."""
-    column_id = column(studio)
+    column_id = studio.column()
     wanted = filled(studio, column_id, 10)
     for number in range(150):
         made = studio.owner.post(f"/columns/{column_id}/tasks", json={"title": str(number), "position": 5})["task"]
@@ -198,7 +193,7 @@ def pages(studio: Studio, path: str, per_page: int, between: Callable[[], object
 
 
 def test_a_column_comes_in_pages(studio: Studio) -> None:
-    column_id = column(studio)
+    column_id = studio.column()
     wanted = filled(studio, column_id, 300)
     found = [each for page in pages(studio, f"/columns/{column_id}/tasks", 70) for each in page]
     assert [each["id"] for each in found] == wanted
@@ -206,7 +201,7 @@ def test_a_column_comes_in_pages(studio: Studio) -> None:
 
 
 def test_tasks_that_come_meanwhile_neither_hide_nor_repeat_others(studio: Studio) -> None:
-    column_id = column(studio)
+    column_id = studio.column()
     wanted = filled(studio, column_id, 6)
     in_front = {"title": "in front", "position": 0}
     found = [
@@ -223,7 +218,7 @@ def test_tasks_that_come_meanwhile_neither_hide_nor_repeat_others(studio: Studio
 
 
 def test_a_whole_list_has_a_bound(studio: Studio) -> None:
-    column_id = column(studio)
+    column_id = studio.column()
     wanted = filled(studio, column_id, 1000) + filled(studio, column_id, 5)
     response = studio.owner.call("GET", f"/columns/{column_id}/tasks")
     assert [each["id"] for each in response.json()["tasks"]] == wanted[:1000]
@@ -233,7 +228,7 @@ def test_a_whole_list_has_a_bound(studio: Studio) -> None:
 
 @pytest.mark.parametrize("cursor", ["v1_", "v1_W10", "v1_WzFd", "nonsense", "v1_WzEwMDAwMDAwMDAwMDAwMDAwMDAwMDAsMV0"])
 def test_a_cursor_that_is_none(studio: Studio, cursor: str) -> None:
-    column_id = column(studio)
+    column_id = studio.column()
     assert studio.owner.faults("GET", f"/columns/{column_id}/tasks", params={"cursor": cursor}) == {"cursor": "invalid"}
 
 
@@ -246,7 +241,7 @@ def at_once(work: Callable[[Any], Any], each: Sequence[Any]) -> list[Any]:
 
 
 def test_moves_at_once_leave_the_others_in_order(studio: Studio) -> None:
-    column_id = column(studio)
+    column_id = studio.column()
     before = filled(studio, column_id, 200)
     shuffle = random.Random(2)
     moved = shuffle.sample(before, AT_ONCE)
@@ -258,7 +253,7 @@ def test_moves_at_once_leave_the_others_in_order(studio: Studio) -> None:
 
 def test_moves_between_two_columns_at_once(studio: Studio) -> None:
     """In both directions, so that everybody wants the locks of both."""
-    here, there = column(studio), column(studio, "There")
+    here, there = studio.column(), studio.column("There")
     mine, theirs = filled(studio, here, 60), filled(studio, there, 60)
     ways = [(task_id, there) for task_id in mine[:25]] + [(task_id, here) for task_id in theirs[:25]]
     random.Random(3).shuffle(ways)
@@ -271,7 +266,7 @@ def test_moves_between_two_columns_at_once(studio: Studio) -> None:
 
 
 def test_one_task_that_many_move(studio: Studio) -> None:
-    columns = [column(studio, title) for title in "ABC"]
+    columns = [studio.column(title) for title in "ABC"]
     others = [filled(studio, each, 5) for each in columns]
     [task_id] = filled(studio, columns[0], 1)
     studio.happened()
@@ -289,7 +284,7 @@ def test_one_task_that_many_move(studio: Studio) -> None:
 
 
 def test_tasks_that_come_and_go_at_once(studio: Studio) -> None:
-    column_id = column(studio)
+    column_id = studio.column()
     before = filled(studio, column_id, 100)
     gone = before[10:30]
 
@@ -307,7 +302,7 @@ def test_tasks_that_come_and_go_at_once(studio: Studio) -> None:
 
 
 def test_an_edit_and_a_move_at_once_are_both_kept(studio: Studio) -> None:
-    column_id, other = column(studio), column(studio, "Other")
+    column_id, other = studio.column(), studio.column("Other")
     task_ids = filled(studio, column_id, 10)
     edits: list[tuple[str, JsonObject]] = [(each, {"title": f"new {each}"}) for each in task_ids]
     edits += [(each, {"column_id": other}) for each in task_ids]

@@ -14,9 +14,9 @@ import pytest
 
 from tests.harness.databases import Databases
 from tests.work.counted import CountedServer
+from tests.work.requests_kit import TABLE
 from tests.work.scene import Scene
 from tests.work.studio import Caller
-from tests.work.test_matrix import TABLE
 
 READ_MAX, WRITE_MAX = 2, 4
 LOOK_UP = "SELECT tokens.id AS token_id"
@@ -59,7 +59,7 @@ def scene(counted: CountedServer, owner: Caller) -> Scene:
     hook = {"name": "web", "events": ["*"], "config": {"url": "http://127.0.0.1:9/"}}
     assert owner.http.post(f"{counted.world.org_path}/hooks", json=hook).status_code == 201
     member = Caller(counted, counted.member_token)  # type: ignore[arg-type]  # likewise
-    somebody = member.get("/me")["user"]["username"]
+    somebody = member.login
     member.http.close()
     return Scene(owner, counted.world.project_id, counted.world.organization, somebody)
 
@@ -116,7 +116,7 @@ def test_statements_of_every_operation(counted: CountedServer, scene: Scene) -> 
 def test_statements_of_who_is_where(counted: CountedServer, owner: Caller) -> None:
     """Clients made for GitHub ask it for each page and for each person."""
     member = Caller(counted, counted.member_token)  # type: ignore[arg-type]  # as above
-    place, login = counted.world, member.get("/me")["user"]["username"]
+    place, login = counted.world, member.login
     member.http.close()
     owner.get("/me")  # the first use of a token is noted
     wrong = {}

@@ -12,9 +12,9 @@ import sqlalchemy as sa
 from tests.harness.databases import Databases
 from tests.harness.server import Server, SharedServer
 from tests.work.paper import metric
+from tests.work.requests_kit import TABLE
 from tests.work.scene import Scene
 from tests.work.studio import Studio
-from tests.work.test_matrix import TABLE
 from workhook.events import outbox
 from workhook.events.tables import events
 from workhook.http.calls import Services
@@ -189,9 +189,7 @@ def test_owners_see_what_is_used(studio: Studio) -> None:
 
 def test_every_record_is_counted(studio: Studio) -> None:
     """As if each table were read whole."""
-    scene = Scene(
-        studio.owner, studio.world.project_id, studio.world.organization, studio.member.get("/me")["user"]["username"]
-    )
+    scene = Scene(studio.owner, studio.world.project_id, studio.world.organization, studio.member.login)
     scene.task()
     scene.reply(scene.file_comment())
     scene.folder()

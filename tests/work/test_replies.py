@@ -6,7 +6,6 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from tests.work.comment_kit import add_file
 from tests.work.studio import Caller, JsonObject, Studio
 
 KEYS = {"id", "created_at", "updated_at", "body", "file_comment_id", "private", "user"}
@@ -14,7 +13,7 @@ KEYS = {"id", "created_at", "updated_at", "body", "file_comment_id", "private", 
 
 @pytest.fixture
 def comment(studio: Studio) -> str:
-    made = studio.owner.post(f"/files/{add_file(studio)}/file_comments", json={"text": "Said"})
+    made = studio.owner.post(f"/files/{studio.file()}/file_comments", json={"text": "Said"})
     return f"/file_comments/{made['id']}"
 
 
@@ -94,7 +93,7 @@ def test_a_deletion(studio: Studio, comment: str) -> None:
 
 def test_a_reply_belongs_to_its_comment(studio: Studio, comment: str) -> None:
     reply = _reply(studio.owner, comment)
-    other = studio.owner.post(f"/files/{add_file(studio)}/file_comments", json={"text": "Else"})["id"]
+    other = studio.owner.post(f"/files/{studio.file()}/file_comments", json={"text": "Else"})["id"]
     for path in (f"/file_comments/{other}/comments/{reply['id']}", f"{comment}/comments/x"):
         studio.owner.refused(404, "PATCH", path, json={"body": "x"})
         studio.owner.refused(404, "DELETE", path)

@@ -6,7 +6,6 @@ import re
 
 import pytest
 
-from tests.work.comment_kit import add_column, add_file, add_task
 from tests.work.studio import Caller, JsonObject, Studio
 
 KEYS = {
@@ -42,9 +41,9 @@ def _reply(studio: Studio, comment_id: int, body: str = "A needle", **more: obje
 
 
 def test_everything_is_found_the_newest_first(studio: Studio) -> None:
-    task_id = add_task(studio, "Sew", description="with a\n  needle")
+    task_id = studio.task(title="Sew", description="with a\n  needle")
     comment_id = _task_comment(studio, task_id)
-    file_id = add_file(studio, "needle.svg")
+    file_id = studio.file("needle.svg")
     file_comment_id = _file_comment(studio, file_id)
     reply_id = _reply(studio, file_comment_id, "A <b>nee</b>dle &amp; a thread")
     found = _found(studio.owner)
@@ -70,9 +69,9 @@ def test_everything_is_found_the_newest_first(studio: Studio) -> None:
 
 
 def test_the_index_keeps_in_step(studio: Studio) -> None:
-    task_id = add_task(studio, "Sew", description="needle")
+    task_id = studio.task(title="Sew", description="needle")
     comment_id = _task_comment(studio, task_id)
-    file_id = add_file(studio)
+    file_id = studio.file()
     file_comment_id = _file_comment(studio, file_id)
     reply_id = _reply(studio, file_comment_id)
     assert len(_ids(studio.owner)) == 4
@@ -91,12 +90,12 @@ def test_the_index_keeps_in_step(studio: Studio) -> None:
 
 
 def test_what_was_deleted_is_not_found(studio: Studio) -> None:
-    task_id, file_id = add_task(studio, "Needle"), add_file(studio, "needle")
+    task_id, file_id = studio.task(title="Needle"), studio.file("needle")
     _task_comment(studio, task_id)
     _reply(studio, _file_comment(studio, file_id))
     other = studio.owner.post("/projects", json={"title": "Other", "organization": studio.world.organization})
     path = f"/projects/{other['project']['id']}"
-    add_task(studio, "Needle", column=add_column(studio, path))
+    studio.task(studio.column(project=path), "Needle")
     assert len(_ids(studio.owner)) == 6
     studio.owner.delete(path)
     assert len(_ids(studio.owner)) == 5
@@ -107,22 +106,22 @@ def test_what_was_deleted_is_not_found(studio: Studio) -> None:
 
 
 def test_what_is_archived_is_found(studio: Studio) -> None:
-    task_id = add_task(studio, "Needle")
+    task_id = studio.task(title="Needle")
     studio.owner.patch(studio.project, json={"archive": True})
     assert _ids(studio.owner) == [("task", task_id)]
 
 
 def test_clients_find_what_is_not_private(studio: Studio) -> None:
-    task_id = add_task(studio, "Needle")
+    task_id = studio.task(title="Needle")
     comment_id = _task_comment(studio, task_id)
     hidden = [("task_comment", _task_comment(studio, task_id, private=True))]
-    file_id = add_file(studio, "needle")
+    file_id = studio.file("needle")
     file_comment_id = _file_comment(studio, file_id)
     reply_id = _reply(studio, file_comment_id)
     hidden.append(("file_comment_reply", _reply(studio, file_comment_id, private=True)))
     private_comment = _file_comment(studio, file_id, private=True)
     hidden += [("file_comment", private_comment), ("file_comment_reply", _reply(studio, private_comment))]
-    private_file = add_file(studio, "needle", private="true")
+    private_file = studio.file("needle", private="true")
     below = _file_comment(studio, private_file)
     hidden += [("file_comment", below), ("file_comment_reply", _reply(studio, below))]
     shown = {
@@ -139,8 +138,8 @@ def test_it_stays_in_the_projects_that_one_sees(studio: Studio) -> None:
         "/projects", json={"title": "Hidden", "organization": studio.world.organization, "private": True}
     )["project"]
     path = f"/projects/{private['id']}"
-    hidden = add_task(studio, "Needle", column=add_column(studio, path))
-    shown = add_task(studio, "Needle")
+    hidden = studio.task(studio.column(project=path), "Needle")
+    shown = studio.task(title="Needle")
     assert _ids(studio.owner) == [("task", shown), ("task", hidden)]
     assert _ids(studio.owner, project_id=private["id"]) == [("task", hidden)]
     assert _ids(studio.member) == _ids(studio.client) == [("task", shown)]
@@ -157,7 +156,7 @@ def test_it_stays_in_the_projects_that_one_sees(studio: Studio) -> None:
 
 
 def test_pages(studio: Studio) -> None:
-    task_id, file_id = add_task(studio, "Needle"), add_file(studio, "needle")
+    task_id, file_id = studio.task(title="Needle"), studio.file("needle")
     for _ in range(4):
         _task_comment(studio, task_id)
         _reply(studio, _file_comment(studio, file_id))
@@ -177,7 +176,7 @@ def test_pages(studio: Studio) -> None:
 
 
 def test_a_page_has_30_unless_it_is_told(studio: Studio) -> None:
-    task_id = add_task(studio)
+    task_id = studio.task()
     for _ in range(31):
         _task_comment(studio, task_id)
     assert len(_ids(studio.owner)) == 30
@@ -199,13 +198,13 @@ def test_what_is_wrong_is_named(studio: Studio) -> None:
 
 @pytest.mark.parametrize("q", ["!!!", '" OR "', "*", "(", "\N{COMBINING ACUTE ACCENT}", " ", "'; --"])
 def test_without_words_nothing_is_found(studio: Studio, q: str) -> None:
-    add_task(studio, "Needle or thread")
+    studio.task(title="Needle or thread")
     assert [each["title"] for each in _found(studio.owner, q)] == (["Needle or thread"] if "OR" in q else [])
 
 
 def test_excerpts(studio: Studio) -> None:
     text = "One " * 100 + "and then the Nëedle in\n\nthe haystack" + " of hay" * 100
-    _task_comment(studio, add_task(studio), text)
+    _task_comment(studio, studio.task(), text)
     [found] = _found(studio.owner, "needle")
     assert len(found["excerpt"]) <= 200
     assert found["excerpt"].startswith("…One One")

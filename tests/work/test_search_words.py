@@ -10,7 +10,6 @@ import sqlalchemy as sa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.work.comment_kit import add_file, add_task
 from tests.work.studio import Studio
 from workhook.http.calls import Services
 from workhook.storage.dialects import POSTGRESQL
@@ -66,7 +65,7 @@ def _excerpts(studio: Studio, text: str) -> list[str]:
 
 
 def test_what_finds_what(studio: Studio) -> None:
-    path = f"/tasks/{add_task(studio, 'x')}/task_comments"
+    path = f"/tasks/{studio.task(title='x')}/task_comments"
     for text in dict.fromkeys(text for text, _ in FINDS + MISSES):
         studio.owner.post(path, json={"text": text})
     found = {text: _excerpts(studio, text) for _, text in FINDS + MISSES}
@@ -76,7 +75,7 @@ def test_what_finds_what(studio: Studio) -> None:
 
 def test_long_texts_and_queries(studio: Studio) -> None:
     text = " ".join(f"w{number}" for number in range(9000)) + " needle"
-    path = f"/files/{add_file(studio, 'x')}/file_comments"
+    path = f"/files/{studio.file('x')}/file_comments"
     studio.owner.post(path, json={"text": text[-65_000:]})
     studio.owner.post(path, json={"text": "x" * 64_000 + " thread"})
     assert len(_excerpts(studio, "needle")) == len(_excerpts(studio, "thread")) == 1
@@ -96,7 +95,7 @@ def test_the_last_word_may_be_the_beginning_of_few_words_or_of_many(studio: Stud
     """SQLite asks for few of them by their names, and for many by what they begin with."""
     begun = [f"many{number:03}" for number in range(more)]
     words = ["b", "bb", "bo", "boa", "Board", "boards", "boar", "Éclair", "eclipse", "zero1", "zero10", "zero2", *begun]
-    path = f"/tasks/{add_task(studio, 'x')}/task_comments"
+    path = f"/tasks/{studio.task(title='x')}/task_comments"
     for each in words:
         studio.owner.post(path, json={"text": f"every {each}"})
 

@@ -13,8 +13,7 @@ JSON = {"Content-Type": "application/json"}
 
 @pytest.fixture
 def column(studio: Studio) -> str:
-    made: str = studio.owner.post(f"{studio.project}/columns", json={"title": "To do"})["column"]["id"]
-    return made
+    return studio.column()
 
 
 def faults(error: JsonObject) -> list[str]:

@@ -205,7 +205,7 @@ def test_a_revoked_token_ends_its_streams_only(stage: Stage) -> None:
 def test_a_member_who_is_removed_hears_of_it_and_then_no_more(stage: Stage) -> None:
     studio = stage.studio
     added = studio.add(role="write")
-    name = added.get("/me")["user"]["username"]
+    name = added.login
     listener = stage.listen(added)
     studio.owner.delete(f"{studio.project}/members/{name}")
     [told] = listener.rest()

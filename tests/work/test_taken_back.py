@@ -7,7 +7,6 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import asyncpg
-import pytest
 
 from tests.harness.receiver import Receiver
 from tests.harness.waiting import WAIT_S, finish
@@ -15,11 +14,6 @@ from tests.work.scene import Scene
 from tests.work.studio import Studio
 
 _WAITS = "SELECT count(*) FROM pg_stat_activity, pg_sleep(0.01) WHERE $1 = ANY (pg_blocking_pids(pid))"
-
-
-@pytest.fixture
-def scene(studio: Studio) -> Scene:
-    return Scene(studio.owner, studio.project_id, studio.world.organization)
 
 
 async def _stand_in_the_way(url: str, invoice_id: str, timesheet_id: str, held: threading.Event) -> None:

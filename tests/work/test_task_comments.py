@@ -8,20 +8,15 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from tests.harness.receiver import Receiver
-from tests.work.comment_kit import add_task
 from tests.work.studio import Caller, Studio, without_addresses
 
 KEYS = {"id", "text", "private", "task", "user", "created_at", "updated_at"}
 TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
 
 
-def _login(caller: Caller) -> str:
-    return str(caller.http.get("/user").json()["login"])
-
-
 @pytest.fixture
 def task(studio: Studio) -> str:
-    return f"/tasks/{add_task(studio, 'Landing page')}"
+    return f"/tasks/{studio.task(title='Landing page')}"
 
 
 def _comment(caller: Caller, task: str, **more: object) -> int:
@@ -42,7 +37,7 @@ def test_a_comment_is_made(studio: Studio, task: str) -> None:
     assert comment["text"] == "  <b>As</b> it\n came & is "
     assert comment["private"] is False
     assert comment["task"] == {"id": task.removeprefix("/tasks/"), "title": "Landing page"}
-    login = _login(studio.member)
+    login = studio.member.login
     assert comment["user"] == {
         "id": comment["user"]["id"], "login": login, "username": login, "email": f"{login}@example.com", "avatar": None,
     }  # fmt: skip

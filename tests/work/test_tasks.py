@@ -2,29 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from tests.harness.receiver import Receiver
 from tests.harness.waiting import until
-from tests.work.studio import Caller, JsonObject, Studio
-
-
-def column(studio: Studio, title: str = "To do", **more: Any) -> str:
-    made: str = studio.owner.post(f"{studio.project}/columns", json={"title": title, **more})["column"]["id"]
-    return made
-
-
-def task(caller: Caller, column_id: str, title: str = "Task", **more: Any) -> JsonObject:
-    made: JsonObject = caller.post(f"/columns/{column_id}/tasks", json={"title": title, **more})["task"]
-    return made
-
-
-def login(caller: Caller) -> str:
-    name: str = caller.get("/me")["user"]["username"]
-    return name
-
+from tests.work.studio import JsonObject, Studio
 
 EVERYTHING: JsonObject = {
     "title": "  Paint the door ",
@@ -39,9 +21,9 @@ EVERYTHING: JsonObject = {
 
 
 def test_a_task_is_made_and_shown(studio: Studio) -> None:
-    column_id = column(studio)
+    column_id = studio.column()
     studio.happened()
-    answer = studio.owner.post(f"/columns/{column_id}/tasks", json={**EVERYTHING, "assignees": [login(studio.owner)]})
+    answer = studio.owner.post(f"/columns/{column_id}/tasks", json={**EVERYTHING, "assignees": [studio.owner.login]})
     made = answer["task"]
     assert answer == {"success": True, "task": made}
     [assignee] = made["assignees"]
@@ -73,7 +55,7 @@ def test_a_task_is_made_and_shown(studio: Studio) -> None:
 
 
 def test_a_bare_task_has_every_field(studio: Studio) -> None:
-    made = task(studio.owner, column(studio), "Bare")
+    made = studio.owner.new_task(studio.column(), "Bare")
     assert {name for name, value in made.items() if value is None} == {
         "description",
         "cover_url",
@@ -97,7 +79,7 @@ def test_a_task_is_made_of_the_query_alone(studio: Studio, headers: dict[str, st
         "fields": '{"a": "b"}',
         "labels": ["x", "y"],
     }
-    made = studio.owner.post(f"/columns/{column(studio)}/tasks", params=query, headers=headers)["task"]
+    made = studio.owner.post(f"/columns/{studio.column()}/tasks", params=query, headers=headers)["task"]
     assert (made["title"], made["description"], made["priority"]) == ("From the query", "words", "low")
     assert (made["deadline"], made["position"]) == ("2026-12-24T09:00:00.000Z", 0)
     assert (made["cover_url"], made["fields"], made["labels"]) == ("https://example.com/a.png", {"a": "b"}, ["x", "y"])
@@ -105,13 +87,13 @@ def test_a_task_is_made_of_the_query_alone(studio: Studio, headers: dict[str, st
 
 def test_the_body_wins_over_the_query(studio: Studio) -> None:
     query, body = {"title": "query", "priority": "low"}, {"title": "body"}
-    made = studio.owner.post(f"/columns/{column(studio)}/tasks", params=query, json=body)["task"]
+    made = studio.owner.post(f"/columns/{studio.column()}/tasks", params=query, json=body)["task"]
     assert (made["title"], made["priority"]) == ("body", "low")
 
 
 def test_every_fault_is_named_at_once(studio: Studio) -> None:
-    column_id = column(studio)
-    made = task(studio.owner, column_id)
+    column_id = studio.column()
+    made = studio.owner.new_task(column_id)
     body: JsonObject = {
         "title": "x" * 256,
         "description": "x" * (64 * 1024 + 1),
@@ -137,11 +119,11 @@ def test_every_fault_is_named_at_once(studio: Studio) -> None:
 
 
 def test_limits(studio: Studio) -> None:
-    column_id = column(studio)
+    column_id = studio.column()
     most = {str(number): "value" for number in range(100)}
     body: JsonObject = {"title": "é" * 255, "description": "é" * (32 * 1024), "fields": most}
     body |= {"sections": {key: {} for key in most}, "labels": [str(number) * 85 for number in range(100, 200)]}
-    made = task(studio.owner, column_id, **body)
+    made = studio.owner.new_task(column_id, **body)
     assert (len(made["fields"]), len(made["sections"]), len(made["labels"])) == (100, 100, 100)
     over: JsonObject = {
         "fields": {**most, "one": "more"},
@@ -154,7 +136,7 @@ def test_limits(studio: Studio) -> None:
 
 
 def test_an_edit_changes_what_it_names(studio: Studio) -> None:
-    before = task(studio.owner, column(studio), **{**EVERYTHING, "title": "Old"})
+    before = studio.owner.new_task(studio.column(), **{**EVERYTHING, "title": "Old"})
     studio.happened()
     edit = {"title": "New", "priority": "Low", "labels": ["home"], "fields": {"room": "hall", "floor": "1"}}
     after = studio.owner.patch(f"/tasks/{before['id']}", json=edit)["task"]
@@ -171,7 +153,7 @@ def test_an_edit_changes_what_it_names(studio: Studio) -> None:
 
 
 def test_null_clears(studio: Studio) -> None:
-    made = task(studio.owner, column(studio), **EVERYTHING, assignees=[login(studio.owner)])
+    made = studio.owner.new_task(studio.column(), **EVERYTHING, assignees=[studio.owner.login])
     names = ("description", "priority", "deadline", "cover_url", "fields", "sections", "labels", "assignees")
     cleared = studio.owner.patch(f"/tasks/{made['id']}", json=dict.fromkeys(names))["task"]
     assert [cleared[name] for name in names] == [None, None, None, None, {}, {}, [], []]
@@ -179,21 +161,21 @@ def test_null_clears(studio: Studio) -> None:
 
 
 def test_what_changes_nothing_is_no_event(studio: Studio) -> None:
-    column_id = column(studio)
-    before = task(studio.owner, column_id, **EVERYTHING, assignees=[login(studio.owner)])
+    column_id = studio.column()
+    before = studio.owner.new_task(column_id, **EVERYTHING, assignees=[studio.owner.login])
     studio.happened()
-    same = {**EVERYTHING, "assignees": [login(studio.owner).upper()], "column_id": column_id, "position": 0}
+    same = {**EVERYTHING, "assignees": [studio.owner.login.upper()], "column_id": column_id, "position": 0}
     for body in ({}, same, {"position": 5}, {"fields": {"room": "hall"}}, {"column_id": column_id}):
         assert studio.owner.patch(f"/tasks/{before['id']}", json=body)["task"] == before
     assert studio.happened() == []
 
 
 def test_assignees_are_people_who_see_the_project(studio: Studio) -> None:
-    column_id = column(studio)
-    people = [login(each) for each in (studio.owner, studio.member, studio.client, studio.add(role="read"))]
-    made = task(studio.owner, column_id, assignees=[*reversed(people), people[0].upper()])
+    column_id = studio.column()
+    people = [each.login for each in (studio.owner, studio.member, studio.client, studio.add(role="read"))]
+    made = studio.owner.new_task(column_id, assignees=[*reversed(people), people[0].upper()])
     assert [each["username"] for each in made["assignees"]] == people
-    outsider = login(studio.stranger)
+    outsider = studio.stranger.login
     names = [outsider, people[0], "nobody-at-all", studio.world.organization]
     refused = studio.owner.refused(422, "POST", f"/columns/{column_id}/tasks", json={"title": "x", "assignees": names})
     [fault] = refused["errors"]
@@ -211,7 +193,7 @@ def test_assignees_are_people_who_see_the_project(studio: Studio) -> None:
 
 
 def test_members_of_a_private_project_are_those_who_were_added(studio: Studio) -> None:
-    column_id, member = column(studio), login(studio.member)
+    column_id, member = studio.column(), studio.member.login
     studio.owner.patch(studio.project, json={"private": True})
     assert studio.owner.faults("POST", f"/columns/{column_id}/tasks", json={"title": "x", "assignees": [member]}) == {
         "assignees": "invalid"
@@ -219,8 +201,8 @@ def test_members_of_a_private_project_are_those_who_were_added(studio: Studio) -
 
 
 def test_a_task_of_another_project_is_not_found_there(studio: Studio) -> None:
-    column_id = column(studio)
-    made = task(studio.owner, column_id)
+    column_id = studio.column()
+    made = studio.owner.new_task(column_id)
     other = studio.owner.post("/projects", json={"title": "Other", "organization": studio.world.organization})
     for project_id, status in ((studio.project_id, 200), (other["project"]["id"], 404), ("x", 404)):
         query: JsonObject = {"project_id": project_id}
@@ -235,7 +217,7 @@ def test_a_task_of_another_project_is_not_found_there(studio: Studio) -> None:
 
 
 def test_a_column_of_another_project_is_none(studio: Studio) -> None:
-    made = task(studio.owner, column(studio))
+    made = studio.owner.new_task(studio.column())
     other = studio.owner.post("/projects", json={"title": "Other", "organization": studio.world.organization})
     path = f"/projects/{other['project']['id']}/columns"
     far = studio.owner.post(path, json={"title": "Far"})["column"]["id"]
@@ -247,11 +229,11 @@ def test_a_column_of_another_project_is_none(studio: Studio) -> None:
 
 
 def test_if_match_guards_changes(studio: Studio) -> None:
-    column_id = column(studio)
-    made = task(studio.owner, column_id)
+    column_id = studio.column()
+    made = studio.owner.new_task(column_id)
     path = f"/tasks/{made['id']}"
     tag = studio.owner.call("GET", path).headers["etag"]
-    task(studio.owner, column_id, "in front", position=0)  # a neighbour shifts it
+    studio.owner.new_task(column_id, "in front", position=0)  # a neighbour shifts it
     for method, body in (("PATCH", {"title": "x"}), ("PATCH", {"position": 0}), ("DELETE", None)):
         studio.owner.refused(412, method, path, json=body, headers={"If-Match": tag})
     for body in ({"title": "x"}, {"position": 0}):
@@ -263,8 +245,8 @@ def test_if_match_guards_changes(studio: Studio) -> None:
 
 
 def test_a_deleted_task_is_gone_and_can_come_back(studio: Studio) -> None:
-    column_id = column(studio)
-    made = [task(studio.owner, column_id, str(number), labels=["x"]) for number in range(3)]
+    column_id = studio.column()
+    made = [studio.owner.new_task(column_id, str(number), labels=["x"]) for number in range(3)]
     path = f"/tasks/{made[0]['id']}"
     studio.happened()
     assert studio.owner.delete(path) == {"success": True}
@@ -285,8 +267,8 @@ def test_a_deleted_task_is_gone_and_can_come_back(studio: Studio) -> None:
 
 
 def test_a_task_whose_column_is_gone_comes_back_to_the_first(studio: Studio) -> None:
-    first, gone = column(studio, "First", stage="done"), column(studio, "Gone")
-    made = task(studio.owner, gone)
+    first, gone = studio.column("First", stage="done"), studio.column("Gone")
+    made = studio.owner.new_task(gone)
     studio.owner.delete(f"/tasks/{made['id']}")
     studio.owner.delete(f"/columns/{gone}")
     back = studio.owner.post(f"/tasks/{made['id']}/restore")["task"]
@@ -296,16 +278,16 @@ def test_a_task_whose_column_is_gone_comes_back_to_the_first(studio: Studio) -> 
 
 
 def test_the_column_that_was_emptied_takes_tasks(studio: Studio) -> None:
-    column_id = column(studio)
+    column_id = studio.column()
     for _ in range(2):
-        made = task(studio.owner, column_id)
+        made = studio.owner.new_task(column_id)
         assert made["position"] == 0
         studio.owner.delete(f"/tasks/{made['id']}")
 
 
 def test_who_may(studio: Studio) -> None:
-    column_id = column(studio)
-    made = task(studio.member, column_id)
+    column_id = studio.column()
+    made = studio.member.new_task(column_id)
     path = f"/tasks/{made['id']}"
     writes: list[tuple[str, str, JsonObject]] = [
         ("POST", f"/columns/{column_id}/tasks", {"title": "x"}),
@@ -330,8 +312,8 @@ def test_who_may(studio: Studio) -> None:
 
 
 def test_a_client_changes_what_it_made_itself(studio: Studio) -> None:
-    column_id, other = column(studio), column(studio, "Doing")
-    theirs, own = task(studio.owner, column_id), task(studio.client, column_id, "Wish")
+    column_id, other = studio.column(), studio.column("Doing")
+    theirs, own = studio.owner.new_task(column_id), studio.client.new_task(column_id, "Wish")
     for method, body in (("PATCH", {"title": "x"}), ("PATCH", {"column_id": other}), ("DELETE", {})):
         refused = studio.client.refused(403, method, f"/tasks/{theirs['id']}", json=body)
         assert refused["code"] == "missing_role"
@@ -343,8 +325,8 @@ def test_a_client_changes_what_it_made_itself(studio: Studio) -> None:
 
 
 def test_an_archived_project_stays_as_it_is(studio: Studio) -> None:
-    column_id = column(studio)
-    made, gone = task(studio.owner, column_id), task(studio.owner, column_id)
+    column_id = studio.column()
+    made, gone = studio.owner.new_task(column_id), studio.owner.new_task(column_id)
     studio.owner.delete(f"/tasks/{gone['id']}")
     studio.owner.patch(studio.project, json={"archive": True})
     path = f"/tasks/{made['id']}"
@@ -360,8 +342,8 @@ def test_an_archived_project_stays_as_it_is(studio: Studio) -> None:
 
 
 def test_a_deleted_project_takes_its_tasks_along(studio: Studio) -> None:
-    column_id = column(studio)
-    made = task(studio.owner, column_id)
+    column_id = studio.column()
+    made = studio.owner.new_task(column_id)
     studio.owner.delete(studio.project)
     for path in (f"/tasks/{made['id']}", f"/columns/{column_id}/tasks", f"{studio.project}/tasks"):
         studio.owner.refused(404, "GET", path)
@@ -371,7 +353,7 @@ def test_a_webhook_delivers_what_happened(studio: Studio, receiver: Receiver) ->
     hook = {"config": {"url": receiver.url, "content_type": "json"}, "events": ["task"]}
     response = studio.owner.http.post(f"{studio.world.repo_path}/hooks", json=hook)
     assert response.status_code == 201, response.text
-    made = task(studio.owner, column(studio))
+    made = studio.owner.new_task(studio.column())
     [request] = until(lambda: [each for each in receiver.requests if each.event == "task"])
     payload = request.payload()
     assert (payload["action"], payload["task"]) == ("created", made)

@@ -8,11 +8,6 @@ from typing import Any
 from tests.work.studio import JsonObject, Studio
 
 
-def column(studio: Studio, title: str = "To do", **more: Any) -> str:
-    made: str = studio.owner.post(f"{studio.project}/columns", json={"title": title, **more})["column"]["id"]
-    return made
-
-
 def bulk(studio: Studio, *operations: JsonObject) -> list[Any]:
     answer = studio.owner.post("/tasks/bulk", json={"operations": operations})
     assert answer["success"] is True
@@ -39,7 +34,7 @@ def faults(studio: Studio, *operations: JsonObject) -> dict[str, str]:
 
 
 def test_everything_at_once(studio: Studio) -> None:
-    todo, done = column(studio), column(studio, "Done", stage="done")
+    todo, done = studio.column(), studio.column("Done", stage="done")
     one, two, three, four = filled(studio, todo, 4)
     studio.happened()
     tasks = bulk(
@@ -78,7 +73,7 @@ def test_everything_at_once(studio: Studio) -> None:
 
 
 def test_a_task_that_is_named_twice_is_one_event(studio: Studio) -> None:
-    todo, other = column(studio), column(studio, "Other")
+    todo, other = studio.column(), studio.column("Other")
     one, two, three = filled(studio, todo, 3)
     studio.happened()
     tasks = bulk(
@@ -100,7 +95,7 @@ def test_a_task_that_is_named_twice_is_one_event(studio: Studio) -> None:
 
 
 def test_what_changes_nothing_is_no_event(studio: Studio) -> None:
-    todo = column(studio)
+    todo = studio.column()
     one, two = filled(studio, todo, 2)
     before = studio.owner.get(f"/columns/{todo}/tasks")["tasks"]
     studio.happened()
@@ -110,7 +105,7 @@ def test_what_changes_nothing_is_no_event(studio: Studio) -> None:
 
 
 def test_faults_name_the_operation(studio: Studio) -> None:
-    todo = column(studio)
+    todo = studio.column()
     [one] = filled(studio, todo, 1)
     other = studio.owner.post("/projects", json={"title": "Other", "organization": studio.world.organization})
     far = studio.owner.post(f"/projects/{other['project']['id']}/columns", json={"title": "Far"})["column"]["id"]
@@ -167,7 +162,7 @@ def test_faults_name_the_operation(studio: Studio) -> None:
 
 
 def test_how_many(studio: Studio) -> None:
-    todo = column(studio)
+    todo = studio.column()
     assert studio.owner.faults("POST", "/tasks/bulk", json={}) == {"operations": "missing"}
     for wrong in ([], [create(todo)] * 1001, "x", [1]):
         assert studio.owner.faults("POST", "/tasks/bulk", json={"operations": wrong}) == {"operations": "invalid"}
@@ -175,7 +170,7 @@ def test_how_many(studio: Studio) -> None:
 
 def test_a_thousand_changes(studio: Studio) -> None:
     """In several buckets, against a plain list."""
-    here, there = column(studio), column(studio, "There")
+    here, there = studio.column(), studio.column("There")
     wanted, moved = filled(studio, here, 1000), list[str]()
     operations: list[JsonObject] = []
     for number in range(300):
@@ -201,7 +196,7 @@ def test_a_thousand_changes(studio: Studio) -> None:
 
 def test_a_task_is_edited_beside_new_ones_in_a_column_of_several_buckets(studio: Studio) -> None:
     """Where tasks only come to the end, the last bucket is all that is read of the column."""
-    todo = column(studio)
+    todo = studio.column()
     first, *rest = filled(studio, todo, 200)
     edited, made = bulk(studio, {"action": "edit", "id": first, "title": "Edited"}, create(todo, "Last"))
     assert (edited["title"], edited["position"], made["position"]) == ("Edited", 0, 200)
@@ -209,7 +204,7 @@ def test_a_task_is_edited_beside_new_ones_in_a_column_of_several_buckets(studio:
 
 
 def test_several_projects(studio: Studio) -> None:
-    here = column(studio)
+    here = studio.column()
     other = studio.owner.post("/projects", json={"title": "Other", "organization": studio.world.organization})
     far = studio.owner.post(f"/projects/{other['project']['id']}/columns", json={"title": "Far"})["column"]["id"]
     tasks = bulk(studio, create(here, assignees=[studio.world.owner]), create(far, assignees=[studio.world.owner]))
@@ -217,8 +212,8 @@ def test_several_projects(studio: Studio) -> None:
 
 
 def test_timers_and_completion(studio: Studio) -> None:
-    todo = column(studio)
-    doing, done = column(studio, "Doing", start_timer=True), column(studio, "Done", stage="done")
+    todo = studio.column()
+    doing, done = studio.column("Doing", start_timer=True), studio.column("Done", stage="done")
     one, two = filled(studio, todo, 2)
     studio.happened()
     bulk(studio, *({"action": "move", "id": each, "column_id": doing} for each in (one, two)))
@@ -229,7 +224,7 @@ def test_timers_and_completion(studio: Studio) -> None:
 
 
 def test_who_may(studio: Studio) -> None:
-    todo = column(studio)
+    todo = studio.column()
     [theirs] = filled(studio, todo, 1)
     own = studio.client.post(f"/columns/{todo}/tasks", json={"title": "Wish"})["task"]["id"]
 
@@ -250,7 +245,7 @@ def test_who_may(studio: Studio) -> None:
 
 
 def test_at_once(studio: Studio) -> None:
-    here, there = column(studio), column(studio, "There")
+    here, there = studio.column(), studio.column("There")
     mine, theirs = filled(studio, here, 40), filled(studio, there, 40)
 
     def work(number: int) -> None:

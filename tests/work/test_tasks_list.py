@@ -13,16 +13,6 @@ from workhook.core.clock import DAY_MS, now_ms, parse_rfc3339
 from workhook.work.tasks import trash
 
 
-def column(studio: Studio, title: str = "To do", **more: Any) -> str:
-    made: str = studio.owner.post(f"{studio.project}/columns", json={"title": title, **more})["column"]["id"]
-    return made
-
-
-def task(studio: Studio, column_id: str, title: str, **more: Any) -> str:
-    made: str = studio.owner.post(f"/columns/{column_id}/tasks", json={"title": title, **more})["task"]["id"]
-    return made
-
-
 def titles(studio: Studio, **query: Any) -> list[str]:
     tasks = studio.owner.get(f"{studio.project}/tasks", params=query)["tasks"]
     return [each["title"] for each in tasks]
@@ -30,12 +20,12 @@ def titles(studio: Studio, **query: Any) -> list[str]:
 
 @pytest.fixture
 def board(studio: Studio) -> Studio:
-    todo, done = column(studio), column(studio, "Done", stage="done")
-    member = studio.member.get("/me")["user"]["username"]
-    task(studio, todo, "door", priority="High", labels=["home", "a,b"], deadline="2026-12-01", assignees=[member])
-    task(studio, todo, "Window", priority="low", labels=["home"], deadline="2026-12-03", description="of the kitchen")
-    task(studio, done, "roof", priority="low", assignees=[member, studio.world.owner])
-    task(studio, todo, "attic", labels=['"home"', ","], deadline="2026-12-02T12:00:00Z")
+    todo, done = studio.column(), studio.column("Done", stage="done")
+    member = studio.member.login
+    studio.task(todo, "door", priority="High", labels=["home", "a,b"], deadline="2026-12-01", assignees=[member])
+    studio.task(todo, "Window", priority="low", labels=["home"], deadline="2026-12-03", description="of the kitchen")
+    studio.task(done, "roof", priority="low", assignees=[member, studio.world.owner])
+    studio.task(todo, "attic", labels=['"home"', ","], deadline="2026-12-02T12:00:00Z")
     return studio
 
 
@@ -65,7 +55,7 @@ def test_filters(board: Studio, query: dict[str, str], wanted: list[str]) -> Non
 
 
 def test_the_filter_for_an_assignee(board: Studio) -> None:
-    member = board.member.get("/me")["user"]["username"]
+    member = board.member.login
     assert titles(board, assignee=member.upper()) == ["door", "roof"]
     assert titles(board, assignee=board.world.owner) == ["roof"]
     assert titles(board, assignee="nobody-at-all") == []
@@ -105,7 +95,7 @@ SORTED = {
 @pytest.mark.parametrize("name", ["created_at", "updated_at", "deadline", "title"])
 def test_sorting_holds_over_pages(board: Studio, name: str, per_page: int) -> None:
     [column_id] = {each["column"]["id"] for each in board.owner.get(f"{board.project}/tasks")["tasks"][:1]}
-    task(board, column_id, "late")
+    board.task(column_id, "late")
     first = board.owner.get(f"{board.project}/tasks")["tasks"][0]
     board.owner.patch(f"/tasks/{first['id']}", json={"description": "changed last"})
     for sort in (name, f"-{name}"):
@@ -158,8 +148,8 @@ def purged(studio: Studio, days: int) -> int:
 
 
 def test_what_was_deleted_is_in_the_trash_for_a_month(studio: Studio) -> None:
-    column_id = column(studio)
-    made = [task(studio, column_id, title) for title in "ABC"]
+    column_id = studio.column()
+    made = [studio.task(column_id, title) for title in "ABC"]
     for each in made[:2]:
         studio.owner.delete(f"/tasks/{each}")
     found = in_the_trash(studio)
@@ -175,8 +165,8 @@ def test_what_was_deleted_is_in_the_trash_for_a_month(studio: Studio) -> None:
 
 
 def test_time_that_was_recorded_keeps_its_task(studio: Studio) -> None:
-    column_id = column(studio)
-    made = [task(studio, column_id, str(number)) for number in range(130)]  # more than a batch
+    column_id = studio.column()
+    made = [studio.task(column_id, str(number)) for number in range(130)]  # more than a batch
     body = {"task_id": made[0], "duration": 60_000}
     timesheet = studio.owner.post(f"{studio.project}/timesheets", json=body)["timesheet"]
     operations = [{"action": "delete", "id": each} for each in made]

@@ -17,16 +17,6 @@ FIELDS = {
 TEN, ELEVEN = "2026-01-01T10:00:00Z", "2026-01-01T11:00:00Z"
 
 
-@pytest.fixture
-def desk(studio: Studio) -> Desk:
-    return Desk(studio, studio.owner)
-
-
-@pytest.fixture
-def task_id(studio: Studio) -> str:
-    return make_task(studio)
-
-
 def test_time_that_was_spent(studio: Studio, desk: Desk, task_id: str) -> None:
     times = {"duration": HOUR + HOUR // 2, "start_time": "2026-11-20T10:00:00+01:00"}
     made = desk.new(task_id, **times, notes="Sketches", billable=True, billable_rate=80)

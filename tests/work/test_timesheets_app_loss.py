@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from tests.harness import forge
 from tests.harness.apps import PERMISSIONS, Registered, install, make_app
-from tests.harness.beside import Beside, opened
+from tests.harness.beside import Beside
 from tests.harness.world import World, make_world
 from tests.work.studio import Caller, Studio
 from tests.work.timesheets_kit import Desk, make_task
@@ -149,12 +149,6 @@ def test_a_timer_of_an_app_in_another_organization_runs_on(studio: Studio) -> No
 
 
 # --- at once ---------------------------------------------------------------------------------------------------------
-
-
-@pytest.fixture
-async def beside(services: Services) -> AsyncIterator[Beside]:
-    async with opened(services) as found:
-        yield found
 
 
 class _Robot:

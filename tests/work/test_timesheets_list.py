@@ -6,23 +6,11 @@ import csv
 import io
 from typing import Any
 
-import pytest
-
 from tests.work.studio import JsonObject, Studio
 from tests.work.timesheets_kit import HOUR, Desk, claim, fill, make_project, make_task
 
 COLUMNS = "id,date,user,task,start_time,end_time,duration_ms,hours,billable,billable_rate,amount,notes"
 CSV = {"Accept": "text/csv"}
-
-
-@pytest.fixture
-def desk(studio: Studio) -> Desk:
-    return Desk(studio, studio.owner)
-
-
-@pytest.fixture
-def task_id(studio: Studio) -> str:
-    return make_task(studio)
 
 
 def _table(desk: Desk, **params: Any) -> list[dict[str, str]]:

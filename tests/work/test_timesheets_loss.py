@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
 
-from tests.harness.beside import Beside, opened
+from tests.harness.beside import Beside
 from tests.harness.world import World, make_world
-from tests.work.studio import Caller, JsonObject, Studio
-from tests.work.test_idempotency_rights import (
+from tests.work.rights_kit import (
     change_by_hand,
     disable,
     enable,
-    login_of,
     make_member,
     make_reader,
     remove_collaborator,
     remove_member,
 )
+from tests.work.studio import Caller, JsonObject, Studio
 from tests.work.timesheets_kit import Desk, make_task
 from workhook.core.clock import now_ms
 from workhook.core.errors import Forbidden, NotFound, Problem
@@ -129,13 +128,13 @@ def test_a_timer_of_a_disabled_user_ends_wherever_it_runs(studio: Studio, where:
     if where == "another organization":
         project, task_id = there.project, make_task(there)
     else:
-        mine = caller.post("/projects", json={"title": "Mine", "organization": login_of(caller)})["project"]["id"]
+        mine = caller.post("/projects", json={"title": "Mine", "organization": caller.login})["project"]["id"]
         project = f"/projects/{mine}"
         column = caller.post(f"{project}/columns", json={"title": "To do"})["column"]["id"]
         task_id = caller.post(f"/columns/{column}/tasks", json={"title": "Draw"})["task"]["id"]
     running = caller.post(f"{project}/timesheets", json={"task_id": task_id})["timesheet"]
     assert running["is_active"]
-    login = login_of(caller)
+    login = caller.login
     disable(studio, caller)
     enable(studio, login)
     assert caller.get(f"/timesheets/{running['id']}")["timesheet"]["finished"]
@@ -225,12 +224,6 @@ class _Worker:
 
 def _actor(user: Account) -> Actor:
     return Actor(user, token_id=0, token_kind="classic", scopes=frozenset())
-
-
-@pytest.fixture
-async def beside(services: Services) -> AsyncIterator[Beside]:
-    async with opened(services) as found:
-        yield found
 
 
 async def _running(services: Services) -> list[Any]:

@@ -23,16 +23,6 @@ from workhook.work.access import Access, find_access
 from workhook.work.timesheets import timers
 
 
-@pytest.fixture
-def desk(studio: Studio) -> Desk:
-    return Desk(studio, studio.owner)
-
-
-@pytest.fixture
-def task_id(studio: Studio) -> str:
-    return make_task(studio)
-
-
 def _state(timesheet: JsonObject) -> tuple[bool, bool]:
     return timesheet["is_active"], timesheet["finished"]
 
@@ -134,7 +124,7 @@ def _runs_elsewhere(studio: Studio, **place: Any) -> tuple[Desk, JsonObject, Jso
     """The member's paused timer in the studio's project, and one that runs in an organization of others, where the
     owner of the studio has the place that is given (a role of a collaborator), or none."""
     there = Studio(studio.server, studio.server.world())
-    me, member = (each.get("/me")["user"]["username"] for each in (studio.owner, studio.member))
+    me, member = (each.login for each in (studio.owner, studio.member))
 
     async def add(services: Services) -> None:
         async with services.database.transaction() as tx:

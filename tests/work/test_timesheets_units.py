@@ -10,10 +10,7 @@ from tests.work.studio import Studio
 from tests.work.timesheets_kit import HOUR, Desk, make_task
 from workhook.core.clock import DAY_MS, HOUR_MS, now_ms, to_millis_text
 
-
-@pytest.fixture
-def desk(studio: Studio) -> Desk:
-    return Desk(studio, studio.owner)
+pytestmark = pytest.mark.one_database
 
 
 def said(desk: Desk, method: str, path: str, **sent: Any) -> str:

@@ -188,7 +188,7 @@ def _fill(studio: Studio) -> dict[str, Any]:
     """A project with something of everything in it."""
     project: dict[str, Any] = studio.owner.post("/projects", json={"title": "Full"})["project"]
     path = f"/projects/{project['id']}"
-    studio.owner.post(f"{path}/members", json={"username": studio.stranger.get("/me")["user"]["username"]})
+    studio.owner.post(f"{path}/members", json={"username": studio.stranger.login})
     studio.owner.post(f"{path}/clients", json={"email": f"c.{studio.world.owner}@a.example"})
     column = studio.owner.post(f"{path}/columns", json={"title": "To do"})["column"]
     tasks = [studio.owner.post(f"/columns/{column['id']}/tasks", json={"title": each})["task"] for each in "abc"]

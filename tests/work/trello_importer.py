@@ -97,4 +97,4 @@ def comments_of(studio: Studio, task_id: str) -> list[Object]:
 def logins(studio: Studio) -> dict[str, str]:
     """Login of everybody by who they are to the studio."""
     callers = {"owner": studio.owner, "member": studio.member}
-    return {name: str(each.get("/me")["user"]["username"]) for name, each in callers.items()}
+    return {name: each.login for name, each in callers.items()}

@@ -1,7 +1,7 @@
 """What clients send about hooks: as JSON Schema for the document, and parsed with the errors that they expect. Pure.
 
-`hooks.publishing` and `hooks.deliveries` read the rest; `tests/api/test_schemathesis.py` holds schemas and parsers
-together.
+`hooks.publishing` and `hooks.deliveries` read the rest; `tests/api/protocol/test_schemathesis.py` holds schemas and
+parsers together.
 """
 
 from __future__ import annotations

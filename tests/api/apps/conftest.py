@@ -1,0 +1,32 @@
+"""An app that is installed, and those who call as it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import httpx
+import pytest
+
+from tests.harness.apps import Registered, make_app
+from tests.harness.server import Server
+from tests.harness.world import World
+
+
+@pytest.fixture
+def app(server: Server, world: World) -> Registered:
+    return make_app(server, world)
+
+
+@pytest.fixture
+def as_app(server: Server, app: Registered) -> Iterator[httpx.Client]:
+    with app.client(server) as client:
+        yield client
+
+
+@pytest.fixture
+def call(server: Server) -> Iterator[Callable[..., httpx.Response]]:
+    """`call(token, method, path, …)`."""
+    with server.client(None) as client:
+        yield lambda token, method, path, **more: client.request(
+            method, path, headers={"Authorization": f"Bearer {token}"}, **more
+        )

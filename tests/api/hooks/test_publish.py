@@ -1,0 +1,186 @@
+"""POST /repos/{owner}/{repo}/events and /orgs/{org}/events."""
+
+from __future__ import annotations
+
+import json
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+
+from tests.api.wire import Api, Place, invalid, refused
+from tests.harness.apps import make_app, user_token
+from tests.harness.receiver import Receiver
+from tests.harness.server import Server
+from tests.harness.waiting import until
+from tests.harness.world import World
+
+PUSH = {"event": "push", "payload": {"ref": "refs/heads/main"}}
+
+
+def event_fault(field: str, message: str, code: str = "custom") -> dict[str, Any]:
+    return {"resource": "Event", "field": field, "code": code, "message": message}
+
+
+def test_the_answer(api: Api, place: Place) -> None:
+    response = api.post(f"{place.path}/events", json=PUSH)
+    assert response.status_code == 202
+    assert set(response.json()) == {"id", "deliveries"}
+    assert response.json()["deliveries"] == 0
+    assert isinstance(response.json()["id"], str)
+
+
+def test_how_many_hooks_get_it(api: Api, place: Place) -> None:
+    api.hook(place, events=["push"], active=True)
+    api.hook(place, events=["*"], active=True)
+    api.hook(place, events=["fork"], active=True)
+    api.hook(place, events=["push"])  # not active
+    api.hook(place.other, events=["push"], active=True)
+    # Events of a repository reach its organization's hooks; those of an organization stay there.
+    expected = 3 if place.kind == "repository" else 2
+    assert api.post(f"{place.path}/events", json=PUSH).json()["deliveries"] == expected
+
+
+def test_what_is_sent(api: Api, place: Place, receiver: Receiver, server: Server) -> None:
+    api.hook(place, config={"url": receiver.url, "content_type": "json"}, events=["issues"], active=True)
+    receiver.wait_for(1)  # the ping: what is sent side by side arrives in either order
+    payload = {"issue": {"title": "Größe 'x' 😀", "n": 1.50, "big": 2**60}, "empty": {}, "null": None}
+    api.post(f"{place.path}/events", json={"event": "issues", "action": "opened", "payload": payload})
+    received = receiver.wait_for(2)[1]
+    sent = received.payload()
+    around = ["repository", "organization"] if place.kind == "repository" else ["organization"]
+    assert list(sent) == [*payload, "action", *around, "sender"]
+    assert {name: sent[name] for name in payload} == payload
+    assert (sent["action"], sent["sender"]["login"]) == ("opened", place.world.owner)
+    assert sent["organization"]["url"] == f"{server.url}{place.world.org_path}"
+    assert "Größe 'x' 😀".encode() in received.body  # not escaped
+    assert received.body == json.dumps(sent, ensure_ascii=False, separators=(",", ":")).encode()
+
+
+def test_what_the_payload_has_is_kept(api: Api, place: Place, receiver: Receiver) -> None:
+    api.hook(place, config={"url": receiver.url, "content_type": "json"}, events=["issues"], active=True)
+    receiver.wait_for(1)
+    payload = {"sender": 1, "organization": None, "repository": {"x": 2}, "action": "closed"}
+    api.post(f"{place.path}/events", json={"event": "issues", "payload": payload})
+    assert receiver.wait_for(2)[1].payload() == payload
+
+
+@pytest.mark.parametrize(
+    ("body", "action"),
+    [
+        ({"payload": {}}, None),
+        ({"payload": {"action": "opened"}}, "opened"),
+        ({"payload": {"action": 5}}, None),
+        ({"payload": {"action": "opened"}, "action": "closed"}, "closed"),
+        ({"payload": {}, "action": None}, None),
+    ],
+    ids=str,
+)
+def test_the_action(api: Api, place: Place, receiver: Receiver, body: dict[str, Any], action: str | None) -> None:
+    hook = api.hook(place, config={"url": receiver.url}, events=["issues"])
+    api.patch(hook["url"], json={"active": True})
+    api.post(f"{place.path}/events", json={"event": "issues", **body})
+    receiver.wait_for(1)
+    [item] = until(lambda: api.read(hook["deliveries_url"]))
+    assert item["action"] == action
+
+
+def test_what_workhook_tells_itself_no_app_tells(server: Server, world: World) -> None:
+    """An installation may publish what receivers know from code hosting; in a repository as in an organization."""
+    app = make_app(server, world, permissions={"organization_hooks": "write", "repository_hooks": "write"})
+    asking = {
+        "installation": app.token(server),
+        "a user by the app": user_token(server, app, world.owner),
+        "an owner": world.token,
+    }
+    for caller, token in asking.items():
+        with server.client(token) as client:
+            for path in (world.org_path, world.repo_path):
+                for event in ("invoice", "task", "push"):
+                    answer = client.post(f"{path}/events", json={"event": event, "payload": {}})
+                    by_itself = caller == "installation" and event != "push"
+                    assert answer.status_code == (403 if by_itself else 202), (caller, path, event)
+                    if by_itself:
+                        assert answer.json()["message"].startswith(f"Must have admin rights to publish {event} events")
+
+
+def test_an_id_is_used_once(api: Api, place: Place) -> None:
+    api.hook(place, events=["push"], active=True)
+    body = {**PUSH, "id": "build-17"}
+    assert api.post(f"{place.path}/events", json=body).json() == {"id": "build-17", "deliveries": 1}
+    assert api.post(f"{place.path}/events", json=body).json() == {"id": "build-17", "deliveries": 0}
+    used = event_fault("id", "Another event was published under this id within 24 hours")
+    changes: tuple[dict[str, Any], ...] = ({"payload": {}}, {"event": "fork"}, {"action": "x"})
+    for differs in changes:
+        invalid(api.post(f"{place.path}/events", json={**body, **differs}), used)
+    assert api.post(f"{place.other.path}/events", json={**body, "payload": {}}).status_code == 202
+
+
+def test_an_id_is_used_once_also_at_once(api: Api, place: Place) -> None:
+    api.hook(place, events=["push"], active=True)
+    with ThreadPoolExecutor(8) as threads:
+        made = [threads.submit(api.post, f"{place.path}/events", json={**PUSH, "id": "x"}) for _ in range(8)]
+    answers = [each.result() for each in made]
+    assert {each.status_code for each in answers} == {202}
+    assert sorted(each.json()["deliveries"] for each in answers) == [0] * 7 + [1]
+
+
+@pytest.mark.parametrize("name", ["x" * 128, "ö", "a/b?c", " "])
+def test_ids(api: Api, place: Place, name: str) -> None:
+    assert api.post(f"{place.path}/events", json={**PUSH, "id": name}).json()["id"] == name
+
+
+@pytest.mark.one_database
+@pytest.mark.parametrize(
+    ("body", "faults"),
+    [
+        ({}, [event_fault(each, f"{each} is required", "missing_field") for each in ("event", "payload")]),
+        ({"event": "push"}, [event_fault("payload", "payload is required", "missing_field")]),
+        ({"event": "nope", "payload": {}}, [event_fault("event", "nope is not a valid event name")]),
+        ({"event": "*", "payload": {}}, [event_fault("event", "* is not a valid event name")]),
+        ({**PUSH, "id": ""}, [event_fault("id", "id must have 1 to 128 characters")]),
+        ({**PUSH, "id": "x" * 129}, [event_fault("id", "id must have 1 to 128 characters")]),
+        ({**PUSH, "id": "a\0"}, [event_fault("id", "id must not contain NUL")]),
+        ({**PUSH, "action": "a\0"}, [event_fault("action", "action must not contain NUL")]),
+    ],
+    ids=lambda value: str(value)[:50],
+)
+def test_what_is_refused(api: Api, place: Place, body: dict[str, Any], faults: list[dict[str, Any]]) -> None:
+    invalid(api.post(f"{place.path}/events", json=body), *faults)
+
+
+@pytest.mark.one_database
+@pytest.mark.parametrize(
+    ("body", "complaint"),
+    [
+        ({"event": 1, "payload": {}}, "For 'properties/event', 1 is not a string."),
+        ({"event": "push", "payload": []}, "For 'properties/payload', [] is not an object."),
+        ({"event": "push", "payload": None}, "For 'properties/payload', nil is not an object."),
+        ({**PUSH, "action": 1}, "For 'properties/action', 1 is not a string."),
+        ({**PUSH, "id": 17}, "For 'properties/id', 17 is not a string."),
+    ],
+    ids=str,
+)
+def test_a_wrong_type(api: Api, place: Place, body: dict[str, Any], complaint: str) -> None:
+    refused(api.post(f"{place.path}/events", json=body), 422, f"Invalid request.\n\n{complaint}")
+
+
+def test_a_body_of_25_megabytes(api: Api, repository: Place) -> None:
+    limit = 25 * 1024 * 1024
+    frame = json.dumps({"event": "push", "payload": {"text": ""}}).encode()
+    head, tail = frame[:-3], frame[-3:]
+    whole = head + b"x" * (limit - len(frame)) + tail
+    assert len(whole) == limit
+    assert api.post(f"{repository.path}/events", content=whole).status_code == 202
+    refused(
+        api.post(f"{repository.path}/events", content=whole + b" "),
+        413,
+        f"The request body is larger than {limit} bytes.",
+    )
+
+
+def test_a_deep_payload(api: Api, place: Place) -> None:
+    deep = b'{"event":"push","payload":{"a":' + b"[" * 500 + b"]" * 500 + b"}}"
+    assert api.post(f"{place.path}/events", content=deep).status_code == 202
+    deeper = b'{"event":"push","payload":{"a":' + b"[" * 200_000 + b"]" * 200_000 + b"}}"
+    refused(api.post(f"{place.path}/events", content=deeper), 400, "Problems parsing JSON")

@@ -1,0 +1,358 @@
+"""Tokens as their users see them, by API and at the command line: never more than what makes them."""
+
+from __future__ import annotations
+
+import re
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+
+from tests.api.people.tokens_kit import Person, issue_for, user_id_of
+from tests.cli.cli_kit import Cli
+from tests.harness.apps import make_app
+from tests.harness.databases import Databases
+from tests.harness.server import Server
+from tests.harness.world import World, add_token
+from workhook.core.clock import DAY_MS, now_ms
+from workhook.http.calls import Services
+from workhook.identity.policy import SCOPES
+from workhook.identity.tables import audit_log
+from workhook.identity.tokens.issue import issue
+from workhook.identity.tokens.kinds import APP_USER, CLASSIC, FINE_GRAINED, OAUTH
+from workhook.identity.tokens.personal import LIVING_MAX
+
+PERMISSIONS = ("repository_hooks", "organization_hooks", "work")
+_entries = sa.select(audit_log.c.action, audit_log.c.target, audit_log.c.detail).order_by(audit_log.c.id)
+
+
+@pytest.fixture
+def owner(server: Server, world: World) -> Person:
+    return Person(server, world.token)
+
+
+def _with(server: Server, world: World, *scopes: str, **place: Any) -> Person:
+    token: str = server.run(partial(add_token, world=world, scopes=list(scopes), **place))
+    return Person(server, token)
+
+
+# --- personal tokens by API --------------------------------------------------------------------------------------
+
+
+def test_a_classic_token_is_made_shown_once_listed_and_revoked(owner: Person, world: World) -> None:
+    made = owner.make(note="deploys", scopes=["work:read", "repo", "repo"], expires_in_days=1.5)
+    secret = made.pop("token")
+    assert re.fullmatch(r"whp_[0-9A-Za-z]{36}", secret)
+    assert {**made, "created_at": "", "expires_at": ""} == {
+        "id": made["id"], "url": made["url"], "kind": "classic", "note": "deploys", "scopes": ["repo", "work:read"],
+        "permissions": None, "organization": None, "repositories": None, "app": None, "current": False,
+        "created_at": "", "expires_at": "", "last_used_at": None,
+    }  # fmt: skip
+    listed = owner.get("/user/tokens")
+    assert [each["id"] for each in listed] == sorted((each["id"] for each in listed), reverse=True)
+    assert listed[0] == made == owner.get(f"/user/tokens/{made['id']}")
+    assert [each["current"] for each in listed] == [False, True]
+    assert secret not in owner.call("GET", "/user/tokens").text
+    child = owner.other(secret)
+    assert child.is_good()
+    assert child.get("/user/tokens")[0]["current"] is True
+    assert owner.call("DELETE", f"/user/tokens/{made['id']}").status_code == 204
+    assert not child.is_good()
+    for method in ("GET", "DELETE"):
+        assert owner.call(method, f"/user/tokens/{made['id']}").status_code == 404
+    [mine] = owner.get("/user/tokens")
+    assert owner.call("DELETE", f"/user/tokens/{mine['id']}").status_code == 204  # itself
+    assert not owner.is_good()
+
+
+def test_a_token_sees_and_revokes_none_that_can_do_more(server: Server, owner: Person, world: World) -> None:
+    [mine] = owner.get("/user/tokens")
+    confined: dict[str, Any] = {"kind": "fine_grained", "organization": world.organization}
+    stronger, equal = [owner.make(**confined, permissions={"work": level}) for level in ("write", "read")]
+    hooks = owner.make(scopes=["read:repo_hook"])
+    app = make_app(server, world, permissions={"work": "write"})
+    of_app, _ = server.run(partial(issue_for, token=owner.token, kind=APP_USER, app_id=app.id))
+    made = owner.make(scopes=["work:read"])
+    weak = owner.other(made["token"])
+    less = [weak.make(scopes=scopes) for scopes in (["work:read"], [])]
+    seen = [each["id"] for each in (*less[::-1], made, equal)]
+    assert [each["id"] for each in weak.get("/user/tokens")] == seen
+    assert [each["id"] for each in weak.get("/user/tokens?per_page=3&page=2")] == seen[3:]
+    assert weak.call("GET", "/user/tokens?per_page=3").links["last"]["url"].endswith("page=2")
+    hidden = [each["id"] for each in (mine, stronger, hooks)] + [of_app]
+    for method in ("GET", "DELETE"):
+        assert [weak.call(method, f"/user/tokens/{each}").status_code for each in hidden] == [404] * 4
+    assert [each["id"] for each in owner.get("/user/tokens")] == sorted(seen + hidden, reverse=True)
+    assert weak.call("DELETE", f"/user/tokens/{less[0]['id']}").status_code == 204
+    nothing = owner.other(less[1]["token"])
+    assert [each["id"] for each in nothing.get("/user/tokens")] == [less[1]["id"]]
+    assert owner.call("DELETE", f"/user/tokens/{stronger['id']}").status_code == 204
+
+
+def test_a_user_has_so_many_personal_tokens(server: Server, owner: Person) -> None:
+    """Of two that make the last one at the same time, one does."""
+
+    async def fill(services: Services) -> int:
+        user_id = await user_id_of(services, owner.token)
+        async with services.database.transaction() as tx:
+            for _ in range(LIVING_MAX - 2):
+                last = await issue(tx, FINE_GRAINED, user_id, permissions={}, expires_at=now_ms() + DAY_MS)
+            await issue(tx, CLASSIC, user_id, expires_at=1)  # that is over, and what apps have, count for nothing
+            await issue(tx, OAUTH, user_id, app_id=7)
+        return last.id
+
+    last = server.run(fill)
+    with ThreadPoolExecutor(2) as threads:
+        calls = list(threads.map(lambda _: owner.call("POST", "/user/tokens", json={}), range(2)))
+    assert sorted(each.status_code for each in calls) == [201, 422]
+    said = owner.faults()["user"]
+    assert said.startswith(f"octo-{said[5:].split()[0]} has 100 personal tokens, which is the most: revoke those ")
+    assert owner.call("DELETE", f"/user/tokens/{last}").status_code == 204
+    owner.make()
+
+
+def test_a_fine_grained_token_is_confined(server: Server, owner: Person, world: World) -> None:
+    full = {"work": "write", "repository_hooks": "write", "organization_hooks": "read"}
+    place = {"kind": "fine_grained", "organization": world.organization.upper()}
+    made = owner.make(**place, permissions=full, repositories=["website", world.full_name])
+    assert re.fullmatch(r"workhook_pat_[0-9A-Za-z]{36}", made["token"])
+    assert (made["permissions"], made["scopes"]) == (full, [])
+    assert (made["organization"], made["repositories"]) == (world.organization, [world.full_name])
+    narrow = owner.other(made["token"])
+    assert narrow.call("GET", f"{world.repo_path}/hooks").status_code == 200
+    assert narrow.call("POST", f"{world.org_path}/hooks", json={"name": "web"}).status_code == 403
+    assert narrow.call("GET", "/user/tokens").json()["message"] == ("Resource not accessible by personal access token")
+    everywhere = owner.make(**place, permissions={"work": "read"}, repositories="all", expires_in_days=366)
+    assert everywhere["repositories"] == "all" == owner.make(**place, permissions={"work": "read"})["repositories"]
+    own = owner.make(kind="fine_grained", organization=world.owner, permissions={"work": "read"})
+    assert (own["organization"], own["repositories"]) == (world.owner, "all")
+    life_s = _seconds(own["expires_at"]) - _seconds(own["created_at"])
+    assert (
+        30 * 86_400 - 60 < life_s <= 30 * 86_400
+    )  # it ends 30 days after it was asked for, which is before it is made
+    other = server.world()
+    assert owner.other(own["token"]).call("GET", other.repo_path).status_code == 404
+
+
+def _seconds(text: str) -> int:
+    from workhook.core.clock import parse_rfc3339
+
+    return parse_rfc3339(text) // 1000
+
+
+def test_every_fault_is_named_at_once(server: Server, owner: Person, world: World) -> None:
+    assert owner.faults(kind="king", note=7, scopes="repo", nonsense=1, expires_in_days=0, repositories=[]) == {
+        "nonsense": "there is no parameter nonsense",
+        "kind": "kind must be one of classic, fine_grained",
+        "note": "note must be text of at most 255 characters or null",
+        "scopes": "scopes must be a list of text",
+        "repositories": 'repositories must be a list of text, at least one, or "all"',
+        "expires_in_days": "expires_in_days must be a number from 0.001 to 36500 or null",
+    }  # fmt: skip
+
+
+def test_every_fault_of_a_kind_is_named_at_once(server: Server, owner: Person, world: World) -> None:
+    assert owner.faults(
+        scopes=["king", "repo"], permissions={"work": "read"}, organization="x", repositories="all"
+    ) == {
+        "permissions": "permissions: only a fine-grained token has it; a classic one has scopes",
+        "organization": "organization: only a fine-grained token has it; a classic one has scopes",
+        "repositories": "repositories: only a fine-grained token has it; a classic one has scopes",
+        "scopes": f"king: there are only {', '.join(SCOPES)}",
+    }
+    other = server.world()
+    names = ", ".join(PERMISSIONS)
+    assert owner.faults(kind="fine_grained", scopes=["repo"], organization=other.organization, expires_in_days=367) == {
+        "expires_in_days": "expires_in_days must be at most 366 for a fine-grained token",
+        "scopes": "scopes: only a classic token has them; a fine-grained one has permissions",
+        "permissions": f"permissions needs one of {names}",
+        "organization": f"organization {other.organization}: {world.owner} is in no organization of this login",
+    }
+    place = {"kind": "fine_grained", "organization": world.organization}
+    assert owner.faults(**place, permissions={"king": "read"}, repositories=["website", "none", other.full_name]) == {
+        "permissions": f"king: there are only {names}",
+        "repositories": f"none, {other.full_name}: {world.organization} has no such repository that {world.owner} sees",
+    }
+    assert owner.faults(kind="fine_grained", permissions={"work": "admin"}) == {
+        "permissions": "work must be read or write",
+        "organization": "organization is required for a fine-grained token: an organization you are in, or your own "
+        "login",
+    }
+    assert len(owner.get("/user/tokens")) == 1
+
+
+def test_who_is_not_in_an_organization_makes_no_token_for_it(server: Server, world: World) -> None:
+    body = {"kind": "fine_grained", "organization": world.organization, "permissions": {"work": "read"}}
+    member = _with(server, world, *SCOPES, member="member")
+    assert member.make(**body)["organization"] == world.organization
+    for place in ({}, {"role": "admin"}):
+        assert set(_with(server, world, *SCOPES, **place).faults(**body)) == {"organization"}
+
+
+@pytest.mark.parametrize(
+    ("scopes", "gives", "refuses"),
+    [
+        (["repo"], ["repo", "admin:repo_hook", "write:repo_hook", "read:repo_hook"], ["work", "admin:org_hook"]),
+        (["write:repo_hook"], ["read:repo_hook"], ["admin:repo_hook", "repo"]),
+        (["work"], ["work:read", "work"], ["repo", "admin:org"]),
+        ([], [], ["work:read"]),
+    ],
+)
+def test_a_token_gives_no_scope_that_it_lacks(
+    server: Server, world: World, scopes: list[str], gives: list[str], refuses: list[str]
+) -> None:
+    person = _with(server, world, *scopes)
+    assert person.make(scopes=gives)["scopes"] == sorted(gives)
+    missing = ", ".join(sorted(refuses))
+    said = person.faults(scopes=[*gives, *refuses])
+    assert said == {"scopes": f"{missing}: the token that asks does not have it, so it cannot give it"}
+
+
+@pytest.mark.parametrize(
+    ("scope", "given"),
+    [
+        ("repo", {"repository_hooks": "write"}),
+        ("admin:repo_hook", {"repository_hooks": "write"}),
+        ("write:repo_hook", {"repository_hooks": "read"}),
+        ("read:repo_hook", {"repository_hooks": "read"}),
+        ("admin:org_hook", {"organization_hooks": "write"}),
+        ("work", {"work": "write"}),
+        ("work:read", {"work": "read"}),
+        ("admin:org", {}),
+    ],
+)
+def test_a_token_gives_no_permission_that_its_scopes_do_not_cover(
+    server: Server, world: World, scope: str, given: dict[str, str]
+) -> None:
+    person = _with(server, world, scope, member="owner")
+    body = {"kind": "fine_grained", "organization": world.organization}
+    for name in PERMISSIONS:
+        for level in ("read", "write"):
+            covered = given.get(name) == level or given.get(name) == "write"
+            response = person.call("POST", "/user/tokens", json={**body, "permissions": {name: level}})
+            assert response.status_code == (201 if covered else 422), (name, level, response.text)
+            if not covered:
+                assert response.json()["errors"][0]["message"].startswith(
+                    f"{name}: {level} needs a token with the scope"
+                )
+
+
+def test_a_token_does_not_outlive_the_one_that_made_it(owner: Person, world: World) -> None:
+    parent = owner.other((first := owner.make(scopes=["work"], expires_in_days=2))["token"])
+    assert parent.make(scopes=["work"])["expires_at"] == first["expires_at"]
+    confined = {"kind": "fine_grained", "organization": world.organization, "permissions": {"work": "read"}}
+    assert parent.make(**confined)["expires_at"] == first["expires_at"]
+    assert parent.faults(scopes=["work"], expires_in_days=3) == {
+        "expires_in_days": "expires_in_days: the token that asks ends sooner"
+    }
+    child = parent.other(parent.make(scopes=["work"], expires_in_days=1)["token"])
+    grandchild = child.other(child.make(**confined)["token"])
+    assert (child.is_good(), grandchild.is_good()) == (True, True)
+    assert owner.call("DELETE", f"/user/tokens/{first['id']}").status_code == 204
+    assert (parent.is_good(), child.is_good(), grandchild.is_good(), owner.is_good()) == (False, False, False, True)
+
+
+def test_nobody_sees_or_revokes_the_token_of_another(server: Server, owner: Person, world: World) -> None:
+    made = owner.make(scopes=["work"])
+    stranger = _with(server, world, *SCOPES, member="owner")
+    assert [each["current"] for each in stranger.get("/user/tokens")] == [True]
+    for method in ("GET", "DELETE"):
+        for token_id in (made["id"], 10**15 - 1, "x", "0"):
+            assert stranger.call(method, f"/user/tokens/{token_id}").status_code == 404
+    assert owner.other(made["token"]).is_good()
+    with server.client(None) as nobody:
+        assert nobody.get("/user/tokens").status_code == nobody.post("/user/tokens", json={}).status_code == 401
+
+
+def test_what_apps_were_given_is_listed_and_revoked_with_what_renews_it(server: Server, owner: Person) -> None:
+    oauth_id, oauth = server.run(partial(issue_for, token=owner.token, kind=OAUTH, scopes=["work"], app_id=77))
+    user_id, user = server.run(partial(issue_for, token=owner.token, kind=APP_USER, app_id=78, family="f-1"))
+    again_id, again = server.run(partial(issue_for, token=owner.token, kind=APP_USER, app_id=78, family="f-1"))
+    listed = {each["id"]: each["kind"] for each in owner.get("/user/tokens")}
+    assert (listed[oauth_id], listed[user_id], listed[again_id]) == ("oauth", "app_user", "app_user")
+    assert owner.call("DELETE", f"/user/tokens/{oauth_id}").status_code == 204
+    assert not owner.other(oauth).is_good()
+    assert owner.other(again).is_good()
+    assert owner.call("DELETE", f"/user/tokens/{user_id}").status_code == 204
+    assert not owner.other(user).is_good()
+    assert not owner.other(again).is_good()
+    for kind, scopes in ((OAUTH, SCOPES), (APP_USER, ())):
+        _, token = server.run(partial(issue_for, token=owner.token, kind=kind, scopes=scopes, app_id=78))
+        assert owner.other(token).call("POST", "/user/tokens", json={"scopes": []}).status_code == 403
+        assert owner.other(token).call("GET", "/user/tokens").status_code == 403
+
+
+def test_lists_have_pages(server: Server, owner: Person) -> None:
+    ids = [owner.make(note=str(number))["id"] for number in range(4)]
+    first = owner.call("GET", "/user/tokens?per_page=2")
+    assert [each["id"] for each in first.json()] == ids[:1:-1]
+    assert first.links["next"]["url"].startswith(f"{server.url}/user/tokens?")
+    assert [each["id"] for each in owner.get("/user/tokens?per_page=2&page=2")] == ids[1::-1]
+    assert owner.call("GET", "/user/tokens?per_page=2").links["last"]["url"].endswith("page=3")
+    assert owner.get("/user/tokens?page=9") == []
+    assert owner.call("GET", "/user/tokens?page=0").status_code == 422
+
+
+def test_making_and_revoking_are_in_the_audit_log_without_the_token(
+    server: Server, owner: Person, world: World
+) -> None:
+    made = owner.make(kind="fine_grained", organization=world.organization, permissions={"work": "read"})
+    owner.call("DELETE", f"/user/tokens/{made['id']}")
+
+    async def read(services: Services) -> list[tuple[str, str]]:
+        rows = await services.database.fetch_all(_entries)
+        return [(row["action"], row["detail"]) for row in rows if row["target"] == f"token {made['id']}"]
+
+    entries = server.run(read)
+    assert [action for action, _ in entries] == ["token.create", "token.revoke"]
+    assert '"work":"read"' in entries[0][1]
+    assert made["token"] not in str(entries)
+    assert made["token"] not in server.log()
+
+
+# --- the command line --------------------------------------------------------------------------------------------
+
+
+def test_the_command_makes_lists_and_revokes_every_kind(tmp_path: Path, backend: Databases) -> None:
+    data = tmp_path / "data"
+    cli = Cli(data, backend.new(data))
+    cli.setup("--project", "Website")
+    words = ("token", "create", "--user", "octo", "--kind", "fine-grained")
+    made = cli.json(
+        *words, "--permissions", "work=read, repository_hooks:write", "--organization", "acme",
+        "--repositories", "website", "--note", "reports",
+    )  # fmt: skip
+    assert made["token"].startswith("workhook_pat_")
+    assert {**made, "token": "", "id": 0, "expires_at": ""} == {
+        "token": "", "id": 0, "user": "octo", "scopes": [], "expires_at": "",
+        "permissions": {"work": "read", "repository_hooks": "write"}, "organization": "acme",
+        "repositories": ["acme/website"],
+    }  # fmt: skip
+    listed = cli.json("token", "list", "--user", "octo")[-1]
+    assert (listed["id"], listed["kind"], listed["app"]) == (made["id"], "fine_grained", None)
+    assert listed["permissions"] == made["permissions"]
+    assert "repository_hooks=write" in (table := cli.text("token", "list"))
+    assert made["token"] not in table
+    assert "revoked the token" in cli.text("token", "revoke", str(made["id"]))
+    assert cli.json("token", "list")[-1]["revoked_at"] is not None
+    said = cli.refused(*words, "--permissions", "work=read", "--organization", "umbrella", "--expires-in", "400")
+    assert "organization umbrella: octo is in no organization of this login" in said
+    assert "at most 366" in said
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("--kind fine-grained --scopes repo", "--scopes is for a classic token."),
+        ("--kind fine-grained --permissions work=read", "a fine-grained token needs --organization."),
+        ("--kind fine-grained", "a fine-grained token needs --permissions and --organization."),
+        ("--kind fine-grained --permissions work=admin", "'work=admin' is not one of repository_hooks, "),
+        ("--scopes repo --organization acme", "--organization: only for a fine-grained token."),
+        ("--kind classic", "Missing option '--scopes'"),
+    ],
+)
+def test_options_that_do_not_go_together_are_named(tmp_path: Path, words: str, said: str) -> None:
+    assert said in Cli(tmp_path, {}).refused("token", "create", "--user", "octo", *words.split(), status=2)

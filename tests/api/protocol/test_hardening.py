@@ -1,0 +1,349 @@
+"""What people with bad intentions try: of a stranger, of a colleague of yesterday, of one with a token of their own."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import socket
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import psutil
+import pytest
+import sqlalchemy as sa
+from sqlalchemy.sql.expression import Executable
+
+from tests.api.wire import Api, Place, refused
+from tests.harness import forge
+from tests.harness.receiver import Received, Receiver, Reply
+from tests.harness.server import Server
+from tests.harness.waiting import WAIT_S, until
+from tests.harness.world import World, add_user
+from workhook.http.calls import Services
+from workhook.identity import queries
+from workhook.identity.tables import collaborators, tokens
+from workhook.identity.tokens.kinds import digest_of
+
+pytestmark = pytest.mark.one_database
+
+MIB = 1024 * 1024
+
+
+@contextlib.contextmanager
+def connection(server: Server) -> Iterator[socket.socket]:
+    parts = urlsplit(server.url)
+    with socket.create_connection((parts.hostname, parts.port), timeout=90) as made:
+        yield made
+
+
+def rest(made: socket.socket) -> bytes:
+    """What comes until the server closes the connection."""
+    parts = []
+    with contextlib.suppress(ConnectionError):
+        while part := made.recv(65536):
+            parts.append(part)
+    return b"".join(parts)
+
+
+def memory(server: Server) -> int:
+    assert server.process is not None
+    return int(psutil.Process(server.process.pid).memory_info().rss)
+
+
+def others_may(folder: Path) -> list[str]:
+    """Files that others than the owner may read or write."""
+    return sorted(each.name for each in folder.rglob("*") if each.is_file() and each.stat().st_mode & 0o077)
+
+
+# --- somebody with an account on the machine -----------------------------------------------------------------------
+
+
+@pytest.fixture
+def lax() -> Iterator[None]:
+    before = os.umask(0o022)
+    yield
+    os.umask(before)
+
+
+def test_what_a_server_writes_is_its_own(tmp_path: Path, lax: None) -> None:
+    server = Server(tmp_path / "data", {}).start()
+    try:
+        names = {each.name for each in server.data.iterdir()}
+        assert {"workhook.db", "workhook.db-wal", "workhook.db-shm", "server.json", "secret.key"} <= names
+        assert others_may(server.data) == []
+        assert server.data.stat().st_mode & 0o777 == 0o700
+    finally:
+        server.close()
+
+
+def test_what_a_command_writes_is_its_own(tmp_path: Path, lax: None) -> None:
+    data = tmp_path / "data"
+    assert workhook("migrate", data).returncode == 0
+    assert others_may(data) == []
+
+
+def test_doctor_sees_what_others_may_read(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    workhook("migrate", data)
+    advice = f"Others can read it: chmod 600 {data / 'workhook.db'}*"
+    assert advice not in workhook("doctor", data).stdout
+    (data / "workhook.db").chmod(0o644)
+    ran = workhook("doctor", data)
+    assert ran.returncode == 1
+    assert advice in ran.stdout
+
+
+def workhook(command: str, data: Path) -> subprocess.CompletedProcess[str]:
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("WORKHOOK_")}
+    return forge.run([command, "--data", str(data)], environment)
+
+
+# --- a stranger ----------------------------------------------------------------------------------------------------
+
+
+def test_headers_without_an_end_cost_no_memory(server: Server) -> None:
+    before = memory(server)
+    for line in (b"a:b\r\n", b"x"):
+        with connection(server) as made, contextlib.suppress(ConnectionError):
+            made.sendall(b"GET / HTTP/1.1\r\na: ")
+            for _ in range(320):
+                made.sendall(line * (65536 // len(line)))
+            rest(made)
+    assert memory(server) - before < 20 * MIB
+
+
+def test_a_head_that_never_ends_is_closed(server: Server) -> None:
+    with connection(server) as silent, connection(server) as begun:
+        begun.sendall(b"GET / HTTP/1.1\r\nHost: a\r\n")
+        assert rest(silent) == b""
+        assert rest(begun).startswith(b"HTTP/1.1 408 Request Timeout\r\n")
+
+
+def test_a_target_is_bounded(server: Server) -> None:
+    with server.client(None) as client:
+        assert client.get("/" + "x" * 8000).status_code == 404
+        response = client.get("/api/v1/" + "x" * 8192)
+        assert (response.status_code, response.json()["code"]) == (414, "target_too_long")
+
+
+# --- a colleague of yesterday --------------------------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def begun(server: Server, token: str, path: str, body: bytes) -> Iterator[Callable[[], bytes]]:
+    """A POST that was let in, and of which all but the last byte has been sent; call to send that and read the
+    answer."""
+    head = f"POST {path} HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer {token}\r\nConnection: close\r\n"
+    with connection(server) as made:
+        made.sendall(f"{head}Expect: 100-continue\r\nContent-Length: {len(body)}\r\n\r\n".encode())
+        welcome = b""
+        while not welcome.endswith(b"\r\n\r\n") and (part := made.recv(1)):
+            welcome += part
+        assert welcome == b"HTTP/1.1 100 Continue\r\n\r\n"  # the guard has looked
+        made.sendall(body[:-1])
+        started = time.monotonic()
+
+        def finish() -> bytes:
+            until(lambda: time.monotonic() - started > 1.5)  # the guard's first word stands for a second
+            made.sendall(body[-1:])
+            return rest(made)
+
+        yield finish
+
+
+PUSH = json.dumps({"event": "push", "payload": {}}).encode()
+
+
+def test_a_token_that_is_revoked_finishes_nothing(server: Server, world: World) -> None:
+    revoke = sa.update(tokens).where(tokens.c.digest == digest_of(world.token)).values(revoked_at=1)
+    with begun(server, world.token, f"{world.repo_path}/events", PUSH) as finish:
+        server.run(lambda services: _write(services, revoke))
+        assert finish().startswith(b"HTTP/1.1 401 ")
+
+
+def test_a_collaborator_who_is_removed_finishes_nothing(server: Server, world: World) -> None:
+    token = server.run(lambda services: add_user(services, world, role="write"))
+
+    async def remove(services: Services) -> None:
+        repository = await queries.find_repository(services.database, world.organization, world.repository)
+        assert repository is not None
+        await _write(services, sa.delete(collaborators).where(collaborators.c.repository_id == repository.id))
+
+    with begun(server, token, f"{world.repo_path}/events", PUSH) as finish:
+        server.run(remove)
+        assert finish().startswith(b"HTTP/1.1 404 ")
+
+
+async def _write(services: Services, statement: Executable) -> None:
+    async with services.database.transaction() as tx:
+        assert await tx.execute(statement) == 1
+
+
+def test_a_slow_body_counts_once(new_server: Callable[..., Server]) -> None:
+    server = new_server(api_rate_limit=100)
+    world = server.world()
+    with begun(server, world.token, f"{world.repo_path}/events", PUSH) as finish:
+        head = finish().decode()
+    assert head.startswith("HTTP/1.1 202 ")
+    assert "x-ratelimit-used: 1\r\n" in head.lower()
+
+
+def test_a_client_that_leaves_is_no_failure(server: Server, world: World) -> None:
+    with begun(server, world.token, f"{world.repo_path}/events", PUSH):
+        pass
+    with server.client(world.token) as client:
+        until(lambda: 'route="/repos/{owner}/{repo}/events",status="400"' in client.get("/metrics").text)
+    assert "request_failed" not in server.log()
+
+
+# --- strange texts -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["web\u017fite", "webSITE\u0307", "\uff57ebsite"])
+def test_a_name_has_only_its_own_letters(api: Api, world: World, name: str) -> None:
+    """U+017F folds to s."""
+    assert api.get(f"/repos/{world.organization}/WEBSITE/hooks", params={"per_page": 1}).status_code == 200
+    refused(api.get(f"/repos/{world.organization}/{name}/hooks", params={"per_page": 1}), 404, "Not Found")
+
+
+def test_a_link_is_a_url(api: Api, repository: Place) -> None:
+    for _ in range(2):
+        api.hook(repository)
+    response = api.get(repository.hooks.replace("website", "w%65bsite") + "/", params={"per_page": 1, "x": "\u017f <>"})
+    link = response.headers["link"]
+    assert link.isascii()
+    address = link.split(">")[0].removeprefix("<")
+    assert api.get(address).status_code == 200
+
+
+@pytest.mark.parametrize("depth", [500, 950])
+def test_lists_in_lists(api: Api, depth: int) -> None:
+    body = b'{"title": ' + b"[" * depth + b"]" * depth + b"}"
+    response = api.post("/api/v1/projects", content=body, headers={"Content-Type": "application/json"})
+    assert response.status_code in (400, 422)
+
+
+def test_lists_in_lists_in_hooks(api: Api, repository: Place) -> None:
+    """Up to about 1000 can be read; what was read can also be shown and written."""
+    bodies = (b'{"config": {"url": %s}}', b'{"events": [%s]}', b'{"name": "x", "config": {"a": %s}}')
+    for depth in range(900, 1000, 7):
+        deep = b"[" * depth + b"]" * depth
+        for body in bodies:
+            assert api.post(repository.hooks, content=body % deep).status_code in (400, 422)
+        response = api.post(f"{repository.path}/events", content=b'{"event": "push", "payload": {"a": %s}}' % deep)
+        assert response.status_code in (202, 400)
+
+
+# --- one with a token of their own ---------------------------------------------------------------------------------
+
+
+def test_a_host_does_not_reach_others(new_server: Callable[..., Server], receiver: Receiver) -> None:
+    server = new_server(base_url="https://work.example.com")
+    world = server.world()
+    evil = {"Host": "evil.example"}
+    with server.client(world.token) as client:
+        config = {"url": receiver.url, "content_type": "json"}
+        body = {"name": "web", "events": ["*"], "config": config}
+        hook = client.post(f"{world.org_path}/hooks", json=body, headers=evil).json()
+        client.post(f"{world.org_path}/hooks/{hook['id']}/pings", headers=evil)
+        client.post(f"{world.repo_path}/events", content=PUSH, headers=evil)
+        client.post(f"{world.repo_path}/dispatches", json={"event_type": "x"}, headers=evil)
+        created = client.post("/api/v1/projects", json={"title": "New"}, headers=evil)
+        assert created.status_code == 200
+    sent = receiver.wait_for(5)
+    assert {each.headers["x-service-event"] for each in sent} == {"ping", "push", "repository_dispatch", "project"}
+    for each in sent:
+        assert b"evil.example" not in each.body
+        assert each.payload()["organization"]["url"] == f"https://work.example.com{world.org_path}"
+
+
+MANY = 300_000
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("{place}/hooks", {"config": {}, "events": [1] * MANY}),
+        ("{place}/hooks", {"config": {}, "events": [str(number) for number in range(100_000)]}),
+        ("{place}/hooks", {"config": {str(number): 1 for number in range(80_000)}}),
+        ("{place}/hooks", {"config": {"x" * 900_000: 1}}),
+        ("{place}/hooks", {"config": {}, "events": ["x" * 900_000]}),
+        ("{place}/hooks", {"config": {}, "name": ["x" * 900_000]}),
+        ("{place}/events", {"event": "x" * 900_000, "payload": {}}),
+        ("{place}/hooks/{hook}/deliveries/redeliver", {str(number): 1 for number in range(80_000)}),
+        ("{place}/hooks/{hook}/deliveries/redeliver", {"x" * 900_000: 1}),
+        ("{place}/hooks/{hook}/deliveries/redeliver", {"ids": ["x"] * 200_000}),
+        ("/api/v1/projects", {str(number): 1 for number in range(80_000)}),
+        ("/api/v1/projects", {"x" * 900_000: 1}),
+    ],
+    ids=lambda value: str(value)[:40],
+)
+def test_an_error_is_small(api: Api, repository: Place, path: str, body: dict[str, Any]) -> None:
+    hook = api.hook(repository)
+    address = path.format(place=repository.path, hook=hook["id"])
+    response = api.post(address, content=json.dumps(body), headers={"Content-Type": "application/json"})
+    assert response.status_code == 422
+    assert len(response.content) < 30_000
+    assert len(response.json().get("errors", [])) <= 100
+
+
+def test_short_errors_are_whole(api: Api, repository: Place) -> None:
+    response = api.create(repository, events=[f"e{number}" for number in range(100)])
+    assert [each["message"] for each in response.json()["errors"]] == [
+        f"e{number} is not a valid event name" for number in range(100)
+    ]
+
+
+@pytest.mark.parametrize(("event", "status"), [("task", 403), ("hook", 403), ("push", 202), ("member", 202)])
+def test_what_workhook_itself_tells_of_takes_an_admin(server: Server, world: World, event: str, status: int) -> None:
+    body = {"event": event, "payload": {}}
+    writer = server.run(lambda services: add_user(services, world, role="write"))
+    with server.client(writer) as client:
+        assert client.post(f"{world.repo_path}/events", json=body).status_code == status
+    with server.client(world.token) as client:
+        assert client.post(f"{world.repo_path}/events", json=body).status_code == 202
+
+
+@pytest.mark.parametrize("event", ["project", "member", "ping", "push"])
+def test_what_others_know_too_can_be_published(api: Api, place: Place, event: str) -> None:
+    assert api.post(f"{place.path}/events", json={"event": event, "payload": {}}).status_code == 202
+
+
+# --- sending much again --------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def failed(api: Api, repository: Place, receiver: Receiver) -> dict[str, Any]:
+    """A hook with a ping and four pushes that failed."""
+    receiver.reply = lambda received: Reply(500)
+    config = {"url": receiver.url, "retries": "0", "max_concurrency": "1"}
+    hook = api.hook(repository, config=config, events=["*"], active=True)
+    for number in range(4):
+        api.post(f"{repository.path}/events", json={"event": "push", "payload": {"number": number}})
+    until(lambda: len(api.read(hook["deliveries_url"])) == 5)
+    return hook
+
+
+def test_asking_often_sends_once(api: Api, failed: dict[str, Any], receiver: Receiver) -> None:
+    before, held = len(receiver.requests), threading.Event()
+
+    def hold(received: Received) -> Reply:
+        held.wait(WAIT_S)
+        return Reply()
+
+    receiver.reply = hold
+    address = f"{failed['deliveries_url']}/redeliver"
+    counts = [api.post(address, json={"event": "push"}).json()["queued"] for _ in range(20)]
+    assert counts[0] == 4
+    assert sum(counts) == 4
+    held.set()
+    until(lambda: len(api.read(failed["deliveries_url"])) >= 9)
+    api.post(failed["ping_url"])  # what was asked for more often would be sent before it
+    until(lambda: receiver.events("ping")[1:])
+    assert len(receiver.requests) - before == 5

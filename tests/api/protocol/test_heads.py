@@ -1,0 +1,110 @@
+"""Heads that two programs could read in two ways: which host, which credentials, which body. Real sockets."""
+
+from __future__ import annotations
+
+import json
+import socket
+from collections.abc import Callable
+from urllib.parse import urlsplit
+
+import pytest
+
+from tests.api.protocol.test_hardening import rest
+from tests.harness.server import Server
+
+pytestmark = pytest.mark.one_database
+
+OWN = "X-Forwarded-Host: work.example.com\r\nX-Forwarded-Proto: https\r\n"
+
+
+def send(server: Server, head: str, body: str = "") -> tuple[int, str, str]:
+    """Status, head and body of the answer."""
+    parts = urlsplit(server.url)
+    with socket.create_connection((parts.hostname, parts.port), timeout=90) as made:
+        made.sendall(f"{head}Connection: close\r\n\r\n{body}".encode("latin-1"))
+        told, _, said = rest(made).decode().partition("\r\n\r\n")
+    return int(told.split()[1]), told, said
+
+
+AMBIGUOUS = [
+    "GET / HTTP/1.1\r\nHost: a.example.com\r\nHost: b.example.com\r\n",
+    "GET / HTTP/1.1\r\nHost: a.example.com\r\nhost: a.example.com\r\n",
+    "GET / HTTP/1.0\r\nHost: a.example.com\r\nHost: b.example.com\r\n",
+    "GET / HTTP/1.1\r\n",
+    "GET / HTTP/1.1\r\nHost:\r\n",
+    "GET / HTTP/1.1\r\nHost: a.example.com, b.example.com\r\n",
+    "GET / HTTP/1.1\r\nHost: user@a.example.com\r\n",
+    "GET / HTTP/1.1\r\nHost: a.example.com/path\r\n",
+    "GET / HTTP/1.1\r\nHost: a.example.com:port\r\n",
+    "GET http://b.example.com/ HTTP/1.1\r\nHost: a.example.com\r\n",
+    "GET /user HTTP/1.1\r\nHost: a.example.com\r\nAuthorization: Bearer a\r\nAuthorization: Bearer b\r\n",
+    "POST /user HTTP/1.1\r\nHost: a.example.com\r\nContent-Length: 2\r\nContent-Length: 3\r\n",
+    "POST /user HTTP/1.1\r\nHost: a.example.com\r\nContent-Length: 2\r\nTransfer-Encoding: chunked\r\n",
+    "POST /user HTTP/1.1\r\nHost: a.example.com\r\nTransfer-Encoding: chunked\r\nTransfer-Encoding: identity\r\n",
+    "POST /user HTTP/1.1\r\nHost: a.example.com\r\nTransfer-Encoding: gzip\r\nTransfer-Encoding: chunked\r\n",
+    "POST /user HTTP/1.1\r\nHost: a.example.com\r\nTransfer-Encoding: chunked, chunked\r\n",
+    "GET / HTTP/1.1\r\nHost : a.example.com\r\n",
+]
+
+
+@pytest.mark.parametrize("head", AMBIGUOUS)
+def test_what_can_be_read_in_two_ways_is_refused(server: Server, head: str) -> None:
+    status, _, body = send(server, head)
+    assert status == 400, head
+    assert json.loads(body)["status"] == "400"
+
+
+@pytest.mark.parametrize("coding", ["gzip, chunked", "x, chunked", "identity, chunked", "gzip"])
+def test_a_transfer_coding_that_is_not_understood_is_refused(server: Server, coding: str) -> None:
+    """RFC 9112, 6.1. The body would be read as what it is not."""
+    head = f"POST /user HTTP/1.1\r\nHost: a.example.com\r\nTransfer-Encoding: {coding}\r\n"
+    status, _, body = send(server, head, "0\r\n\r\n")
+    assert status == 501
+    assert json.loads(body)["message"].startswith("The server takes no Transfer-Encoding but chunked")
+
+
+@pytest.mark.parametrize("coding", ["chunked", "Chunked", " CHUNKED"])
+def test_chunks_are_understood(server: Server, coding: str) -> None:
+    head = f"GET /user HTTP/1.1\r\nHost: a.example.com\r\nTransfer-Encoding:{coding}\r\n"
+    assert send(server, head, "0\r\n\r\n")[0] == 401
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        "GET / HTTP/1.0\r\n",
+        "GET / HTTP/1.1\r\nHost: a.example.com\r\n",
+        "GET / HTTP/1.1\r\nHost: A.example.com:8000\r\n",
+        "GET / HTTP/1.1\r\nHost: [2001:db8::1]:8000\r\n",
+        "GET http://a.example.com/ HTTP/1.1\r\nHost: a.example.com\r\n",
+        "GET http://a.example.com:80/?x=1 HTTP/1.1\r\nHost: A.example.com:80\r\n",
+    ],
+)
+def test_what_is_clear_is_answered(server: Server, head: str) -> None:
+    assert send(server, head)[0] == 200
+
+
+@pytest.mark.parametrize(
+    "forged",
+    [
+        "X-Forwarded-Host: evil.example\r\nX-Forwarded-Proto: http\r\n" + OWN,
+        "X-Forwarded-Host: evil.example, work.example.com\r\nX-Forwarded-Proto: http, https\r\n",
+        "X-Forwarded-Host: a, b\r\nX-Forwarded-Host: evil.example, work.example.com\r\nX-Forwarded-Proto: https\r\n",
+    ],
+)
+def test_only_what_the_proxy_itself_says_counts(new_server: Callable[..., Server], forged: str) -> None:
+    server = new_server(trust_proxy=True)
+    _, _, body = send(server, f"GET / HTTP/1.1\r\nHost: inside:8000\r\n{forged}")
+    assert json.loads(body)["documentation_url"] == "https://work.example.com/docs"
+
+
+def test_a_trailer_is_no_header(new_server: Callable[..., Server]) -> None:
+    """Else what a client writes behind its body stands after the proxy's own lines."""
+    server = new_server(trust_proxy=True)
+    forged = "X-Forwarded-Host: evil.example\r\nX-Forwarded-For: 203.0.113.1\r\nAuthorization: Bearer x\r\n"
+    head = f"POST /api/v3/nope HTTP/1.1\r\nHost: inside:8000\r\n{OWN}Transfer-Encoding: chunked\r\n"
+    _, _, body = send(server, head, f"2\r\n{{}}\r\n0\r\n{forged}\r\n")
+    assert json.loads(body)["documentation_url"] == "https://work.example.com/docs"
+    head = f"GET /user HTTP/1.1\r\nHost: inside:8000\r\n{OWN}Transfer-Encoding: chunked\r\n"
+    status, _, body = send(server, head, f"2\r\n{{}}\r\n0\r\n{forged}\r\n")
+    assert (status, json.loads(body)["message"]) == (401, "Requires authentication")

@@ -1,0 +1,125 @@
+"""The webhook API and what is for those who run the server do what the OpenAPI document says: Schemathesis makes
+thousands of requests and looks. The work-management API: `test_schemathesis_work.py`."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.harness.apps import make_app
+from tests.harness.databases import Databases
+from tests.harness.depth import deep
+from tests.harness.receiver import Receiver
+from tests.harness.server import Server
+from tests.harness.waiting import until
+from tests.harness.world import World
+
+# Every check runs on every operation, except for what the contract itself rules out:
+# - NUL is in no text that can be stored. To say so in every string of the document would blur it.
+# - The document bounds no text in a query, and the server bounds them all together: 414.
+# - A change with `If-Match` may answer 412 to any body, good or bad.
+# - 422 is also the answer where a good request meets a state that does not allow it (the contract has no 409 in the
+#   webhook API): the same hook again, an event's `id` used for another, a login that the caller is not in, more than an
+#   installation was granted, what the other kind of token has, an app's name that is taken, its last key,
+#   a URL that is no callback, a phrase with a word that is no qualifier, repositories both by name and by number,
+#   one of all repositories, the last owner who leaves, an invitation of nobody or of two people.
+# - `object_level_authorization` compares two users; `test_authorization.py` does that for every operation.
+CONFIGURATION = """
+request-timeout = 60
+
+[auth.openapi.bearer]
+bearer = "{token}"
+
+[auth.openapi.app]
+bearer = "{jwt}"
+
+[auth.openapi.client]
+username = "{client_id}"
+password = "{client_secret}"
+
+[parameters]
+"path.client_id" = "{client_id}"
+"path.installation_id" = {installation_id}
+"path.token_id" = {token_id}
+"path.slug" = "{slug}"
+"path.owner" = "{organization}"
+"path.repo" = "{repository}"
+"path.org" = "{organization}"
+
+[generation]
+allow-x00 = false
+max-examples = {examples}
+
+[phases.stateful.generation]
+max-examples = {scenarios}
+
+[checks]
+object_level_authorization.enabled = false
+negative_data_rejection.expected-statuses = [400, 401, 403, 404, 412, 414, 415, 422]
+positive_data_acceptance.expected-statuses = ["2xx", 304, 403, 404, 409, 412, 414]
+
+[[operations]]
+include-operation-id = [
+    "repository_hooks_create", "repository_hooks_update", "repository_hooks_update_config", "repository_events_publish",
+    "organization_hooks_create", "organization_hooks_update", "organization_hooks_update_config",
+    "organization_events_publish", "app_access_tokens_create", "tokens_create",
+    "oauth_apps_create", "oauth_apps_update", "oauth_apps_create_secret",
+    "apps_create", "apps_update", "apps_create_secret", "apps_create_key", "apps_delete_key",
+    "installations_create", "installations_update",
+    "oauth_token_scope", "user_installation_repositories_remove",
+    "organization_members_remove", "organization_memberships_remove", "organization_invitations_create",
+]
+checks.positive_data_acceptance.expected-statuses = ["2xx", 403, 404, 414, 422]
+
+[[operations]]
+include-operation-id = ["organization_audit_log_list"]
+checks.positive_data_acceptance.expected-statuses = ["2xx", 304, 403, 404, 414, 422]
+"""
+
+
+@pytest.fixture
+def server(backend: Databases, tmp_path: Path, receiver: Receiver) -> Iterator[tuple[Server, World]]:
+    """With a delivery in it, and then without a worker: nothing is sent to the URLs that are made up."""
+    settings = backend.new(tmp_path)
+    before = Server(tmp_path, settings).start()
+    world = before.world()
+    with before.client(world.token) as client:
+        for path in (world.repo_path, world.org_path):
+            hook = client.post(f"{path}/hooks", json={"name": "web", "config": {"url": receiver.url}}).json()
+            until(lambda hook=hook: client.get(hook["deliveries_url"]).json())  # type: ignore[misc]  # bound at once
+    before.stop()
+    server = Server(tmp_path, settings, command=("serve", "--port", "0", "--no-worker")).start()
+    yield server, world
+    server.close()
+
+
+@pytest.mark.one_database
+@pytest.mark.timeout(deep(600, 3600))  # under a minute on a machine that does nothing else
+def test_the_server_does_what_its_document_says(server: tuple[Server, World], tmp_path: Path) -> None:
+    running, world = server
+    configuration = tmp_path / "schemathesis.toml"
+    app = make_app(running, world)
+    known = {"token": world.token, "organization": world.organization, "repository": world.repository}
+    known |= {"client_id": app.client_id, "client_secret": app.secret, "jwt": app.jwt()}
+    known["slug"] = make_app(running, world, installed=False).slug  # which is deleted; the one that asks is not
+    with running.client(world.token) as client:  # likewise
+        known["token_id"] = str(client.post("/user/tokens", json={}).json()["id"])
+    effort = {"examples": deep(2, 40), "scenarios": deep(3, 80)}  # a number, not a time: a slow machine tries the same
+    configuration.write_text(CONFIGURATION.format(**known, **effort, installation_id=app.installation_id))
+    command = [str(Path(sys.executable).parent / "schemathesis"), "--config-file", str(configuration), "run"]
+    options = ["--checks", "all", "--seed", "1", "--no-shrink"]
+    options += ["--continue-on-failure", "--exclude-path-regex", "^/api/v1/"]
+    ran = subprocess.run(
+        [*command, f"{running.url}/openapi.json", *options, "--generation-database", "none", "--no-color"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+    )
+    assert ran.returncode == 0, f"{ran.stdout[-20_000:]}{ran.stderr[-2000:]}"
+    for phase in ("Examples", "Coverage", "Fuzzing", "Stateful"):
+        assert f"✅ {phase}" in ran.stdout, ran.stdout[-5000:]
+    assert "request_failed" not in running.log()

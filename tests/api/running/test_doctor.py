@@ -1,0 +1,77 @@
+"""`workhook doctor` does not contradict itself: one fault is one line, with advice that mends it, and the exit status
+is that of the lines."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.cli_kit import Cli
+from tests.harness.databases import Databases
+from workhook.core.vault import new_key
+
+
+@pytest.fixture
+def cli(backend: Databases, tmp_path: Path) -> Cli:
+    return Cli(tmp_path / "data", {name: str(value) for name, value in backend.new(tmp_path).items()})
+
+
+def found(cli: Cli) -> dict[str, Any]:
+    """What is wrong, by name. The text says the same as the JSON, and the status too."""
+    done = cli.run("doctor", "--json")
+    told = json.loads(done.stdout)
+    bad = {each["name"]: each for each in told["checks"] if not each["ok"]}
+    assert told["ok"] is (not bad)
+    assert done.returncode == (1 if bad else 0)
+    text = cli.run("doctor")
+    assert text.returncode == done.returncode
+    assert {line[5:].partition(":")[0] for line in text.stdout.splitlines() if line.startswith("BAD ")} == set(bad)
+    assert all(each["advice"] for each in bad.values())
+    return bad
+
+
+def test_before_the_first_start_only_what_is_missing_is_bad_and_nothing_is_made(cli: Cli) -> None:
+    assert set(found(cli)) <= {"data folder", "database"}
+    assert not cli.data.exists()
+    cli.data.mkdir()
+    assert cli.run("migrate").returncode == 0
+    assert found(cli) == {}
+    assert not (cli.data / "secret.key").exists()  # the doctor makes no key, as it says
+
+
+@pytest.mark.parametrize("left", ["nothing", "another key", "no key"])
+def test_a_key_that_does_not_fit_is_one_fault_of_the_key(cli: Cli, left: str) -> None:
+    cli.setup()
+    path = cli.data / "secret.key"
+    path.unlink()
+    if left != "nothing":
+        path.touch(mode=0o600)
+        path.write_bytes(new_key() if left == "another key" else b"nonsense")
+    bad = found(cli)
+    assert set(bad) == {"key"}
+    assert "Put back the file" in bad["key"]["advice"]
+    assert cli.run("user", "list").returncode == 1  # as the commands find it
+
+
+def test_a_key_of_the_settings_is_looked_at_too(cli: Cli) -> None:
+    cli.environment["WORKHOOK_SECRET_KEY"] = "the first key"
+    cli.setup()
+    assert found(cli) == {}
+    cli.environment["WORKHOOK_SECRET_KEY"] = "another key"
+    bad = found(cli)
+    assert set(bad) == {"key"}
+    assert "WORKHOOK_SECRET_KEY" in bad["key"]["advice"]
+
+
+def test_who_has_used_nearly_all_of_a_quota_is_named(cli: Cli) -> None:
+    cli.setup("--project", "Website")
+    cli.environment["WORKHOOK_ORGANIZATION_MAX_ROWS"] = "1000"
+    assert found(cli) == {}
+    cli.environment["WORKHOOK_ORGANIZATION_MAX_ROWS"] = "1"
+    bad = found(cli)
+    assert set(bad) == {"quotas"}
+    assert bad["quotas"]["detail"].startswith("acme ")
+    assert "organization_max_rows" in bad["quotas"]["advice"]

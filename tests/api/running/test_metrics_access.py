@@ -1,0 +1,86 @@
+"""Who may read /metrics: whoever has the token of `metrics_token`, or this machine if there is none."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import pytest
+
+from tests.harness.server import Server
+from workhook.core.config import Settings, SettingsError, load
+from workhook.core.errors import Forbidden, Unauthenticated
+from workhook.http.system import check_metrics_access
+
+pytestmark = pytest.mark.one_database
+
+TOKEN = "a-token-of-24-characters"  # made up here
+CLIENT = "203.0.113.9"
+
+PROXIED = [
+    {"X-Forwarded-For": CLIENT},
+    {"X-Forwarded-For": "127.0.0.1"},  # what a client wrote, or a proxy's own look
+    {"X-Real-IP": CLIENT},
+    {"Forwarded": f"for={CLIENT}"},
+    {"Via": "1.1 proxy"},
+    {"Host": "work.example.com"},  # a proxy that adds nothing, or a page that calls itself by this address
+    {"Host": "127.0.0.1.example.com"},
+]
+
+
+@pytest.mark.parametrize("trust_proxy", [False, True])
+def test_only_this_machine_reads_metrics_by_default(new_server: Callable[..., Server], trust_proxy: bool) -> None:
+    server = new_server(trust_proxy=trust_proxy)
+    port = server.url.rpartition(":")[2]
+    with server.client(None) as client:
+        for host in (f"127.0.0.1:{port}", f"localhost:{port}", "[::1]", "127.0.0.1"):
+            answer = client.get("/metrics", headers={"Host": host})
+            assert (answer.status_code, "workhook_requests_total" in answer.text) == (200, True), host
+        for headers in PROXIED:
+            answer = client.get("/metrics", headers=headers)
+            assert (answer.status_code, "workhook_requests_total" in answer.text) == (403, False), headers
+            assert "metrics_token" in answer.json()["message"]
+    owner = server.world().token
+    with server.client(owner) as client:  # no user's token opens it
+        assert client.get("/metrics", headers=PROXIED[0]).status_code == 403
+
+
+def test_the_token_opens_metrics_from_anywhere(new_server: Callable[..., Server]) -> None:
+    server = new_server(metrics_token=TOKEN)
+    with server.client(None) as client:
+        for headers in ({}, *PROXIED):  # a proxy on this machine may look like this machine
+            refused = client.get("/metrics", headers=headers)
+            assert (refused.status_code, refused.headers["www-authenticate"]) == (401, "Bearer")
+            assert TOKEN not in refused.text
+            for wrong in (f"Bearer {TOKEN}x", f"Basic {TOKEN}", TOKEN, "Bearer", "Bearer \u00e9".encode()):
+                given: Mapping[str, str | bytes] = {**headers, "Authorization": wrong}
+                assert client.get("/metrics", headers=given).status_code == 401  # type: ignore[arg-type]  # httpx takes both
+            right = client.get("/metrics", headers={**headers, "Authorization": f"Bearer {TOKEN}"})
+            assert (right.status_code, "workhook_requests_total" in right.text) == (200, True)
+    assert TOKEN not in server.log()
+
+
+@pytest.mark.parametrize(
+    ("peer", "open_to_it"),
+    [
+        ("127.0.0.1", True), ("127.8.9.1", True), ("::1", True), ("::ffff:127.0.0.1", True),
+        ("10.0.0.1", False), ("::ffff:10.0.0.1", False), ("192.168.1.2", False), ("", False), (None, False),
+    ],
+)  # fmt: skip
+def test_which_peer_is_this_machine(peer: str | None, open_to_it: bool) -> None:
+    headers = {"host": "localhost:8000"}
+    if open_to_it:
+        check_metrics_access(Settings(), peer, headers)
+    else:
+        with pytest.raises(Forbidden):
+            check_metrics_access(Settings(), peer, headers)
+    with pytest.raises(Unauthenticated):
+        check_metrics_access(Settings(metrics_token=TOKEN), peer, headers)
+    check_metrics_access(Settings(metrics_token=TOKEN), peer, {**headers, "authorization": f"bearer {TOKEN}"})
+
+
+@pytest.mark.parametrize("bad", ["short", "x" * 201, "a token of some words", "t\u00f6ken-that-is-long-enough"])
+def test_a_token_that_is_none_is_refused_at_the_start(bad: str) -> None:
+    with pytest.raises(SettingsError) as refused:
+        load({}, {"WORKHOOK_METRICS_TOKEN": bad})
+    assert "WORKHOOK_METRICS_TOKEN" in str(refused.value)
+    assert bad not in str(refused.value)

@@ -1,0 +1,156 @@
+"""No command writes to the terminal what a terminal would obey, whoever wrote it: a receiver, a board, a file."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click import Group
+
+from tests.cli.cli_kit import Cli
+from tests.cli.test_terminal import seen
+from tests.harness.receiver import Receiver, Reply
+from tests.harness.server import Server
+from tests.harness.waiting import until
+from workhook.cli.app import app
+from workhook.git_push.spool import HookFolder
+
+MARK = "owned"
+HOSTILE = f"x\x1b]0;{MARK}\x07\x9b31m\u202e\u2066\u200f\u061c\x7f\r\u2028[red]y[/red][link=http://a]z"
+LONG_RUNNING = {"serve", "worker"}  # what they print is the ready line and the log: tests/unit/test_terminal.py
+
+# What others write and the API does not refuse, or no longer would.
+COLUMNS = [("accounts", "name"), ("accounts", "email"), ("tokens", "note"), ("hooks", "url"), ("projects", "title"),
+           ("apps", "name"), ("apps", "description"), ("apps", "homepage_url"),
+           ("audit_log", "target"), ("audit_log", "action"), ("deliveries", "url")]  # fmt: skip
+
+
+def leaves(group: Group, words: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
+    """Every command with its words."""
+    for name, each in group.commands.items():
+        if isinstance(each, Group):
+            yield from leaves(each, (*words, name))
+        else:
+            yield (*words, name), each
+
+
+COMMANDS = dict(leaves(app))
+
+
+def obeyed(text: str) -> list[str]:
+    return sorted({ascii(each) for each in text if not each.isprintable() and each not in "\n\t"})
+
+
+def is_plain(done: subprocess.CompletedProcess[str]) -> None:
+    assert "Traceback" not in done.stderr
+    assert (obeyed(done.stdout), obeyed(done.stderr)) == ([], []), done.args
+    assert done.returncode in (0, 1, 2), done.stderr
+
+
+@pytest.fixture(scope="module")
+def cli(tmp_path_factory: pytest.TempPathFactory) -> Cli:
+    """A data folder that hostile people have filled, and the delivery of a hostile receiver."""
+    folder = Path(tmp_path_factory.mktemp("hostile"))
+    cli, receiver = Cli(folder / "data", {}), Receiver()
+    made = cli.setup("--project", "Website")
+    cli.json("app", "create", "--organization", "acme", "--name", "Robot", "--permissions", "work:read")
+    cli.json("oauth-app", "create", "--organization", "acme", "--name", "Page", "--callback-url", "https://a.example/")
+    server = Server(cli.data, {}).start()
+    header = HOSTILE.translate({0x0D: None, 0x0A: None}).encode().decode("latin-1")
+    receiver.reply = lambda _: Reply(500, {"X-Evil": header}, HOSTILE.encode())
+    with server.client(made["token"]) as client:
+        hook = {"config": {"url": receiver.url, "content_type": "json", "retries": "0"}, "events": ["push"]}
+        client.post("/repos/acme/website/hooks", json=hook).raise_for_status()
+        sent = {"event": "push", "payload": {"ref": HOSTILE}}
+        client.post("/repos/acme/website/events", json=sent).raise_for_status()
+    until(lambda: cli.json("deliveries", "list", "--repository", "acme/website", "--event", "push"))
+    server.stop()
+    receiver.close()
+    with sqlite3.connect(cli.data / "workhook.db") as database:
+        database.execute("PRAGMA ignore_check_constraints = ON")
+        known = {name for (name,) in database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+        for table, column in COLUMNS:
+            if table in known and column in {row[1] for row in database.execute(f"PRAGMA table_info({table})")}:
+                database.execute(f"UPDATE {table} SET {column} = {column} || ?", [HOSTILE])  # our names
+    database.close()
+    return cli
+
+
+def id_of(cli: Cli, *words: str) -> str:
+    return str(cli.json(*words)[0]["id"])
+
+
+def test_what_is_stored_is_shown_and_not_obeyed(cli: Cli, tmp_path: Path) -> None:
+    delivery = id_of(cli, "deliveries", "list", "--repository", "acme/website", "--event", "push")
+    board = tmp_path / f"board{HOSTILE.replace('/', '')}.json"
+    board.write_text(json.dumps({"id": "b", "name": HOSTILE, "lists": [{"id": "l", "name": HOSTILE, "pos": 1}],
+        "cards": [{"id": "c", "idList": "l", "name": HOSTILE, "idMembers": ["m"], "labels": [{"name": HOSTILE}]}],
+        "members": [{"id": "m", "username": HOSTILE, "fullName": HOSTILE}],
+        "actions": [{"type": HOSTILE}]}))  # fmt: skip
+    (cli.data / "server.json").write_text(json.dumps({"url": f"http://{HOSTILE}:1", "pid": 1}))
+    reads = [
+        ("user", "list"), ("token", "list"), ("app", "list", "--organization", "acme"), ("app", "show", "robot"),
+        ("app", "installations", "robot"), ("oauth-app", "list", "--organization", "acme"),
+        ("oauth-app", "show", "page"),
+        ("deliveries", "list", "--repository", "acme/website"), ("deliveries", "show", delivery),
+        ("audit", "list"), ("import", "trello", str(board), "--organization", "acme", "--dry-run"),
+        ("import", "trello", str(board), "--organization", "acme"), ("doctor",),
+        ("user", "sign-in-link", "--login", "octo"), ("user", "password-link", "--login", "octo"),
+    ]  # fmt: skip
+    shown = []
+    for words in reads:
+        for more in ((), ("--json",)):
+            done = cli.run(*words, *more)
+            is_plain(done)
+            if more and done.returncode == 0:
+                json.loads(done.stdout)
+            if MARK in done.stdout + done.stderr:
+                shown.append(words[0])
+    assert {"user", "token", "deliveries", "import"} <= set(shown)  # it was there to be obeyed
+    told = cli.run("deliveries", "show", delivery).stdout
+    assert r"\x1b]0;owned\x07" in told
+    assert "[red]y[/red][link=http://a]z" in told  # markup of the library that draws tables is text
+    assert json.loads(cli.run("deliveries", "show", delivery, "--json").stdout)["response"]["payload"] == HOSTILE
+    exported = cli.run("audit", "export")
+    is_plain(exported)
+
+
+@pytest.mark.parametrize("words", sorted(COMMANDS), ids=" ".join)
+def test_what_is_typed_is_not_obeyed_in_the_answer(cli: Cli, words: tuple[str, ...], tmp_path: Path) -> None:
+    """Each command with this text for every option and argument, one after the other and all at once."""
+    command = COMMANDS[words]
+    given = [(each.opts[0] if each.param_type_name == "option" else None, each) for each in command.params]
+    valued = [name for name, each in given if name and not getattr(each, "is_flag", False) and name != "--help"]
+    tries: list[list[str]] = [[HOSTILE], [f"--{HOSTILE}"]]
+    if words[0] not in LONG_RUNNING:
+        tries.append([part for name in valued if name != "--data" for part in (name, HOSTILE)])
+        there = tmp_path / HOSTILE  # a folder that `bench` would otherwise make, and fill
+        there.mkdir(parents=True)
+        tries += [[name, str(there) if name == "--keep" else HOSTILE] for name in valued if name != "--data"]
+    for each in tries:
+        is_plain(cli.run(*words, *each, given=f"0 1 {HOSTILE}\n", GIT_DIR=str(tmp_path)))
+
+
+def test_a_terminal_gets_nothing_but_our_own_styling(cli: Cli) -> None:
+    delivery = id_of(cli, "deliveries", "list", "--repository", "acme/website", "--event", "push")
+    for width in (40, 100, 400):
+        for words in (("user", "list"), ("token", "list"), ("deliveries", "show", delivery), ("audit", "list")):
+            assert obeyed(seen(cli, width, *words)) == [], words
+
+
+def test_a_pusher_sees_nothing_of_it_either(cli: Cli, tmp_path: Path) -> None:
+    git_dir = tmp_path / f"a{HOSTILE.replace('/', '')}.git"
+    folder = HookFolder(git_dir)
+    folder.root.mkdir(parents=True)
+    folder.spool.write_text("no folder")
+    push = f"{'0' * 40} {'1' * 40} refs/heads/{HOSTILE}\n"
+    done = cli.run("git-hook", "post-receive", given=push, GIT_DIR=str(git_dir))
+    assert "could not be recorded" in done.stderr
+    assert MARK in done.stderr
+    is_plain(done)
+    assert obeyed((folder.root / "log").read_text()) == []

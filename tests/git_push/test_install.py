@@ -1,0 +1,190 @@
+"""Connecting a repository: what is written, and that a hook that was there before still does its work."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.git_push.kit import BOUND_S, Receiver, Site, git
+from workhook.git_push.install import CHAINED, InstallError, find_git_dir, install
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Iterator[Site]:
+    site = Site(tmp_path)
+    site.commit("one")
+    yield site
+    site.close()
+
+
+def foreign(path: Path, *lines: str, mode: int = 0o755) -> None:
+    path.write_text("\n".join(["#!/bin/sh", *lines, ""]))
+    path.chmod(mode)
+
+
+def test_what_is_written(site: Site) -> None:
+    done = site.install("http://127.0.0.1:9", data_dir=Path(os.path.relpath(site.data_dir)))
+    assert (done.git_dir, done.chained) == (site.bare, None)
+    assert json.loads(done.config.read_text()) == {
+        "version": 1,
+        "repository": "acme/website",
+        "data_dir": str(site.data_dir),
+        "token": "ghp_secret",
+        "url": "http://127.0.0.1:9",
+    }
+    assert done.config.stat().st_mode & 0o777 == 0o600
+    assert done.config.parent.stat().st_mode & 0o777 == 0o700
+    assert done.hook == site.bare / "hooks/post-receive"
+    assert os.access(done.hook, os.X_OK)
+    assert "ghp_secret" not in done.hook.read_text()
+
+
+def test_twice_changes_only_the_configuration(site: Site) -> None:
+    foreign(site.bare / "hooks/post-receive", "exit 3")
+    first = site.install(None)
+    script, listing = first.hook.read_bytes(), sorted(os.listdir(site.bare / "hooks"))
+    second = site.install("http://127.0.0.1:9", token="ghp_other")
+    assert second == first
+    assert (first.hook.read_bytes(), sorted(os.listdir(site.bare / "hooks"))) == (script, listing)
+    assert json.loads(first.config.read_text())["token"] == "ghp_other"
+
+
+def test_a_hook_that_was_there_gets_the_same_input_and_keeps_its_status(site: Site, receiver: Receiver) -> None:
+    foreign(site.bare / "hooks/post-receive", 'cat > "$GIT_DIR/seen"', "echo from the old hook >&2", "exit 7")
+    done = site.install(receiver.url)
+    assert done.chained == site.bare / "hooks" / CHAINED
+    assert "remote: from the old hook" in site.push("main", "main:two")
+    receiver.payloads(2)
+    zero, head = "0" * 40, site.rev("HEAD")
+    updates = [f"{zero} {head} refs/heads/{name}" for name in ("main", "two")]
+    assert (site.bare / "seen").read_text().splitlines() == updates
+
+    environment = {**os.environ, "GIT_DIR": str(site.bare)}
+    run = subprocess.run([done.hook], input=b"", env=environment, capture_output=True, timeout=BOUND_S)
+    assert run.returncode == 7
+
+
+def test_a_hook_that_does_not_read_its_input(site: Site, receiver: Receiver) -> None:
+    foreign(site.bare / "hooks/post-receive", "exit 0")
+    site.install(receiver.url)
+    name, head = "/".join(["long" * 40] * 10), site.rev("HEAD")  # more than a pipe holds
+    lines = "".join(f"create refs/heads/{name}{number} {head}\n" for number in range(60))
+    git(site.clone, "update-ref", "--stdin", stdin=lines.encode())
+    assert site.push("--all") == ""
+    receiver.payloads(61)
+
+
+def test_a_hook_that_was_switched_off_stays_off(site: Site, receiver: Receiver) -> None:
+    foreign(site.bare / "hooks/post-receive", "touch ran", mode=0o644)
+    site.install(receiver.url)
+    site.push("main")
+    receiver.payloads(1)
+    assert not (site.bare / "ran").exists()
+    assert (site.bare / "hooks" / CHAINED).exists()
+
+
+def test_a_hook_that_is_a_link_still_runs(site: Site, receiver: Receiver, tmp_path: Path) -> None:
+    foreign(site.bare / "shared.sh", 'touch "$GIT_DIR/ran"')
+    (site.bare / "hooks/post-receive").symlink_to("../shared.sh")
+    site.install(receiver.url)
+    site.push("main")
+    receiver.payloads(1)
+    assert (site.bare / "ran").exists()
+    assert "workhook" not in (site.bare / "shared.sh").read_text()
+
+
+def test_a_hook_that_replaced_ours_is_kept_and_so_is_the_older_one(site: Site) -> None:
+    hooks = site.bare / "hooks"
+    foreign(hooks / "post-receive", "# first")
+    site.install(None)
+    foreign(hooks / "post-receive", "# second")
+    site.install(None)
+    assert "# second" in (hooks / CHAINED).read_text()
+    assert "# first" in (hooks / f"{CHAINED}.1").read_text()
+
+
+def test_hooks_elsewhere(site: Site, receiver: Receiver, tmp_path: Path) -> None:
+    for number, value in enumerate(("../my hooks", str(tmp_path / "absolute"), "~/home hooks")):
+        git(site.bare, "config", "core.hooksPath", value)
+        done = site.install(receiver.url)
+        expected = [tmp_path / "my hooks", tmp_path / "absolute", tmp_path / "home hooks"][number]
+        assert done.hook.resolve() == expected / "post-receive"
+        site.push(f"main:refs/heads/b{number}")
+        receiver.payloads(number + 1)
+
+
+def test_a_shared_hooks_folder_leaves_other_repositories_alone(site: Site, receiver: Receiver, tmp_path: Path) -> None:
+    git(site.bare, "config", "core.hooksPath", str(tmp_path / "shared"))
+    site.install(receiver.url)
+    git(tmp_path, "init", "-q", "--bare", "other.git")
+    git(tmp_path / "other.git", "config", "core.hooksPath", str(tmp_path / "shared"))
+    git(site.clone, "push", "-q", str(tmp_path / "other.git"), "main")
+    assert not (tmp_path / "other.git/workhook").exists()
+    assert not receiver.requests
+
+
+def test_hooks_that_are_switched_off(site: Site) -> None:
+    git(site.bare, "config", "core.hooksPath", "/dev/null")
+    with pytest.raises(InstallError, match=r"core\.hooksPath"):
+        site.install(None)
+    assert not site.root.exists()
+
+
+@pytest.mark.parametrize("given", ["work", "work/.git", "linked"])
+def test_a_repository_with_a_work_tree(site: Site, receiver: Receiver, tmp_path: Path, given: str) -> None:
+    git(tmp_path, "clone", "-q", str(site.clone), "work")
+    git(tmp_path / "work", "worktree", "add", "-q", "--detach", str(tmp_path / "linked"))
+    done = install(tmp_path / given, "acme/website", data_dir=tmp_path, token="t", url=receiver.url)
+    assert done.config == tmp_path / "work/.git/workhook/config.json"
+    site.push("main:first")
+    git(site.clone, "push", "-q", str(tmp_path / "work"), "main:one")
+    git(site.clone, "push", "-q", str(tmp_path / "linked"), "main:two")
+    assert [payload["ref"] for payload in receiver.payloads(2)] == ["refs/heads/one", "refs/heads/two"]
+
+
+def test_a_moved_repository_goes_on(site: Site, receiver: Receiver, tmp_path: Path) -> None:
+    foreign(site.bare / "hooks/post-receive", 'touch "$GIT_DIR/ran"')
+    site.install(receiver.url)
+    site.bare = site.bare.rename(tmp_path / "moved here.git")
+    git(site.clone, "remote", "set-url", "origin", str(site.bare))
+    site.push("main")
+    receiver.payloads(1)
+    assert (site.bare / "ran").exists()
+
+
+def test_what_is_no_repository_is_refused(site: Site, tmp_path: Path) -> None:
+    (tmp_path / "plain").mkdir()
+    (site.clone / "sub").mkdir()
+    for path in (tmp_path / "plain", tmp_path / "absent", site.clone / "sub", site.bare / "refs", site.bare / "config"):
+        with pytest.raises(InstallError, match="neither a Git repository nor the top of a work tree"):
+            find_git_dir(path)
+        assert not (path / "workhook").exists()
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"token": ""}, "token"),
+        ({"token": "a\nb"}, "token"),
+        ({"url": "127.0.0.1:8000"}, "http"),
+        ({"python": "/nowhere/python"}, "cannot be run"),
+        ({"python": "/bin/false"}, "cannot import workhook"),
+    ],
+)
+def test_values_that_cannot_work_are_refused(site: Site, change: dict[str, str], said: str) -> None:
+    values: dict[str, str | None] = {"url": None, **change}
+    with pytest.raises(InstallError, match=said):
+        site.install(values.pop("url"), **values)
+    assert not site.root.exists()
+    assert not (site.bare / "hooks/post-receive").exists()
+
+
+@pytest.mark.parametrize("repository", ["acme", "acme/", "/website", "a/b/c", "acme/web site", ""])
+def test_a_repository_name_is_owner_and_name(site: Site, repository: str) -> None:
+    with pytest.raises(InstallError, match="OWNER/NAME"):
+        install(site.bare, repository, data_dir=site.data_dir, token="t", url=None)

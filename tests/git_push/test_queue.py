@@ -1,0 +1,369 @@
+"""What waits, and when it is sent: servers that are down, hang or refuse; senders that die."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import socket
+import threading
+from pathlib import Path
+
+import pytest
+
+from tests.git_push.kit import BOUND_S, Receiver, Site, eventually, git
+from workhook.git_push import sender, spool
+from workhook.git_push.sender import SendReport, send_pending
+from workhook.git_push.spool import ConfigError, HookFolder, NoServer, load_config, server_url
+
+ZERO = "0" * 40
+
+
+def refs(receiver: Receiver) -> list[str]:
+    return [request.payload["ref"] for request in receiver.requests]
+
+
+@pytest.fixture
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who sends here waits for a server that hangs as long as it takes."""
+    monkeypatch.setattr(sender, "TIMEOUT_S", BOUND_S)
+
+
+def queue(site: Site, *names: str) -> None:
+    """Record one push for each name, as the hook does, without a sender."""
+    folder = HookFolder(site.bare)
+    head = git(site.bare, "rev-parse", "main")
+    for name in names:
+        stem = spool.new_name(folder)
+        change = spool.RefUpdate(f"{stem}.0", ZERO, head, f"refs/heads/{name}")
+        spool.write(folder, stem, spool.Push(0, "octo", None, (), (change,), ((head, "refs/heads/main"),)))
+
+
+def test_a_push_is_sent_and_leaves_nothing(site: Site, receiver: Receiver) -> None:
+    site.commit("one")
+    assert site.push("main") == ""
+    receiver.payloads(1)
+    eventually(lambda: not list((site.root / "spool").iterdir()))
+
+
+def test_while_the_server_is_down_pushes_wait_and_then_go_in_order(site: Site, receiver: Receiver) -> None:
+    port = receiver.port
+    receiver.stop()
+    shas = []
+    for name in ("one", "two", "three"):
+        shas.append(site.commit(name))
+        assert site.push("main") == ""
+    assert len(site.waiting()) == 3
+
+    back = Receiver(port)
+    try:
+        shas.append(site.commit("four"))
+        site.push("main")
+        payloads = back.payloads(4)
+        assert [payload["after"] for payload in payloads] == shas
+        assert [[commit["id"] for commit in payload["commits"]] for payload in payloads] == [[sha] for sha in shas]
+        eventually(lambda: not site.waiting())
+    finally:
+        back.close()
+
+
+def test_what_waited_is_told_as_it_was_then(site: Site, receiver: Receiver) -> None:
+    """A later push that builds on a new branch must not make the branch's commits look old."""
+    port = receiver.port
+    receiver.stop()
+    one = site.commit("one")
+    site.push("main:refs/heads/a")
+    two = site.commit("two")
+    site.push("main:refs/heads/b", ":a")
+
+    back = Receiver(port)
+    try:
+        site.push("main:refs/heads/c")
+        found = {(payload["ref"], payload["deleted"]): payload for payload in back.payloads(4)}
+        assert [commit["id"] for commit in found["refs/heads/a", False]["commits"]] == [one]
+        assert [commit["id"] for commit in found["refs/heads/b", False]["commits"]] == [two]
+        assert found["refs/heads/c", False]["commits"] == []
+    finally:
+        back.close()
+
+
+def test_the_detached_sender_tries_again_by_itself(site: Site, receiver: Receiver) -> None:
+    receiver.statuses = {0: 503}
+    site.commit("one")
+    site.push("main")
+    eventually(lambda: len(receiver.requests) == 2 and not site.waiting())
+    assert len({request.body["id"] for request in receiver.requests}) == 1
+
+
+def test_a_new_push_ends_the_pause_of_the_sender(ready: Site, receiver: Receiver) -> None:
+    queue(ready, "a")
+    receiver.status = 503
+    paused = threading.Thread(target=send_pending, args=(ready.bare,), kwargs={"pauses_s": (3600.0,)})
+    paused.start()
+    eventually(lambda: "stopped" in (ready.root / "log").read_text())
+    receiver.status = 202
+    ready.push("main:b")
+    paused.join(60)
+    assert not paused.is_alive()
+    assert refs(receiver) == ["refs/heads/a", "refs/heads/a", "refs/heads/b"]
+
+
+def test_pauses_end(ready: Site, receiver: Receiver) -> None:
+    queue(ready, "a")
+    receiver.status = 503
+    assert send_pending(ready.bare, pauses_s=(0.01, 0.01)).pending == 1
+    assert len(receiver.requests) == 3
+
+
+def test_a_push_returns_while_the_server_hangs(site: Site, receiver: Receiver) -> None:
+    receiver.hang_from = 0
+    site.commit("one")
+    site.push("main")
+    eventually(lambda: len(receiver.requests) == 1)
+    site.push("main:two")  # a sender is at work and stuck
+    assert len(site.waiting()) == 2
+    assert receiver.hang_from == 0
+    receiver.release()
+    eventually(lambda: not site.waiting())
+    # Where this took more than its 10 s, the sender has asked again.
+    assert list(dict.fromkeys(refs(receiver))) == ["refs/heads/main", "refs/heads/two"]
+
+
+def test_a_sender_that_is_killed_between_updates_goes_on_where_it_was(ready: Site, receiver: Receiver) -> None:
+    receiver.hang_from = 2
+    names = [f"b{number}" for number in range(5)]
+    ready.push(*(f"main:{name}" for name in names))
+    eventually(lambda: len(receiver.requests) == 3)
+    ready.kill_sender()
+    assert len(ready.waiting()) == 1
+    receiver.release()
+
+    assert send_pending(ready.bare) == SendReport(3, 0, 0, 0, busy=False, stopped=None)
+    assert refs(receiver) == [f"refs/heads/{name}" for name in ["b0", "b1", "b2", "b2", "b3", "b4"]]
+    assert receiver.requests[2].body == receiver.requests[3].body  # so the server knows the repeat
+
+
+@pytest.mark.parametrize("status", [500, 503, 408, 429, 401, 403, 404, 200, 204, 301])
+def test_an_answer_that_is_no_promise_keeps_the_push(ready: Site, receiver: Receiver, status: int) -> None:
+    queue(ready, "a", "b")
+    receiver.status = status
+    report = send_pending(ready.bare)
+    assert (report.sent, report.pending) == (0, 2)
+    assert str(status) in (report.stopped or "")
+    assert refs(receiver) == ["refs/heads/a"]
+    assert str(status) in (ready.root / "log").read_text()
+
+    receiver.status = 202
+    assert send_pending(ready.bare).sent == 2
+    assert refs(receiver) == [f"refs/heads/{name}" for name in "aab"]
+
+
+@pytest.mark.parametrize("status", [400, 409, 413, 422])
+def test_a_refused_update_is_set_aside_with_the_answer(ready: Site, receiver: Receiver, status: int) -> None:
+    queue(ready, "a", "b")
+    receiver.statuses = {0: status}
+    report = send_pending(ready.bare)
+    assert (report.sent, report.rejected, report.pending) == (1, 1, 0)
+    [kept] = (ready.root / "rejected").glob("*.json")
+    assert f"answered {status}" in kept.with_suffix(".answer").read_text()
+
+    kept.rename(ready.root / "spool" / kept.name)  # how an administrator tries again
+    assert send_pending(ready.bare).sent == 1
+    assert refs(receiver) == [f"refs/heads/{name}" for name in "aba"]
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"{",
+        b"\xff\xfe",
+        b"[]",
+        b'{"version": 2}',
+        b'{"version": 1, "updates": [{"id": "1", "before": "--all", "after": "HEAD", "ref": "x"}]}',
+        b"[" * 100_000,
+    ],
+)
+def test_a_corrupt_file_does_not_block_the_others(ready: Site, receiver: Receiver, content: bytes) -> None:
+    bad = ready.root / "spool" / "0-bad.json"
+    bad.write_bytes(content)
+    queue(ready, "a")
+    report = send_pending(ready.bare)
+    assert (report.sent, report.corrupt, report.pending) == (1, 1, 0)
+    assert (ready.root / "corrupt" / bad.name).read_bytes() == content
+
+
+def test_an_update_that_names_no_object_is_corrupt(ready: Site) -> None:
+    queue(ready, "a")
+    [path] = ready.waiting()
+    raw = json.loads(path.read_text())
+    raw["updates"][0]["after"] = "--all"
+    path.write_text(json.dumps(raw))
+    assert send_pending(ready.bare).corrupt == 1
+
+
+def test_a_folder_in_the_spool_is_set_aside(ready: Site) -> None:
+    (ready.root / "spool" / "0.json").mkdir()
+    queue(ready, "a")
+    assert send_pending(ready.bare)[:3] == (1, 0, 1)
+
+
+def test_leftovers_are_swept(ready: Site) -> None:
+    orphan, old, fresh = (ready.root / "spool" / name for name in ("gone.sent", ".1.json.1.tmp", ".2.json.1.tmp"))
+    for path in (orphan, old, fresh):
+        path.touch()
+    os.utime(old, (0, 0))
+    send_pending(ready.bare)
+    assert [path.exists() for path in (orphan, old, fresh)] == [False, False, True]
+
+
+def test_two_senders_take_turns_and_none_is_forgotten(ready: Site, receiver: Receiver, patient: None) -> None:
+    receiver.hang_from = 0
+    queue(ready, "a")
+    reports: list[SendReport] = []
+    first = threading.Thread(target=lambda: reports.append(send_pending(ready.bare)))
+    first.start()
+    eventually(lambda: len(receiver.requests) == 1)
+    queue(ready, "b")
+    assert send_pending(ready.bare) == SendReport(0, 0, 0, 2, busy=True, stopped=None)
+    receiver.release()
+    first.join()
+    assert reports == [SendReport(2, 0, 0, 0, busy=False, stopped=None)]
+    assert refs(receiver) == ["refs/heads/a", "refs/heads/b"]
+
+
+def test_who_asks_while_the_holder_gives_up_is_not_forgotten(ready: Site, receiver: Receiver, patient: None) -> None:
+    """The token was mended and `send` run by hand, while a sender was still waiting for its 401."""
+    receiver.hang_from, receiver.statuses = 0, {0: 401}
+    queue(ready, "a")
+    reports: list[SendReport] = []
+    first = threading.Thread(target=lambda: reports.append(send_pending(ready.bare)))
+    first.start()
+    eventually(lambda: len(receiver.requests) == 1)
+    assert send_pending(ready.bare).busy
+    receiver.release()
+    first.join()
+    assert reports == [SendReport(1, 0, 0, 0, busy=False, stopped=None)]
+
+
+def test_a_server_that_is_silent_or_drips_is_given_up(ready: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sender, "TIMEOUT_S", 0.3)
+    stop = threading.Event()
+
+    def drip(listener: socket.socket, answer: bytes) -> None:
+        connection, _ = listener.accept()
+        with connection, contextlib.suppress(OSError):
+            connection.sendall(answer)
+            while answer and not stop.wait(0.02):
+                connection.sendall(b"x")
+            stop.wait(60)
+
+    queue(ready, "a")
+    for answer in (b"", b"HTTP"):
+        stop.clear()
+        with socket.create_server(("127.0.0.1", 0)) as listener:
+            thread = threading.Thread(target=drip, args=(listener, answer))
+            thread.start()
+            ready.install(f"http://127.0.0.1:{listener.getsockname()[1]}")
+            report = send_pending(ready.bare)
+            stop.set()
+            thread.join()
+        assert (report.sent, report.pending) == (0, 1)
+        assert "does not answer" in (report.stopped or "")
+
+
+def test_an_order_survives_a_clock_that_is_set_back(ready: Site) -> None:
+    folder = HookFolder(ready.bare)
+    (ready.root / "spool" / f"{9 * 10**18:020d}-future.json").touch()
+    assert spool.new_name(folder) > f"{9 * 10**18:020d}-future"
+
+
+def test_a_damaged_repository_does_not_block_the_queue(ready: Site, receiver: Receiver) -> None:
+    root = ready.rev("HEAD")
+    head = ready.commit("two")
+    git(ready.bare, "fetch", "-q", str(ready.clone), "main:refs/heads/next")
+    git(ready.bare, "update-ref", "-d", "refs/heads/main")
+    (ready.bare / "objects" / root[:2] / root[2:]).unlink()
+    folder = HookFolder(ready.bare)
+    change = spool.RefUpdate("x.0", ZERO, head, "refs/heads/next")
+    spool.write(folder, "x", spool.Push(0, "octo", None, (), (change,), ()))
+    assert send_pending(ready.bare).sent == 1
+    assert (receiver.requests[0].payload["after"], receiver.requests[0].payload["commits"]) == (head, [])
+    assert "without commits" in (ready.root / "log").read_text()
+
+
+def test_without_git_everything_waits(ready: Site, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    queue(ready, "a")
+    with monkeypatch.context() as patch:
+        patch.setenv("PATH", str(tmp_path))
+        report = send_pending(ready.bare)
+    assert (report.sent, report.pending) == (0, 1)
+    assert "git cannot be started" in (report.stopped or "")
+
+
+def test_a_server_that_refuses_while_a_large_body_is_still_coming_is_heard(ready: Site) -> None:
+    """The 413 is read, or the push would be tried again for ever."""
+
+    def refuse(listener: socket.socket) -> None:
+        connection, _ = listener.accept()
+        with connection:
+            connection.recv(1000)
+            connection.sendall(b"HTTP/1.1 413 Too Large\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
+
+    text = ("x" * 70 + "\n") * 100_000
+    git(ready.clone, "commit", "-q", "--allow-empty", "-F", "-", stdin=text.encode())
+    git(ready.bare, "fetch", "-q", str(ready.clone), "+main:main")
+    queue(ready, "large")
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        thread = threading.Thread(target=refuse, args=(listener,))
+        thread.start()
+        ready.install(f"http://127.0.0.1:{listener.getsockname()[1]}")
+        report = send_pending(ready.bare)
+        thread.join()
+    assert (report.rejected, report.pending) == (1, 0)
+
+
+# --- where the server is -----------------------------------------------------------------------------------------
+
+
+def test_the_address_is_that_of_the_running_server(ready: Site, receiver: Receiver) -> None:
+    ready.install(None)
+    (ready.data_dir / "server.json").write_text(json.dumps({"url": receiver.url + "/", "pid": 1}))
+    queue(ready, "a")
+    assert send_pending(ready.bare).sent == 1
+    assert receiver.requests[0].path == "/repos/acme/website/events"
+    assert receiver.requests[0].payload["compare"].startswith(f"{receiver.url}/acme/website/compare/")
+
+
+def test_the_address_without_a_running_server(ready: Site) -> None:
+    ready.install(None)
+    with pytest.raises(NoServer):
+        server_url(load_config(HookFolder(ready.bare)))
+    queue(ready, "a")
+    assert send_pending(ready.bare).pending == 1
+    ready.install("https://hooks.example/base/")
+    assert server_url(load_config(HookFolder(ready.bare))) == "https://hooks.example/base"
+
+
+@pytest.mark.parametrize("content", ["", "[]", "{}", '{"url": 1}', '{"url": "file:///etc/passwd"}'])
+def test_a_server_file_that_is_damaged_keeps_the_push(ready: Site, content: str) -> None:
+    ready.install(None)
+    (ready.data_dir / "server.json").write_text(content)
+    queue(ready, "a")
+    report = send_pending(ready.bare)
+    assert (report.sent, report.pending) == (0, 1)
+    assert report.stopped
+
+
+@pytest.mark.parametrize("content", [None, "", "{}", '{"url": null, "repository": 1, "data_dir": "x", "token": "t"}'])
+def test_a_configuration_that_is_damaged_keeps_the_push(ready: Site, content: str | None) -> None:
+    path = ready.root / "config.json"
+    path.unlink()
+    if content is not None:
+        path.write_text(content)
+    queue(ready, "a")
+    report = send_pending(ready.bare)
+    assert (report.sent, report.pending) == (0, 1)
+    assert "install again" in (report.stopped or "")
+    with pytest.raises(ConfigError):
+        load_config(HookFolder(ready.bare))

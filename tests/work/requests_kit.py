@@ -1,0 +1,142 @@
+"""A good request for every operation of the work API, and who may make it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from tests.work.scene import Scene
+
+# Answers to owner, member, client and stranger; nobody, without a token, always gets 401.
+ALL = (200, 200, 200, 200)
+INSIDE = (200, 200, 200, 404)  # what clients see or do as well
+TEAM = (200, 200, 404, 404)  # what does not exist for clients
+TEAM_ONLY = (200, 200, 403, 404)  # what clients see and may not do
+OWNERS = (200, 403, 403, 404)
+OWNERS_HIDDEN = (200, 403, 404, 404)
+
+Made = Callable[[Scene], Any]
+Row = tuple[tuple[int, int, int, int], Made, dict[str, Any] | Made]
+"""The answers; what makes the thing that the path names (its id, or several); the request's body or its makings."""
+
+
+def _project(scene: Scene) -> str:
+    return scene.project_id
+
+
+def _nothing(scene: Scene) -> tuple[()]:
+    return ()
+
+
+def _reply(scene: Scene) -> tuple[int, int]:
+    comment_id = scene.file_comment()
+    return comment_id, scene.reply(comment_id)
+
+
+def _upload(scene: Scene) -> dict[str, Any]:
+    return {"files": {"file": ("a.txt", b"a file")}}
+
+
+def _member(scene: Scene) -> tuple[str, str]:
+    scene.owner.post(f"{scene.project_path}/members", json={"username": scene.somebody})
+    return scene.project_id, scene.somebody
+
+
+TABLE: dict[str, Row] = {
+    "GET /me": (ALL, _nothing, {}),
+    "GET /organizations/{}/members": ((200, 200, 404, 404), lambda scene: scene.organization, {}),
+    "GET /organizations/{}/usage": ((200, 403, 404, 404), lambda scene: scene.organization, {}),
+    "GET /projects": (ALL, _nothing, {}),
+    "POST /projects": (ALL, _nothing, {"title": "New"}),
+    "GET /projects/{}": (INSIDE, _project, {}),
+    "PATCH /projects/{}": (TEAM_ONLY, _project, {"title": "Edited"}),
+    "DELETE /projects/{}": ((200, 403, 404, 404), Scene.project, {}),
+    "POST /projects/{}/restore": ((200, 404, 404, 404), Scene.deleted_project, {}),
+    "GET /trash": (ALL, _nothing, {}),
+    "GET /projects/{}/trash": (TEAM_ONLY, _project, {}),
+    "GET /projects/{}/activity": (TEAM_ONLY, _project, {}),
+    "GET /projects/{}/members": (TEAM_ONLY, _project, {}),
+    "POST /projects/{}/members": (OWNERS, _project, lambda scene: {"username": scene.somebody}),
+    "DELETE /projects/{}/members/{}": (OWNERS, _member, {}),
+    "GET /projects/{}/clients": (TEAM_ONLY, _project, {}),
+    "POST /projects/{}/clients": (TEAM_ONLY, _project, lambda scene: {"email": scene.new_email()}),
+    "GET /clients/{}": (TEAM, Scene.client, {}),
+    "DELETE /clients/{}": (TEAM, Scene.client, {}),
+    "GET /projects/{}/columns": (INSIDE, _project, {}),
+    "POST /projects/{}/columns": (TEAM_ONLY, _project, {"title": "New"}),
+    "GET /columns/{}": (INSIDE, Scene.column, {}),
+    "PATCH /columns/{}": (TEAM_ONLY, Scene.column, {"title": "Edited"}),
+    "DELETE /columns/{}": (TEAM_ONLY, Scene.column, {}),
+    "GET /columns/{}/tasks": (INSIDE, Scene.column, {}),
+    "POST /columns/{}/tasks": (INSIDE, Scene.column, {"title": "New"}),
+    "GET /projects/{}/tasks": (INSIDE, _project, {}),
+    "GET /tasks/{}": (INSIDE, Scene.task, {}),
+    "PATCH /tasks/{}": (TEAM_ONLY, Scene.task, {"title": "Edited"}),
+    "DELETE /tasks/{}": (TEAM_ONLY, Scene.task, {}),
+    "POST /tasks/{}/restore": (TEAM_ONLY, Scene.deleted_task, {}),
+    "POST /tasks/bulk": (
+        (200, 200, 200, 422),
+        _nothing,
+        lambda scene: {"operations": [{"action": "create", "column_id": scene.column(), "title": "New"}]},
+    ),
+    "GET /tasks/{}/task_comments": (INSIDE, Scene.task, {}),
+    "POST /tasks/{}/task_comments": (INSIDE, Scene.task, {"text": "Said"}),
+    "PATCH /task_comments/{}": (TEAM_ONLY, Scene.task_comment, {"text": "Else"}),
+    "DELETE /task_comments/{}": (TEAM_ONLY, Scene.task_comment, {}),
+    "GET /projects/{}/files": (INSIDE, _project, {}),
+    "POST /projects/{}/files": (INSIDE, _project, _upload),
+    "GET /files/{}": (INSIDE, Scene.file, {}),
+    "GET /files/{}/content": (INSIDE, Scene.file, {}),
+    "DELETE /files/{}": (TEAM_ONLY, Scene.file, {}),
+    "POST /files/{}/restore": (TEAM_ONLY, Scene.deleted_file, {}),
+    "GET /projects/{}/folders": (INSIDE, _project, {}),
+    "POST /projects/{}/folders": (TEAM_ONLY, _project, {"title": "Folder"}),
+    "DELETE /folders/{}": (TEAM_ONLY, Scene.folder, {}),
+    "GET /files/{}/file_comments": (INSIDE, Scene.file, {}),
+    "POST /files/{}/file_comments": (INSIDE, Scene.file, {"text": "Said"}),
+    "PATCH /file_comments/{}": (TEAM_ONLY, Scene.file_comment, {"text": "Else"}),
+    "DELETE /file_comments/{}": (TEAM_ONLY, Scene.file_comment, {}),
+    "POST /file_comments/{}/comments": (INSIDE, Scene.file_comment, {"body": "Yes"}),
+    "PATCH /file_comments/{}/comments/{}": (TEAM_ONLY, _reply, {"body": "No"}),
+    "DELETE /file_comments/{}/comments/{}": (TEAM_ONLY, _reply, {}),
+    "GET /search": (ALL, _nothing, {"params": {"q": "task"}}),
+    "GET /services": (ALL, _nothing, {}),
+    "POST /services": (
+        (200, 403, 422, 422),
+        _nothing,
+        lambda scene: {"title": "New", "organization": scene.organization},
+    ),
+    "GET /services/{}": (TEAM, Scene.service, {}),
+    "PATCH /services/{}": (OWNERS_HIDDEN, Scene.service, {"title": "Edited"}),
+    "DELETE /services/{}": (OWNERS_HIDDEN, Scene.service, {}),
+    "GET /projects/{}/service_checkouts": (INSIDE, _project, {}),
+    "POST /projects/{}/service_checkouts": (TEAM_ONLY, _project, lambda scene: {"service_id": scene.service()}),
+    "GET /service_checkouts/{}": (INSIDE, Scene.checkout, {}),
+    "POST /service_checkouts/{}/complete": (TEAM_ONLY, Scene.checkout, {}),
+    "POST /service_checkouts/{}/pause": (TEAM_ONLY, lambda scene: scene.checkout("complete"), {}),
+    "POST /service_checkouts/{}/unpause": (TEAM_ONLY, lambda scene: scene.checkout("complete", "pause"), {}),
+    "POST /service_checkouts/{}/cancel": (TEAM_ONLY, lambda scene: scene.checkout("complete"), {}),
+    "DELETE /service_checkouts/{}": (TEAM_ONLY, Scene.checkout, {}),
+    "GET /projects/{}/task_credits": (TEAM, _project, {}),
+    "POST /projects/{}/task_credits": (TEAM, _project, {"amount": 5}),
+    "GET /projects/{}/task_credits/balance": (TEAM, _project, {}),
+    "DELETE /task_credits/{}": (TEAM, Scene.credit, {}),
+    "GET /projects/{}/invoices": (INSIDE, _project, {}),
+    "POST /projects/{}/invoices": (TEAM_ONLY, _project, {"bill_to": "Client"}),
+    "GET /invoices/{}": (INSIDE, lambda scene: scene.invoice("send"), {}),
+    "PATCH /invoices/{}": (TEAM, Scene.invoice, {"bill_to": "Else"}),
+    "DELETE /invoices/{}": (TEAM, Scene.invoice, {}),
+    "POST /invoices/{}/send": (TEAM, Scene.invoice, {}),
+    "POST /invoices/{}/pay": (TEAM_ONLY, lambda scene: scene.invoice("send"), {}),
+    "POST /invoices/{}/void": (TEAM_ONLY, lambda scene: scene.invoice("send"), {}),
+    "GET /invoices/{}/pdf": (INSIDE, lambda scene: scene.invoice("send"), {}),
+    "GET /projects/{}/timesheets": (TEAM, _project, {}),
+    "POST /projects/{}/timesheets": (TEAM, _project, lambda scene: {"task_id": scene.task(), "duration": 1000}),
+    "GET /timesheets/{}": (TEAM, Scene.timesheet, {}),
+    "PATCH /timesheets/{}": (TEAM, Scene.timesheet, {"notes": "Photos"}),
+    "DELETE /timesheets/{}": (TEAM, Scene.timesheet, {}),
+    "POST /timesheets/{}/pause": (TEAM, Scene.running, {}),
+    "POST /timesheets/{}/resume": (TEAM, Scene.paused, {}),
+    "POST /timesheets/{}/finish": (TEAM, Scene.running, {}),
+    "GET /reports/timesheets": (ALL, _nothing, {}),
+}
