@@ -122,7 +122,7 @@ async def _open_database(settings: Settings, *, serving: bool) -> Database:
 
 
 async def _finish_timers(tx: Transaction, loss: Loss) -> None:
-    from workhook.work.timesheets.loss import rights_lost
+    from workhook.work.timesheets.timers import rights_lost
 
     await rights_lost(tx, loss)
 

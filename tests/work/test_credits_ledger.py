@@ -21,8 +21,8 @@ from workhook.storage import Transaction
 from workhook.storage.dialects import SQLITE
 from workhook.storage.metadata import metadata
 from workhook.work.credits import queries
-from workhook.work.credits.ledger import grant, take
-from workhook.work.credits.tables import task_credits
+from workhook.work.credits.ledger import EntryDetails, lock_ledger
+from workhook.work.credits.schemas import task_credits
 
 BASE = "http://127.0.0.1:8080"
 
@@ -34,8 +34,11 @@ async def place(services: Services, world: World) -> Repository:
 
 
 async def give(tx: Transaction, repository: Repository, amount: int, expires_at: int | None = None) -> str:
-    pen = await take(Write(tx, None, BASE, moment=now_ms()), repository)
-    return await grant(pen, amount_minor=amount, notes="Plan", expires_at=expires_at)
+    writer = await lock_ledger(Write(tx, None, BASE, moment=now_ms()), repository)
+    if expires_at is None:
+        return await writer.grant(amount, "Plan")
+    position, _ = await writer.expire_due()
+    return (await writer.append_grant(position, EntryDetails(), amount, expires_at)).id
 
 
 async def entries(services: Services, repository: Repository) -> list[tuple[str, int, int]]:

@@ -137,12 +137,12 @@ async def _fill(folder: Path, url: str | None, plan: Plan, progress: Any) -> tup
     from workhook.cli.filling.fill import fill
     from workhook.core.clock import now_ms
     from workhook.core.config import load
-    from workhook.work.timesheets import summing
+    from workhook.work.timesheets import sums
 
     given = {"data": str(folder), **({} if url is None else {"database_url": url})}
     async with open_services(load(given, {})) as services:
         places = await fill(services.database, plan, progress)
-        await summing.add_changes(services, now_ms())  # as the chore has done where time has passed
+        await sums.add_changes(services, now_ms())  # as the chore has done where time has passed
     if url is not None:
         await _settle(url)
     return places.token, places.params["first_hook"]

@@ -8,11 +8,11 @@ from workhook.cli.filling import sql
 from workhook.cli.filling.sql import N, Text, Whole, whole
 from workhook.core.clock import DAY_MS
 from workhook.storage.metadata import big
-from workhook.work.checkouts.tables import service_checkouts
+from workhook.work.checkouts.schemas import service_checkouts
 from workhook.work.comments.tables import file_comment_replies, file_comments
-from workhook.work.credits.tables import task_credits
+from workhook.work.credits.schemas import task_credits
 from workhook.work.files.tables import files
-from workhook.work.invoices.tables import invoices
+from workhook.work.invoices.schemas import invoices
 
 STATUSES = ("draft", "sent", "paid", "void")
 FOLDERS = 20

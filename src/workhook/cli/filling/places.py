@@ -21,7 +21,7 @@ from workhook.storage.metadata import big, insert_into
 from workhook.work.clients.tables import clients
 from workhook.work.columns.tables import columns
 from workhook.work.files.tables import folders
-from workhook.work.services.tables import services
+from workhook.work.services.schemas import services
 
 Rows = Sequence[Mapping[str, Any]]
 

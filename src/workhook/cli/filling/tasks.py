@@ -15,7 +15,7 @@ from workhook.storage.metadata import big
 from workhook.work.comments.tables import task_comments
 from workhook.work.tasks.order import STEP
 from workhook.work.tasks.tables import task_assignees, task_buckets, tasks
-from workhook.work.timesheets.tables import timesheets
+from workhook.work.timesheets.schemas import timesheets
 
 COMMON_WORD, USUAL_WORDS, SELDOM_WORD = "board", ("limit", "column", "report", "invoice"), "zebra"
 LABELS, SELDOM_LABEL = ("bug", "idea", "later"), "urgent"

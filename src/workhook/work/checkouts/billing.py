@@ -1,25 +1,42 @@
-"""A period begins: its invoice, its credits, and the row that says so, in one transaction."""
+"""A period of a subscription begins: its invoice, its credits, and the row that says so, in one transaction.
+
+A chore begins the periods that are due: each once, whoever is at it and however long nobody was.
+"""
 
 from __future__ import annotations
 
 from datetime import UTC, datetime
 from decimal import Decimal
 
+import structlog
 from msgspec.structs import replace
+from prometheus_client import Counter
 
+from workhook.http.calls import Services
 from workhook.identity.context import Write
+from workhook.storage import Transaction
+from workhook.storage.sweeping import concerns_all
 from workhook.work.checkouts import queries, rules
 from workhook.work.checkouts.rules import State
 from workhook.work.checkouts.schemas import Checkout
 from workhook.work.credits import ledger
-from workhook.work.invoices import issued, issuing
+from workhook.work.invoices import drafting, issued
 from workhook.work.invoices.rules import Item
+
+EVERY_S = 20.0
+BATCH = 200
+
+TROUBLE = Counter(
+    "workhook_checkout_periods_failed_total", "Periods of subscriptions that could not begin and are tried again."
+)
+
+log = structlog.get_logger(__name__)
 
 
 async def catch_up(write: Write, checkout: Checkout) -> Checkout:
     """Begin every period that is due by `now`, by Workhook itself. The row of the checkout is locked.
 
-    So that a change finds what it would have found if the scheduler had come by a moment before.
+    So that a change finds what it would have found if the chore had come by a moment before.
     """
     while checkout.state.is_due(write.now):
         checkout = await begin_next(write, checkout)
@@ -35,17 +52,21 @@ async def begin_period(write: Write, checkout: Checkout, state: State) -> Checko
     """`state` is the one in the new period. Raises `UniqueViolation` for a period that began before,
     `NotFound` for a project that was deleted."""
     started_at = checkout.state.period_end or state.completed_at or write.now
-    words = _words(checkout, started_at, state.period_end)
+    description = _describe(checkout, started_at, state.period_end)
     begun = changed(checkout, state, write.now)
-    credits_minor = (checkout.price.credits_minor or 0) * checkout.qty if checkout.price else 0
-    pen = await ledger.take(write, checkout.repository) if credits_minor else None
-    if pen is None and _costs(checkout):
-        await issued.hold_project(write.tx, checkout.repository.id)
+    price, invoice_id, credit_id = checkout.price, None, None
+    credits_minor = (price.credits_minor or 0) * checkout.qty if price else 0
+    writer = await ledger.lock_ledger(write, checkout.repository) if credits_minor else None
+    if writer is None and price and price.amount_minor:
+        await issued.lock_project(write.tx, checkout.repository.id)
     await queries.update_checkout(write.tx, begun)
-    invoice_id = await _issue(write, checkout, words)
-    credit_id = None
-    if pen:  # credits of a period do not expire
-        credit_id = await ledger.grant(pen, amount_minor=credits_minor, notes=words, expires_at=None)
+    if price and price.amount_minor:  # what costs nothing has no invoice
+        items = [Item(description, Decimal(checkout.qty), price.amount_minor)]
+        invoice_id = await drafting.issue(
+            write, checkout.repository, service_checkout_id=checkout.id, items=items, currency=price.currency
+        )
+    if writer:
+        credit_id = await writer.grant(credits_minor, description)
     await queries.insert_period(
         write.tx, checkout.id, state.periods, started_at=started_at, invoice_id=invoice_id, credit_id=credit_id
     )
@@ -53,28 +74,11 @@ async def begin_period(write: Write, checkout: Checkout, state: State) -> Checko
 
 
 def changed(checkout: Checkout, state: State, now: int) -> Checkout:
+    """The checkout in another state, with an `updated_at` that grew."""
     return replace(checkout, state=state, updated_at=max(now, checkout.updated_at + 1))
 
 
-async def _issue(write: Write, checkout: Checkout, words: str) -> str | None:
-    """What costs nothing has no invoice."""
-    price = checkout.price
-    if price is None or not _costs(checkout):
-        return None
-    return await issuing.issue(
-        write,
-        checkout.repository,
-        service_checkout_id=checkout.id,
-        items=[Item(words, Decimal(checkout.qty), price.amount_minor)],
-        currency=price.currency,
-    )
-
-
-def _costs(checkout: Checkout) -> bool:
-    return checkout.price is not None and checkout.price.amount_minor != 0
-
-
-def _words(checkout: Checkout, start: int, end: int | None) -> str:
+def _describe(checkout: Checkout, start: int, end: int | None) -> str:
     """`Design retainer, 2026-01-31 to 2026-02-28`; the title alone for what is paid once."""
     title = checkout.service.title
     return title if end is None else f"{title}, {_day(start)} to {_day(end)}"
@@ -82,3 +86,45 @@ def _words(checkout: Checkout, start: int, end: int | None) -> str:
 
 def _day(at: int) -> str:
     return datetime.fromtimestamp(at // 1000, UTC).date().isoformat()
+
+
+async def begin_due_periods(services: Services, now: int) -> int:
+    """The chore: begin the periods that are due by `now` (milliseconds); returns how many did. A period that was missed
+    comes late, with its own invoice and credits. One checkout that fails does not keep the others waiting.
+
+    Raises `Unavailable` if the database cannot be used.
+    """
+    begun, after = 0, (-1, "")
+    while True:
+        due = await queries.due_checkouts(services.database, now, after, BATCH)
+        for _, checkout_id in due:
+            begun += await _begin_all(services, checkout_id, now)
+        if len(due) < BATCH:
+            return begun
+        after = due[-1]
+
+
+async def _begin_all(services: Services, checkout_id: str, now: int) -> int:
+    begun = 0
+    try:
+        while await _begin_one(services, checkout_id, now):
+            begun += 1
+    except Exception as error:
+        if concerns_all(error):
+            raise
+        TROUBLE.inc()
+        log.exception("period_failed", service_checkout_id=checkout_id)
+    return begun
+
+
+async def _begin_one(services: Services, checkout_id: str, now: int) -> bool:
+    """Begin one period in one transaction. Returns False if none is due, or somebody else is at the checkout."""
+
+    async def begin(tx: Transaction) -> bool:
+        checkout = await queries.lock_if_due(tx, checkout_id, now)
+        if checkout is None:
+            return False
+        await begin_next(Write(tx, None, services.base, moment=now), checkout)
+        return True
+
+    return await services.database.in_transaction(begin)

@@ -1,4 +1,4 @@
-"""The SQL of service checkouts. Every query is confined to a project, but for those of the scheduler."""
+"""The SQL of service checkouts. Every query is confined to a project, but for those of the chore."""
 
 from __future__ import annotations
 
@@ -15,12 +15,9 @@ from workhook.storage import Reader, Row, Transaction
 from workhook.storage.metadata import big, insert_into
 from workhook.work.access import with_access
 from workhook.work.checkouts.rules import State, Terms
-from workhook.work.checkouts.schemas import Bought, Checkout
-from workhook.work.checkouts.tables import service_checkout_periods, service_checkouts
+from workhook.work.checkouts.schemas import BoughtService, Checkout, service_checkout_periods, service_checkouts
 from workhook.work.pages import bounded, fetch, length
-from workhook.work.services.queries import prices_of_text
-from workhook.work.services.rules import ServicePrice
-from workhook.work.services.tables import service_prices, services
+from workhook.work.services.schemas import ServicePrice, prices_of_text, service_prices, services
 
 _STATE = State.__struct_fields__
 _CHANGING = (*_STATE, "due_at", "unsubscribe_reason", "unsubscribed_feedback", "updated_at")
@@ -145,7 +142,7 @@ async def find_offer(reader: Reader, project_id: str, service_id: str, user_id: 
     return await reader.fetch_one(_offered, params)
 
 
-def offer_of(row: Row) -> tuple[Bought, Terms] | None:
+def offer_of(row: Row) -> tuple[BoughtService, Terms] | None:
     """The service and its terms, without a price; None if it is not offered to the project."""
     if row["service_id"] is None:
         return None
@@ -208,8 +205,8 @@ def _changing(checkout: Checkout) -> dict[str, object]:
     }
 
 
-def _bought(row: Row) -> Bought:
-    return Bought(
+def _bought(row: Row) -> BoughtService:
+    return BoughtService(
         id=row["service_id"],
         title=row["service_title"],
         offered=bool(row["service_active"]) and row["service_deleted_at"] is None,

@@ -1,10 +1,11 @@
-"""Service checkouts on the wire, and what a caller may say about one."""
+"""Service checkouts, their tables, and what a caller may say about one."""
 
 from __future__ import annotations
 
 from typing import Annotated
 
 import msgspec
+import sqlalchemy as sa
 from msgspec import UNSET, Meta, UnsetType
 
 from workhook.core.clock import to_millis_text
@@ -12,9 +13,10 @@ from workhook.core.records import CURRENCY, EventSchema, Wire, resource_id, to_r
 from workhook.http.parameters import LongText
 from workhook.http.wire_types import Time
 from workhook.identity.schemas import Repository
-from workhook.work.checkouts.periods import months_between
-from workhook.work.checkouts.rules import State, Status, Terms
-from workhook.work.services.rules import ServicePrice
+from workhook.storage.metadata import Millis, in_project, metadata
+from workhook.storage.record_rows import table_columns
+from workhook.work.checkouts.rules import State, Status, Terms, months_between
+from workhook.work.services.schemas import ServicePrice
 
 QTY_MAX = 10_000
 
@@ -74,6 +76,41 @@ class ServiceCheckoutShape(msgspec.Struct):
     updated_at: Time
 
 
+service_checkouts = sa.Table(
+    "service_checkouts",
+    metadata,
+    sa.Column("id", sa.Text, primary_key=True),
+    in_project(),
+    sa.Column("service_id", sa.Text, sa.ForeignKey("services.id"), nullable=False),
+    sa.Column("service_price_id", sa.Text, sa.ForeignKey("service_prices.id")),
+    sa.Column("user_id", sa.BigInteger, sa.ForeignKey("accounts.id"), nullable=False),
+    sa.Column("qty", sa.BigInteger, nullable=False),
+    *table_columns(State),
+    # When the next period begins; null while none will.
+    sa.Column("due_at", Millis),
+    sa.Column("unsubscribe_reason", sa.Text),
+    sa.Column("unsubscribed_feedback", sa.Text),
+    sa.Column("deleted_at", Millis),
+    sa.Column("created_at", Millis, nullable=False),
+    sa.Column("updated_at", Millis, nullable=False),
+    sa.Index("ix_service_checkouts_repository_id", "repository_id", "id"),
+    sa.Index("ix_service_checkouts_due_at", "due_at", "id"),
+)
+
+# One row for each period that began: its key is what makes a period billed once, whoever is at it.
+service_checkout_periods = sa.Table(
+    "service_checkout_periods",
+    metadata,
+    sa.Column(
+        "service_checkout_id", sa.Text, sa.ForeignKey("service_checkouts.id", ondelete="CASCADE"), primary_key=True
+    ),
+    sa.Column("number", sa.BigInteger, primary_key=True),
+    sa.Column("started_at", Millis, nullable=False),
+    sa.Column("invoice_id", sa.Text),
+    sa.Column("credit_id", sa.Text),
+)
+
+
 class ServiceCheckoutAnswer(msgspec.Struct):
     service_checkout: ServiceCheckoutShape
     success: bool = True
@@ -84,7 +121,7 @@ class ServiceCheckoutsAnswer(msgspec.Struct):
     success: bool = True
 
 
-class Bought(msgspec.Struct, frozen=True):
+class BoughtService(msgspec.Struct, frozen=True):
     """The service, as far as a checkout of it needs it. `offered`: it is active, and was not deleted."""
 
     id: str
@@ -99,7 +136,7 @@ class Checkout(msgspec.Struct, frozen=True):
 
     id: str
     repository: Repository
-    service: Bought
+    service: BoughtService
     terms: Terms
     price: ServicePrice | None
     qty: int
@@ -110,7 +147,8 @@ class Checkout(msgspec.Struct, frozen=True):
     updated_at: int
 
 
-def checkout_shape(checkout: Checkout, now: int) -> ServiceCheckoutShape:
+def checkout_to_response(checkout: Checkout, now: int) -> ServiceCheckoutShape:
+    """As it is at `now`."""
     state, service, price = checkout.state, checkout.service, checkout.price
     status = state.status(now)
     return ServiceCheckoutShape(

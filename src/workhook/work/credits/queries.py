@@ -17,8 +17,7 @@ from workhook.storage.metadata import big, insert_into
 from workhook.storage.record_rows import row_reader, selected, values_of
 from workhook.work.access import with_access
 from workhook.work.credits.rules import Lot, Use
-from workhook.work.credits.schemas import CreditTaskShape, TaskCredit
-from workhook.work.credits.tables import task_credits
+from workhook.work.credits.schemas import CreditTaskShape, TaskCredit, task_credits
 from workhook.work.pages import bounded, fetch, length
 from workhook.work.people import membership_of, person_columns, person_of_row
 from workhook.work.tasks.tables import tasks
@@ -41,14 +40,14 @@ _open = sa.and_(_in_project, _something_left)
 _due = task_credits.c.expires_at <= big("now")
 _read = row_reader(TaskCredit)
 _people = accounts.alias("people")
-_entry_columns = [
+_entries = sa.select(
     *selected(TaskCredit, task_credits),
     task_credits.c.task_id,
     task_credits.c.task_title,
     *person_columns(membership_of(task_credits.c.repository_id, _people), _people),
-]
+).join_from(task_credits, _people, _people.c.id == task_credits.c.user_id, isouter=True)
 
-# --- locks. Who only adds other things to the project takes a key share of its row, which they let through. -------
+# --- locks. They let through who only adds other things to the project, which needs a key share of its row. -------
 
 _lock = (
     sa.select(projects.c.repository_id)
@@ -70,10 +69,7 @@ _lock_project = with_access(
     _named.c.repository_id,
 ).with_for_update(of=projects, key_share=True)
 _lock_entry = with_access(
-    sa.select(*_entry_columns)
-    .join_from(task_credits, _people, _people.c.id == task_credits.c.user_id, isouter=True)
-    .where(task_credits.c.id == sa.bindparam("id")),
-    task_credits.c.repository_id,
+    _entries.where(task_credits.c.id == sa.bindparam("id")), task_credits.c.repository_id
 ).with_for_update(of=projects, key_share=True)
 
 # --- what is left -----------------------------------------------------------------------------------------------
@@ -85,7 +81,7 @@ _last = (
     .limit(1)
     .subquery("last")
 )
-_lot = [task_credits.c[name] for name in ("id", "amount_minor", "remaining_minor", "expires_at")]
+_lot = [task_credits.c[name] for name in Lot.__struct_fields__]
 
 
 def _oldest(*conditions: sa.ColumnElement[bool]) -> sa.Select[Any]:
@@ -122,9 +118,6 @@ _balance = sa.select(
     _sum(-task_credits.c.amount_minor, task_credits.c.kind == "spend", _standing).label("used_minor"),
     sa.func.min(task_credits.c.expires_at).filter(_unspent).label("expires_next"),
 ).where(_in_project)
-_entries = sa.select(*_entry_columns).join_from(
-    task_credits, _people, _people.c.id == task_credits.c.user_id, isouter=True
-)
 _in_order = sa.select(task_credits.c.id).where(_in_project).order_by(task_credits.c.id).limit(big("limit"))
 _weight = length(task_credits.c.notes, task_credits.c.uses)
 _listed = bounded(_entries, _in_order, task_credits.c.id, _weight)
@@ -248,9 +241,5 @@ def uses_of(entry: TaskCredit) -> tuple[Use, ...]:
 def _position_of(rows: Sequence[Row]) -> Position:
     if not rows:
         return Position()
-    lots = [
-        Lot(row["id"], row["amount_minor"], row["remaining_minor"], row["expires_at"])
-        for row in rows
-        if row["id"] is not None
-    ]
+    lots = [Lot(*(row[name] for name in Lot.__struct_fields__)) for row in rows if row["id"] is not None]
     return Position(rows[0]["last_id"], rows[0]["balance_minor"], tuple(sorted(lots, key=lambda each: each.id)))

@@ -1,4 +1,5 @@
-"""What the parameters of an invoice make of it: its columns, and which timesheets it claims."""
+"""What the parameters of an invoice make of it: its columns, and which timesheets it claims; and invoices that Workhook
+issues by itself, for service checkouts."""
 
 from __future__ import annotations
 
@@ -8,18 +9,20 @@ import msgspec
 from msgspec import UnsetType
 
 from workhook.core.errors import Fault, Invalid, shown
+from workhook.identity.context import Write
 from workhook.identity.schemas import Repository
 from workhook.storage import Transaction
 from workhook.work.invoices import queries, rules
 from workhook.work.invoices.rules import Item, Time
-from workhook.work.invoices.schemas import Invoice, InvoiceCreate
+from workhook.work.invoices.schemas import Invoice, InvoiceCreate, blank_invoice, invoice_to_response
+from workhook.work.record_events import publish_event
 
 _AS_GIVEN = ("bill_to", "bill_from", "address", "payment_terms", "due", "payment_method", "invoice_number", "currency")
 
 _PRINTED = ("bill_to", "bill_from", "address", "payment_terms")
 
 
-class Plan(msgspec.Struct, frozen=True):
+class InvoiceChange(msgspec.Struct, frozen=True):
     """`values`: the columns that the caller spoke of, and those that follow from them. Of the timesheets, by id: what
     the invoice claims when this is done, and what it claimed before."""
 
@@ -40,8 +43,10 @@ class Plan(msgspec.Struct, frozen=True):
         return [each for each in self.claimed_before if each in set(self.timesheet_ids)]
 
 
-async def plan(tx: Transaction, repository: Repository, invoice: Invoice, wanted: InvoiceCreate) -> Plan:
-    """From the invoice as it is  and what the caller says. Nothing is written, but the account's numbers and the
+async def plan_change(
+    tx: Transaction, repository: Repository, invoice: Invoice, wanted: InvoiceCreate
+) -> InvoiceChange:
+    """From the invoice as it is and what the caller says. Nothing is written, but the account's numbers and the
     timesheets are locked. Raises `Invalid`."""
     values: dict[str, object] = {
         name: given for name in _AS_GIVEN if not isinstance(given := getattr(wanted, name), UnsetType)
@@ -69,7 +74,7 @@ async def plan(tx: Transaction, repository: Repository, invoice: Invoice, wanted
     faults += _length_faults(invoice, values, items)
     if faults:
         raise Invalid(faults=faults)
-    return Plan(values, ids, before)
+    return InvoiceChange(values, ids, before)
 
 
 def _amounts(invoice: Invoice, values: dict[str, object], items: Sequence[Item]) -> list[Fault]:
@@ -120,3 +125,27 @@ def _time_faults(asked: Sequence[str], times: Mapping[str, Time], invoice_id: st
         for index, each in enumerate(asked)
         if (wrong := rules.complaint(times.get(each), invoice_id))
     ]
+
+
+async def issue(
+    write: Write, repository: Repository, *, service_checkout_id: str, items: Sequence[Item], currency: str
+) -> str:
+    """A sent invoice with `items` as its recurring ones; its id. Its only event is `invoice created`.
+
+    From here to the end of the transaction nobody else in the account gets a number.
+    """
+    amount = rules.amount_minor(items)
+    invoice = msgspec.structs.replace(
+        blank_invoice(currency, write.caller.user if write.caller else None, write.now),
+        invoice_number=await queries.next_number(write.tx, repository.owner.id),
+        status="sent",
+        amount_minor=amount,
+        total_minor=amount,
+        issued=write.now,
+        recurring_items=rules.items_text(items),
+        service_checkout_id=service_checkout_id,
+    )
+    await queries.insert_invoice(write.tx, repository, invoice)
+    record = invoice_to_response(invoice, write.now)
+    await publish_event(write, repository, "invoice", "created", record)
+    return invoice.id

@@ -15,9 +15,9 @@ from workhook.identity.tables import projects
 from workhook.storage import Reader, Transaction
 from workhook.storage.dialects import any_of
 from workhook.storage.metadata import big
-from workhook.work.checkouts.tables import service_checkouts
-from workhook.work.invoices.tables import invoices
-from workhook.work.timesheets.tables import timesheets
+from workhook.work.checkouts.schemas import service_checkouts
+from workhook.work.invoices.schemas import invoices
+from workhook.work.timesheets.schemas import timesheets
 
 NAMED_MAX = 5
 
@@ -56,7 +56,7 @@ _of_logo = (
     .where(projects.c.avatar.like("%/files/" + sa.bindparam("file_id", type_=sa.Text) + "/%"))
     .order_by(invoices.c.id)
 )
-_hold_project = (
+_lock_project = (
     sa.select(projects.c.repository_id)
     .where(projects.c.repository_id == big("repository_id"), projects.c.deleted_at.is_(None))
     .with_for_update(read=True)
@@ -103,12 +103,12 @@ def _require_none(why: str, numbers: Sequence[str], remedy: str) -> None:
     raise Conflict(message, code="has_invoices")
 
 
-async def hold_project(tx: Transaction, repository_id: int) -> None:
+async def lock_project(tx: Transaction, repository_id: int) -> None:
     """Before an invoice of the project is issued: nobody deletes the project until the transaction ends.
 
     Raises `NotFound` for a project that was deleted.
     """
-    if await tx.fetch_one(_hold_project, {"repository_id": repository_id}) is None:
+    if await tx.fetch_one(_lock_project, {"repository_id": repository_id}) is None:
         raise NotFound()
 
 

@@ -22,12 +22,11 @@ from workhook.storage.record_rows import row_reader, selected, stored_names, val
 from workhook.work.access import with_access
 from workhook.work.files.tables import files
 from workhook.work.invoices.rules import Time, number_text
-from workhook.work.invoices.schemas import Invoice
-from workhook.work.invoices.tables import invoice_numbers, invoices
+from workhook.work.invoices.schemas import Invoice, invoice_numbers, invoices
 from workhook.work.pages import bounded, fetch, length
 from workhook.work.people import membership_of, person_columns, person_of_row
 from workhook.work.tasks.tables import tasks
-from workhook.work.timesheets.tables import timesheets
+from workhook.work.timesheets.schemas import timesheets
 
 _CHANGING = stored_names(Invoice, without=("id", "service_checkout_id", "recurring_items", "created_at"))
 _TEXTS = ("bill_from", "bill_to", "address", "payment_method", "payment_terms")
@@ -204,8 +203,9 @@ async def lock_times(tx: Transaction, repository_id: int, timesheet_ids: Sequenc
 
 
 async def claim(tx: Transaction, repository_id: int, timesheet_ids: Sequence[str], invoice_id: str) -> None:
-    params = {"repository_id": repository_id, "timesheet_ids": timesheet_ids, "invoice_id": invoice_id}
-    await tx.execute(_claim, params)
+    if timesheet_ids:
+        params = {"repository_id": repository_id, "timesheet_ids": timesheet_ids, "invoice_id": invoice_id}
+        await tx.execute(_claim, params)
 
 
 async def release(tx: Transaction, invoice_id: str, *, but: Sequence[str] = ()) -> None:

@@ -20,61 +20,49 @@ from workhook.identity.tables import accounts, projects
 from workhook.storage import Reader, Row, Transaction
 from workhook.storage.dialects import any_of
 from workhook.storage.metadata import big, insert_into
+from workhook.storage.record_rows import assigned, row_reader, selected, stored_names, values_of
 from workhook.work.access import Access, access_of, with_access
 from workhook.work.pages import LOOKS_AT_MOST, bounded, fetch, length
 from workhook.work.people import membership_of, person_columns, person_of_row
 from workhook.work.schemas import if_set
 from workhook.work.tasks.tables import tasks
 from workhook.work.timesheets.rules import Times
-from workhook.work.timesheets.schemas import Timesheet, TimesheetsQuery, TimesheetTaskShape
-from workhook.work.timesheets.tables import timesheets
+from workhook.work.timesheets.schemas import Timesheet, TimesheetsQuery, TimesheetTaskShape, timesheets
 
 people = accounts.alias("people")
 _wanted = tasks.alias("wanted")
+_is_wanted = sa.and_(_wanted.c.id == sa.bindparam("task_id"), _wanted.c.deleted_at.is_(None))
+_wanted_columns = [_wanted.c[name].label(f"wanted_{name}") for name in ("id", "title", "repository_id")]
 
-_CONTENT = (
-    "task_id",
-    "start_time",
-    "end_time",
-    "running_since",
-    "duration_ms",
-    "is_active",
-    "finished",
-    "notes",
-    "billable",
-    "billable_rate_minor",
-    "updated_at",
-)
-_COLUMNS = ("id", "invoice_id", "created_at", *_CONTENT)
+_FIXED = ("id", "invoice_id", "created_at")
 _PROJECT = "project_"  # before the project's columns, as `with_access` names them
 
 _timesheets = (
     sa.select(
-        *(timesheets.c[name].label(f"ts_{name}") for name in _COLUMNS),
+        *selected(Timesheet, timesheets, "ts_"),
+        *selected(Times, timesheets, "ts_"),
+        timesheets.c.task_id,
         tasks.c.title.label("task_title"),
         *person_columns(membership_of(timesheets.c.repository_id, people), people, "person_"),
     )
     .join_from(timesheets, people, people.c.id == timesheets.c.user_id)
     .outerjoin(tasks, tasks.c.id == timesheets.c.task_id)
 )
+_read = row_reader(Timesheet)
+_read_times = row_reader(Times, len(stored_names(Timesheet)))
 _by_id = with_access(_timesheets, timesheets.c.repository_id).where(timesheets.c.id == sa.bindparam("id"))
 _locked = _by_id.with_for_update(of=timesheets, key_share=True)
 _of_user_locked = _by_id.with_for_update(of=people, key_share=True)
-# For an edit, which may name another task: `wanted_…` is null unless it is there, in whatever project.
+# For an edit, which may name another task: `wanted_…` are null unless it is there, in whatever project.
 _to_edit = (
-    _by_id.outerjoin(_wanted, sa.and_(_wanted.c.id == sa.bindparam("task_id"), _wanted.c.deleted_at.is_(None)))
-    .add_columns(_wanted.c.title.label("wanted_title"), _wanted.c.repository_id.label("wanted_repository_id"))
-    .with_for_update(of=timesheets, key_share=True)
+    _by_id.outerjoin(_wanted, _is_wanted).add_columns(*_wanted_columns).with_for_update(of=timesheets, key_share=True)
 )
 
-# A project with the caller's place in it, a task (of whatever project; null if it is not there) and the caller.
-_place = with_access(
-    sa.select(tasks.c.title.label("wanted_title"), tasks.c.repository_id.label("wanted_repository_id")).select_from(
-        people.outerjoin(tasks, sa.and_(tasks.c.id == sa.bindparam("task_id"), tasks.c.deleted_at.is_(None)))
-    ),
-    projects.c.repository_id,
+# A project with the caller's role in it, a task (of whatever project; null if it is not there) and the caller.
+_target = with_access(
+    sa.select(*_wanted_columns).select_from(people.outerjoin(_wanted, _is_wanted)), projects.c.repository_id
 ).where(projects.c.id == sa.bindparam("project_id"), people.c.id == big("user_id"))
-_place_locked = _place.with_for_update(of=people, key_share=True)
+_target_locked = _target.with_for_update(of=people, key_share=True)
 _task_and_user = (
     sa.select(tasks.c.title)
     .select_from(people.join(tasks, tasks.c.id == sa.bindparam("task_id")))
@@ -93,12 +81,7 @@ everywhere = (
 # `user_id` is the caller, whose place in each project the row tells; `runner_id` is whose timer it is.
 _runs = sa.and_(timesheets.c.user_id == big("runner_id"), timesheets.c.is_active)
 _running_of_user = everywhere.where(_runs)
-_timers_of_user = everywhere.where(
-    sa.or_(
-        _runs,
-        timesheets.c.id == sa.bindparam("id"),
-    )
-)
+_timers_of_user = everywhere.where(sa.or_(_runs, timesheets.c.id == sa.bindparam("id")))
 _on_tasks = sa.and_(any_of(timesheets.c.task_id, "task_ids"), timesheets.c.is_active)
 _running_on_tasks = everywhere.where(_on_tasks, any_of(timesheets.c.user_id, "user_ids"))
 _who_runs = sa.select(timesheets.c.user_id).where(_on_tasks)
@@ -110,47 +93,29 @@ _lock_who_runs = (
     .with_for_update(key_share=True)
 )
 
-_insert = insert_into(timesheets, "id", "repository_id", "user_id", *_CONTENT, "created_at")
+_insert = insert_into(timesheets, *(each.name for each in timesheets.c))
 _update = (
     sa.update(timesheets)
-    .where(timesheets.c.id == sa.bindparam("timesheet_id"))
-    .values({name: sa.bindparam(name) for name in _CONTENT})
+    .where(timesheets.c.id == sa.bindparam("id"))
+    .values(assigned(("task_id", *stored_names(Times), *stored_names(Timesheet, without=_FIXED))))
 )
 _delete = sa.delete(timesheets).where(timesheets.c.id == sa.bindparam("id"))
 
 
-class Place:
-    """Where a timesheet is to be: the project as the caller sees it, and the task that was named if it is there."""
-
-    def __init__(self, row: Row | None, actor: Actor) -> None:
-        """Raises `NotFound`."""
-        self.access: Access = access_of(row, actor)
-        assert row is not None, "access_of refuses it"
-        there = row["wanted_repository_id"] == self.access.repository.id
-        self.task_title: str | None = row["wanted_title"] if there else None
+def _wanted_task(row: Row, access: Access) -> TimesheetTaskShape | None:
+    """The task that was named, if it is there in the same project."""
+    there = row["wanted_repository_id"] == access.repository.id
+    return TimesheetTaskShape(row["wanted_id"], row["wanted_title"]) if there else None
 
 
 def _timesheet_of(row: Row, repository: Repository, *, gone: bool = False) -> Timesheet:
     """`gone`: its project was deleted."""
-    return Timesheet(
-        id=row["ts_id"],
+    return _read(
+        row,
         repository=repository,
-        task=TimesheetTaskShape(row["ts_task_id"], row["task_title"]) if row["ts_task_id"] else None,
+        task=TimesheetTaskShape(row["task_id"], row["task_title"]) if row["task_id"] else None,
         user=person_of_row(row, "person_"),
-        times=Times(
-            start=row["ts_start_time"],
-            end=row["ts_end_time"],
-            running_since=row["ts_running_since"],
-            counted_ms=row["ts_duration_ms"],
-            is_active=bool(row["ts_is_active"]),
-            finished=bool(row["ts_finished"]),
-        ),
-        notes=row["ts_notes"],
-        billable=bool(row["ts_billable"]),
-        billable_rate_minor=row["ts_billable_rate_minor"],
-        invoice_id=row["ts_invoice_id"],
-        created_at=row["ts_created_at"],
-        updated_at=row["ts_updated_at"],
+        times=_read_times(row),
         repository_gone=gone,
     )
 
@@ -187,20 +152,24 @@ async def lock_user_of(tx: Transaction, actor: Actor, timesheet_id: str) -> tupl
 
 async def lock_to_edit(
     tx: Transaction, actor: Actor, timesheet_id: str, task_id: str | None
-) -> tuple[Timesheet, Access, str | None]:
-    """`lock_timesheet`, and the title of the task `task_id` if it is in the same project."""
-    params = {"id": timesheet_id, "user_id": actor.user.id, "task_id": task_id}
-    row = await tx.fetch_one(_to_edit, params)
+) -> tuple[Timesheet, Access, TimesheetTaskShape | None]:
+    """`lock_timesheet`, and the task `task_id` if it is in the same project."""
+    row = await tx.fetch_one(_to_edit, {"id": timesheet_id, "user_id": actor.user.id, "task_id": task_id})
     access = access_of(row, actor)
     assert row is not None, "access_of refuses it"
-    there = row["wanted_repository_id"] == access.repository.id
-    return _timesheet_of(row, access.repository), access, row["wanted_title"] if there else None
+    return _timesheet_of(row, access.repository), access, _wanted_task(row, access)
 
 
-async def find_place(tx: Transaction, actor: Actor, project_id: str, task_id: str, *, lock_user: bool) -> Place:
-    """`lock_user`: a timer is to start. Raises `NotFound`."""
+async def find_target(
+    tx: Transaction, actor: Actor, project_id: str, task_id: str, *, lock_user: bool
+) -> tuple[Access, TimesheetTaskShape | None]:
+    """The project as the caller sees it, and the task if it is there. `lock_user`: a timer is to start. Raises
+    `NotFound`."""
     params = {"project_id": project_id, "task_id": task_id, "user_id": actor.user.id}
-    return Place(await tx.fetch_one(_place_locked if lock_user else _place, params), actor)
+    row = await tx.fetch_one(_target_locked if lock_user else _target, params)
+    access = access_of(row, actor)
+    assert row is not None, "access_of refuses it"
+    return access, _wanted_task(row, access)
 
 
 async def lock_user_for(tx: Transaction, user: Account, task_id: str) -> TimesheetTaskShape | None:
@@ -237,30 +206,17 @@ async def lock_running_on(tx: Transaction, task_ids: Sequence[str], mover_id: in
 
 
 def _values(timesheet: Timesheet) -> Mapping[str, object]:
-    times = timesheet.times
-    return {
-        "task_id": timesheet.task.id if timesheet.task else None,
-        "start_time": times.start,
-        "end_time": times.end,
-        "running_since": times.running_since,
-        "duration_ms": times.counted_ms,
-        "is_active": times.is_active,
-        "finished": times.finished,
-        "notes": timesheet.notes,
-        "billable": timesheet.billable,
-        "billable_rate_minor": timesheet.billable_rate_minor,
-        "updated_at": timesheet.updated_at,
-    }
+    task_id = timesheet.task.id if timesheet.task else None
+    return {**values_of(timesheet), **values_of(timesheet.times), "task_id": task_id}
 
 
 async def insert_timesheet(tx: Transaction, timesheet: Timesheet) -> None:
-    places = {"repository_id": timesheet.repository.id, "user_id": timesheet.user.id}
-    ids = {"id": timesheet.id, "created_at": timesheet.created_at}
-    await tx.execute(_insert, {**_values(timesheet), **places, **ids})
+    owners = {"repository_id": timesheet.repository.id, "user_id": timesheet.user.id}
+    await tx.execute(_insert, {**_values(timesheet), **owners})
 
 
 async def update_timesheets(tx: Transaction, changed: Sequence[Timesheet]) -> None:
-    await tx.execute_many(_update, [{**_values(each), "timesheet_id": each.id} for each in changed])
+    await tx.execute_many(_update, [_values(each) for each in changed])
 
 
 async def delete_timesheet(tx: Transaction, timesheet_id: str) -> None:
@@ -292,12 +248,7 @@ def _walk(names: frozenset[str]) -> sa.Select[Any]:
         .where(timesheets.c.repository_id == big("repository_id"))
         .order_by(timesheets.c.id)
     )
-    if "task_id" in names:
-        walk = walk.where(CONDITIONS["task_id"])
-    if "after" in names:
-        walk = walk.where(CONDITIONS["after"])
-    if "upto" in names:
-        walk = walk.where(CONDITIONS["upto"])
+    walk = walk.where(*(CONDITIONS[name] for name in ("task_id", "after", "upto") if name in names))
     if "user" in names:
         named = sa.select(people.c.id).where(CONDITIONS["user"]).scalar_subquery()
         walk = walk.where(timesheets.c.user_id == named)
@@ -342,7 +293,7 @@ def filters_of(query: TimesheetsQuery) -> dict[str, object]:
     return {name: value for name, value in found.items() if value is not None}
 
 
-class Listed(NamedTuple):
+class TimesheetPage(NamedTuple):
     """`last_seen`: the id behind which nothing was looked at, where the page is not full for that."""
 
     timesheets: Found[Timesheet]
@@ -351,7 +302,7 @@ class Listed(NamedTuple):
 
 async def list_timesheets(
     reader: Reader, access: Access, filters: Mapping[str, object], *, after: str | None, limit: int
-) -> Listed:
+) -> TimesheetPage:
     """Those of the project that fit, by id; `after` is the id behind which to start."""
     chosen = dict(filters) if after is None else {**filters, "after": after}
     names = frozenset(chosen)
@@ -362,11 +313,11 @@ async def list_timesheets(
 
     found = await page(names)
     if found.cut or len(found) == limit or names <= _INDEXED:
-        return Listed(found)
+        return TimesheetPage(found)
     last = await reader.fetch_one(_last_seen(names & _INDEXED), params)
     if last is None:
-        return Listed(found)
+        return TimesheetPage(found)
     # Once more up to there: somebody may have written since the page was read, and moved what is behind it.
     params["upto"] = last["id"]
     found = await page(names | {"upto"})
-    return Listed(found, None if found.cut or len(found) == limit else last["id"])
+    return TimesheetPage(found, None if found.cut or len(found) == limit else last["id"])

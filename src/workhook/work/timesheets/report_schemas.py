@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import zoneinfo
 from datetime import UTC, date, datetime, tzinfo
-from typing import Annotated, Literal, cast
+from typing import Annotated, Any, Literal, cast
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
@@ -14,7 +14,12 @@ from workhook.http.wire_types import read_day_or_moment, to_amount
 from workhook.work.people import PersonShape
 from workhook.work.schemas import if_set
 from workhook.work.timesheets import rules
-from workhook.work.timesheets.schemas import ShortDurationShape, TimesheetProjectShape, TimesheetTaskShape
+from workhook.work.timesheets.schemas import (
+    ShortDurationShape,
+    TimesheetProjectShape,
+    TimesheetTaskShape,
+    short_duration,
+)
 
 GroupBy = Literal["user", "task", "project", "day"]
 
@@ -102,7 +107,7 @@ class Spent(msgspec.Struct, frozen=True):
         )
 
 
-class Group(msgspec.Struct, frozen=True):
+class ReportGroup(msgspec.Struct, frozen=True):
     """Sums, and whose they are: what the report is not grouped by is None."""
 
     spent: Spent
@@ -146,32 +151,21 @@ class ReportAnswer(msgspec.Struct):
     success: bool = True
 
 
-def _short(duration_ms: int) -> ShortDurationShape:
-    return ShortDurationShape(rules.display(duration_ms), rules.decimal_hours(duration_ms))
+def row_to_response(group: ReportGroup) -> ReportRowShape:
+    day = group.day.isoformat() if group.day else None
+    return ReportRowShape(user=group.user, task=group.task, project=group.project, day=day, **_sums(group.spent))
 
 
-def row_shape(group: Group) -> ReportRowShape:
-    spent = group.spent
-    return ReportRowShape(
-        user=group.user,
-        task=group.task,
-        project=group.project,
-        day=group.day.isoformat() if group.day else None,
-        timesheets=spent.timesheets,
-        duration=spent.duration_ms,
-        formatted_duration=rules.formatted(spent.duration_ms),
-        short_formatted_duration=_short(spent.duration_ms),
-        billable_duration=spent.billable_ms,
-        amount=to_amount(spent.amount_minor),
-    )
+def totals_to_response(spent: Spent) -> ReportTotalsShape:
+    return ReportTotalsShape(**_sums(spent))
 
 
-def totals_shape(spent: Spent) -> ReportTotalsShape:
-    return ReportTotalsShape(
-        timesheets=spent.timesheets,
-        duration=spent.duration_ms,
-        formatted_duration=rules.formatted(spent.duration_ms),
-        short_formatted_duration=_short(spent.duration_ms),
-        billable_duration=spent.billable_ms,
-        amount=to_amount(spent.amount_minor),
-    )
+def _sums(spent: Spent) -> dict[str, Any]:
+    return {
+        "timesheets": spent.timesheets,
+        "duration": spent.duration_ms,
+        "formatted_duration": rules.formatted(spent.duration_ms),
+        "short_formatted_duration": short_duration(spent.duration_ms),
+        "billable_duration": spent.billable_ms,
+        "amount": to_amount(spent.amount_minor),
+    }

@@ -18,7 +18,7 @@ from workhook.storage import Reader, Row, Transaction
 from workhook.storage.dialects import json_member
 from workhook.storage.metadata import big
 from workhook.work.timesheets.queries import everywhere
-from workhook.work.timesheets.tables import timesheets
+from workhook.work.timesheets.schemas import timesheets
 
 _runner = accounts.alias("runner")
 

@@ -1,29 +1,36 @@
-"""Timers that start and finish because something else happened: a card that moves, another timer that starts.
+"""Timers that start and finish because something else happened: a card that moves, another timer that starts, a right
+that ends.
 
 One timer of a user runs at a time, in whatever project; a unique index backs it. A token that is confined leaves alone
 what runs where it does not reach, and so starts nothing beside it.
+
+A timer ends with the right to stop it: it is finished, with its event, in the transaction that takes the right.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+from msgspec.structs import replace
+
 from workhook.core.errors import Conflict
 from workhook.core.ids import new_id
 from workhook.identity.context import Write
-from workhook.identity.schemas import Actor
+from workhook.identity.removal import Loss
+from workhook.identity.schemas import Actor, Repository
 from workhook.identity.tokens.reach import may_reach
+from workhook.storage import Transaction
 from workhook.work.access import Access
 from workhook.work.people import person_shape
 from workhook.work.record_events import Changes, publish_event
 from workhook.work.timesheets import queries, rights, rules
-from workhook.work.timesheets.schemas import Timesheet, TimesheetTaskShape, changed, timesheet_shape
+from workhook.work.timesheets.schemas import Timesheet, TimesheetTaskShape, changed, timesheet_to_response
 
 
-async def tell(write: Write, timesheet: Timesheet, action: str, *, changes: Changes | None = None) -> None:
+async def publish(write: Write, timesheet: Timesheet, action: str, *, changes: Changes | None = None) -> None:
     """The event, in the timesheet's own project. There is none for a project that was deleted."""
     if not timesheet.repository_gone:
-        record = timesheet_shape(timesheet, write.now)
+        record = timesheet_to_response(timesheet, write.now)
         await publish_event(write, timesheet.repository, "timesheet", action, record, changes=changes)
 
 
@@ -45,7 +52,7 @@ async def finish(write: Write, running: Sequence[Timesheet]) -> None:
     if over:
         await queries.update_timesheets(write.tx, over)
     for each in over:
-        await tell(write, each, "finished")
+        await publish(write, each, "finished")
 
 
 async def start_for(write: Write, access: Access, task_id: str) -> None:
@@ -66,7 +73,7 @@ async def start_for(write: Write, access: Access, task_id: str) -> None:
     await pause(write, running)
     timer = new_timesheet(access, task, rules.started(write.now), write.now)
     await queries.insert_timesheet(write.tx, timer)
-    await tell(write, timer, "started")
+    await publish(write, timer, "started")
 
 
 def _reaches(actor: Actor, running: Sequence[Timesheet]) -> bool:
@@ -90,7 +97,7 @@ async def pause(write: Write, running: Sequence[Timesheet]) -> None:
     if still:
         await queries.update_timesheets(write.tx, still)
     for each in still:
-        await tell(write, each, "paused")
+        await publish(write, each, "paused")
 
 
 def new_timesheet(access: Access, task: TimesheetTaskShape, times: rules.Times, now: int) -> Timesheet:
@@ -108,3 +115,29 @@ def new_timesheet(access: Access, task: TimesheetTaskShape, times: rules.Times, 
         created_at=now,
         updated_at=now,
     )
+
+
+async def rights_lost(tx: Transaction, loss: Loss) -> None:
+    """An `identity.removal.OnLoss`. What an app may do less for its user takes nothing from the user."""
+    if loss.app_id is not None:
+        return
+    if loss.account_id is not None:
+        rows = await rights.lock_lost(tx, loss.account_id, loss.repository_id, loss.user_id)
+    elif loss.user_id is not None:
+        rows = await rights.lock_lost_everywhere(tx, loss.user_id)
+    else:
+        raise ValueError("a loss is of a place, of an app or of a user")
+    running = queries.timesheets_of(rows, 0)
+    await finish(Write(tx, loss.actor, loss.base), running)
+
+
+async def project_ends(write: Write, repository: Repository) -> None:
+    """Call it once the project is deleted, and before the event of that: its webhooks get those of its timers, too.
+
+    Deleting waits for whoever adds something to the project, and they may be about to start a timer: so the project is
+    locked before the accounts.
+    """
+    rows = await rights.lock_all_running(write.tx, repository.owner.id, repository.id)
+    running = [replace(each, repository_gone=False) for each in queries.timesheets_of(rows, 0)]
+    # They run until now: deleting the project may have waited long for its locks.
+    await finish(Write(write.tx, write.caller, write.base), running)
