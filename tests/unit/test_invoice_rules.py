@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from workhook.core.clock import parse_rfc3339
 from workhook.work.invoices import rules
 from workhook.work.invoices.printing import initials_of
 from workhook.work.invoices.rules import Item, Time, items_of, items_text
@@ -91,7 +92,8 @@ def test_the_sequence_goes_on_past_five_digits() -> None:
 
 def time(name: str = "tms_1", **more: object) -> Time:
     known = {"duration_ms": 5_405_000, "rate_minor": 8000, "billable": True, "finished": True, "invoice_id": None}
-    return Time(**{"id": name, "title": "Logo", "day": "2026-11-20", **known, **more})  # type: ignore[arg-type]  # of tests
+    start = parse_rfc3339("2026-11-20T09:00:00Z")
+    return Time(**{"id": name, "title": "Logo", "start_time": start, **known, **more})  # type: ignore[arg-type]  # of tests
 
 
 def test_time_is_hours_at_a_rate() -> None:

@@ -193,8 +193,7 @@ async def _quotas(settings: Settings) -> Check:
     from workhook import bootstrap
     from workhook.cli import queries
     from workhook.core.errors import Unavailable
-    from workhook.work.quota.counting import count
-    from workhook.work.quota.memory import NEARLY, Limits
+    from workhook.work.quota.counting import NEARLY, Limits, count
 
     limits, full, unknown = Limits.of(settings), list[str](), list[str]()
     async with bootstrap.open_services(settings) as services:

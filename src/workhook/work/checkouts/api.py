@@ -5,6 +5,9 @@ Owners and members take checkouts out, pause, cancel and delete them; clients re
 
 from __future__ import annotations
 
+from typing import Any
+
+import sqlalchemy as sa
 from msgspec import UnsetType
 from msgspec.structs import replace
 
@@ -20,8 +23,8 @@ from workhook.http.wire_types import AMOUNT_MAX_MINOR
 from workhook.identity.authenticator import actor_of
 from workhook.identity.context import Write
 from workhook.identity.schemas import Actor
-from workhook.storage import Row
-from workhook.work.access import Access, access_of, find_access
+from workhook.storage import Reader
+from workhook.work.access import Access, find_access, find_with_access
 from workhook.work.checkouts import billing, queries, rules
 from workhook.work.checkouts.rules import State
 from workhook.work.checkouts.schemas import (
@@ -60,20 +63,16 @@ async def create_service_checkout(
 
     It is pending, and costs nothing, until it is completed.
     """
-    row = await queries.find_offer(write.tx, project_id, create.service_id, write.actor.user.id)
-    access = access_of(row, write.actor)
-    assert row is not None, "access_of found it"
+    ids = {"project_id": project_id, "service_id": create.service_id}
+    row, access = await find_with_access(write.tx, queries.offered, write.actor, **ids)
     _require_may_change(access)
-    if (offer := queries.offer_of(row)) is None:
+    if (service := queries.offer_of(row)) is None:
         raise Invalid(faults=[_not_offered(create.service_id)])
-    service, terms = offer
-    price = _choose_price(service, create)
     checkout = Checkout(
         id=new_id("sco"),
         repository=access.repository,
         service=service,
-        terms=replace(terms, interval=price.interval if price else None),
-        price=price,
+        price=_choose_price(service, create),
         qty=create.qty,
         state=State(),
         unsubscribe_reason=None,
@@ -88,8 +87,7 @@ async def create_service_checkout(
 @routes.get("/service_checkouts/{id}")
 async def get_service_checkout(call: Call, service_checkout_id: str) -> ServiceCheckoutAnswer:
     """Get a service checkout."""
-    actor = actor_of(call)
-    _, checkout = _seen(await queries.find_checkout(call.database, service_checkout_id, actor.user.id), actor)
+    _, checkout = await _find(call.database, queries.by_id, actor_of(call), service_checkout_id)
     return ServiceCheckoutAnswer(checkout_to_response(checkout, now_ms()))
 
 
@@ -161,16 +159,14 @@ async def delete_service_checkout(write: Write, service_checkout_id: str) -> Don
 
 async def _lock(write: Write, checkout_id: str) -> Checkout:
     """For a change: nobody else changes it until the transaction ends. Raises `NotFound`, `Forbidden`, `Conflict`."""
-    row = await queries.lock_checkout(write.tx, checkout_id, write.actor.user.id)
-    access, checkout = _seen(row, write.actor)
+    access, checkout = await _find(write.tx, queries.locked, write.actor, checkout_id)
     _require_may_change(access)
     return checkout
 
 
-def _seen(row: Row | None, actor: Actor) -> tuple[Access, Checkout]:
+async def _find(reader: Reader, statement: sa.Select[Any], actor: Actor, checkout_id: str) -> tuple[Access, Checkout]:
     """The checkout with its project as the caller sees it. Raises `NotFound`."""
-    access = access_of(row, actor)
-    assert row is not None, "access_of found it"
+    row, access = await find_with_access(reader, statement, actor, id=checkout_id)
     return access, replace(queries.checkout_of(row), repository=access.repository)
 
 

@@ -9,7 +9,7 @@ import sqlalchemy as sa
 from msgspec import UNSET, Meta, UnsetType
 
 from workhook.core.clock import to_millis_text
-from workhook.core.records import CURRENCY, EventSchema, Wire, resource_id, to_response
+from workhook.core.records import CURRENCY, EventSchema, Record, Wire, resource_id, to_response
 from workhook.http.parameters import LongText
 from workhook.http.wire_types import Time
 from workhook.identity.schemas import Repository
@@ -76,23 +76,68 @@ class ServiceCheckoutShape(msgspec.Struct):
     updated_at: Time
 
 
+class ServiceCheckoutAnswer(msgspec.Struct):
+    service_checkout: ServiceCheckoutShape
+    success: bool = True
+
+
+class ServiceCheckoutsAnswer(msgspec.Struct):
+    service_checkouts: list[ServiceCheckoutShape]
+    success: bool = True
+
+
+class BoughtService(Record, frozen=True):
+    """The service, as far as a checkout of it needs it."""
+
+    id: str
+    title: str
+    active: bool
+    deleted_at: int | None
+    disable_quantity: bool
+    disable_pause: bool
+    limit_pausing: int | None
+    minimum_months: int | None
+    cancel_at_period_end: bool
+    prices: tuple[ServicePrice, ...]
+
+    @property
+    def offered(self) -> bool:
+        return self.active and self.deleted_at is None
+
+
+class Checkout(Record, frozen=True):
+    """A subscription in a project; `price` is the one that was chosen, whether or not it is still on offer."""
+
+    id: str
+    repository: Repository
+    service: BoughtService
+    price: ServicePrice | None
+    qty: int
+    state: State
+    unsubscribe_reason: str | None
+    unsubscribed_feedback: str | None
+    created_at: int
+    updated_at: int
+
+    @property
+    def terms(self) -> Terms:
+        service, interval = self.service, self.price.interval if self.price else None
+        months = service.minimum_months
+        return Terms(interval, service.disable_pause, service.limit_pausing, months, service.cancel_at_period_end)
+
+
 service_checkouts = sa.Table(
     "service_checkouts",
     metadata,
-    sa.Column("id", sa.Text, primary_key=True),
     in_project(),
     sa.Column("service_id", sa.Text, sa.ForeignKey("services.id"), nullable=False),
     sa.Column("service_price_id", sa.Text, sa.ForeignKey("service_prices.id")),
     sa.Column("user_id", sa.BigInteger, sa.ForeignKey("accounts.id"), nullable=False),
-    sa.Column("qty", sa.BigInteger, nullable=False),
+    *table_columns(Checkout),
     *table_columns(State),
     # When the next period begins; null while none will.
     sa.Column("due_at", Millis),
-    sa.Column("unsubscribe_reason", sa.Text),
-    sa.Column("unsubscribed_feedback", sa.Text),
     sa.Column("deleted_at", Millis),
-    sa.Column("created_at", Millis, nullable=False),
-    sa.Column("updated_at", Millis, nullable=False),
     sa.Index("ix_service_checkouts_repository_id", "repository_id", "id"),
     sa.Index("ix_service_checkouts_due_at", "due_at", "id"),
 )
@@ -109,42 +154,6 @@ service_checkout_periods = sa.Table(
     sa.Column("invoice_id", sa.Text),
     sa.Column("credit_id", sa.Text),
 )
-
-
-class ServiceCheckoutAnswer(msgspec.Struct):
-    service_checkout: ServiceCheckoutShape
-    success: bool = True
-
-
-class ServiceCheckoutsAnswer(msgspec.Struct):
-    service_checkouts: list[ServiceCheckoutShape]
-    success: bool = True
-
-
-class BoughtService(msgspec.Struct, frozen=True):
-    """The service, as far as a checkout of it needs it. `offered`: it is active, and was not deleted."""
-
-    id: str
-    title: str
-    offered: bool
-    disable_quantity: bool
-    prices: tuple[ServicePrice, ...]
-
-
-class Checkout(msgspec.Struct, frozen=True):
-    """A subscription in a project; `price` is the one that was chosen, whether or not it is still on offer."""
-
-    id: str
-    repository: Repository
-    service: BoughtService
-    terms: Terms
-    price: ServicePrice | None
-    qty: int
-    state: State
-    unsubscribe_reason: str | None
-    unsubscribed_feedback: str | None
-    created_at: int
-    updated_at: int
 
 
 def checkout_to_response(checkout: Checkout, now: int) -> ServiceCheckoutShape:
@@ -167,7 +176,7 @@ def checkout_to_response(checkout: Checkout, now: int) -> ServiceCheckoutShape:
         archive=status == "canceled",
         days_left=state.days_left(now),
         months_since_creation=months_between(checkout.created_at, now),
-        disable_pause=checkout.terms.disable_pause,
+        disable_pause=service.disable_pause,
         addons_purchased=[],
         retention_coupon_used=False,
         unsubscribe_reason=checkout.unsubscribe_reason,

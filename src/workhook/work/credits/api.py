@@ -16,9 +16,7 @@ from workhook.http.operations import WORK_API
 from workhook.http.wire_types import AMOUNT_MAX_MINOR, to_amount
 from workhook.identity.authenticator import actor_of
 from workhook.identity.context import Write
-from workhook.identity.schemas import Actor
-from workhook.storage import Row
-from workhook.work.access import Access, access_of, find_access
+from workhook.work.access import Access, find_access, find_with_access
 from workhook.work.credits import queries, rules
 from workhook.work.credits.ledger import EntryDetails, LedgerWriter
 from workhook.work.credits.schemas import (
@@ -54,9 +52,10 @@ async def create_task_credit(write: Write, project_id: str, wanted: TaskCreditCr
     The oldest grant is spent first. More than the balance is refused with `insufficient_credits`.
     """
     task_id = wanted.task_id or None
-    row = await queries.lock_project(write.tx, project_id, write.actor.user.id, task_id)
-    access = _writable(row, write.actor)
-    assert row is not None, "access_of refuses none"
+    row, access = await find_with_access(
+        write.tx, queries.project_locked, write.actor, project_id=project_id, task_id=task_id
+    )
+    _require_writable(access)
     faults = faults_of(wanted, write.now)
     if wanted.kind == "spend" and task_id and row["task_title"] is None:
         faults.append(Fault(field="task_id", message="task_id: the project has no such task"))
@@ -108,9 +107,8 @@ async def delete_task_credit(write: Write, task_credit_id: str) -> Done:
     The entry stays; one that undoes it is appended. What goes back to a grant that has expired meanwhile expires at
     once.
     """
-    row = await queries.lock_entry(write.tx, task_credit_id, write.actor.user.id)
-    access = _writable(row, write.actor)
-    assert row is not None, "access_of refuses none"
+    row, access = await find_with_access(write.tx, queries.entry_locked, write.actor, id=task_credit_id)
+    _require_writable(access)
     entry = queries.entry_of(row)
     uses = queries.uses_of(entry)
     # The locked row may be older than the wait for its lock, so read what changes again.
@@ -140,9 +138,7 @@ def _reverse_grant(position: queries.Position, entry_id: str, now: int) -> list[
     return [step]
 
 
-def _writable(row: Row | None, actor: Actor) -> Access:
+def _require_writable(access: Access) -> None:
     """Raises `NotFound`, `Forbidden`, and `Conflict` if the project is archived."""
-    access = access_of(row, actor)
     access.hide_from_clients()
     access.require_writable()
-    return access

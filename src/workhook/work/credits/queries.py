@@ -64,11 +64,12 @@ _task_title = (
     )
     .scalar_subquery()
 )
-_lock_project = with_access(
+# With `task_title`, null if the project has no such task.
+project_locked = with_access(
     sa.select(_task_title.label("task_title")).select_from(_named).where(_named.c.id == sa.bindparam("project_id")),
     _named.c.repository_id,
 ).with_for_update(of=projects, key_share=True)
-_lock_entry = with_access(
+entry_locked = with_access(
     _entries.where(task_credits.c.id == sa.bindparam("id")), task_credits.c.repository_id
 ).with_for_update(of=projects, key_share=True)
 
@@ -154,16 +155,6 @@ async def lock_ledger(tx: Transaction, repository_id: int) -> bool:
     return await tx.fetch_one(_lock, {"repository_id": repository_id}) is not None
 
 
-async def lock_project(tx: Transaction, project_id: str, user_id: int, task_id: str | None) -> Row | None:
-    """For `access_of`; with `task_title`, None if the project has no such task."""
-    return await tx.fetch_one(_lock_project, {"project_id": project_id, "user_id": user_id, "task_id": task_id})
-
-
-async def lock_entry(tx: Transaction, entry_id: str, user_id: int) -> Row | None:
-    """For `access_of`; with the entry, as it was before the lock was waited for."""
-    return await tx.fetch_one(_lock_entry, {"id": entry_id, "user_id": user_id})
-
-
 async def position(tx: Transaction, repository_id: int, now: int, *, enough_minor: int = 0) -> Position:
     """With every lot that is due, and so many of the others, the oldest first, that they hold `enough_minor` (if all
     together do)."""
@@ -229,7 +220,7 @@ async def change_entries(
 
 
 def entry_of(row: Row) -> TaskCredit:
-    """From a row of `lock_entry`."""
+    """From a row of `entry_locked`."""
     task = CreditTaskShape(row["task_id"], row["task_title"]) if row["task_id"] else None
     return _read(row, task=task, user=person_of_row(row) if row["user_id"] else None)
 

@@ -10,8 +10,8 @@ from workhook.storage import Reader, Transaction
 from workhook.storage.metadata import big
 from workhook.work.access import Access
 from workhook.work.files.tables import files
+from workhook.work.quota.counting import UsageMemory, memory_of
 from workhook.work.quota.enforcing import takes_file, too_large
-from workhook.work.quota.memory import Memory, memory_of
 
 _used = (
     sa.select(sa.cast(sa.func.coalesce(sa.func.sum(files.c.size), 0), sa.BigInteger).label("bytes"))
@@ -39,7 +39,7 @@ async def reserve_room(tx: Transaction, call: Call, access: Access, more_bytes: 
         takes_file(tx, call, memory, account_id, more_bytes, beside=beside)
 
 
-async def _require(reader: Reader, memory: Memory, access: Access, more_bytes: int) -> int:
+async def _require(reader: Reader, memory: UsageMemory, access: Access, more_bytes: int) -> int:
     """Files are counted now, events as `memory` has them. Answers the bytes of the files that are there."""
     account_id = access.repository.owner.id
     row = await reader.fetch_one(_used, {"account_id": account_id})

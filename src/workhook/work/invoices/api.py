@@ -18,9 +18,8 @@ from workhook.http.endpoints import Listed, Routes
 from workhook.http.operations import WORK_API
 from workhook.identity.authenticator import actor_of
 from workhook.identity.context import Write
-from workhook.identity.schemas import Actor
 from workhook.storage import Row
-from workhook.work.access import Access, access_of, find_access
+from workhook.work.access import Access, find_access, find_with_access
 from workhook.work.invoices import drafting, issued, pdf, printing, queries, rules
 from workhook.work.invoices.schemas import (
     Invoice,
@@ -33,7 +32,7 @@ from workhook.work.invoices.schemas import (
     invoice_to_response,
 )
 from workhook.work.record_events import differences, publish_event
-from workhook.work.schemas import Done, if_set
+from workhook.work.schemas import Done
 
 PDF = "application/pdf"
 
@@ -53,16 +52,7 @@ async def list_invoices(call: Call, project_id: str, query: InvoiceList) -> List
     key = lists.after(query, tuple[str])
     access = await find_access(call.database, actor_of(call), project_id)
     now = now_ms()
-    found = await queries.list_invoices(
-        call.database,
-        access.repository.id,
-        drafts=not access.is_client,
-        status=if_set(query.status),
-        overdue=if_set(query.overdue),
-        now=now,
-        after=key[0] if key else None,
-        limit=query.limit + 1,
-    )
+    found = await queries.list_invoices(call.database, access, query, now=now, after=key[0] if key else None)
     invoices, headers = lists.page(call, found, query, lambda invoice: (invoice.id,))
     return Listed(InvoicesAnswer([invoice_to_response(each, now) for each in invoices]), headers)
 
@@ -73,11 +63,9 @@ async def create_invoice(write: Write, project_id: str, wanted: InvoiceCreate) -
 
     A draft. Its timesheets are claimed: no other invoice can have them.
     """
-    row = await queries.find_project(write.tx, project_id, write.actor.user.id)
-    access = access_of(row, write.actor)
+    row, access = await find_with_access(write.tx, queries.project, write.actor, project_id=project_id)
     access.require_writable()
     access.require_member(_DOING)
-    assert row is not None, "access_of refuses none"
     blank = blank_invoice(row["last_currency"] or rules.DEFAULT_CURRENCY, write.actor.user, write.now)
     change = await drafting.plan_change(write.tx, access.repository, blank, wanted)
     invoice = replace(blank, **change.values)
@@ -91,8 +79,8 @@ async def create_invoice(write: Write, project_id: str, wanted: InvoiceCreate) -
 @routes.get("/invoices/{invoice_id}")
 async def get_invoice(call: Call, invoice_id: str) -> InvoiceAnswer:
     """Get an invoice."""
-    actor = actor_of(call)
-    _, invoice = _seen(await queries.find_invoice(call.database, invoice_id, actor.user.id), actor)
+    row, access = await find_with_access(call.database, queries.by_id, actor_of(call), id=invoice_id)
+    invoice = _visible(row, access)
     return _answer(invoice, now_ms())
 
 
@@ -179,11 +167,9 @@ async def get_invoice_pdf(call: Call, invoice_id: str) -> Answer:
     or it took too long. `X-Missing-Characters` is there where no font of the server has some characters, which are
     boxes then: the first of them, such as `U+6F22`.
     """
-    actor = actor_of(call)
-    row = await queries.find_invoice(call.database, invoice_id, actor.user.id)
-    access, invoice = _seen(row, actor)
-    repository, avatar, file = access.repository, row["project_avatar"] if row else None, None
-    if file_id := pdf.file_id_of(avatar, (call.base, call.base_for_others)):
+    row, access = await find_with_access(call.database, queries.by_id, actor_of(call), id=invoice_id)
+    invoice, repository, file = _visible(row, access), access.repository, None
+    if file_id := pdf.file_id_of(row["project_avatar"], (call.base, call.base_for_others)):
         file = await queries.find_logo(call.database, repository.id, file_id)
     job = pdf.PdfJob(
         account_id=repository.owner.id,
@@ -203,20 +189,18 @@ def _answer(invoice: Invoice, now: int) -> InvoiceAnswer:
     return InvoiceAnswer(invoice_to_response(invoice, now))
 
 
-def _seen(row: Row | None, actor: Actor) -> tuple[Access, Invoice]:
-    """Raises `NotFound`; drafts do not exist for clients."""
-    access = access_of(row, actor)
-    assert row is not None, "access_of refuses none"
+def _visible(row: Row, access: Access) -> Invoice:
+    """Raises `NotFound`: drafts do not exist for clients."""
     invoice = queries.invoice_of(row)
     access.require_sight(invoice.status == "draft")
-    return access, invoice
+    return invoice
 
 
 async def _lock(write: Write, invoice_id: str) -> tuple[Access, Invoice]:
     """For a change: nobody else changes the invoice until the transaction ends. Raises `NotFound`, `Forbidden`,
     `Conflict` if the project is archived."""
-    row = await queries.lock_invoice(write.tx, invoice_id, write.actor.user.id)
-    access, invoice = _seen(row, write.actor)
+    row, access = await find_with_access(write.tx, queries.locked, write.actor, id=invoice_id)
+    invoice = _visible(row, access)
     access.require_writable()
     access.require_member(_DOING)
     return access, invoice

@@ -12,7 +12,7 @@ import sqlalchemy as sa
 
 from workhook.core.errors import Conflict, NotFound
 from workhook.identity.tables import projects
-from workhook.storage import Reader, Transaction
+from workhook.storage import Reader, Row, Transaction
 from workhook.storage.dialects import any_of
 from workhook.storage.metadata import big
 from workhook.work.checkouts.schemas import service_checkouts
@@ -66,15 +66,13 @@ _lock_project = (
 async def require_none_of_project(tx: Transaction, repository_id: int) -> None:
     """Before the project is deleted. Its row is locked already: whoever issues an invoice waits. Raises `Conflict`."""
     rows = await tx.fetch_all(_of_project, {"repository_id": repository_id})
-    numbers = [row["invoice_number"] for row in rows]
-    _require_none("The project has issued invoices", numbers, "archive it instead (archive: true)")
+    _require_none("The project has issued invoices", rows, "archive it instead (archive: true)")
 
 
 async def require_none_of_service(tx: Transaction, service_id: str) -> None:
     """Before the service is deleted. Raises `Conflict`."""
     rows = await tx.fetch_all(_of_service, {"service_id": service_id})
-    numbers = [row["invoice_number"] for row in rows]
-    _require_none("The service is on issued invoices", numbers, "deactivate it instead (active: false)")
+    _require_none("The service is on issued invoices", rows, "deactivate it instead (active: false)")
 
 
 async def require_none_of_tasks(tx: Transaction, names: Mapping[str, str]) -> None:
@@ -82,25 +80,23 @@ async def require_none_of_tasks(tx: Transaction, names: Mapping[str, str]) -> No
     rows = await tx.fetch_all(_of_tasks, {"task_ids": sorted(names)})
     if rows:
         first = rows[0]["task_id"]
-        numbers = [row["invoice_number"] for row in rows if row["task_id"] == first]
+        of_first = [row for row in rows if row["task_id"] == first]
         remedy = "leave it in a column of finished tasks, or archive the project (archive: true)"
-        _require_none(f"{names[first]} is on issued invoices", numbers, remedy)
+        _require_none(f"{names[first]} is on issued invoices", of_first, remedy)
 
 
 async def require_not_logo(tx: Transaction, repository_id: int, file_id: str) -> None:
     """Before a file of the project is deleted, which is on its invoices if it is its avatar. Raises `Conflict`."""
     rows = await tx.fetch_all(_of_logo, {"repository_id": repository_id, "file_id": file_id})
-    numbers = [row["invoice_number"] for row in rows]
-    _require_none("The file is the logo of issued invoices", numbers, "give the project another avatar first")
+    _require_none("The file is the logo of issued invoices", rows, "give the project another avatar first")
 
 
-def _require_none(why: str, numbers: Sequence[str], remedy: str) -> None:
-    if not numbers:
-        return
-    named = ", ".join(numbers[:NAMED_MAX])
-    more = " and more" if len(numbers) > NAMED_MAX else ""
-    message = f"{why} ({named}{more}), so it cannot be deleted; {remedy}."
-    raise Conflict(message, code="has_invoices")
+def _require_none(why: str, rows: Sequence[Row], remedy: str) -> None:
+    if rows:
+        named = ", ".join(row["invoice_number"] for row in rows[:NAMED_MAX])
+        more = " and more" if len(rows) > NAMED_MAX else ""
+        message = f"{why} ({named}{more}), so it cannot be deleted; {remedy}."
+        raise Conflict(message, code="has_invoices")
 
 
 async def lock_project(tx: Transaction, repository_id: int) -> None:

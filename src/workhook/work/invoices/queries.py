@@ -11,7 +11,6 @@ from typing import Any
 import msgspec
 import sqlalchemy as sa
 
-from workhook.core.clock import to_millis_text
 from workhook.http.lists import Found
 from workhook.identity.schemas import Repository
 from workhook.identity.tables import accounts, projects
@@ -19,12 +18,13 @@ from workhook.storage import Reader, Row, Transaction
 from workhook.storage.dialects import any_of, upsert
 from workhook.storage.metadata import big, insert_into
 from workhook.storage.record_rows import row_reader, selected, stored_names, values_of
-from workhook.work.access import with_access
+from workhook.work.access import Access, with_access
 from workhook.work.files.tables import files
 from workhook.work.invoices.rules import Time, number_text
-from workhook.work.invoices.schemas import Invoice, invoice_numbers, invoices
+from workhook.work.invoices.schemas import Invoice, InvoiceList, invoice_numbers, invoices
 from workhook.work.pages import bounded, fetch, length
 from workhook.work.people import membership_of, person_columns, person_of_row
+from workhook.work.schemas import if_set
 from workhook.work.tasks.tables import tasks
 from workhook.work.timesheets.schemas import timesheets
 
@@ -40,7 +40,7 @@ class LogoFile(msgspec.Struct, frozen=True):
     blob: str
 
 
-_read = row_reader(Invoice)
+_read, _read_time = row_reader(Invoice), row_reader(Time)
 _people = accounts.alias("people")
 _columns = [
     *selected(Invoice, invoices),
@@ -53,8 +53,8 @@ _weight = length(*(invoices.c[name] for name in ("items", "recurring_items", *_T
 # --- reads ------------------------------------------------------------------------------------------------------
 
 _one = with_access(_invoices.where(invoices.c.id == sa.bindparam("id")), invoices.c.repository_id)
-_printed = _one.add_columns(projects.c.avatar.label("project_avatar"))
-_locked = _one.with_for_update(of=invoices)
+by_id = _one.add_columns(projects.c.avatar.label("project_avatar"))
+locked = _one.with_for_update(of=invoices)
 _named = projects.alias("named")
 _last_currency = (
     sa.select(invoices.c.currency)
@@ -63,7 +63,8 @@ _last_currency = (
     .limit(1)
     .scalar_subquery()
 )
-_project = with_access(
+# A project with the currency of its last invoice.
+project = with_access(
     sa.select(_last_currency.label("last_currency"))
     .select_from(_named)
     .where(_named.c.id == sa.bindparam("project_id")),
@@ -81,14 +82,8 @@ _logo = sa.select(files.c.content_type, files.c.size, files.c.blob).where(
 
 _times = (
     sa.select(
-        timesheets.c.id,
+        *selected(Time, timesheets),
         sa.func.coalesce(tasks.c.title, sa.literal("Work")).label("title"),  # time outlives its task
-        timesheets.c.start_time,
-        timesheets.c.duration_ms,
-        timesheets.c.billable_rate_minor,
-        timesheets.c.billable,
-        timesheets.c.finished,
-        timesheets.c.invoice_id,
     )
     .join_from(timesheets, tasks, tasks.c.id == timesheets.c.task_id, isouter=True)
     .where(
@@ -146,52 +141,31 @@ _numbered = sa.select(invoices.c.id).where(
 )
 
 
-async def find_project(reader: Reader, project_id: str, user_id: int) -> Row | None:
-    """For `access_of`; with `last_currency`, of the project's last invoice."""
-    return await reader.fetch_one(_project, {"project_id": project_id, "user_id": user_id})
-
-
-async def find_invoice(reader: Reader, invoice_id: str, user_id: int) -> Row | None:
-    """For `access_of` and `invoice_of`; with `project_avatar`."""
-    return await reader.fetch_one(_printed, {"id": invoice_id, "user_id": user_id})
-
-
 async def find_logo(reader: Reader, repository_id: int, file_id: str) -> LogoFile | None:
     """A file of the project that everybody in it sees."""
     row = await reader.fetch_one(_logo, {"repository_id": repository_id, "file_id": file_id})
     return LogoFile(row["content_type"], row["size"], row["blob"]) if row else None
 
 
-async def lock_invoice(tx: Transaction, invoice_id: str, user_id: int) -> Row | None:
-    """For `access_of` and `invoice_of`; until the transaction ends nobody else changes it."""
-    return await tx.fetch_one(_locked, {"id": invoice_id, "user_id": user_id})
-
-
 async def list_invoices(
-    reader: Reader,
-    repository_id: int,
-    *,
-    drafts: bool,
-    status: str | None,
-    overdue: bool | None,
-    now: int,
-    after: str | None,
-    limit: int,
+    reader: Reader, access: Access, wanted: InvoiceList, *, now: int, after: str | None
 ) -> Found[Invoice]:
-    """By id; `after` is the id behind which to start."""
+    """By id, behind the id `after`; one more than the page shows."""
     late: sa.ColumnElement[Any] = sa.and_(
         invoices.c.status == "sent", invoices.c.due.is_not(None), invoices.c.due < big("now")
     )
     query = sa.select(invoices.c.id).where(invoices.c.repository_id == big("repository_id"))
-    if not drafts:
+    params: dict[str, object] = {"repository_id": access.repository.id, "now": now, "limit": wanted.limit + 1}
+    if access.is_client:
         query = query.where(invoices.c.status != "draft")
-    if status is not None:
+    if (status := if_set(wanted.status)) is not None:
         query = query.where(invoices.c.status == sa.bindparam("status"))
-    if overdue is not None:
+        params["status"] = status
+    if (overdue := if_set(wanted.overdue)) is not None:
         query = query.where(late if overdue else sa.not_(late))
     if after is not None:
         query = query.where(invoices.c.id > sa.bindparam("after"))
-    params = {"repository_id": repository_id, "status": status, "now": now, "after": after, "limit": limit}
+        params["after"] = after
     bound = bounded(_invoices, query.order_by(invoices.c.id).limit(big("limit")), invoices.c.id, _weight)
     return await fetch(reader, bound, params, invoice_of)
 
@@ -199,7 +173,7 @@ async def list_invoices(
 async def lock_times(tx: Transaction, repository_id: int, timesheet_ids: Sequence[str], invoice_id: str) -> list[Time]:
     """These timesheets of the project and those that the invoice has claimed."""
     params = {"repository_id": repository_id, "timesheet_ids": timesheet_ids, "invoice_id": invoice_id}
-    return [_time_of(row) for row in await tx.fetch_all(_times, params)]
+    return [_read_time(row, title=row["title"]) for row in await tx.fetch_all(_times, params)]
 
 
 async def claim(tx: Transaction, repository_id: int, timesheet_ids: Sequence[str], invoice_id: str) -> None:
@@ -263,16 +237,3 @@ async def is_free(tx: Transaction, account_id: int, number: str) -> bool:
 
 async def _is_taken(tx: Transaction, account_id: int, number: str) -> bool:
     return await tx.fetch_one(_numbered, {"account_id": account_id, "invoice_number": number}) is not None
-
-
-def _time_of(row: Row) -> Time:
-    return Time(
-        id=row["id"],
-        title=row["title"],
-        day=to_millis_text(row["start_time"])[:10],
-        duration_ms=row["duration_ms"],
-        rate_minor=row["billable_rate_minor"],
-        billable=bool(row["billable"]),
-        finished=bool(row["finished"]),
-        invoice_id=row["invoice_id"],
-    )

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from decimal import ROUND_HALF_UP, Decimal, InvalidOperation
-from typing import Literal
+from typing import Annotated, Literal
 
 import msgspec
 
 from workhook.core import json
-from workhook.core.clock import HOUR_MS
+from workhook.core.clock import HOUR_MS, to_millis_text
+from workhook.core.records import COMPUTED, Record, Stored
 from workhook.http.wire_types import AMOUNT_MAX_MINOR
 from workhook.work.timesheets.rules import amount_minor as worth_of
 
@@ -134,14 +135,14 @@ def _decimal(raw: object, wanted: str) -> Decimal:
     return found
 
 
-class Time(msgspec.Struct, frozen=True):
-    """A timesheet, as far as an invoice wants to know."""
+class Time(Record, frozen=True):
+    """A timesheet, as far as an invoice wants to know. `title` is the task's."""
 
     id: str
-    title: str
-    day: str
+    title: Annotated[str, COMPUTED]
+    start_time: int
     duration_ms: int
-    rate_minor: int | None
+    rate_minor: Annotated[int | None, Stored("billable_rate_minor")]
     billable: bool
     finished: bool
     invoice_id: str | None
@@ -161,7 +162,8 @@ def complaint(time: Time | None, invoice_id: str | None) -> str | None:
 def item_of(time: Time) -> Item:
     """Its hours at its rate. One without a rate costs nothing until somebody says what it costs."""
     hours = (Decimal(time.duration_ms) / HOUR_MS).quantize(Decimal(1).scaleb(-QTY_DECIMALS), ROUND_HALF_UP)
-    return Item(f"{time.title} ({time.day})", hours.normalize(), time.rate_minor or 0, time.id, time.duration_ms)
+    description = f"{time.title} ({to_millis_text(time.start_time)[:10]})"
+    return Item(description, hours.normalize(), time.rate_minor or 0, time.id, time.duration_ms)
 
 
 def replaced(items: Sequence[Item], given: Iterable[Item]) -> list[Item]:

@@ -11,8 +11,7 @@ from workhook.http.operations import WEBHOOK_API, Operation
 from workhook.identity.authenticator import Caller
 from workhook.identity.queries import find_member_role
 from workhook.storage import Reader, Transaction
-from workhook.work.quota.counting import StoredUsage
-from workhook.work.quota.memory import MIB, REFUSALS, Memory, memory_of
+from workhook.work.quota.counting import MIB, REFUSALS, StoredUsage, UsageMemory, memory_of
 
 TELLING = frozenset(
     f"{kind}_{name}"
@@ -61,7 +60,9 @@ def watch(tx: Transaction, draft: Draft, size: int) -> None:
     growth.asked |= made or call.operation.name in TELLING
 
 
-def takes_file(tx: Transaction, call: Call, memory: Memory, account_id: int, more_bytes: int, *, beside: int) -> None:
+def takes_file(
+    tx: Transaction, call: Call, memory: UsageMemory, account_id: int, more_bytes: int, *, beside: int
+) -> None:
     """No event tells the size of a file. Who calls has counted the files that are there, `beside`, under a lock."""
     growth = _growth_of(tx, call, memory, account_id)
     growth.usage += StoredUsage(more_bytes, 0, 0)
@@ -79,7 +80,7 @@ def _makes(operation: Operation, draft: Draft) -> bool:
     return name != "change_tasks" or draft.name == "task"  # what is moved can start a timer
 
 
-def _growth_of(tx: Transaction, call: Call, memory: Memory, account_id: int) -> _Growth:
+def _growth_of(tx: Transaction, call: Call, memory: UsageMemory, account_id: int) -> _Growth:
     found: dict[int, _Growth] | None = tx.state.get(_GROWTH)
     if found is None:
         accounts: dict[int, _Growth] = {}
@@ -99,7 +100,7 @@ def _growth_of(tx: Transaction, call: Call, memory: Memory, account_id: int) -> 
     return found.setdefault(account_id, _Growth())
 
 
-async def _require_room(tx: Transaction, call: Call, memory: Memory, account_id: int, growth: _Growth) -> None:
+async def _require_room(tx: Transaction, call: Call, memory: UsageMemory, account_id: int, growth: _Growth) -> None:
     used = await memory.usage(account_id)
     if used is None:
         return

@@ -21,7 +21,7 @@ from workhook.storage import Reader, Row, Transaction
 from workhook.storage.dialects import any_of
 from workhook.storage.metadata import big, insert_into
 from workhook.storage.record_rows import assigned, row_reader, selected, stored_names, values_of
-from workhook.work.access import Access, access_of, with_access
+from workhook.work.access import Access, find_with_access, with_access
 from workhook.work.pages import LOOKS_AT_MOST, bounded, fetch, length
 from workhook.work.people import membership_of, person_columns, person_of_row
 from workhook.work.schemas import if_set
@@ -129,9 +129,7 @@ def timesheets_of(rows: Sequence[Row], user_id: int) -> list[Timesheet]:
 
 
 async def _find(reader: Reader, statement: sa.Select[Any], timesheet_id: str, actor: Actor) -> tuple[Timesheet, Access]:
-    row = await reader.fetch_one(statement, {"id": timesheet_id, "user_id": actor.user.id})
-    access = access_of(row, actor)
-    assert row is not None, "access_of refuses it"
+    row, access = await find_with_access(reader, statement, actor, id=timesheet_id)
     return _timesheet_of(row, access.repository), access
 
 
@@ -154,9 +152,7 @@ async def lock_to_edit(
     tx: Transaction, actor: Actor, timesheet_id: str, task_id: str | None
 ) -> tuple[Timesheet, Access, TimesheetTaskShape | None]:
     """`lock_timesheet`, and the task `task_id` if it is in the same project."""
-    row = await tx.fetch_one(_to_edit, {"id": timesheet_id, "user_id": actor.user.id, "task_id": task_id})
-    access = access_of(row, actor)
-    assert row is not None, "access_of refuses it"
+    row, access = await find_with_access(tx, _to_edit, actor, id=timesheet_id, task_id=task_id)
     return _timesheet_of(row, access.repository), access, _wanted_task(row, access)
 
 
@@ -165,10 +161,8 @@ async def find_target(
 ) -> tuple[Access, TimesheetTaskShape | None]:
     """The project as the caller sees it, and the task if it is there. `lock_user`: a timer is to start. Raises
     `NotFound`."""
-    params = {"project_id": project_id, "task_id": task_id, "user_id": actor.user.id}
-    row = await tx.fetch_one(_target_locked if lock_user else _target, params)
-    access = access_of(row, actor)
-    assert row is not None, "access_of refuses it"
+    statement = _target_locked if lock_user else _target
+    row, access = await find_with_access(tx, statement, actor, project_id=project_id, task_id=task_id)
     return access, _wanted_task(row, access)
 
 
