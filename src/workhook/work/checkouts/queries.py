@@ -64,6 +64,7 @@ def _listed(*further: sa.ColumnElement[bool]) -> sa.Select[Any]:
 
 
 _in_project, _in_project_after = _listed(), _listed(service_checkouts.c.id > sa.bindparam("after"))
+_by_due = (service_checkouts.c.due_at, service_checkouts.c.id)
 _due = (
     sa.select(service_checkouts.c.id, service_checkouts.c.due_at)
     .join_from(service_checkouts, projects, projects.c.repository_id == service_checkouts.c.repository_id)
@@ -71,14 +72,9 @@ _due = (
         service_checkouts.c.due_at <= big("now"),
         projects.c.deleted_at.is_(None),
         service_checkouts.c.deleted_at.is_(None),
-        sa.or_(
-            service_checkouts.c.due_at > big("after_due_at"),
-            sa.and_(
-                service_checkouts.c.due_at == big("after_due_at"), service_checkouts.c.id > sa.bindparam("after_id")
-            ),
-        ),
+        sa.tuple_(*_by_due) > sa.tuple_(big("after_due_at"), sa.bindparam("after_id", type_=sa.Text)),
     )
-    .order_by(service_checkouts.c.due_at, service_checkouts.c.id)
+    .order_by(*_by_due)
     .limit(big("limit"))
 )
 # A project, and a service of the account that it belongs to, if that has the service.

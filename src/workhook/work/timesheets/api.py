@@ -24,7 +24,7 @@ from workhook.identity.context import Write
 from workhook.work.access import Access, find_access
 from workhook.work.record_events import differences
 from workhook.work.schemas import Done, if_set
-from workhook.work.timesheets import export, queries, rights, rules, timers
+from workhook.work.timesheets import export, queries, rules, timers
 from workhook.work.timesheets.rules import Times
 from workhook.work.timesheets.schemas import (
     Timesheet,
@@ -85,7 +85,7 @@ async def create_timesheet(write: Write, project_id: str, create: TimesheetCreat
         billable_rate_minor=if_set(create.billable_rate),
     )
     if runs:
-        if not await rights.may_run(write.tx, write.actor.user.id, access.repository.id):
+        if not await timers.may_run(write.tx, write.actor.user.id, access.repository.id):
             raise NotFound()  # the right was lost while the user's lock was waited for
         running = await queries.lock_running(write.tx, write.actor, write.actor.user.id)
         await timers.pause(write, running)
@@ -141,7 +141,7 @@ async def edit_timesheet(write: Write, timesheet_id: str, edit: TimesheetEdit) -
 @routes.delete("/timesheets/{id}")
 async def delete_timesheet(write: Write, timesheet_id: str) -> Done:
     """Delete a timesheet."""
-    timesheet, access = await queries.lock_timesheet(write.tx, write.actor, timesheet_id)
+    timesheet, access = await queries.find_timesheet(write.tx, write.actor, timesheet_id, queries.locked)
     _require_writable(access)
     _require_match(write, timesheet)
     if timesheet.invoice_id is not None:
@@ -154,7 +154,7 @@ async def delete_timesheet(write: Write, timesheet_id: str) -> Done:
 @routes.post("/timesheets/{id}/pause", answers={200: TimesheetAnswer})
 async def pause_timesheet(write: Write, timesheet_id: str) -> Answer:
     """Pause a timer."""
-    before, access = await queries.lock_timesheet(write.tx, write.actor, timesheet_id)
+    before, access = await queries.find_timesheet(write.tx, write.actor, timesheet_id, queries.locked)
     _require_writable(access)
     return await _change_times(write, before, rules.paused(before.times, write.now), "paused")
 
@@ -166,7 +166,7 @@ async def resume_timesheet(write: Write, timesheet_id: str) -> Answer:
     If the timer is somebody else's and their other one runs where you cannot write, that one runs on and the answer is
     409 `timer_elsewhere`.
     """
-    found, access = await queries.lock_user_of(write.tx, write.actor, timesheet_id)
+    found, access = await queries.find_timesheet(write.tx, write.actor, timesheet_id, queries.user_locked)
     _require_writable(access)
     timers_of_user = await queries.lock_running(write.tx, write.actor, found.user.id, and_id=timesheet_id)
     before = next((each for each in timers_of_user if each.id == timesheet_id), None)
@@ -174,7 +174,7 @@ async def resume_timesheet(write: Write, timesheet_id: str) -> Answer:
         raise NotFound()
     times = rules.resumed(before.times, write.now)
     if times != before.times:
-        if not await rights.may_run(write.tx, found.user.id, before.repository.id):
+        if not await timers.may_run(write.tx, found.user.id, before.repository.id):
             message = "The user of this timer can no longer write to the project, so that the timer stays as it is."
             raise Conflict(message, code="not_in_project")
         await timers.pause(write, [each for each in timers_of_user if each.id != timesheet_id])
@@ -184,7 +184,7 @@ async def resume_timesheet(write: Write, timesheet_id: str) -> Answer:
 @routes.post("/timesheets/{id}/finish", answers={200: TimesheetAnswer})
 async def finish_timesheet(write: Write, timesheet_id: str) -> Answer:
     """Finish a timer."""
-    before, access = await queries.lock_timesheet(write.tx, write.actor, timesheet_id)
+    before, access = await queries.find_timesheet(write.tx, write.actor, timesheet_id, queries.locked)
     _require_writable(access)
     return await _change_times(write, before, rules.finished(before.times, write.now), "finished")
 

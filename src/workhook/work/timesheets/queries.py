@@ -6,10 +6,11 @@ their ids: whoever starts a timer does so too, so that nobody waits for a row wh
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
+import msgspec
 import sqlalchemy as sa
 from sqlalchemy.sql.util import ClauseAdapter
 
@@ -27,7 +28,7 @@ from workhook.work.people import membership_of, person_columns, person_of_row
 from workhook.work.schemas import if_set
 from workhook.work.tasks.tables import tasks
 from workhook.work.timesheets.rules import Times
-from workhook.work.timesheets.schemas import Timesheet, TimesheetsQuery, TimesheetTaskShape, timesheets
+from workhook.work.timesheets.schemas import Timesheet, TimesheetTaskShape, timesheets
 
 people = accounts.alias("people")
 _wanted = tasks.alias("wanted")
@@ -39,8 +40,8 @@ _PROJECT = "project_"  # before the project's columns, as `with_access` names th
 
 _timesheets = (
     sa.select(
-        *selected(Timesheet, timesheets, "ts_"),
-        *selected(Times, timesheets, "ts_"),
+        *selected(Timesheet, timesheets),
+        *selected(Times, timesheets),
         timesheets.c.task_id,
         tasks.c.title.label("task_title"),
         *person_columns(membership_of(timesheets.c.repository_id, people), people, "person_"),
@@ -50,12 +51,12 @@ _timesheets = (
 )
 _read = row_reader(Timesheet)
 _read_times = row_reader(Times, len(stored_names(Timesheet)))
-_by_id = with_access(_timesheets, timesheets.c.repository_id).where(timesheets.c.id == sa.bindparam("id"))
-_locked = _by_id.with_for_update(of=timesheets, key_share=True)
-_of_user_locked = _by_id.with_for_update(of=people, key_share=True)
+by_id = with_access(_timesheets, timesheets.c.repository_id).where(timesheets.c.id == sa.bindparam("id"))
+locked = by_id.with_for_update(of=timesheets, key_share=True)
+user_locked = by_id.with_for_update(of=people, key_share=True)
 # For an edit, which may name another task: `wanted_…` are null unless it is there, in whatever project.
 _to_edit = (
-    _by_id.outerjoin(_wanted, _is_wanted).add_columns(*_wanted_columns).with_for_update(of=timesheets, key_share=True)
+    by_id.outerjoin(_wanted, _is_wanted).add_columns(*_wanted_columns).with_for_update(of=timesheets, key_share=True)
 )
 
 # A project with the caller's role in it, a task (of whatever project; null if it is not there) and the caller.
@@ -128,30 +129,19 @@ def timesheets_of(rows: Sequence[Row], user_id: int) -> list[Timesheet]:
     ]
 
 
-async def _find(reader: Reader, statement: sa.Select[Any], timesheet_id: str, actor: Actor) -> tuple[Timesheet, Access]:
+async def find_timesheet(
+    reader: Reader, actor: Actor, timesheet_id: str, statement: sa.Select[Any] = by_id
+) -> tuple[Timesheet, Access]:
+    """With `locked` nobody else changes it until the transaction ends. With `user_locked` its user starts no timer
+    elsewhere; the timesheet is as it was before the wait, if there was one. Raises `NotFound`."""
     row, access = await find_with_access(reader, statement, actor, id=timesheet_id)
     return _timesheet_of(row, access.repository), access
-
-
-async def find_timesheet(reader: Reader, actor: Actor, timesheet_id: str) -> tuple[Timesheet, Access]:
-    """Raises `NotFound`."""
-    return await _find(reader, _by_id, timesheet_id, actor)
-
-
-async def lock_timesheet(tx: Transaction, actor: Actor, timesheet_id: str) -> tuple[Timesheet, Access]:
-    """The timesheet, which nobody else changes until the transaction ends. Raises `NotFound`."""
-    return await _find(tx, _locked, timesheet_id, actor)
-
-
-async def lock_user_of(tx: Transaction, actor: Actor, timesheet_id: str) -> tuple[Timesheet, Access]:
-    """The timesheet as it was before the wait, if there was one: its user is locked, and starts no timer elsewhere."""
-    return await _find(tx, _of_user_locked, timesheet_id, actor)
 
 
 async def lock_to_edit(
     tx: Transaction, actor: Actor, timesheet_id: str, task_id: str | None
 ) -> tuple[Timesheet, Access, TimesheetTaskShape | None]:
-    """`lock_timesheet`, and the task `task_id` if it is in the same project."""
+    """The timesheet, locked, and the task `task_id` if it is in the same project."""
     row, access = await find_with_access(tx, _to_edit, actor, id=timesheet_id, task_id=task_id)
     return _timesheet_of(row, access.repository), access, _wanted_task(row, access)
 
@@ -192,10 +182,10 @@ async def lock_running_on(tx: Transaction, task_ids: Sequence[str], mover_id: in
     be a deadlock.
     """
     listed = list(task_ids)
-    locked = await tx.fetch_all(_lock_who_runs, {"task_ids": listed, "mover_id": mover_id})
-    if not locked:
+    runners = await tx.fetch_all(_lock_who_runs, {"task_ids": listed, "mover_id": mover_id})
+    if not runners:
         return []
-    params = {"task_ids": listed, "user_ids": [row["id"] for row in locked], "user_id": mover_id}
+    params = {"task_ids": listed, "user_ids": [row["id"] for row in runners], "user_id": mover_id}
     return timesheets_of(await tx.fetch_all(_running_on_tasks, params), mover_id)
 
 
@@ -221,7 +211,7 @@ async def delete_timesheet(tx: Transaction, timesheet_id: str) -> None:
 CONDITIONS: Mapping[str, sa.ColumnElement[bool]] = {
     "user": people.c.login_key == sa.bindparam("user"),
     "task_id": timesheets.c.task_id == sa.bindparam("task_id"),
-    "since": timesheets.c.start_time >= big("since"),
+    "from_": timesheets.c.start_time >= big("from_"),
     "to": timesheets.c.start_time < big("to"),
     "billable": timesheets.c.billable == sa.bindparam("billable", type_=sa.Boolean()),
     "is_active": timesheets.c.is_active == sa.bindparam("is_active", type_=sa.Boolean()),
@@ -231,6 +221,7 @@ CONDITIONS: Mapping[str, sa.ColumnElement[bool]] = {
     "upto": timesheets.c.id <= sa.bindparam("upto"),
 }
 
+FILTERS = ("user", "task_id", "from_", "to", "billable", "is_active", "finished", "invoiced")
 _INDEXED = frozenset({"user", "task_id", "after", "upto"})
 _FILTERED = ("id", "start_time", "billable", "is_active", "finished", "invoice_id")
 
@@ -271,19 +262,11 @@ def _last_seen(names: frozenset[str]) -> sa.Select[Any]:
     return _walk(names).with_only_columns(timesheets.c.id).offset(big("most") - 1).limit(1)
 
 
-def filters_of(query: TimesheetsQuery) -> dict[str, object]:
-    """Those that are given, by the names of `CONDITIONS`."""
-    user = if_set(query.user)
-    found = {
-        "user": None if user is None else key_of(user),
-        "task_id": if_set(query.task_id),
-        "since": if_set(query.from_),
-        "to": if_set(query.to),
-        "billable": if_set(query.billable),
-        "is_active": if_set(query.is_active),
-        "finished": if_set(query.finished),
-        "invoiced": if_set(query.invoiced),
-    }
+def filters_of(query: msgspec.Struct, names: Iterable[str] = FILTERS) -> dict[str, object]:
+    """Those of these fields of a query that are given, by the names of `CONDITIONS`; `user` as the key of the login."""
+    found = {name: if_set(getattr(query, name)) for name in names}
+    if found["user"] is not None:
+        found["user"] = key_of(found["user"])
     return {name: value for name, value in found.items() if value is not None}
 
 

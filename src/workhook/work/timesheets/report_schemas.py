@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import zoneinfo
 from datetime import UTC, date, datetime, tzinfo
 from typing import Annotated, Any, Literal, cast
@@ -99,12 +100,7 @@ class Spent(msgspec.Struct, frozen=True):
     amount_minor: int = 0
 
     def plus(self, other: Spent) -> Spent:
-        return Spent(
-            self.timesheets + other.timesheets,
-            self.duration_ms + other.duration_ms,
-            self.billable_ms + other.billable_ms,
-            self.amount_minor + other.amount_minor,
-        )
+        return Spent(*map(operator.add, msgspec.structs.astuple(self), msgspec.structs.astuple(other)))
 
 
 class ReportGroup(msgspec.Struct, frozen=True):

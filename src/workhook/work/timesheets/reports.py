@@ -19,20 +19,20 @@ from workhook.http.calls import Answer, Call
 from workhook.http.endpoints import Routes
 from workhook.http.operations import WORK_API
 from workhook.identity.authenticator import actor_of
-from workhook.identity.queries import by_membership_in, key_of
+from workhook.identity.queries import by_membership_in
 from workhook.identity.schemas import Actor
 from workhook.identity.tables import collaborators, memberships, projects
 from workhook.identity.tokens.reach import reach_params, within_reach
 from workhook.storage import Reader, Row
 from workhook.storage.metadata import big
-from workhook.work.access import find_access
+from workhook.work.access import find_access, is_insider
 from workhook.work.clients.tables import clients
 from workhook.work.people import NOBODY_ELSE, person_columns, person_of_row
 from workhook.work.schemas import if_set
 from workhook.work.tasks.tables import tasks
 from workhook.work.timesheets import export, rules
 from workhook.work.timesheets.export import Cell
-from workhook.work.timesheets.queries import people
+from workhook.work.timesheets.queries import filters_of, people
 from workhook.work.timesheets.report_schemas import (
     GroupBy,
     ReportAnswer,
@@ -64,25 +64,18 @@ _there_at_all = sa.select(_seen.c.repository_id).where(
     _seen.c.repository_id.in_(_visible), within_reach(_seen.c.account_id, _seen.c.repository_id)
 )
 # One project, without looking for all the others that the caller sees.
-_this = sa.select(_seen.c.repository_id).where(
-    _seen.c.id == sa.bindparam("project_id"),
-    _seen.c.deleted_at.is_(None),
-    sa.or_(
-        _seen.c.account_id == _user_id,
-        sa.exists().where(
-            memberships.c.organization_id == _seen.c.account_id,
-            memberships.c.user_id == _user_id,
-            by_membership_in(_seen),
-        ),
-        sa.exists().where(collaborators.c.repository_id == _seen.c.repository_id, collaborators.c.user_id == _user_id),
-    ),
-    within_reach(_seen.c.account_id, _seen.c.repository_id),
+_this = sa.select(projects.c.repository_id).where(
+    projects.c.id == sa.bindparam("project_id"),
+    projects.c.deleted_at.is_(None),
+    is_insider(_user_id),
+    within_reach(projects.c.account_id, projects.c.repository_id),
 )
 _places = sa.select(
     sa.exists(_visible).label("inside"), sa.exists().where(clients.c.user_id == _user_id).label("outside")
 )
 _PROJECT = (projects.c.id.label("project_id"), projects.c.title.label("project_title"))
 
+_FILTERS = ("user", "billable", "invoiced", "project_id")
 _GROUP_KEYS: dict[GroupBy, tuple[str, ...]] = {
     "user": ("user_id",),
     "task": ("task_id", "repository_id"),
@@ -156,7 +149,7 @@ async def sum_up(reader: Reader, actor: Actor, query: ReportQuery, *, now: int, 
     Raises `storage.slow.QueryTooSlow`.
     """
     group_by: GroupBy = if_set(query.group_by) or "user"
-    filters = _filters_of(query)
+    filters = filters_of(query, _FILTERS)
     zone = query.zone
     unit_ms = DAY_MS if zone is UTC else UNITS[Grain.QUARTERS]
     grains = _grains(group_by, utc=zone is UTC, of_user="user" in filters)
@@ -173,17 +166,6 @@ async def sum_up(reader: Reader, actor: Actor, query: ReportQuery, *, now: int, 
     if group_by == "day":
         return _days(rows, unit_ms, zone)[:limit]
     return [_group_of(row, group_by) for row in rows]
-
-
-def _filters_of(query: ReportQuery) -> dict[str, object]:
-    user = if_set(query.user)
-    found = {
-        "user": None if user is None else key_of(user),
-        "billable": if_set(query.billable),
-        "invoiced": if_set(query.invoiced),
-        "project_id": if_set(query.project_id),
-    }
-    return {name: value for name, value in found.items() if value is not None}
 
 
 def _spent_of(row: Row) -> Spent:

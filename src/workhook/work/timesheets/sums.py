@@ -233,23 +233,20 @@ def _filtered(part: sa.Select[Any], places: sa.Select[Any], names: frozenset[str
 def _of_sums(grain: Grain, name: str, keys: Sequence[str], unit_ms: int) -> sa.Select[Any]:
     if "bucket" in keys:
         assert unit_ms == UNITS[grain], "the periods are the buckets"
-    return sa.select(
-        *_key_columns(timesheet_sums, keys, _sums.period),
-        _sums.timesheets,
-        _sums.duration_ms,
-        sa.case((_sums.billable, _sums.duration_ms), else_=0).label("billable_ms"),
-        _sums.amount_minor,
-    ).where(_sums.grain == sa.literal_column(f"{grain:d}"), _within(_sums.period, name))
+    here = sa.and_(_sums.grain == sa.literal_column(f"{grain:d}"), _within(_sums.period, name))
+    return _summed(timesheet_sums, keys, _sums.period).where(here)
 
 
 def _of_changes(keys: Sequence[str], unit_ms: int) -> sa.Select[Any]:
-    return sa.select(
-        *_key_columns(timesheet_changes, keys, _notes.start_time // unit_ms),
-        _notes.timesheets,
-        _notes.duration_ms,
-        sa.case((_notes.billable, _notes.duration_ms), else_=0).label("billable_ms"),
-        _notes.amount_minor,
-    ).where(_within(_notes.start_time, "summed_0"))
+    bucket = _notes.start_time // unit_ms
+    return _summed(timesheet_changes, keys, bucket).where(_within(_notes.start_time, "summed_0"))
+
+
+def _summed(table: sa.Table, keys: Sequence[str], bucket: sa.ColumnElement[int]) -> sa.Select[Any]:
+    """`keys` and `SUMS` of a table that holds sums."""
+    billable_ms = sa.case((table.c.billable, table.c.duration_ms), else_=0).label("billable_ms")
+    sums = (table.c.timesheets, table.c.duration_ms, billable_ms, table.c.amount_minor)
+    return sa.select(*_key_columns(table, keys, bucket), *sums)
 
 
 def _of_timesheets(name: str, keys: Sequence[str], unit_ms: int) -> sa.Select[Any]:
