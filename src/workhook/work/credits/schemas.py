@@ -105,6 +105,8 @@ class TaskCredit(Record, frozen=True):
     uses: Annotated[str, HIDDEN]
 
 
+_SPEND_READS = ("id", "expires_at", "remaining_minor", "amount_minor")
+
 # Entries are appended, and their amounts never changed.
 task_credits = sa.Table(
     "task_credits",
@@ -116,11 +118,7 @@ task_credits = sa.Table(
     sa.Column("user_id", sa.BigInteger, sa.ForeignKey("accounts.id")),
     sa.Index("ix_task_credits_repository_id", "repository_id", "id"),
     # All that a spend reads: without statistics SQLite would as soon take the index of all entries.
-    partial_index(
-        "ix_task_credits_open",
-        *("repository_id", "id", "expires_at", "remaining_minor", "amount_minor"),
-        where=sa.text("remaining_minor > 0"),
-    ),
+    partial_index("ix_task_credits_open", "repository_id", *_SPEND_READS, where=sa.text("remaining_minor > 0")),
     partial_index("ix_task_credits_expiring", "expires_at", where=sa.text("remaining_minor > 0")),
 )
 

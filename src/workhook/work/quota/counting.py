@@ -41,73 +41,40 @@ log = structlog.get_logger(__name__)
 Way = Literal["repository_id", "account_id"]
 """The column by which a row belongs to its account: by a project of it, or at once."""
 
+_OF_PROJECTS = (
+    "columns tasks task_comments folders files file_comments file_comment_replies timesheets clients "
+    "service_checkouts task_credits invoices"
+)
+_OF_ACCOUNTS = "projects services hooks apps invitations"
 COUNTED: dict[str, Way] = {
-    "projects": "account_id",
-    "columns": "repository_id",
-    "tasks": "repository_id",
-    "task_comments": "repository_id",
-    "folders": "repository_id",
-    "files": "repository_id",
-    "file_comments": "repository_id",
-    "file_comment_replies": "repository_id",
-    "timesheets": "repository_id",
-    "clients": "repository_id",
-    "services": "account_id",
-    "service_checkouts": "repository_id",
-    "task_credits": "repository_id",
-    "invoices": "repository_id",
-    "hooks": "account_id",
-    "apps": "account_id",
-    "invitations": "account_id",
+    **dict.fromkeys(_OF_PROJECTS.split(), "repository_id"),
+    **dict.fromkeys(_OF_ACCOUNTS.split(), "account_id"),
 }
 """Each table that is counted by its rows. Events are counted too, by both ways, with their bytes."""
 
-_OF_A_PERSON = "It belongs to a person or their sign-in, not to an organization."
-_OF_A_RECORD = "It is a part of a record that is counted, and there are only so many for each."
-_OF_TIMESHEETS = "It is made of timesheets, which are counted."
-_OF_THE_SERVER = "It is the server's own."
-_OF_AN_APP = "It belongs to an app, which is counted, and is short-lived or bounded."
-_OF_DELIVERY = "Deliveries are never refused; their records go with `retention_days`."
-
-NOT_COUNTED: dict[str, str] = {
+_OF_A_RECORD = "task_buckets task_assignees service_prices service_checkout_periods"
+_OF_THE_SERVER = "workers worker_generation probe key_check rate_windows sign_in_failures"
+_OF_A_PERSON = "identities passwords sessions sign_in_links tokens grants"
+_OF_AN_APP = "app_keys app_secrets authorization_codes device_codes refresh_tokens"
+_REASONS = {
     "accounts": "An account is what is counted for.",
     "memberships": "There is one for each person at most.",
     "collaborators": "There is one for each person and project at most.",
     "installations": "There is one for each app at most.",
     "installation_repositories": "There is one for each installation and project at most.",
     "audit_log": "What others try and fail to do must not use up an organization's rows; it goes with its retention.",
-    "task_buckets": _OF_A_RECORD,
-    "task_assignees": _OF_A_RECORD,
-    "service_prices": _OF_A_RECORD,
-    "service_checkout_periods": _OF_A_RECORD,
+    _OF_A_RECORD: "They are parts of a record that is counted, and there are only so many for each.",
     "invoice_numbers": "There is one for each account.",
     "import_links": "There is one for each imported record, which is counted.",
     "event_keys": "There is one for each event at most, for a day.",
-    "dispatches": _OF_DELIVERY,
-    "deliveries": _OF_DELIVERY,
-    "redeliveries": _OF_DELIVERY,
-    "lanes": _OF_DELIVERY,
-    "timesheet_changes": _OF_TIMESHEETS,
-    "timesheet_sums": _OF_TIMESHEETS,
-    "workers": _OF_THE_SERVER,
-    "worker_generation": _OF_THE_SERVER,
-    "probe": _OF_THE_SERVER,
-    "key_check": _OF_THE_SERVER,
-    "rate_windows": _OF_THE_SERVER,
-    "sign_in_failures": _OF_THE_SERVER,
-    "identities": _OF_A_PERSON,
-    "passwords": _OF_A_PERSON,
-    "sessions": _OF_A_PERSON,
-    "sign_in_links": _OF_A_PERSON,
-    "tokens": _OF_A_PERSON,
-    "grants": _OF_A_PERSON,
+    "dispatches deliveries redeliveries lanes": "Deliveries are never refused; they go with `retention_days`.",
+    "timesheet_changes timesheet_sums": "They are made of timesheets, which are counted.",
+    _OF_THE_SERVER: "They are the server's own.",
+    _OF_A_PERSON: "They belong to a person or their sign-in, not to an organization.",
     "idempotency_keys": "It belongs to a token, and is kept for a day.",
-    "app_keys": _OF_AN_APP,
-    "app_secrets": _OF_AN_APP,
-    "authorization_codes": _OF_AN_APP,
-    "device_codes": _OF_AN_APP,
-    "refresh_tokens": _OF_AN_APP,
+    _OF_AN_APP: "They belong to an app, which is counted, and are short-lived or bounded.",
 }
+NOT_COUNTED = {name: reason for names, reason in _REASONS.items() for name in names.split()}
 """Every other table, and why its rows do not count."""
 
 

@@ -34,6 +34,7 @@ from workhook.work.timesheets.schemas import (
     TimesheetsAnswer,
     TimesheetsQuery,
     changed,
+    given_times,
     timesheet_to_response,
 )
 
@@ -73,10 +74,11 @@ async def create_timesheet(write: Write, project_id: str, create: TimesheetCreat
     With `duration` or `end_time` it is finished. Otherwise a timer starts, and the caller's other one is paused, in
     whatever project it runs.
     """
-    runs = create.times.duration_ms is None and create.times.end is None
+    given = given_times(create)
+    runs = given.duration_ms is None and given.end is None
     access, task = await queries.find_target(write.tx, write.actor, project_id, create.task_id, lock_user=runs)
     _require_writable(access)
-    times = _times(task is not None, lambda: rules.created(create.times, write.now))
+    times = _times(task is not None, lambda: rules.created(given, write.now))
     assert task is not None, "else there was a fault"
     timesheet = replace(
         timers.new_timesheet(access, task, times, write.now),
@@ -123,7 +125,8 @@ async def edit_timesheet(write: Write, timesheet_id: str, edit: TimesheetEdit) -
     if edit.end_time is None and before.times.finished:
         raise Conflict("The timesheet is finished; a finished one is not opened again.", code="finished")
     task = before.task if task_id is None or task_id == _task_id(before) else wanted_task
-    times = _times(task_id is None or task is not None, lambda: rules.edited(before.times, edit.times, write.now))
+    given = given_times(edit)
+    times = _times(task_id is None or task is not None, lambda: rules.edited(before.times, given, write.now))
     after = replace(
         changed(before, times, write.now),
         task=task,

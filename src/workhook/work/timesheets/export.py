@@ -84,10 +84,8 @@ VARY = {"Vary": "Accept"}
 """Of every answer of an operation that could have been a table."""
 
 
-_COLUMNS = (
-    *("id", "date", "user", "task", "start_time", "end_time", "duration_ms", "hours"),
-    *("billable", "billable_rate", "amount", "notes"),
-)
+_OF_TIME = ("start_time", "end_time", "duration_ms", "hours")
+_COLUMNS = ("id", "date", "user", "task", *_OF_TIME, "billable", "billable_rate", "amount", "notes")
 
 
 def _cells(timesheet: Timesheet, now: int) -> tuple[Cell, ...]:

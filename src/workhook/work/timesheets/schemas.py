@@ -69,10 +69,6 @@ class TimesheetCreate(msgspec.Struct):
     billable: bool | UnsetType = UNSET
     billable_rate: Rate | UnsetType | None = UNSET
 
-    @property
-    def times(self) -> Given:
-        return Given(if_set(self.start_time), if_set(self.end_time), if_set(self.duration))
-
 
 class TimesheetEdit(msgspec.Struct):
     """What is absent stays. A duration or an end finishes what is not finished."""
@@ -85,9 +81,9 @@ class TimesheetEdit(msgspec.Struct):
     billable_rate: Rate | UnsetType | None = UNSET
     duration: Duration | UnsetType = UNSET
 
-    @property
-    def times(self) -> Given:
-        return Given(if_set(self.start_time), if_set(self.end_time), if_set(self.duration))
+
+def given_times(wanted: TimesheetCreate | TimesheetEdit) -> Given:
+    return Given(if_set(wanted.start_time), if_set(wanted.end_time), if_set(wanted.duration))
 
 
 From = Annotated[DayOrMoment, Meta(description="Those that started then or later; a date is its midnight UTC.")]
