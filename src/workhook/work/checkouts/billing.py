@@ -105,9 +105,16 @@ async def begin_due_periods(services: Services, now: int) -> int:
 
 
 async def _begin_all(services: Services, checkout_id: str, now: int) -> int:
+    async def begin_one(tx: Transaction) -> bool:
+        """One period in one transaction. Returns False if none is due, or somebody else is at the checkout."""
+        checkout = await queries.lock_if_due(tx, checkout_id, now)
+        if checkout is not None:
+            await begin_next(Write(tx, None, services.base, moment=now), checkout)
+        return checkout is not None
+
     begun = 0
     try:
-        while await _begin_one(services, checkout_id, now):
+        while await services.database.in_transaction(begin_one):
             begun += 1
     except Exception as error:
         if concerns_all(error):
@@ -115,16 +122,3 @@ async def _begin_all(services: Services, checkout_id: str, now: int) -> int:
         TROUBLE.inc()
         log.exception("period_failed", service_checkout_id=checkout_id)
     return begun
-
-
-async def _begin_one(services: Services, checkout_id: str, now: int) -> bool:
-    """Begin one period in one transaction. Returns False if none is due, or somebody else is at the checkout."""
-
-    async def begin(tx: Transaction) -> bool:
-        checkout = await queries.lock_if_due(tx, checkout_id, now)
-        if checkout is None:
-            return False
-        await begin_next(Write(tx, None, services.base, moment=now), checkout)
-        return True
-
-    return await services.database.in_transaction(begin)

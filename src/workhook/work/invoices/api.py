@@ -21,6 +21,7 @@ from workhook.identity.context import Write
 from workhook.storage import Row
 from workhook.work.access import Access, find_access, find_with_access
 from workhook.work.invoices import drafting, issued, pdf, printing, queries, rules
+from workhook.work.invoices.rules import Status
 from workhook.work.invoices.schemas import (
     Invoice,
     InvoiceAnswer,
@@ -128,20 +129,13 @@ async def delete_invoice(write: Write, invoice_id: str) -> Done:
 @routes.post("/invoices/{invoice_id}/send")
 async def send_invoice(write: Write, invoice_id: str) -> InvoiceAnswer:
     """Issue a draft: it gets its number, and its amounts stay."""
-    access, invoice = await _lock(write, invoice_id)
-    if _is_already(invoice, "sent", possible_from="draft"):
-        return _answer(invoice, write.now)
-    await issued.lock_project(write.tx, access.repository.id)
-    return await _change(write, access, invoice, "sent", {"status": "sent", "issued": write.now})
+    return await _set_status(write, invoice_id, "sent", possible_from="draft", action="sent", time="issued")
 
 
 @routes.post("/invoices/{invoice_id}/pay")
 async def pay_invoice(write: Write, invoice_id: str) -> InvoiceAnswer:
     """Note that an invoice was paid."""
-    access, invoice = await _lock(write, invoice_id)
-    if _is_already(invoice, "paid", possible_from="sent"):
-        return _answer(invoice, write.now)
-    return await _change(write, access, invoice, "paid", {"status": "paid", "paid_at": write.now})
+    return await _set_status(write, invoice_id, "paid", possible_from="sent", action="paid", time="paid_at")
 
 
 @routes.post("/invoices/{invoice_id}/void")
@@ -150,11 +144,7 @@ async def void_invoice(write: Write, invoice_id: str) -> InvoiceAnswer:
 
     It keeps its number; its timesheets can be invoiced again.
     """
-    access, invoice = await _lock(write, invoice_id)
-    if _is_already(invoice, "void", possible_from="sent"):
-        return _answer(invoice, write.now)
-    await queries.release(write.tx, invoice.id)
-    return await _change(write, access, invoice, "voided", {"status": "void"})
+    return await _set_status(write, invoice_id, "void", possible_from="sent", action="voided")
 
 
 @routes.get("/invoices/{invoice_id}/pdf", answers={200: {"type": "string", "format": "binary"}}, media_type=PDF)
@@ -206,11 +196,22 @@ async def _lock(write: Write, invoice_id: str) -> tuple[Access, Invoice]:
     return access, invoice
 
 
-def _is_already(invoice: Invoice, status: str, *, possible_from: str) -> bool:
-    if invoice.status not in (status, possible_from):
+async def _set_status(
+    write: Write, invoice_id: str, status: Status, *, possible_from: Status, action: str, time: str | None = None
+) -> InvoiceAnswer:
+    """`time`: the field that says when. An invoice with that status is left alone. Raises `Conflict` for any other."""
+    access, invoice = await _lock(write, invoice_id)
+    if invoice.status == status:
+        return _answer(invoice, write.now)
+    if invoice.status != possible_from:
         message = f"The invoice is {invoice.status}; it would have to be {possible_from}."
         raise Conflict(message, code=f"invoice_{invoice.status}")
-    return invoice.status == status
+    if status == "sent":
+        await issued.lock_project(write.tx, access.repository.id)
+    if status == "void":
+        await queries.release(write.tx, invoice.id)
+    values: dict[str, object] = {"status": status} if time is None else {"status": status, time: write.now}
+    return await _change(write, access, invoice, action, values)
 
 
 async def _change(

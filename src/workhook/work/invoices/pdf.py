@@ -299,7 +299,7 @@ async def _render(job: PdfJob, logo: Logo | None) -> tuple[Pdf, float]:
         rendered = await render_process.run(job.document, logo, job.timestamp_s, timeout_s=RENDER_S)
         return _made(rendered), KEPT_S
     except RenderFailed as failed:
-        log.warning("invoice_pdf_failed", invoice_id=job.invoice_id, reason=str(failed), said=failed.said)
+        log.warning("invoice_pdf_failed", invoice_id=job.invoice_id, reason=str(failed), stderr=failed.stderr)
         if logo is None and failed.reason == "timeout":
             raise _too_slow() from None
         reason = failed.reason
@@ -311,7 +311,7 @@ async def _render(job: PdfJob, logo: Logo | None) -> tuple[Pdf, float]:
         if failed.reason == "timeout":
             raise _too_slow() from None
         FAILURES.labels(failed.reason).inc()
-        log.error("invoice_pdf_failed", invoice_id=job.invoice_id, reason=str(failed), said=failed.said)
+        log.error("invoice_pdf_failed", invoice_id=job.invoice_id, reason=str(failed), stderr=failed.stderr)
         message = "The invoice cannot be printed. The server's log says why."
         raise Unavailable(message, code="pdf_unavailable", retry_after_s=RETRY_AFTER_S) from None
     return _made(rendered), KEPT_WITHOUT_LOGO_S
@@ -329,8 +329,8 @@ def _made(rendered: Rendered) -> Pdf:
         BOXES.inc()
     if rendered.report.logo_error is not None:
         LOGOS_LEFT_OUT.labels("invalid").inc()
-    if missing or rendered.report.logo_error or rendered.said:
+    if missing or rendered.report.logo_error or rendered.stderr:
         error = rendered.report.logo_error
         logo_error = None if error is None else ascii(error)
-        log.warning("invoice_pdf_complaint", missing=missing, logo_error=logo_error, said=rendered.said)
+        log.warning("invoice_pdf_complaint", missing=missing, logo_error=logo_error, stderr=rendered.stderr)
     return Pdf(rendered.content, missing)
