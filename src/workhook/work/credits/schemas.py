@@ -11,7 +11,7 @@ from msgspec import UNSET, Meta, UnsetType
 from workhook.core.errors import Fault
 from workhook.core.records import HIDDEN, EventSchema, JsonName, Millis, Record, Wire, resource_id
 from workhook.http.parameters import LongText, Moment, Read
-from workhook.http.wire_types import AMOUNT_MAX_MINOR, WIRE_TYPE, Minor, read_money
+from workhook.http.wire_types import AMOUNT_MAX_MINOR, Minor, read_money, wire_number
 from workhook.storage.metadata import in_project, metadata, partial_index
 from workhook.storage.record_rows import table_columns
 from workhook.work.credits.rules import Kind
@@ -27,10 +27,7 @@ def _read_credits(raw: object) -> int:
 
 Credits = Annotated[
     int,
-    Meta(
-        extra_json_schema={WIRE_TYPE: "number", "exclusiveMinimum": 0, "maximum": AMOUNT_MAX_MINOR // 100},
-        description="More than 0, with at most two decimals.",
-    ),
+    wire_number("More than 0, with at most two decimals.", exclusiveMinimum=0, maximum=AMOUNT_MAX_MINOR // 100),
     Read(_read_credits, (int, float)),
 ]
 """Minor units."""

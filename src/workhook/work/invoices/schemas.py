@@ -26,7 +26,7 @@ from workhook.core.records import (
 from workhook.http.currencies import Currency
 from workhook.http.lists import ListQuery
 from workhook.http.parameters import DayOrMoment, LongText, Money, Prepared, Read
-from workhook.http.wire_types import WIRE_TYPE, Minor, to_amount
+from workhook.http.wire_types import WIRE_TYPE, Minor, to_amount, wire_number
 from workhook.identity.schemas import Account
 from workhook.storage.metadata import in_project, metadata
 from workhook.storage.record_rows import table_columns
@@ -39,18 +39,12 @@ TIMESHEETS_MAX = 1000
 
 Qty = Annotated[
     Decimal,
-    Meta(
-        extra_json_schema={WIRE_TYPE: "number", "exclusiveMinimum": 0, "maximum": rules.QTY_MAX},
-        description="More than 0, with at most six decimals.",
-    ),
+    wire_number("More than 0, with at most six decimals.", exclusiveMinimum=0, maximum=rules.QTY_MAX),
     Read(rules.read_qty, (int, float)),
 ]
 Percent = Annotated[
     int,
-    Meta(
-        extra_json_schema={WIRE_TYPE: "number", "minimum": 0, "maximum": 100},
-        description="Percent, with at most four decimals.",
-    ),
+    wire_number("Percent, with at most four decimals.", minimum=0, maximum=100),
     Read(rules.read_percent, (int, float)),
 ]
 """Millionths."""

@@ -157,9 +157,7 @@ async def delete_timesheet(write: Write, timesheet_id: str) -> Done:
 @routes.post("/timesheets/{id}/pause", answers={200: TimesheetAnswer})
 async def pause_timesheet(write: Write, timesheet_id: str) -> Answer:
     """Pause a timer."""
-    before, access = await queries.find_timesheet(write.tx, write.actor, timesheet_id, queries.locked)
-    _require_writable(access)
-    return await _change_times(write, before, rules.paused(before.times, write.now), "paused")
+    return await _stop(write, timesheet_id, rules.paused, "paused")
 
 
 @routes.post("/timesheets/{id}/resume", answers={200: TimesheetAnswer})
@@ -187,9 +185,13 @@ async def resume_timesheet(write: Write, timesheet_id: str) -> Answer:
 @routes.post("/timesheets/{id}/finish", answers={200: TimesheetAnswer})
 async def finish_timesheet(write: Write, timesheet_id: str) -> Answer:
     """Finish a timer."""
+    return await _stop(write, timesheet_id, rules.finished, "finished")
+
+
+async def _stop(write: Write, timesheet_id: str, rule: Callable[[Times, int], Times], action: str) -> Answer:
     before, access = await queries.find_timesheet(write.tx, write.actor, timesheet_id, queries.locked)
     _require_writable(access)
-    return await _change_times(write, before, rules.finished(before.times, write.now), "finished")
+    return await _change_times(write, before, rule(before.times, write.now), action)
 
 
 async def _change_times(write: Write, before: Timesheet, times: Times, action: str) -> Answer:

@@ -12,7 +12,7 @@ from workhook.core.clock import DAY_MS, to_millis_text
 from workhook.core.records import COMPUTED, EventSchema, Record, resource_id
 from workhook.http.lists import ListQuery
 from workhook.http.parameters import DayOrMoment, LongText, Moment, Read
-from workhook.http.wire_types import WIRE_TYPE, Time, read_money, to_amount
+from workhook.http.wire_types import Time, read_money, to_amount, wire_number
 from workhook.identity.schemas import Repository
 from workhook.storage.metadata import in_project, metadata, partial_index
 from workhook.storage.record_rows import table_columns
@@ -30,10 +30,7 @@ def _read_rate(raw: object) -> int:
 
 Rate = Annotated[
     int,
-    Meta(
-        extra_json_schema={WIRE_TYPE: "number", "minimum": 0, "maximum": RATE_MAX_MINOR // 100},
-        description="What an hour costs: an amount with at most two decimals.",
-    ),
+    wire_number("What an hour costs: an amount with at most two decimals.", minimum=0, maximum=RATE_MAX_MINOR // 100),
     Read(_read_rate, (int, float)),
 ]
 
@@ -50,10 +47,7 @@ def _read_duration(raw: object) -> int:
 
 Duration = Annotated[
     int,
-    Meta(
-        extra_json_schema={WIRE_TYPE: "integer", "minimum": 0, "maximum": GIVEN_DURATION_MAX_MS},
-        description="Milliseconds, at most 31 days.",
-    ),
+    wire_number("Milliseconds, at most 31 days.", "integer", minimum=0, maximum=GIVEN_DURATION_MAX_MS),
     Read(_read_duration, (int,)),
 ]
 
