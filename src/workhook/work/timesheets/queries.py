@@ -79,7 +79,7 @@ everywhere = (
     .order_by(timesheets.c.id)
     .with_for_update(of=timesheets, key_share=True)
 )
-# `user_id` is the caller, whose place in each project the row tells; `runner_id` is whose timer it is.
+# `user_id` is the caller, whose role in each project the row has; `runner_id` is the user of the timer.
 _runs = sa.and_(timesheets.c.user_id == big("runner_id"), timesheets.c.is_active)
 _running_of_user = everywhere.where(_runs)
 _timers_of_user = everywhere.where(sa.or_(_runs, timesheets.c.id == sa.bindparam("id")))
@@ -122,7 +122,7 @@ def _timesheet_of(row: Row, repository: Repository, *, gone: bool = False) -> Ti
 
 
 def timesheets_of(rows: Sequence[Row], user_id: int) -> list[Timesheet]:
-    """Of `everywhere`; `user_id` is whose roles the rows tell."""
+    """Of `everywhere`; The roles in the rows are those of the user `user_id`."""
     return [
         _timesheet_of(row, repository_of(row, user_id, _PROJECT), gone=row["project_deleted_at"] is not None)
         for row in rows

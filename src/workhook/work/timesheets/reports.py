@@ -47,33 +47,33 @@ from workhook.work.timesheets.sums import ALWAYS, SUMS, UNITS, Grain, cover, rep
 
 _user_id = big("user_id")
 # The projects first: each part is found by an index, and only what lies in them is looked at.
-_place = projects.alias("place")  # by itself: reports name projects, too
-_there = sa.select(_place.c.repository_id).where(_place.c.deleted_at.is_(None))
+_project = projects.alias("visible_project")  # reports name projects, too
+_project_ids = sa.select(_project.c.repository_id).where(_project.c.deleted_at.is_(None))
 _visible = sa.union(
-    _there.where(_place.c.account_id == _user_id),
-    _there.join(memberships, memberships.c.organization_id == _place.c.account_id).where(
+    _project_ids.where(_project.c.account_id == _user_id),
+    _project_ids.join(memberships, memberships.c.organization_id == _project.c.account_id).where(
         memberships.c.user_id == _user_id,
-        by_membership_in(_place),
+        by_membership_in(_project),
     ),
-    _there.join(collaborators, collaborators.c.repository_id == _place.c.repository_id).where(
+    _project_ids.join(collaborators, collaborators.c.repository_id == _project.c.repository_id).where(
         collaborators.c.user_id == _user_id
     ),
 )
 _seen = projects.alias("seen")
-_there_at_all = sa.select(_seen.c.repository_id).where(
+_every_visible = sa.select(_seen.c.repository_id).where(
     _seen.c.repository_id.in_(_visible), within_reach(_seen.c.account_id, _seen.c.repository_id)
 )
 # One project, without looking for all the others that the caller sees.
-_this = sa.select(projects.c.repository_id).where(
+_one_visible = sa.select(projects.c.repository_id).where(
     projects.c.id == sa.bindparam("project_id"),
     projects.c.deleted_at.is_(None),
     is_insider(_user_id),
     within_reach(projects.c.account_id, projects.c.repository_id),
 )
-_places = sa.select(
+_roles = sa.select(
     sa.exists(_visible).label("inside"), sa.exists().where(clients.c.user_id == _user_id).label("outside")
 )
-_PROJECT = (projects.c.id.label("project_id"), projects.c.title.label("project_title"))
+_PROJECT_COLUMNS = (projects.c.id.label("project_id"), projects.c.title.label("project_title"))
 
 _FILTERS = ("user", "billable", "invoiced", "project_id")
 _GROUP_KEYS: dict[GroupBy, tuple[str, ...]] = {
@@ -87,7 +87,7 @@ _GROUP_KEYS: dict[GroupBy, tuple[str, ...]] = {
 @lru_cache(maxsize=256)  # few of the combinations are asked for
 def _sums(group_by: GroupBy, grains: tuple[Grain, ...], unit_ms: int, names: frozenset[str]) -> sa.Select[Any]:
     """`unit_ms`: what a day is put together of."""
-    there = _this if "project_id" in names else _there_at_all
+    there = _one_visible if "project_id" in names else _every_visible
     places = sa.select(there.cte("there").c.repository_id)
     keys = _GROUP_KEYS[group_by]
     found = report_parts(grains, keys, unit_ms, places, names - {"project_id"}).subquery("found")
@@ -103,24 +103,20 @@ def _sums(group_by: GroupBy, grains: tuple[Grain, ...], unit_ms: int, names: fro
 
 
 def _named(group_by: GroupBy, summed: sa.Subquery) -> sa.Select[Any]:
-    """With what is shown of a group, in the order of the report."""
+    """With what a report shows of a group, in its order."""
     counted = [summed.c[each] for each in SUMS]
-    match group_by:
-        case "user":
-            shown = sa.select(*person_columns(NOBODY_ELSE, people), *counted)
-            return shown.join_from(summed, people, people.c.id == summed.c.user_id).order_by(people.c.login_key)
-        case "task":
-            shown = sa.select(tasks.c.id.label("task_id"), tasks.c.title.label("task_title"), *_PROJECT, *counted)
-            joined = shown.join_from(summed, projects, projects.c.repository_id == summed.c.repository_id)
-            return joined.outerjoin(tasks, tasks.c.id == summed.c.task_id).order_by(
-                projects.c.id, sa.func.coalesce(tasks.c.id, "")
-            )
-        case "project":
-            shown = sa.select(*_PROJECT, *counted)
-            joined = shown.join_from(summed, projects, projects.c.repository_id == summed.c.repository_id)
-            return joined.order_by(projects.c.id)
-        case "day":
-            return sa.select(summed.c.bucket, *counted).order_by(summed.c.bucket)
+    if group_by == "day":
+        return sa.select(summed.c.bucket, *counted).order_by(summed.c.bucket)
+    if group_by == "user":
+        named = sa.select(*person_columns(NOBODY_ELSE, people), *counted)
+        return named.join_from(summed, people, people.c.id == summed.c.user_id).order_by(people.c.login_key)
+    named = sa.select(*_PROJECT_COLUMNS, *counted).order_by(projects.c.id)
+    named = named.join_from(summed, projects, projects.c.repository_id == summed.c.repository_id)
+    if group_by == "project":
+        return named
+    columns = [tasks.c.id.label("task_id"), tasks.c.title.label("task_title")]
+    with_tasks = named.add_columns(*columns).outerjoin(tasks, tasks.c.id == summed.c.task_id)
+    return with_tasks.order_by(sa.func.coalesce(tasks.c.id, ""))
 
 
 def _grains(group_by: GroupBy, *, utc: bool, of_user: bool) -> tuple[Grain, ...]:
@@ -139,7 +135,7 @@ def _grains(group_by: GroupBy, *, utc: bool, of_user: bool) -> tuple[Grain, ...]
 
 async def _is_outside(reader: Reader, user_id: int) -> bool:
     """Whether the user is a client, and nothing more anywhere."""
-    row = await reader.fetch_one(_places, {"user_id": user_id})
+    row = await reader.fetch_one(_roles, {"user_id": user_id})
     return row is not None and bool(row["outside"]) and not row["inside"]
 
 

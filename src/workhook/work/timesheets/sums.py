@@ -92,8 +92,8 @@ _any = sa.select(_notes.id).limit(1)
 # Another process that does the same takes the next ones. By the order in which they were noted: what a timesheet was is
 # never taken off before it was added.
 _next = sa.select(_notes.id).order_by(_notes.id).limit(big("limit")).with_for_update(skip_locked=True)
-_taken = any_of(_notes.id, "ids")
-_remove = sa.delete(timesheet_changes).where(_taken)
+_chosen = any_of(_notes.id, "ids")
+_remove = sa.delete(timesheet_changes).where(_chosen)
 _remove_empty = sa.delete(timesheet_sums).where(
     sa.text("timesheets = 0"), _sums.duration_ms == 0, _sums.amount_minor == 0
 )
@@ -113,7 +113,7 @@ def _add(grain: Grain) -> Any:
             _notes.invoiced,
             *(_notes[name] for name in _VALUES),
         )
-        .where(_taken)
+        .where(_chosen)
         .subquery("parts")
     )
     keys = [parts.c[name] for name in _KEYS]

@@ -41,53 +41,43 @@ from workhook.work.timesheets.schemas import Timesheet, TimesheetTaskShape, chan
 _runner = accounts.alias("runner")
 
 
+def _exists(*conditions: sa.ColumnElement[bool]) -> sa.ColumnElement[bool]:
+    """Whether there is such a row, for the project and the timesheet of the statement."""
+    return sa.exists().where(*conditions).correlate(projects, timesheets)
+
+
 def _may_write(user_id: sa.ColumnElement[Any]) -> sa.ColumnElement[bool]:
     """Whether the user can write to the project of the statement; the rule of `identity.queries.repository_of`. An app
     that is installed can as far as its tokens reach (`identity.tokens.lookup`)."""
-    enabled = sa.exists().where(_runner.c.id == user_id, _runner.c.disabled_at.is_(None)).correlate(timesheets)
-    place = sa.or_(
-        projects.c.account_id == user_id,
-        sa.exists()
-        .where(
-            memberships.c.organization_id == projects.c.account_id,
-            memberships.c.user_id == user_id,
-            memberships.c.role != "app",
-            by_membership,
-        )
-        .correlate(projects, timesheets),
-        sa.exists()
-        .where(
-            collaborators.c.repository_id == projects.c.repository_id,
-            collaborators.c.user_id == user_id,
-            sa.or_(collaborators.c.role == "write", collaborators.c.role == "admin"),
-        )
-        .correlate(projects, timesheets),
-        _installed(user_id),
+    enabled = _exists(_runner.c.id == user_id, _runner.c.disabled_at.is_(None))
+    is_member = _exists(
+        memberships.c.organization_id == projects.c.account_id,
+        memberships.c.user_id == user_id,
+        memberships.c.role != "app",
+        by_membership,
     )
-    return sa.and_(place, enabled)
+    is_collaborator = _exists(
+        collaborators.c.repository_id == projects.c.repository_id,
+        collaborators.c.user_id == user_id,
+        sa.or_(collaborators.c.role == "write", collaborators.c.role == "admin"),
+    )
+    is_in_project = sa.or_(projects.c.account_id == user_id, is_member, is_collaborator, _is_installed(user_id))
+    return sa.and_(is_in_project, enabled)
 
 
-def _installed(user_id: sa.ColumnElement[Any]) -> sa.ColumnElement[bool]:
+def _is_installed(user_id: sa.ColumnElement[Any]) -> sa.ColumnElement[bool]:
     """Whether the user is the bot of an app whose installation lets it write to the project."""
-    chosen = (
-        sa.exists()
-        .where(
-            installation_repositories.c.installation_id == installations.c.id,
-            installation_repositories.c.repository_id == projects.c.repository_id,
-        )
-        .correlate(installations, projects)
+    is_chosen = sa.exists().where(
+        installation_repositories.c.installation_id == installations.c.id,
+        installation_repositories.c.repository_id == projects.c.repository_id,
     )
-    return (
-        sa.exists()
-        .where(
-            apps.c.bot_id == user_id,
-            installations.c.app_id == apps.c.id,
-            installations.c.account_id == projects.c.account_id,
-            installations.c.suspended_at.is_(None),
-            json_member(installations.c.permissions, "work") == sa.literal("write", sa.Text),
-            sa.or_(installations.c.repository_selection == "all", chosen),
-        )
-        .correlate(projects, timesheets)
+    return _exists(
+        apps.c.bot_id == user_id,
+        installations.c.app_id == apps.c.id,
+        installations.c.account_id == projects.c.account_id,
+        installations.c.suspended_at.is_(None),
+        json_member(installations.c.permissions, "work") == sa.literal("write", sa.Text),
+        sa.or_(installations.c.repository_selection == "all", is_chosen.correlate(installations, projects)),
     )
 
 
