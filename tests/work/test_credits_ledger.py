@@ -20,7 +20,7 @@ from workhook.identity.tables import projects
 from workhook.storage import Transaction
 from workhook.storage.dialects import SQLITE
 from workhook.storage.metadata import metadata
-from workhook.work.credits import queries
+from workhook.work.credits import ledger
 from workhook.work.credits.ledger import EntryDetails, lock_ledger
 from workhook.work.credits.schemas import task_credits
 
@@ -83,7 +83,7 @@ async def test_what_expired_goes_before_the_next_grant(services: Services) -> No
     assert [action for action, _ in await announced(services)] == ["granted", "expired", "granted"]
 
 
-@pytest.mark.parametrize("statement", [queries._next, queries._overdue_ledgers])
+@pytest.mark.parametrize("statement", [ledger._next, ledger._overdue_ledgers])
 def test_a_long_ledger_is_not_read(statement: sa.Select[Any]) -> None:
     """What is left is found through an index that holds only the grants of which something is left."""
     sql = str(statement.compile(dialect=SQLITE))
@@ -103,6 +103,6 @@ async def test_a_position_is_the_end_of_the_ledger_and_what_is_left(services: Se
     async with services.database.transaction() as tx:
         await give(tx, repository, 500)
         await give(tx, repository, 300)
-        found = await queries.position(tx, repository.id, now_ms(), enough_minor=800)
+        found = await ledger.find_position(tx, repository.id, now_ms(), enough_minor=800)
     assert [each.remaining_minor for each in found.lots] == [500, 300]
     assert (found.balance_minor, found.last_id) == (800, found.lots[-1].id)

@@ -25,7 +25,7 @@ from workhook.identity.context import Write
 from workhook.identity.schemas import Actor
 from workhook.storage import Reader
 from workhook.work.access import Access, find_access, find_with_access
-from workhook.work.checkouts import billing, queries, rules
+from workhook.work.checkouts import billing, rules
 from workhook.work.checkouts.rules import State
 from workhook.work.checkouts.schemas import (
     BoughtService,
@@ -49,7 +49,7 @@ async def list_service_checkouts(call: Call, project_id: str, query: ListQuery) 
     actor, key = actor_of(call), lists.after(query, tuple[str])
     access = await find_access(call.database, actor, project_id)
     after, limit = key[0] if key else None, query.limit + 1
-    found = await queries.list_checkouts(call.database, access.repository.id, actor.user.id, after=after, limit=limit)
+    found = await billing.list_checkouts(call.database, access.repository.id, actor.user.id, after=after, limit=limit)
     checkouts, headers = lists.page(call, found, query, lambda checkout: (checkout.id,))
     now = now_ms()
     return Listed(ServiceCheckoutsAnswer([checkout_to_response(each, now) for each in checkouts]), headers)
@@ -64,9 +64,9 @@ async def create_service_checkout(
     It is pending, and costs nothing, until it is completed.
     """
     ids = {"project_id": project_id, "service_id": create.service_id}
-    row, access = await find_with_access(write.tx, queries.offered, write.actor, **ids)
+    row, access = await find_with_access(write.tx, billing.offered, write.actor, **ids)
     _require_may_change(access)
-    if (service := queries.offer_of(row)) is None:
+    if (service := billing.offer_of(row)) is None:
         raise Invalid(faults=[_not_offered(create.service_id)])
     checkout = Checkout(
         id=new_id("sco"),
@@ -80,14 +80,14 @@ async def create_service_checkout(
         created_at=write.now,
         updated_at=write.now,
     )
-    await queries.insert_checkout(write.tx, checkout, write.actor.user.id)
+    await billing.insert_checkout(write.tx, checkout, write.actor.user.id)
     return await _publish(write, checkout, "created")
 
 
 @routes.get("/service_checkouts/{id}")
 async def get_service_checkout(call: Call, service_checkout_id: str) -> ServiceCheckoutAnswer:
     """Get a service checkout."""
-    _, checkout = await _find(call.database, queries.by_id, actor_of(call), service_checkout_id)
+    _, checkout = await _find(call.database, billing.by_id, actor_of(call), service_checkout_id)
     return ServiceCheckoutAnswer(checkout_to_response(checkout, now_ms()))
 
 
@@ -152,14 +152,14 @@ async def delete_service_checkout(write: Write, service_checkout_id: str) -> Don
     checkout = await billing.catch_up(write, checkout)
     over = checkout.state.status(write.now) == "canceled"
     deleted = billing.changed(checkout, checkout.state if over else rules.end(checkout.state, write.now), write.now)
-    await queries.update_checkout(write.tx, deleted, deleted_at=write.now)
+    await billing.update_checkout(write.tx, deleted, deleted_at=write.now)
     await _publish(write, deleted, "deleted")
     return Done()
 
 
 async def _lock(write: Write, checkout_id: str) -> Checkout:
     """For a change: nobody else changes it until the transaction ends. Raises `NotFound`, `Forbidden`, `Conflict`."""
-    access, checkout = await _find(write.tx, queries.locked, write.actor, checkout_id)
+    access, checkout = await _find(write.tx, billing.locked, write.actor, checkout_id)
     _require_may_change(access)
     return checkout
 
@@ -167,7 +167,7 @@ async def _lock(write: Write, checkout_id: str) -> Checkout:
 async def _find(reader: Reader, statement: sa.Select[Any], actor: Actor, checkout_id: str) -> tuple[Access, Checkout]:
     """The checkout with its project as the caller sees it. Raises `NotFound`."""
     row, access = await find_with_access(reader, statement, actor, id=checkout_id)
-    return access, replace(queries.checkout_of(row), repository=access.repository)
+    return access, replace(billing.checkout_of(row), repository=access.repository)
 
 
 def _require_may_change(access: Access) -> None:
@@ -203,7 +203,7 @@ async def _change(write: Write, checkout: Checkout, state: State, action: str) -
     """A checkout that is in that state already is left alone."""
     if state != checkout.state:
         changed = billing.changed(checkout, state, write.now)
-        await queries.update_checkout(write.tx, changed)
+        await billing.update_checkout(write.tx, changed)
         await _publish(write, changed, action)
     return Done()
 

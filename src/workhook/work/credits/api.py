@@ -17,7 +17,7 @@ from workhook.http.wire_types import AMOUNT_MAX_MINOR, to_amount
 from workhook.identity.authenticator import actor_of
 from workhook.identity.context import Write
 from workhook.work.access import Access, find_access, find_with_access
-from workhook.work.credits import queries, rules
+from workhook.work.credits import ledger, rules
 from workhook.work.credits.ledger import EntryDetails, LedgerWriter
 from workhook.work.credits.schemas import (
     CreditTaskShape,
@@ -40,7 +40,7 @@ async def list_task_credits(call: Call, project_id: str, query: ListQuery) -> Li
     access = await find_access(call.database, actor_of(call), project_id)
     access.hide_from_clients()
     after = key[0] if key else None
-    found = await queries.list_entries(call.database, access.repository.id, after=after, limit=query.limit + 1)
+    found = await ledger.list_entries(call.database, access.repository.id, after=after, limit=query.limit + 1)
     entries, headers = lists.page(call, found, query, lambda entry: (entry.id,))
     return Listed(TaskCreditsAnswer([to_response(each) for each in entries]), headers)
 
@@ -53,7 +53,7 @@ async def create_task_credit(write: Write, project_id: str, wanted: TaskCreditCr
     """
     task_id = wanted.task_id or None
     row, access = await find_with_access(
-        write.tx, queries.project_locked, write.actor, project_id=project_id, task_id=task_id
+        write.tx, ledger.project_locked, write.actor, project_id=project_id, task_id=task_id
     )
     _require_writable(access)
     faults = faults_of(wanted, write.now)
@@ -90,7 +90,7 @@ async def get_task_credit_balance(call: Call, project_id: str) -> TaskCreditBala
     """Get a project's balance of credits."""
     access = await find_access(call.database, actor_of(call), project_id)
     access.hide_from_clients()
-    row = await queries.balance(call.database, access.repository.id, now_ms())
+    row = await ledger.find_balance(call.database, access.repository.id, now_ms())
     next_ms = row["expires_next"]
     return TaskCreditBalance(
         balance=to_amount(row["balance_minor"]),
@@ -107,13 +107,13 @@ async def delete_task_credit(write: Write, task_credit_id: str) -> Done:
     The entry stays; one that undoes it is appended. What goes back to a grant that has expired meanwhile expires at
     once.
     """
-    row, access = await find_with_access(write.tx, queries.entry_locked, write.actor, id=task_credit_id)
+    row, access = await find_with_access(write.tx, ledger.entry_locked, write.actor, id=task_credit_id)
     _require_writable(access)
-    entry = queries.entry_of(row)
-    uses = queries.uses_of(entry)
+    entry = ledger.entry_of(row)
+    uses = ledger.uses_of(entry)
     # The locked row may be older than the wait for its lock, so read what changes again.
     grant_ids = [each.grant_id for each in uses]
-    position, fresh = await queries.position_of(write.tx, access.repository.id, entry.id, grant_ids)
+    position, fresh = await ledger.position_of(write.tx, access.repository.id, entry.id, grant_ids)
     entry = msgspec.structs.replace(entry, reversed=bool(fresh["reversed"]), updated_at=fresh["updated_at"])
     write.require_match(TaskCreditAnswer(to_response(entry)))
     if entry.reversed:
@@ -130,7 +130,7 @@ async def delete_task_credit(write: Write, task_credit_id: str) -> Done:
     return Done()
 
 
-def _reverse_grant(position: queries.Position, entry_id: str, now: int) -> list[rules.LedgerStep]:
+def _reverse_grant(position: ledger.Position, entry_id: str, now: int) -> list[rules.LedgerStep]:
     lot = next(each for each in position.lots if each.id == entry_id)
     step = None if lot.is_due(now) else rules.reverse_grant(position.balance_minor, lot)
     if step is None:
