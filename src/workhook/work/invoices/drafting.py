@@ -13,7 +13,7 @@ from workhook.identity.context import Write
 from workhook.identity.schemas import Repository
 from workhook.storage import Transaction
 from workhook.work.invoices import queries, rules
-from workhook.work.invoices.rules import Item, Time
+from workhook.work.invoices.rules import InvoicedTime, Item
 from workhook.work.invoices.schemas import Invoice, InvoiceCreate, blank_invoice, invoice_to_response
 from workhook.work.record_events import publish_event
 
@@ -119,7 +119,7 @@ async def _number_faults(tx: Transaction, repository: Repository, invoice: Invoi
     return [Fault(field="invoice_number", code="already_exists", message=message)]
 
 
-def _time_faults(asked: Sequence[str], times: Mapping[str, Time], invoice_id: str) -> list[Fault]:
+def _time_faults(asked: Sequence[str], times: Mapping[str, InvoicedTime], invoice_id: str) -> list[Fault]:
     return [
         Fault(field=f"timesheet_ids[{index}]", message=f"timesheet_ids[{index}] ({shown(each)}): {wrong}")
         for index, each in enumerate(asked)

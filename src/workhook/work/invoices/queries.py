@@ -20,7 +20,7 @@ from workhook.storage.metadata import big, insert_into
 from workhook.storage.record_rows import row_reader, selected, stored_names, values_of
 from workhook.work.access import Access, with_access
 from workhook.work.files.tables import files
-from workhook.work.invoices.rules import Time, number_text
+from workhook.work.invoices.rules import InvoicedTime, number_text
 from workhook.work.invoices.schemas import Invoice, InvoiceList, invoice_numbers, invoices
 from workhook.work.pages import bounded, fetch, length
 from workhook.work.people import membership_of, person_columns, person_of_row
@@ -40,7 +40,7 @@ class LogoFile(msgspec.Struct, frozen=True):
     blob: str
 
 
-_read, _read_time = row_reader(Invoice), row_reader(Time)
+_read, _read_time = row_reader(Invoice), row_reader(InvoicedTime)
 _people = accounts.alias("people")
 _columns = [
     *selected(Invoice, invoices),
@@ -82,7 +82,7 @@ _logo = sa.select(files.c.content_type, files.c.size, files.c.blob).where(
 
 _times = (
     sa.select(
-        *selected(Time, timesheets),
+        *selected(InvoicedTime, timesheets),
         sa.func.coalesce(tasks.c.title, sa.literal("Work")).label("title"),  # time outlives its task
     )
     .join_from(timesheets, tasks, tasks.c.id == timesheets.c.task_id, isouter=True)
@@ -170,7 +170,9 @@ async def list_invoices(
     return await fetch(reader, bound, params, invoice_of)
 
 
-async def lock_times(tx: Transaction, repository_id: int, timesheet_ids: Sequence[str], invoice_id: str) -> list[Time]:
+async def lock_times(
+    tx: Transaction, repository_id: int, timesheet_ids: Sequence[str], invoice_id: str
+) -> list[InvoicedTime]:
     """These timesheets of the project and those that the invoice has claimed."""
     params = {"repository_id": repository_id, "timesheet_ids": timesheet_ids, "invoice_id": invoice_id}
     return [_read_time(row, title=row["title"]) for row in await tx.fetch_all(_times, params)]

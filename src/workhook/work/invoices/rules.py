@@ -135,8 +135,8 @@ def _decimal(raw: object, wanted: str) -> Decimal:
     return found
 
 
-class Time(Record, frozen=True):
-    """A timesheet, as far as an invoice wants to know. `title` is the task's."""
+class InvoicedTime(Record, frozen=True):
+    """A timesheet as an item of an invoice is made from it. `title` is the task's."""
 
     id: str
     title: Annotated[str, COMPUTED]
@@ -148,7 +148,7 @@ class Time(Record, frozen=True):
     invoice_id: str | None
 
 
-def complaint(time: Time | None, invoice_id: str | None) -> str | None:
+def complaint(time: InvoicedTime | None, invoice_id: str | None) -> str | None:
     """Why the time cannot be on the invoice (None: a new one), or None."""
     if time is None:
         return "the project has no such timesheet"
@@ -159,7 +159,7 @@ def complaint(time: Time | None, invoice_id: str | None) -> str | None:
     return None if time.billable else "it is not billable"
 
 
-def item_of(time: Time) -> Item:
+def item_of(time: InvoicedTime) -> Item:
     """Its hours at its rate. One without a rate costs nothing until somebody says what it costs."""
     hours = (Decimal(time.duration_ms) / HOUR_MS).quantize(Decimal(1).scaleb(-QTY_DECIMALS), ROUND_HALF_UP)
     description = f"{time.title} ({to_millis_text(time.start_time)[:10]})"
@@ -178,7 +178,7 @@ def _looks(item: Item) -> tuple[str, Decimal, int]:
     return item.description, item.qty, item.unit_price_minor
 
 
-def with_times(items: Sequence[Item], released: Iterable[str], added: Iterable[Time]) -> list[Item]:
+def with_times(items: Sequence[Item], released: Iterable[str], added: Iterable[InvoicedTime]) -> list[Item]:
     """Without the items of timesheets that were `released`, and with those of timesheets that were `added`."""
     gone = set(released)
     return [*(each for each in items if each.timesheet_id not in gone), *map(item_of, added)]
