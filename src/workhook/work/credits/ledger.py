@@ -37,9 +37,9 @@ from workhook.work.record_events import publish_event
 from workhook.work.tasks.tables import tasks
 
 LEDGERS_AT_ONCE = 100
+LOTS_AT_FIRST = 100
 
 _ACTIONS = {"grant": "granted", "spend": "spent", "expire": "expired", "reversal": "reversed"}
-LOTS_AT_FIRST = 100
 
 
 class Position(msgspec.Struct, frozen=True):
@@ -204,9 +204,7 @@ async def find_balance(reader: Reader, repository_id: int, now: int) -> Row:
     return row
 
 
-async def _change_entries(
-    tx: Transaction, lots: Iterable[Lot], *, reversed_id: str | None = None, changed_at: int = 0
-) -> None:
+async def _change_entries(tx: Transaction, lots: Iterable[Lot], reversed_id: str | None, changed_at: int) -> None:
     """What is left of grants, and that an entry was reversed: of a spend nothing is left in any case."""
     left = {each.id: each.remaining_minor for each in lots}
     if reversed_id is not None:
@@ -308,7 +306,7 @@ class LedgerWriter(msgspec.Struct, frozen=True):
         owners = {"user_id": entry.user and entry.user.id, "repository_id": self.repository.id}
         tx.defer(_insert, [{**values_of(entry), **task, **owners}])
         changed_at = max(now, details.reverses_at + 1)
-        await _change_entries(tx, step.lots, reversed_id=details.reverses_id, changed_at=changed_at)
+        await _change_entries(tx, step.lots, details.reverses_id, changed_at)
         write = self.write if details.caller else self.write.by_itself()
         await publish_event(write, self.repository, "task_credit", _ACTIONS[step.kind], to_response(entry))
         return entry

@@ -209,8 +209,8 @@ async def delete_invoice(tx: Transaction, invoice_id: str) -> None:
 
 
 async def insert_invoice(tx: Transaction, repository: Repository, invoice: Invoice) -> None:
-    places = {"repository_id": repository.id, "account_id": repository.owner.id}
-    await tx.execute(_insert, {**values_of(invoice), **places, "user_id": invoice.user and invoice.user.id})
+    owners = {"repository_id": repository.id, "account_id": repository.owner.id}
+    await tx.execute(_insert, {**values_of(invoice), **owners, "user_id": invoice.user and invoice.user.id})
 
 
 def invoice_of(row: Row) -> Invoice:
