@@ -27,7 +27,7 @@ from workhook.work.checkouts.schemas import ServiceCheckoutCreate
 from workhook.work.columns import actions as columns
 from workhook.work.columns.schemas import ColumnCreate
 from workhook.work.invoices import api as invoices
-from workhook.work.invoices.queries import lock_times
+from workhook.work.invoices.drafting import lock_times
 from workhook.work.invoices.schemas import InvoiceCreate, InvoiceEdit, InvoiceItemInput
 from workhook.work.projects import actions as projects
 from workhook.work.projects.schemas import ProjectCreate, ProjectEdit

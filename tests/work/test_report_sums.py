@@ -30,7 +30,7 @@ from workhook.work.tasks import actions as task_actions
 from workhook.work.tasks.schemas import TaskCreate
 from workhook.work.tasks.tables import tasks
 from workhook.work.timesheets import reports, rules, sums
-from workhook.work.timesheets.report_schemas import GroupBy, ReportGroup, ReportQuery, Spent
+from workhook.work.timesheets.reports import GroupBy, ReportGroup, ReportQuery, Spent
 from workhook.work.timesheets.schemas import timesheets
 from workhook.work.timesheets.sums import timesheet_changes, timesheet_sums
 

@@ -10,8 +10,7 @@ from workhook.storage import Reader, Transaction
 from workhook.storage.metadata import big
 from workhook.work.access import Access
 from workhook.work.files.tables import files
-from workhook.work.quota.counting import UsageMemory, memory_of
-from workhook.work.quota.enforcing import takes_file, too_large
+from workhook.work.quota.counting import UsageMemory, memory_of, takes_file, too_large
 
 _used = (
     sa.select(sa.cast(sa.func.coalesce(sa.func.sum(files.c.size), 0), sa.BigInteger).label("bytes"))

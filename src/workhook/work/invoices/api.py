@@ -20,7 +20,7 @@ from workhook.identity.authenticator import actor_of
 from workhook.identity.context import Write
 from workhook.storage import Row
 from workhook.work.access import Access, find_access, find_with_access
-from workhook.work.invoices import drafting, issued, pdf, printing, queries, rules
+from workhook.work.invoices import drafting, issued, pdf, printing, rules
 from workhook.work.invoices.rules import Status
 from workhook.work.invoices.schemas import (
     Invoice,
@@ -53,7 +53,7 @@ async def list_invoices(call: Call, project_id: str, query: InvoiceList) -> List
     key = lists.after(query, tuple[str])
     access = await find_access(call.database, actor_of(call), project_id)
     now = now_ms()
-    found = await queries.list_invoices(call.database, access, query, now=now, after=key[0] if key else None)
+    found = await drafting.list_invoices(call.database, access, query, now=now, after=key[0] if key else None)
     invoices, headers = lists.page(call, found, query, lambda invoice: (invoice.id,))
     return Listed(InvoicesAnswer([invoice_to_response(each, now) for each in invoices]), headers)
 
@@ -64,14 +64,14 @@ async def create_invoice(write: Write, project_id: str, wanted: InvoiceCreate) -
 
     A draft. Its timesheets are claimed: no other invoice can have them.
     """
-    row, access = await find_with_access(write.tx, queries.project, write.actor, project_id=project_id)
+    row, access = await find_with_access(write.tx, drafting.project, write.actor, project_id=project_id)
     access.require_writable()
     access.require_member(_DOING)
     blank = blank_invoice(row["last_currency"] or rules.DEFAULT_CURRENCY, write.actor.user, write.now)
     change = await drafting.plan_change(write.tx, access.repository, blank, wanted)
     invoice = replace(blank, **change.values)
-    await queries.insert_invoice(write.tx, access.repository, invoice)
-    await queries.claim(write.tx, access.repository.id, change.new_ids, invoice.id)
+    await drafting.insert_invoice(write.tx, access.repository, invoice)
+    await drafting.claim(write.tx, access.repository.id, change.new_ids, invoice.id)
     record = invoice_to_response(invoice, write.now)
     await publish_event(write, access.repository, "invoice", "created", record)
     return InvoiceAnswer(record)
@@ -80,7 +80,7 @@ async def create_invoice(write: Write, project_id: str, wanted: InvoiceCreate) -
 @routes.get("/invoices/{invoice_id}")
 async def get_invoice(call: Call, invoice_id: str) -> InvoiceAnswer:
     """Get an invoice."""
-    row, access = await find_with_access(call.database, queries.by_id, actor_of(call), id=invoice_id)
+    row, access = await find_with_access(call.database, drafting.by_id, actor_of(call), id=invoice_id)
     invoice = _visible(row, access)
     return _answer(invoice, now_ms())
 
@@ -105,9 +105,9 @@ async def edit_invoice(write: Write, invoice_id: str, wanted: InvoiceEdit) -> In
         raise Conflict(message, code=f"invoice_{invoice.status}")
     claims: dict[str, dict[str, object]] = {}
     if change.claims_differ:
-        await queries.release(write.tx, invoice.id, but=change.kept_ids)
+        await drafting.release(write.tx, invoice.id, but=change.kept_ids)
         claims["timesheet_ids"] = {"from": change.claimed_before, "to": change.timesheet_ids}
-    await queries.claim(write.tx, access.repository.id, change.new_ids, invoice.id)
+    await drafting.claim(write.tx, access.repository.id, change.new_ids, invoice.id)
     return await _change(write, access, invoice, "edited", change.values, more_changes=claims)
 
 
@@ -121,7 +121,7 @@ async def delete_invoice(write: Write, invoice_id: str) -> Done:
     write.require_match(_answer(invoice, write.now))
     if invoice.status != "draft":
         raise Conflict("Only drafts can be deleted.", code=f"invoice_{invoice.status}")
-    await queries.delete_invoice(write.tx, invoice.id)
+    await drafting.delete_invoice(write.tx, invoice.id)
     await publish_event(write, access.repository, "invoice", "deleted", invoice_to_response(invoice, write.now))
     return Done()
 
@@ -157,10 +157,10 @@ async def get_invoice_pdf(call: Call, invoice_id: str) -> Answer:
     or it took too long. `X-Missing-Characters` is there where no font of the server has some characters, which are
     boxes then: the first of them, such as `U+6F22`.
     """
-    row, access = await find_with_access(call.database, queries.by_id, actor_of(call), id=invoice_id)
+    row, access = await find_with_access(call.database, drafting.by_id, actor_of(call), id=invoice_id)
     invoice, repository, file = _visible(row, access), access.repository, None
     if file_id := pdf.file_id_of(row["project_avatar"], (call.base, call.base_for_others)):
-        file = await queries.find_logo(call.database, repository.id, file_id)
+        file = await drafting.find_logo(call.database, repository.id, file_id)
     job = pdf.PdfJob(
         account_id=repository.owner.id,
         invoice_id=invoice.id,
@@ -181,7 +181,7 @@ def _answer(invoice: Invoice, now: int) -> InvoiceAnswer:
 
 def _visible(row: Row, access: Access) -> Invoice:
     """Raises `NotFound`: drafts do not exist for clients."""
-    invoice = queries.invoice_of(row)
+    invoice = drafting.invoice_of(row)
     access.require_sight(invoice.status == "draft")
     return invoice
 
@@ -189,7 +189,7 @@ def _visible(row: Row, access: Access) -> Invoice:
 async def _lock(write: Write, invoice_id: str) -> tuple[Access, Invoice]:
     """For a change: nobody else changes the invoice until the transaction ends. Raises `NotFound`, `Forbidden`,
     `Conflict` if the project is archived."""
-    row, access = await find_with_access(write.tx, queries.locked, write.actor, id=invoice_id)
+    row, access = await find_with_access(write.tx, drafting.locked, write.actor, id=invoice_id)
     invoice = _visible(row, access)
     access.require_writable()
     access.require_member(_DOING)
@@ -209,7 +209,7 @@ async def _set_status(
     if status == "sent":
         await issued.lock_project(write.tx, access.repository.id)
     if status == "void":
-        await queries.release(write.tx, invoice.id)
+        await drafting.release(write.tx, invoice.id)
     values: dict[str, object] = {"status": status} if time is None else {"status": status, time: write.now}
     return await _change(write, access, invoice, action, values)
 
@@ -226,9 +226,9 @@ async def _change(
     """An invoice that is sent without a number gets the next one."""
     after = replace(before, **values, updated_at=max(write.now, before.updated_at + 1))
     if action == "sent" and before.invoice_number is None:
-        after = await queries.update_and_number(write.tx, after, access.repository.owner.id)
+        after = await drafting.update_and_number(write.tx, after, access.repository.owner.id)
     else:
-        await queries.update_invoice(write.tx, after)
+        await drafting.update_invoice(write.tx, after)
     record = invoice_to_response(after, write.now)
     changes = {**differences(invoice_to_response(before, write.now), record), **(more_changes or {})}
     await publish_event(write, access.repository, "invoice", action, record, changes=changes)

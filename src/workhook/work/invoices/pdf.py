@@ -19,8 +19,8 @@ from workhook.core import json
 from workhook.core.errors import Unavailable
 from workhook.storage.blobs import BlobMissing, Blobs
 from workhook.work.invoices import render_process
+from workhook.work.invoices.drafting import LogoFile
 from workhook.work.invoices.printing import Printed
-from workhook.work.invoices.queries import LogoFile
 from workhook.work.invoices.render_process import Logo, Rendered, RenderFailed
 
 AT_ONCE = 2
