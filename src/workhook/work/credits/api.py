@@ -90,7 +90,8 @@ async def get_task_credit_balance(call: Call, project_id: str) -> TaskCreditBala
     """Get a project's balance of credits."""
     access = await find_access(call.database, actor_of(call), project_id)
     access.hide_from_clients()
-    row = await ledger.find_balance(call.database, access.repository.id, now_ms())
+    row = await call.database.fetch_one(ledger.ledger_balance, {"repository_id": access.repository.id, "now": now_ms()})
+    assert row is not None, "an aggregate has a row"
     next_ms = row["expires_next"]
     return TaskCreditBalance(
         balance=to_amount(row["balance_minor"]),

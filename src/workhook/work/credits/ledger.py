@@ -130,7 +130,8 @@ def _sum(column: sa.ColumnElement[int], *conditions: sa.ColumnElement[bool]) -> 
 
 
 _standing = task_credits.c.reversed.is_(sa.false())
-_balance = sa.select(
+# What is due counts as lost.
+ledger_balance = sa.select(
     _sum(task_credits.c.remaining_minor, _unspent).label("balance_minor"),
     _sum(task_credits.c.amount_minor, task_credits.c.kind == "grant", _standing).label("granted_minor"),
     _sum(-task_credits.c.amount_minor, task_credits.c.kind == "spend", _standing).label("used_minor"),
@@ -195,13 +196,6 @@ async def list_entries(reader: Reader, repository_id: int, *, after: str | None,
     """By id; `after` is the id behind which to start."""
     params = {"repository_id": repository_id, "limit": limit, "after": after}
     return await fetch(reader, _listed if after is None else _listed_after, params, entry_of)
-
-
-async def find_balance(reader: Reader, repository_id: int, now: int) -> Row:
-    """`balance_minor`, `granted_minor`, `used_minor`, `expires_next`; what is due counts as lost."""
-    row = await reader.fetch_one(_balance, {"repository_id": repository_id, "now": now})
-    assert row is not None, "an aggregate has a row"
-    return row
 
 
 async def _change_entries(tx: Transaction, lots: Iterable[Lot], reversed_id: str | None, changed_at: int) -> None:

@@ -14,6 +14,7 @@ from msgspec import UnsetType
 
 from workhook.core.errors import Fault, Invalid, shown
 from workhook.http.lists import Found
+from workhook.http.wire_types import AMOUNT_MAX_MINOR
 from workhook.identity.context import Write
 from workhook.identity.schemas import Repository
 from workhook.identity.tables import accounts, projects
@@ -308,7 +309,7 @@ async def plan_change(
 def _amounts(invoice: Invoice, values: dict[str, object], items: Sequence[Item]) -> list[Fault]:
     """Adds the amounts to `values`."""
     amount = rules.amount_minor([*items, *rules.items_of(invoice.recurring_items)])
-    if rules.too_much(amount):
+    if amount > AMOUNT_MAX_MINOR:
         return [Fault(field="invoice_items", message="invoice_items: the sum is more than an invoice can have")]
     millionths = values.get("tax_millionths", invoice.tax_millionths)
     assert millionths is None or isinstance(millionths, int)

@@ -16,7 +16,6 @@ import msgspec
 from workhook.core import json
 from workhook.core.clock import HOUR_MS, to_millis_text
 from workhook.core.records import COMPUTED, Record, Stored
-from workhook.http.wire_types import AMOUNT_MAX_MINOR
 from workhook.work.timesheets.rules import amount_minor as worth_of
 
 Status = Literal["draft", "sent", "paid", "void"]
@@ -76,17 +75,9 @@ def printed_chars(texts: Iterable[str | None], items: Iterable[Item]) -> int:
     return sum(len(each) for each in texts if each) + sum(len(each.description) for each in items)
 
 
-def too_much(amount: int) -> bool:
-    return amount > AMOUNT_MAX_MINOR
-
-
 def number_text(number: int) -> str:
     """`INV-00001`."""
     return f"INV-{number:05d}"
-
-
-def is_overdue(status: str, due: int | None, now: int) -> bool:
-    return status == "sent" and due is not None and due < now
 
 
 def read_qty(raw: object) -> Decimal:

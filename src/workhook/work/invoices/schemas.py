@@ -218,8 +218,8 @@ class InvoicesAnswer(msgspec.Struct):
 
 def invoice_to_response(invoice: Invoice, now: int) -> Wire[Invoice]:
     """With its name, and whether it is overdue now."""
-    name, overdue = name_of(invoice.invoice_number), rules.is_overdue(invoice.status, invoice.due, now)
-    return to_response(msgspec.structs.replace(invoice, name=name, overdue=overdue))
+    overdue = invoice.status == "sent" and invoice.due is not None and invoice.due < now
+    return to_response(msgspec.structs.replace(invoice, name=name_of(invoice.invoice_number), overdue=overdue))
 
 
 def name_of(invoice_number: str | None) -> str:

@@ -174,14 +174,14 @@ class ReportAnswer(msgspec.Struct):
 
 def row_to_response(group: ReportGroup) -> ReportRowShape:
     day = group.day.isoformat() if group.day else None
-    return ReportRowShape(user=group.user, task=group.task, project=group.project, day=day, **_sums(group.spent))
+    return ReportRowShape(user=group.user, task=group.task, project=group.project, day=day, **_sum_fields(group.spent))
 
 
 def totals_to_response(spent: Spent) -> ReportTotalsShape:
-    return ReportTotalsShape(**_sums(spent))
+    return ReportTotalsShape(**_sum_fields(spent))
 
 
-def _sums(spent: Spent) -> dict[str, Any]:
+def _sum_fields(spent: Spent) -> dict[str, Any]:
     return {
         "timesheets": spent.timesheets,
         "duration": spent.duration_ms,
