@@ -83,7 +83,7 @@ def _watch_quotas(settings: Settings) -> Callable[[], None]:
     """If there are quotas; answers what ends it."""
     if not (settings.organization_max_mb or settings.organization_max_rows):
         return lambda: None
-    from workhook.work.quota.enforcing import watch
+    from workhook.work.quota.counting import watch
 
     outbox.watch(watch)
     return lambda: outbox.unwatch(watch)
@@ -122,7 +122,7 @@ async def _open_database(settings: Settings, *, serving: bool) -> Database:
 
 
 async def _finish_timers(tx: Transaction, loss: Loss) -> None:
-    from workhook.work.timesheets.loss import rights_lost
+    from workhook.work.timesheets.timers import rights_lost
 
     await rights_lost(tx, loss)
 

@@ -21,7 +21,7 @@ from workhook import asgi
 from workhook.core.clock import now_ms
 from workhook.http.calls import Services
 from workhook.http.operations import Operation
-from workhook.work.timesheets import summing
+from workhook.work.timesheets import sums
 
 PER_PAGE = 5
 DEEP_PAGES = 3
@@ -62,7 +62,7 @@ class Scene:
 
         async def prepare(services: Services) -> tuple[Mapping[str, str], Callers]:
             callers = await make_callers(services, server.world, fills)
-            await summing.add_changes(services, now_ms())  # as the chore does
+            await sums.add_changes(services, now_ms())  # as the chore does
             return await work_callers.make(services, server.world), callers
 
         tokens, made = with_services(settings, prepare)

@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 from workhook.core.clock import DAY_MS, HOUR_MS, parse_rfc3339
 from workhook.core.errors import Conflict
 from workhook.work.checkouts import rules
-from workhook.work.checkouts.periods import add_months, period_end
-from workhook.work.checkouts.rules import State, Terms
-from workhook.work.services.rules import Interval, Offer, offer_of, replaced
+from workhook.work.checkouts.rules import State, Terms, add_months, period_end
+from workhook.work.services.schemas import Interval, ServicePriceParameters, parameters_of, replaced_prices
 
 NOW = parse_rfc3339("2026-01-31T10:00:00Z")
 FEBRUARY = parse_rfc3339("2026-02-28T10:00:00Z")
@@ -178,17 +177,25 @@ def test_whatever_is_done_time_that_was_not_paused_is_what_periods_are_made_of(
 
 INTERVALS: st.SearchStrategy[Interval] = st.sampled_from(["one_time", "week", "month", "year"])
 OFFERS = st.lists(
-    st.builds(Offer, st.integers(0, 2), st.sampled_from(["EUR", "USD"]), INTERVALS, st.sampled_from([None, 0, 5])),
+    st.builds(
+        ServicePriceParameters,
+        st.integers(0, 2),
+        st.sampled_from(["EUR", "USD"]),
+        INTERVALS,
+        st.sampled_from([None, 0, 5]),
+    ),
     max_size=8,
 )
 
 
 @given(OFFERS, OFFERS)
-def test_prices_are_what_is_wanted_and_the_same_ones_keep_their_ids(old: list[Offer], wanted: list[Offer]) -> None:
-    before = replaced((), old)
-    after = replaced(before, wanted)
-    assert [offer_of(each) for each in after] == wanted
+def test_prices_are_what_is_wanted_and_the_same_ones_keep_their_ids(
+    old: list[ServicePriceParameters], wanted: list[ServicePriceParameters]
+) -> None:
+    before = replaced_prices((), old)
+    after = replaced_prices(before, wanted)
+    assert [parameters_of(each) for each in after] == wanted
     assert len({each.id for each in after}) == len(after)
     kept = {each.id for each in before} & {each.id for each in after}
     assert len(kept) == sum(min(old.count(each), wanted.count(each)) for each in set(old))
-    assert replaced(after, wanted) == after
+    assert replaced_prices(after, wanted) == after

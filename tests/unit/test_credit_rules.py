@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from workhook.core.ids import new_id
 from workhook.work.credits import rules
-from workhook.work.credits.rules import Lot, Step, Use
+from workhook.work.credits.rules import LedgerStep, Lot, Use
 
 
 def lot(name: str, amount: int, remaining: int | None = None, expires_at: int | None = None) -> Lot:
@@ -66,10 +66,10 @@ class Ledger:
 
     balance: int = 0
     lots: dict[str, Lot] = field(default_factory=dict)
-    entries: list[Step] = field(default_factory=list)
-    standing: dict[int, Step] = field(default_factory=dict)  # spends that were not reversed, by place
+    entries: list[LedgerStep] = field(default_factory=list)
+    standing: dict[int, LedgerStep] = field(default_factory=dict)  # spends that were not reversed, by place
 
-    def append(self, step: Step) -> None:
+    def append(self, step: LedgerStep) -> None:
         self.balance += step.amount_minor
         assert step.balance_after_minor == self.balance
         self.entries.append(step)
@@ -100,7 +100,7 @@ def do(ledger: Ledger, now: int, deed: str, number: int, expires_at: int | None)
     if deed == "grant":
         name = f"{len(ledger.entries):04d}"
         ledger.lots[name] = Lot(name, number, number, expires_at)
-        ledger.append(Step("grant", number, ledger.balance + number))
+        ledger.append(LedgerStep("grant", number, ledger.balance + number))
     elif deed == "spend":
         spent = rules.spend(ledger.balance, ledger.lots.values(), number)
         assert (spent is None) == (number > ledger.balance)

@@ -8,9 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from workhook.core.clock import parse_rfc3339
 from workhook.work.invoices import rules
 from workhook.work.invoices.printing import initials_of
-from workhook.work.invoices.rules import Item, Time, items_of, items_text
+from workhook.work.invoices.rules import InvoicedTime, Item, items_of, items_text
 from workhook.work.timesheets import rules as timesheets
 
 QUANTITIES = st.integers(1, rules.QTY_MAX * 10**6).map(lambda millionths: Decimal(millionths).scaleb(-6))
@@ -89,9 +90,10 @@ def test_the_sequence_goes_on_past_five_digits() -> None:
 # --- time --------------------------------------------------------------------------------------------------------
 
 
-def time(name: str = "tms_1", **more: object) -> Time:
+def time(name: str = "tms_1", **more: object) -> InvoicedTime:
     known = {"duration_ms": 5_405_000, "rate_minor": 8000, "billable": True, "finished": True, "invoice_id": None}
-    return Time(**{"id": name, "title": "Logo", "day": "2026-11-20", **known, **more})  # type: ignore[arg-type]  # of tests
+    start = parse_rfc3339("2026-11-20T09:00:00Z")
+    return InvoicedTime(**{"id": name, "title": "Logo", "start_time": start, **known, **more})  # type: ignore[arg-type]  # of tests
 
 
 def test_time_is_hours_at_a_rate() -> None:
@@ -122,7 +124,7 @@ def test_a_tie_of_time_that_hours_of_six_decimals_would_miss() -> None:
         (time(invoice_id="inv_1"), None),
     ],
 )
-def test_time_that_cannot_be_invoiced(found: Time | None, wrong: str | None) -> None:
+def test_time_that_cannot_be_invoiced(found: InvoicedTime | None, wrong: str | None) -> None:
     assert rules.complaint(found, "inv_1") == wrong
 
 

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from workhook.core.clock import DAY_MS, parse_rfc3339, to_millis_text
-from workhook.work.checkouts.periods import add_months, days_left, months_between, period_end
-from workhook.work.services.rules import Interval
+from workhook.work.checkouts.rules import add_months, days_left, months_between, period_end
+from workhook.work.services.schemas import Interval
 
 MOMENTS = st.integers(parse_rfc3339("1971-01-01T00:00:00Z"), parse_rfc3339("2100-01-01T00:00:00Z"))
 MONTHS = st.integers(0, 600)

@@ -8,8 +8,7 @@ from workhook.http.operations import WEBHOOK_API, WORK_API
 from workhook.storage.metadata import metadata
 from workhook.work.invitations import organization, repository
 from workhook.work.operations import OPERATIONS as OF_WORK
-from workhook.work.quota.counting import COUNTED, NOT_COUNTED
-from workhook.work.quota.enforcing import MAKING, TELLING
+from workhook.work.quota.counting import COUNTED, MAKING, NOT_COUNTED, TELLING
 
 # What begins with POST and makes no record, or none without bound: it goes on where nothing more may be made.
 GOING_ON = {

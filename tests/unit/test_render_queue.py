@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from workhook.work.invoices.render_queue import QueueFull, RenderQueue
+from workhook.work.invoices.pdf import QueueFull, RenderQueue
 
 
 class Room:

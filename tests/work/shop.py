@@ -17,9 +17,8 @@ from workhook.http.calls import Services
 from workhook.identity.context import Write
 from workhook.identity.queries import find_account
 from workhook.identity.schemas import Actor
-from workhook.work.checkouts import actions, scheduler
-from workhook.work.checkouts.schemas import ServiceCheckoutCancel
-from workhook.work.checkouts.tables import service_checkout_periods, service_checkouts
+from workhook.work.checkouts import api, billing
+from workhook.work.checkouts.schemas import ServiceCheckoutCancel, service_checkout_periods, service_checkouts
 
 MONTHLY: JsonObject = {"amount": 1200, "currency": "EUR", "interval": "month", "credits": 10}
 BASE = "http://work.example.com"
@@ -31,15 +30,15 @@ _periods = (
 )
 _forget = sa.update(service_checkouts).values(due_at=None)
 
-Step = Callable[..., Awaitable[object]]  # (tx, actor, checkout, *, now, base)
+Step = Callable[..., Awaitable[object]]  # (write, checkout's id)
 
 
 _STEPS: dict[str, Step] = {
-    "complete": actions.complete,
-    "pause": actions.pause,
-    "unpause": actions.unpause,
-    "cancel": partial(actions.cancel, why=ServiceCheckoutCancel()),
-    "delete": actions.delete,
+    "complete": api.complete_service_checkout,
+    "pause": api.pause_service_checkout,
+    "unpause": api.unpause_service_checkout,
+    "cancel": partial(api.cancel_service_checkout, why=ServiceCheckoutCancel()),
+    "delete": api.delete_service_checkout,
 }
 
 
@@ -82,8 +81,7 @@ class Shop:
             assert user is not None
             actor = Actor(user, token_id=0, token_kind="classic", scopes=frozenset())
             async with services.database.transaction() as tx:
-                taken = await actions.lock_checkout(tx, actor, checkout["id"])
-                await _STEPS[step](Write(tx, actor, BASE, moment=millis(time)), taken)
+                await _STEPS[step](Write(tx, actor, BASE, moment=millis(time)), checkout["id"])
 
         self.studio.server.run(run)
 
@@ -91,7 +89,7 @@ class Shop:
         """One run of the scheduler at that time: how many periods it began."""
 
         async def run(services: Services) -> int:
-            return await scheduler.begin_due_periods(services, millis(at))
+            return await billing.begin_due_periods(services, millis(at))
 
         begun: int = self.studio.server.run(run)
         return begun
@@ -101,7 +99,7 @@ class Shop:
 
         async def one() -> int:
             async with open_services(load(self.studio.server.settings, {})) as services:
-                return await scheduler.begin_due_periods(services, millis(at))
+                return await billing.begin_due_periods(services, millis(at))
 
         async def run(_: Services) -> list[int]:
             return list(await asyncio.gather(*(one() for _ in range(schedulers))))

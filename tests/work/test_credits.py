@@ -18,8 +18,8 @@ from workhook.core.clock import DAY_MS, now_ms, to_millis_text
 from workhook.core.ids import new_id
 from workhook.http.calls import Services
 from workhook.storage.metadata import insert_into
-from workhook.work.credits.expiry import expire
-from workhook.work.credits.tables import task_credits
+from workhook.work.credits.ledger import expire_credits
+from workhook.work.credits.schemas import task_credits
 
 MISSING = "crd_00000000000000000000000000"
 
@@ -286,7 +286,7 @@ def test_the_chore_takes_what_has_expired_once(studio: Studio, grant: Callable[.
     studio.happened()
 
     async def run(services: Services) -> int:
-        return await expire(services, now_ms())
+        return await expire_credits(services, now_ms())
 
     with ThreadPoolExecutor(3) as pool:
         counts = [each.result() for each in [pool.submit(studio.server.run, run) for _ in range(3)]]

@@ -20,9 +20,9 @@ from workhook.identity.tables import projects
 from workhook.storage import Transaction
 from workhook.storage.dialects import SQLITE
 from workhook.storage.metadata import metadata
-from workhook.work.credits import queries
-from workhook.work.credits.ledger import grant, take
-from workhook.work.credits.tables import task_credits
+from workhook.work.credits import ledger
+from workhook.work.credits.ledger import EntryDetails, lock_ledger
+from workhook.work.credits.schemas import task_credits
 
 BASE = "http://127.0.0.1:8080"
 
@@ -34,8 +34,11 @@ async def place(services: Services, world: World) -> Repository:
 
 
 async def give(tx: Transaction, repository: Repository, amount: int, expires_at: int | None = None) -> str:
-    pen = await take(Write(tx, None, BASE, moment=now_ms()), repository)
-    return await grant(pen, amount_minor=amount, notes="Plan", expires_at=expires_at)
+    writer = await lock_ledger(Write(tx, None, BASE, moment=now_ms()), repository)
+    if expires_at is None:
+        return await writer.grant(amount, "Plan")
+    position, _ = await writer.expire_due()
+    return (await writer.append_grant(position, EntryDetails(), amount, expires_at)).id
 
 
 async def entries(services: Services, repository: Repository) -> list[tuple[str, int, int]]:
@@ -80,7 +83,7 @@ async def test_what_expired_goes_before_the_next_grant(services: Services) -> No
     assert [action for action, _ in await announced(services)] == ["granted", "expired", "granted"]
 
 
-@pytest.mark.parametrize("statement", [queries._next, queries._overdue_ledgers])
+@pytest.mark.parametrize("statement", [ledger._next, ledger._overdue_ledgers])
 def test_a_long_ledger_is_not_read(statement: sa.Select[Any]) -> None:
     """What is left is found through an index that holds only the grants of which something is left."""
     sql = str(statement.compile(dialect=SQLITE))
@@ -100,6 +103,6 @@ async def test_a_position_is_the_end_of_the_ledger_and_what_is_left(services: Se
     async with services.database.transaction() as tx:
         await give(tx, repository, 500)
         await give(tx, repository, 300)
-        found = await queries.position(tx, repository.id, now_ms(), enough_minor=800)
+        found = await ledger.find_position(tx, repository.id, now_ms(), enough_minor=800)
     assert [each.remaining_minor for each in found.lots] == [500, 300]
     assert (found.balance_minor, found.last_id) == (800, found.lots[-1].id)

@@ -16,7 +16,7 @@ from tests.work.studio import Caller, Studio
 from workhook.core.clock import DAY_MS, now_ms, to_millis_text
 from workhook.events.catalog import CATALOG
 from workhook.http.calls import Services
-from workhook.work.credits.expiry import expire
+from workhook.work.credits.ledger import expire_credits
 
 # What the catalogue says that operations of the work API make: `hook` is about webhooks themselves.
 _OWN = json.loads(resources.files("workhook.events").joinpath("own_names.json").read_bytes())
@@ -178,7 +178,7 @@ def _expiry(studio: Studio, scene: Scene) -> set[tuple[str, str]]:
     studio.happened()
 
     async def later(services: Services) -> int:
-        return await expire(services, now_ms() + 2 * DAY_MS)
+        return await expire_credits(services, now_ms() + 2 * DAY_MS)
 
     assert studio.server.run(later) >= 1
     found = {(each.name, str(each.action)) for each in studio.happened()}

@@ -36,7 +36,7 @@ from workhook.identity.tables import projects
 from workhook.storage import Transaction
 from workhook.storage.metadata import insert_into
 from workhook.work.clients.tables import clients
-from workhook.work.invoices.tables import invoices
+from workhook.work.invoices.schemas import invoices
 from workhook.work.members import by_hand
 
 pytestmark = pytest.mark.one_database

@@ -18,7 +18,7 @@ from workhook.http.calls import Services
 from workhook.identity.tables import projects
 from workhook.storage.metadata import big
 from workhook.work.chores import CHORES
-from workhook.work.invoices.tables import invoices
+from workhook.work.invoices.schemas import invoices
 from workhook.work.operations import OPERATIONS
 from workhook.work.projects import trash_queries
 from workhook.work.tasks import trash as tasks_trash

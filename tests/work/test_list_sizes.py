@@ -10,13 +10,13 @@ import sqlalchemy as sa
 from tests.work.scene import Scene
 from tests.work.studio import JsonObject, Studio
 from workhook.http.calls import Services
-from workhook.work.checkouts.tables import service_checkouts
+from workhook.work.checkouts.schemas import service_checkouts
 from workhook.work.comments.tables import file_comment_replies, file_comments, task_comments
-from workhook.work.credits.tables import task_credits
-from workhook.work.invoices.tables import invoices
-from workhook.work.services.tables import services as offers
+from workhook.work.credits.schemas import task_credits
+from workhook.work.invoices.schemas import invoices
+from workhook.work.services.schemas import services as offers
 from workhook.work.tasks.tables import tasks
-from workhook.work.timesheets.tables import timesheets
+from workhook.work.timesheets.schemas import timesheets
 
 CHARS = 3_000_000
 """Of a row: of five, three come; what is before the fourth is more than 8 MiB."""

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from tests.harness.beside import Beside
 from tests.harness.world import World, make_world
+from workhook.core import json
 from workhook.core.clock import now_ms
 from workhook.core.errors import Conflict, NotFound
 from workhook.http.calls import Services
@@ -20,20 +21,20 @@ from workhook.identity.queries import find_account
 from workhook.identity.schemas import Actor
 from workhook.storage import Transaction
 from workhook.work.access import find_access
-from workhook.work.checkouts import actions as checkouts
-from workhook.work.checkouts.schemas import Checkout, ServiceCheckoutCreate
+from workhook.work.checkouts import api as checkouts
+from workhook.work.checkouts.schemas import ServiceCheckoutCreate
 from workhook.work.columns import actions as columns
 from workhook.work.columns.schemas import ColumnCreate
-from workhook.work.invoices import actions as invoices
-from workhook.work.invoices.queries import lock_times
+from workhook.work.invoices import api as invoices
+from workhook.work.invoices.drafting import lock_times
 from workhook.work.invoices.schemas import InvoiceCreate, InvoiceEdit, InvoiceItemInput
 from workhook.work.projects import actions as projects
 from workhook.work.projects.schemas import ProjectCreate, ProjectEdit
-from workhook.work.services import actions as offers
+from workhook.work.services import api as offers
 from workhook.work.services.schemas import ServiceCreate, ServicePriceParameters
 from workhook.work.tasks import actions as tasks
 from workhook.work.tasks.tables import TaskCreate
-from workhook.work.timesheets import actions as timesheets
+from workhook.work.timesheets import api as timesheets
 from workhook.work.timesheets.schemas import TimesheetCreate
 
 BASE = "http://work.example.com"
@@ -51,15 +52,23 @@ async def actor(services: Services, world: World) -> Actor:
     return Actor(user, token_id=0, token_kind="classic", scopes=frozenset())
 
 
-async def _choose(services: Services, world: World, actor: Actor, *, granted: int | None = 1000) -> Checkout:
-    """A checkout that waits to be completed, with an invoice and credits."""
+async def _choose(services: Services, world: World, actor: Actor, *, granted: int | None = 1000) -> str:
+    """The id of a checkout that waits to be completed, with an invoice and credits."""
     price = ServicePriceParameters(amount=120000, currency="EUR", interval="month", credits=granted)
     offer = ServiceCreate(title="Design retainer", service_prices=[price])
     now = now_ms()
     async with services.database.transaction() as tx:
-        service = await offers.create_service(Write(tx, actor, BASE, moment=now), offer)
-        create = ServiceCheckoutCreate(service_id=service.id)
-        return await checkouts.create_checkout(Write(tx, actor, BASE, moment=now), world.project_id, create)
+        write = Write(tx, actor, BASE, moment=now)
+        service_id = _id_in(await offers.create_service(write, offer))
+        create = ServiceCheckoutCreate(service_id=service_id)
+        return _id_in(await checkouts.create_service_checkout(write, world.project_id, create))
+
+
+def _id_in(answer: object) -> str:
+    """The id of the record that is answered."""
+    record, *_ = json.decode(json.encode(answer)).values()
+    found: str = record["id"]
+    return found
 
 
 @pytest.mark.parametrize("granted", [None, 1000])
@@ -70,8 +79,7 @@ async def test_a_period_begins_while_its_project_is(
     chosen = await _choose(services, world, actor, granted=granted)
 
     async def complete(tx: Transaction) -> object:
-        taken = await checkouts.lock_checkout(tx, actor, chosen.id)
-        return await checkouts.complete(Write(tx, actor, BASE, moment=now_ms()), taken)
+        return await checkouts.complete_service_checkout(Write(tx, actor, BASE, moment=now_ms()), chosen)
 
     async with services.database.transaction() as tx:
         project = await projects.lock_project(tx, actor, world.project_id)
@@ -126,21 +134,18 @@ async def test_an_invoice_frees_its_time_while_another_wants_it(
             await timesheets.create_timesheet(Write(tx, actor, BASE, moment=now_ms()), world.project_id, hour)
             for _ in range(2)
         ]
-        first, second = sorted(each.id for each in made)
+        first, second = sorted(_id_in(each.body) for each in made)
         # Claimed in this order, the second stands before the first where the database looks.
         drawn = InvoiceCreate(timesheet_ids=[second])
-        invoice_id = (await invoices.create(Write(tx, actor, BASE), world.project_id, drawn)).id
-        taken = await invoices.take(tx, actor, invoice_id)
-        await invoices.edit(Write(tx, actor, BASE), taken, InvoiceEdit(timesheet_ids=[first, second]))
+        invoice_id = _id_in(await invoices.create_invoice(Write(tx, actor, BASE), world.project_id, drawn))
+        edit = InvoiceEdit(timesheet_ids=[first, second])
+        await invoices.edit_invoice(Write(tx, actor, BASE), invoice_id, edit)
         if how == "void":
-            await invoices.send(Write(tx, actor, BASE), await invoices.take(tx, actor, invoice_id))
+            await invoices.send_invoice(Write(tx, actor, BASE), invoice_id)
 
     async def free(tx: Transaction) -> object:
-        taken = await invoices.take(tx, actor, invoice_id)
-        if how == "void":
-            return await invoices.void(Write(tx, actor, BASE), taken)
-        await invoices.delete(Write(tx, actor, BASE), taken)
-        return None
+        end = invoices.void_invoice if how == "void" else invoices.delete_invoice
+        return await end(Write(tx, actor, BASE), invoice_id)
 
     async with services.database.transaction() as tx:
         repository_id = (await find_access(tx, actor, world.project_id)).repository.id
@@ -154,7 +159,7 @@ async def _drafted(services: Services, world: World, actor: Actor) -> str:
     async with services.database.transaction() as tx:
         item = InvoiceItemInput(description="Work", qty=Decimal(1), unit_price=100)
         create = InvoiceCreate(invoice_items=[item])
-        return (await invoices.create(Write(tx, actor, BASE), world.project_id, create)).id
+        return _id_in(await invoices.create_invoice(Write(tx, actor, BASE), world.project_id, create))
 
 
 async def test_an_invoice_is_sent_while_its_project_is_deleted(
@@ -164,7 +169,7 @@ async def test_an_invoice_is_sent_while_its_project_is_deleted(
     draft = await _drafted(services, world, actor)
 
     async def send(tx: Transaction) -> object:
-        return await invoices.send(Write(tx, actor, BASE), await invoices.take(tx, actor, draft))
+        return await invoices.send_invoice(Write(tx, actor, BASE), draft)
 
     async with services.database.transaction() as tx:
         project = await projects.lock_project(tx, actor, world.project_id)
@@ -185,8 +190,7 @@ async def test_a_project_is_deleted_while_its_invoice_is_sent(
         await projects.delete_project(Write(tx, actor, BASE), project)
 
     async with services.database.transaction() as tx:
-        taken = await invoices.take(tx, actor, draft)
-        await invoices.send(Write(tx, actor, BASE), taken)
+        await invoices.send_invoice(Write(tx, actor, BASE), draft)
         deleting = await beside.begin(delete)
     with pytest.raises(Conflict) as refused:
         await deleting
@@ -204,8 +208,7 @@ async def test_a_project_is_deleted_while_a_period_begins(
         await projects.delete_project(Write(tx, actor, BASE), project)
 
     async with services.database.transaction() as tx:
-        taken = await checkouts.lock_checkout(tx, actor, chosen.id)
-        await checkouts.complete(Write(tx, actor, BASE, moment=now_ms()), taken)
+        await checkouts.complete_service_checkout(Write(tx, actor, BASE, moment=now_ms()), chosen)
         deleting = await beside.begin(delete)
     with pytest.raises(Conflict) as refused:
         await deleting

@@ -21,8 +21,8 @@ from workhook.core.errors import Conflict, Unavailable
 from workhook.http.calls import Services
 from workhook.storage.metadata import big
 from workhook.storage.statements import PerDialect
-from workhook.work.checkouts import scheduler
-from workhook.work.checkouts.tables import service_checkouts
+from workhook.work.checkouts import billing
+from workhook.work.checkouts.schemas import service_checkouts
 
 WEEKLY = {**MONTHLY, "amount": 100, "interval": "week"}
 PERIOD = ["invoice created", "task_credit granted"]
@@ -217,7 +217,7 @@ def test_a_scheduler_beside_changes_bills_each_period_once(studio: Studio, shop:
 
     async def both(services: Services) -> None:
         await asyncio.gather(
-            scheduler.begin_due_periods(services, millis("2031-03-01T00:00")),
+            billing.begin_due_periods(services, millis("2031-03-01T00:00")),
             *(asyncio.to_thread(shop.at, "2031-03-01T00:00", "pause", each) for each in bought),
         )
 
@@ -265,10 +265,10 @@ def test_a_period_that_fails_halfway_leaves_nothing_and_keeps_no_other_waiting(s
     repository_id = studio.owner.get(studio.project)["project"]["repository_id"]
 
     async def run(services: Services) -> int:
-        failed = scheduler.TROUBLE._value.get()
+        failed = billing.TROUBLE._value.get()
         async with _out_of_order(services, repository_id):
-            begun = await scheduler.begin_due_periods(services, millis("2031-03-01T00:00"))
-        assert scheduler.TROUBLE._value.get() == failed + 1
+            begun = await billing.begin_due_periods(services, millis("2031-03-01T00:00"))
+        assert billing.TROUBLE._value.get() == failed + 1
         return begun
 
     assert studio.server.run(run) == 1
@@ -309,7 +309,7 @@ def test_a_connection_that_breaks_in_a_period_leaves_nothing(studio: Studio, sho
         try:
             async with holder.transaction():
                 await holder.execute("LOCK TABLE task_credits IN ACCESS EXCLUSIVE MODE")
-                begun = asyncio.create_task(scheduler.begin_due_periods(services, millis("2031-03-01T00:00")))
+                begun = asyncio.create_task(billing.begin_due_periods(services, millis("2031-03-01T00:00")))
                 await killer.execute("SELECT pg_terminate_backend($1)", await waiting(killer))
                 with pytest.raises(Unavailable):
                     await begun

@@ -21,8 +21,7 @@ from workhook.http.calls import Services
 from workhook.identity.queries import find_account
 from workhook.storage.metadata import metadata
 from workhook.work.operations import OPERATIONS
-from workhook.work.quota.counting import COUNTED
-from workhook.work.quota.enforcing import MAKING
+from workhook.work.quota.counting import COUNTED, MAKING
 
 ROWS = 100
 

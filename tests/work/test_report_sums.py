@@ -25,13 +25,13 @@ from workhook.storage import Row, Transaction
 from workhook.storage.metadata import insert_into
 from workhook.work.columns import actions as columns
 from workhook.work.columns.schemas import ColumnCreate
-from workhook.work.invoices.tables import invoices
+from workhook.work.invoices.schemas import invoices
 from workhook.work.tasks import actions as task_actions
 from workhook.work.tasks.tables import TaskCreate, tasks
-from workhook.work.timesheets import report_queries, rules, summing
-from workhook.work.timesheets.report_schemas import Group, GroupBy, ReportQuery, Spent
-from workhook.work.timesheets.sum_tables import timesheet_changes, timesheet_sums
-from workhook.work.timesheets.tables import timesheets
+from workhook.work.timesheets import reports, rules, sums
+from workhook.work.timesheets.reports import GroupBy, ReportGroup, ReportQuery, Spent
+from workhook.work.timesheets.schemas import timesheets
+from workhook.work.timesheets.sums import timesheet_changes, timesheet_sums
 
 assert asgi  # every area's tables are on the metadata once it is imported
 
@@ -167,7 +167,7 @@ def _expected(scene: Scene, rows: Sequence[Row], person: int, params: Mapping[st
     return found
 
 
-def _key_of(group: Group, group_by: str) -> Any:
+def _key_of(group: ReportGroup, group_by: str) -> Any:
     if group_by == "task":
         assert group.project is not None
         return group.project.id, group.task.id if group.task else None
@@ -178,7 +178,7 @@ def _key_of(group: Group, group_by: str) -> Any:
 async def _check(scene: Scene, person: int, params: Mapping[str, Any]) -> None:
     now = now_ms()
     query = ReportQuery(**{"from_" if name == "from" else name: value for name, value in params.items()})
-    told = await report_queries.sum_up(scene.services.database, scene.actor(person), query, now=now, limit=10_000)
+    told = await reports.sum_up(scene.services.database, scene.actor(person), query, now=now, limit=10_000)
     found = {_key_of(each, params["group_by"]): each.spent for each in told}
     assert len(found) == len(told)
     assert found == _expected(scene, await scene.rows(), person, params, now), params
@@ -244,14 +244,14 @@ async def _change(scene: Scene, tx: Transaction, chance: random.Random) -> None:
 @pytest.mark.parametrize("seed", range(3))
 async def test_a_report_tells_what_the_timesheets_say(scene: Scene, monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
     chance = random.Random(seed)
-    monkeypatch.setattr(summing, "BATCH", 7)
+    monkeypatch.setattr(sums, "BATCH", 7)
     for _ in range(6):
         for _ in range(25):
             async with scene.services.database.transaction() as tx:
                 await _change(scene, tx, chance)
         for summed in (False, True):
             if summed:
-                await summing.add_changes(scene.services, now_ms())
+                await sums.add_changes(scene.services, now_ms())
                 assert await scene.services.database.fetch_one(sa.select(timesheet_changes.c.id)) is None
             for params in _questions(scene, chance):
                 for person in (0, 1):
@@ -263,18 +263,18 @@ async def test_sums_of_nothing_are_taken_away(scene: Scene) -> None:
     async with scene.services.database.transaction() as tx:
         for _ in range(30):
             await tx.execute(_insert, scene.row(chance))
-    await summing.add_changes(scene.services, now_ms())
+    await sums.add_changes(scene.services, now_ms())
     assert await scene.services.database.fetch_one(sa.select(timesheet_sums.c.period)) is not None
     async with scene.services.database.transaction() as tx:
         await tx.execute(sa.delete(timesheets))
     await _check(scene, 1, {"group_by": "user"})
-    await summing.add_changes(scene.services, now_ms())
+    await sums.add_changes(scene.services, now_ms())
     assert await scene.services.database.fetch_one(sa.select(timesheet_sums.c.period)) is None
 
 
 async def test_reports_are_right_while_others_write_and_sum_up(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every writer moves time from one timesheet to another, in one transaction: the total stays, at every moment."""
-    monkeypatch.setattr(summing, "BATCH", 5)
+    monkeypatch.setattr(sums, "BATCH", 5)
     chance = random.Random(2)
     made = [scene.row(chance, scene.places[0]) | {"duration_ms": 10 * HOUR_MS} for _ in range(12)]
     async with scene.services.database.transaction() as tx:
@@ -298,14 +298,12 @@ async def test_reports_are_right_while_others_write_and_sum_up(scene: Scene, mon
 
     async def sum_up() -> None:
         while writing:
-            await summing.add_changes(scene.services, now_ms())
+            await sums.add_changes(scene.services, now_ms())
 
     async def report(group_by: GroupBy) -> None:
         while writing:
             query = ReportQuery(group_by=group_by)
-            groups = await report_queries.sum_up(
-                scene.services.database, scene.actor(0), query, now=now_ms(), limit=10_000
-            )
+            groups = await reports.sum_up(scene.services.database, scene.actor(0), query, now=now_ms(), limit=10_000)
             assert sum(each.spent.duration_ms for each in groups) == total
             assert sum(each.spent.timesheets for each in groups) == len(made)
 
@@ -315,6 +313,6 @@ async def test_reports_are_right_while_others_write_and_sum_up(scene: Scene, mon
     finally:
         writing = False
     await asyncio.gather(*beside)
-    await summing.add_changes(scene.services, now_ms())
+    await sums.add_changes(scene.services, now_ms())
     for group_by in ("user", "task", "project", "day"):
         await _check(scene, 0, {"group_by": group_by})

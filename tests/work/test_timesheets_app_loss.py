@@ -26,9 +26,9 @@ from workhook.work.columns import actions as columns
 from workhook.work.columns.schemas import ColumnCreate
 from workhook.work.tasks import actions as tasks
 from workhook.work.tasks.tables import TaskCreate
-from workhook.work.timesheets import actions as timesheets
+from workhook.work.timesheets import api as timesheets
 from workhook.work.timesheets.schemas import TimesheetCreate
-from workhook.work.timesheets.tables import timesheets as timesheet_rows
+from workhook.work.timesheets.schemas import timesheets as timesheet_rows
 
 BASE = "http://work.example.com"
 

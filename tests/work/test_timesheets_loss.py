@@ -36,7 +36,7 @@ from workhook.work.projects import actions as projects
 from workhook.work.projects.schemas import ProjectEdit
 from workhook.work.tasks import actions as tasks
 from workhook.work.tasks.tables import TaskCreate
-from workhook.work.timesheets import actions as timesheets
+from workhook.work.timesheets import api as timesheets
 from workhook.work.timesheets.schemas import TimesheetCreate
 
 BASE = "http://work.example.com"
@@ -227,7 +227,7 @@ def _actor(user: Account) -> Actor:
 
 
 async def _running(services: Services) -> list[Any]:
-    from workhook.work.timesheets.tables import timesheets as table
+    from workhook.work.timesheets.schemas import timesheets as table
 
     return list(await services.database.fetch_all(table.select().where(table.c.is_active)))
 

@@ -14,9 +14,9 @@ from workhook.http.calls import Services
 from workhook.identity.tables import memberships, projects
 from workhook.storage.metadata import insert_into
 from workhook.work.columns.tables import columns
-from workhook.work.invoices.tables import invoices
+from workhook.work.invoices.schemas import invoices
 from workhook.work.tasks.tables import tasks
-from workhook.work.timesheets.tables import timesheets
+from workhook.work.timesheets.schemas import timesheets
 
 HOUR = 3_600_000
 MINUTE = 60_000

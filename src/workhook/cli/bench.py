@@ -22,7 +22,7 @@ from workhook.cli.options import Option
 from workhook.cli.progress import Progress, show_progress
 from workhook.core import config, log
 from workhook.core.clock import now_ms
-from workhook.work.timesheets import summing
+from workhook.work.timesheets import sums
 
 ROWS_DEFAULT, TIMES_DEFAULT = 100_000, 20
 
@@ -130,7 +130,7 @@ async def _fill(folder: Path, url: str | None, counts: plan.RowCounts, progress:
     given = {"data": str(folder), **({} if url is None else {"database_url": url})}
     async with bootstrap.open_services(config.load(given, {})) as services:
         base = await fill.fill(services.database, counts, progress)
-        await summing.add_changes(services, now_ms())  # as the chore has done where time has passed
+        await sums.add_changes(services, now_ms())  # as the chore has done where time has passed
     if url is not None:
         async with schema.connected(url) as connection:
             await connection.execute("VACUUM ANALYZE")  # as autovacuum does it in time

@@ -16,7 +16,7 @@ from workhook.core import errors, log
 from workhook.core import vault as core_vault
 from workhook.core.clock import host_ahead_ms, now_ms
 from workhook.core.config import Settings
-from workhook.work.quota import counting, memory
+from workhook.work.quota import counting
 
 CLOCK_OFF_MS = 2000
 FREE_BYTES_MIN = 500 * 1024 * 1024
@@ -186,7 +186,7 @@ async def _waiting(settings: Settings, server: Check) -> Check:
 
 async def _quotas(settings: Settings) -> Check:
     """Which organizations and people have used nearly all that they may have."""
-    limits, full, unknown = memory.Limits.of(settings), list[str](), list[str]()
+    limits, full, unknown = counting.Limits.of(settings), list[str](), list[str]()
     async with bootstrap.open_services(settings) as services:
         for account in await queries.owning(services.database):
             try:
@@ -194,10 +194,10 @@ async def _quotas(settings: Settings) -> Check:
             except errors.Unavailable:
                 unknown.append(f"{account.login} (too much to count)")
                 continue
-            if part >= memory.NEARLY:
+            if part >= counting.NEARLY:
                 full.append(f"{account.login} {part:.0%}")
     advice = "Raise organization_max_mb or organization_max_rows, or ask their owners to delete what is not needed."
-    return Check("quotas", not full, ", ".join(full + unknown) or f"nobody has used {memory.NEARLY:.0%}", advice)
+    return Check("quotas", not full, ", ".join(full + unknown) or f"nobody has used {counting.NEARLY:.0%}", advice)
 
 
 def _server(settings: Settings) -> Check:

@@ -36,6 +36,7 @@ from workhook.http.wire_types import (
     read_day_or_moment,
     read_moment,
     read_money,
+    wire_number,
     with_plus,
     with_wire_type,
 )
@@ -120,10 +121,7 @@ DayOrMoment = Annotated[
 """Milliseconds since the epoch; a bare date is midnight UTC."""
 Money = Annotated[
     int,
-    Meta(
-        extra_json_schema={WIRE_TYPE: "number", "minimum": 0, "maximum": AMOUNT_MAX_MINOR // 100},
-        description="An amount with at most two decimals.",
-    ),
+    wire_number("An amount with at most two decimals.", minimum=0, maximum=AMOUNT_MAX_MINOR // 100),
     Read(read_money, (int, float)),
 ]
 """Minor units (hundredths), not negative."""

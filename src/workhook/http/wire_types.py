@@ -27,6 +27,12 @@ Unserved = Annotated[Url, Meta(description="For clients that insist on the key: 
 WIRE_TYPE = "x-wire-type"
 """In the extra JSON Schema of an annotation: the JSON type of a value that inside is of another."""
 
+
+def wire_number(description: str, kind: str = "number", **schema: object) -> Meta:
+    """What JSON Schema says of a number that inside is of another type. `schema`: its limits."""
+    return Meta(extra_json_schema={WIRE_TYPE: kind, **schema}, description=description)
+
+
 AMOUNT_MAX_MINOR = 10**13
 """A hundred thousand millions in hundredths: far from what 64 bits and the numbers of JavaScript hold exactly."""
 

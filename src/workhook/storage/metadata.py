@@ -28,7 +28,7 @@ OPEN: dict[str, Any] = {"sqlite_where": sa.text("private IS 0"), "postgresql_whe
 """Of an index: over what is not private, as `private.is_(false())` is written on either database."""
 
 
-def partial_index(name: str, *columns: Any, where: sa.ColumnElement[bool], **options: Any) -> sa.Index:
+def partial_index(name: str, *columns: Any, where: sa.ColumnElement[bool] | sa.TextClause, **options: Any) -> sa.Index:
     """An index over the rows for which `where` is true, on either database."""
     return sa.Index(name, *columns, sqlite_where=where, postgresql_where=where, **options)
 

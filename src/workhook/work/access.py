@@ -14,6 +14,7 @@ from typing import Any, Literal
 
 import msgspec
 import sqlalchemy as sa
+from sqlalchemy.sql.expression import Executable
 
 from workhook.core.errors import Conflict, Forbidden, NotFound
 from workhook.identity.queries import by_membership, repository_columns, repository_of, role_columns
@@ -162,6 +163,14 @@ def rank_in(row: Row, repository: Repository, user_id: int) -> int:
     if repository.role is not None:
         return RANKS[repository.role]
     return RANKS["client"] if row["is_client"] else NO_RANK
+
+
+async def find_with_access(reader: Reader, statement: Executable, actor: Actor, **params: object) -> tuple[Row, Access]:
+    """The row of a `with_access` statement, and the caller's place in its project. Raises what `access_of` raises."""
+    row = await reader.fetch_one(statement, {**params, "user_id": actor.user.id})
+    access = access_of(row, actor)
+    assert row is not None, "access_of refuses none"
+    return row, access
 
 
 async def find_access(reader: Reader, actor: Actor, project_id: str) -> Access:

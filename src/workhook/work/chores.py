@@ -18,12 +18,12 @@ from workhook.http import idempotency
 from workhook.http.calls import Services
 from workhook.identity import audit_queries
 from workhook.identity.tokens import prune as tokens_prune
-from workhook.work.checkouts import scheduler
-from workhook.work.credits import expiry
+from workhook.work.checkouts import billing
+from workhook.work.credits import ledger
 from workhook.work.files import trash as files_trash
 from workhook.work.projects import trash as projects_trash
 from workhook.work.tasks import trash as tasks_trash
-from workhook.work.timesheets import summing
+from workhook.work.timesheets import sums
 
 EVERY_MIN_S = 1.0
 MINUTE_S = 60.0
@@ -103,7 +103,7 @@ CHORES: tuple[Chore, ...] = (
     Chore("deleted_tasks", HOUR_S, tasks_trash.purge),
     Chore("deleted_files", HOUR_S, files_trash.purge),
     Chore("deleted_projects", HOUR_S, projects_trash.purge),
-    Chore("expired_task_credits", MINUTE_S, expiry.expire),
-    Chore("timesheet_sums", summing.EVERY_S, summing.add_changes),
-    Chore("service_checkout_periods", scheduler.EVERY_S, scheduler.begin_due_periods),
+    Chore("expired_task_credits", MINUTE_S, ledger.expire_credits),
+    Chore("timesheet_sums", sums.EVERY_S, sums.add_changes),
+    Chore("service_checkout_periods", billing.EVERY_S, billing.begin_due_periods),
 )

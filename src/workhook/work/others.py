@@ -15,7 +15,7 @@ from workhook.storage.dialects import any_of
 from workhook.storage.metadata import big
 from workhook.work.access import Access
 from workhook.work.comments.tables import file_comment_replies, file_comments, task_comments
-from workhook.work.timesheets.tables import timesheets
+from workhook.work.timesheets.schemas import timesheets
 
 _of_tasks = sa.union_all(
     sa.select(task_comments.c.task_id).where(

@@ -23,7 +23,7 @@ from workhook.work.clients.tables import clients
 from workhook.work.columns.tables import columns
 from workhook.work.comments.tables import file_comments
 from workhook.work.files.tables import folders
-from workhook.work.services.tables import services
+from workhook.work.services.schemas import services
 
 CHUNK = 10_000
 MORE_HOOKS = 200  # of the last repository; they wait for events that never come

@@ -19,14 +19,14 @@ from workhook.events.tables import events
 from workhook.hooks.tables import deliveries, dispatches
 from workhook.identity.tables import audit_log
 from workhook.storage.metadata import big
-from workhook.work.checkouts.tables import service_checkouts
+from workhook.work.checkouts.schemas import service_checkouts
 from workhook.work.comments.tables import file_comment_replies, file_comments, task_comments
-from workhook.work.credits.tables import task_credits
+from workhook.work.credits.schemas import task_credits
 from workhook.work.files.tables import files
-from workhook.work.invoices.tables import invoices
+from workhook.work.invoices.schemas import invoices
 from workhook.work.tasks.ordering.column_order import STEP
 from workhook.work.tasks.tables import task_assignees, task_buckets, tasks
-from workhook.work.timesheets.tables import timesheets
+from workhook.work.timesheets.schemas import timesheets
 
 # --- tasks, their comments and timesheets ----------------------------------------------------------------------------
 

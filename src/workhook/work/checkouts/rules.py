@@ -1,21 +1,29 @@
-"""The states of a subscription and the ways between them: pure functions.
+"""The states of a subscription, the ways between them, and their calendar: pure functions.
 
 pending → (complete) active ⇄ paused → canceled. Nothing but times is stored, and a status follows from them: a
 subscription that ends with its period is active until then, and canceled from then on without anybody doing anything.
+
+The calendar is in UTC, over milliseconds since the epoch. The ends of periods are counted from an anchor, so that they
+do not drift: a monthly subscription of 31 January ends its periods on 28 February, 31 March, 30 April.
 """
 
 from __future__ import annotations
 
+import calendar
+from datetime import UTC, datetime
 from typing import Literal
 
 import msgspec
 from msgspec.structs import replace
 
+from workhook.core.clock import DAY_MS
 from workhook.core.errors import Conflict
-from workhook.work.checkouts.periods import add_months, days_left, period_end
-from workhook.work.services.rules import Interval
+from workhook.core.records import Record
+from workhook.work.services.schemas import Interval
 
 Status = Literal["pending", "active", "paused", "canceled"]
+
+_MONTHS: dict[Interval, int] = {"month": 1, "year": 12}
 
 
 class Terms(msgspec.Struct, frozen=True):
@@ -28,7 +36,7 @@ class Terms(msgspec.Struct, frozen=True):
     cancel_at_period_end: bool
 
 
-class State(msgspec.Struct, frozen=True):
+class State(Record, frozen=True):
     """Times in milliseconds. `periods` have begun, and the last of them ends at `period_end`; that of the period number
     n is n - `anchor_periods` intervals behind `anchor`."""
 
@@ -142,3 +150,33 @@ def _require_completed(state: State) -> None:
 def _require_not_canceled(state: State, now: int) -> None:
     if state.status(now) == "canceled":
         raise Conflict("The checkout is canceled.", code="canceled")
+
+
+def add_months(at: int, months: int) -> int:
+    """The same day and time of day so many months later, or the last day of a month that is shorter."""
+    moment = datetime.fromtimestamp(at // 1000, UTC)
+    year, month = divmod(moment.year * 12 + moment.month - 1 + months, 12)
+    day = min(moment.day, calendar.monthrange(year, month + 1)[1])
+    moved = moment.replace(year=year, month=month + 1, day=day)
+    return int(moved.timestamp()) * 1000 + at % 1000
+
+
+def period_end(anchor: int, interval: Interval, number: int) -> int | None:
+    """When the period of this number (from 1) after the anchor ends; None for what is paid once."""
+    if interval == "one_time":
+        return None
+    if interval == "week":
+        return anchor + number * 7 * DAY_MS
+    return add_months(anchor, number * _MONTHS[interval])
+
+
+def months_between(start: int, end: int) -> int:
+    """Whole months from `start` to `end`; 0 if `end` is not behind `start`."""
+    first, last = datetime.fromtimestamp(start // 1000, UTC), datetime.fromtimestamp(end // 1000, UTC)
+    months = (last.year - first.year) * 12 + last.month - first.month
+    return max(0, months if add_months(start, months) <= end else months - 1)
+
+
+def days_left(now: int, end: int) -> int:
+    """Days until `end`, of which one that has begun counts; 0 when it is over."""
+    return max(0, -((now - end) // DAY_MS))

@@ -1,20 +1,22 @@
-"""Service checkouts on the wire, and what a caller may say about one."""
+"""Service checkouts, their tables, and what a caller may say about one."""
 
 from __future__ import annotations
 
 from typing import Annotated
 
 import msgspec
+import sqlalchemy as sa
 from msgspec import UNSET, Meta, UnsetType
 
 from workhook.core.clock import to_millis_text
-from workhook.core.records import CURRENCY, EventSchema, Wire, resource_id, to_response
+from workhook.core.records import CURRENCY, EventSchema, Record, Wire, resource_id, to_response
 from workhook.http.parameters import LongText
 from workhook.http.wire_types import Time
 from workhook.identity.schemas import Repository
-from workhook.work.checkouts.periods import months_between
-from workhook.work.checkouts.rules import State, Status, Terms
-from workhook.work.services.rules import ServicePrice
+from workhook.storage.metadata import Millis, in_project, metadata
+from workhook.storage.record_rows import table_columns
+from workhook.work.checkouts.rules import State, Status, Terms, months_between
+from workhook.work.services.schemas import ServicePrice
 
 QTY_MAX = 10_000
 
@@ -84,23 +86,31 @@ class ServiceCheckoutsAnswer(msgspec.Struct):
     success: bool = True
 
 
-class Bought(msgspec.Struct, frozen=True):
-    """The service, as far as a checkout of it needs it. `offered`: it is active, and was not deleted."""
+class BoughtService(Record, frozen=True):
+    """The service, as far as a checkout of it needs it."""
 
     id: str
     title: str
-    offered: bool
+    active: bool
+    deleted_at: int | None
     disable_quantity: bool
+    disable_pause: bool
+    limit_pausing: int | None
+    minimum_months: int | None
+    cancel_at_period_end: bool
     prices: tuple[ServicePrice, ...]
 
+    @property
+    def offered(self) -> bool:
+        return self.active and self.deleted_at is None
 
-class Checkout(msgspec.Struct, frozen=True):
+
+class Checkout(Record, frozen=True):
     """A subscription in a project; `price` is the one that was chosen, whether or not it is still on offer."""
 
     id: str
     repository: Repository
-    service: Bought
-    terms: Terms
+    service: BoughtService
     price: ServicePrice | None
     qty: int
     state: State
@@ -109,8 +119,45 @@ class Checkout(msgspec.Struct, frozen=True):
     created_at: int
     updated_at: int
 
+    @property
+    def terms(self) -> Terms:
+        service, interval = self.service, self.price.interval if self.price else None
+        months = service.minimum_months
+        return Terms(interval, service.disable_pause, service.limit_pausing, months, service.cancel_at_period_end)
 
-def checkout_shape(checkout: Checkout, now: int) -> ServiceCheckoutShape:
+
+service_checkouts = sa.Table(
+    "service_checkouts",
+    metadata,
+    in_project(),
+    sa.Column("service_id", sa.Text, sa.ForeignKey("services.id"), nullable=False),
+    sa.Column("service_price_id", sa.Text, sa.ForeignKey("service_prices.id")),
+    sa.Column("user_id", sa.BigInteger, sa.ForeignKey("accounts.id"), nullable=False),
+    *table_columns(Checkout),
+    *table_columns(State),
+    # When the next period begins; null while none will.
+    sa.Column("due_at", Millis),
+    sa.Column("deleted_at", Millis),
+    sa.Index("ix_service_checkouts_repository_id", "repository_id", "id"),
+    sa.Index("ix_service_checkouts_due_at", "due_at", "id"),
+)
+
+# One row for each period that began: its key is what makes a period billed once, whoever is at it.
+service_checkout_periods = sa.Table(
+    "service_checkout_periods",
+    metadata,
+    sa.Column(
+        "service_checkout_id", sa.Text, sa.ForeignKey("service_checkouts.id", ondelete="CASCADE"), primary_key=True
+    ),
+    sa.Column("number", sa.BigInteger, primary_key=True),
+    sa.Column("started_at", Millis, nullable=False),
+    sa.Column("invoice_id", sa.Text),
+    sa.Column("credit_id", sa.Text),
+)
+
+
+def checkout_to_response(checkout: Checkout, now: int) -> ServiceCheckoutShape:
+    """As it is at `now`."""
     state, service, price = checkout.state, checkout.service, checkout.price
     status = state.status(now)
     return ServiceCheckoutShape(
@@ -129,7 +176,7 @@ def checkout_shape(checkout: Checkout, now: int) -> ServiceCheckoutShape:
         archive=status == "canceled",
         days_left=state.days_left(now),
         months_since_creation=months_between(checkout.created_at, now),
-        disable_pause=checkout.terms.disable_pause,
+        disable_pause=service.disable_pause,
         addons_purchased=[],
         retention_coupon_used=False,
         unsubscribe_reason=checkout.unsubscribe_reason,

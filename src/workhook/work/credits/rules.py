@@ -39,7 +39,7 @@ class Lot(msgspec.Struct, frozen=True):
         return msgspec.structs.replace(self, remaining_minor=remaining_minor)
 
 
-class Step(msgspec.Struct, frozen=True):
+class LedgerStep(msgspec.Struct, frozen=True):
     """One entry to append, and the lots that it changes as they are afterwards."""
 
     kind: Kind
@@ -60,18 +60,18 @@ def id_after(last_id: str, fresh_id: str) -> str:
     return head[:-1] + step + _DIGITS[0] * (len(last_id) - len(head))
 
 
-def expire(balance_minor: int, lots: Iterable[Lot], now: int) -> list[Step]:
+def expire(balance_minor: int, lots: Iterable[Lot], now: int) -> list[LedgerStep]:
     """An entry for each lot that is due, the oldest first."""
     steps = []
     for lot in sorted((each for each in lots if each.is_due(now)), key=lambda each: each.id):
         balance_minor -= lot.remaining_minor
         taken = (Use(lot.id, lot.remaining_minor),)
         emptied = (lot.with_remaining(0),)
-        steps.append(Step("expire", -lot.remaining_minor, balance_minor, taken, emptied, lot.expires_at))
+        steps.append(LedgerStep("expire", -lot.remaining_minor, balance_minor, taken, emptied, lot.expires_at))
     return steps
 
 
-def spend(balance_minor: int, lots: Iterable[Lot], amount_minor: int) -> Step | None:
+def spend(balance_minor: int, lots: Iterable[Lot], amount_minor: int) -> LedgerStep | None:
     """None: there is not enough. No lot may be due."""
     missing, taken, left = amount_minor, [], []
     for lot in sorted(lots, key=lambda each: each.id):
@@ -83,17 +83,17 @@ def spend(balance_minor: int, lots: Iterable[Lot], amount_minor: int) -> Step | 
         left.append(lot.with_remaining(lot.remaining_minor - used))
     if missing:
         return None
-    return Step("spend", -amount_minor, balance_minor - amount_minor, tuple(taken), tuple(left))
+    return LedgerStep("spend", -amount_minor, balance_minor - amount_minor, tuple(taken), tuple(left))
 
 
-def reverse_grant(balance_minor: int, lot: Lot) -> Step | None:
+def reverse_grant(balance_minor: int, lot: Lot) -> LedgerStep | None:
     """None: some of it is gone."""
     if lot.remaining_minor != lot.amount_minor:
         return None
-    return Step("reversal", -lot.amount_minor, balance_minor - lot.amount_minor, lots=(lot.with_remaining(0),))
+    return LedgerStep("reversal", -lot.amount_minor, balance_minor - lot.amount_minor, lots=(lot.with_remaining(0),))
 
 
-def reverse_spend(balance_minor: int, uses: Sequence[Use], lots: Iterable[Lot], now: int) -> list[Step]:
+def reverse_spend(balance_minor: int, uses: Sequence[Use], lots: Iterable[Lot], now: int) -> list[LedgerStep]:
     """What was spent goes back where it came from; what went back to a lot that has expired meanwhile is lost at once,
     as it would be had it never been spent. `lots` are at least those of `uses`."""
     known = {lot.id: lot for lot in lots}
@@ -101,5 +101,5 @@ def reverse_spend(balance_minor: int, uses: Sequence[Use], lots: Iterable[Lot], 
         known[use.grant_id].with_remaining(known[use.grant_id].remaining_minor + use.amount_minor) for use in uses
     )
     amount = sum(use.amount_minor for use in uses)
-    back = Step("reversal", amount, balance_minor + amount, lots=restored)
+    back = LedgerStep("reversal", amount, balance_minor + amount, lots=restored)
     return [back, *expire(back.balance_after_minor, restored, now)]

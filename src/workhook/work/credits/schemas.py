@@ -1,16 +1,19 @@
-"""Task credits on the wire."""
+"""Task credits: the entries of a project's ledger, their table, and what a caller may say about one."""
 
 from __future__ import annotations
 
 from typing import Annotated, Literal
 
 import msgspec
+import sqlalchemy as sa
 from msgspec import UNSET, Meta, UnsetType
 
 from workhook.core.errors import Fault
 from workhook.core.records import HIDDEN, EventSchema, JsonName, Millis, Record, Wire, resource_id
 from workhook.http.parameters import LongText, Moment, Read
-from workhook.http.wire_types import AMOUNT_MAX_MINOR, WIRE_TYPE, Minor, read_money
+from workhook.http.wire_types import AMOUNT_MAX_MINOR, Minor, read_money, wire_number
+from workhook.storage.metadata import in_project, metadata, partial_index
+from workhook.storage.record_rows import table_columns
 from workhook.work.credits.rules import Kind
 from workhook.work.people import PersonShape
 
@@ -24,10 +27,7 @@ def _read_credits(raw: object) -> int:
 
 Credits = Annotated[
     int,
-    Meta(
-        extra_json_schema={WIRE_TYPE: "number", "exclusiveMinimum": 0, "maximum": AMOUNT_MAX_MINOR // 100},
-        description="More than 0, with at most two decimals.",
-    ),
+    wire_number("More than 0, with at most two decimals.", exclusiveMinimum=0, maximum=AMOUNT_MAX_MINOR // 100),
     Read(_read_credits, (int, float)),
 ]
 """Minor units."""
@@ -100,6 +100,24 @@ class TaskCredit(Record, frozen=True):
     remaining_minor: Annotated[int, HIDDEN]
     # JSON, `[[grant's id, minor units], …]`: which grants a spend took from or an expiry took away.
     uses: Annotated[str, HIDDEN]
+
+
+_SPEND_READS = ("id", "expires_at", "remaining_minor", "amount_minor")
+
+# Entries are appended, and their amounts never changed.
+task_credits = sa.Table(
+    "task_credits",
+    metadata,
+    in_project(),
+    *table_columns(TaskCredit),
+    sa.Column("task_id", sa.Text),
+    sa.Column("task_title", sa.Text),
+    sa.Column("user_id", sa.BigInteger, sa.ForeignKey("accounts.id")),
+    sa.Index("ix_task_credits_repository_id", "repository_id", "id"),
+    # All that a spend reads: without statistics SQLite would as soon take the index of all entries.
+    partial_index("ix_task_credits_open", "repository_id", *_SPEND_READS, where=sa.text("remaining_minor > 0")),
+    partial_index("ix_task_credits_expiring", "expires_at", where=sa.text("remaining_minor > 0")),
+)
 
 
 class TaskCreditAnswer(msgspec.Struct):

@@ -39,8 +39,7 @@ from workhook.work.files.tables import (
 )
 from workhook.work.invoices import issued
 from workhook.work.people import membership_of, person_columns, person_of_row, person_shape
-from workhook.work.quota.enforcing import takes_file, too_large
-from workhook.work.quota.memory import Memory, memory_of
+from workhook.work.quota.counting import UsageMemory, memory_of, takes_file, too_large
 from workhook.work.record_events import publish_event
 
 _people = accounts.alias("people")
@@ -302,7 +301,7 @@ async def reserve_room(tx: Transaction, call: Call, access: Access, more_bytes: 
         takes_file(tx, call, memory, account_id, more_bytes, beside=beside)
 
 
-async def _require_room(reader: Reader, memory: Memory, access: Access, more_bytes: int) -> int:
+async def _require_room(reader: Reader, memory: UsageMemory, access: Access, more_bytes: int) -> int:
     """Files are counted now, events as `memory` has them. Returns the bytes of the files that are there."""
     account_id = access.repository.owner.id
     row = await reader.fetch_one(_used, {"account_id": account_id})

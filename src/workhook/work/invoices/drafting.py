@@ -1,25 +1,257 @@
-"""What the parameters of an invoice make of it: its columns, and which timesheets it claims."""
+"""Invoices in the database, what the parameters of one make of it, and those that Workhook issues by itself.
+
+Locks are taken in this order: the invoice, the account's counter of numbers, timesheets by id.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import msgspec
+import sqlalchemy as sa
 from msgspec import UnsetType
 
 from workhook.core.errors import Fault, Invalid, shown
+from workhook.http.lists import Found
+from workhook.http.wire_types import AMOUNT_MAX_MINOR
+from workhook.identity.context import Write
 from workhook.identity.schemas import Repository
-from workhook.storage import Transaction
-from workhook.work.invoices import queries, rules
-from workhook.work.invoices.rules import Item, Time
-from workhook.work.invoices.schemas import Invoice, InvoiceCreate
+from workhook.identity.tables import accounts, projects
+from workhook.storage import Reader, Row, Transaction
+from workhook.storage.dialects import any_of, upsert
+from workhook.storage.metadata import big, insert_into
+from workhook.storage.record_rows import row_reader, selected, stored_names, values_of
+from workhook.work.access import Access, with_access
+from workhook.work.files.tables import files
+from workhook.work.invoices import rules
+from workhook.work.invoices.rules import InvoicedTime, Item, number_text
+from workhook.work.invoices.schemas import (
+    Invoice,
+    InvoiceCreate,
+    InvoiceList,
+    blank_invoice,
+    invoice_numbers,
+    invoice_to_response,
+    invoices,
+)
+from workhook.work.pages import bounded, fetch, length
+from workhook.work.people import membership_of, person_columns, person_of_row
+from workhook.work.record_events import publish_event
+from workhook.work.schemas import if_set
+from workhook.work.tasks.tables import tasks
+from workhook.work.timesheets.schemas import timesheets
 
-_AS_GIVEN = ("bill_to", "bill_from", "address", "payment_terms", "due", "payment_method", "invoice_number", "currency")
-
+_CHANGING = stored_names(Invoice, without=("id", "service_checkout_id", "recurring_items", "created_at"))
 _PRINTED = ("bill_to", "bill_from", "address", "payment_terms")
+_TEXTS = (*_PRINTED, "payment_method")
+_AS_GIVEN = (*_TEXTS, "due", "invoice_number", "currency")
 
 
-class Plan(msgspec.Struct, frozen=True):
+class LogoFile(msgspec.Struct, frozen=True):
+    """A file of a project, and where its content is."""
+
+    content_type: str
+    size: int
+    blob: str
+
+
+_read, _read_time = row_reader(Invoice), row_reader(InvoicedTime)
+_people = accounts.alias("people")
+_columns = [
+    *selected(Invoice, invoices),
+    *person_columns(membership_of(invoices.c.repository_id, _people), _people),
+]
+_invoices = sa.select(*_columns).join_from(invoices, _people, _people.c.id == invoices.c.user_id, isouter=True)
+
+_weight = length(*(invoices.c[name] for name in ("items", "recurring_items", *_TEXTS)))
+
+# --- reads ------------------------------------------------------------------------------------------------------
+
+_one = with_access(_invoices.where(invoices.c.id == sa.bindparam("id")), invoices.c.repository_id)
+by_id = _one.add_columns(projects.c.avatar.label("project_avatar"))
+locked = _one.with_for_update(of=invoices)
+_named = projects.alias("named")
+_last_currency = (
+    sa.select(invoices.c.currency)
+    .where(invoices.c.repository_id == _named.c.repository_id)
+    .order_by(invoices.c.id.desc())
+    .limit(1)
+    .scalar_subquery()
+)
+# A project with the currency of its last invoice.
+project = with_access(
+    sa.select(_last_currency.label("last_currency"))
+    .select_from(_named)
+    .where(_named.c.id == sa.bindparam("project_id")),
+    _named.c.repository_id,
+)
+
+_logo = sa.select(files.c.content_type, files.c.size, files.c.blob).where(
+    files.c.id == sa.bindparam("file_id"),
+    files.c.repository_id == big("repository_id"),
+    files.c.deleted_at.is_(None),
+    files.c.private.is_(sa.false()),
+)
+
+# --- timesheets -------------------------------------------------------------------------------------------------
+
+_times = (
+    sa.select(
+        *selected(InvoicedTime, timesheets),
+        sa.func.coalesce(tasks.c.title, sa.literal("Work")).label("title"),  # time outlives its task
+    )
+    .join_from(timesheets, tasks, tasks.c.id == timesheets.c.task_id, isouter=True)
+    .where(
+        timesheets.c.repository_id == big("repository_id"),
+        sa.or_(any_of(timesheets.c.id, "timesheet_ids"), timesheets.c.invoice_id == sa.bindparam("invoice_id")),
+    )
+    .order_by(timesheets.c.id)
+    .with_for_update(of=timesheets)
+)
+_claim = (
+    sa.update(timesheets)
+    .where(timesheets.c.repository_id == big("repository_id"), any_of(timesheets.c.id, "timesheet_ids"))
+    .values(invoice_id=sa.bindparam("invoice_id"))
+)
+# Locked before they are changed, since an UPDATE alone takes them in whatever order it finds them.
+_released = (
+    sa.select(timesheets.c.id)
+    .where(timesheets.c.invoice_id == sa.bindparam("claimed_by"), any_of(timesheets.c.id, "kept_ids", negate=True))
+    .order_by(timesheets.c.id)
+    .with_for_update(key_share=True)
+    .cte("released")
+)
+_release = sa.update(timesheets).where(timesheets.c.id.in_(sa.select(_released.c.id))).values(invoice_id=sa.null())
+
+# --- writes -----------------------------------------------------------------------------------------------------
+
+_update = (
+    sa.update(invoices)
+    .where(invoices.c.id == sa.bindparam("invoice_id"))
+    .values({name: sa.bindparam(name, type_=invoices.c[name].type) for name in _CHANGING})
+)
+_others = invoices.alias("others")
+_update_numbered = _update.where(
+    ~sa.exists().where(
+        _others.c.account_id == big("account_id"),
+        _others.c.invoice_number == sa.bindparam("invoice_number", type_=sa.Text),
+    )
+)
+_delete = sa.delete(invoices).where(invoices.c.id == sa.bindparam("id"))
+_insert = insert_into(invoices, *(each.name for each in invoices.c))
+
+
+def _counted(step: int) -> sa.Executable:
+    """Locks the account's counter, and counts."""
+    counter = upsert(invoice_numbers).values(account_id=big("account_id"), last=sa.literal(step, sa.BigInteger))
+    return counter.on_conflict_do_update(
+        index_elements=[invoice_numbers.c.account_id],
+        set_={"last": invoice_numbers.c.last + sa.literal(step, sa.BigInteger)},
+    ).returning(invoice_numbers.c.last)
+
+
+_count, _hold = _counted(1), _counted(0)
+_numbered = sa.select(invoices.c.id).where(
+    invoices.c.account_id == big("account_id"), invoices.c.invoice_number == sa.bindparam("invoice_number")
+)
+
+
+async def find_logo(reader: Reader, repository_id: int, file_id: str) -> LogoFile | None:
+    """A file of the project that everybody in it sees."""
+    row = await reader.fetch_one(_logo, {"repository_id": repository_id, "file_id": file_id})
+    return LogoFile(row["content_type"], row["size"], row["blob"]) if row else None
+
+
+async def list_invoices(
+    reader: Reader, access: Access, wanted: InvoiceList, *, now: int, after: str | None
+) -> Found[Invoice]:
+    """By id, behind the id `after`; one more than the page shows."""
+    late: sa.ColumnElement[Any] = sa.and_(
+        invoices.c.status == "sent", invoices.c.due.is_not(None), invoices.c.due < big("now")
+    )
+    query = sa.select(invoices.c.id).where(invoices.c.repository_id == big("repository_id"))
+    params: dict[str, object] = {"repository_id": access.repository.id, "now": now, "limit": wanted.limit + 1}
+    if access.is_client:
+        query = query.where(invoices.c.status != "draft")
+    if (status := if_set(wanted.status)) is not None:
+        query = query.where(invoices.c.status == sa.bindparam("status"))
+        params["status"] = status
+    if (overdue := if_set(wanted.overdue)) is not None:
+        query = query.where(late if overdue else sa.not_(late))
+    if after is not None:
+        query = query.where(invoices.c.id > sa.bindparam("after"))
+        params["after"] = after
+    bound = bounded(_invoices, query.order_by(invoices.c.id).limit(big("limit")), invoices.c.id, _weight)
+    return await fetch(reader, bound, params, invoice_of)
+
+
+async def lock_times(
+    tx: Transaction, repository_id: int, timesheet_ids: Sequence[str], invoice_id: str
+) -> list[InvoicedTime]:
+    """These timesheets of the project and those that the invoice has claimed."""
+    params = {"repository_id": repository_id, "timesheet_ids": timesheet_ids, "invoice_id": invoice_id}
+    return [_read_time(row, title=row["title"]) for row in await tx.fetch_all(_times, params)]
+
+
+async def claim(tx: Transaction, repository_id: int, timesheet_ids: Sequence[str], invoice_id: str) -> None:
+    if timesheet_ids:
+        params = {"repository_id": repository_id, "timesheet_ids": timesheet_ids, "invoice_id": invoice_id}
+        await tx.execute(_claim, params)
+
+
+async def release(tx: Transaction, invoice_id: str, *, but: Sequence[str] = ()) -> None:
+    """The timesheets that the invoice has claimed, but for these, can be invoiced again."""
+    await tx.execute(_release, {"claimed_by": invoice_id, "kept_ids": but})
+
+
+async def update_and_number(tx: Transaction, invoice: Invoice, account_id: int) -> Invoice:
+    """`update_invoice`, with the account's next number (see `next_number`); the invoice with it."""
+    while True:
+        numbered = msgspec.structs.replace(invoice, invoice_number=await _count_one(tx, account_id))
+        values = {**values_of(numbered), "invoice_id": invoice.id, "account_id": account_id}
+        if await tx.execute(_update_numbered, values):
+            return numbered
+
+
+async def update_invoice(tx: Transaction, invoice: Invoice) -> None:
+    await tx.execute(_update, {**values_of(invoice), "invoice_id": invoice.id})
+
+
+async def delete_invoice(tx: Transaction, invoice_id: str) -> None:
+    """Its timesheets can be invoiced again. The foreign key would see to that too, but lock them in any order."""
+    await release(tx, invoice_id)
+    tx.defer(_delete, [{"id": invoice_id}])
+
+
+async def insert_invoice(tx: Transaction, repository: Repository, invoice: Invoice) -> None:
+    owners = {"repository_id": repository.id, "account_id": repository.owner.id}
+    await tx.execute(_insert, {**values_of(invoice), **owners, "user_id": invoice.user and invoice.user.id})
+
+
+def invoice_of(row: Row) -> Invoice:
+    return _read(row, name="", overdue=False, user=person_of_row(row) if row["user_id"] is not None else None)
+
+
+async def next_number(tx: Transaction, account_id: int) -> str:
+    """The next of the account's sequence that no caller chose before. Until the transaction ends nobody else gets one,
+    so that the numbers have no gap: what is rolled back gives its number back."""
+    while await _is_taken(tx, account_id, number := await _count_one(tx, account_id)):
+        pass
+    return number
+
+
+async def _count_one(tx: Transaction, account_id: int) -> str:
+    row = await tx.fetch_one(_count, {"account_id": account_id})
+    assert row is not None, "the statement inserts or updates"
+    return number_text(row["last"])
+
+
+async def _is_taken(tx: Transaction, account_id: int, number: str) -> bool:
+    return await tx.fetch_one(_numbered, {"account_id": account_id, "invoice_number": number}) is not None
+
+
+class InvoiceChange(msgspec.Struct, frozen=True):
     """`values`: the columns that the caller spoke of, and those that follow from them. Of the timesheets, by id: what
     the invoice claims when this is done, and what it claimed before."""
 
@@ -40,8 +272,10 @@ class Plan(msgspec.Struct, frozen=True):
         return [each for each in self.claimed_before if each in set(self.timesheet_ids)]
 
 
-async def plan(tx: Transaction, repository: Repository, invoice: Invoice, wanted: InvoiceCreate) -> Plan:
-    """From the invoice as it is  and what the caller says. Nothing is written, but the account's numbers and the
+async def plan_change(
+    tx: Transaction, repository: Repository, invoice: Invoice, wanted: InvoiceCreate
+) -> InvoiceChange:
+    """From the invoice as it is and what the caller says. Nothing is written, but the account's numbers and the
     timesheets are locked. Raises `Invalid`."""
     values: dict[str, object] = {
         name: given for name in _AS_GIVEN if not isinstance(given := getattr(wanted, name), UnsetType)
@@ -58,7 +292,7 @@ async def plan(tx: Transaction, repository: Repository, invoice: Invoice, wanted
     ids, before = [], []
     if not isinstance(wanted.timesheet_ids, UnsetType):
         asked = list(dict.fromkeys(wanted.timesheet_ids))
-        times = {each.id: each for each in await queries.lock_times(tx, repository.id, asked, invoice.id)}
+        times = {each.id: each for each in await lock_times(tx, repository.id, asked, invoice.id)}
         faults += _time_faults(wanted.timesheet_ids, times, invoice.id)
         before = sorted(each.id for each in times.values() if each.invoice_id == invoice.id)
         ids = sorted(asked)
@@ -69,13 +303,13 @@ async def plan(tx: Transaction, repository: Repository, invoice: Invoice, wanted
     faults += _length_faults(invoice, values, items)
     if faults:
         raise Invalid(faults=faults)
-    return Plan(values, ids, before)
+    return InvoiceChange(values, ids, before)
 
 
 def _amounts(invoice: Invoice, values: dict[str, object], items: Sequence[Item]) -> list[Fault]:
     """Adds the amounts to `values`."""
     amount = rules.amount_minor([*items, *rules.items_of(invoice.recurring_items)])
-    if rules.too_much(amount):
+    if amount > AMOUNT_MAX_MINOR:
         return [Fault(field="invoice_items", message="invoice_items: the sum is more than an invoice can have")]
     millionths = values.get("tax_millionths", invoice.tax_millionths)
     assert millionths is None or isinstance(millionths, int)
@@ -108,15 +342,41 @@ def _texts(invoice: Invoice) -> list[str | None]:
 async def _number_faults(tx: Transaction, repository: Repository, invoice: Invoice, number: object) -> list[Fault]:
     if not isinstance(number, str) or number == invoice.invoice_number:
         return []
-    if await queries.is_free(tx, repository.owner.id, number):
+    # Until the transaction ends nobody else chooses or gets a number there.
+    await tx.fetch_one(_hold, {"account_id": repository.owner.id})
+    if not await _is_taken(tx, repository.owner.id, number):
         return []
     message = f"invoice_number: {number} is the number of another invoice"
     return [Fault(field="invoice_number", code="already_exists", message=message)]
 
 
-def _time_faults(asked: Sequence[str], times: Mapping[str, Time], invoice_id: str) -> list[Fault]:
+def _time_faults(asked: Sequence[str], times: Mapping[str, InvoicedTime], invoice_id: str) -> list[Fault]:
     return [
         Fault(field=f"timesheet_ids[{index}]", message=f"timesheet_ids[{index}] ({shown(each)}): {wrong}")
         for index, each in enumerate(asked)
         if (wrong := rules.complaint(times.get(each), invoice_id))
     ]
+
+
+async def issue(
+    write: Write, repository: Repository, *, service_checkout_id: str, items: Sequence[Item], currency: str
+) -> str:
+    """A sent invoice with `items` as its recurring ones; its id. Its only event is `invoice created`.
+
+    From here to the end of the transaction nobody else in the account gets a number.
+    """
+    amount = rules.amount_minor(items)
+    invoice = msgspec.structs.replace(
+        blank_invoice(currency, write.caller.user if write.caller else None, write.now),
+        invoice_number=await next_number(write.tx, repository.owner.id),
+        status="sent",
+        amount_minor=amount,
+        total_minor=amount,
+        issued=write.now,
+        recurring_items=rules.items_text(items),
+        service_checkout_id=service_checkout_id,
+    )
+    await insert_invoice(write.tx, repository, invoice)
+    record = invoice_to_response(invoice, write.now)
+    await publish_event(write, repository, "invoice", "created", record)
+    return invoice.id

@@ -12,12 +12,12 @@ import sqlalchemy as sa
 
 from workhook.core.errors import Conflict, NotFound
 from workhook.identity.tables import projects
-from workhook.storage import Reader, Transaction
+from workhook.storage import Reader, Row, Transaction
 from workhook.storage.dialects import any_of
 from workhook.storage.metadata import big
-from workhook.work.checkouts.tables import service_checkouts
-from workhook.work.invoices.tables import invoices
-from workhook.work.timesheets.tables import timesheets
+from workhook.work.checkouts.schemas import service_checkouts
+from workhook.work.invoices.schemas import invoices
+from workhook.work.timesheets.schemas import timesheets
 
 NAMED_MAX = 5
 
@@ -56,7 +56,7 @@ _of_logo = (
     .where(projects.c.avatar.like("%/files/" + sa.bindparam("file_id", type_=sa.Text) + "/%"))
     .order_by(invoices.c.id)
 )
-_hold_project = (
+_lock_project = (
     sa.select(projects.c.repository_id)
     .where(projects.c.repository_id == big("repository_id"), projects.c.deleted_at.is_(None))
     .with_for_update(read=True)
@@ -66,15 +66,13 @@ _hold_project = (
 async def require_none_of_project(tx: Transaction, repository_id: int) -> None:
     """Before the project is deleted. Its row is locked already: whoever issues an invoice waits. Raises `Conflict`."""
     rows = await tx.fetch_all(_of_project, {"repository_id": repository_id})
-    numbers = [row["invoice_number"] for row in rows]
-    _require_none("The project has issued invoices", numbers, "archive it instead (archive: true)")
+    _require_none("The project has issued invoices", rows, "archive it instead (archive: true)")
 
 
 async def require_none_of_service(tx: Transaction, service_id: str) -> None:
     """Before the service is deleted. Raises `Conflict`."""
     rows = await tx.fetch_all(_of_service, {"service_id": service_id})
-    numbers = [row["invoice_number"] for row in rows]
-    _require_none("The service is on issued invoices", numbers, "deactivate it instead (active: false)")
+    _require_none("The service is on issued invoices", rows, "deactivate it instead (active: false)")
 
 
 async def require_none_of_tasks(tx: Transaction, names: Mapping[str, str]) -> None:
@@ -82,33 +80,31 @@ async def require_none_of_tasks(tx: Transaction, names: Mapping[str, str]) -> No
     rows = await tx.fetch_all(_of_tasks, {"task_ids": sorted(names)})
     if rows:
         first = rows[0]["task_id"]
-        numbers = [row["invoice_number"] for row in rows if row["task_id"] == first]
+        of_first = [row for row in rows if row["task_id"] == first]
         remedy = "leave it in a column of finished tasks, or archive the project (archive: true)"
-        _require_none(f"{names[first]} is on issued invoices", numbers, remedy)
+        _require_none(f"{names[first]} is on issued invoices", of_first, remedy)
 
 
 async def require_not_logo(tx: Transaction, repository_id: int, file_id: str) -> None:
     """Before a file of the project is deleted, which is on its invoices if it is its avatar. Raises `Conflict`."""
     rows = await tx.fetch_all(_of_logo, {"repository_id": repository_id, "file_id": file_id})
-    numbers = [row["invoice_number"] for row in rows]
-    _require_none("The file is the logo of issued invoices", numbers, "give the project another avatar first")
+    _require_none("The file is the logo of issued invoices", rows, "give the project another avatar first")
 
 
-def _require_none(why: str, numbers: Sequence[str], remedy: str) -> None:
-    if not numbers:
-        return
-    named = ", ".join(numbers[:NAMED_MAX])
-    more = " and more" if len(numbers) > NAMED_MAX else ""
-    message = f"{why} ({named}{more}), so it cannot be deleted; {remedy}."
-    raise Conflict(message, code="has_invoices")
+def _require_none(why: str, rows: Sequence[Row], remedy: str) -> None:
+    if rows:
+        named = ", ".join(row["invoice_number"] for row in rows[:NAMED_MAX])
+        more = " and more" if len(rows) > NAMED_MAX else ""
+        message = f"{why} ({named}{more}), so it cannot be deleted; {remedy}."
+        raise Conflict(message, code="has_invoices")
 
 
-async def hold_project(tx: Transaction, repository_id: int) -> None:
+async def lock_project(tx: Transaction, repository_id: int) -> None:
     """Before an invoice of the project is issued: nobody deletes the project until the transaction ends.
 
     Raises `NotFound` for a project that was deleted.
     """
-    if await tx.fetch_one(_hold_project, {"repository_id": repository_id}) is None:
+    if await tx.fetch_one(_lock_project, {"repository_id": repository_id}) is None:
         raise NotFound()
 
 

@@ -6,7 +6,7 @@ import asyncio
 import hashlib
 import re
 import time
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from weakref import WeakKeyDictionary
@@ -19,10 +19,9 @@ from workhook.core import json
 from workhook.core.errors import Unavailable
 from workhook.storage.blobs import BlobMissing, Blobs
 from workhook.work.invoices import render_process
+from workhook.work.invoices.drafting import LogoFile
 from workhook.work.invoices.printing import Printed
-from workhook.work.invoices.queries import LogoFile
 from workhook.work.invoices.render_process import Logo, Rendered, RenderFailed
-from workhook.work.invoices.render_queue import QueueFull, RenderQueue
 
 AT_ONCE = 2
 WAITING_MAX = 64
@@ -81,6 +80,76 @@ class PdfJob(msgspec.Struct, frozen=True):
     def key(self) -> bytes:
         """The same for the same pages. Organizations share nothing, even if their invoices look alike."""
         return hashlib.sha256(json.encode(self)).digest()
+
+
+class QueueFull(Exception):
+    """So many wait already that another one is refused."""
+
+
+class RenderQueue:
+    """At most `at_once` renders, and one for each organization. Organizations that wait take turns.
+
+    At most `waiting_max` renders wait, and `waiting_max_each` of them for one organization.
+    """
+
+    def __init__(self, at_once: int, waiting_max: int, waiting_max_each: int) -> None:
+        self._at_once = at_once
+        self._waiting_max, self._waiting_max_each = waiting_max, waiting_max_each
+        self._running: set[int] = set()
+        self._waiting: OrderedDict[int, deque[asyncio.Future[None]]] = OrderedDict()
+
+    def __len__(self) -> int:
+        """How many wait."""
+        return sum(map(len, self._waiting.values()))
+
+    @asynccontextmanager
+    async def slot(self, account_id: int) -> AsyncIterator[None]:
+        """Waits for the organization's turn, and holds its slot. Raises `QueueFull`."""
+        if account_id in self._running or len(self._running) >= self._at_once:
+            await self._wait(account_id)
+        else:
+            self._running.add(account_id)
+        try:
+            yield
+        finally:
+            self._running.discard(account_id)
+            self._start_next()
+
+    async def _wait(self, account_id: int) -> None:
+        queue = self._waiting.setdefault(account_id, deque())
+        if len(self) >= self._waiting_max or len(queue) >= self._waiting_max_each:
+            self._drop_empty(account_id)
+            raise QueueFull
+        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        queue.append(turn)
+        try:
+            await turn
+        except asyncio.CancelledError:
+            if turn in queue:
+                queue.remove(turn)
+                self._drop_empty(account_id)
+            elif not turn.cancelled():  # its turn came in the same moment: it is the next one's
+                self._running.discard(account_id)
+                self._start_next()
+            raise
+
+    def _start_next(self) -> None:
+        """Gives free slots to the organizations that have waited longest since their last turn."""
+        for account_id in [each for each in self._waiting if each not in self._running]:
+            if len(self._running) >= self._at_once:
+                return
+            queue = self._waiting[account_id]
+            while queue and (turn := queue.popleft()):
+                if not turn.done():  # or else its request was cancelled just now
+                    turn.set_result(None)
+                    self._running.add(account_id)
+                    break
+            self._waiting.move_to_end(account_id)
+            self._drop_empty(account_id)
+
+    def _drop_empty(self, account_id: int) -> None:
+        if not self._waiting.get(account_id, True):
+            del self._waiting[account_id]
 
 
 class _SharedRender:
@@ -230,7 +299,7 @@ async def _render(job: PdfJob, logo: Logo | None) -> tuple[Pdf, float]:
         rendered = await render_process.run(job.document, logo, job.timestamp_s, timeout_s=RENDER_S)
         return _made(rendered), KEPT_S
     except RenderFailed as failed:
-        log.warning("invoice_pdf_failed", invoice_id=job.invoice_id, reason=str(failed), said=failed.said)
+        log.warning("invoice_pdf_failed", invoice_id=job.invoice_id, reason=str(failed), stderr=failed.stderr)
         if logo is None and failed.reason == "timeout":
             raise _too_slow() from None
         reason = failed.reason
@@ -242,7 +311,7 @@ async def _render(job: PdfJob, logo: Logo | None) -> tuple[Pdf, float]:
         if failed.reason == "timeout":
             raise _too_slow() from None
         FAILURES.labels(failed.reason).inc()
-        log.error("invoice_pdf_failed", invoice_id=job.invoice_id, reason=str(failed), said=failed.said)
+        log.error("invoice_pdf_failed", invoice_id=job.invoice_id, reason=str(failed), stderr=failed.stderr)
         message = "The invoice cannot be printed. The server's log says why."
         raise Unavailable(message, code="pdf_unavailable", retry_after_s=RETRY_AFTER_S) from None
     return _made(rendered), KEPT_WITHOUT_LOGO_S
@@ -260,8 +329,8 @@ def _made(rendered: Rendered) -> Pdf:
         BOXES.inc()
     if rendered.report.logo_error is not None:
         LOGOS_LEFT_OUT.labels("invalid").inc()
-    if missing or rendered.report.logo_error or rendered.said:
+    if missing or rendered.report.logo_error or rendered.stderr:
         error = rendered.report.logo_error
         logo_error = None if error is None else ascii(error)
-        log.warning("invoice_pdf_complaint", missing=missing, logo_error=logo_error, said=rendered.said)
+        log.warning("invoice_pdf_complaint", missing=missing, logo_error=logo_error, stderr=rendered.stderr)
     return Pdf(rendered.content, missing)

@@ -47,19 +47,19 @@ class Report(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Rendered(msgspec.Struct, frozen=True):
-    """`said` is what the process printed besides, for the log."""
+    """`stderr` is what the process printed besides, for the log."""
 
     content: bytes
     report: Report
-    said: str
+    stderr: str
 
 
 class RenderFailed(Exception):
     """There is no PDF. `reason` is one of `timeout`, `killed` (by a signal: a limit, a crash) and `failure`."""
 
-    def __init__(self, reason: str, ended_with: int | None, said: str) -> None:
+    def __init__(self, reason: str, ended_with: int | None, stderr: str) -> None:
         super().__init__(f"{reason}; the process ended with {ended_with}")
-        self.reason, self.ended_with, self.said = reason, ended_with, said
+        self.reason, self.ended_with, self.stderr = reason, ended_with, stderr
 
 
 async def run(invoice: Printed, logo: Logo | None, timestamp_s: int, *, timeout_s: float) -> Rendered:
@@ -96,7 +96,7 @@ async def _run(job: bytes, folder: str, timeout_s: float) -> Rendered:
     assert process.stderr is not None
     try:
         async with asyncio.timeout(timeout_s):
-            output, said, _ = await asyncio.gather(
+            output, stderr, _ = await asyncio.gather(
                 _first(process.stdout, OUTPUT_MAX_BYTES + 1),
                 _first(process.stderr, SAID_MAX_BYTES),
                 _write(process.stdin, job),
@@ -108,7 +108,7 @@ async def _run(job: bytes, folder: str, timeout_s: float) -> Rendered:
         if process.returncode is None:
             process.kill()
             await process.wait()
-    return _read(output, ended_with, ascii(said.decode(errors="replace")) if said else "")
+    return _read(output, ended_with, ascii(stderr.decode(errors="replace")) if stderr else "")
 
 
 def environment(of_server: Mapping[str, str]) -> dict[str, str]:
@@ -116,11 +116,11 @@ def environment(of_server: Mapping[str, str]) -> dict[str, str]:
     return {name: of_server[name] for name in _TO_START if name in of_server}
 
 
-def _read(output: bytes, ended_with: int, said: str) -> Rendered:
+def _read(output: bytes, ended_with: int, stderr: str) -> Rendered:
     if ended_with != 0:
         out_of_time = ended_with == -getattr(signal, "SIGXCPU", 0)
         reason = "timeout" if out_of_time else "killed" if ended_with < 0 else "failure"
-        raise RenderFailed(reason, ended_with, said)
+        raise RenderFailed(reason, ended_with, stderr)
     line, _, content = output.partition(b"\n")
     try:
         report = msgspec.json.decode(line[:REPORT_MAX_BYTES], type=Report)
@@ -128,7 +128,7 @@ def _read(output: bytes, ended_with: int, said: str) -> Rendered:
         raise RenderFailed("failure", ended_with, ascii(str(error))) from error
     if len(output) > OUTPUT_MAX_BYTES:
         raise RenderFailed("failure", ended_with, f"more than {OUTPUT_MAX_BYTES} bytes")
-    return Rendered(content, report, said)
+    return Rendered(content, report, stderr)
 
 
 async def _first(stream: asyncio.StreamReader, limit: int) -> bytes:

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from decimal import ROUND_HALF_UP, Decimal, InvalidOperation
-from typing import Literal
+from typing import Annotated, Literal
 
 import msgspec
 
 from workhook.core import json
-from workhook.core.clock import HOUR_MS
-from workhook.http.wire_types import AMOUNT_MAX_MINOR
+from workhook.core.clock import HOUR_MS, to_millis_text
+from workhook.core.records import COMPUTED, Record, Stored
 from workhook.work.timesheets.rules import amount_minor as worth_of
 
 Status = Literal["draft", "sent", "paid", "void"]
@@ -75,17 +75,9 @@ def printed_chars(texts: Iterable[str | None], items: Iterable[Item]) -> int:
     return sum(len(each) for each in texts if each) + sum(len(each.description) for each in items)
 
 
-def too_much(amount: int) -> bool:
-    return amount > AMOUNT_MAX_MINOR
-
-
 def number_text(number: int) -> str:
     """`INV-00001`."""
     return f"INV-{number:05d}"
-
-
-def is_overdue(status: str, due: int | None, now: int) -> bool:
-    return status == "sent" and due is not None and due < now
 
 
 def read_qty(raw: object) -> Decimal:
@@ -134,20 +126,20 @@ def _decimal(raw: object, wanted: str) -> Decimal:
     return found
 
 
-class Time(msgspec.Struct, frozen=True):
-    """A timesheet, as far as an invoice wants to know."""
+class InvoicedTime(Record, frozen=True):
+    """A timesheet as an item of an invoice is made from it. `title` is the task's."""
 
     id: str
-    title: str
-    day: str
+    title: Annotated[str, COMPUTED]
+    start_time: int
     duration_ms: int
-    rate_minor: int | None
+    rate_minor: Annotated[int | None, Stored("billable_rate_minor")]
     billable: bool
     finished: bool
     invoice_id: str | None
 
 
-def complaint(time: Time | None, invoice_id: str | None) -> str | None:
+def complaint(time: InvoicedTime | None, invoice_id: str | None) -> str | None:
     """Why the time cannot be on the invoice (None: a new one), or None."""
     if time is None:
         return "the project has no such timesheet"
@@ -158,10 +150,11 @@ def complaint(time: Time | None, invoice_id: str | None) -> str | None:
     return None if time.billable else "it is not billable"
 
 
-def item_of(time: Time) -> Item:
+def item_of(time: InvoicedTime) -> Item:
     """Its hours at its rate. One without a rate costs nothing until somebody says what it costs."""
     hours = (Decimal(time.duration_ms) / HOUR_MS).quantize(Decimal(1).scaleb(-QTY_DECIMALS), ROUND_HALF_UP)
-    return Item(f"{time.title} ({time.day})", hours.normalize(), time.rate_minor or 0, time.id, time.duration_ms)
+    description = f"{time.title} ({to_millis_text(time.start_time)[:10]})"
+    return Item(description, hours.normalize(), time.rate_minor or 0, time.id, time.duration_ms)
 
 
 def replaced(items: Sequence[Item], given: Iterable[Item]) -> list[Item]:
@@ -176,7 +169,7 @@ def _looks(item: Item) -> tuple[str, Decimal, int]:
     return item.description, item.qty, item.unit_price_minor
 
 
-def with_times(items: Sequence[Item], released: Iterable[str], added: Iterable[Time]) -> list[Item]:
+def with_times(items: Sequence[Item], released: Iterable[str], added: Iterable[InvoicedTime]) -> list[Item]:
     """Without the items of timesheets that were `released`, and with those of timesheets that were `added`."""
     gone = set(released)
     return [*(each for each in items if each.timesheet_id not in gone), *map(item_of, added)]

@@ -1,4 +1,4 @@
-"""Invoices on the wire."""
+"""Invoices, their tables, and what a caller may say about one."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from decimal import Decimal
 from typing import Annotated
 
 import msgspec
+import sqlalchemy as sa
 from msgspec import UNSET, Meta, UnsetType
 
 from workhook.core.ids import new_id
@@ -25,8 +26,10 @@ from workhook.core.records import (
 from workhook.http.currencies import Currency
 from workhook.http.lists import ListQuery
 from workhook.http.parameters import DayOrMoment, LongText, Money, Prepared, Read
-from workhook.http.wire_types import WIRE_TYPE, Minor, to_amount
+from workhook.http.wire_types import WIRE_TYPE, Minor, to_amount, wire_number
 from workhook.identity.schemas import Account
+from workhook.storage.metadata import in_project, metadata
+from workhook.storage.record_rows import table_columns
 from workhook.work.invoices import rules
 from workhook.work.invoices.rules import Status
 from workhook.work.people import PersonShape, person_shape
@@ -36,18 +39,12 @@ TIMESHEETS_MAX = 1000
 
 Qty = Annotated[
     Decimal,
-    Meta(
-        extra_json_schema={WIRE_TYPE: "number", "exclusiveMinimum": 0, "maximum": rules.QTY_MAX},
-        description="More than 0, with at most six decimals.",
-    ),
+    wire_number("More than 0, with at most six decimals.", exclusiveMinimum=0, maximum=rules.QTY_MAX),
     Read(rules.read_qty, (int, float)),
 ]
 Percent = Annotated[
     int,
-    Meta(
-        extra_json_schema={WIRE_TYPE: "number", "minimum": 0, "maximum": 100},
-        description="Percent, with at most four decimals.",
-    ),
+    wire_number("Percent, with at most four decimals.", minimum=0, maximum=100),
     Read(rules.read_percent, (int, float)),
 ]
 """Millionths."""
@@ -117,7 +114,7 @@ class InvoiceItemShape(msgspec.Struct):
     unit_price: int | float
 
 
-def _shown_items(text: str) -> list[InvoiceItemShape]:
+def _items_to_response(text: str) -> list[InvoiceItemShape]:
     return [
         InvoiceItemShape(each.description, to_number(each.qty), to_amount(each.unit_price_minor))
         for each in rules.items_of(text)
@@ -133,11 +130,11 @@ def percent_of(millionths: int) -> Decimal:
     return Decimal(millionths) / 10_000
 
 
-def _shown_percent(millionths: int) -> int | float:
+def _percent_to_response(millionths: int) -> int | float:
     return to_number(percent_of(millionths))
 
 
-_ItemsText = Annotated[str, JsonForm(list[InvoiceItemShape], _shown_items)]
+_ItemsText = Annotated[str, JsonForm(list[InvoiceItemShape], _items_to_response)]
 
 
 class Invoice(Record, frozen=True):
@@ -158,7 +155,7 @@ class Invoice(Record, frozen=True):
         Minor, JsonName("amount"), Meta(description="Before tax."), EventSchema({"description": "before tax"})
     ]
     tax_millionths: Annotated[
-        Annotated[int, JsonForm(int | float, _shown_percent)] | None,
+        Annotated[int, JsonForm(int | float, _percent_to_response)] | None,
         JsonName("tax"),
         Meta(description="Percent."),
         EventSchema({"type": "number", "description": "percent"}),
@@ -186,6 +183,29 @@ class Invoice(Record, frozen=True):
     service_checkout_id: Annotated[str | None, HIDDEN]
 
 
+# `items` and `recurring_items` are JSON: `[[description, quantity in decimal, unit price in minor units, the timesheet
+# that the item was made from, its time in milliseconds], …]`, the last two null for others. `credit_type` is `true` or
+# `false`.
+invoices = sa.Table(
+    "invoices",
+    metadata,
+    in_project(),
+    sa.Column("account_id", sa.BigInteger, sa.ForeignKey("accounts.id"), nullable=False),
+    sa.Column("user_id", sa.BigInteger, sa.ForeignKey("accounts.id")),
+    *table_columns(Invoice),
+    sa.UniqueConstraint("account_id", "invoice_number"),
+    sa.Index("ix_invoices_repository_id", "repository_id", "id"),
+    sa.Index("ix_invoices_status", "repository_id", "status", "id"),
+)
+
+invoice_numbers = sa.Table(
+    "invoice_numbers",
+    metadata,
+    sa.Column("account_id", sa.BigInteger, sa.ForeignKey("accounts.id", ondelete="CASCADE"), primary_key=True),
+    sa.Column("last", sa.BigInteger, nullable=False),
+)
+
+
 class InvoiceAnswer(msgspec.Struct):
     invoice: Wire[Invoice]
     success: bool = True
@@ -198,8 +218,8 @@ class InvoicesAnswer(msgspec.Struct):
 
 def invoice_to_response(invoice: Invoice, now: int) -> Wire[Invoice]:
     """With its name, and whether it is overdue now."""
-    name, overdue = name_of(invoice.invoice_number), rules.is_overdue(invoice.status, invoice.due, now)
-    return to_response(msgspec.structs.replace(invoice, name=name, overdue=overdue))
+    overdue = invoice.status == "sent" and invoice.due is not None and invoice.due < now
+    return to_response(msgspec.structs.replace(invoice, name=name_of(invoice.invoice_number), overdue=overdue))
 
 
 def name_of(invoice_number: str | None) -> str:

@@ -35,7 +35,7 @@ from workhook.work.projects.schemas import (
 )
 from workhook.work.record_events import differences, publish_event
 from workhook.work.schemas import if_set
-from workhook.work.timesheets import loss
+from workhook.work.timesheets import timers
 
 
 async def get_project(reader: Reader, actor: Actor, project_id: str) -> Project:
@@ -104,7 +104,7 @@ async def delete_project(write: Write, project: Project) -> None:
     _require_role(project, "admin")
     await issued.require_none_of_project(write.tx, project.repository.id)
     await queries.delete_project(write.tx, project, write.now)
-    await loss.project_ends(write, project.repository)
+    await timers.project_ends(write, project.repository)
     invitation_ends.repository_goes(write.tx, project.repository)
     await _announce(write, project, "deleted")
 

@@ -19,7 +19,7 @@ from workhook.storage.dialects import any_of
 from workhook.storage.metadata import big
 from workhook.storage.statements import PerDialect
 from workhook.work.clients.tables import clients
-from workhook.work.invoices.tables import invoices
+from workhook.work.invoices.schemas import invoices
 from workhook.work.places import Columns, first_of, first_of_each, places, with_flag, written
 from workhook.work.projects.queries import PROJECTS, project_of
 from workhook.work.projects.schemas import Project

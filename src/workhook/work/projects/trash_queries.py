@@ -17,7 +17,7 @@ from workhook.storage import Reader, Row, Transaction
 from workhook.storage.metadata import big, metadata
 from workhook.work.files.tables import files
 from workhook.work.invoices.issued import has_issued
-from workhook.work.invoices.tables import invoices
+from workhook.work.invoices.schemas import invoices
 from workhook.work.projects.schemas import Project
 from workhook.work.tasks.tables import tasks
 

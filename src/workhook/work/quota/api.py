@@ -18,8 +18,7 @@ from workhook.identity.queries import find_organization, key_of
 from workhook.identity.schemas import Account, Actor
 from workhook.identity.tokens.reach import check_reach
 from workhook.storage import Reader
-from workhook.work.quota.counting import count
-from workhook.work.quota.memory import Limits
+from workhook.work.quota.counting import Limits, count
 
 
 class UsageShape(msgspec.Struct):

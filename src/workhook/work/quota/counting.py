@@ -1,85 +1,86 @@
-"""What is counted for an account, and the one statement that counts it."""
+"""What is counted for an account, the one statement that counts it, and what this process remembers of it, so that not
+every change counts it. Where a request makes something new, its events are watched: what does not fit is refused before
+the commit.
+"""
 
 from __future__ import annotations
 
+import asyncio
+import time
+from collections import defaultdict
 from typing import Any, Literal
+from weakref import WeakKeyDictionary
 
 import msgspec
 import sqlalchemy as sa
+import structlog
+from prometheus_client import Counter, Gauge
 
-from workhook.storage import Reader
+from workhook.core.config import Settings
+from workhook.core.errors import Conflict, Forbidden, Problem, TooLarge, Unavailable
+from workhook.events.outbox import Draft
+from workhook.http.calls import Call, Services, current
+from workhook.http.operations import WEBHOOK_API, Operation
+from workhook.identity.authenticator import Caller
+from workhook.identity.queries import find_member_role
+from workhook.storage import Database, Reader, Transaction
 from workhook.storage.metadata import big
+
+MIB = 2**20
+AGAIN_S = 60.0
+TIMES_AS_LONG = 100  # as counting took: it takes a hundredth of the time at most
+ACCOUNTS_MAX = 10_000  # that are remembered
+NEARLY = 0.9
+
+REFUSALS = Counter("workhook_quota_refusals_total", "Changes that a quota of an organization refused.", ["quota"])
+GIVEN_UP = Counter(
+    "workhook_quota_counts_given_up_total", "Times that counting what an organization has took too long."
+)
+ORGANIZATIONS = Gauge(
+    "workhook_quota_organizations",
+    "Organizations that this process knows to be over 90 % of a quota, and to be at it.",
+    ["state"],
+)
+
+log = structlog.get_logger(__name__)
 
 Way = Literal["repository_id", "account_id"]
 """The column by which a row belongs to its account: by a project of it, or at once."""
 
+_OF_PROJECTS = (
+    "columns tasks task_comments folders files file_comments file_comment_replies timesheets clients "
+    "service_checkouts task_credits invoices"
+)
+_OF_ACCOUNTS = "projects services hooks apps invitations"
 COUNTED: dict[str, Way] = {
-    "projects": "account_id",
-    "columns": "repository_id",
-    "tasks": "repository_id",
-    "task_comments": "repository_id",
-    "folders": "repository_id",
-    "files": "repository_id",
-    "file_comments": "repository_id",
-    "file_comment_replies": "repository_id",
-    "timesheets": "repository_id",
-    "clients": "repository_id",
-    "services": "account_id",
-    "service_checkouts": "repository_id",
-    "task_credits": "repository_id",
-    "invoices": "repository_id",
-    "hooks": "account_id",
-    "apps": "account_id",
-    "invitations": "account_id",
+    **dict.fromkeys(_OF_PROJECTS.split(), "repository_id"),
+    **dict.fromkeys(_OF_ACCOUNTS.split(), "account_id"),
 }
 """Each table that is counted by its rows. Events are counted too, by both ways, with their bytes."""
 
-_OF_A_PERSON = "It belongs to a person or their sign-in, not to an organization."
-_OF_A_RECORD = "It is a part of a record that is counted, and there are only so many for each."
-_OF_TIMESHEETS = "It is made of timesheets, which are counted."
-_OF_THE_SERVER = "It is the server's own."
-_OF_AN_APP = "It belongs to an app, which is counted, and is short-lived or bounded."
-_OF_DELIVERY = "Deliveries are never refused; their records go with `retention_days`."
-
-NOT_COUNTED: dict[str, str] = {
+_OF_A_RECORD = "task_buckets task_assignees service_prices service_checkout_periods"
+_OF_THE_SERVER = "workers worker_generation probe key_check rate_windows sign_in_failures"
+_OF_A_PERSON = "identities passwords sessions sign_in_links tokens grants"
+_OF_AN_APP = "app_keys app_secrets authorization_codes device_codes refresh_tokens"
+_REASONS = {
     "accounts": "An account is what is counted for.",
     "memberships": "There is one for each person at most.",
     "collaborators": "There is one for each person and project at most.",
     "installations": "There is one for each app at most.",
     "installation_repositories": "There is one for each installation and project at most.",
     "audit_log": "What others try and fail to do must not use up an organization's rows; it goes with its retention.",
-    "task_buckets": _OF_A_RECORD,
-    "task_assignees": _OF_A_RECORD,
-    "service_prices": _OF_A_RECORD,
-    "service_checkout_periods": _OF_A_RECORD,
+    _OF_A_RECORD: "They are parts of a record that is counted, and there are only so many for each.",
     "invoice_numbers": "There is one for each account.",
     "import_links": "There is one for each imported record, which is counted.",
     "event_keys": "There is one for each event at most, for a day.",
-    "dispatches": _OF_DELIVERY,
-    "deliveries": _OF_DELIVERY,
-    "redeliveries": _OF_DELIVERY,
-    "lanes": _OF_DELIVERY,
-    "timesheet_changes": _OF_TIMESHEETS,
-    "timesheet_sums": _OF_TIMESHEETS,
-    "workers": _OF_THE_SERVER,
-    "worker_generation": _OF_THE_SERVER,
-    "probe": _OF_THE_SERVER,
-    "key_check": _OF_THE_SERVER,
-    "rate_windows": _OF_THE_SERVER,
-    "sign_in_failures": _OF_THE_SERVER,
-    "identities": _OF_A_PERSON,
-    "passwords": _OF_A_PERSON,
-    "sessions": _OF_A_PERSON,
-    "sign_in_links": _OF_A_PERSON,
-    "tokens": _OF_A_PERSON,
-    "grants": _OF_A_PERSON,
+    "dispatches deliveries redeliveries lanes": "Deliveries are never refused; they go with `retention_days`.",
+    "timesheet_changes timesheet_sums": "They are made of timesheets, which are counted.",
+    _OF_THE_SERVER: "They are the server's own.",
+    _OF_A_PERSON: "They belong to a person or their sign-in, not to an organization.",
     "idempotency_keys": "It belongs to a token, and is kept for a day.",
-    "app_keys": _OF_AN_APP,
-    "app_secrets": _OF_AN_APP,
-    "authorization_codes": _OF_AN_APP,
-    "device_codes": _OF_AN_APP,
-    "refresh_tokens": _OF_AN_APP,
+    _OF_AN_APP: "They belong to an app, which is counted, and are short-lived or bounded.",
 }
+NOT_COUNTED = {name: reason for names, reason in _REASONS.items() for name in names.split()}
 """Every other table, and why its rows do not count."""
 
 
@@ -139,3 +140,228 @@ async def count(reader: Reader, account_id: int) -> StoredUsage:
     """Looks at every row. Raises `storage.slow.QueryTooSlow`."""
     [row] = await reader.fetch_slow(_count, {"account_id": account_id})
     return StoredUsage(row["file_bytes"], row["event_bytes"], row["rows"])
+
+
+class Limits(msgspec.Struct, frozen=True):
+    """What one account may have; 0: no limit."""
+
+    mb: int
+    rows: int
+
+    @classmethod
+    def of(cls, settings: Settings) -> Limits:
+        return cls(settings.organization_max_mb, settings.organization_max_rows)
+
+    @property
+    def bytes(self) -> int:
+        return self.mb * MIB
+
+    def part(self, usage: StoredUsage) -> float:
+        """Of the limit that is nearer, how much is used: 1.0 is all of it."""
+        parts = [used / limit for used, limit in ((usage.bytes, self.bytes), (usage.rows, self.rows)) if limit]
+        return max(parts, default=0.0)
+
+
+class _Known(msgspec.Struct):
+    usage: StoredUsage | None  # None: counting it took too long
+    until_s: float
+
+
+class UsageMemory:
+    """What each account of one database was found to have stored."""
+
+    def __init__(self, database: Database, limits: Limits) -> None:
+        self.limits = limits
+        self._database = database
+        self._known: dict[int, _Known] = {}
+        self._turns: defaultdict[int, asyncio.Lock] = defaultdict(asyncio.Lock)
+
+    async def usage(self, account_id: int) -> StoredUsage | None:
+        """What was counted within a minute or so, and what this process added. None if counting takes too long."""
+        known = self._known.get(account_id)
+        if known is not None and time.monotonic() < known.until_s:
+            return known.usage
+        turn = self._turns[account_id]
+        if known is not None and turn.locked():  # another request is counting
+            return known.usage
+        try:
+            async with turn:
+                known = self._known.get(account_id)
+                if known is None or time.monotonic() >= known.until_s:
+                    known = await self._count(account_id)
+        finally:
+            if not turn.locked():
+                self._turns.pop(account_id, None)
+        return known.usage
+
+    async def _count(self, account_id: int) -> _Known:
+        begun_s = time.monotonic()
+        try:
+            usage: StoredUsage | None = await count(self._database, account_id)
+        except Unavailable as problem:
+            GIVEN_UP.inc()
+            log.warning("quota_not_counted", account_id=account_id, error=str(problem))
+            before = self._known.get(account_id)
+            usage = before.usage if before else None
+        now_s = time.monotonic()
+        known = _Known(usage, now_s + max(AGAIN_S, TIMES_AS_LONG * (now_s - begun_s)))
+        self._known.pop(account_id, None)
+        self._known[account_id] = known
+        if len(self._known) > ACCOUNTS_MAX:
+            del self._known[next(iter(self._known))]
+        self._show()
+        return known
+
+    def add(self, account_id: int, more: StoredUsage) -> None:
+        """What this process has committed, until it is counted anew."""
+        known = self._known.get(account_id)
+        if known is not None and known.usage is not None:
+            known.usage += more
+
+    def _show(self) -> None:
+        ORGANIZATIONS.labels("nearly_full").set_function(lambda: self._number(NEARLY))
+        ORGANIZATIONS.labels("full").set_function(lambda: self._number(1.0))
+
+    def _number(self, part: float) -> int:
+        return sum(1 for each in self._known.values() if each.usage and self.limits.part(each.usage) >= part)
+
+
+_memories: WeakKeyDictionary[Database, UsageMemory] = WeakKeyDictionary()
+
+
+def memory_of(services: Services) -> UsageMemory | None:
+    """None where nothing is limited, so that nothing is counted."""
+    limits = Limits.of(services.settings)
+    if not limits.mb and not limits.rows:
+        return None
+    memory = _memories.get(services.database)
+    if memory is None:
+        memory = _memories[services.database] = UsageMemory(services.database, limits)
+    return memory
+
+
+TELLING = frozenset(
+    f"{kind}_{name}"
+    for kind in ("repository", "organization")
+    for name in ("events_publish", "dispatch", "hooks_create", "hooks_ping", "hooks_test", "hooks_test_old")
+)
+"""Operations of the webhook API that store an event because the caller asks for one."""
+
+MAKING = frozenset(
+    {
+        "create_project", "add_client", "create_column", "create_task", "change_tasks", "create_file", "create_folder",
+        "create_task_comment", "create_file_comment", "create_file_comment_reply", "create_service",
+        "create_service_checkout", "create_task_credit", "create_invoice", "create_timesheet",
+    }
+)  # fmt: skip
+"""Operations of the work API that make records. Whatever else writes edits, ends, restores or removes what is there."""
+
+ACTIONS = frozenset({"created", "added", "started", "granted", "spent"})
+"""Of the work API's own events, those that tell of a new record."""
+
+REMEDY = (
+    "Deleted things count until they have been in the trash for 30 days, and events until they are old enough to be "
+    "removed. Delete what is not needed, or ask whoever runs the server for more."
+)
+_GROWTH = object()
+
+
+class _Growth(msgspec.Struct):
+    """Of one account in one transaction. `asked`: something of it can be refused. `file_bytes`: what its files have, if
+    that was counted in the transaction."""
+
+    usage: StoredUsage = StoredUsage(0, 0, 0)
+    asked: bool = False
+    file_bytes: int | None = None
+
+
+def watch(tx: Transaction, draft: Draft, size: int) -> None:
+    """An `events.outbox.Watcher`. What happens by itself, without a call, is counted the next time."""
+    call = current()
+    memory = memory_of(call.services) if call is not None else None
+    if call is None or memory is None:
+        return
+    made = _makes(call.operation, draft)
+    growth = _growth_of(tx, call, memory, draft.account_id)
+    growth.usage += StoredUsage(0, size, 2 if made else 1)  # the event, and the record that it tells of
+    growth.asked |= made or call.operation.name in TELLING
+
+
+def takes_file(
+    tx: Transaction, call: Call, memory: UsageMemory, account_id: int, more_bytes: int, *, beside: int
+) -> None:
+    """No event tells the size of a file. Who calls has counted the files that are there, `beside`, under a lock."""
+    growth = _growth_of(tx, call, memory, account_id)
+    growth.usage += StoredUsage(more_bytes, 0, 0)
+    growth.file_bytes = beside
+
+
+def _makes(operation: Operation, draft: Draft) -> bool:
+    name = operation.name
+    if name.endswith("_hooks_create"):
+        return True  # it tells of a webhook by a ping
+    if name == "create_timesheet" and draft.action == "finished":
+        return True  # with a duration it never runs
+    if name not in MAKING or draft.action not in ACTIONS:
+        return False
+    return name != "change_tasks" or draft.name == "task"  # what is moved can start a timer
+
+
+def _growth_of(tx: Transaction, call: Call, memory: UsageMemory, account_id: int) -> _Growth:
+    found: dict[int, _Growth] | None = tx.state.get(_GROWTH)
+    if found is None:
+        accounts: dict[int, _Growth] = {}
+        tx.state[_GROWTH] = found = accounts
+
+        async def check(tx: Transaction) -> None:
+            for account_id, growth in accounts.items():
+                if growth.asked:
+                    await _require_room(tx, call, memory, account_id, growth)
+
+        def remember() -> None:
+            for account_id, growth in accounts.items():
+                memory.add(account_id, growth.usage)
+
+        tx.before_commit(check)
+        tx.after_commit(remember)
+    return found.setdefault(account_id, _Growth())
+
+
+async def _require_room(tx: Transaction, call: Call, memory: UsageMemory, account_id: int, growth: _Growth) -> None:
+    used = await memory.usage(account_id)
+    if used is None:
+        return
+    if growth.file_bytes is not None:
+        used = msgspec.structs.replace(used, file_bytes=growth.file_bytes)
+    limits, more = memory.limits, growth.usage
+    if limits.rows and used.rows + more.rows > limits.rows:
+        raise await _too_many(tx, call, account_id, used.rows, limits.rows)
+    if limits.mb and used.bytes + more.bytes > limits.bytes:
+        raise too_large(limits.mb, used.bytes if await _may_know(tx, call, account_id) else None)
+
+
+async def _too_many(reader: Reader, call: Call, account_id: int, used: int, limit: int) -> Problem:
+    REFUSALS.labels("rows").inc()
+    uses = f", and has {used:,}" if await _may_know(reader, call, account_id) else ""
+    message = f"An organization may have {limit:,} records (organization_max_rows){uses}: this is too much. {REMEDY}"
+    kind = Forbidden if call.operation.area is WEBHOOK_API else Conflict
+    return kind(message, code="row_quota")
+
+
+def too_large(max_mb: int, used_bytes: int | None) -> Problem:
+    """`used_bytes` None: the caller is not to know it."""
+    REFUSALS.labels("bytes").inc()
+    uses = f", and {used_bytes / MIB:.1f} MiB are used" if used_bytes is not None else ""
+    message = (
+        f"An organization's files and events may have {max_mb} MiB together (organization_max_mb){uses}: "
+        f"this does not fit. {REMEDY}"
+    )
+    return TooLarge(message, code="storage_quota")
+
+
+async def _may_know(reader: Reader, call: Call, account_id: int) -> bool:
+    """How much an organization has is the business of its own people, not of its clients."""
+    actor = call.actor.actor if isinstance(call.actor, Caller) else None
+    if actor is None:
+        return False
+    return actor.user.id == account_id or await find_member_role(reader, account_id, actor.user.id) is not None

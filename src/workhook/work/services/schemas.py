@@ -1,38 +1,42 @@
-"""Services on the wire, and what a caller may say about one."""
+"""Services: the records, their tables, and what a caller may say about one."""
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections import defaultdict, deque
+from collections.abc import Sequence
+from typing import Annotated, Literal
 
 import msgspec
+import sqlalchemy as sa
 from msgspec import UNSET, Meta, UnsetType
 
-from workhook.core.records import COMPUTED, HIDDEN, EventSchema, Record, Wire, resource_id
+from workhook.core import json
+from workhook.core.ids import new_id
+from workhook.core.records import COMPUTED, CURRENCY, HIDDEN, EventSchema, JsonName, Record, Wire, resource_id
 from workhook.http.currencies import Currency
 from workhook.http.lists import ListQuery
 from workhook.http.parameters import LongText, Money, Title, WebAddress
-from workhook.http.wire_types import Timestamp, Url
+from workhook.http.wire_types import Minor, Timestamp, Url
 from workhook.identity.schemas import Account
-from workhook.work.services.rules import Interval, Offer, ServicePrice
+from workhook.storage.metadata import Millis, metadata, partial_index
+from workhook.storage.record_rows import table_columns
 
 PRICES_MAX = 50
 COUNT_MAX = 10_000
 
+Interval = Literal["one_time", "week", "month", "year"]
 Count = Annotated[int, Meta(ge=0, le=COUNT_MAX)]
 Months = Annotated[int, Meta(ge=0, le=1200)]
 Position = Annotated[int, Meta(ge=0, le=2**31 - 1, description="Where it stands among the others; 0 is the first.")]
 
 
-class ServicePriceParameters(msgspec.Struct):
+class ServicePriceParameters(msgspec.Struct, frozen=True):
     """What one costs, and the task credits that come with it, each period."""
 
     amount: Money
     currency: Currency
     interval: Interval
     credits: Money | None = None
-
-    def offer(self) -> Offer:
-        return Offer(self.amount, self.currency, self.interval, self.credits)
 
 
 Prices = Annotated[
@@ -87,6 +91,16 @@ class ServiceQuery(ListQuery):
     active: bool | UnsetType = UNSET
 
 
+class ServicePrice(Record, frozen=True):
+    """`amount` is a number with at most two decimals, in every currency; `credits` are task credits."""
+
+    id: Annotated[str, resource_id("prc")]
+    amount_minor: Annotated[Minor, JsonName("amount")]
+    currency: Annotated[str, CURRENCY]
+    interval: Interval
+    credits_minor: Annotated[Minor | None, JsonName("credits")]
+
+
 class Service(Record, frozen=True):
     """`organization` is the owner's login. `default_price` is the first of the prices."""
 
@@ -123,5 +137,53 @@ class ServicesAnswer(msgspec.Struct):
     success: bool = True
 
 
-def with_prices(service: Service, prices: tuple[ServicePrice, ...]) -> Service:
-    return msgspec.structs.replace(service, service_prices=prices, default_price=next(iter(prices), None))
+services = sa.Table(
+    "services",
+    metadata,
+    sa.Column("account_id", sa.BigInteger, sa.ForeignKey("accounts.id", ondelete="CASCADE"), nullable=False),
+    *table_columns(Service),
+    # JSON: the prices that can be chosen now, in their order. So that who holds the row's lock has read the last list.
+    sa.Column("prices", sa.Text, nullable=False),
+    sa.Column("deleted_at", Millis),
+    sa.Index("ix_services_account_id", "account_id", "id"),
+    partial_index("ix_services_offered", "account_id", "active", "id", where=sa.text("deleted_at IS NULL")),
+)
+
+# Every price that there ever was; never changed, so that checkouts keep theirs.
+service_prices = sa.Table(
+    "service_prices",
+    metadata,
+    sa.Column("service_id", sa.Text, sa.ForeignKey("services.id", ondelete="CASCADE"), nullable=False),
+    *table_columns(ServicePrice),
+    sa.Index("ix_service_prices_service_id", "service_id"),
+)
+
+
+def prices_text(prices: Sequence[ServicePrice]) -> str:
+    """As the column `prices` holds them."""
+    return json.encode_text([list(msgspec.structs.astuple(each)) for each in prices])
+
+
+def prices_of_text(text: str) -> tuple[ServicePrice, ...]:
+    return tuple(ServicePrice(*columns) for columns in json.decode(text))
+
+
+def replaced_prices(old: Sequence[ServicePrice], wanted: Sequence[ServicePriceParameters]) -> tuple[ServicePrice, ...]:
+    """The prices for `wanted`, in its order.
+
+    A price that says what an old one says is that one: it keeps its id, by which callers know it.
+    """
+    free: dict[ServicePriceParameters, deque[ServicePrice]] = defaultdict(deque)
+    for price in old:
+        free[parameters_of(price)].append(price)
+    return tuple(
+        free[each].popleft()
+        if free[each]
+        else ServicePrice(new_id("prc"), each.amount, each.currency, each.interval, each.credits)
+        for each in wanted
+    )
+
+
+def parameters_of(price: ServicePrice) -> ServicePriceParameters:
+    """What a caller says to get this price."""
+    return ServicePriceParameters(price.amount_minor, price.currency, price.interval, price.credits_minor)

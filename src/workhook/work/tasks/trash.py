@@ -13,7 +13,7 @@ from workhook.storage.dialects import any_of
 from workhook.storage.metadata import big
 from workhook.storage.sweeping import in_order
 from workhook.work.tasks.tables import tasks
-from workhook.work.timesheets.tables import timesheets
+from workhook.work.timesheets.schemas import timesheets
 
 KEPT_MS = 30 * DAY_MS
 BATCH = 100

@@ -1,12 +1,20 @@
-"""Tables as `text/csv` (RFC 4180), and who asks for one."""
+"""Tables as `text/csv` (RFC 4180), who asks for one, and timesheets as a table: all that fits the filters."""
 
 from __future__ import annotations
 
 import csv
 import io
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from decimal import Decimal
+
+from workhook.core.clock import now_ms, to_millis_text
+from workhook.http.lists import WHOLE_LIST_MAX
+from workhook.storage import Reader
+from workhook.work.access import Access
+from workhook.work.timesheets import queries, rules
+from workhook.work.timesheets.queries import TimesheetPage
+from workhook.work.timesheets.schemas import Timesheet
 
 MEDIA_TYPE = "text/csv"
 
@@ -74,3 +82,57 @@ def headers(file_name: str) -> dict[str, str]:
 
 VARY = {"Vary": "Accept"}
 """Of every answer of an operation that could have been a table."""
+
+
+_OF_TIME = ("start_time", "end_time", "duration_ms", "hours")
+_COLUMNS = ("id", "date", "user", "task", *_OF_TIME, "billable", "billable_rate", "amount", "notes")
+
+
+def _cells(timesheet: Timesheet, now: int) -> tuple[Cell, ...]:
+    """`date` is the day in UTC on which it started; `amount` is empty for what is not billable or has no rate."""
+    times, rate = timesheet.times, timesheet.billable_rate_minor
+    duration = rules.elapsed_ms(times, now)
+    amount = rules.amount_minor(duration, rate) if timesheet.billable and rate is not None else None
+    start = to_millis_text(times.start)
+    return (
+        timesheet.id,
+        start.partition("T")[0],
+        timesheet.user.username,
+        timesheet.task.title if timesheet.task else None,
+        start,
+        None if times.end is None else to_millis_text(times.end),
+        duration,
+        Decimal(rules.hours_text(duration)),
+        timesheet.billable,
+        _decimal(rate),
+        _decimal(amount),
+        timesheet.notes,
+    )
+
+
+def table(timesheets: Sequence[Timesheet]) -> bytes:
+    """The timesheets, below the line of the columns' names."""
+    now = now_ms()
+    return rows([_COLUMNS, *(_cells(each, now) for each in timesheets)])
+
+
+async def whole_table(
+    reader: Reader, access: Access, filters: Mapping[str, object], first: TimesheetPage
+) -> AsyncIterator[bytes]:
+    """`table` of `first` and of all timesheets behind it, in parts of a page each."""
+    yield table(first.timesheets)
+    behind = _end(first)
+    while behind is not None:
+        page = await queries.list_timesheets(reader, access, filters, after=behind, limit=WHOLE_LIST_MAX)
+        behind = _end(page)
+        now = now_ms()
+        yield rows(_cells(each, now) for each in page.timesheets)
+
+
+def _end(page: TimesheetPage) -> str | None:
+    """Behind which there may be more."""
+    return page.last_seen or (page.timesheets[-1].id if page.timesheets else None)
+
+
+def _decimal(minor: int | None) -> Decimal | None:
+    return None if minor is None else Decimal(rules.two_decimals(minor))

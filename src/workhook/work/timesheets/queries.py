@@ -6,10 +6,11 @@ their ids: whoever starts a timer does so too, so that nobody waits for a row wh
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
+import msgspec
 import sqlalchemy as sa
 from sqlalchemy.sql.util import ClauseAdapter
 
@@ -20,61 +21,49 @@ from workhook.identity.tables import accounts, projects
 from workhook.storage import Reader, Row, Transaction
 from workhook.storage.dialects import any_of
 from workhook.storage.metadata import big, insert_into
-from workhook.work.access import Access, access_of, with_access
+from workhook.storage.record_rows import assigned, row_reader, selected, stored_names, values_of
+from workhook.work.access import Access, find_with_access, with_access
 from workhook.work.pages import LOOKS_AT_MOST, bounded, fetch, length
 from workhook.work.people import membership_of, person_columns, person_of_row
 from workhook.work.schemas import if_set
 from workhook.work.tasks.tables import tasks
 from workhook.work.timesheets.rules import Times
-from workhook.work.timesheets.schemas import Timesheet, TimesheetsQuery, TimesheetTaskShape
-from workhook.work.timesheets.tables import timesheets
+from workhook.work.timesheets.schemas import Timesheet, TimesheetTaskShape, timesheets
 
 people = accounts.alias("people")
 _wanted = tasks.alias("wanted")
+_is_wanted = sa.and_(_wanted.c.id == sa.bindparam("task_id"), _wanted.c.deleted_at.is_(None))
+_wanted_columns = [_wanted.c[name].label(f"wanted_{name}") for name in ("id", "title", "repository_id")]
 
-_CONTENT = (
-    "task_id",
-    "start_time",
-    "end_time",
-    "running_since",
-    "duration_ms",
-    "is_active",
-    "finished",
-    "notes",
-    "billable",
-    "billable_rate_minor",
-    "updated_at",
-)
-_COLUMNS = ("id", "invoice_id", "created_at", *_CONTENT)
+_FIXED = ("id", "invoice_id", "created_at")
 _PROJECT = "project_"  # before the project's columns, as `with_access` names them
 
 _timesheets = (
     sa.select(
-        *(timesheets.c[name].label(f"ts_{name}") for name in _COLUMNS),
+        *selected(Timesheet, timesheets),
+        *selected(Times, timesheets),
+        timesheets.c.task_id,
         tasks.c.title.label("task_title"),
         *person_columns(membership_of(timesheets.c.repository_id, people), people, "person_"),
     )
     .join_from(timesheets, people, people.c.id == timesheets.c.user_id)
     .outerjoin(tasks, tasks.c.id == timesheets.c.task_id)
 )
-_by_id = with_access(_timesheets, timesheets.c.repository_id).where(timesheets.c.id == sa.bindparam("id"))
-_locked = _by_id.with_for_update(of=timesheets, key_share=True)
-_of_user_locked = _by_id.with_for_update(of=people, key_share=True)
-# For an edit, which may name another task: `wanted_…` is null unless it is there, in whatever project.
+_read = row_reader(Timesheet)
+_read_times = row_reader(Times, len(stored_names(Timesheet)))
+by_id = with_access(_timesheets, timesheets.c.repository_id).where(timesheets.c.id == sa.bindparam("id"))
+locked = by_id.with_for_update(of=timesheets, key_share=True)
+user_locked = by_id.with_for_update(of=people, key_share=True)
+# For an edit, which may name another task: `wanted_…` are null unless it is there, in whatever project.
 _to_edit = (
-    _by_id.outerjoin(_wanted, sa.and_(_wanted.c.id == sa.bindparam("task_id"), _wanted.c.deleted_at.is_(None)))
-    .add_columns(_wanted.c.title.label("wanted_title"), _wanted.c.repository_id.label("wanted_repository_id"))
-    .with_for_update(of=timesheets, key_share=True)
+    by_id.outerjoin(_wanted, _is_wanted).add_columns(*_wanted_columns).with_for_update(of=timesheets, key_share=True)
 )
 
-# A project with the caller's place in it, a task (of whatever project; null if it is not there) and the caller.
-_place = with_access(
-    sa.select(tasks.c.title.label("wanted_title"), tasks.c.repository_id.label("wanted_repository_id")).select_from(
-        people.outerjoin(tasks, sa.and_(tasks.c.id == sa.bindparam("task_id"), tasks.c.deleted_at.is_(None)))
-    ),
-    projects.c.repository_id,
+# A project with the caller's role in it, a task (of whatever project; null if it is not there) and the caller.
+_target = with_access(
+    sa.select(*_wanted_columns).select_from(people.outerjoin(_wanted, _is_wanted)), projects.c.repository_id
 ).where(projects.c.id == sa.bindparam("project_id"), people.c.id == big("user_id"))
-_place_locked = _place.with_for_update(of=people, key_share=True)
+_target_locked = _target.with_for_update(of=people, key_share=True)
 _task_and_user = (
     sa.select(tasks.c.title)
     .select_from(people.join(tasks, tasks.c.id == sa.bindparam("task_id")))
@@ -90,15 +79,10 @@ everywhere = (
     .order_by(timesheets.c.id)
     .with_for_update(of=timesheets, key_share=True)
 )
-# `user_id` is the caller, whose place in each project the row tells; `runner_id` is whose timer it is.
+# `user_id` is the caller, whose role in each project the row has; `runner_id` is the user of the timer.
 _runs = sa.and_(timesheets.c.user_id == big("runner_id"), timesheets.c.is_active)
 _running_of_user = everywhere.where(_runs)
-_timers_of_user = everywhere.where(
-    sa.or_(
-        _runs,
-        timesheets.c.id == sa.bindparam("id"),
-    )
-)
+_timers_of_user = everywhere.where(sa.or_(_runs, timesheets.c.id == sa.bindparam("id")))
 _on_tasks = sa.and_(any_of(timesheets.c.task_id, "task_ids"), timesheets.c.is_active)
 _running_on_tasks = everywhere.where(_on_tasks, any_of(timesheets.c.user_id, "user_ids"))
 _who_runs = sa.select(timesheets.c.user_id).where(_on_tasks)
@@ -110,97 +94,66 @@ _lock_who_runs = (
     .with_for_update(key_share=True)
 )
 
-_insert = insert_into(timesheets, "id", "repository_id", "user_id", *_CONTENT, "created_at")
+_insert = insert_into(timesheets, *(each.name for each in timesheets.c))
 _update = (
     sa.update(timesheets)
-    .where(timesheets.c.id == sa.bindparam("timesheet_id"))
-    .values({name: sa.bindparam(name) for name in _CONTENT})
+    .where(timesheets.c.id == sa.bindparam("id"))
+    .values(assigned(("task_id", *stored_names(Times), *stored_names(Timesheet, without=_FIXED))))
 )
 _delete = sa.delete(timesheets).where(timesheets.c.id == sa.bindparam("id"))
 
 
-class Place:
-    """Where a timesheet is to be: the project as the caller sees it, and the task that was named if it is there."""
-
-    def __init__(self, row: Row | None, actor: Actor) -> None:
-        """Raises `NotFound`."""
-        self.access: Access = access_of(row, actor)
-        assert row is not None, "access_of refuses it"
-        there = row["wanted_repository_id"] == self.access.repository.id
-        self.task_title: str | None = row["wanted_title"] if there else None
+def _wanted_task(row: Row, access: Access) -> TimesheetTaskShape | None:
+    """The task that was named, if it is there in the same project."""
+    there = row["wanted_repository_id"] == access.repository.id
+    return TimesheetTaskShape(row["wanted_id"], row["wanted_title"]) if there else None
 
 
 def _timesheet_of(row: Row, repository: Repository, *, gone: bool = False) -> Timesheet:
     """`gone`: its project was deleted."""
-    return Timesheet(
-        id=row["ts_id"],
+    return _read(
+        row,
         repository=repository,
-        task=TimesheetTaskShape(row["ts_task_id"], row["task_title"]) if row["ts_task_id"] else None,
+        task=TimesheetTaskShape(row["task_id"], row["task_title"]) if row["task_id"] else None,
         user=person_of_row(row, "person_"),
-        times=Times(
-            start=row["ts_start_time"],
-            end=row["ts_end_time"],
-            running_since=row["ts_running_since"],
-            counted_ms=row["ts_duration_ms"],
-            is_active=bool(row["ts_is_active"]),
-            finished=bool(row["ts_finished"]),
-        ),
-        notes=row["ts_notes"],
-        billable=bool(row["ts_billable"]),
-        billable_rate_minor=row["ts_billable_rate_minor"],
-        invoice_id=row["ts_invoice_id"],
-        created_at=row["ts_created_at"],
-        updated_at=row["ts_updated_at"],
+        times=_read_times(row),
         repository_gone=gone,
     )
 
 
 def timesheets_of(rows: Sequence[Row], user_id: int) -> list[Timesheet]:
-    """Of `everywhere`; `user_id` is whose roles the rows tell."""
+    """Of `everywhere`; The roles in the rows are those of the user `user_id`."""
     return [
         _timesheet_of(row, repository_of(row, user_id, _PROJECT), gone=row["project_deleted_at"] is not None)
         for row in rows
     ]
 
 
-async def _find(reader: Reader, statement: sa.Select[Any], timesheet_id: str, actor: Actor) -> tuple[Timesheet, Access]:
-    row = await reader.fetch_one(statement, {"id": timesheet_id, "user_id": actor.user.id})
-    access = access_of(row, actor)
-    assert row is not None, "access_of refuses it"
+async def find_timesheet(
+    reader: Reader, actor: Actor, timesheet_id: str, statement: sa.Select[Any] = by_id
+) -> tuple[Timesheet, Access]:
+    """With `locked` nobody else changes it until the transaction ends. With `user_locked` its user starts no timer
+    elsewhere; the timesheet is as it was before the wait, if there was one. Raises `NotFound`."""
+    row, access = await find_with_access(reader, statement, actor, id=timesheet_id)
     return _timesheet_of(row, access.repository), access
-
-
-async def find_timesheet(reader: Reader, actor: Actor, timesheet_id: str) -> tuple[Timesheet, Access]:
-    """Raises `NotFound`."""
-    return await _find(reader, _by_id, timesheet_id, actor)
-
-
-async def lock_timesheet(tx: Transaction, actor: Actor, timesheet_id: str) -> tuple[Timesheet, Access]:
-    """The timesheet, which nobody else changes until the transaction ends. Raises `NotFound`."""
-    return await _find(tx, _locked, timesheet_id, actor)
-
-
-async def lock_user_of(tx: Transaction, actor: Actor, timesheet_id: str) -> tuple[Timesheet, Access]:
-    """The timesheet as it was before the wait, if there was one: its user is locked, and starts no timer elsewhere."""
-    return await _find(tx, _of_user_locked, timesheet_id, actor)
 
 
 async def lock_to_edit(
     tx: Transaction, actor: Actor, timesheet_id: str, task_id: str | None
-) -> tuple[Timesheet, Access, str | None]:
-    """`lock_timesheet`, and the title of the task `task_id` if it is in the same project."""
-    params = {"id": timesheet_id, "user_id": actor.user.id, "task_id": task_id}
-    row = await tx.fetch_one(_to_edit, params)
-    access = access_of(row, actor)
-    assert row is not None, "access_of refuses it"
-    there = row["wanted_repository_id"] == access.repository.id
-    return _timesheet_of(row, access.repository), access, row["wanted_title"] if there else None
+) -> tuple[Timesheet, Access, TimesheetTaskShape | None]:
+    """The timesheet, locked, and the task `task_id` if it is in the same project."""
+    row, access = await find_with_access(tx, _to_edit, actor, id=timesheet_id, task_id=task_id)
+    return _timesheet_of(row, access.repository), access, _wanted_task(row, access)
 
 
-async def find_place(tx: Transaction, actor: Actor, project_id: str, task_id: str, *, lock_user: bool) -> Place:
-    """`lock_user`: a timer is to start. Raises `NotFound`."""
-    params = {"project_id": project_id, "task_id": task_id, "user_id": actor.user.id}
-    return Place(await tx.fetch_one(_place_locked if lock_user else _place, params), actor)
+async def find_target(
+    tx: Transaction, actor: Actor, project_id: str, task_id: str, *, lock_user: bool
+) -> tuple[Access, TimesheetTaskShape | None]:
+    """The project as the caller sees it, and the task if it is there. `lock_user`: a timer is to start. Raises
+    `NotFound`."""
+    statement = _target_locked if lock_user else _target
+    row, access = await find_with_access(tx, statement, actor, project_id=project_id, task_id=task_id)
+    return access, _wanted_task(row, access)
 
 
 async def lock_user_for(tx: Transaction, user: Account, task_id: str) -> TimesheetTaskShape | None:
@@ -229,38 +182,25 @@ async def lock_running_on(tx: Transaction, task_ids: Sequence[str], mover_id: in
     be a deadlock.
     """
     listed = list(task_ids)
-    locked = await tx.fetch_all(_lock_who_runs, {"task_ids": listed, "mover_id": mover_id})
-    if not locked:
+    runners = await tx.fetch_all(_lock_who_runs, {"task_ids": listed, "mover_id": mover_id})
+    if not runners:
         return []
-    params = {"task_ids": listed, "user_ids": [row["id"] for row in locked], "user_id": mover_id}
+    params = {"task_ids": listed, "user_ids": [row["id"] for row in runners], "user_id": mover_id}
     return timesheets_of(await tx.fetch_all(_running_on_tasks, params), mover_id)
 
 
 def _values(timesheet: Timesheet) -> Mapping[str, object]:
-    times = timesheet.times
-    return {
-        "task_id": timesheet.task.id if timesheet.task else None,
-        "start_time": times.start,
-        "end_time": times.end,
-        "running_since": times.running_since,
-        "duration_ms": times.counted_ms,
-        "is_active": times.is_active,
-        "finished": times.finished,
-        "notes": timesheet.notes,
-        "billable": timesheet.billable,
-        "billable_rate_minor": timesheet.billable_rate_minor,
-        "updated_at": timesheet.updated_at,
-    }
+    task_id = timesheet.task.id if timesheet.task else None
+    return {**values_of(timesheet), **values_of(timesheet.times), "task_id": task_id}
 
 
 async def insert_timesheet(tx: Transaction, timesheet: Timesheet) -> None:
-    places = {"repository_id": timesheet.repository.id, "user_id": timesheet.user.id}
-    ids = {"id": timesheet.id, "created_at": timesheet.created_at}
-    await tx.execute(_insert, {**_values(timesheet), **places, **ids})
+    owners = {"repository_id": timesheet.repository.id, "user_id": timesheet.user.id}
+    await tx.execute(_insert, {**_values(timesheet), **owners})
 
 
 async def update_timesheets(tx: Transaction, changed: Sequence[Timesheet]) -> None:
-    await tx.execute_many(_update, [{**_values(each), "timesheet_id": each.id} for each in changed])
+    await tx.execute_many(_update, [_values(each) for each in changed])
 
 
 async def delete_timesheet(tx: Transaction, timesheet_id: str) -> None:
@@ -271,7 +211,7 @@ async def delete_timesheet(tx: Transaction, timesheet_id: str) -> None:
 CONDITIONS: Mapping[str, sa.ColumnElement[bool]] = {
     "user": people.c.login_key == sa.bindparam("user"),
     "task_id": timesheets.c.task_id == sa.bindparam("task_id"),
-    "since": timesheets.c.start_time >= big("since"),
+    "from_": timesheets.c.start_time >= big("from_"),
     "to": timesheets.c.start_time < big("to"),
     "billable": timesheets.c.billable == sa.bindparam("billable", type_=sa.Boolean()),
     "is_active": timesheets.c.is_active == sa.bindparam("is_active", type_=sa.Boolean()),
@@ -281,6 +221,7 @@ CONDITIONS: Mapping[str, sa.ColumnElement[bool]] = {
     "upto": timesheets.c.id <= sa.bindparam("upto"),
 }
 
+FILTERS = ("user", "task_id", "from_", "to", "billable", "is_active", "finished", "invoiced")
 _INDEXED = frozenset({"user", "task_id", "after", "upto"})
 _FILTERED = ("id", "start_time", "billable", "is_active", "finished", "invoice_id")
 
@@ -292,12 +233,7 @@ def _walk(names: frozenset[str]) -> sa.Select[Any]:
         .where(timesheets.c.repository_id == big("repository_id"))
         .order_by(timesheets.c.id)
     )
-    if "task_id" in names:
-        walk = walk.where(CONDITIONS["task_id"])
-    if "after" in names:
-        walk = walk.where(CONDITIONS["after"])
-    if "upto" in names:
-        walk = walk.where(CONDITIONS["upto"])
+    walk = walk.where(*(CONDITIONS[name] for name in ("task_id", "after", "upto") if name in names))
     if "user" in names:
         named = sa.select(people.c.id).where(CONDITIONS["user"]).scalar_subquery()
         walk = walk.where(timesheets.c.user_id == named)
@@ -326,23 +262,15 @@ def _last_seen(names: frozenset[str]) -> sa.Select[Any]:
     return _walk(names).with_only_columns(timesheets.c.id).offset(big("most") - 1).limit(1)
 
 
-def filters_of(query: TimesheetsQuery) -> dict[str, object]:
-    """Those that are given, by the names of `CONDITIONS`."""
-    user = if_set(query.user)
-    found = {
-        "user": None if user is None else key_of(user),
-        "task_id": if_set(query.task_id),
-        "since": if_set(query.from_),
-        "to": if_set(query.to),
-        "billable": if_set(query.billable),
-        "is_active": if_set(query.is_active),
-        "finished": if_set(query.finished),
-        "invoiced": if_set(query.invoiced),
-    }
+def filters_of(query: msgspec.Struct, names: Iterable[str] = FILTERS) -> dict[str, object]:
+    """Those of these fields of a query that are given, by the names of `CONDITIONS`; `user` as the key of the login."""
+    found = {name: if_set(getattr(query, name)) for name in names}
+    if found["user"] is not None:
+        found["user"] = key_of(found["user"])
     return {name: value for name, value in found.items() if value is not None}
 
 
-class Listed(NamedTuple):
+class TimesheetPage(NamedTuple):
     """`last_seen`: the id behind which nothing was looked at, where the page is not full for that."""
 
     timesheets: Found[Timesheet]
@@ -351,7 +279,7 @@ class Listed(NamedTuple):
 
 async def list_timesheets(
     reader: Reader, access: Access, filters: Mapping[str, object], *, after: str | None, limit: int
-) -> Listed:
+) -> TimesheetPage:
     """Those of the project that fit, by id; `after` is the id behind which to start."""
     chosen = dict(filters) if after is None else {**filters, "after": after}
     names = frozenset(chosen)
@@ -362,11 +290,11 @@ async def list_timesheets(
 
     found = await page(names)
     if found.cut or len(found) == limit or names <= _INDEXED:
-        return Listed(found)
+        return TimesheetPage(found)
     last = await reader.fetch_one(_last_seen(names & _INDEXED), params)
     if last is None:
-        return Listed(found)
+        return TimesheetPage(found)
     # Once more up to there: somebody may have written since the page was read, and moved what is behind it.
     params["upto"] = last["id"]
     found = await page(names | {"upto"})
-    return Listed(found, None if found.cut or len(found) == limit else last["id"])
+    return TimesheetPage(found, None if found.cut or len(found) == limit else last["id"])

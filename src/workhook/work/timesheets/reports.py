@@ -1,56 +1,349 @@
-"""`/reports/timesheets`: what was spent, by user, task, project or day."""
+"""`/reports/timesheets`: what was spent, by user, task, project or day.
+
+A report is over everything that the caller sees as an owner or a member.
+"""
 
 from __future__ import annotations
 
+import operator
+import zoneinfo
 from collections.abc import Sequence
+from datetime import UTC, date, datetime, tzinfo
 from decimal import Decimal
-from functools import reduce
+from functools import lru_cache, reduce
+from typing import Annotated, Any, Literal, cast
 
-from workhook.core.clock import now_ms
+import msgspec
+import sqlalchemy as sa
+from msgspec import UNSET, Meta, UnsetType
+
+from workhook.core.clock import DAY_MS, now_ms
 from workhook.core.errors import Fault, Invalid, NotFound
 from workhook.http.calls import Answer, Call
 from workhook.http.endpoints import Routes
 from workhook.http.operations import WORK_API
+from workhook.http.parameters import DAY_OR_MOMENT, Checked, Read
+from workhook.http.wire_types import read_day_or_moment, to_amount
 from workhook.identity.authenticator import actor_of
+from workhook.identity.queries import by_membership_in
 from workhook.identity.schemas import Actor
-from workhook.storage import Reader
+from workhook.identity.tables import collaborators, memberships, projects
+from workhook.identity.tokens.reach import reach_params, within_reach
+from workhook.storage import Reader, Row
+from workhook.storage.metadata import big
+from workhook.work.access import find_access, is_insider
+from workhook.work.clients.tables import clients
+from workhook.work.people import NOBODY_ELSE, PersonShape, person_columns, person_of_row
 from workhook.work.schemas import if_set
-from workhook.work.timesheets import export, report_queries, rules
-from workhook.work.timesheets.actions import see_timesheets
+from workhook.work.tasks.tables import tasks
+from workhook.work.timesheets import export, rules
 from workhook.work.timesheets.export import Cell
-from workhook.work.timesheets.report_schemas import (
-    Group,
-    GroupBy,
-    ReportAnswer,
-    ReportQuery,
-    Spent,
-    row_shape,
-    totals_shape,
+from workhook.work.timesheets.queries import filters_of, people
+from workhook.work.timesheets.schemas import (
+    ShortDurationShape,
+    TimesheetProjectShape,
+    TimesheetTaskShape,
+    short_duration,
 )
+from workhook.work.timesheets.sums import ALWAYS, SUMS, UNITS, Grain, cover, report_parts
+
+GroupBy = Literal["user", "task", "project", "day"]
+
+
+def zone_of(name: str) -> tzinfo:
+    """The zone of an IANA name. Raises `ValueError`."""
+    if name == "UTC":  # also where no data of zones is installed
+        return UTC
+    try:
+        return zoneinfo.ZoneInfo(name)
+    except (zoneinfo.ZoneInfoNotFoundError, OSError) as error:
+        raise ValueError(name) from error
+
+
+def _not_a_zone(name: str) -> str | None:
+    try:
+        zone_of(name)
+    except ValueError:
+        return "the name of a time zone, such as Europe/Vienna"
+    return None
+
+
+def _read_bound(raw: object) -> int | date:
+    """A bare date stays one: which moment it is depends on the time zone."""
+    moment = read_day_or_moment(raw)
+    try:
+        return date.fromisoformat(str(raw).strip())
+    except ValueError:
+        return moment
+
+
+Bound = Annotated[int, Meta(extra_json_schema=DAY_OR_MOMENT), Read(_read_bound)]
+_FROM = "Timesheets that started then or later: RFC 3339, or a date, which is its midnight in `timezone`."
+From = Annotated[Bound, Meta(description=_FROM)]
+To = Annotated[Bound, Meta(description="Timesheets that started before; likewise.")]
+
+
+class ReportQuery(msgspec.Struct):
+    """What a report takes. `from` is inclusive, `to` is not."""
+
+    group_by: Annotated[GroupBy, Meta(description="`user` if absent.")] | UnsetType = UNSET
+    project_id: str | UnsetType = UNSET
+    user: Annotated[str, Meta(description="Username.")] | UnsetType = UNSET
+    to: To | UnsetType = UNSET
+    billable: bool | UnsetType = UNSET
+    invoiced: bool | UnsetType = UNSET
+    timezone: (
+        Annotated[str, Meta(max_length=64, description="IANA name; `UTC` if absent."), Checked(_not_a_zone)] | UnsetType
+    ) = UNSET
+    from_: From | UnsetType = msgspec.field(name="from", default=UNSET)
+
+    @property
+    def zone(self) -> tzinfo:
+        return zone_of(if_set(self.timezone) or "UTC")
+
+    @property
+    def since_ms(self) -> int | None:
+        return self._moment(self.from_)
+
+    @property
+    def to_ms(self) -> int | None:
+        return self._moment(self.to)
+
+    def _moment(self, bound: object) -> int | None:
+        if isinstance(bound, date):
+            midnight = datetime(bound.year, bound.month, bound.day, tzinfo=self.zone)
+            return round(midnight.timestamp()) * 1000
+        return None if bound is UNSET else cast("int", bound)
+
+
+class Spent(msgspec.Struct, frozen=True):
+    """Sums over timesheets. Each one's amount is rounded by itself, as on an invoice."""
+
+    timesheets: int = 0
+    duration_ms: int = 0
+    billable_ms: int = 0
+    amount_minor: int = 0
+
+    def plus(self, other: Spent) -> Spent:
+        return Spent(*map(operator.add, msgspec.structs.astuple(self), msgspec.structs.astuple(other)))
+
+
+class ReportGroup(msgspec.Struct, frozen=True):
+    """Sums, and whose they are: what the report is not grouped by is None."""
+
+    spent: Spent
+    user: PersonShape | None = None
+    task: TimesheetTaskShape | None = None
+    project: TimesheetProjectShape | None = None
+    day: date | None = None
+
+
+class ReportRowShape(msgspec.Struct):
+    """What the report is not grouped by is null; a task comes with its project."""
+
+    user: PersonShape | None
+    task: TimesheetTaskShape | None
+    project: TimesheetProjectShape | None
+    day: Annotated[str, Meta(extra_json_schema={"format": "date"})] | None
+    timesheets: Annotated[int, Meta(ge=0, description="How many there are.")]
+    duration: Annotated[int, Meta(ge=0, description="Milliseconds; of running timers, what was counted until now.")]
+    formatted_duration: str
+    short_formatted_duration: ShortDurationShape
+    billable_duration: Annotated[int, Meta(ge=0, description="Milliseconds of what is billable.")]
+    amount: Annotated[
+        float, Meta(ge=0, description="Of what is billable and has a rate; each timesheet's is rounded by itself.")
+    ]
+
+
+class ReportTotalsShape(msgspec.Struct):
+    """The sums of all rows."""
+
+    timesheets: int
+    duration: Annotated[int, Meta(ge=0, description="Milliseconds.")]
+    formatted_duration: str
+    short_formatted_duration: ShortDurationShape
+    billable_duration: Annotated[int, Meta(ge=0, description="Milliseconds.")]
+    amount: Annotated[float, Meta(ge=0)]
+
+
+class ReportAnswer(msgspec.Struct):
+    report: list[ReportRowShape]
+    totals: ReportTotalsShape
+    success: bool = True
+
+
+def row_to_response(group: ReportGroup) -> ReportRowShape:
+    day = group.day.isoformat() if group.day else None
+    return ReportRowShape(user=group.user, task=group.task, project=group.project, day=day, **_sum_fields(group.spent))
+
+
+def totals_to_response(spent: Spent) -> ReportTotalsShape:
+    return ReportTotalsShape(**_sum_fields(spent))
+
+
+def _sum_fields(spent: Spent) -> dict[str, Any]:
+    return {
+        "timesheets": spent.timesheets,
+        "duration": spent.duration_ms,
+        "formatted_duration": rules.formatted(spent.duration_ms),
+        "short_formatted_duration": short_duration(spent.duration_ms),
+        "billable_duration": spent.billable_ms,
+        "amount": to_amount(spent.amount_minor),
+    }
+
+
+_user_id = big("user_id")
+# The projects first: each part is found by an index, and only what lies in them is looked at.
+_project = projects.alias("visible_project")  # reports name projects, too
+_project_ids = sa.select(_project.c.repository_id).where(_project.c.deleted_at.is_(None))
+_visible = sa.union(
+    _project_ids.where(_project.c.account_id == _user_id),
+    _project_ids.join(memberships, memberships.c.organization_id == _project.c.account_id).where(
+        memberships.c.user_id == _user_id,
+        by_membership_in(_project),
+    ),
+    _project_ids.join(collaborators, collaborators.c.repository_id == _project.c.repository_id).where(
+        collaborators.c.user_id == _user_id
+    ),
+)
+_seen = projects.alias("seen")
+_every_visible = sa.select(_seen.c.repository_id).where(
+    _seen.c.repository_id.in_(_visible), within_reach(_seen.c.account_id, _seen.c.repository_id)
+)
+# One project, without looking for all the others that the caller sees.
+_one_visible = sa.select(projects.c.repository_id).where(
+    projects.c.id == sa.bindparam("project_id"),
+    projects.c.deleted_at.is_(None),
+    is_insider(_user_id),
+    within_reach(projects.c.account_id, projects.c.repository_id),
+)
+_roles = sa.select(
+    sa.exists(_visible).label("inside"), sa.exists().where(clients.c.user_id == _user_id).label("outside")
+)
+_PROJECT_COLUMNS = (projects.c.id.label("project_id"), projects.c.title.label("project_title"))
+
+_FILTERS = ("user", "billable", "invoiced", "project_id")
+_GROUP_KEYS: dict[GroupBy, tuple[str, ...]] = {
+    "user": ("user_id",),
+    "task": ("task_id", "repository_id"),
+    "project": ("repository_id",),
+    "day": ("bucket",),
+}
+
+
+@lru_cache(maxsize=256)  # few of the combinations are asked for
+def _sums(group_by: GroupBy, grains: tuple[Grain, ...], unit_ms: int, names: frozenset[str]) -> sa.Select[Any]:
+    """`unit_ms`: what a day is put together of."""
+    there = _one_visible if "project_id" in names else _every_visible
+    places = sa.select(there.cte("there").c.repository_id)
+    keys = _GROUP_KEYS[group_by]
+    found = report_parts(grains, keys, unit_ms, places, names - {"project_id"}).subquery("found")
+    by = [found.c[each] for each in keys]
+    # What was taken off again leaves a group of nothing.
+    summed = (
+        sa.select(*by, *(sa.func.sum(found.c[each]).label(each) for each in SUMS))
+        .group_by(*by)
+        .having(sa.func.sum(found.c.timesheets) > 0)
+        .subquery("summed")
+    )
+    return _named(group_by, summed).limit(big("limit"))
+
+
+def _named(group_by: GroupBy, summed: sa.Subquery) -> sa.Select[Any]:
+    """With what a report shows of a group, in its order."""
+    counted = [summed.c[each] for each in SUMS]
+    if group_by == "day":
+        return sa.select(summed.c.bucket, *counted).order_by(summed.c.bucket)
+    if group_by == "user":
+        named = sa.select(*person_columns(NOBODY_ELSE, people), *counted)
+        return named.join_from(summed, people, people.c.id == summed.c.user_id).order_by(people.c.login_key)
+    named = sa.select(*_PROJECT_COLUMNS, *counted).order_by(projects.c.id)
+    named = named.join_from(summed, projects, projects.c.repository_id == summed.c.repository_id)
+    if group_by == "project":
+        return named
+    columns = [tasks.c.id.label("task_id"), tasks.c.title.label("task_title")]
+    with_tasks = named.add_columns(*columns).outerjoin(tasks, tasks.c.id == summed.c.task_id)
+    return with_tasks.order_by(sa.func.coalesce(tasks.c.id, ""))
+
+
+def _grains(group_by: GroupBy, *, utc: bool, of_user: bool) -> tuple[Grain, ...]:
+    """The sums that a report can be read from, the longest periods first."""
+    match group_by:
+        case "user" | "project":
+            return (Grain.USER_BLOCKS, Grain.USER_DAYS)
+        case "task":
+            return (Grain.TASK_BLOCKS,)
+        case "day" if utc:
+            return (Grain.USER_DAYS if of_user else Grain.DAYS,)
+        case "day":
+            # One person's time is not so much that it would need sums for every time zone.
+            return () if of_user else (Grain.QUARTERS,)
+
+
+async def _is_outside(reader: Reader, user_id: int) -> bool:
+    """Whether the user is a client, and nothing more anywhere."""
+    row = await reader.fetch_one(_roles, {"user_id": user_id})
+    return row is not None and bool(row["outside"]) and not row["inside"]
+
+
+async def sum_up(reader: Reader, actor: Actor, query: ReportQuery, *, now: int, limit: int) -> Sequence[ReportGroup]:
+    """One group for each user (by login), task, project (by id) or day; `limit` of them at most.
+
+    Raises `storage.slow.QueryTooSlow`.
+    """
+    group_by: GroupBy = if_set(query.group_by) or "user"
+    filters = filters_of(query, _FILTERS)
+    zone = query.zone
+    unit_ms = DAY_MS if zone is UTC else UNITS[Grain.QUARTERS]
+    grains = _grains(group_by, utc=zone is UTC, of_user="user" in filters)
+    since, to = (ALWAYS[0] if query.since_ms is None else query.since_ms), query.to_ms
+    params = {
+        **filters,
+        **cover(since, ALWAYS[1] if to is None else to, grains),
+        **reach_params(actor),
+        "user_id": actor.user.id,
+        "now": now,
+        "limit": limit * (DAY_MS // unit_ms) if group_by == "day" else limit,
+    }
+    rows = await reader.fetch_slow(_sums(group_by, grains, unit_ms, frozenset(filters)), params)
+    if group_by == "day":
+        return _days(rows, unit_ms, zone)[:limit]
+    return [_group_of(row, group_by) for row in rows]
+
+
+def _spent_of(row: Row) -> Spent:
+    """PostgreSQL adds up to `numeric`."""
+    return Spent(*(int(row[name]) for name in Spent.__struct_fields__))
+
+
+def _group_of(row: Row, group_by: GroupBy) -> ReportGroup:
+    if group_by == "user":
+        return ReportGroup(_spent_of(row), user=person_of_row(row))
+    project = TimesheetProjectShape(row["project_id"], row["project_title"])
+    if group_by == "project":
+        return ReportGroup(_spent_of(row), project=project)
+    task = TimesheetTaskShape(row["task_id"], row["task_title"]) if row["task_id"] else None  # gone for good
+    return ReportGroup(_spent_of(row), task=task, project=project)
+
+
+def _days(rows: Sequence[Row], unit_ms: int, zone: tzinfo) -> list[ReportGroup]:
+    """A timesheet belongs to the day, in the zone, on which it started. The rows come in the order of time."""
+    days: dict[date, Spent] = {}
+    for row in rows:
+        day = datetime.fromtimestamp(row["bucket"] * unit_ms // 1000, zone).date()
+        days[day] = days.get(day, Spent()).plus(_spent_of(row))
+    return [ReportGroup(spent, day=day) for day, spent in days.items()]
+
 
 ROWS_MAX = 10_000
 
-_KEYS: dict[GroupBy, tuple[str, ...]] = {
+_CSV_KEYS: dict[GroupBy, tuple[str, ...]] = {
     "user": ("user",),
     "task": ("project_id", "project", "task_id", "task"),
     "project": ("project_id", "project"),
     "day": ("day",),
 }
-_SUMS = ("timesheets", "duration_ms", "hours", "billable_duration_ms", "billable_hours", "amount")
-
-
-async def make_report(reader: Reader, actor: Actor, query: ReportQuery) -> Sequence[Group]:
-    """Raises `NotFound` for a project that is not seen, and for who is nothing but a client; `Invalid` for too much."""
-    project_id = if_set(query.project_id)
-    if project_id is not None:
-        await see_timesheets(reader, actor, project_id)
-    groups = await report_queries.sum_up(reader, actor, query, now=now_ms(), limit=ROWS_MAX + 1)
-    if not groups and project_id is None and await report_queries.is_outside(reader, actor.user.id):
-        raise NotFound()
-    if len(groups) > ROWS_MAX:
-        message = f"the report has more than {ROWS_MAX} rows; narrow it down with from, to, user or project_id"
-        raise Invalid(faults=[Fault(field="group_by", message=message)])
-    return groups
+_CSV_SUMS = ("timesheets", "duration_ms", "hours", "billable_duration_ms", "billable_hours", "amount")
 
 
 routes = Routes(WORK_API, "Timesheets", read="work.read", write="work.write")
@@ -63,16 +356,26 @@ async def report_timesheets(call: Call, query: ReportQuery) -> Answer:
     Over all projects that the caller sees as an owner or a member. A timesheet belongs to the day on which it
     started. With `Accept: text/csv` a table.
     """
-    groups = await make_report(call.database, actor_of(call), query)
+    actor, project_id = actor_of(call), if_set(query.project_id)
+    if project_id is not None:
+        (await find_access(call.database, actor, project_id)).hide_from_clients()
+    groups = await sum_up(call.database, actor, query, now=now_ms(), limit=ROWS_MAX + 1)
+    if not groups and project_id is None and await _is_outside(call.database, actor.user.id):
+        raise NotFound()
+    if len(groups) > ROWS_MAX:
+        message = f"the report has more than {ROWS_MAX} rows; narrow it down with from, to, user or project_id"
+        raise Invalid(faults=[Fault(field="group_by", message=message)])
     if export.wants_csv(call.header("accept")):
         group_by: GroupBy = if_set(query.group_by) or "user"
-        body = export.rows([(*_KEYS[group_by], *_SUMS), *(_cells(each, group_by) for each in groups)])
+        body = export.rows([(*_CSV_KEYS[group_by], *_CSV_SUMS), *(_cells(each, group_by) for each in groups)])
         return Answer(body, headers=export.headers(f"timesheets-by-{group_by}"), media_type=export.MEDIA_TYPE)
     total = reduce(Spent.plus, (each.spent for each in groups), Spent())
-    return Answer(ReportAnswer([row_shape(each) for each in groups], totals_shape(total)), headers=export.VARY)
+    return Answer(
+        ReportAnswer([row_to_response(each) for each in groups], totals_to_response(total)), headers=export.VARY
+    )
 
 
-def _cells(group: Group, group_by: GroupBy) -> list[Cell]:
+def _cells(group: ReportGroup, group_by: GroupBy) -> list[Cell]:
     known: dict[str, Cell] = {
         "user": group.user.username if group.user else None,
         "project_id": group.project.id if group.project else None,
@@ -83,7 +386,7 @@ def _cells(group: Group, group_by: GroupBy) -> list[Cell]:
     }
     spent = group.spent
     return [
-        *(known[name] for name in _KEYS[group_by]),
+        *(known[name] for name in _CSV_KEYS[group_by]),
         spent.timesheets,
         spent.duration_ms,
         Decimal(rules.hours_text(spent.duration_ms)),

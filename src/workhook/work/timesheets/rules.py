@@ -7,11 +7,13 @@ Times are milliseconds since the epoch, durations milliseconds, rates minor unit
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Annotated
 
 import msgspec
 
 from workhook.core.clock import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS, parse_rfc3339, to_millis_text
 from workhook.core.errors import Conflict, Fault, Invalid
+from workhook.core.records import Record, Stored
 
 DURATION_MAX_MS = 3660 * DAY_MS
 """Ten years, so that amounts and their sums stay within 64 bits."""
@@ -25,16 +27,16 @@ RATE_MAX_MINOR = 10**8
 _LATEST = parse_rfc3339("9999-01-01T00:00:00Z")  # later times are not parameters either
 
 
-class Times(msgspec.Struct, frozen=True):
+class Times(Record, frozen=True):
     """When and how long. Running: `is_active`, not `finished`; paused: neither; finished: `finished` and `end`.
 
     While it runs, `counted_ms` is what was counted before `running_since`.
     """
 
-    start: int
-    end: int | None = None
+    start: Annotated[int, Stored("start_time")]
+    end: Annotated[int | None, Stored("end_time")] = None
     running_since: int | None = None
-    counted_ms: int = 0
+    counted_ms: Annotated[int, Stored("duration_ms")] = 0
     is_active: bool = False
     finished: bool = False
 

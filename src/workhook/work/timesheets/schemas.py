@@ -1,24 +1,25 @@
-"""Timesheets on the wire, and what a caller may say about them."""
+"""Timesheets, their table, and what a caller may say about them."""
 
 from __future__ import annotations
 
-from typing import Annotated, TypeVar
+from typing import Annotated
 
 import msgspec
+import sqlalchemy as sa
 from msgspec import UNSET, Meta, UnsetType
 
 from workhook.core.clock import DAY_MS, to_millis_text
-from workhook.core.records import EventSchema, resource_id
+from workhook.core.records import COMPUTED, EventSchema, Record, resource_id
 from workhook.http.lists import ListQuery
 from workhook.http.parameters import DayOrMoment, LongText, Moment, Read
-from workhook.http.wire_types import WIRE_TYPE, Time, read_money, to_amount
+from workhook.http.wire_types import Time, read_money, to_amount, wire_number
 from workhook.identity.schemas import Repository
+from workhook.storage.metadata import in_project, metadata, partial_index
+from workhook.storage.record_rows import table_columns
 from workhook.work.people import PersonShape
 from workhook.work.schemas import if_set
 from workhook.work.timesheets import rules
 from workhook.work.timesheets.rules import GIVEN_DURATION_MAX_MS, RATE_MAX_MINOR, Given, Times
-
-V = TypeVar("V")
 
 
 def _read_rate(raw: object) -> int:
@@ -29,10 +30,7 @@ def _read_rate(raw: object) -> int:
 
 Rate = Annotated[
     int,
-    Meta(
-        extra_json_schema={WIRE_TYPE: "number", "minimum": 0, "maximum": RATE_MAX_MINOR // 100},
-        description="What an hour costs: an amount with at most two decimals.",
-    ),
+    wire_number("What an hour costs: an amount with at most two decimals.", minimum=0, maximum=RATE_MAX_MINOR // 100),
     Read(_read_rate, (int, float)),
 ]
 
@@ -49,10 +47,7 @@ def _read_duration(raw: object) -> int:
 
 Duration = Annotated[
     int,
-    Meta(
-        extra_json_schema={WIRE_TYPE: "integer", "minimum": 0, "maximum": GIVEN_DURATION_MAX_MS},
-        description="Milliseconds, at most 31 days.",
-    ),
+    wire_number("Milliseconds, at most 31 days.", "integer", minimum=0, maximum=GIVEN_DURATION_MAX_MS),
     Read(_read_duration, (int,)),
 ]
 
@@ -68,10 +63,6 @@ class TimesheetCreate(msgspec.Struct):
     billable: bool | UnsetType = UNSET
     billable_rate: Rate | UnsetType | None = UNSET
 
-    @property
-    def times(self) -> Given:
-        return Given(if_set(self.start_time), if_set(self.end_time), if_set(self.duration))
-
 
 class TimesheetEdit(msgspec.Struct):
     """What is absent stays. A duration or an end finishes what is not finished."""
@@ -84,9 +75,9 @@ class TimesheetEdit(msgspec.Struct):
     billable_rate: Rate | UnsetType | None = UNSET
     duration: Duration | UnsetType = UNSET
 
-    @property
-    def times(self) -> Given:
-        return Given(if_set(self.start_time), if_set(self.end_time), if_set(self.duration))
+
+def given_times(wanted: TimesheetCreate | TimesheetEdit) -> Given:
+    return Given(if_set(wanted.start_time), if_set(wanted.end_time), if_set(wanted.duration))
 
 
 From = Annotated[DayOrMoment, Meta(description="Those that started then or later; a date is its midnight UTC.")]
@@ -173,7 +164,7 @@ class TimesheetsAnswer(msgspec.Struct):
     success: bool = True
 
 
-class Timesheet(msgspec.Struct, frozen=True):
+class Timesheet(Record, frozen=True):
     """A timesheet with its project, as a caller knows it. `repository_gone`: the project was deleted."""
 
     id: str
@@ -187,10 +178,30 @@ class Timesheet(msgspec.Struct, frozen=True):
     invoice_id: str | None
     created_at: int
     updated_at: int
-    repository_gone: bool = False
+    repository_gone: Annotated[bool, COMPUTED] = False
 
 
-def timesheet_shape(timesheet: Timesheet, now: int) -> TimesheetShape:
+# Time that was spent outlives its task, whatever becomes of what was deleted. While a timer runs, `duration_ms` is what
+# was counted before `running_since`.
+timesheets = sa.Table(
+    "timesheets",
+    metadata,
+    in_project(),
+    sa.Column("task_id", sa.Text, sa.ForeignKey("tasks.id", ondelete="SET NULL")),
+    sa.Column("user_id", sa.BigInteger, sa.ForeignKey("accounts.id"), nullable=False),
+    *table_columns(Times),
+    *table_columns(Timesheet, invoice_id=sa.ForeignKey("invoices.id", ondelete="SET NULL")),
+    sa.Index("ix_timesheets_repository_id", "repository_id", "id"),
+    sa.Index("ix_timesheets_task", "task_id", "id"),
+    sa.Index("ix_timesheets_user", "repository_id", "user_id", "id"),
+    sa.Index("ix_timesheets_invoice_id", "invoice_id"),
+    sa.Index("ix_timesheets_started", "repository_id", "start_time"),
+    partial_index("ix_timesheets_active", "repository_id", "start_time", where=sa.text("is_active")),
+    partial_index("uq_timesheets_running", "user_id", where=sa.text("is_active"), unique=True),
+)
+
+
+def timesheet_to_response(timesheet: Timesheet, now: int) -> TimesheetShape:
     """As it is at `now`."""
     times, rate = timesheet.times, timesheet.billable_rate_minor
     duration = rules.elapsed_ms(times, now)
@@ -206,7 +217,7 @@ def timesheet_shape(timesheet: Timesheet, now: int) -> TimesheetShape:
         duration=duration,
         elapsed_time=duration,
         formatted_duration=rules.formatted(duration),
-        short_formatted_duration=ShortDurationShape(rules.display(duration), rules.decimal_hours(duration)),
+        short_formatted_duration=short_duration(duration),
         notes=timesheet.notes,
         billable=timesheet.billable,
         billable_rate=None if rate is None else to_amount(rate),
@@ -214,6 +225,10 @@ def timesheet_shape(timesheet: Timesheet, now: int) -> TimesheetShape:
         created_at=to_millis_text(timesheet.created_at),
         updated_at=to_millis_text(timesheet.updated_at),
     )
+
+
+def short_duration(duration_ms: int) -> ShortDurationShape:
+    return ShortDurationShape(rules.display(duration_ms), rules.decimal_hours(duration_ms))
 
 
 def changed(timesheet: Timesheet, times: Times, now: int) -> Timesheet:
