@@ -27,9 +27,9 @@ from workhook.identity.schemas import Account, Repository
 from workhook.identity.tables import projects
 from workhook.storage import Transaction
 from workhook.storage.metadata import insert_into
-from workhook.work.clients.tables import clients
+from workhook.work.clients.schemas import clients
 from workhook.work.invoices.tables import invoices
-from workhook.work.members import by_hand
+from workhook.work.members import admin_actions
 
 BASE = "http://work.example.com"
 _forget_invoices = sa.delete(invoices).where(
@@ -70,12 +70,14 @@ def enable(studio: Studio, login: str) -> None:
 
 
 def remove_member(studio: Studio, caller: Caller) -> None:
-    change_by_hand(studio, caller, lambda tx, place, _, who: by_hand.remove_member(Write(tx, None, BASE), place, who))
+    change_by_hand(
+        studio, caller, lambda tx, place, _, who: admin_actions.remove_member(Write(tx, None, BASE), place, who)
+    )
 
 
 def make_member(studio: Studio, caller: Caller) -> None:
     change_by_hand(
-        studio, caller, lambda tx, place, _, who: by_hand.set_member(Write(tx, None, BASE), place, who, "member")
+        studio, caller, lambda tx, place, _, who: admin_actions.set_member(Write(tx, None, BASE), place, who, "member")
     )
 
 
@@ -85,7 +87,9 @@ def remove_collaborator(studio: Studio, caller: Caller) -> None:
 
 def make_reader(studio: Studio, caller: Caller) -> None:
     change_by_hand(
-        studio, caller, lambda tx, _, place, who: by_hand.set_collaborator(Write(tx, None, BASE), place, who, "read")
+        studio,
+        caller,
+        lambda tx, _, place, who: admin_actions.set_collaborator(Write(tx, None, BASE), place, who, "read"),
     )
 
 
@@ -93,7 +97,7 @@ def _make_client(studio: Studio, caller: Caller) -> None:
     """A member who goes, and is let look on."""
 
     async def look_on(tx: Transaction, organization: Account, repository: Repository, person: Account) -> None:
-        await by_hand.remove_member(Write(tx, None, BASE), organization, person)
+        await admin_actions.remove_member(Write(tx, None, BASE), organization, person)
         values = {"id": new_id("cli"), "repository_id": repository.id, "user_id": person.id, "email": person.email}
         await tx.execute(_insert_client, {**values, "created_at": now_ms(), "updated_at": now_ms()})
 
@@ -205,7 +209,7 @@ def test_a_project_made_in_the_organization_is_not_told_of_to_who_left_it(studio
     caller, body, key = studio.add(member="member"), {"title": "Secret"}, {"Idempotency-Key": "secret"}
     caller.post("/projects", json=body, headers=key)
     change_by_hand(
-        studio, caller, lambda tx, _, place, who: by_hand.remove_collaborator(Write(tx, None, BASE), place, who)
+        studio, caller, lambda tx, _, place, who: admin_actions.remove_collaborator(Write(tx, None, BASE), place, who)
     )
     remove_member(studio, caller)
     refused = caller.refused(409, "POST", "/projects", json=body, headers=key)

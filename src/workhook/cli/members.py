@@ -25,11 +25,11 @@ async def add_member(
 ) -> None:
     """Add a user to an organization, or change the role."""
     from workhook.identity.context import Write
-    from workhook.work.members import by_hand
+    from workhook.work.members import admin_actions
 
     async with context.transaction() as tx:
         place, who = await find_organization(tx, organization), await find_user(tx, user)
-        await by_hand.set_member(Write(tx, None, base_address(context.settings)), place, who, role)
+        await admin_actions.set_member(Write(tx, None, base_address(context.settings)), place, who, role)
     data = {"organization": place.login, "user": who.login, "role": role}
     context.answer(data, f"{who.login} is {role} of {place.login}")
 
@@ -38,11 +38,11 @@ async def add_member(
 async def remove_member(context: Context, *, organization: _Organization, user: _User) -> None:
     """Take a user out of an organization, and out of its projects."""
     from workhook.identity.context import Write
-    from workhook.work.members import by_hand
+    from workhook.work.members import admin_actions
 
     async with context.transaction() as tx:
         place, who = await find_organization(tx, organization), await find_user(tx, user)
-        removed = await by_hand.remove_member(Write(tx, None, base_address(context.settings)), place, who)
+        removed = await admin_actions.remove_member(Write(tx, None, base_address(context.settings)), place, who)
     data = {"organization": place.login, "user": who.login, "removed": removed}
     context.answer(data, f"{who.login} {'is no longer' if removed else 'was not'} in {place.login}")
 
@@ -57,11 +57,11 @@ async def add_collaborator(
 ) -> None:
     """Add a user to a repository, or change the role."""
     from workhook.identity.context import Write
-    from workhook.work.members import by_hand
+    from workhook.work.members import admin_actions
 
     async with context.transaction() as tx:
         where, who = await find_repository(tx, repository), await find_user(tx, user)
-        await by_hand.set_collaborator(Write(tx, None, base_address(context.settings)), where, who, role)
+        await admin_actions.set_collaborator(Write(tx, None, base_address(context.settings)), where, who, role)
     data = {"repository": where.full_name, "user": who.login, "role": role}
     context.answer(data, f"{who.login} has the role {role} in {where.full_name}")
 
@@ -70,10 +70,10 @@ async def add_collaborator(
 async def remove_collaborator(context: Context, *, repository: _Repository, user: _User) -> None:
     """Take a user out of a repository. What the organization gives stays."""
     from workhook.identity.context import Write
-    from workhook.work.members import by_hand
+    from workhook.work.members import admin_actions
 
     async with context.transaction() as tx:
         where, who = await find_repository(tx, repository), await find_user(tx, user)
-        removed = await by_hand.remove_collaborator(Write(tx, None, base_address(context.settings)), where, who)
+        removed = await admin_actions.remove_collaborator(Write(tx, None, base_address(context.settings)), where, who)
     data = {"repository": where.full_name, "user": who.login, "removed": removed}
     context.answer(data, f"{who.login} {'is no longer' if removed else 'was not'} a collaborator of {where.full_name}")

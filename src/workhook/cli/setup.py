@@ -181,7 +181,7 @@ async def _project(tx: Transaction, place: Account, user: Account, title: str, b
     from workhook.http.parameters import gather
     from workhook.identity.context import Write
     from workhook.identity.queries import find_repository_by_id
-    from workhook.work.projects import actions
+    from workhook.work.projects.api import add_project
     from workhook.work.projects.schemas import ProjectCreate, name_from
 
     create = gather(ProjectCreate, {}, {"title": title, "organization": place.login})
@@ -190,7 +190,7 @@ async def _project(tx: Transaction, place: Account, user: Account, title: str, b
         known = await find_repository_by_id(tx, repository_id, user.id)
         assert known is not None, "it was found in this transaction"
         return known
-    return (await actions.create_project(Write(tx, acting(user), base), create)).repository
+    return (await add_project(Write(tx, acting(user), base), create)).repository
 
 
 async def _first_token(tx: Transaction, made: _Made, user: Account) -> str:

@@ -14,7 +14,7 @@ from workhook.work.imports import tables as _imports  # noqa: F401  # it has no 
 from workhook.work.invoices import api as invoices
 from workhook.work.members import api as members
 from workhook.work.projects import api as projects
-from workhook.work.projects import trash_api as trash
+from workhook.work.projects import trash
 from workhook.work.quota import api as quota
 from workhook.work.search import api as search
 from workhook.work.services import api as services

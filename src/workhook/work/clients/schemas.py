@@ -1,4 +1,4 @@
-"""Clients on the wire, and what a caller may say about one."""
+"""Clients, people from outside who may look into a project: the record, its table, and what a caller may say."""
 
 from __future__ import annotations
 
@@ -7,15 +7,18 @@ import unicodedata
 from typing import Annotated
 
 import msgspec
+import sqlalchemy as sa
 from msgspec import UNSET, Meta, UnsetType
 
 from workhook.core.records import COMPUTED, HIDDEN, EventSchema, Millis, Record, Wire, resource_id
 from workhook.http.parameters import Checked, Prepared
+from workhook.storage.metadata import in_project, metadata
+from workhook.storage.record_rows import table_columns
 
 EMAIL_MAX_CHARS = 254
 LOGIN_MAX_CHARS = 39
 
-# Who may have an account is who gets a token; this only tells an address from what is none.
+# Only whoever is given a token can use an account, so this checks no more than the form of an address.
 _EMAIL = re.compile(r"[^@\s\x00-\x1f\x7f,;<>()]+@[^@\s\x00-\x1f\x7f,;<>()]+")
 _LOGIN = r"[A-Za-z0-9](?:-?[A-Za-z0-9])*"
 
@@ -64,6 +67,16 @@ class Client(Record, frozen=True):
     user_id: Annotated[int, HIDDEN]
 
 
+clients = sa.Table(
+    "clients",
+    metadata,
+    in_project(),
+    *table_columns(Client, user_id=sa.ForeignKey("accounts.id")),
+    sa.UniqueConstraint("repository_id", "user_id"),
+    sa.Index("ix_clients_user", "user_id", "repository_id"),
+)
+
+
 class ClientAnswer(msgspec.Struct):
     client: Wire[Client]
     success: bool = True
@@ -75,7 +88,7 @@ class ClientsAnswer(msgspec.Struct):
 
 
 def login_from(email: str) -> str:
-    """A login out of what stands before the `@`: `Jo.Müller+x@…` gives `jo-muller-x`."""
+    """Make a login from what stands before the `@`: `Jo.Müller+x@…` gives `jo-muller-x`."""
     plain = unicodedata.normalize("NFKD", email.partition("@")[0]).casefold()
     ascii_only = "".join(each for each in plain if not unicodedata.combining(each))
     words = re.findall(r"[a-z0-9]+", ascii_only)

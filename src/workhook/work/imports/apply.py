@@ -20,7 +20,7 @@ from workhook.storage import Database, Transaction
 from workhook.storage.metadata import insert_into
 from workhook.storage.record_rows import stored_names, values_of
 from workhook.work.access import Access, find_access
-from workhook.work.columns import actions as columns
+from workhook.work.columns import api as columns
 from workhook.work.columns.schemas import ColumnCreate
 from workhook.work.comments.queries import insert_task_comment
 from workhook.work.comments.schemas import CommentedTask, TaskComment
@@ -39,8 +39,7 @@ from workhook.work.imports.plan import (
     unknown_people,
 )
 from workhook.work.people import person_shape
-from workhook.work.projects import actions as projects
-from workhook.work.projects.queries import lock_names
+from workhook.work.projects.api import add_project, lock_names
 from workhook.work.projects.schemas import ProjectCreate
 from workhook.work.record_events import RecordEvent, publish_events
 from workhook.work.tasks.actions import blank_task
@@ -151,7 +150,7 @@ async def _access(tx: Transaction, this: Import, rest: Remaining) -> Access:
         access.require_writable()
         return access
     create = ProjectCreate(title=this.plan.title, organization=this.organization.login)
-    made = await projects.create_project(Write(tx, this.actor, this.base), create)
+    made = await add_project(Write(tx, this.actor, this.base), create)
     return await find_access(tx, this.actor, made.repository.project_id)
 
 
@@ -189,7 +188,7 @@ class _Writer:
         made = {}
         for number, each in enumerate(wanted, 1):
             create = ColumnCreate(title=each.title, stage=each.stage, finished=each.finished)
-            column = await columns.create_column(self._context, self.access.repository.project_id, create)
+            column = await columns.add_column(self._context, self.access.repository.project_id, create)
             made[each.key] = column.id
             self._link("column", each.key, column.id, fingerprint(each))
             self._progress("columns", number, len(wanted))

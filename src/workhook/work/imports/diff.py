@@ -13,7 +13,7 @@ from workhook.identity.tables import accounts, memberships, projects
 from workhook.storage import Reader, Transaction
 from workhook.storage.dialects import any_of
 from workhook.storage.metadata import big, insert_into
-from workhook.work.columns.tables import columns
+from workhook.work.columns.schemas import columns
 from workhook.work.comments.schemas import CommentedTask
 from workhook.work.imports.plan import ImportPlan, PlannedColumn, PlannedComment, PlannedTask, fingerprint
 from workhook.work.imports.tables import import_links

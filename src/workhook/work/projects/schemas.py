@@ -1,18 +1,21 @@
-"""A project on the wire, what a caller may say about one, and how its name is made from its title."""
+"""A project: the record, how it is read, what a caller may say about one, and how its name is made from its title."""
 
 from __future__ import annotations
 
 import re
 import unicodedata
-from typing import Annotated, Literal
+from typing import Annotated
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from workhook.core.clock import to_millis_text
-from workhook.core.records import LINK, resource_id
+from workhook.core.records import HIDDEN, LINK, Millis, Record, Wire, resource_id
 from workhook.http.parameters import Checked, Title, WebAddress
-from workhook.identity.schemas import Repository
+from workhook.identity.queries import repositories, repository_of
+from workhook.identity.schemas import Actor, Repository
+from workhook.identity.tables import projects
+from workhook.storage import Row
+from workhook.work.access import is_client
 
 NAME_MAX_CHARS = 100
 
@@ -58,7 +61,7 @@ class ProjectEdit(msgspec.Struct):
     name: ProjectName | UnsetType = UNSET
 
 
-class ProjectShape(msgspec.Struct):
+class Project(Record, frozen=True):
     """`repository_id` is the id that the webhook API shows; `full_name` is `owner/name`."""
 
     id: Annotated[str, resource_id("prj")]
@@ -69,54 +72,44 @@ class ProjectShape(msgspec.Struct):
     avatar: Annotated[str | None, LINK]
     private: bool
     archive: bool
-    created_at: str
-    updated_at: str
-
-
-class TrashShape(msgspec.Struct):
-    """Something that was deleted and can be restored."""
-
-    type: Literal["project", "task", "file"]
-    id: str
-    title: str
-    deleted_at: str
-
-
-class TrashAnswer(msgspec.Struct):
-    trash: list[TrashShape]
-    success: bool = True
+    created_at: Millis
+    updated_at: Millis
+    repository: Annotated[Repository, HIDDEN]  # its `role` is what the caller may do; None: the caller is a client
 
 
 class ProjectAnswer(msgspec.Struct):
-    project: ProjectShape
+    project: Wire[Project]
     success: bool = True
 
 
 class ProjectsAnswer(msgspec.Struct):
-    projects: list[ProjectShape]
+    projects: list[Wire[Project]]
     success: bool = True
 
 
-class Project(msgspec.Struct, frozen=True):
-    """A project as one caller sees it: `repository.role` is what the caller may do; None: it is a client."""
-
-    repository: Repository
-    avatar: str | None
+PROJECTS = repositories.add_columns(projects.c.avatar, is_client.label("is_client"))
+"""The projects that exist, with what `project_of` needs."""
 
 
-def project_shape(project: Project) -> ProjectShape:
-    repository = project.repository
-    return ProjectShape(
+def project_of(row: Row, actor: Actor) -> Project | None:
+    """None for a project in which the caller has no role: to the caller it does not exist."""
+    repository = repository_of(row, actor.user.id)
+    return project_from(repository, row["avatar"]) if repository.role or row["is_client"] else None
+
+
+def project_from(repository: Repository, avatar: str | None) -> Project:
+    return Project(
         id=repository.project_id,
         repository_id=repository.id,
         title=repository.title,
         name=repository.name,
         full_name=repository.full_name,
-        avatar=project.avatar,
+        avatar=avatar,
         private=repository.private,
         archive=repository.archive,
-        created_at=to_millis_text(repository.created_at),
-        updated_at=to_millis_text(repository.updated_at),
+        created_at=repository.created_at,
+        updated_at=repository.updated_at,
+        repository=repository,
     )
 
 

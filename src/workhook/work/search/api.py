@@ -30,9 +30,9 @@ async def search(call: Call, query: SearchQuery) -> Listed[SearchAnswer]:
     project_id = query.project_id if isinstance(query.project_id, str) else None
     if project_id is not None:
         await find_access(call.database, actor, project_id)  # 404, rather than nothing found
-    searched = await queries.search(
+    found = await queries.search(
         call.database, actor, words, kinds=query.kinds, project_id=project_id, after=after, limit=query.limit
     )
-    shown, headers = lists.page(call, searched.found, query, queries.key_of, last_seen=searched.more_behind)
-    results = [search_result(each, words) for each in shown]
-    return Listed(SearchAnswer(results, incomplete_results=searched.incomplete), headers)
+    rows, headers = lists.page(call, found.rows, query, queries.key_of, last_seen=found.more_behind)
+    results = [search_result(row, words) for row in rows]
+    return Listed(SearchAnswer(results, incomplete_results=found.incomplete), headers)

@@ -1,8 +1,8 @@
-"""The statements that search what a caller sees.
+"""Finds what the caller sees that has the searched words.
 
-Of each kind the newest that have the words are looked for, no more than a bound: first among the newest rows,
-which is quick where the words are common, and where those are not enough, by the index of words among all. Whatever
-the caller does not see counts for nothing in it. Then the texts of those are read that a page shows.
+A search looks for the newest records of each kind, up to a bound. It looks among the newest rows first, which is quick
+where the words are common. If it finds too few there, it asks the index of words for all rows. It counts only what the
+caller sees. At last it reads the texts that a page shows.
 """
 
 from __future__ import annotations
@@ -21,22 +21,23 @@ from workhook.storage import Reader, Row
 from workhook.storage.dialects import any_of
 from workhook.storage.statements import PerDialect
 from workhook.work.search.match import are_found, has_words, index_of, matches, number_of, numbers
-from workhook.work.search.places import SCOPES, SearchScope, seen
-from workhook.work.search.schemas import KINDS, FoundIn, FoundRecord, Kind
+from workhook.work.search.schemas import KINDS, Kind
+from workhook.work.search.scopes import SCOPES, SearchScope, seen
 
 TEXT_CHARS = 4000
 """How much of a text is read to make an excerpt of."""
 
 
 class SearchLimits(NamedTuple):
-    """Of each kind. `candidates`: no more are found, the newest that the caller sees. `rows`: on PostgreSQL so many of
-    the newest are looked at first, with so many `characters` in all: to take a text apart costs more than to read it.
-    `matches`: on SQLite, whose index of words gives the newest first; `rows_of_project`: there, within one project,
-    whose newest may be older than all of these."""
+    """Bounds for each kind of record."""
 
-    candidates: int
+    candidates: int  # no more are found: the newest that the caller sees
+    # On PostgreSQL the newest `rows` are looked at first, until they have so many `characters`: to take a text apart
+    # costs more than to read it.
     rows: int
     characters: int
+    # On SQLite, whose index of words gives the newest first, so many of its matches are looked at; within one project,
+    # whose newest may be older than all of these, so many of the project's newest rows.
     matches: int
     rows_of_project: int
 
@@ -47,7 +48,7 @@ _Integer = Annotated[int, Meta(ge=0, le=2**63 - 1)]  # what both databases take 
 
 
 class ResultKey(NamedTuple):
-    """What results are ordered by, from high to low; `kind` is its scope in `KINDS`."""
+    """What results are ordered by, from high to low; `kind` is the index of the kind in `KINDS`."""
 
     created_at: _Integer
     kind: _Integer
@@ -55,18 +56,16 @@ class ResultKey(NamedTuple):
     place_id: str
 
 
-class Searched(NamedTuple):
-    """`incomplete`: the caller sees more that has the words than was looked for. `more_behind`: the key behind which a
-    next page begins, if there is one."""
+class FoundPage(NamedTuple):
+    """What a page of a search shows, newest first: rows that `schemas.search_result` reads."""
 
-    found: list[FoundRecord]
-    incomplete: bool
-    more_behind: ResultKey | None
+    rows: list[Row]
+    incomplete: bool  # the caller sees more that has the words than was looked for
+    more_behind: ResultKey | None  # the key behind which a next page begins, if there is one
 
 
 def _candidates(kind: Kind, limits: SearchLimits) -> sa.Select[Any]:
-    """Of a kind, the newest of those that were made. Imports say when their things were made, so that the time does
-    not tell."""
+    """The newest records of a kind, by their ids: their times do not tell, since imports bring times of their own."""
     scope = SCOPES[kind]
     return sa.select(
         _rank(kind).label("kind"),
@@ -77,7 +76,7 @@ def _candidates(kind: Kind, limits: SearchLimits) -> sa.Select[Any]:
 
 
 def _bound(rows: int) -> sa.ColumnElement[int]:
-    """Written into the statement, so that a plan for any values knows it, too."""
+    """A limit that is written into the statement, so that a plan for any values knows it."""
     return sa.literal_column(str(rows), sa.BigInteger)
 
 
@@ -86,7 +85,7 @@ def _in_project() -> sa.BindParameter[str]:
 
 
 def _newest(kind: Kind, limits: SearchLimits, *, in_project: bool, dialect: str) -> sa.Select[Any]:
-    """Among the newest rows. A kind of which these hold too few is asked for again by `_indexed`."""
+    """Search among the newest rows. If these hold too few of a kind, `_indexed` searches again."""
     scope = SCOPES[kind]
     if dialect == "postgresql":
         rows = _newest_rows(scope, limits, in_project)
@@ -110,7 +109,7 @@ def _newest(kind: Kind, limits: SearchLimits, *, in_project: bool, dialect: str)
 
 
 def _newest_rows(scope: SearchScope, limits: SearchLimits, in_project: bool) -> sa.Subquery:
-    """With their texts, until these are too many characters."""
+    """On PostgreSQL: the newest rows with their texts, until these have too many characters."""
     names = [each.name for each in scope.matching.texts]
     rows = scope.table.alias("rows")
     newest = sa.select(rows.c.id, *(rows.c[name] for name in names)).limit(_bound(limits.rows))
@@ -134,7 +133,7 @@ def _repository() -> sa.ScalarSelect[int]:
 
 
 def _newest_of_project(scope: SearchScope, limits: SearchLimits) -> sa.Subquery:
-    """On SQLite: those of its newest rows that have the words."""
+    """On SQLite: those of the project's newest rows that have the words."""
     rows = scope.table.alias("rows")
     newest = (
         sa.select(rows.c.id, number_of(rows.c.id).label("number"))
@@ -162,7 +161,7 @@ def _newest_matches(scope: SearchScope, limits: SearchLimits) -> sa.Subquery:
 
 
 def _indexed(kind: Kind, limits: SearchLimits, *, in_project: bool) -> sa.Select[Any]:
-    """Among all rows, by the index of words."""
+    """Search among all rows, by the index of words."""
     scope = SCOPES[kind]
     row_id = scope.table.c.id
     # In an order that no index has, which would lead past all that does not have the words.
@@ -186,8 +185,7 @@ def _all_of(each: list[sa.Select[Any]]) -> sa.CompoundSelect[Any]:
 
 @cache
 def _newest_of(kinds: tuple[Kind, ...], limits: SearchLimits, *, in_project: bool) -> PerDialect:
-    """One for each combination, since a statement is compiled once."""
-
+    """One statement for each combination, since a statement is compiled once."""
     sqlite, postgresql = (
         _all_of([_newest(kind, limits, in_project=in_project, dialect=dialect) for kind in kinds])
         for dialect in ("sqlite", "postgresql")
@@ -200,8 +198,9 @@ def _indexed_of(kinds: tuple[Kind, ...], limits: SearchLimits, *, in_project: bo
     return _all_of([_indexed(kind, limits, in_project=in_project) for kind in kinds])
 
 
-def _shown(kind: Kind) -> sa.Select[Any]:
-    """What a page shows of some. Somebody may have written since they were found: who sees them is asked again."""
+def _page_rows(kind: Kind) -> sa.Select[Any]:
+    """What a page shows of these records. They may have changed since they were found, so the rights are checked
+    again."""
     scope = SCOPES[kind]
     return (
         sa.select(
@@ -226,8 +225,8 @@ def _ids(kind: Kind) -> str:
 
 
 @cache
-def _shown_of(kinds: tuple[Kind, ...]) -> sa.CompoundSelect[Any]:
-    return _all_of([_shown(kind) for kind in kinds])
+def _page_rows_of(kinds: tuple[Kind, ...]) -> sa.CompoundSelect[Any]:
+    return _all_of([_page_rows(kind) for kind in kinds])
 
 
 async def search(
@@ -239,7 +238,7 @@ async def search(
     project_id: str | None,
     after: ResultKey | None,
     limit: int,
-) -> Searched:
+) -> FoundPage:
     """What the caller sees and has all of `words` (`match.words_of`), the newest first, from behind `after`.
 
     Raises `storage.slow.QueryTooSlow`.
@@ -250,7 +249,7 @@ async def search(
     keys = sorted((each for some in by_kind.values() for each in some[: LIMITS.candidates]), reverse=True)
     behind = [each for each in keys if after is None or each < after]
     page = behind[:limit]
-    return Searched(
+    return FoundPage(
         await _read(reader, page, params),
         incomplete=any(len(some) > LIMITS.candidates for some in by_kind.values()),
         more_behind=page[-1] if len(behind) > limit else None,
@@ -260,7 +259,7 @@ async def search(
 async def _find(
     reader: Reader, kinds: tuple[Kind, ...], params: Mapping[str, object]
 ) -> Mapping[Kind, list[ResultKey]]:
-    """Of each kind the newest first, one more than are candidates if there are."""
+    """The newest of each kind, newest first: if possible one more than `candidates`."""
     in_project = params["project_id"] is not None
     rows = await reader.fetch_slow(_newest_of(kinds, LIMITS, in_project=in_project), params)
     found = _by_kind(kinds, rows)
@@ -274,35 +273,19 @@ async def _find(
 def _by_kind(kinds: tuple[Kind, ...], rows: Sequence[Row]) -> dict[Kind, list[ResultKey]]:
     found: dict[Kind, list[ResultKey]] = {kind: [] for kind in kinds}
     for row in rows:
-        found[KINDS[row["kind"]]].append(ResultKey(*(row[name] for name in ResultKey._fields)))
+        found[KINDS[row["kind"]]].append(key_of(row))
     return found
 
 
-async def _read(reader: Reader, page: Sequence[ResultKey], params: Mapping[str, object]) -> list[FoundRecord]:
+async def _read(reader: Reader, page: Sequence[ResultKey], params: Mapping[str, object]) -> list[Row]:
     ids: dict[str, list[object]] = {}
     for key in page:
         ids.setdefault(_ids(KINDS[key.kind]), []).append(key.number or key.place_id)
     kinds = tuple(kind for kind in KINDS if _ids(kind) in ids)
     if not kinds:
         return []
-    rows = await reader.fetch_slow(_shown_of(kinds), {**params, **ids})
-    return sorted(map(_found_of, rows), key=key_of, reverse=True)
+    return sorted(await reader.fetch_slow(_page_rows_of(kinds), {**params, **ids}), key=key_of, reverse=True)
 
 
-def _found_of(row: Row) -> FoundRecord:
-    return FoundRecord(
-        kind=KINDS[row["kind"]],
-        number=row["number"],
-        place_id=row["place_id"],
-        title=row["title"],
-        text=row["text"],
-        project=FoundIn(row["project_id"], row["project_title"]),
-        file_comment_id=row["file_comment_id"],
-        created_at=row["created_at"],
-        updated_at=row["updated_at"],
-    )
-
-
-def key_of(found: FoundRecord) -> ResultKey:
-    """What the order of results goes by."""
-    return ResultKey(found.created_at, KINDS.index(found.kind), found.number, found.place_id)
+def key_of(row: Row) -> ResultKey:
+    return ResultKey(*(row[name] for name in ResultKey._fields))

@@ -16,9 +16,9 @@ from workhook.identity.context import Write
 from workhook.identity.schemas import Actor
 from workhook.identity.tokens.reach import check_whole_account
 from workhook.storage import Reader, Transaction
+from workhook.work.access import Owner, choose_owner
 from workhook.work.invoices import issued
-from workhook.work.owners import Owner, choose_owner
-from workhook.work.record_events import differences, publish_account_event
+from workhook.work.record_events import differences, publish_event
 from workhook.work.services import queries
 from workhook.work.services.rules import ServicePrice, replaced
 from workhook.work.services.schemas import Service, ServiceCreate, ServiceEdit, with_prices
@@ -60,7 +60,7 @@ async def create_service(write: Write, create: ServiceCreate) -> Service:
     )
     service = await queries.insert_service(write.tx, with_prices(blank, prices), last=last)
     await queries.insert_prices(write.tx, service.id, prices)
-    await publish_account_event(write, service.owner, _NOUN, "created", to_response(service))
+    await publish_event(write, service.owner, _NOUN, "created", to_response(service))
     return service
 
 
@@ -79,7 +79,7 @@ async def edit_service(write: Write, service: Service, edit: ServiceEdit) -> Ser
     await queries.insert_prices(write.tx, service.id, [each for each in edited.service_prices if each not in had])
     after = to_response(edited)
     changes = differences(to_response(service), after)
-    await publish_account_event(write, service.owner, _NOUN, "edited", after, changes=changes)
+    await publish_event(write, service.owner, _NOUN, "edited", after, changes=changes)
     return edited
 
 
@@ -87,7 +87,7 @@ async def delete_service(write: Write, service: Service) -> None:
     """Checkouts of it go on. `service` is what `lock_service` gave. Raises `Conflict` for one on issued invoices."""
     await issued.require_none_of_service(write.tx, service.id)
     await queries.delete_service(write.tx, service.id, write.now)
-    await publish_account_event(write, service.owner, _NOUN, "deleted", to_response(service))
+    await publish_event(write, service.owner, _NOUN, "deleted", to_response(service))
 
 
 def _found(service: Service | None) -> Service:

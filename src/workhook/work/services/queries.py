@@ -20,8 +20,17 @@ from workhook.storage import Reader, Row, Transaction
 from workhook.storage.metadata import big, insert_into
 from workhook.storage.record_rows import assigned, row_reader, selected, stored_names, values_of
 from workhook.storage.statements import PerDialect
-from workhook.work.pages import bounded, fetch, length
-from workhook.work.places import Columns, first_of, first_of_each, places, with_flag, written
+from workhook.work.pages import (
+    Columns,
+    bounded,
+    caller_accounts,
+    fetch,
+    first_of,
+    first_of_each,
+    length,
+    per_dialect,
+    with_flag,
+)
 from workhook.work.services.rules import ServicePrice
 from workhook.work.services.schemas import Service, ServiceQuery
 from workhook.work.services.tables import service_prices, services
@@ -115,7 +124,7 @@ async def list_services(reader: Reader, actor: Actor, query: ServiceQuery, *, af
 @cache
 def _listed(confined: bool, given: frozenset[str], active: bool | None) -> PerDialect:
     """`given`: `after`, `login_key`. Each place of the caller has a stretch of what is active, and one of the rest."""
-    place = places(within="reach_accounts" if confined else None)
+    place = caller_accounts(within="reach_accounts" if confined else None)
     each = with_flag(place, "active")
     if "login_key" in given:
         named = accounts.alias("named")
@@ -136,7 +145,7 @@ def _listed(confined: bool, given: frozenset[str], active: bool | None) -> PerDi
         some = _existing.where(services.c.id.in_(first)).order_by(services.c.id)
         return bounded(_existing, some, services.c.id, length(services.c.description, services.c.prices))
 
-    return written(make)
+    return per_dialect(make)
 
 
 async def insert_service(tx: Transaction, service: Service, *, last: bool) -> Service:

@@ -15,7 +15,7 @@ from workhook.storage.dialects import any_of
 from workhook.storage.metadata import big, insert_into
 from workhook.storage.record_rows import assigned, stored_names, values_of
 from workhook.work.access import Access, access_of, with_access
-from workhook.work.columns.tables import columns
+from workhook.work.columns.schemas import columns
 from workhook.work.tasks import queries, writes
 from workhook.work.tasks.queries import Target
 from workhook.work.tasks.rows import CONTENT, bucket_index, listed_task_of, task_columns, weight

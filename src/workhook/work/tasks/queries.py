@@ -22,8 +22,7 @@ from workhook.storage import Reader, Row, Transaction
 from workhook.storage.dialects import json_rows
 from workhook.storage.statements import hot
 from workhook.work.access import Access, access_of, with_access
-from workhook.work.columns.schemas import completes
-from workhook.work.columns.tables import columns
+from workhook.work.columns.schemas import columns, completes
 from workhook.work.tasks.order import Bucket
 from workhook.work.tasks.rows import (
     bucket_index,

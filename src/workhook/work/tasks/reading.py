@@ -22,7 +22,7 @@ from workhook.storage.metadata import big
 from workhook.storage.record_rows import form_reader, selected, stored_names
 from workhook.storage.statements import PerDialect, hot
 from workhook.work.access import Access, access_of, with_access
-from workhook.work.columns.tables import columns
+from workhook.work.columns.schemas import columns
 from workhook.work.tasks.assignees import seen_people
 from workhook.work.tasks.queries import project_of
 from workhook.work.tasks.rows import (

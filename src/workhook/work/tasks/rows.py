@@ -12,7 +12,7 @@ from workhook.identity.tables import accounts
 from workhook.storage import Row
 from workhook.storage.dialects import json_rows
 from workhook.storage.record_rows import row_reader, selected, stored_names
-from workhook.work.columns.tables import columns
+from workhook.work.columns.schemas import columns
 from workhook.work.pages import PAGE_CHARS
 from workhook.work.people import PersonShape, membership_of, person_columns, person_of_values
 from workhook.work.tasks.schemas import Task, TaskColumnShape, TaskProjectShape
