@@ -33,8 +33,7 @@ from workhook.identity.tables import audit_log
 from workhook.storage import Row
 from workhook.storage.metadata import insert_into
 from workhook.work.projects import api
-from workhook.work.projects.api import routes
-from workhook.work.projects.schemas import name_from
+from workhook.work.projects.api import name_from, routes
 
 PROJECT_KEYS = {
     "id", "repository_id", "title", "name", "full_name", "avatar", "private", "archive", "created_at", "updated_at",

@@ -21,11 +21,12 @@ from workhook.identity.tokens.kinds import CLASSIC
 from workhook.identity.tokens.lookup import find_actor
 from workhook.storage import Transaction
 from workhook.work.clients import api as clients
-from workhook.work.clients.schemas import Client, ClientCreate
+from workhook.work.clients.api import ClientCreate
+from workhook.work.clients.schemas import Client
 from workhook.work.members import admin_actions
 from workhook.work.members import api as members
 from workhook.work.projects import api as projects
-from workhook.work.projects.schemas import ProjectEdit
+from workhook.work.projects.api import ProjectEdit
 
 BASE = "http://h.example"
 

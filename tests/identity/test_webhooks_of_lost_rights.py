@@ -31,8 +31,7 @@ from workhook.identity.tokens.lookup import find_actor
 from workhook.storage import Transaction
 from workhook.work.members import admin_actions
 from workhook.work.members.api import remove_member
-from workhook.work.projects.api import add_project
-from workhook.work.projects.schemas import ProjectCreate
+from workhook.work.projects.api import ProjectCreate, add_project
 
 BASE = "http://h.example"
 SCOPES = frozenset({"admin:org_hook", "repo"})

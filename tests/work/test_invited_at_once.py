@@ -17,7 +17,8 @@ from workhook.identity.schemas import Actor
 from workhook.identity.tables import accounts
 from workhook.storage import Transaction
 from workhook.work.clients import api as clients
-from workhook.work.clients.schemas import Client, ClientCreate
+from workhook.work.clients.api import ClientCreate
+from workhook.work.clients.schemas import Client
 
 BASE = "http://work.example.com"
 

@@ -24,12 +24,12 @@ from workhook.work.access import find_access
 from workhook.work.checkouts import actions as checkouts
 from workhook.work.checkouts.schemas import Checkout, ServiceCheckoutCreate
 from workhook.work.columns import api as columns
-from workhook.work.columns.schemas import ColumnCreate
+from workhook.work.columns.api import ColumnCreate
 from workhook.work.invoices import actions as invoices
 from workhook.work.invoices.queries import lock_times
 from workhook.work.invoices.schemas import InvoiceCreate, InvoiceEdit, InvoiceItemInput
 from workhook.work.projects import api as projects
-from workhook.work.projects.schemas import ProjectCreate, ProjectEdit
+from workhook.work.projects.api import ProjectCreate, ProjectEdit
 from workhook.work.services import actions as offers
 from workhook.work.services.schemas import ServiceCreate, ServicePriceParameters
 from workhook.work.tasks import actions as tasks

@@ -28,7 +28,7 @@ from workhook.identity.schemas import Actor
 from workhook.identity.tokens.lookup import find_actor
 from workhook.storage import Transaction
 from workhook.work.columns import api as column_api
-from workhook.work.columns.schemas import ColumnCreate
+from workhook.work.columns.api import ColumnCreate
 from workhook.work.tasks import actions, bulk, order, queries, reading
 from workhook.work.tasks.bulk_schemas import TaskOperation
 from workhook.work.tasks.schemas import TaskCreate, TaskEdit

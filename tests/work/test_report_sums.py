@@ -24,7 +24,7 @@ from workhook.identity.tables import memberships
 from workhook.storage import Row, Transaction
 from workhook.storage.metadata import insert_into
 from workhook.work.columns import api as columns
-from workhook.work.columns.schemas import ColumnCreate
+from workhook.work.columns.api import ColumnCreate
 from workhook.work.invoices.tables import invoices
 from workhook.work.tasks import actions as task_actions
 from workhook.work.tasks.schemas import TaskCreate

@@ -24,7 +24,7 @@ from workhook.storage import sweeping
 from workhook.storage.metadata import insert_into
 from workhook.work.chores import CHORES, run_once
 from workhook.work.columns import api as columns
-from workhook.work.columns.schemas import ColumnCreate
+from workhook.work.columns.api import ColumnCreate
 from workhook.work.credits import ledger
 from workhook.work.tasks import actions as task_actions
 from workhook.work.tasks.schemas import TaskCreate

@@ -23,7 +23,7 @@ from workhook.identity.queries import find_account
 from workhook.identity.schemas import Actor, Grant
 from workhook.storage import Transaction
 from workhook.work.columns import api as columns
-from workhook.work.columns.schemas import ColumnCreate
+from workhook.work.columns.api import ColumnCreate
 from workhook.work.tasks import actions as tasks
 from workhook.work.tasks.schemas import TaskCreate
 from workhook.work.timesheets import actions as timesheets

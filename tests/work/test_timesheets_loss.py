@@ -31,10 +31,10 @@ from workhook.identity.queries import find_account, find_repository
 from workhook.identity.schemas import Account, Actor
 from workhook.storage import Transaction
 from workhook.work.columns import api as columns
-from workhook.work.columns.schemas import ColumnCreate
+from workhook.work.columns.api import ColumnCreate
 from workhook.work.members import admin_actions
 from workhook.work.projects import api as projects
-from workhook.work.projects.schemas import ProjectEdit
+from workhook.work.projects.api import ProjectEdit
 from workhook.work.tasks import actions as tasks
 from workhook.work.tasks.schemas import TaskCreate
 from workhook.work.timesheets import actions as timesheets
@@ -207,8 +207,6 @@ class _Worker:
 
     async def disable(self, tx: Transaction) -> object:
         return await disabling.disable(tx, self.actor.user, base=BASE)
-        write = Write(tx, self.owner, BASE)
-        return await projects.edit_project(write, self.world.project_id, ProjectEdit(private=True))
 
     async def make_private(self, tx: Transaction) -> object:
         return await projects.edit_project(

@@ -181,8 +181,7 @@ async def _project(tx: Transaction, place: Account, user: Account, title: str, b
     from workhook.http.parameters import gather
     from workhook.identity.context import Write
     from workhook.identity.queries import find_repository_by_id
-    from workhook.work.projects.api import add_project
-    from workhook.work.projects.schemas import ProjectCreate, name_from
+    from workhook.work.projects.api import ProjectCreate, add_project, name_from
 
     create = gather(ProjectCreate, {}, {"title": title, "organization": place.login})
     repository_id = await project_titled(tx, place, create.title, name_from(create.title))

@@ -104,6 +104,17 @@ is_client = sa.exists().where(_client.c.repository_id == projects.c.repository_i
 """Whether the parameter `user_id` is a client of the project."""
 
 
+def role_in(table: sa.Table, project: sa.FromClause, user_id: sa.ColumnElement[Any], column: str = "role") -> Any:
+    """The value of `column` in the user's row for the project, or null. `table` is one of those with roles:
+    memberships, collaborators, clients."""
+    row = table.alias(f"held_{table.name}")
+    if table is memberships:
+        place = row.c.organization_id == project.c.account_id
+    else:
+        place = row.c.repository_id == project.c.repository_id
+    return sa.select(row.c[column]).where(place, row.c.user_id == user_id).correlate_except(row).scalar_subquery()
+
+
 def is_insider(user_id: sa.ColumnElement[Any]) -> sa.ColumnElement[bool]:
     """Whether the user has a role in the project, as `identity.queries` finds it. Clients have none."""
     return sa.or_(

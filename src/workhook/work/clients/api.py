@@ -6,22 +6,23 @@ Workhook gives the client a token. Clients do not see one another.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 import sqlalchemy as sa
-from msgspec import UnsetType
+from msgspec import UNSET, Meta, UnsetType
 
 from workhook.core import json
 from workhook.core.errors import Fault, Forbidden, Invalid, NotFound
-from workhook.core.ids import new_id
-from workhook.core.records import to_response
+from workhook.core.ids import new_id, slug
+from workhook.core.records import Wire, to_response
 from workhook.http import lists
 from workhook.http.calls import Call
 from workhook.http.endpoints import Listed, Retry, Routes
-from workhook.http.lists import ListQuery
 from workhook.http.operations import WORK_API
+from workhook.http.parameters import Checked
 from workhook.identity import removal
 from workhook.identity.actions import create_account, hold_address
 from workhook.identity.authenticator import actor_of
@@ -34,21 +35,49 @@ from workhook.storage.database import UniqueViolation
 from workhook.storage.dialects import json_rows, upsert
 from workhook.storage.metadata import big
 from workhook.storage.record_rows import assigned, row_reader, selected, stored_names, values_of
-from workhook.work.access import Access, access_of, fetch_with_access, find_access, with_access
-from workhook.work.clients.schemas import (
-    LOGIN_MAX_CHARS,
-    Client,
-    ClientAnswer,
-    ClientCreate,
-    ClientsAnswer,
-    clients,
-    first_free,
-    login_from,
-)
+from workhook.work.access import Access, access_of, fetch_with_access, find_access, role_in, with_access
+from workhook.work.clients.schemas import Client, Email, clients
 from workhook.work.record_events import publish_audited
 from workhook.work.schemas import Done
 
 routes = Routes(WORK_API, "Clients", read="work.read", write="work.write")
+
+
+LOGIN_MAX_CHARS = 39
+_LOGIN = r"[A-Za-z0-9](?:-?[A-Za-z0-9])*"
+
+
+def _not_a_login(text: str) -> str | None:
+    if len(text) <= LOGIN_MAX_CHARS and re.fullmatch(_LOGIN, text):
+        return None
+    return f"1 to {LOGIN_MAX_CHARS} letters, digits and single hyphens"
+
+
+Username = Annotated[
+    str,
+    Meta(
+        description="Of the account that is made if there is none for the e-mail address.",
+        extra_json_schema={"pattern": f"^{_LOGIN}$", "maxLength": LOGIN_MAX_CHARS},
+    ),
+    Checked(_not_a_login),
+]
+
+
+class ClientCreate(msgspec.Struct):
+    """Whoever has an account with this e-mail address (in any case) is given the project; else one is made."""
+
+    email: Email
+    username: Username | UnsetType = UNSET
+
+
+class ClientAnswer(msgspec.Struct):
+    client: Wire[Client]
+    success: bool = True
+
+
+class ClientsAnswer(msgspec.Struct):
+    clients: list[Wire[Client]]
+    success: bool = True
 
 
 class Invitee(msgspec.Struct, frozen=True):
@@ -79,26 +108,18 @@ _page = (
 # The users with an address or a name, and what they are in the project.
 _place = projects.alias("place")
 _here = clients.alias("here")
-# Both are in a subquery themselves: what is correlated has to be said, or they look at every project there is.
-_in_organization = (
-    sa.exists()
-    .where(
-        memberships.c.organization_id == _place.c.account_id,
-        memberships.c.user_id == _person.c.id,
-        sa.or_(memberships.c.role == "owner", _place.c.private.is_(sa.false())),
-    )
-    .correlate(_place, _person)
-)
-_added = (
-    sa.exists()
-    .where(collaborators.c.repository_id == _place.c.repository_id, collaborators.c.user_id == _person.c.id)
-    .correlate(_place, _person)
+_organization_role = role_in(memberships, _place, _person.c.id)
+_is_member = sa.or_(
+    _person.c.id == _place.c.account_id,
+    _organization_role == "owner",
+    sa.and_(_organization_role.is_not(None), _place.c.private.is_(sa.false())),
+    role_in(collaborators, _place, _person.c.id).is_not(None),
 )
 _people = (
     sa.select(
         json_rows(
             *(_person.c[name] for name in Account.__struct_fields__),
-            sa.case((sa.or_(_person.c.id == _place.c.account_id, _in_organization, _added), 1), else_=0),
+            sa.case((_is_member, 1), else_=0),
             *selected(Client, _here),
         )
     )
@@ -142,7 +163,7 @@ _read_linked = row_reader(Client, _OF_ACCOUNT + 1)
 
 
 @routes.get("/projects/{id}/clients")
-async def list_clients(call: Call, project_id: str, query: ListQuery) -> Listed[ClientsAnswer]:
+async def list_clients(call: Call, project_id: str, query: lists.ListQuery) -> Listed[ClientsAnswer]:
     """List the clients of a project.
 
     Clients do not see who else is one.
@@ -299,3 +320,18 @@ async def _create_account(tx: Transaction, login: str, email: str) -> Account:
 
 def _invalid(field: str, message: str, code: str) -> Invalid:
     return Invalid(faults=[Fault(field=field, code=code, message=message)])
+
+
+def login_from(email: str) -> str:
+    """Make a login from what stands before the `@`: `Jo.Müller+x@…` gives `jo-muller-x`."""
+    return slug(email.partition("@")[0], LOGIN_MAX_CHARS, otherwise="client")
+
+
+def first_free(login: str, taken: set[str]) -> str:
+    """`login`, or with the first suffix `-2`, `-3` … that is not taken."""
+    if login not in taken:
+        return login
+    number = 2
+    while (numbered := login[: LOGIN_MAX_CHARS - len(f"-{number}")].rstrip("-") + f"-{number}") in taken:
+        number += 1
+    return numbered

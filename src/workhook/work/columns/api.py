@@ -6,22 +6,22 @@ A column is written under the lock of its own row, and moved under the locks of 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 import sqlalchemy as sa
-from msgspec import UNSET
+from msgspec import UNSET, Meta, UnsetType
 
 from workhook.core import json
 from workhook.core.clock import now_ms
 from workhook.core.errors import Conflict, Fault, Invalid, NotFound
 from workhook.core.ids import new_id
-from workhook.core.records import to_response
+from workhook.core.records import Wire, to_response
 from workhook.http import lists
 from workhook.http.calls import Call
 from workhook.http.endpoints import Listed, Routes
-from workhook.http.lists import ListQuery
 from workhook.http.operations import WORK_API
+from workhook.http.parameters import Title
 from workhook.identity.authenticator import actor_of
 from workhook.identity.context import Write
 from workhook.identity.schemas import Actor
@@ -31,17 +31,7 @@ from workhook.storage.dialects import json_rows
 from workhook.storage.metadata import big, insert_into
 from workhook.storage.record_rows import assigned, row_reader, selected, stored_names, values_of
 from workhook.work.access import Access, access_of, fetch_with_access, find_access, with_access
-from workhook.work.columns.schemas import (
-    COLUMNS_MAX,
-    Column,
-    ColumnAnswer,
-    ColumnCreate,
-    ColumnEdit,
-    ColumnsAnswer,
-    CursorInteger,
-    columns,
-    require_flags_that_fit,
-)
+from workhook.work.columns.schemas import COLUMNS_MAX, Column, CursorInteger, Stage, columns, completes
 from workhook.work.record_events import differences, publish_event
 from workhook.work.schemas import Done, if_set
 from workhook.work.tasks import emptying
@@ -49,6 +39,35 @@ from workhook.work.tasks.order import is_crowded, rank_between, spread
 from workhook.work.tasks.tables import tasks
 
 routes = Routes(WORK_API, "Columns", read="work.read", write="work.write")
+
+Position = Annotated[int, Meta(ge=0, le=2**53 - 1, description="0-based; past the end it is the end.")]
+
+
+class ColumnEdit(msgspec.Struct, kw_only=True):
+    """What is absent stays."""
+
+    title: Title | UnsetType = UNSET
+    position: Position | UnsetType = UNSET
+    stage: Stage | UnsetType | None = UNSET
+    finished: bool | UnsetType = UNSET
+    start_timer: bool | UnsetType = UNSET
+
+
+class ColumnCreate(ColumnEdit, kw_only=True):
+    """Without `position` the column comes last."""
+
+    title: Title
+
+
+class ColumnAnswer(msgspec.Struct):
+    column: Wire[Column]
+    success: bool = True
+
+
+class ColumnsAnswer(msgspec.Struct):
+    columns: list[Wire[Column]]
+    success: bool = True
+
 
 _SELECTED = selected(Column, columns, "column_")
 _read = row_reader(Column)
@@ -149,7 +168,7 @@ async def _list_all(reader: Reader, repository_id: int) -> list[Column]:
 
 
 @routes.get("/projects/{id}/columns")
-async def list_columns(call: Call, project_id: str, query: ListQuery) -> Listed[ColumnsAnswer]:
+async def list_columns(call: Call, project_id: str, query: lists.ListQuery) -> Listed[ColumnsAnswer]:
     """List the columns of a project, in their order."""
     key = lists.after(query, tuple[CursorInteger, str])
     access = await find_access(call.database, actor_of(call), project_id)
@@ -186,7 +205,7 @@ async def add_column(write: Write, project_id: str, create: ColumnCreate) -> Col
         created_at=write.now,
         updated_at=write.now,
     )
-    require_flags_that_fit(column.stage, column.finished, column.start_timer)
+    _require_flags_that_fit(column.stage, column.finished, column.start_timer)
     await write.tx.execute(_insert, {"repository_id": access.repository.id, **values_of(column)})
     await _spread_if_crowded(write.tx, access, column)
     await publish_event(write, access.repository, "column", "created", to_response(column))
@@ -226,13 +245,8 @@ async def edit_column(write: Write, column_id: str, edit: ColumnEdit) -> ColumnA
 
 async def _edit(write: Write, access: Access, before: Column, board: Board, edit: ColumnEdit) -> Column:
     """The column after the change, which is written unless it changes nothing. Raises `Invalid`."""
-    after = msgspec.structs.replace(
-        before,
-        title=if_set(edit.title, before.title),
-        stage=if_set(edit.stage, before.stage),
-        finished=if_set(edit.finished, before.finished),
-        start_timer=if_set(edit.start_timer, before.start_timer),
-    )
+    given = {name: getattr(edit, name) for name in ("title", "stage", "finished", "start_timer")}
+    after = msgspec.structs.replace(before, **{name: value for name, value in given.items() if value is not UNSET})
     position = min(if_set(edit.position, before.position), len(board) - 1)
     if position != before.position:
         board = await _without_ties(write.tx, board)
@@ -240,7 +254,7 @@ async def _edit(write: Write, access: Access, before: Column, board: Board, edit
         after = msgspec.structs.replace(after, position=position, rank=_rank_at(others, position))
     if after == before:
         return before
-    require_flags_that_fit(after.stage, after.finished, after.start_timer)
+    _require_flags_that_fit(after.stage, after.finished, after.start_timer)
     after = msgspec.structs.replace(after, updated_at=max(now_ms(), before.updated_at + 1))
     await write.tx.execute(_update, {"column_id": after.id, **values_of(after)})
     if position != before.position:
@@ -302,3 +316,10 @@ async def _spread(tx: Transaction, board: Board) -> None:
     """Store even ranks, in the order of ids: that of every lock on several columns."""
     ranked = {each.id: rank for each, rank in zip(board, spread(len(board)), strict=True) if each.rank != rank}
     await tx.execute_many(_set_rank, [{"column_id": each, "position": rank} for each, rank in sorted(ranked.items())])
+
+
+def _require_flags_that_fit(stage: str | None, finished: bool, start_timer: bool) -> None:
+    """Raises `Invalid` for a column that would finish the timers of a task and start one. ("States", Column)"""
+    if start_timer and completes(stage, finished):
+        message = "start_timer cannot be true where tasks are completed (stage done, or finished)"
+        raise Invalid(faults=[Fault(field="start_timer", message=message)])

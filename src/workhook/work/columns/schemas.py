@@ -1,4 +1,4 @@
-"""A column of a project's board: the record, its table, what a caller may say about one and what its flags mean.
+"""A column of a project's board: the record, its table, and what its flags mean.
 
 The stored `position` (`Column.rank`) is a sort key with gaps (`work.tasks.order`), so that only one row is written when
 a column is put between two others. The API shows how many columns stand before it. Two columns that are made at the
@@ -9,13 +9,10 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-import msgspec
 import sqlalchemy as sa
-from msgspec import UNSET, Meta, UnsetType
+from msgspec import Meta
 
-from workhook.core.errors import Fault, Invalid
-from workhook.core.records import COMPUTED, HIDDEN, Millis, Record, Stored, Wire, resource_id
-from workhook.http.parameters import Title
+from workhook.core.records import COMPUTED, HIDDEN, Millis, Record, Stored, resource_id
 from workhook.storage.metadata import in_project, metadata
 from workhook.storage.record_rows import table_columns
 
@@ -26,28 +23,6 @@ COLUMNS_MAX = 200
 
 CursorInteger = Annotated[int, Meta(ge=-(2**62), le=2**62)]
 """A rank in a cursor: an integer that both databases can compare with."""
-
-Position = Annotated[int, Meta(ge=0, le=2**53 - 1, description="0-based; past the end it is the end.")]
-
-
-class ColumnCreate(msgspec.Struct):
-    """Without `position` the column comes last."""
-
-    title: Title
-    position: Position | UnsetType = UNSET
-    stage: Stage | UnsetType | None = UNSET
-    finished: bool | UnsetType = UNSET
-    start_timer: bool | UnsetType = UNSET
-
-
-class ColumnEdit(msgspec.Struct):
-    """What is absent stays."""
-
-    title: Title | UnsetType = UNSET
-    position: Position | UnsetType = UNSET
-    stage: Stage | UnsetType | None = UNSET
-    finished: bool | UnsetType = UNSET
-    start_timer: bool | UnsetType = UNSET
 
 
 class Column(Record, frozen=True):
@@ -76,23 +51,6 @@ columns = sa.Table(
 )
 
 
-class ColumnAnswer(msgspec.Struct):
-    column: Wire[Column]
-    success: bool = True
-
-
-class ColumnsAnswer(msgspec.Struct):
-    columns: list[Wire[Column]]
-    success: bool = True
-
-
 def completes(stage: str | None, finished: bool) -> bool:
     """Whether a task that enters such a column is completed."""
     return finished or stage == "done"
-
-
-def require_flags_that_fit(stage: str | None, finished: bool, start_timer: bool) -> None:
-    """Raises `Invalid` for a column that would finish the timers of a task and start one. ("States", Column)"""
-    if start_timer and completes(stage, finished):
-        message = "start_timer cannot be true where tasks are completed (stage done, or finished)"
-        raise Invalid(faults=[Fault(field="start_timer", message=message)])

@@ -20,8 +20,7 @@ from workhook.storage import Database, Transaction
 from workhook.storage.metadata import insert_into
 from workhook.storage.record_rows import stored_names, values_of
 from workhook.work.access import Access, find_access
-from workhook.work.columns import api as columns
-from workhook.work.columns.schemas import ColumnCreate
+from workhook.work.columns.api import ColumnCreate, add_column
 from workhook.work.comments.queries import insert_task_comment
 from workhook.work.comments.schemas import CommentedTask, TaskComment
 from workhook.work.imports.diff import Counts, Remaining, batches_of, forget_links, insert_links, remaining_of, together
@@ -39,8 +38,7 @@ from workhook.work.imports.plan import (
     unknown_people,
 )
 from workhook.work.people import person_shape
-from workhook.work.projects.api import add_project, lock_names
-from workhook.work.projects.schemas import ProjectCreate
+from workhook.work.projects.api import ProjectCreate, add_project, lock_names
 from workhook.work.record_events import RecordEvent, publish_events
 from workhook.work.tasks.actions import blank_task
 from workhook.work.tasks.assignees import find_people
@@ -188,7 +186,7 @@ class _Writer:
         made = {}
         for number, each in enumerate(wanted, 1):
             create = ColumnCreate(title=each.title, stage=each.stage, finished=each.finished)
-            column = await columns.add_column(self._context, self.access.repository.project_id, create)
+            column = await add_column(self._context, self.access.repository.project_id, create)
             made[each.key] = column.id
             self._link("column", each.key, column.id, fingerprint(each))
             self._progress("columns", number, len(wanted))

@@ -19,7 +19,6 @@ from workhook.core.errors import Conflict, Fault, Forbidden, Invalid, NotFound
 from workhook.http import lists
 from workhook.http.calls import Call
 from workhook.http.endpoints import Listed, Routes
-from workhook.http.lists import ListQuery
 from workhook.http.operations import WORK_API
 from workhook.identity import invitations
 from workhook.identity.authenticator import actor_of
@@ -33,7 +32,7 @@ from workhook.storage import Row
 from workhook.storage.dialects import upsert
 from workhook.storage.metadata import big
 from workhook.storage.record_rows import assigned
-from workhook.work.access import Access, fetch_with_access, find_access, with_access
+from workhook.work.access import Access, fetch_with_access, find_access, role_in, with_access
 from workhook.work.clients.api import end_client, lock_own
 from workhook.work.clients.schemas import clients
 from workhook.work.members.admin_actions import invite_collaborator, note_added, remove_collaborator
@@ -113,23 +112,12 @@ _members = (
 
 _place = projects.alias("place")
 _person = accounts.alias("person")
-_role = (
-    sa.select(collaborators.c.role)
-    .where(collaborators.c.repository_id == _place.c.repository_id, collaborators.c.user_id == _person.c.id)
-    .scalar_subquery()
-)
-_organization_role = (
-    sa.select(memberships.c.role)
-    .where(memberships.c.organization_id == _place.c.account_id, memberships.c.user_id == _person.c.id)
-    .scalar_subquery()
-)
-_looks = sa.exists().where(clients.c.repository_id == _place.c.repository_id, clients.c.user_id == _person.c.id)
 _candidate = with_access(
     sa.select(
         *(_person.c[name].label(f"person_{name}") for name in Account.__struct_fields__),
-        _role.label("person_role"),
-        _organization_role.label("person_organization_role"),
-        _looks.label("person_is_client"),
+        role_in(collaborators, _place, _person.c.id).label("person_role"),
+        role_in(memberships, _place, _person.c.id).label("person_organization_role"),
+        role_in(clients, _place, _person.c.id, "user_id").is_not(None).label("person_is_client"),
         shares_organization(_person.c.id).label("person_shares"),
     )
     .select_from(
@@ -184,7 +172,7 @@ async def _find_candidate(write: Write, project_id: str, username: str) -> Candi
 
 
 @routes.get("/projects/{id}/members")
-async def list_members(call: Call, project_id: str, query: ListQuery) -> Listed[MembersAnswer]:
+async def list_members(call: Call, project_id: str, query: lists.ListQuery) -> Listed[MembersAnswer]:
     """List who is in a project.
 
     Owners of the organization, its members unless the project is private, and who was added. Clients are listed
@@ -311,7 +299,7 @@ async def get_me(call: Call) -> UserAnswer:
 
 
 @routes.get("/organizations/{login}/members", tag="Users")
-async def list_organization_members(call: Call, login: str, query: ListQuery) -> Listed[MembersAnswer]:
+async def list_organization_members(call: Call, login: str, query: lists.ListQuery) -> Listed[MembersAnswer]:
     """List who is in an organization.
 
     For those who are in it.
@@ -327,12 +315,12 @@ async def list_organization_members(call: Call, login: str, query: ListQuery) ->
     return _page(call, await call.database.fetch_all(_people_page, params), query)
 
 
-def _after(query: ListQuery) -> int:
+def _after(query: lists.ListQuery) -> int:
     """The id behind which the page starts."""
     key = lists.after(query, tuple[int])
     return max(0, min(key[0], 2**63 - 1)) if key else 0
 
 
-def _page(call: Call, found: Sequence[Row], query: ListQuery) -> Listed[MembersAnswer]:
+def _page(call: Call, found: Sequence[Row], query: lists.ListQuery) -> Listed[MembersAnswer]:
     rows, headers = lists.page(call, found, query, lambda row: (row["user_id"],))
     return Listed(MembersAnswer([person_of_row(row) for row in rows]), headers)

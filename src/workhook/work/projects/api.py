@@ -7,20 +7,22 @@ admin of what it creates. Clients only look.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
-from typing import Any
+from typing import Annotated, Any
 
+import msgspec
 import sqlalchemy as sa
-from msgspec import UnsetType
+from msgspec import UNSET, Meta, UnsetType
 
 from workhook.core.errors import Fault, Forbidden, Invalid, NotFound
-from workhook.core.ids import new_id
-from workhook.core.records import to_response
+from workhook.core.ids import new_id, slug
+from workhook.core.records import Wire, to_response
 from workhook.http import lists
 from workhook.http.calls import Call
 from workhook.http.endpoints import Listed, Routes
-from workhook.http.lists import ListQuery
 from workhook.http.operations import WORK_API
+from workhook.http.parameters import Checked, Title, WebAddress
 from workhook.identity import invitation_ends, removal
 from workhook.identity.actions import set_collaborator
 from workhook.identity.authenticator import actor_of
@@ -35,23 +37,62 @@ from workhook.storage.record_rows import assigned
 from workhook.work.access import choose_owner, rank_in, require_not_archived
 from workhook.work.invoices import issued
 from workhook.work.projects.listing import list_visible
-from workhook.work.projects.schemas import (
-    NAME_MAX_CHARS,
-    PROJECTS,
-    Project,
-    ProjectAnswer,
-    ProjectCreate,
-    ProjectEdit,
-    ProjectsAnswer,
-    first_free,
-    name_from,
-    project_of,
-)
+from workhook.work.projects.schemas import PROJECTS, Project, project_of
 from workhook.work.record_events import Changes, differences, publish_audited
 from workhook.work.schemas import Done, if_set
 from workhook.work.timesheets import loss
 
 routes = Routes(WORK_API, "Projects", read="work.read", write="work.write")
+
+NAME_MAX_CHARS = 100
+
+_NAME = re.compile(rf"[A-Za-z0-9._-]{{1,{NAME_MAX_CHARS}}}")
+
+
+def _not_a_name(text: str) -> str | None:
+    if _NAME.fullmatch(text) and text not in (".", "..") and not text.lower().endswith(".git"):
+        return None
+    return f"1 to {NAME_MAX_CHARS} of A-Z a-z 0-9 . _ - without .git at the end"
+
+
+ProjectName = Annotated[
+    str,
+    Meta(
+        description="The repository's name, unique under its owner without regard to case.",
+        extra_json_schema={"pattern": f"^{_NAME.pattern}$"},
+    ),
+    Checked(_not_a_name),
+]
+
+
+class ProjectEdit(msgspec.Struct, kw_only=True):
+    """What is absent stays. A changed title keeps the name."""
+
+    title: Title | UnsetType = UNSET
+    avatar: WebAddress | UnsetType | None = UNSET
+    private: bool | UnsetType = UNSET
+    archive: bool | UnsetType = UNSET
+    name: ProjectName | UnsetType = UNSET
+
+
+class ProjectCreate(ProjectEdit, kw_only=True):
+    """Without `name` one is made from the title. `organization` is needed only by who is in several."""
+
+    title: Title
+    organization: (
+        Annotated[str, Meta(description="Login of the owner: an organization, or the caller's own.")] | UnsetType
+    ) = UNSET
+
+
+class ProjectAnswer(msgspec.Struct):
+    project: Wire[Project]
+    success: bool = True
+
+
+class ProjectsAnswer(msgspec.Struct):
+    projects: list[Wire[Project]]
+    success: bool = True
+
 
 _one = PROJECTS.where(projects.c.id == sa.bindparam("project_id"))
 # Others may go on to add what belongs to the project: that takes a key share of its row, which this lock lets through.
@@ -106,7 +147,7 @@ async def lock_project(write: Write, project_id: str) -> Project:
 
 
 @routes.get("/projects")
-async def list_projects(call: Call, query: ListQuery) -> Listed[ProjectsAnswer]:
+async def list_projects(call: Call, query: lists.ListQuery) -> Listed[ProjectsAnswer]:
     """List the projects that the caller sees."""
     key = lists.after(query, tuple[str])
     found = await list_visible(call.database, actor_of(call), after=key[0] if key else None, limit=query.limit + 1)
@@ -126,7 +167,11 @@ async def add_project(write: Write, create: ProjectCreate) -> Project:
     owner = (await choose_owner(tx, actor, create.organization)).account
     check_whole_account(actor, owner.id)
     await lock_names(tx, owner.id)
-    name = await _new_name(tx, owner, create)
+    if isinstance(create.name, UnsetType):
+        name = await free_name(tx, owner.id, name_from(create.title))
+    else:
+        name = create.name
+        await _require_free(tx, owner, name)
     values = {
         "id": new_id("prj"),
         "account_id": owner.id,
@@ -246,13 +291,6 @@ async def free_name(tx: Transaction, account_id: int, name: str) -> str:
     return first_free(name, {row["name_key"] for row in rows})
 
 
-async def _new_name(tx: Transaction, owner: Account, create: ProjectCreate) -> str:
-    if isinstance(create.name, UnsetType):
-        return await free_name(tx, owner.id, name_from(create.title))
-    await _require_free(tx, owner, create.name)
-    return create.name
-
-
 async def _require_free(tx: Transaction, owner: Account, name: str, *, repository_id: int | None = None) -> None:
     """`repository_id` is the one that may have the name: its own, in another case."""
     row = await tx.fetch_one(_named, {"account_id": owner.id, "name_key": key_of(name)})
@@ -267,3 +305,17 @@ async def publish(
     """`verb`: what the audit log calls it, where that is not the event's action."""
     place, record = project.repository, to_response(project)
     await publish_audited(write, place, "project", action, record, project.full_name, changes=changes, verb=verb)
+
+
+def name_from(title: str) -> str:
+    """`Büro: Website 2` gives `buro-website-2`; a title without a Latin letter or digit gives `project`."""
+    return slug(title, NAME_MAX_CHARS, otherwise="project")
+
+
+def first_free(name: str, taken: set[str]) -> str:
+    """`name`, or `name` with the first suffix `-2`, `-3` … that is not `taken`: these are in lower case."""
+    free, number = name, 1
+    while free.lower() in taken:
+        number += 1
+        free = name[: NAME_MAX_CHARS - len(f"-{number}")] + f"-{number}"
+    return free

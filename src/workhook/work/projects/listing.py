@@ -20,6 +20,7 @@ from workhook.storage import Reader, Row
 from workhook.storage.dialects import any_of
 from workhook.storage.metadata import big
 from workhook.storage.statements import PerDialect
+from workhook.work.access import role_in
 from workhook.work.clients.schemas import clients
 from workhook.work.invoices.tables import invoices
 from workhook.work.pages import Columns, caller_accounts, first_of, first_of_each, per_dialect, with_flag
@@ -28,16 +29,6 @@ from workhook.work.projects.schemas import PROJECTS, Project, project_of
 _CALLER = big("user_id")
 _WHOLE, _CHOSEN = "reach_whole_accounts", "reach_repositories"
 _FLAGS = tuple(product((False, True), repeat=2))  # confined, continues
-
-
-def _held(table: sa.Table, project: sa.FromClause, column: str) -> sa.ColumnElement[Any]:
-    """The value of `column` in the caller's row for the project, in one of the tables of roles."""
-    held = table.alias(f"held_{table.name}")
-    if table is memberships:
-        place = held.c.organization_id == project.c.account_id
-    else:
-        place = held.c.repository_id == project.c.repository_id
-    return sa.select(held.c[column]).where(place, held.c.user_id == _CALLER).correlate(project).scalar_subquery()
 
 
 # --- projects, in the order in which they were made ------------------------------------------------------------------
@@ -101,13 +92,13 @@ def _each_chosen() -> sa.Subquery:
 
 def _chosen(*, continues: bool) -> sa.Select[Any]:
     one = _each_chosen()
-    role = _held(memberships, one, "role")
+    role = role_in(memberships, one, _CALLER)
     seen = sa.or_(
         one.c.account_id == _CALLER,
         _sees_all(role),
         sa.and_(sa.not_(one.c.private), role.is_not(None)),
-        _held(collaborators, one, "user_id").is_not(None),
-        _held(clients, one, "user_id").is_not(None),
+        role_in(collaborators, one, _CALLER, "user_id").is_not(None),
+        role_in(clients, one, _CALLER, "user_id").is_not(None),
     )
     found = sa.select(one.c.repository_id).where(one.c.deleted_at.is_(None), seen, *_further(one, continues))
     few = found.order_by(one.c.repository_id).limit(big("limit")).subquery("few_chosen")
@@ -187,8 +178,8 @@ def _chosen_as_admin(*, continues: bool) -> sa.Select[Any]:
     one = _each_chosen()
     is_admin = sa.or_(
         one.c.account_id == _CALLER,
-        _held(memberships, one, "role") == "owner",
-        _held(collaborators, one, "role") == "admin",
+        role_in(memberships, one, _CALLER) == "owner",
+        role_in(collaborators, one, _CALLER) == "admin",
     )
     return sa.select(*(one.c[name] for name in _TRASH)).where(is_admin, *_restorable(one, continues))
 
@@ -200,7 +191,7 @@ def _trash(confined: bool, continues: bool) -> PerDialect:
             _as_admin(confined=confined, continues=continues),
             *([_chosen_as_admin(continues=continues)] if confined else []),
         ]
-        return first_of(ways, _TRASH, _last_first)
+        return first_of(ways, _TRASH, _last_first).add_columns(sa.literal_column("'project'").label("type"))
 
     return per_dialect(make)
 
@@ -211,8 +202,8 @@ _deleted = {flags: _trash(*flags) for flags in _FLAGS}
 async def list_deleted(
     reader: Reader, actor: Actor, *, since: int, after: tuple[int, str] | None, limit: int
 ) -> Sequence[Row]:
-    """The projects that the caller could restore, the last deleted first: rows of id, title and deleted_at. `after`:
-    the deleted_at and id behind which to start."""
+    """The projects that the caller could restore, the last deleted first: rows of id, title, deleted_at and type.
+    `after`: the deleted_at and id behind which to start."""
     params: dict[str, object] = {"user_id": actor.user.id, "since": since, "limit": limit, **reach_params(actor)}
     if after is not None:
         params["deleted_at"], params["after_id"] = after

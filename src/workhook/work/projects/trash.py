@@ -18,7 +18,6 @@ from workhook.core.records import to_response
 from workhook.http import lists
 from workhook.http.calls import Call, Services
 from workhook.http.endpoints import Listed, Routes
-from workhook.http.lists import ListQuery
 from workhook.http.operations import WORK_API
 from workhook.identity import audit, removal
 from workhook.identity.authenticator import actor_of
@@ -35,7 +34,6 @@ from workhook.work.invoices import issued
 from workhook.work.invoices.tables import invoices
 from workhook.work.projects import api
 from workhook.work.projects.listing import list_deleted
-from workhook.work.projects.schemas import ProjectAnswer
 from workhook.work.tasks.tables import tasks
 
 routes = Routes(WORK_API, "Trash", read="work.read", write="work.write")
@@ -60,15 +58,13 @@ def _deleted_of(table: sa.Table, kind: str, *, further: bool) -> sa.Select[Any]:
     return sa.select(sa.literal_column(f"'{kind}'").label("type"), found.c.id, found.c.title, found.c.deleted_at)
 
 
-def _deleted_in_project(*, further: bool) -> sa.Select[Any]:
-    either = sa.union_all(
-        _deleted_of(tasks, "task", further=further), _deleted_of(files, "file", further=further)
-    ).subquery("deleted")
+def _deleted_in_project(further: bool) -> sa.Select[Any]:
+    each = [_deleted_of(tasks, "task", further=further), _deleted_of(files, "file", further=further)]
+    either = sa.union_all(*each).subquery("deleted")
     return sa.select(either).order_by(either.c.deleted_at.desc(), either.c.id.desc()).limit(big("limit"))
 
 
-_in_trash = _deleted_in_project(further=False)
-_in_trash_after = _deleted_in_project(further=True)
+_in_trash = {further: _deleted_in_project(further) for further in (False, True)}
 _deleted = (
     sa.select(*repository_columns(), *role_columns, projects.c.avatar, projects.c.deleted_at)
     .join_from(projects, accounts, accounts.c.id == projects.c.account_id)
@@ -82,13 +78,10 @@ _restore = (
 )
 
 
-TrashKind = Literal["project", "task", "file"]
-
-
 class TrashShape(msgspec.Struct):
     """Something that was deleted and can be restored."""
 
-    type: TrashKind
+    type: Literal["project", "task", "file"]
     id: str
     title: str
     deleted_at: str
@@ -100,7 +93,7 @@ class TrashAnswer(msgspec.Struct):
 
 
 @routes.get("/trash")
-async def list_trash(call: Call, query: ListQuery) -> Listed[TrashAnswer]:
+async def list_trash(call: Call, query: lists.ListQuery) -> Listed[TrashAnswer]:
     """List deleted projects that the caller can restore.
 
     The last deleted first. After 30 days a project is gone with everything in it.
@@ -112,11 +105,11 @@ async def list_trash(call: Call, query: ListQuery) -> Listed[TrashAnswer]:
         after=lists.after(query, tuple[int, str]),
         limit=query.limit + 1,
     )
-    return _page(call, query, [("project", row) for row in found])
+    return _page(call, query, found)
 
 
 @routes.get("/projects/{id}/trash")
-async def list_project_trash(call: Call, project_id: str, query: ListQuery) -> Listed[TrashAnswer]:
+async def list_project_trash(call: Call, project_id: str, query: lists.ListQuery) -> Listed[TrashAnswer]:
     """List what was deleted in a project and can be restored.
 
     Tasks and files, the last deleted first. Not for clients.
@@ -127,18 +120,17 @@ async def list_project_trash(call: Call, project_id: str, query: ListQuery) -> L
     params: dict[str, object] = {"repository_id": access.repository.id, "limit": query.limit + 1}
     if after is not None:
         params["deleted_at"], params["after_id"] = after
-    rows = await call.database.fetch_all(_in_trash if after is None else _in_trash_after, params)
-    return _page(call, query, [(row["type"], row) for row in rows])
+    return _page(call, query, await call.database.fetch_all(_in_trash[after is not None], params))
 
 
-def _page(call: Call, query: ListQuery, found: Sequence[tuple[TrashKind, Row]]) -> Listed[TrashAnswer]:
-    page, headers = lists.page(call, found, query, lambda each: (each[1]["deleted_at"], each[1]["id"]))
-    shown = [TrashShape(kind, row["id"], row["title"], to_millis_text(row["deleted_at"])) for kind, row in page]
-    return Listed(TrashAnswer(shown), headers)
+def _page(call: Call, query: lists.ListQuery, found: Sequence[Row]) -> Listed[TrashAnswer]:
+    rows, headers = lists.page(call, found, query, lambda row: (row["deleted_at"], row["id"]))
+    trash = [TrashShape(row["type"], row["id"], row["title"], to_millis_text(row["deleted_at"])) for row in rows]
+    return Listed(TrashAnswer(trash), headers)
 
 
 @routes.post("/projects/{id}/restore")
-async def restore_project(write: Write, project_id: str) -> ProjectAnswer:
+async def restore_project(write: Write, project_id: str) -> api.ProjectAnswer:
     """Restore a deleted project.
 
     For owners of its organization and admins of the project, within 30 days. Its webhooks work again, and are told
@@ -148,7 +140,7 @@ async def restore_project(write: Write, project_id: str) -> ProjectAnswer:
     if row is None:  # what is not deleted stays as it is
         project = await api.lock_project(write, project_id)
         api.require_role(project, "admin")
-        return ProjectAnswer(to_response(project))
+        return api.ProjectAnswer(to_response(project))
     old = repository_of(row, write.actor.user.id)  # with the role that the caller had and still has there
     write.actor.request.touches(old.owner.id, old.id, hidden=old.role is None)
     if old.role is not None:
@@ -164,7 +156,7 @@ async def restore_project(write: Write, project_id: str) -> ProjectAnswer:
     await write.tx.execute(_restore, {"id": old.id, "name": name, "name_key": key_of(name), "now": updated_at})
     project = await api.find_project(write.tx, write.actor, project_id)
     await api.publish(write, project, "created", verb="restore")  # its receivers saw it deleted
-    return ProjectAnswer(to_response(project))
+    return api.ProjectAnswer(to_response(project))
 
 
 # --- for good --------------------------------------------------------------------------------------------------------
