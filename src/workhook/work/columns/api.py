@@ -71,21 +71,23 @@ class ColumnsAnswer(msgspec.Struct):
 
 _SELECTED = selected(Column, columns, "column_")
 _read = row_reader(Column)
-_siblings = columns.alias("siblings")
 _place = projects.alias("place")
-
-
-def _board(repository_id: sa.ColumnElement[int]) -> sa.Label[Any]:
-    """The ranks and ids of a project's columns."""
-    rows = sa.select(json_rows(_siblings.c.position, _siblings.c.id)).where(_siblings.c.repository_id == repository_id)
-    return rows.scalar_subquery().label("board")
-
-
+_board = sa.select(json_rows(columns.c.position, columns.c.id)).where(columns.c.repository_id == _place.c.repository_id)
 _project = with_access(
-    sa.select(_board(_place.c.repository_id)).where(_place.c.id == sa.bindparam("project_id")), _place.c.repository_id
+    sa.select(_board.scalar_subquery().label("board")).where(_place.c.id == sa.bindparam("project_id")),
+    _place.c.repository_id,
+)
+_former = columns.alias("former")
+_order = sa.tuple_(columns.c.position, columns.c.id)
+_position = sa.select(sa.func.count()).where(
+    _former.c.repository_id == columns.c.repository_id,
+    _former.c.id != columns.c.id,  # whoever waited for the lock sees its own row as it was before, too
+    sa.tuple_(_former.c.position, _former.c.id) < _order,
 )
 _one = with_access(
-    sa.select(*_SELECTED, _board(columns.c.repository_id)).where(columns.c.id == sa.bindparam("column_id")),
+    sa.select(*_SELECTED, _position.scalar_subquery().label("position")).where(
+        columns.c.id == sa.bindparam("column_id")
+    ),
     columns.c.repository_id,
 )
 # Others may go on to put tasks into the column: that takes a key share of its row, which this lock lets through.
@@ -136,18 +138,12 @@ class ColumnRank(msgspec.Struct, array_like=True, order=True):
 Board = Sequence[ColumnRank | Column]
 
 
-def _ranks_of(row: Row) -> list[ColumnRank]:
-    return sorted(msgspec.convert(json.decode(row["board"]), list[ColumnRank]))
-
-
 async def _find_column(
     reader: Reader, statement: sa.Select[Any], actor: Actor, column_id: str
-) -> tuple[Access, Column, Board]:
-    """With a lock, the column is as it is now; the other ranks may be a moment old. Raises `NotFound`."""
+) -> tuple[Access, Column]:
+    """With a lock, the column is as it is now; its position may be a moment old. Raises `NotFound`."""
     access, row = await fetch_with_access(reader, statement, actor, column_id=column_id)
-    board = _ranks_of(row)
-    position = next(number for number, each in enumerate(board) if each.id == column_id)
-    return access, _read(row, position=position), board
+    return access, _read(row, position=row["position"])
 
 
 def _find_on_board(rows: Sequence[Row], actor: Actor, column_id: str) -> tuple[Access, Column, list[Column]]:
@@ -188,7 +184,7 @@ async def create_column(write: Write, project_id: str, create: ColumnCreate) -> 
 async def add_column(write: Write, project_id: str, create: ColumnCreate) -> Column:
     """Raises `NotFound`, `Forbidden`, `Conflict`, `Invalid`."""
     access, row = await fetch_with_access(write.tx, _project, write.actor, project_id=project_id)
-    board = _ranks_of(row)
+    board = sorted(msgspec.convert(json.decode(row["board"]), list[ColumnRank]))
     _require_board(access)
     if len(board) >= COLUMNS_MAX:
         message = f"a project has at most {COLUMNS_MAX} columns"
@@ -215,7 +211,7 @@ async def add_column(write: Write, project_id: str, create: ColumnCreate) -> Col
 @routes.get("/columns/{id}")
 async def get_column(call: Call, column_id: str) -> ColumnAnswer:
     """Get a column."""
-    _, column, _ = await _find_column(call.database, _one, actor_of(call), column_id)
+    _, column = await _find_column(call.database, _one, actor_of(call), column_id)
     return ColumnAnswer(to_response(column))
 
 
@@ -225,9 +221,9 @@ async def edit_column(write: Write, column_id: str, edit: ColumnEdit) -> ColumnA
 
     A changed stage leaves the tasks alone that are in the column already.
     """
-    board: Board
+    board: list[Column] = []
     if edit.position is UNSET:
-        access, column, board = await _find_column(write.tx, _locked, write.actor, column_id)
+        access, column = await _find_column(write.tx, _locked, write.actor, column_id)
     else:  # all columns, by id, so that two moves wait for each other and never meet a deadlock
         rows = await write.tx.fetch_all(_board_to_move, {"column_id": column_id, "user_id": write.actor.user.id})
         access, column, board = _find_on_board(rows, write.actor, column_id)
@@ -243,14 +239,14 @@ async def edit_column(write: Write, column_id: str, edit: ColumnEdit) -> ColumnA
     return ColumnAnswer(after)
 
 
-async def _edit(write: Write, access: Access, before: Column, board: Board, edit: ColumnEdit) -> Column:
-    """The column after the change, which is written unless it changes nothing. Raises `Invalid`."""
+async def _edit(write: Write, access: Access, before: Column, board: Sequence[Column], edit: ColumnEdit) -> Column:
+    """The column after the change, which is written unless it changes nothing. `board` is there for a move. Raises
+    `Invalid`."""
     given = {name: getattr(edit, name) for name in ("title", "stage", "finished", "start_timer")}
     after = msgspec.structs.replace(before, **{name: value for name, value in given.items() if value is not UNSET})
-    position = min(if_set(edit.position, before.position), len(board) - 1)
+    position = min(edit.position, len(board) - 1) if isinstance(edit.position, int) else before.position
     if position != before.position:
-        board = await _without_ties(write.tx, board)
-        others = [each for each in board if each.id != before.id]
+        others = [each for each in await _without_ties(write.tx, board) if each.id != before.id]
         after = msgspec.structs.replace(after, position=position, rank=_rank_at(others, position))
     if after == before:
         return before

@@ -27,7 +27,7 @@ from workhook.identity.profile_schemas import (
 from workhook.identity.queries import account_columns, key_of
 from workhook.identity.schemas import Account, Organization, account_of
 from workhook.identity.tables import accounts
-from workhook.storage import Reader, Row
+from workhook.storage import Reader
 from workhook.storage.metadata import big
 from workhook.storage.pages import Page
 from workhook.work.clients.schemas import Email
@@ -91,10 +91,6 @@ async def find_user(write: Write, login: str) -> KnownUser:
     row = await write.tx.fetch_one(_by_login, {"user_id": write.actor.user.id, "login_key": key_of(login)})
     if row is None:
         raise NotFound()
-    return _user_of(row)
-
-
-def _user_of(row: Row) -> KnownUser:
     return KnownUser(account_of(row), bool(row["is_owned"]), bool(row["is_known"]))
 
 
