@@ -136,7 +136,7 @@ def first_of(
     """The first `limit` rows of all that the `ways` find, each once."""
     found = (sa.union(*ways) if len(ways) > 1 else ways[0]).subquery("found")
     page = sa.select(*(found.c[name] for name in answered)).order_by(*order(found)).limit(big("limit")).subquery("page")
-    # A plan for all values would take a limit that it does not know for a tenth of the rows; no page has so many.
+    # In a plan for all values a limit that is not known counts as a tenth of the rows; no page has so many.
     return sa.select(*(page.c[name] for name in answered)).order_by(*order(page)).limit(_MOST)
 
 

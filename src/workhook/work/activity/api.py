@@ -124,7 +124,7 @@ async def follow_project(call: Call, project_id: str, query: StreamQuery) -> Ans
     access.require_member("follow what happens in a project")
     listener = live.Listener.of(actor_of(call), access.repository.owner.id)
     stream = await live.follow(call.services, access.repository.id, listener, after)
-    # Proxies are asked not to gather what comes; nginx wants to be told in a way of its own.
+    # Both headers ask proxies not to buffer the stream; the second is nginx's own.
     headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
     return Answer(stream, headers=headers, media_type="text/event-stream")
 

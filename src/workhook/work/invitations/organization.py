@@ -245,7 +245,7 @@ async def join(write: Write, login: str) -> None:
     """Accept the newest invitation to the organization, if there is one. Somebody who is in it already stays as they
     are."""
     for invitation in (await invitations.find_to_organization(write.tx, write.actor.user, key_of(login)))[:1]:
-        # Held before the invitation, as by who takes an owner's right: that ends what the owner has made.
+        # The owners are locked before the invitation, as where an owner loses the role: that ends their invitations.
         await hold_owners(write.tx, invitation.account)
         taken = await invitations.take(write.tx, invitation)
         if taken is None:
