@@ -196,7 +196,7 @@ async def test_what_a_client_does_not_take_is_not_kept(
     try:
         await _next(slow)
         await _next(quick)
-        assert not slow._handed
+        assert not slow._is_live
         slow_begins = asyncio.create_task(_next(slow))
         ids = [await _append(services, repository_id, text="x" * 300)]
         parts = [await slow_begins]
