@@ -4,7 +4,7 @@ Most resources of the work API belong to a project, so a resource is read togeth
 role in it: `with_access` adds to a SELECT what `access_of` needs, which costs no query of its own.
 
     _one = with_access(sa.select(tasks).where(tasks.c.id == sa.bindparam("id")), tasks.c.repository_id)
-    access, row = await fetch_with_access(reader, _one, actor, id=task_id)
+    row, access = await find_with_access(reader, _one, actor, id=task_id)
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import Any, Literal
 import msgspec
 import sqlalchemy as sa
 from msgspec import UnsetType
+from sqlalchemy.sql.expression import Executable
 
 from workhook.core.errors import Conflict, Fault, Forbidden, Invalid, NotFound
 from workhook.http.calls import Call, Place, Standing
@@ -181,14 +182,12 @@ def rank_in(row: Row, repository: Repository, user_id: int) -> int:
     return RANKS[repository.role or "client"] if repository.role or row["is_client"] else 0
 
 
-async def fetch_with_access(
-    reader: Reader, statement: sa.Select[Any], actor: Actor, **params: object
-) -> tuple[Access, Row]:
-    """Run a `with_access` statement that finds one row. Raises what `access_of` raises."""
+async def find_with_access(reader: Reader, statement: Executable, actor: Actor, **params: object) -> tuple[Row, Access]:
+    """The row of a `with_access` statement, and the caller's access to its project. Raises what `access_of` raises."""
     row = await reader.fetch_one(statement, {**params, "user_id": actor.user.id})
     access = access_of(row, actor)
     assert row is not None, "`access_of` raises for no row"
-    return access, row
+    return row, access
 
 
 async def find_access(reader: Reader, actor: Actor, project_id: str) -> Access:

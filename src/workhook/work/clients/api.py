@@ -35,7 +35,7 @@ from workhook.storage.database import UniqueViolation
 from workhook.storage.dialects import json_rows, upsert
 from workhook.storage.metadata import big
 from workhook.storage.record_rows import assigned, row_reader, selected, stored_names, values_of
-from workhook.work.access import Access, access_of, fetch_with_access, find_access, role_in, with_access
+from workhook.work.access import Access, access_of, find_access, find_with_access, role_in, with_access
 from workhook.work.clients.schemas import Client, Email, clients
 from workhook.work.record_events import publish_audited
 from workhook.work.schemas import Done
@@ -185,7 +185,7 @@ async def _find_client(
     reader: Reader, statement: sa.Select[Any], actor: Actor, client_id: str
 ) -> tuple[Access, Client]:
     """A client finds itself only. Raises `NotFound`."""
-    access, row = await fetch_with_access(reader, statement, actor, id=client_id)
+    row, access = await find_with_access(reader, statement, actor, id=client_id)
     client = _client_of(row)
     if access.is_client and client.user_id != access.user.id:
         raise NotFound()
@@ -213,7 +213,7 @@ async def invite_client(write: Write, project_id: str, create: ClientCreate) -> 
     username = None if isinstance(create.username, UnsetType) else create.username
     login = username or login_from(create.email)
     await hold_address(write.tx, create.email)
-    access, row = await fetch_with_access(
+    row, access = await find_with_access(
         write.tx,
         _invitation,
         write.actor,

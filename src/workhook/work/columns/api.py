@@ -30,7 +30,7 @@ from workhook.storage import Reader, Row, Transaction
 from workhook.storage.dialects import json_rows
 from workhook.storage.metadata import big, insert_into
 from workhook.storage.record_rows import assigned, row_reader, selected, stored_names, values_of
-from workhook.work.access import Access, access_of, fetch_with_access, find_access, with_access
+from workhook.work.access import Access, access_of, find_access, find_with_access, with_access
 from workhook.work.columns.schemas import COLUMNS_MAX, Column, CursorInteger, Stage, columns, completes
 from workhook.work.record_events import differences, publish_event
 from workhook.work.schemas import Done, if_set
@@ -142,7 +142,7 @@ async def _find_column(
     reader: Reader, statement: sa.Select[Any], actor: Actor, column_id: str
 ) -> tuple[Access, Column]:
     """With a lock, the column is as it is now; its position may be a moment old. Raises `NotFound`."""
-    access, row = await fetch_with_access(reader, statement, actor, column_id=column_id)
+    row, access = await find_with_access(reader, statement, actor, column_id=column_id)
     return access, _read(row, position=row["position"])
 
 
@@ -183,7 +183,7 @@ async def create_column(write: Write, project_id: str, create: ColumnCreate) -> 
 
 async def add_column(write: Write, project_id: str, create: ColumnCreate) -> Column:
     """Raises `NotFound`, `Forbidden`, `Conflict`, `Invalid`."""
-    access, row = await fetch_with_access(write.tx, _project, write.actor, project_id=project_id)
+    row, access = await find_with_access(write.tx, _project, write.actor, project_id=project_id)
     board = sorted(msgspec.convert(json.decode(row["board"]), list[ColumnRank]))
     _require_board(access)
     if len(board) >= COLUMNS_MAX:

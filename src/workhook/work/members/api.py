@@ -32,7 +32,7 @@ from workhook.storage import Row
 from workhook.storage.dialects import upsert
 from workhook.storage.metadata import big
 from workhook.storage.record_rows import assigned
-from workhook.work.access import Access, fetch_with_access, find_access, role_in, with_access
+from workhook.work.access import Access, find_access, find_with_access, role_in, with_access
 from workhook.work.clients.api import end_client, lock_own
 from workhook.work.clients.schemas import clients
 from workhook.work.members.admin_actions import invite_collaborator, note_added, remove_collaborator
@@ -158,7 +158,7 @@ class Candidate(msgspec.Struct, frozen=True):
 
 async def _find_candidate(write: Write, project_id: str, username: str) -> Candidate:
     """Raises `NotFound` for the project."""
-    access, row = await fetch_with_access(
+    row, access = await find_with_access(
         write.tx, _candidate, write.actor, project_id=project_id, login_key=key_of(username)
     )
     return Candidate(
