@@ -28,7 +28,7 @@ from workhook.storage import dialects
 from workhook.storage.metadata import insert_into
 from workhook.storage.sqlite_threads import connect
 from workhook.storage.statements import Compiler, Statement
-from workhook.work.columns.tables import columns
+from workhook.work.columns.schemas import columns
 from workhook.work.tasks.ordering.column_order import STEP
 from workhook.work.tasks.tables import task_buckets, tasks
 

@@ -36,7 +36,7 @@ from workhook.work.credits.schemas import TaskCredit
 from workhook.work.files.tables import File, Folder
 from workhook.work.invoices.schemas import Invoice
 from workhook.work.people import PersonShape
-from workhook.work.projects.schemas import ProjectShape
+from workhook.work.projects.schemas import Project
 from workhook.work.services.schemas import Service
 from workhook.work.tasks.tables import Task
 from workhook.work.timesheets.schemas import TimesheetShape
@@ -50,7 +50,7 @@ RECORDS: dict[str, type[msgspec.Struct]] = {
     "folder": Folder,
     "invoice": Invoice,
     "member": PersonShape,
-    "project": ProjectShape,
+    "project": Project,
     "service": Service,
     "service_checkout": ServiceCheckoutShape,
     "task": Task,

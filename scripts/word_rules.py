@@ -20,11 +20,9 @@ REPEATED_CLASSES: Mapping[str, int] = {
     "Attempt": 2,
     "Checked": 2,
     "Client": 2,
-    "Found": 3,
-    "Invitation": 2,
+    "Found": 2,
     "Key": 2,
     "Listed": 2,
-    "Person": 2,
     "Wire": 2,  # for the type checker, and for the program
 }
 # Files of one folder whose names say nearly the same.

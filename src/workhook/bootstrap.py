@@ -128,7 +128,7 @@ async def _finish_timers(tx: Transaction, loss: Loss) -> None:
 
 
 async def _standing(call: Call, rights: Mapping[Place, int]) -> Standing:
-    from workhook.work.standing import standing
+    from workhook.work.access import standing
 
     return await standing(call, rights)
 

@@ -25,9 +25,8 @@ from workhook.identity.tokens.kinds import APP_USER, CLASSIC, FINE_GRAINED, INST
 from workhook.identity.tokens.lookup import find_actor
 from workhook.storage import Transaction
 from workhook.storage.metadata import insert_into
-from workhook.work.clients.tables import clients
-from workhook.work.projects.actions import create_project
-from workhook.work.projects.schemas import ProjectCreate
+from workhook.work.clients.schemas import clients
+from workhook.work.projects.api import ProjectCreate, add_project
 
 SCOPES = (
     "admin:org", "admin:org_hook", "admin:repo_hook", "read:repo_hook", "repo", "work", "work:read", "write:repo_hook",
@@ -141,7 +140,7 @@ class _Making:
         making.people = {name: each for name, each in zip(("owner", "second"), owners, strict=True) if each is not None}
         await making._add_people()
         create = ProjectCreate(title="Other", organization=here.organization)
-        making.other = (await create_project(Write(tx, actor, "http://127.0.0.1:9"), create)).repository.id
+        making.other = (await add_project(Write(tx, actor, "http://127.0.0.1:9"), create)).repository.id
         return making
 
     async def _add_people(self) -> None:
@@ -235,4 +234,4 @@ class _Making:
         token = tokens.by["client", "classic", " ".join(SCOPES)]
         actor = await find_actor(self.tx, token)
         assert actor is not None
-        await create_project(Write(self.tx, actor, "http://127.0.0.1:9"), ProjectCreate(title="Own"))
+        await add_project(Write(self.tx, actor, "http://127.0.0.1:9"), ProjectCreate(title="Own"))

@@ -20,12 +20,13 @@ from workhook.identity.tokens.issue import issue
 from workhook.identity.tokens.kinds import CLASSIC
 from workhook.identity.tokens.lookup import find_actor
 from workhook.storage import Transaction
-from workhook.work.clients import actions as clients
-from workhook.work.clients.schemas import ClientCreate
-from workhook.work.members import actions as members
-from workhook.work.members import by_hand
-from workhook.work.projects import actions as projects
-from workhook.work.projects.schemas import ProjectEdit
+from workhook.work.clients import api as clients
+from workhook.work.clients.api import ClientCreate
+from workhook.work.clients.schemas import Client
+from workhook.work.members import admin_actions
+from workhook.work.members import api as members
+from workhook.work.projects import api as projects
+from workhook.work.projects.api import ProjectEdit
 
 BASE = "http://h.example"
 
@@ -61,10 +62,9 @@ class _Scene:
         actor = self.owner if by_owner else None
         return Loss(account_id=None if everywhere else self.place.id, actor=actor, base=BASE, **given)
 
-    async def client(self) -> str:
+    async def client(self) -> Client:
         create = ClientCreate(email="client@elsewhere.example")
-        made = await clients.add_client(Write(self.tx, self.owner, BASE), self.here.project_id, create)
-        return made.id
+        return await clients.invite_client(Write(self.tx, self.owner, BASE), self.here.project_id, create)
 
 
 @pytest.fixture
@@ -78,12 +78,12 @@ async def scene(services: Services, monkeypatch: pytest.MonkeyPatch) -> AsyncIte
 
 
 async def test_a_member_who_is_removed_or_less_than_before(scene: _Scene) -> None:
-    await by_hand.set_member(Write(scene.tx, None, BASE), scene.place, scene.other, "member")
+    await admin_actions.set_member(Write(scene.tx, None, BASE), scene.place, scene.other, "member")
     assert scene.losses == [scene.loss(by_owner=False)]
-    assert await by_hand.remove_member(Write(scene.tx, None, BASE), scene.place, scene.other)
+    assert await admin_actions.remove_member(Write(scene.tx, None, BASE), scene.place, scene.other)
     assert scene.losses == [scene.loss(by_owner=False)] * 2
-    assert not await by_hand.remove_member(Write(scene.tx, None, BASE), scene.place, scene.other)
-    await by_hand.set_member(Write(scene.tx, None, BASE), scene.place, scene.other, "owner")
+    assert not await admin_actions.remove_member(Write(scene.tx, None, BASE), scene.place, scene.other)
+    await admin_actions.set_member(Write(scene.tx, None, BASE), scene.place, scene.other, "owner")
     assert len(scene.losses) == 2
 
 
@@ -91,35 +91,35 @@ async def test_a_member_who_is_added_or_stays_what_they_are_loses_nothing(scene:
     """Nor is anything looked for that could have ended."""
     new = await actions.create_account(scene.tx, "user", f"new-{scene.place.id}", name=None, email=None)
     for role in ("member", "member", "owner", "owner"):
-        await by_hand.set_member(Write(scene.tx, None, BASE), scene.place, new, role)
+        await admin_actions.set_member(Write(scene.tx, None, BASE), scene.place, new, role)
         assert await queries.find_member_role(scene.tx, scene.place.id, new.id) == role
     assert scene.losses == []
-    await by_hand.set_member(Write(scene.tx, None, BASE), scene.place, new, "member")
+    await admin_actions.set_member(Write(scene.tx, None, BASE), scene.place, new, "member")
     assert scene.losses == [scene.loss(by_owner=False, user_id=new.id)]
 
 
 async def test_a_collaborator_who_is_removed_or_less_than_before(scene: _Scene) -> None:
     here = scene.here
-    await by_hand.set_collaborator(Write(scene.tx, None, BASE), here, scene.other, "write")
+    await admin_actions.set_collaborator(Write(scene.tx, None, BASE), here, scene.other, "write")
     assert scene.losses.pop() == scene.loss(by_owner=False, repository_id=here.id)
-    assert await by_hand.remove_collaborator(Write(scene.tx, None, BASE), here, scene.other)
+    assert await admin_actions.remove_collaborator(Write(scene.tx, None, BASE), here, scene.other)
     assert scene.losses.pop() == scene.loss(by_owner=False, repository_id=here.id)
-    await by_hand.set_collaborator(Write(scene.tx, None, BASE), here, scene.other, "admin")
+    await admin_actions.set_collaborator(Write(scene.tx, None, BASE), here, scene.other, "admin")
     assert not scene.losses
     await members.remove_member(Write(scene.tx, scene.owner, BASE), here.project_id, scene.other.login)
     assert scene.losses == [scene.loss(repository_id=here.id)]
 
 
 async def test_a_client_who_is_removed(scene: _Scene) -> None:
-    client = await clients.lock_client(scene.tx, scene.owner, await scene.client())
-    await clients.remove_client(Write(scene.tx, scene.owner, BASE), client)
-    assert scene.losses == [scene.loss(repository_id=scene.here.id, user_id=client.client.user_id)]
+    client = await scene.client()
+    await clients.remove_client(Write(scene.tx, scene.owner, BASE), client.id)
+    assert scene.losses == [scene.loss(repository_id=scene.here.id, user_id=client.user_id)]
 
 
 async def test_a_project_that_becomes_private(scene: _Scene) -> None:
     for private in (True, True, False):
-        project = await projects.lock_project(scene.tx, scene.owner, scene.here.project_id)
-        await projects.edit_project(Write(scene.tx, scene.owner, BASE), project, ProjectEdit(private=private))
+        write = Write(scene.tx, scene.owner, BASE)
+        await projects.edit_project(write, scene.here.project_id, ProjectEdit(private=private))
     assert scene.losses == [scene.loss(repository_id=scene.here.id, user_id=None)]
 
 

@@ -29,10 +29,9 @@ from workhook.identity.tokens.issue import issue
 from workhook.identity.tokens.kinds import CLASSIC, OAUTH
 from workhook.identity.tokens.lookup import find_actor
 from workhook.storage import Transaction
-from workhook.work.members import by_hand
-from workhook.work.members.actions import remove_member
-from workhook.work.projects.actions import create_project
-from workhook.work.projects.schemas import ProjectCreate
+from workhook.work.members import admin_actions
+from workhook.work.members.api import remove_member
+from workhook.work.projects.api import ProjectCreate, add_project
 
 BASE = "http://h.example"
 SCOPES = frozenset({"admin:org_hook", "repo"})
@@ -94,13 +93,13 @@ class Scene:
             case "consent":
                 await revoke_grant(tx, self.app.id, user.id)
             case "member removed":
-                await by_hand.remove_member(Write(tx, None, BASE), self.here, user)
+                await admin_actions.remove_member(Write(tx, None, BASE), self.here, user)
             case "member lowered":
-                await by_hand.set_member(Write(tx, None, BASE), self.here, user, "member")
+                await admin_actions.set_member(Write(tx, None, BASE), self.here, user, "member")
             case "collaborator removed":
-                await by_hand.remove_collaborator(Write(tx, None, BASE), self.project, user)
+                await admin_actions.remove_collaborator(Write(tx, None, BASE), self.project, user)
             case "collaborator lowered":
-                await by_hand.set_collaborator(Write(tx, None, BASE), self.project, user, "write")
+                await admin_actions.set_collaborator(Write(tx, None, BASE), self.project, user, "write")
             case "removed by an owner":
                 issued = await issue(tx, CLASSIC, self.people["first"].id, scopes=("work",))
                 actor = await find_actor(tx, issued.token)
@@ -136,7 +135,7 @@ async def scene(services: Services) -> Scene:
         issued = await issue(tx, CLASSIC, first.id, scopes=("work",))
         actor = await find_actor(tx, issued.token)
         assert actor is not None
-        await create_project(
+        await add_project(
             Write(tx, actor, BASE), ProjectCreate(title="Mine", name="mine", private=True, organization=first.login)
         )
     return Scene(services, app, place, project, other, people)

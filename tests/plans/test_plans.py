@@ -16,7 +16,7 @@ from tests.plans import filled, filled_history, filled_people, rows_history, row
 from tests.plans.rows import NO_LISTS, PAGING, Row
 from tests.plans.scene import OPERATIONS, Scene, filled_scene, look
 from workhook.http.operations import Operation
-from workhook.work.search import queries as search_queries
+from workhook.work.search import api as search
 from workhook.work.tasks import listing
 from workhook.work.timesheets import queries as timesheets_queries
 
@@ -65,8 +65,8 @@ def scene(backend: Databases, tmp_path_factory: pytest.TempPathFactory) -> Itera
         for module in (listing, timesheets_queries):
             patch.setattr(module, "LOOKS_AT_MOST", 100)
         patch.setattr(listing, "FIRSTS", listing.Firsts(sqlite_rows=100, postgresql_rows=30, characters=10_000))
-        bounds = search_queries.SearchLimits(FOUND, rows=30, characters=10_000, matches=30, rows_of_project=100)
-        patch.setattr(search_queries, "LIMITS", bounds)
+        bounds = search.SearchLimits(FOUND, rows=30, characters=10_000, matches=30, rows_of_project=100)
+        patch.setattr(search, "LIMITS", bounds)
         with filled_scene(backend, tmp_path_factory.mktemp("plans"), FILLS) as scene:
             yield scene
 

@@ -16,7 +16,7 @@ from tests.work.studio import Caller, Studio
 from workhook.http.calls import Services
 from workhook.identity.context import Write
 from workhook.identity.tables import accounts
-from workhook.work.members import by_hand
+from workhook.work.members import admin_actions
 
 NAME, EMAIL = "Zebra and Sons", "zebra-office@example.com"
 _describe = sa.update(accounts).where(accounts.c.login == sa.bindparam("of")).values(name=NAME, email=EMAIL)
@@ -44,7 +44,9 @@ def outsider(studios: tuple[Studio, Studio]) -> Caller:
     here, there = studios
     person = here.add(member="owner")
     change_by_hand(
-        there, person, lambda tx, _, place, who: by_hand.set_collaborator(Write(tx, None, BASE), place, who, "admin")
+        there,
+        person,
+        lambda tx, _, place, who: admin_actions.set_collaborator(Write(tx, None, BASE), place, who, "admin"),
     )
     return person
 

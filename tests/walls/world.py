@@ -39,7 +39,7 @@ from workhook.identity.tokens.issue import issue
 from workhook.identity.tokens.kinds import CLASSIC, FINE_GRAINED, OAUTH
 from workhook.storage import Transaction
 from workhook.storage.metadata import insert_into
-from workhook.work.clients.tables import clients
+from workhook.work.clients.schemas import clients
 
 _TEXTS = {"title", "text", "body", "notes", "description", "bill_to", "name", "note"}
 _insert_client = insert_into(clients, "id", "repository_id", "user_id", "email", "created_at", "updated_at")

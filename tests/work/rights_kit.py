@@ -11,7 +11,7 @@ from workhook.identity import disabling, queries
 from workhook.identity.context import Write
 from workhook.identity.schemas import Account, Repository
 from workhook.storage import Transaction
-from workhook.work.members import by_hand
+from workhook.work.members import admin_actions
 
 BASE = "http://work.example.com"
 
@@ -44,12 +44,14 @@ def enable(studio: Studio, login: str) -> None:
 
 
 def remove_member(studio: Studio, caller: Caller) -> None:
-    change_by_hand(studio, caller, lambda tx, place, _, who: by_hand.remove_member(Write(tx, None, BASE), place, who))
+    change_by_hand(
+        studio, caller, lambda tx, place, _, who: admin_actions.remove_member(Write(tx, None, BASE), place, who)
+    )
 
 
 def make_member(studio: Studio, caller: Caller) -> None:
     change_by_hand(
-        studio, caller, lambda tx, place, _, who: by_hand.set_member(Write(tx, None, BASE), place, who, "member")
+        studio, caller, lambda tx, place, _, who: admin_actions.set_member(Write(tx, None, BASE), place, who, "member")
     )
 
 
@@ -59,7 +61,9 @@ def remove_collaborator(studio: Studio, caller: Caller) -> None:
 
 def make_reader(studio: Studio, caller: Caller) -> None:
     change_by_hand(
-        studio, caller, lambda tx, _, place, who: by_hand.set_collaborator(Write(tx, None, BASE), place, who, "read")
+        studio,
+        caller,
+        lambda tx, _, place, who: admin_actions.set_collaborator(Write(tx, None, BASE), place, who, "read"),
     )
 
 

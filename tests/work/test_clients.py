@@ -13,7 +13,7 @@ from tests.work.studio import Caller, Studio
 from workhook.http.calls import Services
 from workhook.identity.actions import issue_token
 from workhook.identity.queries import find_account
-from workhook.work.clients.schemas import first_free, login_from
+from workhook.work.clients.api import first_free, login_from
 
 KEYS = {"id", "username", "email", "created_at", "updated_at"}
 

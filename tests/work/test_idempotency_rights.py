@@ -35,9 +35,9 @@ from workhook.identity.schemas import Account, Repository
 from workhook.identity.tables import projects
 from workhook.storage import Transaction
 from workhook.storage.metadata import insert_into
-from workhook.work.clients.tables import clients
+from workhook.work.clients.schemas import clients
 from workhook.work.invoices.schemas import invoices
-from workhook.work.members import by_hand
+from workhook.work.members import admin_actions
 
 pytestmark = pytest.mark.one_database
 
@@ -53,7 +53,7 @@ def _make_client(studio: Studio, caller: Caller) -> None:
     """A member who goes, and is let look on."""
 
     async def look_on(tx: Transaction, organization: Account, repository: Repository, person: Account) -> None:
-        await by_hand.remove_member(Write(tx, None, BASE), organization, person)
+        await admin_actions.remove_member(Write(tx, None, BASE), organization, person)
         values = {"id": new_id("cli"), "repository_id": repository.id, "user_id": person.id, "email": person.email}
         await tx.execute(_insert_client, {**values, "created_at": now_ms(), "updated_at": now_ms()})
 
@@ -158,7 +158,7 @@ def test_a_project_made_in_the_organization_is_not_told_of_to_who_left_it(studio
     caller, body, key = studio.add(member="member"), {"title": "Secret"}, {"Idempotency-Key": "secret"}
     caller.post("/projects", json=body, headers=key)
     change_by_hand(
-        studio, caller, lambda tx, _, place, who: by_hand.remove_collaborator(Write(tx, None, BASE), place, who)
+        studio, caller, lambda tx, _, place, who: admin_actions.remove_collaborator(Write(tx, None, BASE), place, who)
     )
     remove_member(studio, caller)
     refused = caller.refused(409, "POST", "/projects", json=body, headers=key)

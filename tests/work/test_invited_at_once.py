@@ -14,8 +14,9 @@ from workhook.identity.queries import find_account
 from workhook.identity.schemas import Actor
 from workhook.identity.tables import accounts
 from workhook.storage import Transaction
-from workhook.work.clients import actions as clients
-from workhook.work.clients.schemas import Client, ClientCreate
+from workhook.work.clients import api as clients
+from workhook.work.clients.api import ClientCreate
+from workhook.work.clients.schemas import Client
 
 BASE = "http://work.example.com"
 
@@ -37,11 +38,11 @@ async def test_one_address_becomes_one_account(services: Services, beside: Besid
 
     async def invite(tx: Transaction) -> Client:
         create = ClientCreate(email=second, username=f"second-{by_there.user.id}")
-        return await clients.add_client(Write(tx, by_there, BASE), there.project_id, create)
+        return await clients.invite_client(Write(tx, by_there, BASE), there.project_id, create)
 
     async with services.database.transaction() as tx:
         create = ClientCreate(email=first, username=f"first-{by_here.user.id}")
-        made = await clients.add_client(Write(tx, by_here, BASE), here.project_id, create)
+        made = await clients.invite_client(Write(tx, by_here, BASE), here.project_id, create)
         inviting = await beside.begin(invite)
     linked = await inviting
     assert isinstance(linked, Client)
@@ -55,7 +56,7 @@ async def test_another_address_does_not_wait(services: Services, beside: Beside)
     by_here, by_there = await _owner(services, here), await _owner(services, there)
 
     async def invite(tx: Transaction, email: str, by: Actor, world: World) -> Client:
-        return await clients.add_client(Write(tx, by, BASE), world.project_id, ClientCreate(email=email))
+        return await clients.invite_client(Write(tx, by, BASE), world.project_id, ClientCreate(email=email))
 
     async with services.database.transaction() as tx:
         await invite(tx, "ed@customer.example", by_here, here)

@@ -20,7 +20,7 @@ from workhook.storage.metadata import big
 from workhook.work.chores import CHORES
 from workhook.work.invoices.schemas import invoices
 from workhook.work.operations import OPERATIONS
-from workhook.work.projects import trash_queries
+from workhook.work.projects import trash
 from workhook.work.tasks import trash as tasks_trash
 from workhook.work.tasks.tables import tasks
 
@@ -144,8 +144,8 @@ def test_the_purge_itself_removes_no_issued_invoice(studio: Studio) -> None:
 
     async def purge(services: Services) -> None:
         async with services.database.transaction() as tx:
-            assert await trash_queries.empty(tx, before["repository_id"])
-            await trash_queries.remove(tx, before["repository_id"])
+            assert await trash.empty(tx, before["repository_id"])
+            await tx.execute(trash._remove, {"repository_id": before["repository_id"]})
 
     studio.server.run(purge)
     assert _stored(studio, _row, sent["id"]) == [before]

@@ -23,13 +23,13 @@ from workhook.storage import Transaction
 from workhook.work.access import find_access
 from workhook.work.checkouts import api as checkouts
 from workhook.work.checkouts.schemas import ServiceCheckoutCreate
-from workhook.work.columns import actions as columns
-from workhook.work.columns.schemas import ColumnCreate
+from workhook.work.columns import api as columns
+from workhook.work.columns.api import ColumnCreate
 from workhook.work.invoices import api as invoices
 from workhook.work.invoices.drafting import lock_times
 from workhook.work.invoices.schemas import InvoiceCreate, InvoiceEdit, InvoiceItemInput
-from workhook.work.projects import actions as projects
-from workhook.work.projects.schemas import ProjectCreate, ProjectEdit
+from workhook.work.projects import api as projects
+from workhook.work.projects.api import ProjectCreate, ProjectEdit
 from workhook.work.services import api as offers
 from workhook.work.services.schemas import ServiceCreate, ServicePriceParameters
 from workhook.work.tasks import actions as tasks
@@ -82,12 +82,12 @@ async def test_a_period_begins_while_its_project_is(
         return await checkouts.complete_service_checkout(Write(tx, actor, BASE, moment=now_ms()), chosen)
 
     async with services.database.transaction() as tx:
-        project = await projects.lock_project(tx, actor, world.project_id)
+        await projects.lock_project(Write(tx, actor, BASE), world.project_id)
         completing = await beside.begin(complete)
         if deletes:
-            await projects.delete_project(Write(tx, actor, BASE), project)
+            await projects.delete_project(Write(tx, actor, BASE), world.project_id)
         else:
-            await projects.edit_project(Write(tx, actor, BASE), project, ProjectEdit(name="another"))
+            await projects.edit_project(Write(tx, actor, BASE), world.project_id, ProjectEdit(name="another"))
     if deletes:
         with pytest.raises(NotFound):
             await completing
@@ -96,7 +96,7 @@ async def test_a_period_begins_while_its_project_is(
 
 
 async def _column(tx: Transaction, actor: Actor, project_id: str) -> str:
-    return (await columns.create_column(Write(tx, actor, BASE), project_id, ColumnCreate(title="To do"))).id
+    return (await columns.add_column(Write(tx, actor, BASE), project_id, ColumnCreate(title="To do"))).id
 
 
 async def test_a_timer_starts_while_its_users_own_project_is_renamed(
@@ -105,13 +105,12 @@ async def test_a_timer_starts_while_its_users_own_project_is_renamed(
     """As many tasks in bulk do it: the cards first, then the timer, which locks its user, the owner of the name."""
     async with services.database.transaction() as tx:
         own = ProjectCreate(title="Mine", organization=actor.user.login)
-        mine = await projects.create_project(Write(tx, actor, BASE), own)
+        mine = await projects.add_project(Write(tx, actor, BASE), own)
         project_id = mine.repository.project_id
         column_id = await _column(tx, actor, project_id)
 
     async def rename(tx: Transaction) -> object:
-        project = await projects.lock_project(tx, actor, project_id)
-        return await projects.edit_project(Write(tx, actor, BASE), project, ProjectEdit(name="another"))
+        return await projects.edit_project(Write(tx, actor, BASE), project_id, ProjectEdit(name="another"))
 
     async with services.database.transaction() as tx:
         task = await tasks.create_task(Write(tx, actor, BASE), column_id, TaskCreate(title="Draw"))
@@ -172,9 +171,9 @@ async def test_an_invoice_is_sent_while_its_project_is_deleted(
         return await invoices.send_invoice(Write(tx, actor, BASE), draft)
 
     async with services.database.transaction() as tx:
-        project = await projects.lock_project(tx, actor, world.project_id)
+        await projects.lock_project(Write(tx, actor, BASE), world.project_id)
         sending = await beside.begin(send)
-        await projects.delete_project(Write(tx, actor, BASE), project)
+        await projects.delete_project(Write(tx, actor, BASE), world.project_id)
     with pytest.raises(NotFound):
         await sending
 
@@ -186,8 +185,7 @@ async def test_a_project_is_deleted_while_its_invoice_is_sent(
     draft = await _drafted(services, world, actor)
 
     async def delete(tx: Transaction) -> None:
-        project = await projects.lock_project(tx, actor, world.project_id)
-        await projects.delete_project(Write(tx, actor, BASE), project)
+        await projects.delete_project(Write(tx, actor, BASE), world.project_id)
 
     async with services.database.transaction() as tx:
         await invoices.send_invoice(Write(tx, actor, BASE), draft)
@@ -204,8 +202,7 @@ async def test_a_project_is_deleted_while_a_period_begins(
     chosen = await _choose(services, world, actor, granted=granted)
 
     async def delete(tx: Transaction) -> None:
-        project = await projects.lock_project(tx, actor, world.project_id)
-        await projects.delete_project(Write(tx, actor, BASE), project)
+        await projects.delete_project(Write(tx, actor, BASE), world.project_id)
 
     async with services.database.transaction() as tx:
         await checkouts.complete_service_checkout(Write(tx, actor, BASE, moment=now_ms()), chosen)

@@ -11,7 +11,7 @@ from tests.harness.receiver import Receiver
 from tests.work.rights_kit import change_by_hand, remove_member
 from tests.work.studio import Caller, Studio
 from workhook.identity.context import Write
-from workhook.work.members import by_hand
+from workhook.work.members import admin_actions
 
 KEYS = {"id", "login", "username", "email", "avatar"}
 
@@ -207,7 +207,7 @@ def test_who_is_no_longer_in_the_organization_keeps_no_role_in_its_projects(stud
     studio.owner.post(f"/projects/{shown}/clients", json={"email": email})
     there = Studio(studio.server, studio.server.world())
     change_by_hand(
-        there, caller, lambda tx, _, here, who: by_hand.set_collaborator(Write(tx, None, ""), here, who, "write")
+        there, caller, lambda tx, _, here, who: admin_actions.set_collaborator(Write(tx, None, ""), here, who, "write")
     )
     if how == "by hand":
         remove_member(studio, caller)

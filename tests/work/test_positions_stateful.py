@@ -27,8 +27,8 @@ from workhook.identity.context import Write
 from workhook.identity.schemas import Actor
 from workhook.identity.tokens.lookup import find_actor
 from workhook.storage import Transaction
-from workhook.work.columns import actions as column_actions
-from workhook.work.columns.schemas import ColumnCreate
+from workhook.work.columns import api as columns
+from workhook.work.columns.api import ColumnCreate
 from workhook.work.tasks import actions, bulk, column_tasks, queries
 from workhook.work.tasks.bulk import TaskOperation
 from workhook.work.tasks.ordering import column_order
@@ -105,7 +105,7 @@ class Board(RuleBasedStateMachine):
         async def columns(tx: Transaction) -> list[str]:
             return [
                 (
-                    await column_actions.create_column(
+                    await columns.add_column(
                         Write(tx, self.runner.actor, BASE), self.runner.world.project_id, ColumnCreate(title="x")
                     )
                 ).id
@@ -245,9 +245,7 @@ def test_inserts_at_one_place_until_there_is_no_room_between_buckets(runner: Run
 
     async def work() -> tuple[list[str], list[str], list[int]]:
         async with database.transaction() as tx:
-            made = await column_actions.create_column(
-                Write(tx, actor, BASE), runner.world.project_id, ColumnCreate(title="x")
-            )
+            made = await columns.add_column(Write(tx, actor, BASE), runner.world.project_id, ColumnCreate(title="x"))
             wanted: list[str] = []
             for number in range(200):
                 create = TaskCreate(title="x", position=min(number, 9))

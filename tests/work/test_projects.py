@@ -32,9 +32,8 @@ from workhook.identity.schemas import Account
 from workhook.identity.tables import audit_log
 from workhook.storage import Row
 from workhook.storage.metadata import insert_into
-from workhook.work.projects import actions
-from workhook.work.projects.api import routes
-from workhook.work.projects.schemas import name_from
+from workhook.work.projects import api
+from workhook.work.projects.api import name_from, routes
 
 PROJECT_KEYS = {
     "id", "repository_id", "title", "name", "full_name", "avatar", "private", "archive", "created_at", "updated_at",
@@ -676,7 +675,7 @@ async def test_a_change_whose_event_cannot_be_written_is_not_made(
     async def fail(*_: object, **__: object) -> None:
         raise RuntimeError("no event")
 
-    monkeypatch.setattr(actions, "_announce", fail)
+    monkeypatch.setattr(api, "publish_audited", fail)
     refused = await service.call("octo", "POST", "/projects", {"title": "Website"})
     assert (refused.status, refused.body["code"]) == (500, "internal_error")
     assert "no event" not in refused.body["message"]

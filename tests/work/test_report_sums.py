@@ -23,8 +23,8 @@ from workhook.identity.schemas import Account, Actor
 from workhook.identity.tables import memberships
 from workhook.storage import Row, Transaction
 from workhook.storage.metadata import insert_into
-from workhook.work.columns import actions as columns
-from workhook.work.columns.schemas import ColumnCreate
+from workhook.work.columns import api as columns
+from workhook.work.columns.api import ColumnCreate
 from workhook.work.invoices.schemas import invoices
 from workhook.work.tasks import actions as task_actions
 from workhook.work.tasks.tables import TaskCreate, tasks
@@ -94,7 +94,7 @@ async def _place(services: Services, world: World, owner: Account) -> Place:
     found = await find_repository(services.database, world.organization, world.repository)
     assert found is not None
     async with services.database.transaction() as tx:
-        column = await columns.create_column(Write(tx, actor, BASE), world.project_id, ColumnCreate(title="To do"))
+        column = await columns.add_column(Write(tx, actor, BASE), world.project_id, ColumnCreate(title="To do"))
         made = [
             await task_actions.create_task(Write(tx, actor, BASE), column.id, TaskCreate(title=title))
             for title in ("Draw", "Paint")

@@ -14,9 +14,9 @@ from tests.work.studio import Studio
 from workhook.http.calls import Services
 from workhook.storage.dialects import POSTGRESQL
 from workhook.storage.statements import Compiler
+from workhook.work.search.api import LIMITS
 from workhook.work.search.match import _WANTED, PREFIXED_MAX, QUERY_MAX_CHARS, TERM_MAX, words_of
-from workhook.work.search.places import SCOPES
-from workhook.work.search.queries import LIMITS
+from workhook.work.search.scopes import SCOPES
 
 FINDS = [
     # title, searched for

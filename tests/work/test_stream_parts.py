@@ -19,7 +19,7 @@ from workhook.http.protocol import BoundedProtocol
 from workhook.identity.queries import find_project
 from workhook.work.activity import frames, live, queries
 
-ONE = live.Party(token_id=1, counted_as="user:1", account_id=1)
+ONE = live.Listener(token_id=1, counted_as="user:1", account_id=1)
 
 
 @pytest.fixture
@@ -66,7 +66,7 @@ async def test_a_comment_keeps_the_connection_alive(
 async def test_a_signal_that_is_lost_costs_only_time(
     services: Services, repository_id: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(live, "LOOK_S", 0.1)
+    monkeypatch.setattr(live, "POLL_S", 0.1)
     stream = await live.follow(services, repository_id, ONE, None)
     try:
         await _next(stream)
@@ -81,7 +81,7 @@ async def test_a_signal_that_is_lost_costs_only_time(
 async def test_a_look_that_fails_is_made_again(
     services: Services, repository_id: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(live, "LOOK_S", 0.05)
+    monkeypatch.setattr(live, "POLL_S", 0.05)
     right, failures = order.commit_snapshot, 3
 
     async def fails(reader: Any) -> order.CommitSnapshot:
@@ -128,14 +128,14 @@ async def test_one_account_takes_half_of_the_streams_of_a_process(
     opened = []
     try:
         for number in range(2):
-            mine = live.Party(token_id=number, counted_as=f"user:{number}", account_id=1)
+            mine = live.Listener(token_id=number, counted_as=f"user:{number}", account_id=1)
             opened.append(await live.follow(services, repository_id, mine, None))
         with pytest.raises(TooManyRequests, match="as many streams open as they may") as refused:
-            await live.follow(services, repository_id, live.Party(2, "user:2", account_id=1), None)
+            await live.follow(services, repository_id, live.Listener(2, "user:2", account_id=1), None)
         assert (refused.value.code, refused.value.headers["Retry-After"]) == ("too_many_streams", "10")
-        opened.append(await live.follow(services, repository_id, live.Party(2, "user:2", account_id=2), None))
+        opened.append(await live.follow(services, repository_id, live.Listener(2, "user:2", account_id=2), None))
         await opened.pop(0).aclose()
-        opened.append(await live.follow(services, repository_id, live.Party(3, "user:3", account_id=1), None))
+        opened.append(await live.follow(services, repository_id, live.Listener(3, "user:3", account_id=1), None))
     finally:
         for each in opened:
             await each.aclose()
@@ -175,7 +175,7 @@ async def test_who_is_let_go_hears_what_was_before(
     try:
         await _next(stream)
         following = asyncio.create_task(_told(stream))
-        await asyncio.to_thread(until, lambda: stream._handed)
+        await asyncio.to_thread(until, lambda: stream._is_live)
         event_id = await _append(services, repository_id)
         gone = True
         if good:
@@ -196,7 +196,7 @@ async def test_what_a_client_does_not_take_is_not_kept(
     try:
         await _next(slow)
         await _next(quick)
-        assert not slow._handed
+        assert not slow._is_live
         slow_begins = asyncio.create_task(_next(slow))
         ids = [await _append(services, repository_id, text="x" * 300)]
         parts = [await slow_begins]

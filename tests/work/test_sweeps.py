@@ -23,8 +23,8 @@ from workhook.identity.tables import audit_log, projects, tokens
 from workhook.storage import sweeping
 from workhook.storage.metadata import insert_into
 from workhook.work.chores import CHORES, run_once
-from workhook.work.columns import actions as columns
-from workhook.work.columns.schemas import ColumnCreate
+from workhook.work.columns import api as columns
+from workhook.work.columns.api import ColumnCreate
 from workhook.work.credits import ledger
 from workhook.work.tasks import actions as task_actions
 from workhook.work.tasks.tables import TaskCreate, tasks
@@ -69,7 +69,7 @@ async def _fill(services: Services, number: int) -> None:
     assert place is not None
     actor = Actor(user, token_id=0, token_kind="classic", scopes=frozenset())
     async with services.database.transaction() as tx:
-        column = await columns.create_column(Write(tx, actor, BASE), world.project_id, ColumnCreate(title="To do"))
+        column = await columns.add_column(Write(tx, actor, BASE), world.project_id, ColumnCreate(title="To do"))
         task = await task_actions.create_task(Write(tx, actor, BASE), column.id, TaskCreate(title="Draw"))
         await tx.execute(sa.update(tasks).where(tasks.c.id == task.id).values(deleted_at=number, title=f"t{number}"))
         await tx.execute(sa.update(projects).where(projects.c.id == world.project_id).values(title=f"t{number}"))

@@ -22,8 +22,8 @@ from workhook.identity.context import Write
 from workhook.identity.queries import find_account
 from workhook.identity.schemas import Actor, Grant
 from workhook.storage import Transaction
-from workhook.work.columns import actions as columns
-from workhook.work.columns.schemas import ColumnCreate
+from workhook.work.columns import api as columns
+from workhook.work.columns.api import ColumnCreate
 from workhook.work.tasks import actions as tasks
 from workhook.work.tasks.tables import TaskCreate
 from workhook.work.timesheets import api as timesheets
@@ -171,7 +171,7 @@ class _Robot:
             bot = await find_account(tx, f"{app.slug}{actions.BOT_SUFFIX}")
             assert bot is not None
             owner = Actor(boss, token_id=0, token_kind="classic", scopes=frozenset())
-            column = await columns.create_column(Write(tx, owner, BASE), world.project_id, ColumnCreate(title="To do"))
+            column = await columns.add_column(Write(tx, owner, BASE), world.project_id, ColumnCreate(title="To do"))
             task = await tasks.create_task(Write(tx, owner, BASE), column.id, TaskCreate(title="Draw"))
         reach = Grant(place.id, PERMISSIONS)
         actor = Actor(

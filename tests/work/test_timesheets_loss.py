@@ -29,11 +29,11 @@ from workhook.identity.context import Write
 from workhook.identity.queries import find_account, find_repository
 from workhook.identity.schemas import Account, Actor
 from workhook.storage import Transaction
-from workhook.work.columns import actions as columns
-from workhook.work.columns.schemas import ColumnCreate
-from workhook.work.members import by_hand
-from workhook.work.projects import actions as projects
-from workhook.work.projects.schemas import ProjectEdit
+from workhook.work.columns import api as columns
+from workhook.work.columns.api import ColumnCreate
+from workhook.work.members import admin_actions
+from workhook.work.projects import api as projects
+from workhook.work.projects.api import ProjectEdit
 from workhook.work.tasks import actions as tasks
 from workhook.work.tasks.tables import TaskCreate
 from workhook.work.timesheets import api as timesheets
@@ -57,7 +57,7 @@ def _add_elsewhere(studio: Studio, caller: Caller) -> Studio:
     """A second organization, whose project the caller writes to."""
     there = Studio(studio.server, studio.server.world())
     change_by_hand(
-        there, caller, lambda tx, place, _, who: by_hand.set_member(Write(tx, None, BASE), place, who, "member")
+        there, caller, lambda tx, place, _, who: admin_actions.set_member(Write(tx, None, BASE), place, who, "member")
     )
     return there
 
@@ -149,7 +149,9 @@ def test_a_right_that_is_left_keeps_the_timer(studio: Studio) -> None:
     remove_collaborator(studio, caller)
     assert desk.get(running)["is_active"]
     change_by_hand(
-        studio, caller, lambda tx, _, here, who: by_hand.set_collaborator(Write(tx, None, BASE), here, who, "write")
+        studio,
+        caller,
+        lambda tx, _, here, who: admin_actions.set_collaborator(Write(tx, None, BASE), here, who, "write"),
     )
     _make_private(studio, caller)
     assert desk.get(running)["is_active"]
@@ -187,7 +189,7 @@ class _Worker:
             await identity.set_member(tx, place, user, "member")
             owner = _actor(boss)
             made = ColumnCreate(title="To do", start_timer=True)
-            column_id = (await columns.create_column(Write(tx, owner, BASE), world.project_id, made)).id
+            column_id = (await columns.add_column(Write(tx, owner, BASE), world.project_id, made)).id
             task = await tasks.create_task(Write(tx, owner, BASE), column_id, TaskCreate(title="Draw"))
         return cls(world, owner, _actor(user), column_id, task.id)
 
@@ -200,14 +202,15 @@ class _Worker:
     async def remove(self, tx: Transaction) -> object:
         place = await find_account(tx, self.world.organization)
         assert place is not None
-        return await by_hand.remove_member(Write(tx, None, BASE), place, self.actor.user)
+        return await admin_actions.remove_member(Write(tx, None, BASE), place, self.actor.user)
 
     async def disable(self, tx: Transaction) -> object:
         return await disabling.disable(tx, self.actor.user, base=BASE)
 
     async def make_private(self, tx: Transaction) -> object:
-        project = await projects.lock_project(tx, self.owner, self.world.project_id)
-        return await projects.edit_project(Write(tx, self.owner, BASE), project, ProjectEdit(private=True))
+        return await projects.edit_project(
+            Write(tx, self.owner, BASE), self.world.project_id, ProjectEdit(private=True)
+        )
 
     async def lower(self, tx: Transaction) -> object:
         """The place comes by hand alone, and becomes one that only reads."""
@@ -217,8 +220,7 @@ class _Worker:
         return await self.remove(tx)
 
     async def delete(self, tx: Transaction) -> object:
-        project = await projects.lock_project(tx, self.owner, self.world.project_id)
-        await projects.delete_project(Write(tx, self.owner, BASE), project)
+        await projects.delete_project(Write(tx, self.owner, BASE), self.world.project_id)
         return None
 
 

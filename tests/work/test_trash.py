@@ -17,7 +17,7 @@ from workhook.http.calls import Services
 from workhook.identity.tables import audit_log, projects
 from workhook.storage import metadata
 from workhook.storage.metadata import big
-from workhook.work.projects import trash, trash_queries
+from workhook.work.projects import trash
 
 assert asgi  # every area's tables are on the metadata once it is imported
 
@@ -207,12 +207,12 @@ def _fill(studio: Studio) -> dict[str, Any]:
     return project
 
 
-@pytest.mark.parametrize("batch", [trash_queries.BATCH, 2])
+@pytest.mark.parametrize("batch", [trash.BATCH, 2])
 def test_after_30_days_a_project_is_gone_with_everything_in_it(
     studio: Studio, batch: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(trash_queries, "BATCH", batch)
-    monkeypatch.setattr(trash_queries, "_steps", [])
+    monkeypatch.setattr(trash, "BATCH", batch)
+    monkeypatch.setattr(trash, "_steps", [])
     full = _fill(studio)
     repository_id = full["repository_id"]
     before = _left(studio, repository_id)

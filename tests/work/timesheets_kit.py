@@ -13,7 +13,7 @@ from workhook.core.ids import new_id
 from workhook.http.calls import Services
 from workhook.identity.tables import memberships, projects
 from workhook.storage.metadata import insert_into
-from workhook.work.columns.tables import columns
+from workhook.work.columns.schemas import columns
 from workhook.work.invoices.schemas import invoices
 from workhook.work.tasks.tables import tasks
 from workhook.work.timesheets.schemas import timesheets

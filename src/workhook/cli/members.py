@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from workhook.cli.common import Context, command, find_organization, find_repository, find_user, new_app
 from workhook.cli.options import Option
-from workhook.work.members import by_hand
+from workhook.work.members import admin_actions
 
 app = new_app("Who is in an organization.")
 collaborators = new_app("Who may do what in one repository (project) beyond what the organization gives.")
@@ -27,7 +27,7 @@ async def add_member(
     """Add a user to an organization, or change the role."""
     async with context.write() as write:
         place, who = await find_organization(write.tx, organization), await find_user(write.tx, user)
-        await by_hand.set_member(write, place, who, role)
+        await admin_actions.set_member(write, place, who, role)
     data = {"organization": place.login, "user": who.login, "role": role}
     context.answer(data, f"{who.login} is {role} of {place.login}")
 
@@ -37,7 +37,7 @@ async def remove_member(context: Context, *, organization: _Organization, user: 
     """Take a user out of an organization, and out of its projects."""
     async with context.write() as write:
         place, who = await find_organization(write.tx, organization), await find_user(write.tx, user)
-        removed = await by_hand.remove_member(write, place, who)
+        removed = await admin_actions.remove_member(write, place, who)
     data = {"organization": place.login, "user": who.login, "removed": removed}
     context.answer(data, f"{who.login} {'is no longer' if removed else 'was not'} in {place.login}")
 
@@ -53,7 +53,7 @@ async def add_collaborator(
     """Add a user to a repository, or change the role."""
     async with context.write() as write:
         where, who = await find_repository(write.tx, repository), await find_user(write.tx, user)
-        await by_hand.set_collaborator(write, where, who, role)
+        await admin_actions.set_collaborator(write, where, who, role)
     data = {"repository": where.full_name, "user": who.login, "role": role}
     context.answer(data, f"{who.login} has the role {role} in {where.full_name}")
 
@@ -63,6 +63,6 @@ async def remove_collaborator(context: Context, *, repository: _Repository, user
     """Take a user out of a repository. What the organization gives stays."""
     async with context.write() as write:
         where, who = await find_repository(write.tx, repository), await find_user(write.tx, user)
-        removed = await by_hand.remove_collaborator(write, where, who)
+        removed = await admin_actions.remove_collaborator(write, where, who)
     data = {"repository": where.full_name, "user": who.login, "removed": removed}
     context.answer(data, f"{who.login} {'is no longer' if removed else 'was not'} a collaborator of {where.full_name}")

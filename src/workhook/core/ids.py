@@ -1,9 +1,11 @@
-"""Identifiers, and the shape of tokens."""
+"""Identifiers, names that are made from texts, and the shape of tokens."""
 
 from __future__ import annotations
 
 import os
+import re
 import secrets
+import unicodedata
 import zlib
 
 from workhook.core.clock import now_ms
@@ -38,6 +40,15 @@ def new_guid() -> str:
     low = 0x8000_0000_0000_0000 | (tail & 0x3FFF_FFFF_FFFF_FFFF)
     text = f"{high:016x}{low:016x}"
     return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
+
+
+def slug(text: str, max_chars: int, *, otherwise: str) -> str:
+    """The text in lower-case Latin letters and digits with hyphens between: `Büro: Website 2` gives `buro-website-2`.
+    `otherwise` is for a text that has none of these."""
+    plain = unicodedata.normalize("NFKD", text).casefold()
+    ascii_only = "".join(each for each in plain if not unicodedata.combining(each))
+    words = re.findall(r"[a-z0-9]+", ascii_only)
+    return "-".join(words)[:max_chars].strip("-") or otherwise
 
 
 def new_request_id() -> str:

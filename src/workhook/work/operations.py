@@ -14,7 +14,7 @@ from workhook.work.imports import plan as _imports  # noqa: F401  # it has no ro
 from workhook.work.invoices import api as invoices
 from workhook.work.members import api as members
 from workhook.work.projects import api as projects
-from workhook.work.projects import trash_api as trash
+from workhook.work.projects import trash
 from workhook.work.quota import api as quota
 from workhook.work.search import api as search
 from workhook.work.services import api as services
@@ -22,23 +22,9 @@ from workhook.work.tasks import api as tasks
 from workhook.work.timesheets import api as timesheets
 from workhook.work.timesheets import reports as timesheet_reports
 
-OPERATIONS: tuple[Operation, ...] = (
-    *projects.routes,
-    *trash.routes,
-    *members.routes,
-    *quota.routes,
-    *clients.routes,
-    *columns.routes,
-    *tasks.routes,
-    *activity.routes,
-    *files.routes,
-    *comments.routes,
-    *search.routes,
-    *services.routes,
-    *service_checkouts.routes,
-    *task_credits.routes,
-    *invoices.routes,
-    *timesheets.routes,
-    *timesheet_reports.routes,
-)
+_APIS = (
+    projects, trash, members, quota, clients, columns, tasks, activity, files, comments, search, services,
+    service_checkouts, task_credits, invoices, timesheets, timesheet_reports,
+)  # fmt: skip
+OPERATIONS: tuple[Operation, ...] = tuple(operation for api in _APIS for operation in api.routes)
 """Every route of the work API."""

@@ -1,4 +1,4 @@
-"""What others have done stays when a client deletes what is its own: before that, it is asked here whether they have.
+"""A client cannot delete what others have worked on. Whoever deletes something for a client checks that here first.
 
 The refusal says the same whatever was found: a client does not learn of private comments or of time.
 """
@@ -6,6 +6,7 @@ The refusal says the same whatever was found: a client does not learn of private
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import sqlalchemy as sa
 
@@ -17,40 +18,34 @@ from workhook.work.access import Access
 from workhook.work.comments.tables import file_comment_replies, file_comments, task_comments
 from workhook.work.timesheets.schemas import timesheets
 
-_of_tasks = sa.union_all(
-    sa.select(task_comments.c.task_id).where(
-        any_of(task_comments.c.task_id, "task_ids"), task_comments.c.user_id != big("user_id")
-    ),
-    sa.select(timesheets.c.task_id).where(
-        any_of(timesheets.c.task_id, "task_ids"), timesheets.c.user_id != big("user_id")
-    ),
-)
-_of_file = sa.union_all(
-    sa.select(file_comments.c.file_id).where(
-        file_comments.c.file_id == sa.bindparam("file_id"), file_comments.c.user_id != big("user_id")
-    ),
-    sa.select(file_comments.c.file_id)
-    .join_from(file_comments, file_comment_replies, file_comment_replies.c.file_comment_id == file_comments.c.id)
-    .where(file_comments.c.file_id == sa.bindparam("file_id"), file_comment_replies.c.user_id != big("user_id")),
+
+def _by_others(thing_id: sa.ColumnElement[Any], table: sa.Table, joined: sa.FromClause | None = None) -> sa.Select[Any]:
+    """The ids of the things (of the parameter `ids`) to which the table has something by others."""
+    found = sa.select(thing_id.label("id")).where(any_of(thing_id, "ids"), table.c.user_id != big("user_id"))
+    return found if joined is None else found.select_from(joined)
+
+
+_on_tasks = sa.union_all(*(_by_others(table.c.task_id, table) for table in (task_comments, timesheets)))
+_replied = file_comments.join(file_comment_replies, file_comment_replies.c.file_comment_id == file_comments.c.id)
+_on_files = sa.union_all(
+    _by_others(file_comments.c.file_id, file_comments),
+    _by_others(file_comments.c.file_id, file_comment_replies, _replied),
 )
 
 
 async def require_none_on_tasks(tx: Transaction, access: Access, names: Mapping[str, str]) -> None:
-    """Before tasks of one project are deleted, which are locked. `names`: what the message calls each, by its id.
-
-    Raises `Conflict` for a client.
-    """
+    """Call this before tasks of one project are deleted, which are locked. `names`: what the message calls each, by its
+    id. Raises `Conflict` for a client."""
     if access.is_client and names:
-        params = {"task_ids": sorted(names), "user_id": access.user.id}
-        found = {row["task_id"] for row in await tx.fetch_all(_of_tasks, params)}
+        rows = await tx.fetch_all(_on_tasks, {"ids": sorted(names), "user_id": access.user.id})
+        found = {row["id"] for row in rows}
         _refuse([name for task_id, name in names.items() if task_id in found])
 
 
 async def require_none_on_file(tx: Transaction, access: Access, file_id: str) -> None:
-    """Before a file is deleted, which is locked. Raises `Conflict` for a client."""
-    if access.is_client:
-        row = await tx.fetch_one(_of_file, {"file_id": file_id, "user_id": access.user.id})
-        _refuse(["The file"] if row is not None else [])
+    """Call this before a file is deleted, which is locked. Raises `Conflict` for a client."""
+    if access.is_client and await tx.fetch_one(_on_files, {"ids": [file_id], "user_id": access.user.id}):
+        _refuse(["The file"])
 
 
 def _refuse(names: list[str]) -> None:

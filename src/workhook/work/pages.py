@@ -1,41 +1,57 @@
-"""A page of a list ends by its number of rows, and by its size where a row can be large: a thousand invoices could hold
-some gigabytes. There is at least one row."""
+"""Statements that read one page of a list, whatever it holds and however much others have.
+
+A page ends by its number of rows, and by its size where a row can be large: a thousand invoices could hold some
+gigabytes (`bounded`). There is at least one row.
+
+A list that spans organizations is found from the accounts in which the caller is (`caller_accounts`). What belongs to
+one of them is a stretch of an index, in order. The first few of each account are read (`first_of_each`), and of these
+together the first few (`first_of`), so the number of rows that are read is bounded by accounts times page.
+"""
 
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Mapping
-from functools import reduce
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache, reduce
 from typing import Any, TypeVar
 
 import sqlalchemy as sa
 from sqlalchemy.sql.expression import Executable
 
 from workhook.http.lists import Found
+from workhook.identity.tables import accounts, memberships
 from workhook.storage import Reader, Row
+from workhook.storage.dialects import any_of
+from workhook.storage.metadata import big
+from workhook.storage.statements import PerDialect
 
 T = TypeVar("T")
+Columns = Sequence[sa.ColumnElement[Any]]
 
 PAGE_CHARS = 8 * 1024 * 1024
-"""Of texts in one answer."""
+"""The most characters that the texts of one answer have."""
 
 LOOKS_AT_MOST = 4_000
 """Rows that a page with filters looks at, so that it takes less than 100 ms. What fits may be rare, and a project has
 any number of tasks and timesheets."""
 
 _ROOM = sa.literal_column(str(PAGE_CHARS), sa.BigInteger)
+_CALLER = big("user_id")
+_MOST: sa.ColumnElement[int] = sa.literal_column("1024")
 
 
 def length(*texts: sa.ColumnElement[Any]) -> sa.ColumnElement[int]:
-    """Of all the texts, in characters; one that is null has none."""
+    """The characters of all the texts together; one that is null has none."""
     return reduce(operator.add, (sa.func.coalesce(sa.func.length(each), 0) for each in texts))
 
 
 def bounded(
     whole: sa.Select[Any], listed: sa.Select[Any], key: sa.ColumnElement[Any], weight: sa.ColumnElement[int]
 ) -> sa.Select[Any]:
-    """Of the rows of `whole` those that `listed` finds, which is ordered by its `key` and limited, without those at the
-    end that are too much: `weight` is a row's, in characters. The database reads no text of these. For `fetch`.
+    """The rows of `whole` that `listed` finds, without those at the end that are too much for one answer.
+
+    `listed` is ordered by its `key` and limited; `weight` is a row's size in characters. The database does not read the
+    texts of what is left out. Run the statement with `fetch`.
 
     A plan that was made for any values expects that few rows meet the conditions of `listed`. So `whole` does not ask
     for them, else the page may be found anew for each row; and `listed` joins no more than it needs, else all may be
@@ -57,6 +73,81 @@ def bounded(
 async def fetch(
     reader: Reader, statement: Executable, params: Mapping[str, object], make: Callable[[Row], T]
 ) -> Found[T]:
-    """The rows of a `bounded` statement, as `make` makes something of each."""
+    """Run a `bounded` statement; `make` makes a row into what the list has."""
     rows = await reader.fetch_all(statement, params)
     return Found(map(make, rows), cut=bool(rows) and len(rows) < rows[0]["page_found"])
+
+
+def caller_accounts(*, within: str | None) -> sa.Subquery:
+    """The caller's own account and the organizations that the caller is in: `account_id` and `role`, which is owner,
+    member or app. `within`: only those that this parameter lists; see `reach_params`."""
+    joined = memberships.alias("joined")
+    if within is None:
+        return sa.union_all(
+            sa.select(joined.c.organization_id.label("account_id"), joined.c.role).where(joined.c.user_id == _CALLER),
+            sa.select(_CALLER.label("account_id"), sa.literal_column("'owner'", sa.Text).label("role")),
+        ).subquery("place")
+    reached = accounts.alias("reached")
+    as_member = (
+        sa.select(joined.c.role)
+        .where(joined.c.organization_id == reached.c.id, joined.c.user_id == _CALLER)
+        .correlate(reached)
+        .scalar_subquery()
+    )
+    role = sa.case((reached.c.id == _CALLER, sa.literal_column("'owner'")), else_=as_member).label("role")
+    of_all = sa.select(reached.c.id.label("account_id"), role).where(any_of(reached.c.id, within)).subquery("of_all")
+    return sa.select(of_all.c.account_id, of_all.c.role).where(of_all.c.role.is_not(None)).subquery("place")
+
+
+def with_flag(place: sa.Subquery, name: str, *, both: sa.ColumnElement[bool] | None = None) -> sa.Subquery:
+    """Each account twice, since each value of a flag is a stretch of its own. `both`: where the value true is wanted
+    too; without it, everywhere."""
+    kinds = sa.union_all(sa.select(sa.false().label(name)), sa.select(sa.true().label(name)))
+    # With OFFSET PostgreSQL does not take the rows apart again.
+    kind = kinds.offset(sa.literal_column("0")).subquery("kind")
+    found = sa.select(place.c.account_id, kind.c[name]).select_from(place.join(kind, sa.true()))
+    return (found if both is None else found.where(sa.or_(sa.not_(kind.c[name]), both))).subquery("each_place")
+
+
+def first_of_each(
+    dialect: str,
+    table: sa.Table,
+    key: str,
+    each: sa.FromClause,
+    conditions: Callable[[sa.FromClause], Columns],
+    order: Callable[[sa.FromClause], Columns],
+    answered: Sequence[str],
+) -> sa.Select[Any]:
+    """The columns `answered` of the first `limit` rows of the table for each row of `each`. `key`: its primary key."""
+    row = table.alias("stretch")
+    top = sa.select(*(row.c[name] for name in {key: None, **dict.fromkeys(answered)}))
+    top = top.where(*conditions(row)).order_by(*order(row)).limit(big("limit")).correlate(each)
+    if dialect == "postgresql":
+        few = top.lateral("few")
+        return sa.select(*(few.c[name] for name in answered)).select_from(each.join(few, sa.true()))
+    found = table.alias("few")
+    mine = found.c[key].in_(top.with_only_columns(row.c[key]))
+    return sa.select(*(found.c[name] for name in answered)).select_from(each.join(found, mine))
+
+
+def first_of(
+    ways: Sequence[sa.Select[Any]], answered: Sequence[str], order: Callable[[sa.FromClause], Columns]
+) -> sa.Select[Any]:
+    """The first `limit` rows of all that the `ways` find, each once."""
+    found = (sa.union(*ways) if len(ways) > 1 else ways[0]).subquery("found")
+    page = sa.select(*(found.c[name] for name in answered)).order_by(*order(found)).limit(big("limit")).subquery("page")
+    # In a plan for all values a limit that is not known counts as a tenth of the rows; no page has so many.
+    return sa.select(*(page.c[name] for name in answered)).order_by(*order(page)).limit(_MOST)
+
+
+class _LazyStatement(PerDialect):
+    def __init__(self, make: Callable[[str], sa.Select[Any]]) -> None:
+        self._make = cache(make)
+
+    def of(self, dialect: str) -> sa.Select[Any]:
+        return self._make(dialect)
+
+
+def per_dialect(make: Callable[[str], sa.Select[Any]]) -> PerDialect:
+    """A statement that `make` makes for a dialect, by its name, when it is first asked for: a process uses one."""
+    return _LazyStatement(make)

@@ -8,6 +8,8 @@ import msgspec
 
 from workhook.events import outbox
 from workhook.events.outbox import Draft
+from workhook.identity import audit
+from workhook.identity.audit_actions import verb_of
 from workhook.identity.context import Write
 from workhook.identity.schemas import Account, Repository, account_shape, organization_shape, repository_shape
 
@@ -15,9 +17,10 @@ Changes = Mapping[str, Mapping[str, object]]
 
 
 class RecordEvent(msgspec.Struct, frozen=True):
-    """What `publish_events` tells. `repository` and `record` are as they are after the change."""
+    """What happened to a record. `place`, the project or account that it belongs to, and `record` are as they are after
+    the change."""
 
-    repository: Repository
+    place: Repository | Account
     noun: str
     action: str
     record: msgspec.Struct
@@ -26,46 +29,61 @@ class RecordEvent(msgspec.Struct, frozen=True):
 
 async def publish_event(
     write: Write,
-    repository: Repository,
+    place: Repository | Account,
     noun: str,
     action: str,
     record: msgspec.Struct,
     *,
     changes: Changes | None = None,
 ) -> None:
-    """Append `{action, NOUN: record, changes?, repository, organization, sender}`.
+    """Append `{action, NOUN: record, changes?, repository?, organization?, sender}`.
 
-    It reaches the hooks of the repository and of its organization. `repository` and `record` are as they are after the
-    change. A user's own project has no `organization`. The sender is null where Workhook acts by itself.
+    It reaches the webhooks of the repository and of its organization; an event of an account has no repository and
+    reaches the organization's own. A user's own project has no `organization`. The sender is null where Workhook acts
+    by itself.
     """
-    outbox.add(write.tx, [_draft(write, repository.owner, repository, noun, action, record, changes)])
+    outbox.add(write.tx, [_draft(write, RecordEvent(place, noun, action, record, changes))])
 
 
 async def publish_events(write: Write, happened: Sequence[RecordEvent]) -> None:
-    """`announce` for each, in their order, in few statements however many they are."""
-    outbox.add(write.tx, [_draft(write, each.repository.owner, *msgspec.structs.astuple(each)) for each in happened])
+    """`publish_event` for each, in their order, in few statements however many they are."""
+    outbox.add(write.tx, [_draft(write, each) for each in happened])
 
 
-async def publish_account_event(
-    write: Write, account: Account, noun: str, action: str, record: msgspec.Struct, *, changes: Changes | None = None
-) -> None:
-    """`announce` for what belongs to an account and to no project: only the organization's own hooks get it."""
-    outbox.add(write.tx, [_draft(write, account, None, noun, action, record, changes)])
-
-
-def _draft(
+async def publish_audited(
     write: Write,
-    account: Account,
-    repository: Repository | None,
+    place: Repository | Account,
     noun: str,
     action: str,
     record: msgspec.Struct,
-    changes: Changes | None,
-) -> Draft:
+    target: str,
+    *,
+    changes: Changes | None = None,
+    verb: str | None = None,
+) -> None:
+    """`publish_event`, and an entry in the audit log: `NOUN.VERB` was done to `target`. `verb` is the action's own
+    unless it is given."""
+    await publish_event(write, place, noun, action, record, changes=changes)
+    await record_audit(write, place, f"{noun}.{verb or verb_of(action)}", target, detail=changes)
+
+
+async def record_audit(
+    write: Write, place: Repository | Account, action: str, target: str, *, detail: Mapping[str, object] | None = None
+) -> None:
+    """An entry in the audit log for a change without an event: `action` was done to `target`."""
+    account, repository_id = (place.owner, place.id) if isinstance(place, Repository) else (place, None)
+    await audit.record(
+        write.tx, write.caller, action, target, account_id=account.id, repository_id=repository_id, detail=detail
+    )
+
+
+def _draft(write: Write, event: RecordEvent) -> Draft:
     actor = write.caller
-    payload: dict[str, object] = {"action": action, noun: record}
-    if changes is not None:
-        payload["changes"] = changes
+    repository = event.place if isinstance(event.place, Repository) else None
+    account = event.place.owner if isinstance(event.place, Repository) else event.place
+    payload: dict[str, object] = {"action": event.action, event.noun: event.record}
+    if event.changes is not None:
+        payload["changes"] = event.changes
     if repository is not None:
         payload["repository"] = repository_shape(repository, write.base)
     if account.kind == "organization":
@@ -74,8 +92,8 @@ def _draft(
     return Draft(
         account_id=account.id,
         repository_id=repository.id if repository is not None else None,
-        name=noun,
-        action=action,
+        name=event.noun,
+        action=event.action,
         payload=payload,
         actor_id=actor.user.id if actor else None,
         installation_id=actor.installation_id if actor else None,

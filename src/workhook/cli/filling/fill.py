@@ -19,8 +19,8 @@ from workhook.identity.tables import accounts, collaborators, invitations, membe
 from workhook.identity.tokens.kinds import CLASSIC, digest_of
 from workhook.storage import Database
 from workhook.storage.metadata import big, insert_into
-from workhook.work.clients.tables import clients
-from workhook.work.columns.tables import columns
+from workhook.work.clients.schemas import clients
+from workhook.work.columns.schemas import columns
 from workhook.work.comments.tables import file_comments
 from workhook.work.files.tables import folders
 from workhook.work.services.schemas import services

@@ -13,7 +13,6 @@ from workhook.core.errors import Fault, Invalid
 from workhook.http import lists
 from workhook.http.calls import Answer, Call
 from workhook.http.endpoints import Listed, Routes
-from workhook.http.lists import ListQuery
 from workhook.http.operations import WORK_API
 from workhook.http.parameters import Moment
 from workhook.identity.authenticator import actor_of
@@ -33,7 +32,7 @@ Payload = Annotated[
 ]
 
 
-class ActivityQuery(ListQuery):
+class ActivityQuery(lists.ListQuery):
     """`event`: its name. `actor`: a username. `since`: nothing older."""
 
     event: Annotated[str, Meta(description="Name of the event.")] | UnsetType = UNSET
@@ -120,23 +119,21 @@ async def follow_project(call: Call, project_id: str, query: StreamQuery) -> Ans
     names: with everything since, in order, once. Comments keep the connection alive. The stream ends with the right
     to it, and when the server stops: come back with the last id. Not for clients.
     """
-    after = _last_event(call)
-    if after is None:
-        after = if_set(query.last_event_id, None)
+    after = _last_event(call, if_set(query.last_event_id, None))
     access = await find_access(call.database, actor_of(call), project_id)
     access.require_member("follow what happens in a project")
-    party = live.party(actor_of(call), access.repository.owner.id)
-    stream = await live.follow(call.services, access.repository.id, party, after)
-    # Proxies are asked not to gather what comes; nginx wants to be told in a way of its own.
+    listener = live.Listener.of(actor_of(call), access.repository.owner.id)
+    stream = await live.follow(call.services, access.repository.id, listener, after)
+    # Both headers ask proxies not to buffer the stream; the second is nginx's own.
     headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
     return Answer(stream, headers=headers, media_type="text/event-stream")
 
 
-def _last_event(call: Call) -> int | None:
-    """Raises `Invalid`."""
+def _last_event(call: Call, otherwise: int | None) -> int | None:
+    """The id in the header, or `otherwise` without it. Raises `Invalid`."""
     text = (call.header(LAST_EVENT_ID) or "").strip()
     if not text:
-        return None
+        return otherwise
     if not text.isascii() or not text.isdigit() or len(text) > 15:
         message = f"{LAST_EVENT_ID} must be the id of an event"
         raise Invalid(faults=[Fault(field=LAST_EVENT_ID, message=message)])

@@ -1,13 +1,13 @@
 """The live stream of a project: its events, sent to each listener as they happen.
 
-A `Hub` polls for all streams of its process: when a signal says that something happened in a project with listeners,
-and every two seconds in any case, since signals may be lost. It reads each event once and hands it to every stream of
-the project. Every event up to `ProjectStreams.complete_until` was handed out, and no earlier one can still be committed
-(`events.order` tells how that is known).
+A `Hub` polls for all streams of its process. It does so when a signal says that something happened in a project with
+listeners, and every two seconds in any case, since signals may be lost. It reads each event once and hands it to every
+stream of the project. Every event up to `ProjectStreams.complete_until` was handed out, and no earlier one can still be
+committed (`events.order` explains how that is known).
 
-A stream that resumes after an event, or whose client reads too slowly, reads what it lacks by itself, page by page as
-the client takes them, until it has reached `complete_until`. So little waits in memory for a client, nothing is lost,
-and nothing comes twice.
+A stream that resumes after an event, or whose client reads too slowly, reads what it lacks by itself. It reads page by
+page as the client takes them, until it has reached `complete_until`. So little waits in memory for a client, nothing is
+lost, and nothing comes twice.
 """
 
 from __future__ import annotations
@@ -26,43 +26,43 @@ from workhook.events import order
 from workhook.http import messages
 from workhook.http.calls import Services
 from workhook.identity.schemas import Actor
-from workhook.storage import Database, Row
+from workhook.storage import Database
 from workhook.storage.signals import EVENTS
 from workhook.work.activity import frames, queries
 
-LOOK_S = 2.0  # how late an event is whose signal was lost
-HELD_LOOK_S = 0.25  # the same while an earlier event may still come: one that is rolled back sends no signal
-GATHER_S = 0.01  # so many signals are one look
-CHECK_S = 0.8  # how long somebody listens on who may no more: a token is revoked within a second
+POLL_S = 2.0  # how late an event comes whose signal was lost
+HELD_POLL_S = 0.25  # the same while an earlier event may still come: one that is rolled back sends no signal
+GATHER_S = 0.01  # signals that come within this time cause one poll
+CHECK_S = 0.8  # how long a stream outlives the right to it: a token is revoked within a second
 HEARTBEAT_S = 15.0
-START_S = 5.0  # for those to end who change the project when a stream begins
+START_S = 5.0  # how long a new stream waits for the changes that are being made in the project
 BUFFER_MAX_BYTES = 1024 * 1024
 PART_BYTES = 64 * 1024
-PER_PARTY_MAX = 10  # for one who listens, with however many tokens
+PER_LISTENER_MAX = 10  # streams of one user or installation, with however many tokens
 
 TROUBLE = Counter("workhook_streams_trouble_total", "Looks for streams that failed and are tried again.", ["step"])
 
 log = structlog.get_logger(__name__)
 
 
-class Party(NamedTuple):
-    """Whose stream it is. Many tokens of one user, or of one installation, are one `counted_as`; `account_id` is whose
-    project it is."""
+class Listener(NamedTuple):
+    """Whose stream it is. `account_id` is the account that owns the project."""
 
     token_id: int
+    # All tokens of one user, or of one installation, have the same. `Actor.counted_as` tells personal tokens apart, and
+    # a user makes as many of these as they like.
     counted_as: str
     account_id: int
 
-
-def party(actor: Actor, account_id: int) -> Party:
-    """Not `Actor.counted_as`: there each personal token counts by itself, and a user makes as many as they like."""
-    if actor.installation_id is not None:
-        return Party(actor.token_id, f"installation:{actor.installation_id}", account_id)
-    return Party(actor.token_id, f"user:{actor.user.id}:app:{actor.app_id or ''}", account_id)
+    @classmethod
+    def of(cls, actor: Actor, account_id: int) -> Listener:
+        if actor.installation_id is not None:
+            return cls(actor.token_id, f"installation:{actor.installation_id}", account_id)
+        return cls(actor.token_id, f"user:{actor.user.id}:app:{actor.app_id or ''}", account_id)
 
 
 class _Watermark:
-    """The newest event that was seen, and who may still commit an earlier one."""
+    """The newest event that was seen, and the transactions that may still commit an earlier one."""
 
     def __init__(self, upto: int, held_by: frozenset[str], waiting: list[asyncio.Future[int]]) -> None:
         self.upto, self.held_by, self.waiting = upto, held_by, waiting
@@ -78,11 +78,11 @@ class ProjectStreams:
         self.watermark: _Watermark | None = None
         self.waiting: list[asyncio.Future[int]] = []  # for a watermark that is set up from now on
 
-    def reaches_watermark(self, survey: order.CommitSnapshot) -> bool:
+    def reaches_watermark(self, snapshot: order.CommitSnapshot) -> bool:
         """Whether all transactions that could commit below the watermark have ended."""
-        appending = survey.appending_to(self.repository_id)
+        appending = snapshot.appending_to(self.repository_id)
         if self.watermark is None:
-            self.watermark = _Watermark(max(survey.newest, self.complete_until or 0), appending, self.waiting)
+            self.watermark = _Watermark(max(snapshot.newest, self.complete_until or 0), appending, self.waiting)
             self.waiting = []
         else:
             self.watermark.held_by &= appending
@@ -109,12 +109,12 @@ class ProjectStreams:
 class Stream(messages.Endless):
     """One listener: an iterator over what is sent to it."""
 
-    def __init__(self, hub: Hub, project: ProjectStreams, party: Party, position: int | None) -> None:
+    def __init__(self, hub: Hub, project: ProjectStreams, listener: Listener, position: int | None) -> None:
         super().__init__()
-        self._hub, self.project, self.party, self.token_id = hub, project, party, party.token_id
+        self._hub, self.project, self.listener = hub, project, listener
         self.position = position or 0  # the last event that was sent
         self._opening = True
-        self._handed = False  # the hub hands events over; otherwise they are read here
+        self._is_live = False  # the hub hands events over; otherwise they are read in `_catch_up`
         self._waiting: deque[tuple[int, bytes]] = deque()
         self._waiting_bytes = 0
         self._woken = asyncio.Event()
@@ -122,30 +122,28 @@ class Stream(messages.Endless):
         self.leaving = False  # refused by the check
 
     def offer(self, event_id: int, data: bytes) -> None:
-        """By the hub, in order. What does not fit is read later, with what waited."""
-        if not self._handed or event_id <= self.position:
+        """Take an event that the hub hands over, in order. What does not fit is read later, with what waited."""
+        if not self._is_live or event_id <= self.position:
             return
         self._waiting.append((event_id, data))
         self._waiting_bytes += len(data)
         if self._waiting_bytes > BUFFER_MAX_BYTES:
             self._waiting.clear()
             self._waiting_bytes = 0
-            self._handed = False
-        self.wake()
-
-    def catch_up(self) -> None:
-        if not self._handed:
-            self.wake()
-
-    def wake(self) -> None:
+            self._is_live = False
         self._woken.set()
 
+    def catch_up(self) -> None:
+        if not self._is_live:
+            self._woken.set()
+
     def end(self) -> None:
-        """What was handed over is still sent."""
+        """End the stream after what was handed over."""
         self._ended = True
-        self.wake()
+        self._woken.set()
 
     def cut(self) -> None:
+        """End the stream at once."""
         self._waiting.clear()
         self.end()
 
@@ -169,7 +167,7 @@ class Stream(messages.Endless):
         raise StopAsyncIteration
 
     def _take(self) -> bytes:
-        """Of what was handed over, about as much as the connection takes at once."""
+        """About as much of what was handed over as the connection takes at once."""
         if self._opening:
             self._opening = False
             return frames.opening(self.position)
@@ -182,14 +180,15 @@ class Stream(messages.Endless):
         return b"".join(parts)
 
     async def _catch_up(self) -> bytes:
-        """A page of what was missed. From where nothing is missed on, the hub hands over: no await lies between."""
-        while not self._handed and (complete_until := self.project.complete_until) is not None and not self._ended:
+        """A page of what was missed. Once nothing is missed, the hub hands over: no await lies between."""
+        while not self._is_live and (complete_until := self.project.complete_until) is not None and not self._ended:
             if self.position > complete_until:  # another process was quicker to tell the client
                 break
             if self.position == complete_until:
-                self._handed = True
+                self._is_live = True
                 break
-            rows, complete = await self._hub.read(self.project, self.position, complete_until)
+            repository_ids = [self.project.repository_id]
+            rows, complete = await order.between(self._hub.database, repository_ids, self.position, complete_until)
             self.position = complete_until if complete else rows[-1]["id"]
             if rows:
                 return b"".join(map(frames.frame, rows))
@@ -197,40 +196,40 @@ class Stream(messages.Endless):
 
 
 class Hub:
-    """All streams of one database in this process. It begins with the first and ends with the last."""
+    """All streams of one database in this process. A hub begins with the first stream and ends with the last."""
 
     def __init__(self, services: Services) -> None:
-        self._database, self._stopping = services.database, services.stopping
+        self.database, self._stopping = services.database, services.stopping
         self._projects: dict[int, ProjectStreams] = {}
         self._woken = asyncio.Event()
-        self._unlisten = services.database.signals.listen(EVENTS, self._heard)
+        self._unlisten = services.database.signals.listen(EVENTS, self._on_signal)
         self._tasks = [
             asyncio.create_task(each, name="streams")
-            for each in (self._look_on(), self._check_on(), self._end_in_time())
+            for each in (self._poll_forever(), self._check_forever(), self._end_at_stop())
         ]
 
-    def join(self, repository_id: int, party: Party, position: int | None) -> Stream:
+    def join(self, repository_id: int, listener: Listener, position: int | None) -> Stream:
         """Raises `TooManyRequests`."""
-        self._require_room(party)
+        self._require_room(listener)
         project = self._projects.setdefault(repository_id, ProjectStreams(repository_id))
-        stream = Stream(self, project, party, position)
+        stream = Stream(self, project, listener, position)
         project.streams.add(stream)
         self._woken.set()
         return stream
 
-    def _require_room(self, party: Party) -> None:
-        """Nobody takes all streams of the process, neither one who listens nor all the people of an organization."""
-        there = [stream.party for project in self._projects.values() for stream in project.streams]
-        if sum(each.counted_as == party.counted_as for each in there) >= PER_PARTY_MAX:
-            message = f"You have {PER_PARTY_MAX} streams open, all your tokens together, which is the most."
-        elif sum(each.account_id == party.account_id for each in there) >= per_account_max():
+    def _require_room(self, listener: Listener) -> None:
+        """Neither one listener nor all the people of an organization take all streams of the process."""
+        there = [stream.listener for project in self._projects.values() for stream in project.streams]
+        if sum(each.counted_as == listener.counted_as for each in there) >= PER_LISTENER_MAX:
+            message = f"You have {PER_LISTENER_MAX} streams open, all your tokens together, which is the most."
+        elif sum(each.account_id == listener.account_id for each in there) >= per_account_max():
             message = "The projects of this account have as many streams open as they may; try again later."
         else:
             return
         raise TooManyRequests(message, code="too_many_streams", headers={"Retry-After": "10"})
 
     async def begin(self, stream: Stream) -> None:
-        """Begin with what is new: whoever was at it meanwhile has ended. Raises `Unavailable`."""
+        """Begin with what is new, once the changes that are being made have ended. Raises `Unavailable`."""
         try:
             async with asyncio.timeout(START_S):
                 stream.position = await self._next_watermark(stream.project)
@@ -238,44 +237,41 @@ class Hub:
             raise Unavailable("The project is being changed for very long.", code="busy") from None
 
     def _next_watermark(self, project: ProjectStreams) -> asyncio.Future[int]:
-        """Done when everything that is committed by now was handed out."""
+        """A future that is done when everything that is committed by now was handed out."""
         handed_out: asyncio.Future[int] = asyncio.get_running_loop().create_future()
         project.waiting.append(handed_out)
         self._woken.set()
         return handed_out
 
     async def resume(self, stream: Stream, after: int) -> None:
-        """Go on behind `after`. An id from the future is one that never was: what is new from now on is told."""
-        stream.position = min(after, (await order.commit_snapshot(self._database)).newest)
+        """Go on behind `after`. After an id that no event has yet, the stream begins with what is new."""
+        stream.position = min(after, (await order.commit_snapshot(self.database)).newest)
 
     async def leave(self, stream: Stream) -> None:
         project = stream.project
         project.streams.discard(stream)
         if not project.streams and self._projects.get(project.repository_id) is project:
             del self._projects[project.repository_id]
-        if not self._projects and _hubs.get(self._database) is self:
-            del _hubs[self._database]
+        if not self._projects and _hubs.get(self.database) is self:
+            del _hubs[self.database]
             self._unlisten()
             for task in self._tasks:
                 task.cancel()
             await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    async def read(self, project: ProjectStreams, after: int, upto: int) -> tuple[Sequence[Row], bool]:
-        return await order.between(self._database, [project.repository_id], after, upto)
-
-    def _heard(self, repository_ids: frozenset[int] | None) -> None:
+    def _on_signal(self, repository_ids: frozenset[int] | None) -> None:
         if repository_ids is None or not repository_ids.isdisjoint(self._projects):
             self._woken.set()
 
-    async def _look_on(self) -> None:
+    async def _poll_forever(self) -> None:
         while True:
             self._woken.clear()
             try:
-                wait_s = await self._look()
+                wait_s = await self._poll()
             except Exception:
                 TROUBLE.labels("look").inc()
-                log.exception("streams_look_failed", again_in_s=LOOK_S)
-                await asyncio.sleep(LOOK_S)
+                log.exception("streams_look_failed", again_in_s=POLL_S)
+                await asyncio.sleep(POLL_S)
                 continue
             try:
                 async with asyncio.timeout(wait_s):
@@ -284,28 +280,28 @@ class Hub:
                 continue
             await asyncio.sleep(GATHER_S)
 
-    async def _look(self) -> float:
-        """Answers when to look again, at the latest."""
+    async def _poll(self) -> float:
+        """Hand out what is new. Answers when to poll again, at the latest."""
         projects = list(self._projects.values())
-        survey = await order.commit_snapshot(self._database)
-        free = [project for project in projects if project.reaches_watermark(survey)]
+        snapshot = await order.commit_snapshot(self.database)
+        free = [project for project in projects if project.reaches_watermark(snapshot)]
         behind = [each for each in free if each.is_behind]
         await self._hand_out({project.repository_id: project for project in behind})
-        older = any(project.watermark is not None and project.watermark.upto < survey.newest for project in free)
+        older = any(project.watermark is not None and project.watermark.upto < snapshot.newest for project in free)
         for project in free:
             project.pass_watermark()
         if older or any(project.waiting for project in free):
             return 0
-        return HELD_LOOK_S if len(free) < len(projects) else LOOK_S
+        return HELD_POLL_S if len(free) < len(projects) else POLL_S
 
     async def _hand_out(self, projects: dict[int, ProjectStreams]) -> None:
-        """Hand out what is between `complete_until` and the watermark of each. `complete_until` moves with every page,
-        before all else: a stream that catches up meanwhile goes on where the page ended."""
+        """Hand out what lies between `complete_until` and the watermark of each. `complete_until` moves with every
+        page, before all else: a stream that catches up meanwhile goes on where the page ended."""
         complete = not projects
         after = min((project.complete_until or 0 for project in projects.values()), default=0)
         upto = max((project.watermark.upto for project in projects.values() if project.watermark), default=0)
         while not complete:
-            rows, complete = await order.between(self._database, list(projects), after, upto)
+            rows, complete = await order.between(self.database, list(projects), after, upto)
             after = upto if complete else rows[-1]["id"]
             for row in rows:
                 project = projects[row["repository_id"]]
@@ -319,8 +315,8 @@ class Hub:
                 if project.watermark is not None and project.complete_until is not None:
                     project.complete_until = max(project.complete_until, min(after, project.watermark.upto))
 
-    async def _check_on(self) -> None:
-        """Ask again whether those who listen still may."""
+    async def _check_forever(self) -> None:
+        """Check again and again whether the listeners may still listen."""
         while True:
             await asyncio.sleep(CHECK_S)
             refused: list[Stream] = []
@@ -331,32 +327,32 @@ class Hub:
                     TROUBLE.labels("check").inc()
                     log.exception("streams_check_failed", again_in_s=CHECK_S)
             if refused:
-                leaving = asyncio.create_task(self._let_go(refused), name="streams")  # the next check does not wait
+                leaving = asyncio.create_task(self._end_later(refused), name="streams")  # the next check does not wait
                 self._tasks.append(leaving)
                 leaving.add_done_callback(self._tasks.remove)
 
     async def _refused(self, project: ProjectStreams) -> list[Stream]:
-        """Whose token is no longer good is cut off here and now."""
-        asked = {stream.token_id for stream in project.streams if not stream.leaving}
-        refused = asked - await queries.who_may_follow(self._database, project.repository_id, asked)
-        good = await queries.which_are_good(self._database, refused)
-        found = [stream for stream in project.streams if stream.token_id in refused and not stream.leaving]
+        """The streams that have to end. Those whose token is no longer valid are cut off here."""
+        asked = {stream.listener.token_id for stream in project.streams if not stream.leaving}
+        refused = asked - await queries.who_may_follow(self.database, project.repository_id, asked)
+        good = await queries.which_are_good(self.database, refused)
+        found = [stream for stream in project.streams if stream.listener.token_id in refused and not stream.leaving]
         for stream in found:
             stream.leaving = True
-            if stream.token_id not in good:
+            if stream.listener.token_id not in good:
                 stream.cut()
-        return [stream for stream in found if stream.token_id in good]
+        return [stream for stream in found if stream.listener.token_id in good]
 
-    async def _let_go(self, refused: Sequence[Stream]) -> None:
-        """After what was committed until they were refused: that they were removed, or the project, they still hear."""
+    async def _end_later(self, refused: Sequence[Stream]) -> None:
+        """End the streams after what was committed until they were refused: they still get the event of the removal."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(START_S):
                 await asyncio.gather(*map(self._next_watermark, {stream.project for stream in refused}))
         for stream in refused:
             stream.end()
 
-    async def _end_in_time(self) -> None:
-        """A process that stops waits for no listener: they come back, and find another or the next."""
+    async def _end_at_stop(self) -> None:
+        """A process that stops waits for no listener: they come back, and find another process or the next."""
         await self._stopping.wait()
         for project in list(self._projects.values()):
             for stream in project.streams:
@@ -371,7 +367,7 @@ def per_account_max() -> int:
     return max(1, messages.endless_max() // 2)
 
 
-async def follow(services: Services, repository_id: int, party: Party, after: int | None) -> Stream:
+async def follow(services: Services, repository_id: int, listener: Listener, after: int | None) -> Stream:
     """A stream of what happens in a project: everything after the event `after`, or what is new.
 
     Raises `TooManyRequests`, `Unavailable`. Who may was decided by the caller, and is asked again while it lasts.
@@ -383,7 +379,7 @@ async def follow(services: Services, repository_id: int, party: Party, after: in
     hub = _hubs.get(services.database)
     if hub is None:
         hub = _hubs[services.database] = Hub(services)
-    stream = hub.join(repository_id, party, after)
+    stream = hub.join(repository_id, listener, after)
     try:
         await (hub.begin(stream) if after is None else hub.resume(stream, after))
     except BaseException:

@@ -22,11 +22,11 @@ from workhook.storage.dialects import any_of
 from workhook.storage.index_ranges import Alike, TimeIndex, index_range
 from workhook.storage.metadata import big
 from workhook.work.access import is_insider
+from workhook.work.pages import first_of_each, per_dialect
 from workhook.work.people import membership_of, person_columns
-from workhook.work.places import written
 
-FOLLOWING = ("work", "read")  # what it asks of a token that is confined
-PAGE_BYTES = 4 * 1024 * 1024  # of payloads in one answer; at least one event is
+FOLLOWING = ("work", "read")  # the permission that a confined token needs
+PAGE_BYTES = 4 * 1024 * 1024  # the most bytes of payloads in one answer; it has at least one event
 
 moments = TimeIndex(events, "created_at", slack_ms=5 * MINUTE_MS)  # no change takes as long
 _FILTERS = ("actor_id", "event", "since")
@@ -40,7 +40,7 @@ def _page(dialect: str, filters: frozenset[str]) -> sa.Select[Any]:
 
 
 def _found(dialect: str, filters: frozenset[str]) -> sa.Select[Any]:
-    """Their `id` and `size`."""
+    """The `id` and `size` of the events that a page may have."""
     if "actor_id" in filters:
         return _of_actor(dialect, filters)
     row = events.alias("stretch")
@@ -56,17 +56,14 @@ def _found(dialect: str, filters: frozenset[str]) -> sa.Select[Any]:
 
 def _of_actor(dialect: str, filters: frozenset[str]) -> sa.Select[Any]:
     """The first few of each kind of event: an index has what somebody did, event by event."""
-    row = events.alias("stretch")
-    name = _names(filters).subquery("each_name")
-    mine = [row.c.repository_id == big("repository_id"), row.c.actor_id == big("actor_id"), row.c.name == name.c.name]
-    within = [row.c.id > big("low"), row.c.id < big("before"), row.c.listed, *_since(row, filters)]
-    top = sa.select(row.c.id, row.c.size).where(*mine, *within).order_by(row.c.id.desc()).limit(big("limit"))
-    if dialect == "postgresql":
-        few = top.correlate(name).lateral("few")
-        return sa.select(few.c.id, few.c.size).select_from(name.join(few, sa.true()))
-    found = events.alias("few")
-    ids = top.with_only_columns(row.c.id).correlate(name)
-    return sa.select(found.c.id, found.c.size).select_from(name.join(found, found.c.id.in_(ids)))
+    names = _names(filters).subquery("each_name")
+
+    def fits(row: sa.FromClause) -> list[sa.ColumnElement[bool]]:
+        by_actor = [row.c.repository_id == big("repository_id"), row.c.actor_id == big("actor_id")]
+        within = [row.c.id > big("low"), row.c.id < big("before"), row.c.listed, *_since(row, filters)]
+        return [*by_actor, row.c.name == names.c.name, *within]
+
+    return first_of_each(dialect, events, "id", names, fits, lambda row: [row.c.id.desc()], ["id", "size"])
 
 
 def _since(row: sa.FromClause, filters: frozenset[str]) -> list[sa.ColumnElement[bool]]:
@@ -74,7 +71,7 @@ def _since(row: sa.FromClause, filters: frozenset[str]) -> list[sa.ColumnElement
 
 
 def _names(filters: frozenset[str]) -> sa.Select[Any]:
-    """Those that the actor has made there, each by one look at the index."""
+    """The names of the events that the actor has made in the project, each by one look at the index."""
     if "event" in filters:
         return sa.select(sa.bindparam("event", type_=sa.Text()).label("name"))
 
@@ -92,7 +89,7 @@ def _names(filters: frozenset[str]) -> sa.Select[Any]:
 
 
 _PAGES = {
-    frozenset(given): written(partial(_page, filters=frozenset(given)))
+    frozenset(given): per_dialect(partial(_page, filters=frozenset(given)))
     for size in range(len(_FILTERS) + 1)
     for given in combinations(_FILTERS, size)
 }

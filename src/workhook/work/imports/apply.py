@@ -17,8 +17,7 @@ from workhook.identity.context import Write
 from workhook.identity.schemas import Account, Actor, Repository
 from workhook.storage import Database, Transaction
 from workhook.work.access import Access, find_access
-from workhook.work.columns import actions as columns
-from workhook.work.columns.schemas import ColumnCreate
+from workhook.work.columns.api import ColumnCreate, add_column
 from workhook.work.comments import actions as comments
 from workhook.work.comments.tables import CommentedTask, TaskComment
 from workhook.work.imports.plan import (
@@ -41,9 +40,7 @@ from workhook.work.imports.plan import (
     unknown_people,
 )
 from workhook.work.people import person_shape
-from workhook.work.projects import actions as projects
-from workhook.work.projects.queries import lock_names
-from workhook.work.projects.schemas import ProjectCreate
+from workhook.work.projects.api import ProjectCreate, add_project, lock_names
 from workhook.work.record_events import RecordEvent, publish_events
 from workhook.work.tasks import bulk_queries
 from workhook.work.tasks.actions import blank_task
@@ -154,7 +151,7 @@ async def _access(tx: Transaction, this: Import, rest: Remaining) -> Access:
         access.require_writable()
         return access
     create = ProjectCreate(title=this.plan.title, organization=this.organization.login)
-    made = await projects.create_project(Write(tx, this.actor, this.base), create)
+    made = await add_project(Write(tx, this.actor, this.base), create)
     return await find_access(tx, this.actor, made.repository.project_id)
 
 
@@ -193,7 +190,7 @@ class _Writer:
         made = {}
         for number, each in enumerate(wanted, 1):
             create = ColumnCreate(title=each.title, stage=each.stage, finished=each.finished)
-            column = await columns.create_column(self._context, self.access.repository.project_id, create)
+            column = await add_column(self._context, self.access.repository.project_id, create)
             made[each.key] = column.id
             self._link("column", each.key, column.id, fingerprint(each))
             self._progress("columns", number, len(wanted))

@@ -24,8 +24,7 @@ from workhook.identity.tables import accounts, memberships, projects
 from workhook.storage import Reader, Row, Transaction
 from workhook.storage.dialects import any_of
 from workhook.storage.metadata import big, in_project, insert_into, metadata
-from workhook.work.columns.schemas import Stage, completes
-from workhook.work.columns.tables import columns
+from workhook.work.columns.schemas import Stage, columns, completes
 from workhook.work.comments.tables import CommentedTask
 from workhook.work.imports.trello import TrelloMember
 from workhook.work.tasks.tables import tasks

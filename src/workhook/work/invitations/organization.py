@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Annotated, Literal
 
+import msgspec
 import sqlalchemy as sa
-from msgspec import UnsetType
+from msgspec import UNSET, Meta, UnsetType
 
 from workhook.core.errors import Fault, Forbidden, Invalid, NotFound
 from workhook.http.calls import Call
@@ -29,9 +30,9 @@ from workhook.identity.tables import accounts
 from workhook.storage import Reader
 from workhook.storage.metadata import big
 from workhook.storage.pages import Page
-from workhook.work.invitations.bodies import AcceptBody, MembershipBody, OrganizationInvitationBody
-from workhook.work.invitations.record import record_invitation
-from workhook.work.members import by_hand
+from workhook.work.clients.schemas import Email
+from workhook.work.members.admin_actions import remove_member, set_member
+from workhook.work.record_events import record_audit
 
 ROLES = {"admin": "owner", "member": "member", "direct_member": "member"}
 INVITED = (
@@ -41,40 +42,56 @@ INVITED = (
 
 routes = Routes(WEBHOOK_API, "people", read="organization.people", write="organization.people")
 
+
+class OrganizationInvitationBody(msgspec.Struct):
+    """Whom to invite: the id of a user, or an e-mail address. Nobody learns whether an address has an account."""
+
+    invitee_id: Annotated[int, Meta(ge=1, le=2**53 - 1)] | UnsetType = UNSET
+    email: Email | UnsetType = UNSET
+    role: Annotated[Literal["direct_member", "admin"], Meta(description="`admin`: an owner.")] = "direct_member"
+    team_ids: Annotated[list[int], Meta(description="There are no teams: ignored.")] | UnsetType = UNSET
+
+
+class MembershipBody(msgspec.Struct):
+    """What somebody is to be in the organization."""
+
+    role: Annotated[Literal["member", "admin"], Meta(description="`admin`: an owner.")] = "member"
+
+
+class AcceptBody(msgspec.Struct):
+    """`active` accepts the invitation."""
+
+    state: Literal["active"]
+
+
 # Owners see the addresses of members. So only somebody whose owner the caller is already is put in without consent.
 _person = sa.select(
     *account_columns(),
-    shares_organization(accounts.c.id, as_owner=True).label("is_near"),
+    shares_organization(accounts.c.id, as_owner=True).label("is_owned"),
     shares_organization(accounts.c.id).label("is_known"),
 ).where(accounts.c.kind == "user")
 _by_login = _person.where(accounts.c.login_key == sa.bindparam("login_key"))
-_by_number = _person.where(accounts.c.id == big("id"))
+_by_id = _person.where(accounts.c.id == big("id"))
 _by_address = sa.select(accounts.c.login_key).where(
     accounts.c.kind == "user",
     sa.func.lower(accounts.c.email) == sa.func.lower(sa.bindparam("email", type_=sa.Text)),
 )
 
 
-class Person(NamedTuple):
-    """A user. `is_near`: the caller owns an organization that the user is in; `is_known`: both are in one."""
+class KnownUser(msgspec.Struct, frozen=True):
+    """A user. `is_owned`: the caller owns an organization that the user is in; `is_known`: both are in one."""
 
     account: Account
-    is_near: bool
+    is_owned: bool
     is_known: bool
 
 
-def _require_owner(place: Organization) -> None:
-    if place.role != "owner":
-        raise Forbidden("You must be an organization owner.", code="missing_role")
-
-
-async def _find_person(write: Write, *, login: str | None = None, number: int | None = None) -> Person | None:
-    params = {"user_id": write.actor.user.id}
-    if login is not None:
-        row = await write.tx.fetch_one(_by_login, {**params, "login_key": key_of(login)})
-    else:
-        row = await write.tx.fetch_one(_by_number, {**params, "id": number})
-    return Person(account_of(row), bool(row["is_near"]), bool(row["is_known"])) if row else None
+async def find_user(write: Write, login: str) -> KnownUser:
+    """Raises `NotFound`."""
+    row = await write.tx.fetch_one(_by_login, {"user_id": write.actor.user.id, "login_key": key_of(login)})
+    if row is None:
+        raise NotFound()
+    return KnownUser(account_of(row), bool(row["is_owned"]), bool(row["is_known"]))
 
 
 @routes.get("/orgs/{org}/invitations")
@@ -95,10 +112,10 @@ async def organization_invitations_create(
     invitee = email = None
     field = "invitee_id"
     if not isinstance(body.invitee_id, UnsetType):
-        found = await _find_person(write, number=body.invitee_id)
-        if found is None or not found.is_known:  # by counting up, all logins of the server could be read
+        row = await write.tx.fetch_one(_by_id, {"user_id": actor.user.id, "id": body.invitee_id})
+        if row is None or not row["is_known"]:  # by counting up, all logins of the server could be read
             raise _invalid("invitee_id", "invitee_id is the id of nobody that you share an organization with")
-        invitee = found.account
+        invitee = account_of(row)
         login: str | None = invitee.login
     elif not isinstance(body.email, UnsetType):
         email, login, field = body.email, None, "email"
@@ -106,7 +123,7 @@ async def organization_invitations_create(
         raise _invalid("invitee_id", "invitee_id or email is required")
     await _refuse_members(write.tx, organization, login, email)
     made = await invitations.invite(write.tx, organization, actor.user, role, invitee=invitee, email=email, field=field)
-    await record_invitation(write.tx, actor, "create", organization, login or BY_EMAIL, role)
+    await record_audit(write, organization, "invitation.create", login or BY_EMAIL, detail={"role": role})
     base = write.call.base
     return Created(organization_invitation(made, base), f"{base}/orgs/{made.account.login}/invitations")
 
@@ -127,16 +144,16 @@ async def organization_invitations_cancel(write: Write, invitation_id: int) -> N
     """Take back an invitation to an organization."""
     organization = named_organization(write.call).account
     found = await invitations.find_of_organization(write.tx, organization, invitation_id, write.actor.user)
-    if found is None or not await _end(write, found):
+    if found is None or not await end_invitation(write, found):
         raise NotFound()
 
 
-async def _end(write: Write, invitation: Invitation) -> bool:
+async def end_invitation(write: Write, invitation: Invitation) -> bool:
     """Answers whether it was still there."""
     if not await invitations.delete(write.tx, invitation):
         return False
     invitee = invitation.invitee.login if invitation.invitee else BY_EMAIL
-    await record_invitation(write.tx, write.actor, "delete", invitation.account, invitee)
+    await record_audit(write, invitation.repository or invitation.account, "invitation.delete", invitee)
     return True
 
 
@@ -149,18 +166,16 @@ async def _end(write: Write, invitation: Invitation) -> bool:
 async def organization_memberships_set(write: Write, username: str, body: MembershipBody) -> Membership:
     """Invite somebody to an organization, or change the role of a member."""
     role, organization, base = ROLES[body.role], named_organization(write.call).account, write.call.base
-    found = await _find_person(write, login=username)
-    if found is None:
-        raise NotFound()
+    found = await find_user(write, username)
     person = found.account
     member = await member_queries.find_member(write.tx, organization.id, person.login)
-    if member is None and not found.is_near:
+    if member is None and not found.is_owned:
         made = await invitations.invite(
             write.tx, organization, write.actor.user, role, invitee=person, is_known=found.is_known
         )
-        await record_invitation(write.tx, write.actor, "create", organization, person.login, role)
+        await record_audit(write, organization, "invitation.create", person.login, detail={"role": role})
         return pending_membership_shape(made, person, base)
-    await by_hand.set_member(write, organization, person, role)
+    await set_member(write, organization, person, role)
     return membership_shape(organization, person, role, base)
 
 
@@ -175,10 +190,10 @@ async def organization_memberships_remove(write: Write, username: str) -> None:
     if place.role is None:
         await _decline(write, place.account, username)
     elif not await _remove(write, place, username):
-        found = await _find_person(write, login=username)
-        if found is None or not await invitations.withdraw(write.tx, place.account, found.account):
+        user = (await find_user(write, username)).account
+        if not await invitations.withdraw(write.tx, place.account, user):
             raise NotFound()
-        await record_invitation(write.tx, write.actor, "delete", place.account, found.account.login)
+        await record_audit(write, place.account, "invitation.delete", user.login)
 
 
 @routes.delete("/orgs/{org}/members/{username}", access="organization.leave", problems=(422,))
@@ -195,12 +210,9 @@ async def organization_members_remove(write: Write, username: str) -> None:
 async def _remove(write: Write, place: Organization, login: str) -> bool:
     """Answers whether the person was a member. Raises `Forbidden` for somebody else unless the caller is an owner, and
     `Invalid` for the last owner."""
-    if not _is_own(write, login):
-        _require_owner(place)
-    found = await _find_person(write, login=login)
-    if found is None:
-        raise NotFound()
-    return await by_hand.remove_member(write, place.account, found.account)
+    if place.role != "owner" and not _is_own(write, login):
+        raise Forbidden("You must be an organization owner.", code="missing_role")
+    return await remove_member(write, place.account, (await find_user(write, login)).account)
 
 
 def _is_own(write: Write, login: str) -> bool:
@@ -212,7 +224,7 @@ async def _decline(write: Write, organization: Account, login: str) -> None:
     own = _is_own(write, login)
     place = key_of(organization.login)
     found = await invitations.find_to_organization(write.tx, write.actor.user, place) if own else []
-    if not any([await _end(write, each) for each in found]):
+    if not any([await end_invitation(write, each) for each in found]):
         raise NotFound()
 
 
@@ -233,13 +245,13 @@ async def join(write: Write, login: str) -> None:
     """Accept the newest invitation to the organization, if there is one. Somebody who is in it already stays as they
     are."""
     for invitation in (await invitations.find_to_organization(write.tx, write.actor.user, key_of(login)))[:1]:
-        # Held before the invitation, as by who takes an owner's right: that ends what the owner has made.
+        # The owners are locked before the invitation, as where an owner loses the role: that ends their invitations.
         await hold_owners(write.tx, invitation.account)
         taken = await invitations.take(write.tx, invitation)
         if taken is None:
             continue
         if await member_queries.find_own(write.tx, write.actor, login) is None:
-            await by_hand.set_member(write, taken.account, write.actor.user, taken.role)
+            await set_member(write, taken.account, write.actor.user, taken.role)
         else:
             invitations.withdraw_later(write.tx, taken.account, write.actor.user)
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-import sqlalchemy as sa
+from typing import Literal
+
+import msgspec
 
 from workhook.core.errors import Forbidden, NotFound
 from workhook.http.calls import Answer, Call
@@ -11,16 +13,18 @@ from workhook.http.operations import WEBHOOK_API
 from workhook.identity import invitations
 from workhook.identity.authenticator import actor_of, named_repository
 from workhook.identity.context import Write
-from workhook.identity.invitations import Invitation, shares_organization
+from workhook.identity.invitations import Invitation
 from workhook.identity.profile_schemas import RepositoryInvitation, repository_invitation
-from workhook.identity.queries import account_columns, find_member_role, key_of
-from workhook.identity.schemas import Account, account_of
-from workhook.identity.tables import accounts
+from workhook.identity.queries import find_member_role, key_of
 from workhook.storage.pages import Page
-from workhook.work.invitations.bodies import CollaboratorBody, RepositoryInvitationBody
-from workhook.work.invitations.organization import INVITED
-from workhook.work.invitations.record import invite_collaborator, record_invitation
-from workhook.work.members import by_hand, queries
+from workhook.work.invitations.organization import INVITED, end_invitation, find_user
+from workhook.work.members.admin_actions import (
+    invite_collaborator,
+    is_collaborator,
+    remove_collaborator,
+    set_collaborator,
+)
+from workhook.work.record_events import record_audit
 
 ROLES = {"pull": "read", "push": "write", "admin": "admin"}
 
@@ -28,17 +32,17 @@ routes = Routes(
     WEBHOOK_API, "people", read="repository.people", write="repository.people", resource="RepositoryInvitation"
 )
 
-_by_login = sa.select(*account_columns(), shares_organization(accounts.c.id).label("is_near")).where(
-    accounts.c.kind == "user", accounts.c.login_key == sa.bindparam("login_key")
-)
+
+class CollaboratorBody(msgspec.Struct):
+    """What somebody is to be in the repository."""
+
+    permission: Literal["pull", "push", "admin"] = "push"
 
 
-async def _find_person(write: Write, login: str) -> tuple[Account, bool]:
-    """The user, and whether they are in an organization together with the caller. Raises `NotFound`."""
-    row = await write.tx.fetch_one(_by_login, {"user_id": write.actor.user.id, "login_key": key_of(login)})
-    if row is None:
-        raise NotFound()
-    return account_of(row), bool(row["is_near"])
+class RepositoryInvitationBody(msgspec.Struct):
+    """What the invited person is to be in the repository."""
+
+    permissions: Literal["read", "write", "admin"]
 
 
 @routes.put(
@@ -51,14 +55,15 @@ async def _find_person(write: Write, login: str) -> tuple[Account, bool]:
 async def repository_collaborators_set(write: Write, username: str, body: CollaboratorBody) -> Answer:
     """Add somebody to a repository, or invite them."""
     role, repository = ROLES[body.permission], named_repository(write.call)
-    person, is_near = await _find_person(write, username)
+    user = await find_user(write, username)
+    person = user.account
     place = await find_member_role(write.tx, repository.owner.id, person.id)
     if person.id == repository.owner.id or place == "owner":
         return Answer(status=204)
-    if is_near or place is not None or await queries.is_collaborator(write.tx, repository, person):
-        await by_hand.set_collaborator(write, repository, person, role)
+    if user.is_known or place is not None or await is_collaborator(write.tx, repository, person):
+        await set_collaborator(write, repository, person, role)
         return Answer(status=204)
-    made = await invite_collaborator(write.tx, write.actor, repository, person, role)
+    made = await invite_collaborator(write, repository, person, role)
     shape = repository_invitation(made, write.call.base)
     return Answer(shape, 201, {"Location": f"{shape.repository.url}/invitations"})
 
@@ -72,12 +77,12 @@ async def repository_collaborators_remove(write: Write, username: str) -> None:
     repository = named_repository(write.call)
     if key_of(username) != key_of(write.actor.user.login) and repository.role != "admin":
         raise Forbidden("Must have admin rights to Repository.", code="missing_role")
-    person, _ = await _find_person(write, username)
-    if await by_hand.remove_collaborator(write, repository, person):
+    person = (await find_user(write, username)).account
+    if await remove_collaborator(write, repository, person):
         return
     if not await invitations.withdraw(write.tx, repository, person):
         raise NotFound()
-    await record_invitation(write.tx, write.actor, "delete", repository, person.login)
+    await record_audit(write, repository, "invitation.delete", person.login)
 
 
 @routes.get("/repos/{owner}/{repo}/invitations")
@@ -107,8 +112,8 @@ async def repository_invitations_update(
     if changed is None:
         raise NotFound()
     assert changed.invitee is not None, "nobody is invited to a repository by e-mail"
-    repository, invitee = named_repository(write.call), changed.invitee.login
-    await record_invitation(write.tx, write.actor, "update", repository, invitee, body.permissions)
+    detail = {"role": body.permissions}
+    await record_audit(write, named_repository(write.call), "invitation.update", changed.invitee.login, detail=detail)
     return repository_invitation(changed, write.call.base)
 
 
@@ -119,11 +124,8 @@ async def repository_invitations_cancel(write: Write, invitation_id: int) -> Non
 
 
 async def _delete(write: Write, invitation: Invitation) -> None:
-    if not await invitations.delete(write.tx, invitation):
+    if not await end_invitation(write, invitation):
         raise NotFound()
-    assert invitation.repository is not None, "it is to a repository"
-    assert invitation.invitee is not None, "nobody is invited to a repository by e-mail"
-    await record_invitation(write.tx, write.actor, "delete", invitation.repository, invitation.invitee.login)
 
 
 # --- the caller's own ------------------------------------------------------------------------------------------------
@@ -155,8 +157,8 @@ async def join(write: Write, invitation: Invitation) -> None:
     if taken is None:
         raise NotFound()
     assert taken.repository is not None, "it is to a repository"
-    if not await queries.is_collaborator(write.tx, taken.repository, write.actor.user):
-        await by_hand.set_collaborator(write, taken.repository, write.actor.user, taken.role)
+    if not await is_collaborator(write.tx, taken.repository, write.actor.user):
+        await set_collaborator(write, taken.repository, write.actor.user, taken.role)
 
 
 @routes.delete("/user/repository_invitations/{invitation_id}", access="user.invitations")

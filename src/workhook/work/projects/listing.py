@@ -1,12 +1,14 @@
-"""The projects that somebody sees, and those that somebody could restore: found from the caller's places.
+"""The projects that the caller sees, and those that the caller could restore: found from the caller's accounts.
 
-Those of an account are stretches of an index. Those in which somebody was placed by hand, as a collaborator or a
-client, are a stretch of another. Of a token that is confined to chosen repositories these are looked at instead.
+The projects of an account are stretches of an index (`work.pages`). Those to which the caller was added, as a
+collaborator or a client, are a stretch of another. With a token that is confined to chosen repositories, these are
+looked at instead.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import product
 from typing import Any
 
 import sqlalchemy as sa
@@ -18,28 +20,18 @@ from workhook.storage import Reader, Row
 from workhook.storage.dialects import any_of
 from workhook.storage.metadata import big
 from workhook.storage.statements import PerDialect
-from workhook.work.clients.tables import clients
+from workhook.work.access import role_in
+from workhook.work.clients.schemas import clients
 from workhook.work.invoices.schemas import invoices
-from workhook.work.places import Columns, first_of, first_of_each, places, with_flag, written
-from workhook.work.projects.queries import PROJECTS, project_of
-from workhook.work.projects.schemas import Project
+from workhook.work.pages import Columns, caller_accounts, first_of, first_of_each, per_dialect, with_flag
+from workhook.work.projects.schemas import PROJECTS, Project, project_of
 
 _CALLER = big("user_id")
 _WHOLE, _CHOSEN = "reach_whole_accounts", "reach_repositories"
+_FLAGS = tuple(product((False, True), repeat=2))  # confined, continues
 
 
-def _held(table: sa.Table, project: sa.FromClause, column: str) -> sa.ColumnElement[Any]:
-    """What the caller has in the project, by the table."""
-    held = table.alias(f"held_{table.name}")
-    place = (
-        held.c.organization_id == project.c.account_id
-        if table is memberships
-        else (held.c.repository_id == project.c.repository_id)
-    )
-    return sa.select(held.c[column]).where(place, held.c.user_id == _CALLER).correlate(project).scalar_subquery()
-
-
-# --- what is there, as it was made ------------------------------------------------------------------------------------
+# --- projects, in the order in which they were made ------------------------------------------------------------------
 
 # The cursor names a project, which can be gone.
 _before = projects.alias("before")
@@ -53,7 +45,7 @@ _behind = sa.func.coalesce(
 )
 
 
-def _as_made(found: sa.FromClause) -> Columns:
+def _oldest_first(found: sa.FromClause) -> Columns:
     return [found.c.repository_id]
 
 
@@ -65,19 +57,19 @@ def _sees_all(role: sa.ColumnElement[str]) -> sa.ColumnElement[bool]:
     return sa.or_(role == "owner", role == "app")
 
 
-def _in_places(dialect: str, *, confined: bool, continues: bool) -> sa.Select[Any]:
-    """A member sees what is not private of an organization, its owners and apps everything."""
-    place = places(within=_WHOLE if confined else None)
+def _in_accounts(dialect: str, *, confined: bool, continues: bool) -> sa.Select[Any]:
+    """A member sees the projects of an organization that are not private; its owners and apps see all."""
+    place = caller_accounts(within=_WHOLE if confined else None)
     each = with_flag(place, "private", both=_sees_all(place.c.role))
 
     def fits(row: sa.FromClause) -> Columns:
         here = [row.c.account_id == each.c.account_id, row.c.private == each.c.private, row.c.deleted_at.is_(None)]
         return [*here, *_further(row, continues)]
 
-    return first_of_each(dialect, projects, "repository_id", each, fits, _as_made, ["repository_id"])
+    return first_of_each(dialect, projects, "repository_id", each, fits, _oldest_first, ["repository_id"])
 
 
-def _by_hand(table: sa.Table, *, confined: bool, continues: bool) -> sa.Select[Any]:
+def _added_to(table: sa.Table, *, confined: bool, continues: bool) -> sa.Select[Any]:
     hand, there = table.alias("hand"), projects.alias("there")
     exists = sa.select(there.c.repository_id).where(
         there.c.repository_id == hand.c.repository_id, there.c.deleted_at.is_(None)
@@ -92,7 +84,7 @@ def _by_hand(table: sa.Table, *, confined: bool, continues: bool) -> sa.Select[A
 
 
 def _each_chosen() -> sa.Subquery:
-    """With OFFSET PostgreSQL asks nothing of all projects besides, which other indexes would have."""
+    """The chosen repositories. With OFFSET PostgreSQL does not look through other indexes for all projects besides."""
     row = projects.alias("row")
     chosen = sa.select(row).where(any_of(row.c.repository_id, _CHOSEN))
     return chosen.offset(sa.literal_column("0")).subquery("one")
@@ -100,47 +92,43 @@ def _each_chosen() -> sa.Subquery:
 
 def _chosen(*, continues: bool) -> sa.Select[Any]:
     one = _each_chosen()
-    role = _held(memberships, one, "role")
+    role = role_in(memberships, one, _CALLER)
     seen = sa.or_(
         one.c.account_id == _CALLER,
         _sees_all(role),
         sa.and_(sa.not_(one.c.private), role.is_not(None)),
-        _held(collaborators, one, "user_id").is_not(None),
-        _held(clients, one, "user_id").is_not(None),
+        role_in(collaborators, one, _CALLER, "user_id").is_not(None),
+        role_in(clients, one, _CALLER, "user_id").is_not(None),
     )
     found = sa.select(one.c.repository_id).where(one.c.deleted_at.is_(None), seen, *_further(one, continues))
     few = found.order_by(one.c.repository_id).limit(big("limit")).subquery("few_chosen")
     return sa.select(few.c.repository_id)
 
 
-def _visible(*, confined: bool, continues: bool) -> PerDialect:
+def _visible(confined: bool, continues: bool) -> PerDialect:
     def make(dialect: str) -> sa.Select[Any]:
         ways = [
-            _in_places(dialect, confined=confined, continues=continues),
-            *(_by_hand(table, confined=confined, continues=continues) for table in (collaborators, clients)),
+            _in_accounts(dialect, confined=confined, continues=continues),
+            *(_added_to(table, confined=confined, continues=continues) for table in (collaborators, clients)),
             *([_chosen(continues=continues)] if confined else []),
         ]
-        first = first_of(ways, ["repository_id"], _as_made)
+        first = first_of(ways, ["repository_id"], _oldest_first)
         return PROJECTS.where(projects.c.repository_id.in_(first)).order_by(projects.c.repository_id)
 
-    return written(make)
+    return per_dialect(make)
 
 
-_listed = {
-    (confined, continues): _visible(confined=confined, continues=continues)
-    for confined in (False, True)
-    for continues in (False, True)
-}
+_listed = {flags: _visible(*flags) for flags in _FLAGS}
 
 
-async def list_projects(reader: Reader, actor: Actor, *, after: str | None, limit: int) -> list[Project]:
-    """What the caller sees, as it was made; `after` is the id behind which to start."""
+async def list_visible(reader: Reader, actor: Actor, *, after: str | None, limit: int) -> list[Project]:
+    """The projects that the caller sees, oldest first; `after` is the id behind which to start."""
     params = {"user_id": actor.user.id, "limit": limit, "after": after, **reach_params(actor)}
     rows = await reader.fetch_all(_listed[actor.reaches is not None, after is not None], params)
     return [project for row in rows if (project := project_of(row, actor))]
 
 
-# --- what was deleted, the last first ---------------------------------------------------------------------------------
+# --- deleted projects, the last one first ----------------------------------------------------------------------------
 
 _TRASH = ("id", "title", "deleted_at")
 
@@ -150,7 +138,7 @@ def _last_first(found: sa.FromClause) -> Columns:
 
 
 def _restorable(project: sa.FromClause, continues: bool) -> Columns:
-    """Of what has issued invoices nothing is removed, however old it is."""
+    """A project with issued invoices is never removed, however long ago it was deleted."""
     bill = invoices.alias("bill")
     issued = (
         sa.select(bill.c.id)
@@ -167,7 +155,7 @@ def _restorable(project: sa.FromClause, continues: bool) -> Columns:
 
 
 def _of_owned(dialect: str, *, confined: bool, continues: bool) -> sa.Select[Any]:
-    place = places(within=_WHOLE if confined else None)
+    place = caller_accounts(within=_WHOLE if confined else None)
     owned = sa.select(place.c.account_id).where(place.c.role == "owner").subquery("owned")
 
     def fits(row: sa.FromClause) -> Columns:
@@ -177,7 +165,7 @@ def _of_owned(dialect: str, *, confined: bool, continues: bool) -> sa.Select[Any
 
 
 def _as_admin(*, confined: bool, continues: bool) -> sa.Select[Any]:
-    """By hand: no index has both who and when, so all of somebody's are looked at."""
+    """The projects that the caller was added to as admin: no index has both who and when, so all are looked at."""
     hand, there = collaborators.alias("hand"), projects.alias("there")
     found = sa.select(*(there.c[name] for name in _TRASH)).join_from(
         hand, there, there.c.repository_id == hand.c.repository_id
@@ -190,35 +178,32 @@ def _chosen_as_admin(*, continues: bool) -> sa.Select[Any]:
     one = _each_chosen()
     is_admin = sa.or_(
         one.c.account_id == _CALLER,
-        _held(memberships, one, "role") == "owner",
-        _held(collaborators, one, "role") == "admin",
+        role_in(memberships, one, _CALLER) == "owner",
+        role_in(collaborators, one, _CALLER) == "admin",
     )
     return sa.select(*(one.c[name] for name in _TRASH)).where(is_admin, *_restorable(one, continues))
 
 
-def _trash(*, confined: bool, continues: bool) -> PerDialect:
+def _trash(confined: bool, continues: bool) -> PerDialect:
     def make(dialect: str) -> sa.Select[Any]:
         ways = [
             _of_owned(dialect, confined=confined, continues=continues),
             _as_admin(confined=confined, continues=continues),
             *([_chosen_as_admin(continues=continues)] if confined else []),
         ]
-        return first_of(ways, _TRASH, _last_first)
+        return first_of(ways, _TRASH, _last_first).add_columns(sa.literal_column("'project'").label("type"))
 
-    return written(make)
+    return per_dialect(make)
 
 
-_deleted = {
-    (confined, continues): _trash(confined=confined, continues=continues)
-    for confined in (False, True)
-    for continues in (False, True)
-}
+_deleted = {flags: _trash(*flags) for flags in _FLAGS}
 
 
 async def list_deleted(
     reader: Reader, actor: Actor, *, since: int, after: tuple[int, str] | None, limit: int
 ) -> Sequence[Row]:
-    """What the caller could restore: id, title, deleted_at; the last deleted first. `after`: deleted_at and id."""
+    """The projects that the caller could restore, the last deleted first: rows of id, title, deleted_at and type.
+    `after`: the deleted_at and id behind which to start."""
     params: dict[str, object] = {"user_id": actor.user.id, "since": since, "limit": limit, **reach_params(actor)}
     if after is not None:
         params["deleted_at"], params["after_id"] = after

@@ -38,8 +38,7 @@ def _belongs_to_a_word(character: str) -> bool:
 class matches(sa.ColumnElement[bool]):  # noqa: N801  # reads like the SQL it stands for
     """Whether the `texts` of a row have the words of the parameter `q`, which `words_of` made.
 
-    `row_id` is the row's id; the index is `search_` and the name of its table. `texts` are as the migration indexed
-    them.
+    `row_id` is the row's id, and `texts` are as the migration indexed them. The index is named `search_` and the table.
     """
 
     inherit_cache = False
@@ -100,22 +99,11 @@ def _matches_sqlite(element: matches, compiler: SQLCompiler, **kw: Any) -> str:
     return f"{row_id} IN ({found})"
 
 
-class has_words(sa.ColumnElement[bool]):  # noqa: N801  # reads like the SQL it stands for
+def has_words(index: str) -> sa.TextClause:
     """On SQLite: whether a row of the full-text table `index` has the words of `q`. Read by `rowid` backwards, the
     newest come first, and only as many as are wanted."""
-
-    inherit_cache = False
-    type = sa.Boolean()
-
-    def __init__(self, index: str) -> None:
-        self.index = index
-        self.parameter = sa.bindparam("q", type_=sa.Text())
-
-
-@compiles(has_words)
-def _has_words(element: has_words, compiler: SQLCompiler, **kw: Any) -> str:
-    wanted = _WANTED.format(parameter=compiler.process(element.parameter, **kw), index=element.index)
-    return f"{element.index} MATCH {wanted}"
+    condition = f"{index} MATCH {_WANTED.format(parameter=':q', index=index)}"
+    return sa.text(condition).bindparams(sa.bindparam("q", type_=sa.Text()))
 
 
 def task_matches() -> matches:

@@ -1,7 +1,9 @@
-"""What is searched for, and what is found."""
+"""What is searched for, and what is found, with a few words of its text from around the searched words."""
 
 from __future__ import annotations
 
+import re
+import unicodedata
 from typing import Annotated, Literal, get_args
 
 import msgspec
@@ -9,11 +11,16 @@ from msgspec import UNSET, Meta, UnsetType
 
 from workhook.core.clock import to_millis_text
 from workhook.http.lists import PER_PAGE_DEFAULT, ListQuery
-from workhook.work.search.excerpts import excerpt
+from workhook.storage import Row
 from workhook.work.search.match import QUERY_MAX_CHARS
 
 Kind = Literal["task", "task_comment", "file", "file_comment", "file_comment_reply"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
+
+EXCERPT_CHARS = 200
+_BEFORE = 60  # characters that are shown of what comes before the word
+_SPACES = re.compile(r"\s+")
+_MORE = "…"
 
 
 class SearchQuery(ListQuery, kw_only=True):
@@ -75,33 +82,52 @@ class SearchAnswer(msgspec.Struct):
     success: bool = True
 
 
-class FoundRecord(msgspec.Struct, frozen=True):
-    """As it is stored. `number` is the id of a comment or reply, else 0; `place_id` that of the task or file."""
-
-    kind: Kind
-    number: int
-    place_id: str
-    title: str
-    text: str | None
-    project: FoundIn
-    file_comment_id: int | None
-    created_at: int
-    updated_at: int
-
-
-def search_result(found: FoundRecord, words: str) -> SearchResult:
-    """`words` is what was searched for, as `match.words_of` made it."""
-    place = FoundIn(found.place_id, found.title)
-    in_task = found.kind in ("task", "task_comment")
+def search_result(row: Row, words: str) -> SearchResult:
+    """Make a result from a row of `queries`. `words` is what was searched for, as `match.words_of` made it."""
+    place = FoundIn(row["place_id"], row["title"])
+    kind = KINDS[row["kind"]]
+    in_task = kind in ("task", "task_comment")
     return SearchResult(
-        type=found.kind,
-        id=found.number or found.place_id,
-        title=found.title,
-        excerpt=excerpt(found.text, words),
-        project=found.project,
+        type=kind,
+        id=row["number"] or row["place_id"],
+        title=row["title"],
+        excerpt=excerpt(row["text"], words),
+        project=FoundIn(row["project_id"], row["project_title"]),
         task=place if in_task else None,
         file=None if in_task else place,
-        file_comment_id=found.file_comment_id,
-        created_at=to_millis_text(found.created_at),
-        updated_at=to_millis_text(found.updated_at),
+        file_comment_id=row["file_comment_id"],
+        created_at=to_millis_text(row["created_at"]),
+        updated_at=to_millis_text(row["updated_at"]),
     )
+
+
+def excerpt(text: str | None, words: str) -> str | None:
+    """At most `EXCERPT_CHARS` in one line, with `…` where something is left out. None for no text.
+
+    It starts a little before the first of `words` (as `match.words_of` makes them) that is found, else with the text.
+    """
+    line = _SPACES.sub(" ", text or "").strip()
+    if not line:
+        return None
+    start = _start(line, words)
+    if start:
+        start = line.find(" ", start) + 1 or start  # with a whole word
+    room = EXCERPT_CHARS - (len(_MORE) if start else 0)
+    part = line[start : start + room]
+    if start + room < len(line):
+        part = part[: room - len(_MORE)].rstrip() + _MORE
+    return _MORE + part if start else part
+
+
+def _start(line: str, words: str) -> int:
+    folded = "".join(map(_fold, line))
+    places = [at for word in words.split() if (at := folded.find("".join(map(_fold, word)))) >= 0]
+    first = min(places, default=0)
+    return first - _BEFORE if first > _BEFORE else 0
+
+
+def _fold(character: str) -> str:
+    """One character for one, so that places stay: in lower case, a Latin letter without its accent."""
+    lower = character.lower()
+    base = unicodedata.normalize("NFD", lower)[:1]
+    return base if base.isascii() else lower[:1]

@@ -31,11 +31,20 @@ from workhook.storage import Reader, Row, Transaction
 from workhook.storage.metadata import big, insert_into
 from workhook.storage.record_rows import assigned, row_reader, selected, stored_names, values_of
 from workhook.storage.statements import PerDialect
+from workhook.work.access import Owner, choose_owner
 from workhook.work.invoices import issued
-from workhook.work.owners import Owner, choose_owner
-from workhook.work.pages import bounded, fetch, length
-from workhook.work.places import Columns, first_of, first_of_each, places, with_flag, written
-from workhook.work.record_events import differences, publish_account_event
+from workhook.work.pages import (
+    Columns,
+    bounded,
+    caller_accounts,
+    fetch,
+    first_of,
+    first_of_each,
+    length,
+    per_dialect,
+    with_flag,
+)
+from workhook.work.record_events import differences, publish_event
 from workhook.work.schemas import Done
 from workhook.work.services.schemas import (
     Service,
@@ -138,7 +147,7 @@ async def create_service(write: Write, create: ServiceCreate) -> ServiceAnswer:
     assert row is not None
     service = msgspec.structs.replace(service, position=row["position"])
     await _insert_new_prices(write.tx, service, ())
-    await publish_account_event(write, service.owner, "service", "created", to_response(service))
+    await publish_event(write, service.owner, "service", "created", to_response(service))
     return ServiceAnswer(to_response(service))
 
 
@@ -169,7 +178,7 @@ async def edit_service(write: Write, service_id: str, edit: ServiceEdit) -> Serv
     await _insert_new_prices(write.tx, edited, service.service_prices)
     after = to_response(edited)
     changes = differences(to_response(service), after)
-    await publish_account_event(write, service.owner, "service", "edited", after, changes=changes)
+    await publish_event(write, service.owner, "service", "edited", after, changes=changes)
     return ServiceAnswer(after)
 
 
@@ -182,7 +191,7 @@ async def delete_service(write: Write, service_id: str) -> Done:
     service = await _lock(write, service_id)
     await issued.require_none_of_service(write.tx, service.id)
     write.tx.defer(_delete, [{"id": service.id, "now": write.now}])
-    await publish_account_event(write, service.owner, "service", "deleted", to_response(service))
+    await publish_event(write, service.owner, "service", "deleted", to_response(service))
     return Done()
 
 
@@ -211,7 +220,7 @@ async def _find(reader: Reader, statement: sa.Select[Any], service_id: str, acto
 @cache
 def _listed(confined: bool, given: frozenset[str], active: bool | None) -> PerDialect:
     """`given`: `after`, `login_key`. Each place of the caller has a stretch of what is active, and one of the rest."""
-    place = places(within="reach_accounts" if confined else None)
+    place = caller_accounts(within="reach_accounts" if confined else None)
     each = with_flag(place, "active")
     if "login_key" in given:
         named = accounts.alias("named")
@@ -232,7 +241,7 @@ def _listed(confined: bool, given: frozenset[str], active: bool | None) -> PerDi
         some = _existing.where(services.c.id.in_(first)).order_by(services.c.id)
         return bounded(_existing, some, services.c.id, length(services.c.description, services.c.prices))
 
-    return written(make)
+    return per_dialect(make)
 
 
 async def _insert_new_prices(tx: Transaction, service: Service, old: Sequence[ServicePrice]) -> None:

@@ -18,7 +18,7 @@ from workhook.storage import Reader
 from workhook.storage.dialects import any_of
 from workhook.storage.metadata import big
 from workhook.work.access import Access
-from workhook.work.clients.tables import clients
+from workhook.work.clients.schemas import clients
 from workhook.work.people import PersonShape, membership_of, person_columns, person_of_row
 from workhook.work.tasks.tables import Assignees, Task
 

@@ -15,7 +15,7 @@ from workhook.storage.dialects import any_of
 from workhook.storage.metadata import big
 from workhook.storage.record_rows import assigned, stored_names, values_of
 from workhook.work.access import Access, access_of, with_access
-from workhook.work.columns.tables import columns
+from workhook.work.columns.schemas import columns
 from workhook.work.tasks import queries
 from workhook.work.tasks.ordering.column_order import ColumnOrder, Rank, insert_buckets, set_ranks, update_buckets
 from workhook.work.tasks.queries import LockedColumn

@@ -22,7 +22,7 @@ from workhook.storage.metadata import big
 from workhook.storage.record_rows import form_reader, selected, stored_names
 from workhook.storage.statements import PerDialect, hot
 from workhook.work.access import Access, access_of, with_access
-from workhook.work.columns.tables import columns
+from workhook.work.columns.schemas import columns
 from workhook.work.tasks.assignees import seen_people
 from workhook.work.tasks.listing import no_more_than_a_page, on_page
 from workhook.work.tasks.queries import project_of

@@ -25,8 +25,7 @@ from workhook.storage.metadata import big, insert_into
 from workhook.storage.record_rows import assigned, values_of
 from workhook.storage.statements import Params, hot
 from workhook.work.access import Access, access_of, with_access
-from workhook.work.columns.schemas import completes
-from workhook.work.columns.tables import columns
+from workhook.work.columns.schemas import columns, completes
 from workhook.work.tasks.ordering.column_order import Bucket, InsertPosition, is_crowded, new_rank, spread_ranks
 from workhook.work.tasks.tables import (
     CONTENT,

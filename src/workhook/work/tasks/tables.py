@@ -26,7 +26,7 @@ from workhook.storage import Row
 from workhook.storage.dialects import json_rows
 from workhook.storage.metadata import in_project, metadata, partial_index
 from workhook.storage.record_rows import row_reader, selected, stored_names, table_columns
-from workhook.work.columns.tables import columns
+from workhook.work.columns.schemas import columns
 from workhook.work.people import PersonShape, membership_of, person_columns, person_of_values
 
 Level = Literal["low", "medium", "high"]

@@ -32,7 +32,7 @@ from workhook.identity.tokens.reach import reach_params, within_reach
 from workhook.storage import Reader, Row
 from workhook.storage.metadata import big
 from workhook.work.access import find_access, is_insider
-from workhook.work.clients.tables import clients
+from workhook.work.clients.schemas import clients
 from workhook.work.people import NOBODY_ELSE, PersonShape, person_columns, person_of_row
 from workhook.work.schemas import if_set
 from workhook.work.tasks.tables import tasks

@@ -9,8 +9,7 @@ from workhook.core.records import to_response
 from workhook.identity.context import Write
 from workhook.storage.metadata import big
 from workhook.work.access import Access
-from workhook.work.columns.schemas import Column, completes
-from workhook.work.columns.tables import columns
+from workhook.work.columns.schemas import Column, columns, completes
 from workhook.work.record_events import RecordEvent, differences, publish_events
 from workhook.work.tasks.ordering.column_order import STEP
 from workhook.work.tasks.queries import project_of

@@ -1,7 +1,7 @@
-"""Where things are found, and who sees them there.
+"""Where a search looks for each kind of record, and who sees what it finds.
 
-What is private is not found by clients, nor are comments on private files and replies to private comments; what belongs
-to something that was deleted is found by nobody.
+Clients do not find what is private, nor comments on private files and replies to private comments. Nobody finds what
+belongs to something that was deleted.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ import sqlalchemy as sa
 from workhook.identity.tables import collaborators, memberships, projects
 from workhook.identity.tokens.reach import within_reach
 from workhook.storage.metadata import big
-from workhook.work.access import is_insider
-from workhook.work.clients.tables import clients
+from workhook.work.access import is_client, is_insider
+from workhook.work.clients.schemas import clients
 from workhook.work.comments.tables import file_comment_replies, file_comments, task_comments
 from workhook.work.files.tables import files
 from workhook.work.search.match import matches, task_matches
@@ -31,18 +31,17 @@ _given = (
     .union_all(sa.select(clients.c.repository_id).where(clients.c.user_id == _caller))
 )
 _insider = is_insider(_caller)
-_client = sa.exists().where(clients.c.repository_id == projects.c.repository_id, clients.c.user_id == _caller)
 seen = (
     sa.select(
         projects.c.repository_id, projects.c.id.label("project_id"), sa.case((_insider, 1), else_=0).label("insider")
     )
     # The first is for the sake of indexes, the second decides.
     .where(sa.or_(projects.c.account_id.in_(_owners), projects.c.repository_id.in_(_given)))
-    .where(projects.c.deleted_at.is_(None), sa.or_(_insider, _client))
+    .where(projects.c.deleted_at.is_(None), sa.or_(_insider, is_client))
     .where(within_reach(projects.c.account_id, projects.c.repository_id))
     .cte("seen")
 )
-"""All projects that the caller sees: for those who look at very many rows."""
+"""All projects that the caller sees: for statements that look at very many rows."""
 
 _NO_NUMBER: sa.ColumnElement[int] = sa.literal_column("0", sa.BigInteger)
 _NO_COMMENT: sa.ColumnElement[int] = sa.cast(sa.null(), sa.BigInteger)
@@ -51,8 +50,8 @@ _NO_TEXT: sa.ColumnElement[str] = sa.cast(sa.null(), sa.Text)
 
 @dataclass(frozen=True)
 class SearchScope:
-    """Where a kind is found: `table` holds it, `owner` is it or the task or file that it is about, `joined` is all that
-    is read. None of `private` may hold for a client to see it."""
+    """Where records of a kind are found. `table` holds them; `owner` is the table of the task or file that they are
+    about, or the same; `joined` is all that is read. A client sees a record if none of the flags `private` is true."""
 
     table: sa.Table
     owner: sa.Table
@@ -63,14 +62,14 @@ class SearchScope:
     comment_id: sa.ColumnElement[Any] = _NO_COMMENT
 
     def sees(self) -> sa.ColumnElement[bool]:
-        """Whether the caller sees a row, which is joined with its project: for those who look at few rows."""
+        """Whether the caller sees a row that is joined with its project: for statements that look at few rows."""
         project = sa.and_(
             projects.c.deleted_at.is_(None), within_reach(projects.c.account_id, projects.c.repository_id)
         )
-        return sa.and_(project, self._lives, sa.or_(_insider, sa.and_(_client, self._open)))
+        return sa.and_(project, self._lives, sa.or_(_insider, sa.and_(is_client, self._open)))
 
     def is_among_seen(self) -> sa.ColumnElement[bool]:
-        """Whether the caller sees a row, which is joined with `seen`: for those who look at very many rows."""
+        """Whether the caller sees a row that is joined with `seen`: for statements that look at very many rows."""
         return sa.and_(self._lives, sa.or_(seen.c.insider == 1, self._open))
 
     @property
