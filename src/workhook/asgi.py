@@ -15,7 +15,7 @@ from workhook.identity import policy as identity_policy
 from workhook.identity.apps import app_api, installation_api, manage_api, manage_installations_api
 from workhook.identity.authenticator import Authenticator
 from workhook.identity.oauth import api as oauth_api
-from workhook.identity.oauth import applications, scoped
+from workhook.identity.oauth import applications
 from workhook.identity.rate import RateLimiter
 from workhook.identity.refusals import Refusals
 from workhook.identity.tokens import api as tokens_api
@@ -44,7 +44,6 @@ def operations(services: Callable[[], Services], checks: Callable[[], dict[str, 
         *web_operations.OPERATIONS,
         *oauth_api.routes,
         *applications.routes,
-        *scoped.routes,
         *system.operations(system.Probe(lambda: services().database), checks),
     )
     return (*areas, *openapi.operations(areas, identity_policy.access_of))

@@ -20,10 +20,9 @@ from workhook.http.calls import Services
 from workhook.identity import actions, queries
 from workhook.identity.apps import actions as app_actions
 from workhook.identity.apps.schemas import App
-from workhook.identity.oauth.tables import authorization_codes, device_codes, grants, refresh_tokens
 from workhook.identity.schemas import Account
 from workhook.identity.signin import sessions
-from workhook.identity.tables import audit_log, tokens
+from workhook.identity.tables import audit_log, authorization_codes, device_codes, grants, refresh_tokens, tokens
 from workhook.identity.tokens.lookup import find_actor
 
 CALLBACK = "https://client.example/callback"

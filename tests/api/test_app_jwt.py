@@ -20,7 +20,7 @@ from tests.harness.server import Server
 from tests.harness.world import World
 from workhook.http.calls import Services
 from workhook.identity import queries
-from workhook.identity.apps import actions, keys
+from workhook.identity.apps import actions, credentials
 from workhook.identity.apps.queries import find_app, list_keys
 
 UNDECODABLE = "A JSON web token could not be decoded"
@@ -238,7 +238,7 @@ def test_a_key_that_was_taken_away_opens_nothing(server: Server, world: World) -
             found = await find_app(tx, app.id)
             assert found is not None
             [old] = await list_keys(tx, app.id)
-            await actions.add_key(tx, None, found, keys.own_key(public_pem(other_app).decode()))
+            await actions.add_key(tx, None, found, credentials.own_key(public_pem(other_app).decode()))
             await actions.remove_key(tx, None, found, old.id)
 
     other_app = make_app(server, world, own_key=True)

@@ -19,8 +19,7 @@ from tests.harness.world import make_world
 from workhook.http.calls import Services
 from workhook.identity import queries
 from workhook.identity.apps import actions as app_actions
-from workhook.identity.oauth.grants import allow, revoke_grant
-from workhook.identity.oauth.issue_pair import issue_to, renew
+from workhook.identity.oauth.grants import allow, issue_to, renew, revoke_grant
 from workhook.identity.oauth.schemas import Refusal, TokenAnswer
 from workhook.identity.tokens.lookup import find_actor
 

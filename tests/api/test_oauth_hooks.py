@@ -18,8 +18,7 @@ from workhook.http.calls import Services
 from workhook.identity import queries
 from workhook.identity.apps.actions import create_oauth_app
 from workhook.identity.policy import SCOPES
-from workhook.identity.tokens.issue import issue
-from workhook.identity.tokens.kinds import FINE_GRAINED, OAUTH
+from workhook.identity.tokens.issue import FINE_GRAINED, OAUTH, issue
 
 _numbers = itertools.count(1)
 Calling = Callable[[str], Api]

@@ -22,10 +22,8 @@ from workhook.identity.apps.actions import create_app
 from workhook.identity.apps.installing import install as app_install
 from workhook.identity.apps.installing import suspend, uninstall
 from workhook.identity.apps.queries import find_app, find_installation
-from workhook.identity.oauth.applications import find_issued
-from workhook.identity.oauth.grants import allow
-from workhook.identity.oauth.issue_pair import issue_to
-from workhook.identity.oauth.scoped import ScopedTokenBody, narrow
+from workhook.identity.oauth.applications import ScopedTokenBody, find_issued, narrow
+from workhook.identity.oauth.grants import allow, issue_to
 from workhook.identity.tables import audit_log
 from workhook.identity.tokens.issue import revoke
 from workhook.identity.tokens.lookup import find_actor

@@ -19,10 +19,9 @@ from tests.harness.world import World
 from workhook.core import json
 from workhook.http.calls import Services
 from workhook.identity import queries
-from workhook.identity.apps import actions, keys
+from workhook.identity.apps import actions, credentials
 from workhook.identity.apps.queries import find_app
-from workhook.identity.tokens.issue import issue
-from workhook.identity.tokens.kinds import APP_USER
+from workhook.identity.tokens.issue import APP_USER, issue
 from workhook.storage import Transaction
 
 PERMISSIONS = {"repository_hooks": "write", "organization_hooks": "write", "work": "write"}
@@ -69,9 +68,9 @@ def signed(private_key: str, claims: Mapping[str, Any], **header: Any) -> str:
 
 
 @cache
-def _key() -> keys.NewKey:
+def _key() -> credentials.NewKey:
     """Making one takes a while: the apps of a test run share it, where they need not differ by it."""
-    return finish(keys.new_key)
+    return finish(credentials.new_key)
 
 
 def make_app(
@@ -87,7 +86,7 @@ def make_app(
 ) -> Registered:
     """An app of the world's organization, installed there: on all its repositories, or on those named."""
 
-    key = finish(keys.new_key) if own_key else _key()
+    key = finish(credentials.new_key) if own_key else _key()
 
     async def make(services: Services) -> Registered:
         async with services.database.transaction() as tx:

@@ -14,14 +14,13 @@ from workhook.core.clock import DAY_MS, now_ms
 from workhook.core.ids import new_id
 from workhook.http.calls import Services
 from workhook.identity import actions, queries
-from workhook.identity.apps import keys
+from workhook.identity.apps import credentials
 from workhook.identity.apps.actions import create_app, create_oauth_app
 from workhook.identity.apps.installing import install
 from workhook.identity.apps.schemas import App
 from workhook.identity.context import Write
 from workhook.identity.schemas import Account, Repository
-from workhook.identity.tokens.issue import issue, revoke
-from workhook.identity.tokens.kinds import APP_USER, CLASSIC, FINE_GRAINED, INSTALLATION, KINDS, OAUTH
+from workhook.identity.tokens.issue import APP_USER, CLASSIC, FINE_GRAINED, INSTALLATION, KINDS, OAUTH, issue, revoke
 from workhook.identity.tokens.lookup import find_actor
 from workhook.storage import Transaction
 from workhook.storage.metadata import insert_into
@@ -93,7 +92,7 @@ class Cast(NamedTuple):
 async def make_cast(services: Services, scope_sets: Sequence[Sequence[str]]) -> Cast:
     """`scope_sets`: what tokens with scopes carry, besides all of them."""
     here, second, third = [await make_world(services) for _ in range(3)]
-    key = await keys.new_key()
+    key = await credentials.new_key()
     async with services.database.transaction() as tx:
         making = await _Making.begin(tx, here, second)
         apps = {}
@@ -159,7 +158,7 @@ class _Making:
         self,
         account: Account,
         permissions: dict[str, str],
-        key: keys.NewKey,
+        key: credentials.NewKey,
         *,
         only: bool = False,
         installed: bool = True,

@@ -16,12 +16,11 @@ from workhook.identity import actions, disabling, invitations, queries
 from workhook.identity.disabling import LastOwner
 from workhook.identity.queries import key_of
 from workhook.identity.schemas import Account
-from workhook.identity.signin import identities, links, sessions
+from workhook.identity.signin import identities, sessions
 from workhook.identity.signin.actions import check_password, new_hash, set_password
 from workhook.identity.signin.oidc import Claims, SignInRefused
 from workhook.identity.tables import audit_log
-from workhook.identity.tokens.issue import issue
-from workhook.identity.tokens.kinds import CLASSIC
+from workhook.identity.tokens.issue import CLASSIC, issue
 from workhook.identity.tokens.lookup import find_actor, find_actors
 from workhook.storage import Transaction
 from workhook.storage.pages import Page
@@ -80,7 +79,7 @@ async def test_what_signs_in_stops_and_comes_back_but_sessions_and_links_do_not(
         token = await issue(tx, CLASSIC, ada.id, scopes=("work",))
         others = await issue(tx, CLASSIC, scene.bob.id, scopes=("work",))
         session_id, session = await sessions.start(tx, ada, address=None, user_agent=None)
-        link = (await links.create(tx, ada.id, links.SIGN_IN, minutes=5)).path.rpartition("/")[2]
+        link = (await sessions.create_link(tx, ada.id, sessions.SIGN_IN, minutes=5)).path.rpartition("/")[2]
         await identities.link(tx, ada, ISSUER, "sub-ada")
 
     async def good() -> dict[str, bool]:
@@ -96,7 +95,7 @@ async def test_what_signs_in_stops_and_comes_back_but_sessions_and_links_do_not(
             "tokens": token.id in await find_actors(database, [token.id, others.id]),
             "session": await sessions.find(database, session) is not None,
             "form": await sessions.is_alive(database, session_id),
-            "link": await links.find(database, link) is not None,
+            "link": await sessions.find_link(database, link) is not None,
             "password": checked.right,
             "password by address": by_address.right,
             "provider": let_in,
@@ -107,7 +106,7 @@ async def test_what_signs_in_stops_and_comes_back_but_sessions_and_links_do_not(
     assert set((await good()).values()) == {False}
     assert await find_actor(database, others.token) is not None
     async with database.transaction() as tx:
-        assert not await links.use(tx, link), "its page was opened before"
+        assert not await sessions.use_link(tx, link), "its page was opened before"
     assert await queries.find_member_role(database, scene.place.id, ada.id) == "owner", "places stay"
     await scene.enable(ada)
     again = await good()

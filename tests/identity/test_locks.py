@@ -21,8 +21,7 @@ from workhook.identity.oauth.grants import allow
 from workhook.identity.oauth.schemas import Refusal, TokenAnswer
 from workhook.identity.schemas import Account
 from workhook.identity.tables import tokens
-from workhook.identity.tokens.issue import issue, revoke
-from workhook.identity.tokens.kinds import CLASSIC
+from workhook.identity.tokens.issue import CLASSIC, issue, revoke
 from workhook.identity.tokens.lookup import find_actor
 from workhook.storage import Transaction
 

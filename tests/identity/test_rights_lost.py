@@ -16,8 +16,7 @@ from workhook.identity.context import Write
 from workhook.identity.oauth.grants import allow, revoke_grant
 from workhook.identity.removal import Loss
 from workhook.identity.schemas import Account, Actor, Repository
-from workhook.identity.tokens.issue import issue
-from workhook.identity.tokens.kinds import CLASSIC
+from workhook.identity.tokens.issue import CLASSIC, issue
 from workhook.identity.tokens.lookup import find_actor
 from workhook.storage import Transaction
 from workhook.work.clients import actions as clients

@@ -25,8 +25,7 @@ from workhook.identity.context import Write
 from workhook.identity.oauth.grants import allow, revoke_grant
 from workhook.identity.schemas import Account, Actor, Repository
 from workhook.identity.tables import audit_log
-from workhook.identity.tokens.issue import issue
-from workhook.identity.tokens.kinds import CLASSIC, OAUTH
+from workhook.identity.tokens.issue import CLASSIC, OAUTH, issue
 from workhook.identity.tokens.lookup import find_actor
 from workhook.storage import Transaction
 from workhook.work.members import by_hand

@@ -22,8 +22,7 @@ from workhook.identity.apps.installing import uninstall
 from workhook.identity.apps.schemas import Installation
 from workhook.identity.oauth.grants import allow, revoke_grant
 from workhook.identity.schemas import Account, Actor
-from workhook.identity.tokens.issue import issue
-from workhook.identity.tokens.kinds import OAUTH
+from workhook.identity.tokens.issue import OAUTH, issue
 from workhook.identity.tokens.lookup import find_actor
 from workhook.storage import Transaction
 

@@ -14,10 +14,9 @@ from tests.harness.world import World, add_client, add_user
 from tests.plans.filled import OTHER_ORGANIZATION_ID, START
 from workhook.http.calls import Services
 from workhook.identity import queries
-from workhook.identity.apps import actions, keys
+from workhook.identity.apps import actions, credentials
 from workhook.identity.apps.queries import find_app
-from workhook.identity.tokens.issue import issue
-from workhook.identity.tokens.kinds import FINE_GRAINED, INSTALLATION
+from workhook.identity.tokens.issue import FINE_GRAINED, INSTALLATION, issue
 from workhook.identity.tokens.lookup import find_actor
 from workhook.storage import Transaction
 
@@ -45,7 +44,7 @@ async def make(services: Services, world: World) -> Mapping[str, str]:
     member = await add_user(services, world, member="member")
     both = await add_user(services, world, member="owner")
     creator = await add_user(services, world)
-    key = await keys.new_key()
+    key = await credentials.new_key()
     async with services.database.transaction() as tx:
         place = await queries.find_account(tx, world.organization)
         assert place is not None

@@ -26,8 +26,7 @@ from workhook.identity import actions, queries
 from workhook.identity.apps.actions import create_oauth_app
 from workhook.identity.apps.queries import find_client
 from workhook.identity.oauth.grants import allow
-from workhook.identity.tokens.issue import issue
-from workhook.identity.tokens.kinds import CLASSIC, OAUTH
+from workhook.identity.tokens.issue import CLASSIC, OAUTH, issue
 
 WANDERERS = ("wanderer-0", "wanderer-1")
 Step = Callable[[random.Random], list[Said]]

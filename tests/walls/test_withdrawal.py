@@ -47,8 +47,7 @@ from workhook.identity.context import Write
 from workhook.identity.oauth.grants import allow, revoke_grant
 from workhook.identity.policy import SCOPES
 from workhook.identity.tables import accounts, tokens
-from workhook.identity.tokens.issue import issue
-from workhook.identity.tokens.kinds import OAUTH, digest_of
+from workhook.identity.tokens.issue import OAUTH, digest_of, issue
 from workhook.storage.metadata import big
 from workhook.work.members import by_hand
 

@@ -29,8 +29,7 @@ from workhook.http.calls import Services
 from workhook.identity import disabling
 from workhook.identity.queries import find_account
 from workhook.identity.schemas import Account
-from workhook.identity.signin.tables import identities
-from workhook.identity.tables import accounts, audit_log
+from workhook.identity.tables import accounts, audit_log, identities
 from workhook.storage import Transaction
 from workhook.storage.metadata import big
 

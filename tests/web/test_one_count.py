@@ -18,7 +18,7 @@ from workhook.http.calls import Services
 from workhook.identity.actions import create_account
 from workhook.identity.schemas import Account
 from workhook.identity.signin import actions, throttle
-from workhook.identity.signin.tables import sign_in_failures
+from workhook.identity.tables import sign_in_failures
 
 WRONG = "not the right one"
 HERE, ELSEWHERE = "192.0.2.1", "192.0.2.2"

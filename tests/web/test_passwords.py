@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from workhook.identity.schemas import Account
-from workhook.identity.signin.commonest import COMMONEST
-from workhook.identity.signin.passwords import faults_of
+from workhook.identity.signin.passwords import COMMONEST, faults_of
 from workhook.web.cookies import csrf_of
 from workhook.web.sessions import Session
 

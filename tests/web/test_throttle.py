@@ -12,7 +12,7 @@ from workhook.core.errors import TooManyRequests, Unavailable
 from workhook.http.calls import Services
 from workhook.identity.actions import create_account
 from workhook.identity.signin import actions, passwords, throttle
-from workhook.identity.signin.tables import sign_in_failures
+from workhook.identity.tables import sign_in_failures
 from workhook.storage.metadata import big
 
 WRONG = "not the right one"

@@ -18,7 +18,7 @@ from tests.web.pauses import end_pauses, lengthen_pauses
 from workhook.core.clock import now_ms
 from workhook.http.calls import Services
 from workhook.identity.signin import throttle
-from workhook.identity.signin.tables import sign_in_failures
+from workhook.identity.tables import sign_in_failures
 
 WRONG = "not the right one"
 AT_HOME = {"X-Forwarded-For": "198.51.100.77"}

@@ -22,7 +22,7 @@ from workhook.identity import actions, disabling, queries
 from workhook.identity.oauth.grants import allow
 from workhook.identity.schemas import Account
 from workhook.identity.signin import actions as signin
-from workhook.identity.signin import links
+from workhook.identity.signin import sessions
 from workhook.storage import Transaction
 
 NEW = "quite another string of words"
@@ -200,7 +200,7 @@ def _(places: Places, person: Person, victim: Browser) -> None:
 
 @_way("password set by a link")
 def _(places: Places, person: Person, victim: Browser) -> None:
-    link = add_link(places.server, person, links.SET_PASSWORD)
+    link = add_link(places.server, person, sessions.SET_PASSWORD)
     with Browser(places.server) as other:
         assert other.fill(link, password=NEW, again=NEW).status_code == 303
 

@@ -16,7 +16,7 @@ from tests.work.timesheets_kit import Desk, make_task
 from workhook.core.clock import now_ms
 from workhook.core.errors import Forbidden, NotFound, Problem
 from workhook.http.calls import Services
-from workhook.identity.apps import actions, keys
+from workhook.identity.apps import actions, credentials
 from workhook.identity.apps.schemas import Installation
 from workhook.identity.context import Write
 from workhook.identity.queries import find_account
@@ -171,7 +171,7 @@ class _Robot:
             assert boss is not None
             assert place is not None
             app, _, _ = await actions.create_app(
-                tx, None, place, name=f"Robot {place.id}", permissions=PERMISSIONS, key=await keys.new_key()
+                tx, None, place, name=f"Robot {place.id}", permissions=PERMISSIONS, key=await credentials.new_key()
             )
             installation = await actions.install(tx, None, app, place)
             bot = await find_account(tx, f"{app.slug}{actions.BOT_SUFFIX}")

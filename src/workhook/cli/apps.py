@@ -28,7 +28,7 @@ from workhook.cli.error_messages import CliError, Misuse, not_together
 from workhook.cli.options import Flag, Option
 
 if TYPE_CHECKING:
-    from workhook.identity.apps.keys import NewKey
+    from workhook.identity.apps.credentials import NewKey
     from workhook.identity.apps.schemas import App, Installation, Key
     from workhook.identity.schemas import Account
     from workhook.storage import Transaction
@@ -82,7 +82,7 @@ async def create(
 
 
 async def _key(public_key: Path | None, key_file: Path | None) -> NewKey:
-    from workhook.identity.apps.keys import PEM_MAX, new_key, own_key
+    from workhook.identity.apps.credentials import PEM_MAX, new_key, own_key
 
     if public_key is None:
         return await new_key()

@@ -16,7 +16,7 @@ from workhook.cli.progress import Progress, show_progress
 from workhook.core.terminal import visible_json
 
 if TYPE_CHECKING:
-    from workhook.identity.audit_phrase import Selection
+    from workhook.identity.audit_queries import Selection
     from workhook.storage import Reader
 
 app = new_app("Who did what, from where, and what was refused.")
@@ -44,7 +44,7 @@ async def list_entries(
 
     from workhook.core.clock import to_millis_text
     from workhook.identity import audit_queries
-    from workhook.identity.audit_schemas import entry_of
+    from workhook.identity.audit_api import entry_of
 
     async with context.services() as services:
         selection = await _selection(services.database, organization, since, until, action)
@@ -82,7 +82,7 @@ async def _selection(
     reader: Reader, organization: str | None, since: str | None, until: str | None, action: str | None
 ) -> Selection:
     from workhook.core.clock import parse_rfc3339
-    from workhook.identity.audit_phrase import Selection
+    from workhook.identity.audit_queries import Selection
 
     place = await find_organization(reader, organization) if organization else None
     return Selection(
@@ -95,7 +95,7 @@ async def _selection(
 
 async def _write(reader: Reader, selection: Selection, file: IO[bytes], progress: Progress) -> int:
     from workhook.identity import audit_queries
-    from workhook.identity.audit_schemas import line_of
+    from workhook.identity.audit_api import line_of
 
     total, done = await audit_queries.count(reader, selection), 0
     async for rows in audit_queries.read_all(reader, selection, newest_first=False, patient=True):

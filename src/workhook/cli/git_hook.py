@@ -98,7 +98,7 @@ async def _publisher(services: Services, token: str, repository: Repository) -> 
 
 def _check_form(token: str) -> None:
     """Raises `Misuse` for what carries no checksum of its own: a typing error, or something else altogether."""
-    from workhook.identity.tokens.kinds import kind_of
+    from workhook.identity.tokens.issue import kind_of
 
     if kind_of(token) is None:
         raise Misuse("--token is not a token: it is mistyped or not complete.", "`workhook token create` issues one.")

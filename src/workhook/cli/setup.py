@@ -91,7 +91,7 @@ async def first_start(services: Services, base: str) -> FirstStart | None:
     """On a database without any account: an owner, an organization, a project, a token and a link to sign in by. None
     on any other."""
     from workhook.cli import queries
-    from workhook.identity.signin import links
+    from workhook.identity.signin import sessions
     from workhook.storage.database import UniqueViolation
 
     if not await queries.is_empty(services.database):
@@ -105,7 +105,7 @@ async def first_start(services: Services, base: str) -> FirstStart | None:
             repository = await _project(tx, place, user, FIRST_PROJECT, base)
             token = await _first_token(tx, made, user)
             await made.record(tx, place, user)
-            link = await links.create(tx, user.id, links.SIGN_IN, minutes=LINK_MINUTES)
+            link = await sessions.create_link(tx, user.id, sessions.SIGN_IN, minutes=LINK_MINUTES)
     except UniqueViolation:
         return None  # another process was first
     return FirstStart(user.login, place.login, repository.full_name, token, link.path)

@@ -119,11 +119,11 @@ async def list_tokens(
     user: Annotated[str | None, Option("LOGIN", "Only this user's.")] = None,
 ) -> None:
     """List tokens of every kind, oldest first; never the tokens themselves, which are stored nowhere."""
-    from workhook.identity.tokens import queries
+    from workhook.identity.tokens import personal
 
     async with context.services() as services:
         who = await find_user(services.database, user) if user else None
-        rows = [_to_json(each) for each in await queries.every(services.database, who.id if who else None)]
+        rows = [_to_json(each) for each in await personal.every(services.database, who.id if who else None)]
     columns = (
         "id", "kind", "user", "scopes", "permissions", "organization", "app", "note",
         "created_at", "expires_at", "last_used_at", "revoked_at",
@@ -194,10 +194,10 @@ async def revoke(
     token_id: Annotated[int, Argument("ID", "As `token list` shows it.", parse=row_id)],
 ) -> None:
     """Revoke a token of any kind, and what was made with it: from a second later on no process takes them."""
-    from workhook.identity.tokens import personal, queries
+    from workhook.identity.tokens import personal
 
     async with context.transaction() as tx:
-        found = await queries.find(tx, token_id)
+        found = await personal.find(tx, token_id)
         if found is None:
             raise CliError(f"there is no token {token_id}.", "`workhook token list` shows their ids.")
         ended = await personal.end(tx, None, found)

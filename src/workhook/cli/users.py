@@ -109,9 +109,9 @@ async def sign_in_link(
     minutes: Annotated[int, Option("N", "How long it is good.", between=(1, 10080))] = 15,
 ) -> None:
     """Make a link that signs a user in, once: also one who has no password, or cannot try it for the moment."""
-    from workhook.identity.signin import links
+    from workhook.identity.signin import sessions
 
-    await _link(context, login, links.SIGN_IN, minutes)
+    await _link(context, login, sessions.SIGN_IN, minutes)
 
 
 @command(app, "password-link")
@@ -122,18 +122,18 @@ async def password_link(
     minutes: Annotated[int, Option("N", "How long it is good.", between=(1, 10080))] = 60,
 ) -> None:
     """Make a link by which a user sets a password, once. Setting it signs the user out everywhere else."""
-    from workhook.identity.signin import links
+    from workhook.identity.signin import sessions
 
-    await _link(context, login, links.SET_PASSWORD, minutes)
+    await _link(context, login, sessions.SET_PASSWORD, minutes)
 
 
 async def _link(context: Context, login: str, purpose: str, minutes: int) -> None:
     from workhook.identity import audit
-    from workhook.identity.signin import links
+    from workhook.identity.signin import sessions
 
     async with context.transaction() as tx:
         user = await find_enabled_user(tx, login)
-        link = await links.create(tx, user.id, purpose, minutes=minutes)
+        link = await sessions.create_link(tx, user.id, purpose, minutes=minutes)
         detail = {"purpose": purpose, "minutes": minutes}
         await audit.record(tx, None, "user.link_create", user.login, account_id=user.id, detail=detail)
     url = f"{base_address(context.settings)}{link.path}"

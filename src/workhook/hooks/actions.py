@@ -26,7 +26,7 @@ from workhook.identity import audit
 from workhook.identity import queries as identity_queries
 from workhook.identity.schemas import Actor
 from workhook.identity.tables import accounts, collaborators, memberships, projects
-from workhook.identity.tokens.queries import keep_living
+from workhook.identity.tokens.personal import keep_living
 from workhook.storage import Transaction
 from workhook.storage.metadata import big, insert_into
 from workhook.storage.signals import HOOK

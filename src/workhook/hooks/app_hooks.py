@@ -10,10 +10,9 @@ from workhook.core.errors import NotFound
 from workhook.hooks import actions
 from workhook.hooks.records import HOOK_COLUMNS, OPERATOR, Hook, HookOwner, hook_of
 from workhook.hooks.tables import hooks
-from workhook.identity.apps.tables import apps
 from workhook.identity.queries import find_repository_by_id, repository_columns, repository_of, role_columns
 from workhook.identity.schemas import Account, Actor
-from workhook.identity.tables import accounts, projects
+from workhook.identity.tables import accounts, apps, projects
 from workhook.storage import Reader, Transaction
 from workhook.storage.metadata import big
 

@@ -9,9 +9,8 @@ from workhook.core.clock import now_ms
 from workhook.hooks.fan_out import drop_waiting
 from workhook.hooks.tables import dispatches, hooks
 from workhook.identity import audit
-from workhook.identity.oauth.tables import grants
 from workhook.identity.removal import Loss
-from workhook.identity.tables import accounts, collaborators, memberships, projects
+from workhook.identity.tables import accounts, collaborators, grants, memberships, projects
 from workhook.storage import Row, Transaction
 from workhook.storage.dialects import any_of
 from workhook.storage.metadata import big

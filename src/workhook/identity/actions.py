@@ -13,8 +13,7 @@ from workhook.identity.policy import SCOPES
 from workhook.identity.queries import key_of
 from workhook.identity.schemas import Account, Actor, Repository
 from workhook.identity.tables import accounts, collaborators, memberships, projects
-from workhook.identity.tokens.issue import IssuedToken, issue
-from workhook.identity.tokens.kinds import CLASSIC
+from workhook.identity.tokens.issue import CLASSIC, IssuedToken, issue
 from workhook.storage import Transaction
 from workhook.storage.dialects import upsert
 from workhook.storage.metadata import big, insert_into

@@ -24,7 +24,7 @@ from workhook.identity.apps.credentials import (
 )
 from workhook.identity.apps.schemas import App
 from workhook.identity.schemas import Actor, Organization, Repository
-from workhook.identity.tokens.kinds import KINDS, kind_of
+from workhook.identity.tokens.issue import KINDS, kind_of
 from workhook.identity.tokens.lookup import Lookup
 from workhook.storage import Database
 from workhook.storage.batching import Batcher

@@ -15,7 +15,7 @@ from workhook.core.clock import now_ms
 from workhook.core.errors import Fault, Invalid
 from workhook.identity import audit, queries, removal
 from workhook.identity.schemas import Account, Actor
-from workhook.identity.signin import links, sessions
+from workhook.identity.signin import sessions
 from workhook.identity.tables import accounts, memberships
 from workhook.identity.tokens.issue import forget_after_commit
 from workhook.storage import Transaction
@@ -107,4 +107,4 @@ async def enable(tx: Transaction, user: Account, *, actor: Actor | None = None) 
 
 async def _sign_out(tx: Transaction, user: Account) -> None:
     await sessions.end_others(tx, user.id)
-    await links.end_all(tx, user.id)
+    await sessions.end_links(tx, user.id)

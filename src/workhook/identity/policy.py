@@ -15,8 +15,8 @@ import msgspec
 from workhook.core.errors import Forbidden, NotFound
 from workhook.http.openapi import Access
 from workhook.identity.schemas import Actor, Organization, Repository
-from workhook.identity.tokens.kinds import APP_USER, CLASSIC, FINE_GRAINED, INSTALLATION, KINDS, OAUTH
-from workhook.identity.tokens.reach import allows, check_reach, check_whole_account, covers, not_accessible
+from workhook.identity.tokens.issue import APP_USER, CLASSIC, FINE_GRAINED, INSTALLATION, KINDS, OAUTH
+from workhook.identity.tokens.lookup import allows, check_reach, check_whole_account, covers, not_accessible
 
 SCOPES = (
     "repo", "admin:repo_hook", "write:repo_hook", "read:repo_hook", "admin:org_hook", "admin:org", "work", "work:read",

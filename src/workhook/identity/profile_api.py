@@ -5,12 +5,13 @@ Who is in these: `identity.member_api`.
 
 from __future__ import annotations
 
+import sqlalchemy as sa
+
 from workhook.core.errors import NotFound
 from workhook.http.calls import Call
 from workhook.http.endpoints import Paged, Routes
 from workhook.http.operations import WEBHOOK_API
-from workhook.identity import profile_queries
-from workhook.identity.apps.app_queries import list_repositories
+from workhook.identity.apps.queries import list_repositories, sees
 from workhook.identity.authenticator import actor_of, named_organization, named_repository
 from workhook.identity.profile_schemas import (
     Email,
@@ -23,17 +24,120 @@ from workhook.identity.profile_schemas import (
     profile_shape,
     repository_profile_shape,
 )
-from workhook.identity.schemas import Account, Repository
-from workhook.storage.pages import Page
+from workhook.identity.queries import account_columns, key_of, repositories, repository_of
+from workhook.identity.schemas import Account, Actor, Repository, account_of
+from workhook.identity.tables import accounts, collaborators, memberships, projects
+from workhook.identity.tokens.lookup import reach_params, within_reach
+from workhook.storage import Reader
+from workhook.storage.metadata import big
+from workhook.storage.pages import Page, listed, read_page
+
+_theirs = memberships.alias("theirs")
+# The organizations that the caller and somebody are both in; the caller's own are those with itself.
+_shared = listed(
+    sa.select(*account_columns())
+    .join_from(memberships, accounts, accounts.c.id == memberships.c.organization_id)
+    .join(_theirs, _theirs.c.organization_id == memberships.c.organization_id)
+    .where(
+        memberships.c.user_id == big("user_id"),
+        _theirs.c.user_id == big("other_id"),
+        within_reach(memberships.c.organization_id, None),
+    ),
+    accounts.c.id,
+)
+
+# By what the user is in, so that it costs nothing how many others the server has.
+_seen = repositories.where(
+    sa.or_(
+        projects.c.account_id == big("user_id"),
+        projects.c.account_id.in_(
+            sa.select(memberships.c.organization_id).where(memberships.c.user_id == big("user_id"))
+        ),
+        projects.c.repository_id.in_(
+            sa.select(collaborators.c.repository_id).where(collaborators.c.user_id == big("user_id"))
+        ),
+    ),
+    sa.or_(projects.c.account_id == big("user_id"), sees),
+    within_reach(projects.c.account_id, projects.c.repository_id),
+)
+_repositories = listed(_seen, projects.c.repository_id)
+_repositories_of = listed(_seen.where(projects.c.account_id == big("account_id")), projects.c.repository_id)
+
+_in_it = (
+    sa.select(memberships.c.role)
+    .where(
+        memberships.c.user_id == big("user_id"),
+        memberships.c.organization_id == accounts.c.id,
+        within_reach(memberships.c.organization_id, None),
+    )
+    .correlate(accounts)
+    .exists()
+)
+_fellow = (
+    sa.select(_theirs.c.role)
+    .join_from(memberships, _theirs, _theirs.c.organization_id == memberships.c.organization_id)
+    .where(
+        memberships.c.user_id == big("user_id"),
+        _theirs.c.user_id == accounts.c.id,
+        within_reach(memberships.c.organization_id, None),
+    )
+    .correlate(accounts)
+    .exists()
+)
+is_visible = sa.or_(accounts.c.id == big("user_id"), _in_it, _fellow)
+"""The caller, an organization that the caller is in, or somebody who is in one of these; nobody else. `reach_params`
+and `user_id` are its parameters."""
+_visible = sa.select(*account_columns()).where(is_visible)
+_visible_by_login = _visible.where(accounts.c.login_key == sa.bindparam("login_key"))
+_visible_by_id = _visible.where(accounts.c.id == big("id"))
+
+
+async def list_shared(reader: Reader, actor: Actor, user_id: int, page: Page) -> tuple[list[Account], int]:
+    """The organizations that the caller and the user are in, as far as the token reaches, oldest first; and how many
+    there are."""
+    params = {"user_id": actor.user.id, "other_id": user_id, **reach_params(actor)}
+    rows, number = await read_page(reader, _shared, params, page)
+    return [account_of(row) for row in rows], number
+
+
+async def list_own_repositories(reader: Reader, actor: Actor, page: Page) -> tuple[list[Repository], int]:
+    """Those in which the caller has a place, as far as the token reaches, oldest first; and how many there are."""
+    params = {"user_id": actor.user.id, **reach_params(actor)}
+    rows, number = await read_page(reader, _repositories, params, page)
+    return [repository_of(row, actor.user.id) for row in rows], number
+
+
+async def list_repositories_of(
+    reader: Reader, actor: Actor, account: Account, page: Page
+) -> tuple[list[Repository], int]:
+    """Those of them that the account owns, oldest first; and how many there are."""
+    params = {"user_id": actor.user.id, "account_id": account.id, **reach_params(actor)}
+    rows, number = await read_page(reader, _repositories_of, params, page)
+    return [repository_of(row, actor.user.id) for row in rows], number
+
+
+async def find_visible(reader: Reader, actor: Actor, login: str) -> Account | None:
+    """None for those whom the caller does not see."""
+    params = {"user_id": actor.user.id, "login_key": key_of(login), **reach_params(actor)}
+    row = await reader.fetch_one(_visible_by_login, params)
+    return account_of(row) if row else None
+
+
+async def find_visible_by_id(reader: Reader, actor: Actor, account_id: int) -> Account | None:
+    """None for those whom the caller does not see."""
+    params = {"user_id": actor.user.id, "id": account_id, **reach_params(actor)}
+    row = await reader.fetch_one(_visible_by_id, params)
+    return account_of(row) if row else None
+
 
 routes = Routes(WEBHOOK_API, "support")
 
 
-def _organizations(call: Call, found: tuple[list[Account], int]) -> Paged[list[OrganizationProfileShape]]:
+def _organization_page(call: Call, found: tuple[list[Account], int]) -> Paged[list[OrganizationProfileShape]]:
     return Paged([organization_profile_shape(each, call.base) for each in found[0]], found[1])
 
 
-def _repositories(call: Call, found: tuple[list[Repository], int]) -> Paged[list[RepositoryProfileShape]]:
+def _repository_page(call: Call, found: tuple[list[Repository], int]) -> Paged[list[RepositoryProfileShape]]:
     return Paged([repository_profile_shape(each, call.base) for each in found[0]], found[1])
 
 
@@ -54,13 +158,13 @@ async def user_emails(call: Call) -> list[Email]:
 async def user_organizations(call: Call, page: Page) -> Paged[list[OrganizationProfileShape]]:
     """The organizations that the caller is in."""
     actor = actor_of(call)
-    return _organizations(call, await profile_queries.list_shared(call.database, actor, actor.user.id, page))
+    return _organization_page(call, await list_shared(call.database, actor, actor.user.id, page))
 
 
 @routes.get("/user/repos", access="user")
 async def user_repositories(call: Call, page: Page) -> Paged[list[RepositoryProfileShape]]:
     """The repositories in which the caller has a place."""
-    return _repositories(call, await profile_queries.list_own_repositories(call.database, actor_of(call), page))
+    return _repository_page(call, await list_own_repositories(call.database, actor_of(call), page))
 
 
 @routes.get("/user/teams", access="user")
@@ -72,7 +176,7 @@ async def user_teams(call: Call) -> list[Team]:
 @routes.get("/users/{username}", access="account.read")
 async def account_get(call: Call, username: str) -> ProfileShape:
     """The caller, an organization, or somebody of the same one."""
-    return _profile(call, await _visible(call, username))
+    return _profile(call, await _require_visible(call, username))
 
 
 @routes.get(
@@ -84,22 +188,22 @@ async def account_get(call: Call, username: str) -> ProfileShape:
 @routes.get("/users/{username}/keys", access="account.read")
 async def account_keys(call: Call, username: str) -> list[Key]:
     """SSH keys of somebody: there are none."""
-    await _visible(call, username)  # Terraform's `github_user` has no answer at all without these two lists
+    await _require_visible(call, username)  # Terraform's `github_user` has no answer at all without these two lists
     return []
 
 
 @routes.get("/users/{username}/orgs", access="account.read")
 async def account_organizations(call: Call, username: str, page: Page) -> Paged[list[OrganizationProfileShape]]:
     """The organizations that the caller is in with somebody."""
-    found = await _visible(call, username)
-    return _organizations(call, await profile_queries.list_shared(call.database, actor_of(call), found.id, page))
+    found = await _require_visible(call, username)
+    return _organization_page(call, await list_shared(call.database, actor_of(call), found.id, page))
 
 
 @routes.get("/users/{username}/repos", access="account.read")
 async def account_repositories(call: Call, username: str, page: Page) -> Paged[list[RepositoryProfileShape]]:
     """The repositories of somebody that the caller sees."""
-    found = await _visible(call, username)
-    return _repositories(call, await profile_queries.list_repositories_of(call.database, actor_of(call), found, page))
+    found = await _require_visible(call, username)
+    return _repository_page(call, await list_repositories_of(call.database, actor_of(call), found, page))
 
 
 @routes.get(
@@ -121,7 +225,7 @@ async def organization_repositories(call: Call, page: Page) -> Paged[list[Reposi
     actor, place = actor_of(call), named_organization(call).account
     reached = next((each for each in actor.reaches or () if each.account_id == place.id), None)
     chosen = None if reached is None else reached.repository_ids
-    return _repositories(call, await list_repositories(call.database, place, chosen, actor.user.id, page))
+    return _repository_page(call, await list_repositories(call.database, place, chosen, actor.user.id, page))
 
 
 @routes.get(
@@ -140,19 +244,19 @@ async def repository_get(call: Call) -> RepositoryProfileShape:
 @routes.get("/user/{account_id}", access="account.read")
 async def account_get_by_number(call: Call, account_id: int) -> ProfileShape:
     """The same as /users/{username}, by its number."""
-    return _profile(call, _seen(await profile_queries.find_visible_by_id(call.database, actor_of(call), account_id)))
+    return _profile(call, _require(await find_visible_by_id(call.database, actor_of(call), account_id)))
 
 
 def _profile(call: Call, found: Account) -> ProfileShape:
     return profile_shape(found, call.base, whole=found.id == actor_of(call).user.id)
 
 
-async def _visible(call: Call, login: str) -> Account:
+async def _require_visible(call: Call, login: str) -> Account:
     """Raises `NotFound` for those whom the caller does not see."""
-    return _seen(await profile_queries.find_visible(call.database, actor_of(call), login))
+    return _require(await find_visible(call.database, actor_of(call), login))
 
 
-def _seen(found: Account | None) -> Account:
+def _require(found: Account | None) -> Account:
     if found is None:
         raise NotFound()
     return found

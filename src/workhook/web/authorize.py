@@ -12,8 +12,7 @@ from workhook.identity.apps.queries import find_client
 from workhook.identity.oauth import authorization
 from workhook.identity.oauth.authorization import AuthorizationRequest, Redirected
 from workhook.identity.oauth.codes import create_code
-from workhook.identity.oauth.grants import allow, is_allowed
-from workhook.identity.oauth.scopes import in_words
+from workhook.identity.oauth.grants import allow, in_words, is_allowed
 from workhook.identity.queries import find_account_by_id
 from workhook.storage import Transaction
 from workhook.web.forms import read_session_form

@@ -6,9 +6,9 @@ from workhook.core.errors import TooManyRequests
 from workhook.http.calls import Answer, Call
 from workhook.http.endpoints import Routes
 from workhook.http.operations import PAGES
-from workhook.identity.oauth import devices
-from workhook.identity.oauth.devices import DeviceRequest
-from workhook.identity.oauth.scopes import in_words, wanted
+from workhook.identity.oauth import codes
+from workhook.identity.oauth.codes import DeviceRequest
+from workhook.identity.oauth.grants import in_words, wanted
 from workhook.identity.queries import find_account_by_id
 from workhook.identity.signin import throttle
 from workhook.storage import Transaction
@@ -54,7 +54,7 @@ async def page_device_decide(call: Call) -> Answer:
     approved = fields.get("decision") == "approve"
 
     async def step(tx: Transaction) -> None:
-        await devices.decide(tx, request, session.user.id, approved=approved)
+        await codes.decide(tx, request, session.user.id, approved=approved)
         if approved:
             allowed = sorted(wanted(request.app, request.scopes))
             detail: dict[str, object] = {"client_id": request.app.client_id, "allowed": allowed, "device": True}
@@ -74,7 +74,7 @@ async def _find(call: Call, session: Session, typed: str) -> DeviceRequest | Ans
         call.refused = problem
         message = f"Too many codes were wrong. Try again in {problem.headers['Retry-After']} seconds."
         return _entry(session, typed, message, status=429, headers=problem.headers)
-    request = await devices.find_request(call.database, typed)
+    request = await codes.find_request(call.database, typed)
     if request is None:
         return _entry(session, typed, _UNKNOWN, status=422)
     await call.database.in_transaction(lambda tx: throttle.succeeded(tx, attempt))
@@ -103,7 +103,7 @@ async def _ask(call: Call, session: Session, request: DeviceRequest) -> Answer:
         session=session,
         app=request.app,
         owner=await find_account_by_id(call.database, request.app.account_id),
-        user_code=devices.shown(request.user_code),
+        user_code=codes.shown(request.user_code),
         words=in_words(request.app, asked),
         asked=_asked(session, request),
     )

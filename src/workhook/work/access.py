@@ -19,7 +19,7 @@ from workhook.core.errors import Conflict, Forbidden, NotFound
 from workhook.identity.queries import by_membership, repository_columns, repository_of, role_columns
 from workhook.identity.schemas import Account, Actor, Repository
 from workhook.identity.tables import accounts, collaborators, memberships, projects
-from workhook.identity.tokens.reach import check_reach
+from workhook.identity.tokens.lookup import check_reach
 from workhook.storage import Reader, Row
 from workhook.storage.metadata import big
 from workhook.storage.statements import hot

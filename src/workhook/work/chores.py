@@ -17,7 +17,7 @@ from workhook.core.clock import DAY_MS, now_ms
 from workhook.http import idempotency
 from workhook.http.calls import Services
 from workhook.identity import audit_queries
-from workhook.identity.tokens import prune as tokens_prune
+from workhook.identity.tokens import issue as tokens_prune
 from workhook.work.checkouts import scheduler
 from workhook.work.credits import expiry
 from workhook.work.files import trash as files_trash

@@ -10,7 +10,7 @@ from workhook.core.errors import Fault, Forbidden, Invalid
 from workhook.identity.queries import key_of
 from workhook.identity.schemas import Account, Actor, account_of
 from workhook.identity.tables import accounts, memberships
-from workhook.identity.tokens.reach import covers, not_accessible
+from workhook.identity.tokens.lookup import covers, not_accessible
 from workhook.storage import Reader
 from workhook.storage.metadata import big
 from workhook.work.access import RANKS

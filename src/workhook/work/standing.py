@@ -14,7 +14,7 @@ from workhook.identity.authenticator import actor_of
 from workhook.identity.queries import repositories, repository_of
 from workhook.identity.schemas import Actor
 from workhook.identity.tables import memberships, projects
-from workhook.identity.tokens.reach import may_reach
+from workhook.identity.tokens.lookup import may_reach
 from workhook.storage import Reader
 from workhook.storage.dialects import any_of
 from workhook.storage.metadata import big

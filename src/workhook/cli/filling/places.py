@@ -15,7 +15,7 @@ from workhook.core.ids import new_token
 from workhook.hooks.tables import hooks, lanes
 from workhook.identity.policy import SCOPES
 from workhook.identity.tables import accounts, collaborators, invitations, memberships, projects, tokens
-from workhook.identity.tokens.kinds import CLASSIC, digest_of
+from workhook.identity.tokens.issue import CLASSIC, digest_of
 from workhook.storage import Database
 from workhook.storage.metadata import big, insert_into
 from workhook.work.clients.tables import clients

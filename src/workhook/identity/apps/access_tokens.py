@@ -9,12 +9,11 @@ from workhook.core.clock import HOUR_MS, now_ms
 from workhook.core.errors import Fault, Forbidden, Invalid, NotFound
 from workhook.http import parameters
 from workhook.identity import audit
-from workhook.identity.apps import app_queries, queries
+from workhook.identity.apps import queries
 from workhook.identity.apps.app_schemas import AccessTokenBody
 from workhook.identity.apps.schemas import App, Installation
 from workhook.identity.schemas import Actor, Repository
-from workhook.identity.tokens.issue import IssuedToken, issue, revoke
-from workhook.identity.tokens.kinds import INSTALLATION
+from workhook.identity.tokens.issue import INSTALLATION, IssuedToken, issue, revoke
 from workhook.identity.tokens.lookup import weaker
 from workhook.storage import Reader, Transaction
 
@@ -118,7 +117,7 @@ async def chosen_of(
     names, ids = wanted.repositories or [], wanted.repository_ids or []
     if not names and not ids:
         return None, []
-    found = await app_queries.named_repositories(reader, installation, names=names, ids=ids, user_id=user_id)
+    found = await queries.named_repositories(reader, installation, names=names, ids=ids, user_id=user_id)
     known_names, known_ids = {each.name.lower() for each in found}, {each.id for each in found}
     faults = [_unreached("repositories", name) for name in names if name.lower() not in known_names]
     faults += [_unreached("repository_ids", one) for one in ids if one not in known_ids]

@@ -18,7 +18,7 @@ from workhook.core.clock import now_ms
 from workhook.core.errors import Fault, Invalid, NotFound
 from workhook.identity import audit, removal
 from workhook.identity import queries as account_queries
-from workhook.identity.apps import keys, queries, rules
+from workhook.identity.apps import credentials, queries, schemas
 from workhook.identity.apps.installing import (
     cut,
     edit_installation,
@@ -29,12 +29,19 @@ from workhook.identity.apps.installing import (
     unsuspend,
 )
 from workhook.identity.apps.schemas import App, AppChange, Installation, Key, Secret
-from workhook.identity.apps.tables import app_keys, app_secrets, apps
-from workhook.identity.oauth.tables import authorization_codes, device_codes, grants, refresh_tokens
 from workhook.identity.schemas import Account, Actor
-from workhook.identity.tables import accounts, memberships
-from workhook.identity.tokens.issue import forget_after_commit, revoke_of
-from workhook.identity.tokens.kinds import digest_of
+from workhook.identity.tables import (
+    accounts,
+    app_keys,
+    app_secrets,
+    apps,
+    authorization_codes,
+    device_codes,
+    grants,
+    memberships,
+    refresh_tokens,
+)
+from workhook.identity.tokens.issue import digest_of, forget_after_commit, revoke_of
 from workhook.storage import Transaction
 from workhook.storage.metadata import big, insert_into
 
@@ -92,7 +99,7 @@ async def create_app(
     description: str | None = None,
     device_flow: bool = False,
     public: bool = False,
-    key: keys.NewKey | None = None,
+    key: credentials.NewKey | None = None,
 ) -> tuple[App, str, str]:
     """The app, its client secret and its private key (PEM), which are shown only now. Raises `Invalid`.
 
@@ -101,7 +108,7 @@ async def create_app(
     app = _new("app", organization, name, description, homepage_url, callback_urls, device_flow)
     app = msgspec.structs.replace(app, permissions=dict(permissions), public=public)
     app, secret = await _store(tx, actor, app)
-    key = key or await keys.new_key()
+    key = key or await credentials.new_key()
     await tx.fetch_one(_insert_key, _key_values(app, key))
     return app, secret, key.private_key or ""
 
@@ -120,8 +127,8 @@ def _new(
         id=0,
         kind=kind,
         account_id=organization.id,
-        client_id=keys.new_client_id(kind),
-        slug=rules.slug_of(name),
+        client_id=credentials.new_client_id(kind),
+        slug=schemas.slug_of(name),
         name=name,
         description=description,
         homepage_url=homepage_url,
@@ -145,7 +152,7 @@ async def _store(tx: Transaction, actor: Actor | None, app: App) -> tuple[App, s
     assert row is not None
     app = msgspec.structs.replace(app, id=row["id"])
     await _audit(tx, actor, app, "create", **_told(app))
-    secret = keys.new_client_secret()
+    secret = credentials.new_client_secret()
     await tx.fetch_one(_insert_secret, _secret_values(app, secret))
     return app, secret
 
@@ -156,7 +163,7 @@ async def edit_app(tx: Transaction, actor: Actor | None, app: App, change: AppCh
     old = await _locked(tx, app)
     given: dict[str, Any] = {k: v for k, v in msgspec.structs.asdict(change).items() if v is not UNSET}
     if "name" in given:
-        given["slug"] = rules.slug_of(given["name"])
+        given["slug"] = schemas.slug_of(given["name"])
     if "callback_urls" in given:
         given["callback_urls"] = tuple(dict.fromkeys(given["callback_urls"]))
     new = msgspec.structs.replace(old, **given)
@@ -218,7 +225,7 @@ async def add_secret(tx: Transaction, actor: Actor | None, app: App) -> tuple[Se
     if len(await queries.list_secrets(tx, app.id)) >= SECRETS_MAX:
         message = f"an app has at most {SECRETS_MAX} secrets: delete the one that is not used any more first"
         raise _invalid(app, [Fault(field="secrets", code="custom", message=message)])
-    secret = keys.new_client_secret()
+    secret = credentials.new_client_secret()
     values = _secret_values(app, secret)
     row = await tx.fetch_one(_insert_secret, values)
     assert row is not None
@@ -236,7 +243,7 @@ async def remove_secret(tx: Transaction, actor: Actor | None, app: App, secret_i
     await _audit(tx, actor, app, "delete_secret", secret_id=secret_id)
 
 
-async def add_key(tx: Transaction, actor: Actor | None, app: App, key: keys.NewKey) -> Key:
+async def add_key(tx: Transaction, actor: Actor | None, app: App, key: credentials.NewKey) -> Key:
     """A key that the app may sign with. Raises `Invalid` for one that it has, or beyond `KEYS_MAX`."""
     app = await _locked(tx, app)
     known = await queries.list_keys(tx, app.id)
@@ -277,11 +284,11 @@ async def _locked(tx: Transaction, app: App) -> App:
 async def _check(tx: Transaction, app: App) -> None:
     """Raises `Invalid` with every fault of what is to be stored."""
     faults = [
-        *rules.name_faults(app.name),
-        *rules.description_faults(app.description),
-        *rules.homepage_faults(app.homepage_url),
-        *rules.callback_faults(app.callback_urls, required=app.is_oauth and not app.device_flow),
-        *rules.permission_faults(app.permissions),
+        *schemas.name_faults(app.name),
+        *schemas.description_faults(app.description),
+        *schemas.homepage_faults(app.homepage_url),
+        *schemas.callback_faults(app.callback_urls, required=app.is_oauth and not app.device_flow),
+        *schemas.permission_faults(app.permissions),
     ]
     other = await queries.find_slug(tx, app.slug)
     if other is not None and other.id != app.id:
@@ -323,7 +330,7 @@ def _secret_values(app: App, secret: str) -> dict[str, Any]:
     return {"app_id": app.id, "digest": digest, "last_eight": secret[-8:], "created_at": now_ms()}
 
 
-def _key_values(app: App, key: keys.NewKey) -> dict[str, Any]:
+def _key_values(app: App, key: credentials.NewKey) -> dict[str, Any]:
     kept = {"public_key": key.public_key, "fingerprint": key.fingerprint}
     return {"app_id": app.id, **kept, "created_at": now_ms()}
 

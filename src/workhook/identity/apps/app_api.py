@@ -7,7 +7,7 @@ from workhook.http.calls import NOT_KEPT, Call
 from workhook.http.endpoints import Created, Paged, Routes
 from workhook.http.operations import WEBHOOK_API
 from workhook.identity import queries as account_queries
-from workhook.identity.apps import access_tokens, actions, app_queries, queries
+from workhook.identity.apps import access_tokens, actions, queries
 from workhook.identity.apps.app_schemas import (
     AccessTokenBody,
     InstallationRequest,
@@ -30,7 +30,7 @@ routes = Routes(WEBHOOK_API, "apps", read="app", write="app")
 
 
 async def _own(call: Call, reader: Reader, number: int) -> Installation:
-    return _existing(await app_queries.find_own(reader, app_of(call).id, number))
+    return _existing(await queries.find_own(reader, app_of(call).id, number))
 
 
 def _existing(installation: Installation | None) -> Installation:
@@ -96,7 +96,7 @@ async def app_installations_unsuspend(write: Write, installation_id: int) -> Non
 @routes.get("/orgs/{org}/installation")
 async def app_installation_of_organization(call: Call, org: str) -> InstallationShape:
     """Get the app's installation on an organization."""
-    found = _existing(await app_queries.find_on(call.database, app_of(call), org))
+    found = _existing(await queries.find_on(call.database, app_of(call), org))
     if found.account.kind != "organization":
         raise NotFound()
     return installation_shape(found, call.base)
@@ -105,14 +105,14 @@ async def app_installation_of_organization(call: Call, org: str) -> Installation
 @routes.get("/repos/{owner}/{repo}/installation")
 async def app_installation_of_repository(call: Call, owner: str, repo: str) -> InstallationShape:
     """Get the app's installation that reaches a repository."""
-    found = await app_queries.find_reaching(call.database, app_of(call), owner, repo)
+    found = await queries.find_reaching(call.database, app_of(call), owner, repo)
     return installation_shape(_existing(found), call.base)
 
 
 @routes.get("/repositories/{repository_id}/installation")
 async def app_installation_of_repository_by_number(call: Call, repository_id: int) -> InstallationShape:
     """The same, by the repository's number."""
-    found = await app_queries.find_reaching_by_id(call.database, app_of(call), repository_id)
+    found = await queries.find_reaching_by_id(call.database, app_of(call), repository_id)
     return installation_shape(_existing(found), call.base)
 
 
@@ -125,5 +125,5 @@ async def app_installation_requests(call: Call) -> list[InstallationRequest]:
 @routes.get("/users/{username}/installation")
 async def app_installation_of_user(call: Call, username: str) -> InstallationShape:
     """Get the app's installation on an account."""
-    found = await app_queries.find_on(call.database, app_of(call), username)
+    found = await queries.find_on(call.database, app_of(call), username)
     return installation_shape(_existing(found), call.base)

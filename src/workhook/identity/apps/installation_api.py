@@ -6,7 +6,7 @@ from workhook.core.errors import Forbidden, NotFound
 from workhook.http.calls import Call
 from workhook.http.endpoints import Paged, Routes
 from workhook.http.operations import WEBHOOK_API
-from workhook.identity.apps import access_tokens, app_queries
+from workhook.identity.apps import access_tokens, queries
 from workhook.identity.apps.app_schemas import (
     InstallationRepositories,
     UserInstallations,
@@ -27,7 +27,7 @@ async def installation_repositories_list(call: Call, page: Page) -> Paged[Instal
     actor = actor_of(call)
     assert actor.installation_id is not None, "the rule takes tokens of installations alone"
     assert actor.app_id is not None
-    installation = await app_queries.find_own(call.database, actor.app_id, actor.installation_id)
+    installation = await queries.find_own(call.database, actor.app_id, actor.installation_id)
     if installation is None:
         raise NotFound()
     [reach] = actor.reaches or ()  # which may be less than the installation's
@@ -44,7 +44,7 @@ async def installation_token_revoke(write: Write) -> None:
 async def user_installations_list(call: Call, page: Page) -> Paged[UserInstallations]:
     """List the app's installations that the user has a part in."""
     actor = actor_of(call)
-    found, total = await app_queries.list_of_user(
+    found, total = await queries.list_of_user(
         call.database, actor.app_id or 0, actor.user.id, page, place_id=actor.narrowed_to
     )
     return Paged(UserInstallations(total, [installation_shape(each, call.base) for each in found]), total)
@@ -56,7 +56,7 @@ async def user_installation_repositories_list(
 ) -> Paged[InstallationRepositories]:
     """List the repositories of an installation that the user sees."""
     actor = actor_of(call)
-    installation = await app_queries.find_of_user(
+    installation = await queries.find_of_user(
         call.database, actor.app_id or 0, actor.user.id, installation_id, place_id=actor.narrowed_to
     )
     if installation is None:
@@ -72,6 +72,6 @@ async def user_installation_repositories_list(
 async def _repositories(
     call: Call, account: Account, ids: frozenset[int] | None, page: Page
 ) -> Paged[InstallationRepositories]:
-    found, total = await app_queries.list_repositories(call.database, account, ids, actor_of(call).user.id, page)
+    found, total = await queries.list_repositories(call.database, account, ids, actor_of(call).user.id, page)
     shapes = [app_repository_shape(each, call.base) for each in found]
     return Paged(InstallationRepositories(total, "all" if ids is None else "selected", shapes), total)

@@ -15,11 +15,10 @@ from workhook.core import json
 from workhook.core.clock import now_ms
 from workhook.core.errors import Fault, Forbidden, Invalid, NotFound
 from workhook.identity import audit, removal
-from workhook.identity.apps import queries, rules
+from workhook.identity.apps import queries, schemas
 from workhook.identity.apps.schemas import App, Installation
-from workhook.identity.apps.tables import installation_repositories, installations
 from workhook.identity.schemas import Account, Actor
-from workhook.identity.tables import memberships
+from workhook.identity.tables import installation_repositories, installations, memberships
 from workhook.identity.tokens.issue import forget_after_commit, revoke_of
 from workhook.identity.tokens.lookup import weaker
 from workhook.storage import Transaction
@@ -82,7 +81,7 @@ async def install(
     if fresh is None or fresh.bot_id is None or not (fresh.public or fresh.account_id == organization.id):
         raise _invalid([*known, no_such_app()])
     granted = dict(fresh.permissions if permissions is None else permissions)
-    faults = [*known, *rules.permission_faults(granted, most=fresh.permissions)]
+    faults = [*known, *schemas.permission_faults(granted, most=fresh.permissions)]
     faults += await _repository_faults(tx, organization, repository_ids)
     if await queries.find_installation_on(tx, fresh.id, organization.id) is not None:
         faults.append(Fault(field="app", code="already_exists", message=f"{fresh.slug} is installed here already"))
@@ -142,7 +141,7 @@ async def edit_installation(
     old = await _found(tx, installation.id)
     granted = old.permissions if permissions is UNSET else dict(permissions)
     chosen = old.repository_ids if repository_ids is UNSET else repository_ids
-    faults = [*known, *rules.permission_faults(granted, most=app.permissions)]
+    faults = [*known, *schemas.permission_faults(granted, most=app.permissions)]
     if repository_ids is not UNSET:
         faults += await _repository_faults(tx, old.account, chosen, kept=old.repository_ids or ())
     if faults:

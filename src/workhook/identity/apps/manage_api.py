@@ -14,7 +14,7 @@ from workhook.http.endpoints import Created, Every, Paged, Retry, Routes
 from workhook.http.operations import WEBHOOK_API
 from workhook.identity.apps import actions, queries
 from workhook.identity.apps import manage_schemas as s
-from workhook.identity.apps.keys import NewKey, new_key, own_key
+from workhook.identity.apps.credentials import NewKey, new_key, own_key
 from workhook.identity.apps.schemas import App, AppChange
 from workhook.identity.authenticator import actor_of, named_organization
 from workhook.identity.context import Write

@@ -19,7 +19,7 @@ from workhook.identity.authenticator import caller_of, named_organization
 from workhook.identity.context import Write
 from workhook.identity.queries import key_of
 from workhook.identity.schemas import Account, Actor
-from workhook.identity.tokens.reach import covers
+from workhook.identity.tokens.lookup import covers
 from workhook.storage import Reader, Transaction
 from workhook.storage.database import UniqueViolation
 from workhook.storage.pages import Page

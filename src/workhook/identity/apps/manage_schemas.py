@@ -10,24 +10,24 @@ from msgspec import UNSET, Meta, UnsetType
 from workhook.core.clock import to_seconds_text
 from workhook.core.secrecy import Secretive
 from workhook.http.wire_types import Time, Url
-from workhook.identity.apps import rules
+from workhook.identity.apps import schemas
 from workhook.identity.apps.actions import BOT_SUFFIX
 from workhook.identity.apps.app_schemas import InstallationShape, Level, PermissionMap, Selection
+from workhook.identity.apps.credentials import PEM_MAX
 from workhook.identity.apps.installing import REPOSITORIES_MAX
-from workhook.identity.apps.keys import PEM_MAX
 from workhook.identity.apps.schemas import App, Key, Secret
 from workhook.identity.schemas import Account, AccountShape, account_shape
 
 Name = Annotated[
     str,
-    Meta(min_length=1, max_length=rules.NAME_MAX, description="Unlike any other app's.", examples=["Time Keeper"]),
+    Meta(min_length=1, max_length=schemas.NAME_MAX, description="Unlike any other app's.", examples=["Time Keeper"]),
 ]
-Description = Annotated[str, Meta(max_length=rules.DESCRIPTION_MAX)]
-Homepage = Annotated[str, Meta(max_length=rules.URL_MAX, extra_json_schema={"format": "uri"})]
+Description = Annotated[str, Meta(max_length=schemas.DESCRIPTION_MAX)]
+Homepage = Annotated[str, Meta(max_length=schemas.URL_MAX, extra_json_schema={"format": "uri"})]
 Callbacks = Annotated[
     list[str],
     Meta(
-        max_length=rules.CALLBACKS_MAX,
+        max_length=schemas.CALLBACKS_MAX,
         description="Where users are sent back to: https, or http on this machine. `redirect_uri` has to be one of "
         "these to the letter.",
         examples=[["https://example.com/callback"]],

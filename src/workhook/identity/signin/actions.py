@@ -10,9 +10,9 @@ import sqlalchemy as sa
 from workhook.core.errors import Fault, Invalid, Problem
 from workhook.identity.queries import account_columns, key_of
 from workhook.identity.schemas import Account, account_of
-from workhook.identity.signin import links, passwords, sessions, throttle
-from workhook.identity.signin.tables import passwords as password_table
+from workhook.identity.signin import passwords, sessions, throttle
 from workhook.identity.tables import accounts
+from workhook.identity.tables import passwords as password_table
 from workhook.storage import Database, Reader, Transaction
 
 LOGIN_MAX_CHARS = 320  # an e-mail address has no more (RFC 5321)
@@ -96,7 +96,7 @@ async def set_password(tx: Transaction, user: Account, hashed: str, *, kept_sess
     """With it every session of the user but one ends, and so do the links that were made for them."""
     await passwords.store(tx, user.id, hashed)
     await sessions.end_others(tx, user.id, kept_session_id)
-    await links.end_all(tx, user.id)
+    await sessions.end_links(tx, user.id)
 
 
 async def _find(reader: Reader, login: str) -> tuple[Account | None, str | None, int]:

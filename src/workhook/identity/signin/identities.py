@@ -13,8 +13,7 @@ from workhook.identity import actions
 from workhook.identity.queries import account_columns, find_account
 from workhook.identity.schemas import Account, account_of
 from workhook.identity.signin.oidc import Claims, SignInRefused
-from workhook.identity.signin.tables import identities
-from workhook.identity.tables import accounts
+from workhook.identity.tables import accounts, identities
 from workhook.storage import Reader, Row, Transaction
 from workhook.storage.metadata import big, insert_into
 

@@ -23,7 +23,7 @@ import sqlalchemy as sa
 from workhook.core.clock import DAY_MS, MINUTE_MS, SECOND_MS, now_ms
 from workhook.core.errors import TooManyRequests
 from workhook.identity.addresses import subscriber
-from workhook.identity.signin.tables import sign_in_failures
+from workhook.identity.tables import sign_in_failures
 from workhook.storage import Database, Row, Transaction
 from workhook.storage.dialects import any_of, upsert
 from workhook.storage.metadata import big

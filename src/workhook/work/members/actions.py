@@ -12,7 +12,7 @@ from workhook.identity.actions import remove_collaborator
 from workhook.identity.audit_actions import verb_of
 from workhook.identity.context import Write
 from workhook.identity.schemas import Account, Actor, stand_in_address
-from workhook.identity.tokens.reach import check_reach
+from workhook.identity.tokens.lookup import check_reach
 from workhook.storage import Reader, Row
 from workhook.work.access import Access, find_access
 from workhook.work.clients import actions as clients

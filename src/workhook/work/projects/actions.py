@@ -19,7 +19,7 @@ from workhook.identity.audit_actions import verb_of
 from workhook.identity.context import Write
 from workhook.identity.queries import find_repository_by_id, key_of
 from workhook.identity.schemas import Account, Actor
-from workhook.identity.tokens.reach import check_whole_account
+from workhook.identity.tokens.lookup import check_whole_account
 from workhook.storage import Reader, Transaction
 from workhook.work.access import require_not_archived
 from workhook.work.invoices import issued

@@ -13,7 +13,7 @@ import sqlalchemy as sa
 
 from workhook.identity.schemas import Actor
 from workhook.identity.tables import collaborators, memberships, projects
-from workhook.identity.tokens.reach import reach_params
+from workhook.identity.tokens.lookup import reach_params
 from workhook.storage import Reader, Row
 from workhook.storage.dialects import any_of
 from workhook.storage.metadata import big

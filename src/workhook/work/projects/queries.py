@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from workhook.identity.queries import key_of, repositories, repository_of
 from workhook.identity.schemas import Actor
 from workhook.identity.tables import accounts, projects
-from workhook.identity.tokens.reach import check_reach
+from workhook.identity.tokens.lookup import check_reach
 from workhook.storage import Reader, Row, Transaction
 from workhook.storage.metadata import big, insert_into
 from workhook.work.access import is_client, rank_in

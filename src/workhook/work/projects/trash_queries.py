@@ -12,7 +12,7 @@ from workhook.core.clock import DAY_MS
 from workhook.identity.queries import key_of, repository_columns, repository_of, role_columns
 from workhook.identity.schemas import Actor
 from workhook.identity.tables import accounts, projects
-from workhook.identity.tokens.reach import check_reach
+from workhook.identity.tokens.lookup import check_reach
 from workhook.storage import Reader, Row, Transaction
 from workhook.storage.metadata import big, metadata
 from workhook.work.files.tables import files

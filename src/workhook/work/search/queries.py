@@ -16,7 +16,7 @@ from msgspec import Meta
 
 from workhook.identity.schemas import Actor
 from workhook.identity.tables import projects
-from workhook.identity.tokens.reach import reach_params
+from workhook.identity.tokens.lookup import reach_params
 from workhook.storage import Reader, Row
 from workhook.storage.dialects import any_of
 from workhook.storage.statements import PerDialect

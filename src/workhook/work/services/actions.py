@@ -14,7 +14,7 @@ from workhook.core.ids import new_id
 from workhook.core.records import to_response
 from workhook.identity.context import Write
 from workhook.identity.schemas import Actor
-from workhook.identity.tokens.reach import check_whole_account
+from workhook.identity.tokens.lookup import check_whole_account
 from workhook.storage import Reader, Transaction
 from workhook.work.invoices import issued
 from workhook.work.owners import Owner, choose_owner

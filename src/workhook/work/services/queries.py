@@ -15,7 +15,7 @@ from workhook.http.lists import Found
 from workhook.identity.queries import key_of
 from workhook.identity.schemas import Account, Actor, account_of
 from workhook.identity.tables import accounts, memberships
-from workhook.identity.tokens.reach import check_reach, check_whole_account, reach_params
+from workhook.identity.tokens.lookup import check_reach, check_whole_account, reach_params
 from workhook.storage import Reader, Row, Transaction
 from workhook.storage.metadata import big, insert_into
 from workhook.storage.record_rows import assigned, row_reader, selected, stored_names, values_of

@@ -13,7 +13,7 @@ from workhook.core.clock import DAY_MS
 from workhook.identity.queries import by_membership_in, key_of
 from workhook.identity.schemas import Actor
 from workhook.identity.tables import collaborators, memberships, projects
-from workhook.identity.tokens.reach import reach_params, within_reach
+from workhook.identity.tokens.lookup import reach_params, within_reach
 from workhook.storage import Reader, Row
 from workhook.storage.metadata import big
 from workhook.work.clients.tables import clients

@@ -11,9 +11,16 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from workhook.identity.apps.tables import apps, installation_repositories, installations
 from workhook.identity.queries import by_membership
-from workhook.identity.tables import accounts, collaborators, memberships, projects
+from workhook.identity.tables import (
+    accounts,
+    apps,
+    collaborators,
+    installation_repositories,
+    installations,
+    memberships,
+    projects,
+)
 from workhook.storage import Reader, Row, Transaction
 from workhook.storage.dialects import json_member
 from workhook.storage.metadata import big

@@ -12,7 +12,7 @@ from workhook.core.errors import Conflict
 from workhook.core.ids import new_id
 from workhook.identity.context import Write
 from workhook.identity.schemas import Actor
-from workhook.identity.tokens.reach import may_reach
+from workhook.identity.tokens.lookup import may_reach
 from workhook.work.access import Access
 from workhook.work.people import person_shape
 from workhook.work.record_events import Changes, publish_event
