@@ -16,12 +16,7 @@ from workhook.core.errors import Forbidden, Problem, TooManyRequests, Unauthenti
 from workhook.http.calls import Call
 from workhook.http.operations import OAUTH
 from workhook.identity import invitations, policy, queries, rate
-from workhook.identity.apps.credentials import (
-    authenticate_app,
-    authenticate_client,
-    basic_credentials,
-    looks_like_jwt,
-)
+from workhook.identity.apps.credentials import authenticate_app, authenticate_client, basic_credentials, looks_like_jwt
 from workhook.identity.apps.schemas import App
 from workhook.identity.schemas import Actor, Organization, Repository
 from workhook.identity.tokens.issue import KINDS, kind_of

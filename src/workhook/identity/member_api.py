@@ -96,8 +96,7 @@ _candidates = sa.union(
         _in_it_by_place.c.organization_id == big("owner_id"), sa.or_(_least < 3, _in_it_by_place.c.role == "owner")
     ),
     sa.select(_in_it_by_hand.c.user_id).where(
-        _in_it_by_hand.c.repository_id == big("repository_id"),
-        sa.or_(_least < 3, _in_it_by_hand.c.role == "admin"),
+        _in_it_by_hand.c.repository_id == big("repository_id"), sa.or_(_least < 3, _in_it_by_hand.c.role == "admin")
     ),
     sa.select(_owner.c.id).where(_owner.c.id == big("owner_id")),
 )

@@ -13,12 +13,7 @@ from msgspec import Meta
 
 from workhook.core.clock import now_ms, to_seconds_text
 from workhook.http.wire_types import Time, Unserved, Url
-from workhook.identity.apps.app_schemas import (
-    AppRepositoryShape,
-    OwnerShape,
-    app_repository_shape,
-    owner_shape,
-)
+from workhook.identity.apps.app_schemas import AppRepositoryShape, OwnerShape, app_repository_shape, owner_shape
 from workhook.identity.invitations import Invitation
 from workhook.identity.schemas import (
     Account,

@@ -243,10 +243,7 @@ async def _choose(tx: Transaction, installation_id: int, ids: Collection[int] | 
 
 def _told(installation: Installation) -> dict[str, object]:
     chosen = installation.repository_ids
-    return {
-        "permissions": dict(installation.permissions),
-        "repositories": "all" if chosen is None else sorted(chosen),
-    }
+    return {"permissions": dict(installation.permissions), "repositories": "all" if chosen is None else sorted(chosen)}
 
 
 async def _audit(
